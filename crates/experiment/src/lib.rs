@@ -1,0 +1,1 @@
+//! Plans, interleaved runs of their variants, and resuming them.

@@ -1,0 +1,1 @@
+//! Facts of the host and guarded changes to it that are always undone.

@@ -1,0 +1,1 @@
+//! Runs fio jobs: job language, engines, workers and latency histograms.

@@ -1,0 +1,1 @@
+//! Probes: BPF programs, samplers of /proc and /sys, and what each could see.

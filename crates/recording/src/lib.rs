@@ -1,0 +1,1 @@
+//! The recording format: table registry, crash-safe writer, reader and checker.

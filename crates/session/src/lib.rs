@@ -1,0 +1,1 @@
+//! One recorded run: target, probes, writer and the supervision of children.

@@ -1,0 +1,1 @@
+//! The words of pagelab: settings, metrics, units and causes, each declared once.
