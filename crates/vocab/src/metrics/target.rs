@@ -1,0 +1,141 @@
+//! The recorded process: the root of its tree, from its directory in `/proc`, and what the BPF probes count.
+
+use super::Direction::{LowerIsBetter as LOW, Neutral};
+use super::MetricKind::{Counter, Gauge};
+use super::Unit::{Bytes, Count, Nanoseconds};
+use super::{FieldRule, Group, Member, Unit};
+
+/// A counter that is neither good nor bad.
+const fn n(field: &'static str, unit: Unit, help: &'static str) -> Member {
+    Member::new(field, Counter, unit, Neutral, help)
+}
+
+/// A counter of which less is better.
+const fn l(field: &'static str, unit: Unit, help: &'static str) -> Member {
+    Member::new(field, Counter, unit, LOW, help)
+}
+
+/// A level in bytes.
+const fn b(field: &'static str, help: &'static str) -> Member {
+    Member::new(field, Gauge, Bytes, Neutral, help)
+}
+
+/// `/proc/PID/io`.
+#[rustfmt::skip]
+pub(super) const IO: Group = Group {
+    prefix: "target.io.",
+    source: "/proc/<pid>/io",
+    instance: None,
+    note: "Of the target's root process with all its threads, plus the children it has waited for.",
+    members: &[
+        n("rchar", Bytes, "Bytes returned by read calls, from the cache or not. Mapped reads are not in it."),
+        n("wchar", Bytes, "Bytes passed to write calls."),
+        n("syscr", Count, "Read calls."),
+        n("syscw", Count, "Write calls."),
+        n("read_bytes", Bytes, "Bytes this process caused to be read from devices."),
+        n("write_bytes", Bytes, "Bytes this process made dirty or wrote directly."),
+        n("cancelled_write_bytes", Bytes, "Dirty bytes dropped before they were written (truncated, deleted)."),
+    ],
+    rules: &[FieldRule::new("", "", Counter, Count, Neutral, "An I/O counter of the kernel.")],
+};
+
+/// `/proc/PID/stat`.
+#[rustfmt::skip]
+pub(super) const STAT: Group = Group {
+    prefix: "target.stat.",
+    source: "/proc/<pid>/stat",
+    instance: None,
+    note: "Of the target's root process with all its threads; the child_ metrics are of children it has waited for. \
+           Times come in steps of one clock tick (10 ms).",
+    members: &[
+        l("minor_faults", Count, "Page faults answered without a device."),
+        l("major_faults", Count, "Page faults that had to read from a device."),
+        l("child_minor_faults", Count, "Minor page faults of ended children."),
+        l("child_major_faults", Count, "Major page faults of ended children."),
+        n("utime_ns", Nanoseconds, "Time in user mode."),
+        l("stime_ns", Nanoseconds, "Time in the kernel."),
+        n("child_utime_ns", Nanoseconds, "Time of ended children in user mode."),
+        l("child_stime_ns", Nanoseconds, "Time of ended children in the kernel."),
+    ],
+    rules: &[],
+};
+
+/// `/proc/PID/status`.
+#[rustfmt::skip]
+pub(super) const STATUS: Group = Group {
+    prefix: "target.status.",
+    source: "/proc/<pid>/status",
+    instance: None,
+    note: "Of the target's root process. The kernel's field in lower case, kB turned into bytes.",
+    members: &[
+        b("vmpeak_bytes", "Largest address space so far."),
+        b("vmsize_bytes", "Address space mapped, touched or not."),
+        b("vmlck_bytes", "Memory locked by mlock."),
+        b("vmpin_bytes", "Memory pinned for devices."),
+        b("vmhwm_bytes", "Largest resident memory so far."),
+        b("vmrss_bytes", "Resident memory; approximate by a few pages per thread since Linux 6.2. hugetlb pages are not in it."),
+        b("rssanon_bytes", "Resident anonymous memory."),
+        b("rssfile_bytes", "Resident file memory."),
+        b("rssshmem_bytes", "Resident shared memory."),
+        b("vmdata_bytes", "Private writable mappings."),
+        b("vmstk_bytes", "Stack of the main thread."),
+        b("vmexe_bytes", "Program text."),
+        b("vmlib_bytes", "Library text."),
+        b("vmpte_bytes", "Page tables."),
+        b("vmswap_bytes", "Anonymous memory swapped out."),
+        b("hugetlbpages_bytes", "hugetlb memory mapped."),
+        Member::new("threads", Gauge, Count, Neutral, "Threads."),
+        l("voluntary_ctxt_switches", Count, "Times the main thread gave up the CPU; other threads are not in it."),
+        l("nonvoluntary_ctxt_switches", Count, "Times the main thread was made to give up the CPU; other threads are not in it."),
+    ],
+    rules: &[FieldRule::new("", "_bytes", Gauge, Bytes, Neutral, "A level that the kernel gives in kB.")],
+};
+
+/// `/proc/PID/smaps_rollup`.
+#[rustfmt::skip]
+pub(super) const SMAPS: Group = Group {
+    prefix: "target.smaps.",
+    source: "/proc/<pid>/smaps_rollup",
+    instance: None,
+    note: "Of the target's root process. The kernel walks its page tables under its map lock, so this is read once a second, \
+           and less often the longer it takes. The rows' own times tell how often.",
+    members: &[
+        b("rss_bytes", "Resident memory."),
+        b("pss_bytes", "Resident memory, shared pages divided by their users."),
+        b("pss_dirty_bytes", "Of that, dirty pages."),
+        b("pss_anon_bytes", "Of that, anonymous pages."),
+        b("pss_file_bytes", "Of that, file pages."),
+        b("pss_shmem_bytes", "Of that, shared memory."),
+        b("shared_clean_bytes", "Clean pages that others map too."),
+        b("shared_dirty_bytes", "Dirty pages that others map too."),
+        b("private_clean_bytes", "Clean pages nobody else maps."),
+        b("private_dirty_bytes", "Dirty pages nobody else maps."),
+        b("referenced_bytes", "Pages marked as used."),
+        b("anonymous_bytes", "Pages that belong to no file."),
+        b("lazyfree_bytes", "Pages marked by MADV_FREE and not yet freed."),
+        b("anonhugepages_bytes", "Anonymous memory in huge pages that one PMD entry maps: how much of the request for 2 MiB was met."),
+        b("shmempmdmapped_bytes", "Shared memory mapped by PMD entries."),
+        b("filepmdmapped_bytes", "Page cache mapped by PMD entries; DAX is not counted, 0 there proves nothing."),
+        b("shared_hugetlb_bytes", "hugetlb memory mapped and shared."),
+        b("private_hugetlb_bytes", "hugetlb memory mapped by this process alone."),
+        b("swap_bytes", "Memory swapped out."),
+        b("swappss_bytes", "Memory swapped out, shared pages divided by their users."),
+        b("locked_bytes", "Memory locked by mlock, shared pages divided by their users."),
+    ],
+    rules: &[FieldRule::new("", "_bytes", Gauge, Bytes, Neutral, "A level that the kernel gives in kB.")],
+};
+
+/// What the fault probe counts.
+#[rustfmt::skip]
+pub(super) const FAULTS: Group = Group {
+    prefix: "target.",
+    source: "stream faults",
+    instance: None,
+    note: "Of the whole recorded tree, children included. Counted by the probe, so they hold even where rows were lost.",
+    members: &[
+        l("faults", Count, "Page faults on user addresses, from user and kernel mode."),
+        l("faults_user", Count, "Of those, the faults from user mode."),
+        l("faults_kernel", Count, "Of those, the faults that the kernel took on the target's behalf."),
+    ],
+    rules: &[],
+};
