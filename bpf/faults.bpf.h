@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The page fault path. A fault on fresh memory takes about a microsecond;
+ * everything here is there to add little to it: membership is cached per CPU,
+ * the record is written straight into memory that the recorder has mapped,
+ * and nobody is woken.
+ */
+
+/* Slots per ring - 1. Read-only data is a constant to the verifier, so it also bounds the index. */
+const volatile __u32 ring_slot_mask = 0;
+/* Count and record nothing: the control when the cost of recording is measured. */
+const volatile bool counting_only = false;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* CPUs; set before loading */
+	__type(key, __u32);
+	__type(value, struct fault_ring);
+} fault_rings SEC(".maps");
+
+/* Producers that nest (see wire.h) may each pass the check below before either takes a slot. */
+#define RING_SLACK 8
+
+static __noinline int refresh_cache(struct fault_ring *ring)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state;
+
+	if (!ring)
+		return 0;
+	ring->cached_generation = generation;
+	state = state_of(task);
+	ring->cached_task_id = state ? state->task_id : 0;
+	ring->cached_mm_id = state ? mm_id_of(state, task) : 0;
+	ring->cached_mm = (__u64)task->mm;
+	ring->cached_task = (__u64)task;
+	return 0;
+}
+
+static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, unsigned long error_code)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct fault_ring *ring = bpf_map_lookup_elem(&fault_rings, &cpu);
+	struct fault_slot *slot;
+	__u64 position;
+
+	if (!ring)
+		return 0;
+	if (ring->cached_task != (__u64)task || ring->cached_mm != (__u64)task->mm ||
+	    ring->cached_generation != generation)
+		refresh_cache(ring);
+	if (!ring->cached_task_id || addr >> FAULT_ADDR_BITS)
+		return 0;
+	if (task->pagefault_disabled) {
+		ring->filtered++;
+		return 0;
+	}
+	if (counting_only) {
+		ring->counted++;
+		return 0;
+	}
+	if (ring->reserved - ring->consumed > ring_slot_mask - RING_SLACK) {
+		__sync_fetch_and_add(&ring->lost, 1);
+		return 0;
+	}
+	position = __sync_fetch_and_add(&ring->reserved, 1);
+	slot = &ring->slots[position & ring_slot_mask];
+	slot->ts = bpf_ktime_get_ns();
+	slot->addr_error = addr | (__u64)(error_code & 0x7f) << FAULT_ADDR_BITS;
+	if (error_code & FAULT_ERROR_SGX)
+		slot->addr_error |= (__u64)FAULT_ERROR_SGX_WIRE << FAULT_ADDR_BITS;
+	slot->ip = regs->ip;
+	slot->task_id = ring->cached_task_id;
+	slot->mm_id = ring->cached_mm_id;
+	__sync_fetch_and_add(&ring->committed, 1);
+	return 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The kernel structures that the programs read, cut down to the members used.
+ * libbpf relocates every access to where the running kernel keeps the member
+ * (CO-RE), so order and offsets here mean nothing, and one object file serves
+ * all kernels that have these members. A member that not every kernel has is
+ * read behind bpf_core_field_exists().
+ */
+#ifndef PAGELAB_KERNEL_H
+#define PAGELAB_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+#define BPF_ANY 0
+#define BPF_F_NO_PREALLOC (1U << 0)
+#define BPF_F_MMAPABLE (1U << 10)
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+#define BPF_RB_NO_WAKEUP 1
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip, sp;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct mm_context_t___pagelab {
+	void *vdso;
+};
+
+struct mm_struct {
+	unsigned long start_brk, brk, start_stack;
+	struct file *exe_file;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end, vm_flags, vm_pgoff;
+	struct file *vm_file;
+	struct mm_struct *vm_mm;
+};
+
+struct thread_info {
+	__u32 status;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	int pid, tgid, exit_code, pagefault_disabled;
+	struct mm_struct *mm;
+	struct files_struct *files;
+	struct css_set *cgroups;
+	struct sched_entity se;
+	unsigned long min_flt, maj_flt;
+	__u64 utime, stime;
+	char comm[16];
+};
+
+struct linux_binprm {
+	struct file *file;
+};
+
+#pragma clang attribute pop
+
+/* Opaque to programs; the size is the kernel's. */
+struct bpf_iter_task_vma {
+	__u64 __opaque[1];
+} __attribute__((aligned(8)));
+
+#endif

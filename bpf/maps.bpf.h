@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Mapping actions: what a task asked for (system calls), and what the kernel
+ * mapped by itself (exec, fork).
+ *
+ * A call's record is sent when it returns, with the time it began: what a
+ * munmap takes away is gone some time after it began, what an mmap makes is
+ * there some time before it returned, so the order of those two instants is
+ * the order of events also when two threads reuse an address.
+ */
+
+/* System call numbers of x86-64; a task in 32-bit mode is left out (TS_COMPAT). */
+#define NR_MMAP 9
+#define NR_MPROTECT 10
+#define NR_MUNMAP 11
+#define NR_BRK 12
+#define NR_MREMAP 25
+#define NR_MADVISE 28
+#define NR_SHMAT 30
+#define NR_EXECVE 59
+#define NR_SHMDT 67
+#define NR_MLOCK 149
+#define NR_PRCTL 157
+#define NR_EXECVEAT 322
+#define NR_MLOCK2 325
+#define NR_PROCESS_MADVISE 440
+#define PR_SET_THP_DISABLE 41
+#define TS_COMPAT 0x0002
+
+#define VM_MAYSHARE 0x80UL
+#define VM_GROWSDOWN 0x100UL
+#define VM_HUGETLB 0x400000UL
+#define MAP_SHARED 0x01
+#define MAP_PRIVATE 0x02
+#define MAP_ANONYMOUS 0x20
+#define MAP_HUGETLB 0x40000
+#define VM_PROT_BITS 7UL
+#define PAGE_SHIFT 12
+
+extern int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struct *task, __u64 addr) __ksym __weak;
+extern struct vm_area_struct *bpf_iter_task_vma_next(struct bpf_iter_task_vma *it) __ksym __weak;
+extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it) __ksym __weak;
+
+/* Address spaces whose mappings could not be listed (the mmap lock was taken). */
+__u64 vma_walks_failed = 0;
+
+static __always_inline __u32 map_op_of(__u64 nr, unsigned long first_arg)
+{
+	switch (nr) {
+	case NR_MMAP:
+		return MAP_OP_MMAP;
+	case NR_MUNMAP:
+		return MAP_OP_MUNMAP;
+	case NR_MREMAP:
+		return MAP_OP_MREMAP;
+	case NR_BRK:
+		return MAP_OP_BRK;
+	case NR_MADVISE:
+		return MAP_OP_MADVISE;
+	case NR_PROCESS_MADVISE:
+		return MAP_OP_PROCESS_MADVISE;
+	case NR_MPROTECT:
+		return MAP_OP_MPROTECT;
+	case NR_MLOCK:
+	case NR_MLOCK2:
+		return MAP_OP_MLOCK;
+	case NR_SHMAT:
+		return MAP_OP_SHMAT;
+	case NR_SHMDT:
+		return MAP_OP_SHMDT;
+	case NR_PRCTL:
+		return first_arg == PR_SET_THP_DISABLE ? MAP_OP_PRCTL_THP : 0;
+	}
+	return 0;
+}
+
+static __always_inline void call_entered(struct pt_regs *regs, long nr)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	bool exec = nr == NR_EXECVE || nr == NR_EXECVEAT;
+	struct task_state *state;
+
+	if (!exec && !map_op_of(nr, regs->di))
+		return;
+	if (task->thread_info.status & TS_COMPAT)
+		return;
+	state = state_of(task);
+	if (!state)
+		return;
+	state->call_ts = bpf_ktime_get_ns();
+	if (exec) {
+		state->exec_ts = state->call_ts;
+		return;
+	}
+	state->call_nr = nr + 1;
+	if (nr == NR_BRK && task->mm)
+		state->brk_before = BPF_CORE_READ(task, mm, brk);
+}
+
+static __always_inline struct file *file_of(struct task_struct *task, __s32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **slots = BPF_CORE_READ(table, fd);
+	struct file *file = NULL;
+
+	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), &slots[fd]);
+	return file;
+}
+
+static __always_inline void name_file(struct map_event *event, struct file *file)
+{
+	if (!file)
+		return;
+	event->ino = BPF_CORE_READ(file, f_inode, i_ino);
+	event->dev = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+	event->path_id = path_id_of(file);
+}
+
+static __always_inline void fill_mmap(struct map_event *event, struct task_struct *task, struct pt_regs *regs)
+{
+	event->addr = regs->di;
+	event->len = regs->si;
+	event->prot = regs->dx;
+	event->flags = regs->r10;
+	event->offset = regs->r9;
+	event->fd = -1;
+	if (event->flags & MAP_ANONYMOUS)
+		return;
+	event->fd = regs->r8;
+	if (event->ret < 0 && event->ret > -4096)
+		return;
+	name_file(event, file_of(task, event->fd));
+}
+
+static __always_inline void fill_call(struct map_event *event, struct task_struct *task, struct pt_regs *regs,
+				      __u64 brk_before)
+{
+	event->fd = -1;
+	switch (event->op) {
+	case MAP_OP_MMAP:
+		fill_mmap(event, task, regs);
+		break;
+	case MAP_OP_MREMAP:
+		event->old_addr = regs->di;
+		event->offset = regs->si; /* the old length; the recorder puts it where it belongs */
+		event->len = regs->dx;
+		event->flags = regs->r10;
+		event->addr = regs->r8;
+		break;
+	case MAP_OP_BRK:
+		event->addr = regs->di;
+		event->old_addr = brk_before;
+		break;
+	case MAP_OP_MADVISE:
+		event->addr = regs->di;
+		event->len = regs->si;
+		event->advice = regs->dx;
+		break;
+	case MAP_OP_PROCESS_MADVISE:
+		event->fd = regs->di;
+		event->addr = regs->si; /* the vector's address and its number of ranges */
+		event->len = regs->dx;
+		event->advice = regs->r10;
+		break;
+	case MAP_OP_MPROTECT:
+		event->prot = regs->dx;
+		event->addr = regs->di;
+		event->len = regs->si;
+		break;
+	case MAP_OP_MLOCK:
+		event->flags = regs->orig_ax == NR_MLOCK2 ? regs->dx : 0;
+		event->addr = regs->di;
+		event->len = regs->si;
+		break;
+	case MAP_OP_MUNMAP:
+		event->addr = regs->di;
+		event->len = regs->si;
+		break;
+	case MAP_OP_SHMAT:
+		event->fd = regs->di; /* the segment's id */
+		event->addr = regs->si;
+		event->flags = regs->dx;
+		break;
+	case MAP_OP_SHMDT:
+		event->addr = regs->di;
+		break;
+	case MAP_OP_PRCTL_THP:
+		event->advice = regs->si;
+		break;
+	}
+}
+
+/* The length of an attached segment is the length of the mapping found at its address. */
+static __noinline __u64 length_at(__u64 addr)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	__u64 len = 0;
+
+	if (!bpf_ksym_exists(bpf_iter_task_vma_new))
+		return 0;
+	bpf_iter_task_vma_new(&it, task, addr);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma && vma->vm_start == addr)
+		len = vma->vm_end - vma->vm_start;
+	bpf_iter_task_vma_destroy(&it);
+	return len;
+}
+
+static __always_inline void call_returned(struct pt_regs *regs, long ret)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state;
+	struct map_event *event;
+	__u32 op;
+
+	op = map_op_of(regs->orig_ax, regs->di);
+	if (!op)
+		return;
+	state = state_of(task);
+	if (!state || state->call_nr != regs->orig_ax + 1)
+		return;
+	state->call_nr = 0;
+	event = RESERVE_EVENT(map_event);
+	if (!event)
+		return;
+	__builtin_memset(event, 0, sizeof(*event));
+	event->type = EVENT_MAP;
+	event->op = op;
+	event->ts = state->call_ts;
+	event->dur_ns = bpf_ktime_get_ns() - state->call_ts;
+	event->task_id = state->task_id;
+	event->mm_id = mm_id_of(state, task);
+	event->kind = MAP_KIND_CALL;
+	event->ret = ret;
+	fill_call(event, task, regs, state->brk_before);
+	if (op == MAP_OP_SHMAT && (ret > 0 || ret < -4095))
+		event->len = length_at(ret);
+	submit_event(event);
+}
+
+static __always_inline __u32 special_of(struct vm_area_struct *vma, struct mm_struct *mm)
+{
+	if (vma->vm_start <= mm->start_stack && mm->start_stack < vma->vm_end)
+		return MAP_STACK;
+	if (!vma->vm_file && vma->vm_start < mm->brk && vma->vm_end > mm->start_brk)
+		return MAP_HEAP;
+	return MAP_PLAIN;
+}
+
+static __always_inline void send_vma(struct vm_area_struct *vma, __u32 kind, __u32 task_id, __u32 mm_id, __u64 ts)
+{
+	struct map_event *event = RESERVE_EVENT(map_event);
+	unsigned long vm_flags;
+
+	if (!event)
+		return;
+	__builtin_memset(event, 0, sizeof(*event));
+	vm_flags = vma->vm_flags;
+	event->type = EVENT_MAP;
+	event->op = MAP_OP_MMAP;
+	event->ts = ts;
+	event->task_id = task_id;
+	event->mm_id = mm_id;
+	event->kind = kind;
+	event->special = special_of(vma, vma->vm_mm);
+	event->addr = vma->vm_start;
+	event->ret = vma->vm_start;
+	event->len = vma->vm_end - vma->vm_start;
+	event->prot = vm_flags & VM_PROT_BITS;
+	event->flags = vm_flags & VM_MAYSHARE ? MAP_SHARED : MAP_PRIVATE;
+	event->flags |= vm_flags & VM_GROWSDOWN;
+	if (vm_flags & VM_HUGETLB)
+		event->flags |= MAP_HUGETLB;
+	event->fd = -1;
+	if (vma->vm_file) {
+		event->offset = vma->vm_pgoff << PAGE_SHIFT;
+		name_file(event, vma->vm_file);
+	} else {
+		event->flags |= MAP_ANONYMOUS;
+	}
+	submit_event(event);
+}
+
+static __always_inline void send_vmas(struct task_struct *task, __u32 kind, __u32 task_id, __u32 mm_id, __u64 ts)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+
+	if (!bpf_ksym_exists(bpf_iter_task_vma_new)) {
+		__sync_fetch_and_add(&vma_walks_failed, 1);
+		return;
+	}
+	if (bpf_iter_task_vma_new(&it, task, 0))
+		__sync_fetch_and_add(&vma_walks_failed, 1);
+	while ((vma = bpf_iter_task_vma_next(&it)))
+		send_vma(vma, kind, task_id, mm_id, ts);
+	bpf_iter_task_vma_destroy(&it);
+}
+
+static __always_inline void tree_forked(struct task_struct *parent, struct task_struct *child)
+{
+	struct task_state *parent_state = state_of(parent), *state;
+	struct task_event *event;
+
+	if (!parent_state)
+		return;
+	state = bpf_task_storage_get(&task_states, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!state) {
+		__sync_fetch_and_add(&events_seen, 1);
+		__sync_fetch_and_add(&events_lost, 1);
+		return;
+	}
+	state->task_id = __sync_fetch_and_add(&last_task_id, 1) + 1;
+	if (child->mm == parent->mm) {
+		state->mm_id = mm_id_of(parent_state, parent);
+		state->mm = (__u64)child->mm;
+	} else {
+		mm_id_of(state, child);
+	}
+	__sync_fetch_and_add(&generation, 1);
+	event = RESERVE_EVENT(task_event);
+	if (event) {
+		fill_task(event, TASK_FORK, state, child);
+		event->parent_task_id = parent_state->task_id;
+		submit_event(event);
+	}
+	if (child->mm && child->mm != parent->mm)
+		send_vmas(child, MAP_KIND_FORK, state->task_id, state->mm_id, bpf_ktime_get_ns());
+}
+
+static __always_inline void tree_execed(struct task_struct *task, struct linux_binprm *bprm)
+{
+	struct task_state *state = state_of(task);
+	struct task_event *event;
+	__u32 path_id;
+
+	if (!state)
+		return;
+	mm_id_of(state, task);
+	path_id = path_id_of(bprm->file);
+	__sync_fetch_and_add(&generation, 1);
+	event = RESERVE_EVENT(task_event);
+	if (event) {
+		fill_task(event, TASK_EXEC, state, task);
+		event->path_id = path_id;
+		submit_event(event);
+	}
+	/* Clearing the tail of .bss faults before this point is reached: the image is there since the call began. */
+	send_vmas(task, MAP_KIND_KERNEL, state->task_id, state->mm_id, state->exec_ts);
+}

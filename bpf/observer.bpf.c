@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * pagelab's observer: page faults, mapping actions and the life of tasks, of
+ * one process tree.
+ *
+ * Needs: BTF of the kernel, raw tracepoints with BTF (5.5), task storage in
+ * tracing programs (5.11), the ring buffer (5.8); the mappings that exec and
+ * fork make also need the open-coded VMA iterator (6.7), without which they
+ * are counted as not listed. See README.md beside this file for the parts.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "wire.h"
+#include "tree.bpf.h"
+#include "paths.bpf.h"
+#include "faults.bpf.h"
+#include "maps.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Named here only so that the generated Rust types hold them. */
+struct wire_types {
+	struct task_event task;
+	struct map_event map;
+	struct path_event path;
+	struct task_state state;
+	enum event_type event_type;
+	enum task_op task_op;
+	enum map_op map_op;
+	enum map_kind map_kind;
+	enum map_special map_special;
+};
+const volatile struct wire_types *wire_types = NULL;
+
+SEC("tp_btf/page_fault_user")
+int page_fault_user(unsigned long long *ctx)
+{
+	return on_fault(ctx[0], (struct pt_regs *)ctx[1], ctx[2]);
+}
+
+SEC("tp_btf/page_fault_kernel")
+int page_fault_kernel(unsigned long long *ctx)
+{
+	return on_fault(ctx[0], (struct pt_regs *)ctx[1], ctx[2]);
+}
+
+SEC("tp_btf/sched_process_fork")
+int process_fork(unsigned long long *ctx)
+{
+	tree_forked((struct task_struct *)ctx[0], (struct task_struct *)ctx[1]);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int process_exec(unsigned long long *ctx)
+{
+	tree_execed((struct task_struct *)ctx[0], (struct linux_binprm *)ctx[2]);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int process_exit(unsigned long long *ctx)
+{
+	tree_exited((struct task_struct *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int task_rename(unsigned long long *ctx)
+{
+	tree_renamed((struct task_struct *)ctx[0], (const char *)ctx[1]);
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int sys_enter(unsigned long long *ctx)
+{
+	call_entered((struct pt_regs *)ctx[0], ctx[1]);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int sys_exit(unsigned long long *ctx)
+{
+	call_returned((struct pt_regs *)ctx[0], ctx[1]);
+	return 0;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The records that cross from the kernel to the recorder.
+ *
+ * This header is the one place that says what they look like; the Rust types
+ * are generated from it (through the BTF of the object file). Two roads:
+ *
+ * - Faults go through one memory-mapped ring per CPU (struct fault_ring). At
+ *   half a million faults a second a system call, a spin lock or a wake-up per
+ *   record would be most of the cost, so there is none: the program writes the
+ *   record where the recorder reads it.
+ * - Everything rare (tasks, mappings, file names) goes through one BPF ring
+ *   buffer, which keeps the order between CPUs and takes records of any size.
+ *
+ * Times are CLOCK_MONOTONIC in ns. Ids count from 1; 0 means "none".
+ */
+#ifndef PAGELAB_WIRE_H
+#define PAGELAB_WIRE_H
+
+/* One page fault, 32 bytes: two to a cache line. */
+struct fault_slot {
+	__u64 ts;
+	/* Bits 0..55 the address; bits 56..63 the low bits of the error code.
+	 * User addresses end at bit 56 also with five-level page tables. */
+	__u64 addr_error;
+	__u64 ip;
+	__u32 task_id;
+	__u32 mm_id;
+};
+
+#define FAULT_ADDR_BITS 56
+#define FAULT_ADDR_MASK ((1ULL << FAULT_ADDR_BITS) - 1)
+/* The processor's SGX bit (15) travels as bit 7, which hardware leaves unused. */
+#define FAULT_ERROR_SGX (1U << 15)
+#define FAULT_ERROR_SGX_WIRE (1U << 7)
+
+/*
+ * The head of a CPU's ring; `slots` follow. Producer, consumer and cache of
+ * the current task lie on cache lines of their own.
+ *
+ * A producer adds 1 to `reserved`, writes its slot, adds 1 to `committed`. A
+ * program can be interrupted by another on the same CPU (an NMI that faults
+ * while it copies a user stack), which then finishes first; so slots below
+ * `reserved` are whole exactly when the two counts are equal. The consumer
+ * reads `committed`, then `reserved`, and takes what it saw if they agree.
+ */
+struct fault_ring {
+	__u64 reserved;
+	__u64 committed;
+	__u64 lost;       /* the ring was full */
+	__u64 filtered;   /* page faults disabled: the access failed, nothing was mapped */
+	__u64 counted;    /* counting only: faults seen, none recorded */
+	__u64 producer_padding[3];
+
+	__u64 consumed;   /* written by the recorder */
+	__u64 consumer_padding[7];
+
+	__u64 cached_task;
+	__u64 cached_mm;
+	__u64 cached_generation;
+	__u32 cached_task_id;
+	__u32 cached_mm_id;
+	__u64 cache_padding[4];
+
+	struct fault_slot slots[1];
+};
+
+enum event_type {
+	EVENT_TASK = 1,
+	EVENT_MAP = 2,
+	EVENT_PATH = 3,
+};
+
+enum task_op {
+	TASK_FORK = 1,
+	TASK_EXEC = 2,
+	TASK_EXIT = 3,
+	TASK_COMM = 4,
+};
+
+#define COMM_BYTES 16
+
+struct task_event {
+	__u32 type;
+	__u32 op;
+	__u64 ts;
+	__u32 task_id;
+	__u32 parent_task_id;
+	__u32 mm_id;
+	__u32 tid;
+	__u32 pid;
+	__s32 exit_code;
+	__u32 path_id;      /* of the executable, at exec */
+	__u32 padding;
+	__u64 cgroup_id;
+	__u64 min_flt;
+	__u64 maj_flt;
+	__u64 utime_ns;     /* counted in ticks */
+	__u64 stime_ns;
+	__u64 runtime_ns;   /* exact; utime and stime are scaled to it as the kernel does */
+	char comm[COMM_BYTES];
+};
+
+enum map_op {
+	MAP_OP_MMAP = 1,
+	MAP_OP_MUNMAP,
+	MAP_OP_MREMAP,
+	MAP_OP_BRK,
+	MAP_OP_MADVISE,
+	MAP_OP_PROCESS_MADVISE,
+	MAP_OP_MPROTECT,
+	MAP_OP_MLOCK,
+	MAP_OP_SHMAT,
+	MAP_OP_SHMDT,
+	MAP_OP_PRCTL_THP,
+};
+
+enum map_kind {
+	MAP_KIND_CALL = 1,
+	MAP_KIND_KERNEL,    /* made by exec: segments, stack, vdso */
+	MAP_KIND_SNAPSHOT,  /* was there when recording began */
+	MAP_KIND_FORK,      /* inherited */
+};
+
+enum map_special {
+	MAP_PLAIN = 0,
+	MAP_STACK,
+	MAP_HEAP,
+	MAP_VDSO,
+};
+
+struct map_event {
+	__u32 type;
+	__u32 op;
+	__u64 ts;           /* when the call began */
+	__u64 dur_ns;       /* until it returned; 0 for mappings that no call of the task made */
+	__u32 task_id;
+	__u32 mm_id;
+	__u32 kind;
+	__u32 special;
+	__u64 addr;
+	__u64 len;
+	__u64 old_addr;
+	__u64 offset;
+	__u64 ino;
+	__s64 ret;
+	__u32 dev;          /* the kernel's own encoding: major << 20 | minor */
+	__u32 path_id;
+	__u32 prot;
+	__u32 flags;
+	__s32 fd;
+	__u32 advice;
+};
+
+#define PATH_BYTES 1024
+#define NAME_BYTES 256
+
+/* Names from the leaf up to the root, each ended by NUL. */
+struct path_event {
+	__u32 type;
+	__u32 path_id;
+	__u64 ts;
+	__u64 ino;
+	__u32 dev;
+	__u32 truncated;
+	__u32 len;
+	__u32 padding;
+	char names[PATH_BYTES + NAME_BYTES];
+};
+
+#endif

@@ -1,0 +1,324 @@
+//! What the BPF programs send, turned into types that say what they hold.
+//!
+//! The raw records are generated from `bpf/wire.h`; this module is the only place that reads them.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use super::skeleton::types;
+
+pub use types::fault_slot as FaultSlot;
+
+const FAULT_ADDR_BITS: u32 = 56;
+const FAULT_ERROR_SGX: u32 = 1 << 15;
+const FAULT_ERROR_SGX_WIRE: u32 = 1 << 7;
+/// Bits the kernel uses for the minor number in its own `dev_t`.
+const KERNEL_MINOR_BITS: u32 = 20;
+
+impl FaultSlot {
+    /// The address that was accessed.
+    pub fn addr(&self) -> u64 {
+        self.addr_error & ((1 << FAULT_ADDR_BITS) - 1)
+    }
+
+    /// The processor's page fault error code (bit 0 protection, 1 write, 2 user, 4 instruction fetch, 15 SGX).
+    pub fn error_code(&self) -> u32 {
+        let wire = (self.addr_error >> FAULT_ADDR_BITS) as u32;
+        let sgx = if wire & FAULT_ERROR_SGX_WIRE == 0 { 0 } else { FAULT_ERROR_SGX };
+        wire & !FAULT_ERROR_SGX_WIRE | sgx
+    }
+}
+
+/// What happened to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskOp {
+    /// It was made by `fork`, `vfork` or `clone`.
+    Fork,
+    /// It runs a new program.
+    Exec,
+    /// It ended.
+    Exit,
+    /// It was renamed.
+    Comm,
+}
+
+/// An event in the life of a task of the recorded tree.
+#[derive(Debug, Clone)]
+pub struct TaskEvent {
+    /// CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// What happened.
+    pub op: TaskOp,
+    /// The task's id, unique in the recording.
+    pub task_id: u32,
+    /// The parent's id; none for the first task.
+    pub parent_task_id: Option<u32>,
+    /// The address space.
+    pub mm_id: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Process id.
+    pub pid: u32,
+    /// The status as `wait` reports it: low 7 bits the signal, bits 8..15 the exit status.
+    pub exit_code: i32,
+    /// The executable, at exec.
+    pub path_id: Option<u32>,
+    /// Id of the cgroup v2 folder.
+    pub cgroup_id: u64,
+    /// Minor and major faults that the kernel counted for the task.
+    pub faults: (u64, u64),
+    /// User and system time as the kernel reports them: the exact run time split in the proportion of the ticks.
+    pub cpu_ns: (u64, u64),
+    /// Name of the task.
+    pub comm: Vec<u8>,
+}
+
+/// A mapping action; the words are those of the recording's `mappings.op`.
+pub const MAP_OPS: [(u32, &str); 11] = [
+    (1, "mmap"),
+    (2, "munmap"),
+    (3, "mremap"),
+    (4, "brk"),
+    (5, "madvise"),
+    (6, "process_madvise"),
+    (7, "mprotect"),
+    (8, "mlock"),
+    (9, "shmat"),
+    (10, "shmdt"),
+    (11, "prctl_thp"),
+];
+
+/// Who made a mapping; the words are those of the recording's `mappings.kind`.
+pub const MAP_KINDS: [(u32, &str); 4] = [(1, "call"), (2, "kernel"), (3, "snapshot"), (4, "fork")];
+
+/// Mappings that have a name without having a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    /// None of those below.
+    Plain,
+    /// The first thread's stack; it grows downwards without a call.
+    Stack,
+    /// What `brk` made.
+    Heap,
+}
+
+/// A mapping action of the recorded tree, or a mapping that the kernel made for it.
+#[derive(Debug, Clone)]
+pub struct MapEvent {
+    /// When the call began, CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// How long it took; 0 for mappings made by exec and fork.
+    pub dur_ns: u64,
+    /// `mmap`, `munmap`, ...: see [`MAP_OPS`].
+    pub op: &'static str,
+    /// `call`, `kernel`, `snapshot` or `fork`: see [`MAP_KINDS`].
+    pub kind: &'static str,
+    /// Stack or heap.
+    pub special: Special,
+    /// The task that called, or the first task of the new address space.
+    pub task_id: u32,
+    /// The address space acted on.
+    pub mm_id: u32,
+    /// The address asked for; for mappings not made by a call, the one they have.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// `mremap`: where it was; `brk`: the break before.
+    pub old_addr: u64,
+    /// Offset in the file; `mremap`: the old length.
+    pub offset: u64,
+    /// PROT_ bits.
+    pub prot: u32,
+    /// MAP_ bits.
+    pub flags: u32,
+    /// File descriptor; -1 without; `shmat`: the segment's id.
+    pub fd: i32,
+    /// Device of the file as user space writes it.
+    pub dev: u64,
+    /// Inode of the file; 0 without.
+    pub ino: u64,
+    /// The file's name.
+    pub path_id: Option<u32>,
+    /// `madvise`: the advice.
+    pub advice: u32,
+    /// What the call returned: an address, 0, or the negated errno.
+    pub ret: i64,
+}
+
+/// The name of a file, sent once before it is first referred to.
+#[derive(Debug, Clone)]
+pub struct PathEvent {
+    /// The number later events carry.
+    pub path_id: u32,
+    /// Absolute path; bytes as the file system has them.
+    pub path: OsString,
+    /// The path was deeper or longer than the program can walk: its beginning is missing.
+    pub truncated: bool,
+}
+
+/// One event of the rare kind.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A task began, ended, was renamed or runs a new program.
+    Task(TaskEvent),
+    /// A mapping action.
+    Map(MapEvent),
+    /// A file's name.
+    Path(PathEvent),
+}
+
+/// Turns the bytes of one ring buffer record into an event; `None` if they are not a record that `wire.h` knows.
+pub fn decode(bytes: &[u8]) -> Option<Event> {
+    let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
+    match types::event_type(kind) {
+        types::event_type::EVENT_TASK => read::<types::task_event>(bytes).and_then(|raw| task(&raw)).map(Event::Task),
+        types::event_type::EVENT_MAP => read::<types::map_event>(bytes).and_then(|raw| map(&raw)).map(Event::Map),
+        types::event_type::EVENT_PATH => read::<types::path_event>(bytes).map(|raw| Event::Path(path(&raw))),
+        _ => None,
+    }
+}
+
+/// Reads a wire record from the start of `bytes`.
+fn read<T: Copy + WireRecord>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() < size_of::<T>() {
+        return None;
+    }
+    // SAFETY: the slice holds at least size_of::<T>() bytes, the read is unaligned, and WireRecord types are made of
+    // integers only, for which every bit pattern is valid.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Marks the generated records that consist of integers and arrays of integers only.
+trait WireRecord {}
+impl WireRecord for types::task_event {}
+impl WireRecord for types::map_event {}
+impl WireRecord for types::path_event {}
+
+fn named(table: &[(u32, &'static str)], number: u32) -> Option<&'static str> {
+    table.iter().find(|(code, _)| *code == number).map(|(_, name)| *name)
+}
+
+fn nonzero(id: u32) -> Option<u32> {
+    (id != 0).then_some(id)
+}
+
+fn task(raw: &types::task_event) -> Option<TaskEvent> {
+    let op = match types::task_op(raw.op) {
+        types::task_op::TASK_FORK => TaskOp::Fork,
+        types::task_op::TASK_EXEC => TaskOp::Exec,
+        types::task_op::TASK_EXIT => TaskOp::Exit,
+        types::task_op::TASK_COMM => TaskOp::Comm,
+        _ => return None,
+    };
+    Some(TaskEvent {
+        ts: raw.ts,
+        op,
+        task_id: raw.task_id,
+        parent_task_id: nonzero(raw.parent_task_id),
+        mm_id: raw.mm_id,
+        tid: raw.tid,
+        pid: raw.pid,
+        exit_code: raw.exit_code,
+        path_id: nonzero(raw.path_id),
+        cgroup_id: raw.cgroup_id,
+        faults: (raw.min_flt, raw.maj_flt),
+        cpu_ns: scaled_cpu_ns(raw),
+        comm: raw.comm.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect(),
+    })
+}
+
+/// Splits the exact run time in the proportion of the user and system ticks, as the kernel's `cputime_adjust` does.
+fn scaled_cpu_ns(raw: &types::task_event) -> (u64, u64) {
+    let ticks = u128::from(raw.utime_ns) + u128::from(raw.stime_ns);
+    let system = (u128::from(raw.runtime_ns) * u128::from(raw.stime_ns)).checked_div(ticks).unwrap_or(0) as u64;
+    (raw.runtime_ns.saturating_sub(system), system)
+}
+
+fn map(raw: &types::map_event) -> Option<MapEvent> {
+    let (major, minor) = (raw.dev >> KERNEL_MINOR_BITS, raw.dev & ((1 << KERNEL_MINOR_BITS) - 1));
+    let special = match types::map_special(raw.special) {
+        types::map_special::MAP_STACK => Special::Stack,
+        types::map_special::MAP_HEAP => Special::Heap,
+        _ => Special::Plain,
+    };
+    Some(MapEvent {
+        ts: raw.ts,
+        dur_ns: raw.dur_ns,
+        op: named(&MAP_OPS, raw.op)?,
+        kind: named(&MAP_KINDS, raw.kind)?,
+        special,
+        task_id: raw.task_id,
+        mm_id: raw.mm_id,
+        addr: raw.addr,
+        len: raw.len,
+        old_addr: raw.old_addr,
+        offset: raw.offset,
+        prot: raw.prot,
+        flags: raw.flags,
+        fd: raw.fd,
+        dev: libc::makedev(major, minor),
+        ino: raw.ino,
+        path_id: nonzero(raw.path_id),
+        advice: raw.advice,
+        ret: raw.ret,
+    })
+}
+
+/// Puts the names, which come leaf first, into the order in which people write them.
+fn path(raw: &types::path_event) -> PathEvent {
+    let used = (raw.len as usize).min(raw.names.len());
+    let bytes: Vec<u8> = raw.names.iter().take(used).map(|byte| *byte as u8).collect();
+    let mut whole = Vec::with_capacity(used + 1);
+    for name in bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty()).rev() {
+        whole.push(b'/');
+        whole.extend_from_slice(name);
+    }
+    if whole.is_empty() {
+        whole.push(b'/');
+    }
+    PathEvent { path_id: raw.path_id, path: OsString::from_vec(whole), truncated: raw.truncated != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_turned_around() {
+        let mut raw = types::path_event { r#type: 3, path_id: 7, len: 12, ..Default::default() };
+        for (slot, byte) in raw.names.iter_mut().zip(b"libc.so\0lib\0") {
+            *slot = *byte as i8;
+        }
+        let event = path(&raw);
+        assert_eq!(event.path, "/lib/libc.so");
+        assert!(!event.truncated);
+    }
+
+    #[test]
+    fn a_length_beyond_the_record_is_cut() {
+        let raw = types::path_event { len: u32::MAX, ..Default::default() };
+        assert_eq!(path(&raw).path, "/");
+    }
+
+    #[test]
+    fn error_code_and_address_share_a_word() {
+        let slot = FaultSlot { addr_error: 0x0000_7fff_ffff_f123 | (0x87 << 56), ..Default::default() };
+        assert_eq!(slot.addr(), 0x0000_7fff_ffff_f123);
+        assert_eq!(slot.error_code(), 0x7 | 1 << 15);
+    }
+
+    #[test]
+    fn records_cut_short_or_unknown_are_refused() {
+        assert!(decode(&[1, 0, 0]).is_none());
+        assert!(decode(&[1, 0, 0, 0, 9]).is_none());
+        assert!(decode(&[99; 4096]).is_none());
+    }
+
+    #[test]
+    fn cpu_time_is_split_like_the_kernel_does() {
+        let raw = types::task_event { utime_ns: 3, stime_ns: 1, runtime_ns: 1000, ..Default::default() };
+        assert_eq!(scaled_cpu_ns(&raw), (750, 250));
+        let no_tick = types::task_event { runtime_ns: 1000, ..Default::default() };
+        assert_eq!(scaled_cpu_ns(&no_tick), (1000, 0), "a task that met no tick ran in user mode, says the kernel");
+    }
+}
