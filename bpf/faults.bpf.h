@@ -31,6 +31,8 @@ static __noinline int refresh_cache(struct fault_ring *ring)
 		return 0;
 	ring->cached_generation = generation;
 	state = state_of(task);
+	if (state && still_waiting(state, task))
+		state = NULL;
 	ring->cached_task_id = state ? state->task_id : 0;
 	ring->cached_mm_id = state ? mm_id_of(state, task) : 0;
 	ring->cached_mm = (__u64)task->mm;

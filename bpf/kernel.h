@@ -93,13 +93,13 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
-struct mm_context_t___pagelab {
+typedef struct {
 	void *vdso;
-};
+} mm_context_t;
 
 struct mm_struct {
 	unsigned long start_brk, brk, start_stack;
-	struct file *exe_file;
+	mm_context_t context;
 };
 
 struct vm_area_struct {

@@ -90,8 +90,12 @@ static __always_inline void call_entered(struct pt_regs *regs, long nr)
 	state->call_ts = bpf_ktime_get_ns();
 	if (exec) {
 		state->exec_ts = state->call_ts;
+		if (!state->mm)
+			state->mm = (__u64)task->mm;
 		return;
 	}
+	if (state->waiting)
+		return;
 	state->call_nr = nr + 1;
 	if (nr == NR_BRK && task->mm)
 		state->brk_before = BPF_CORE_READ(task, mm, brk);
@@ -109,13 +113,14 @@ static __always_inline struct file *file_of(struct task_struct *task, __s32 fd)
 	return file;
 }
 
+/* The name may be sent after the record that carries its number; both lie in the same batch of the recorder. */
 static __always_inline void name_file(struct map_event *event, struct file *file)
 {
 	if (!file)
 		return;
 	event->ino = BPF_CORE_READ(file, f_inode, i_ino);
 	event->dev = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
-	event->path_id = path_id_of(file);
+	event->path_id = path_id_of((__u64)file);
 }
 
 static __always_inline void fill_mmap(struct map_event *event, struct task_struct *task, struct pt_regs *regs)
@@ -248,6 +253,8 @@ static __always_inline __u32 special_of(struct vm_area_struct *vma, struct mm_st
 		return MAP_STACK;
 	if (!vma->vm_file && vma->vm_start < mm->brk && vma->vm_end > mm->start_brk)
 		return MAP_HEAP;
+	if (vma->vm_start == (unsigned long)mm->context.vdso)
+		return MAP_VDSO;
 	return MAP_PLAIN;
 }
 
@@ -255,6 +262,7 @@ static __always_inline void send_vma(struct vm_area_struct *vma, __u32 kind, __u
 {
 	struct map_event *event = RESERVE_EVENT(map_event);
 	unsigned long vm_flags;
+	struct file *file;
 
 	if (!event)
 		return;
@@ -276,9 +284,11 @@ static __always_inline void send_vma(struct vm_area_struct *vma, __u32 kind, __u
 	if (vm_flags & VM_HUGETLB)
 		event->flags |= MAP_HUGETLB;
 	event->fd = -1;
-	if (vma->vm_file) {
+	/* Read as a number, not followed as a pointer: that is what the function that names files takes. */
+	file = BPF_CORE_READ(vma, vm_file);
+	if (file) {
 		event->offset = vma->vm_pgoff << PAGE_SHIFT;
-		name_file(event, vma->vm_file);
+		name_file(event, file);
 	} else {
 		event->flags |= MAP_ANONYMOUS;
 	}
@@ -340,8 +350,9 @@ static __always_inline void tree_execed(struct task_struct *task, struct linux_b
 
 	if (!state)
 		return;
+	state->waiting = 0;
 	mm_id_of(state, task);
-	path_id = path_id_of(bprm->file);
+	path_id = path_id_of((__u64)BPF_CORE_READ(bprm, file));
 	__sync_fetch_and_add(&generation, 1);
 	event = RESERVE_EVENT(task_event);
 	if (event) {

@@ -20,47 +20,51 @@ struct {
 
 __u32 last_path_id = 0;
 
-#define PATH_DEPTH 48
+#define PATH_DEPTH 64
 
-static __always_inline void walk_names(struct path_event *event, struct file *file)
+struct walk {
+	struct path_event *event;
+	struct dentry *dentry;
+	struct mount *mount;
+	__u32 len;
+	__u32 done;
+};
+
+/* One step towards the root. A callback of bpf_loop() is verified once, an unrolled loop once per turn. */
+static long walk_step(__u32 step, struct walk *walk)
 {
-	struct vfsmount *vfsmount = BPF_CORE_READ(file, f_path.mnt);
-	struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
-	struct mount *mount =
-		(void *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
-	__u32 len = 0;
-	int depth;
+	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
+	struct mount *mount = walk->mount;
+	__u32 len = walk->len;
+	long copied;
 
-	for (depth = 0; depth < PATH_DEPTH; depth++) {
-		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-		long copied;
+	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
+		struct mount *above = BPF_CORE_READ(mount, mnt_parent);
 
-		if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
-			struct mount *above = BPF_CORE_READ(mount, mnt_parent);
-
-			if (above == mount) {
-				event->len = len;
-				return;
-			}
-			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-			mount = above;
-			continue;
+		if (above == mount) {
+			walk->done = 1;
+			return 1;
 		}
-		if (len >= PATH_BYTES)
-			break;
-		copied = bpf_probe_read_kernel_str(&event->names[len & (PATH_BYTES - 1)], NAME_BYTES,
-						   BPF_CORE_READ(dentry, d_name.name));
-		if (copied <= 0)
-			break;
-		len += copied;
-		dentry = parent;
+		walk->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		walk->mount = above;
+		return 0;
 	}
-	event->truncated = 1;
-	event->len = len;
+	if (len >= PATH_BYTES)
+		return 1;
+	copied = bpf_probe_read_kernel_str(&walk->event->names[len & (PATH_BYTES - 1)], NAME_BYTES,
+					   BPF_CORE_READ(dentry, d_name.name));
+	if (copied <= 0)
+		return 1;
+	walk->len = len + copied;
+	walk->dentry = parent;
+	return 0;
 }
 
-static __noinline __u32 path_id_of(struct file *file)
+/* Global, so that it is verified once and not in every program; it takes the file's address as a number for that. */
+__noinline __u32 path_id_of(__u64 file_address)
 {
+	struct file *file = (struct file *)file_address;
+	struct walk walk = {};
 	struct path_key key = {};
 	struct path_event *event;
 	struct inode *inode;
@@ -84,9 +88,12 @@ static __noinline __u32 path_id_of(struct file *file)
 	event->ts = bpf_ktime_get_ns();
 	event->ino = key.ino;
 	event->dev = key.dev;
-	event->truncated = 0;
-	event->len = 0;
-	walk_names(event, file);
+	walk.event = event;
+	walk.dentry = (struct dentry *)key.dentry;
+	walk.mount = (void *)((char *)BPF_CORE_READ(file, f_path.mnt) - bpf_core_field_offset(struct mount, mnt));
+	bpf_loop(PATH_DEPTH, walk_step, &walk, 0);
+	event->truncated = !walk.done;
+	event->len = walk.len;
 	submit_event(event);
 	bpf_map_update_elem(&paths, &key, &id, BPF_ANY);
 	return id;

@@ -15,6 +15,8 @@ struct task_state {
 	__u64 call_ts;      /* when the running mapping call began */
 	__u64 call_nr;      /* its number + 1; 0: none */
 	__u64 brk_before;
+	__u32 waiting;      /* the command's process, before it runs the command: nothing of it is recorded */
+	__u32 padding;
 };
 
 struct {
@@ -40,6 +42,17 @@ __u64 events_lost = 0;
 static __always_inline struct task_state *state_of(struct task_struct *task)
 {
 	return bpf_task_storage_get(&task_states, task, 0, 0);
+}
+
+/* The first task is adopted while it waits to run the command; that begins when it gets another address space. */
+static __always_inline bool still_waiting(struct task_state *state, struct task_struct *task)
+{
+	if (!state->waiting)
+		return false;
+	if (!state->mm || state->mm == (__u64)task->mm)
+		return true;
+	state->waiting = 0;
+	return false;
 }
 
 /*

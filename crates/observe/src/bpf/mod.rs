@@ -11,9 +11,10 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
 
 pub use rings::{FaultCounts, FaultRings};
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
@@ -80,8 +81,30 @@ pub struct Observer {
     skel: ObserverSkel<'static>,
 }
 
+/// What libbpf said since the last load began: the verifier's words are only to be had this way.
+static LIBBPF_SAID: Mutex<String> = Mutex::new(String::new());
+
+fn listen_to_libbpf() {
+    LIBBPF_SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
+        tracing::debug!(target: "libbpf", "{}", text.trim_end());
+        LIBBPF_SAID.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
+    })));
+}
+
+/// The line of libbpf that says most: what the verifier objected to, else the first complaint.
+fn told_by_libbpf() -> Option<String> {
+    let said = LIBBPF_SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let verifier = lines().take_while(|line| !line.starts_with("processed ")).last();
+    verifier.or_else(|| lines().next()).map(str::to_owned)
+}
+
 fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError {
-    move |error| BpfError::Refused { step, reason: format!("{error:#}"), needed }
+    move |error| {
+        let reason = told_by_libbpf().map_or_else(|| format!("{error:#}"), |said| format!("{error:#} ({said})"));
+        BpfError::Refused { step, reason, needed }
+    }
 }
 
 const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with BTF (/sys/kernel/btf/vmlinux) and raw tracepoints; try: sudo pagelab record ...";
@@ -89,7 +112,7 @@ const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with B
 impl Observer {
     /// Loads the programs; nothing is attached yet.
     pub fn load(options: ObserverOptions) -> Result<Self, BpfError> {
-        libbpf_rs::set_print(None);
+        listen_to_libbpf();
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
         let slots = ring_slots(options.ring_bytes_per_cpu);
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
@@ -145,10 +168,20 @@ impl Observer {
         while self.links.pop().is_some() {}
     }
 
-    /// Makes a process the first task of the recorded tree (task 1 in address space 1).
+    /// Makes a process the first task of the recorded tree (task 1). Recording begins when it executes a program.
     pub fn adopt(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), BpfError> {
-        let state = types::task_state { task_id: 1, mm_id: 1, ..Default::default() };
-        // SAFETY: task_state is plain integers without padding, and lives until the call returns.
+        self.put_first_task(pidfd, 1)
+    }
+
+    /// Makes a process that is already running its program the first task: it is recorded from now on. Mappings that
+    /// it has are not listed.
+    pub fn adopt_running(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.put_first_task(pidfd, 0)
+    }
+
+    fn put_first_task(&mut self, pidfd: BorrowedFd<'_>, waiting: u32) -> Result<(), BpfError> {
+        let state = types::task_state { task_id: 1, mm_id: 1, waiting, ..Default::default() };
+        // SAFETY: task_state is plain integers, its padding a member, and lives until the call returns.
         let value = unsafe {
             std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<types::task_state>())
         };

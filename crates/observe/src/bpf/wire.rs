@@ -91,7 +91,7 @@ pub const MAP_OPS: [(u32, &str); 11] = [
 /// Who made a mapping; the words are those of the recording's `mappings.kind`.
 pub const MAP_KINDS: [(u32, &str); 4] = [(1, "call"), (2, "kernel"), (3, "snapshot"), (4, "fork")];
 
-/// Mappings that have a name without having a file.
+/// Mappings that have a name in `/proc/PID/maps` without having a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
     /// None of those below.
@@ -100,6 +100,8 @@ pub enum Special {
     Stack,
     /// What `brk` made.
     Heap,
+    /// The page of code that the kernel lends to every program.
+    Vdso,
 }
 
 /// A mapping action of the recorded tree, or a mapping that the kernel made for it.
@@ -239,6 +241,7 @@ fn map(raw: &types::map_event) -> Option<MapEvent> {
     let special = match types::map_special(raw.special) {
         types::map_special::MAP_STACK => Special::Stack,
         types::map_special::MAP_HEAP => Special::Heap,
+        types::map_special::MAP_VDSO => Special::Vdso,
         _ => Special::Plain,
     };
     Some(MapEvent {
