@@ -1,1 +1,22 @@
 //! The words of pagelab: settings, metrics, units and causes, each declared once.
+//!
+//! Recorder, analysis, plans and documentation use the same names because they all take them from here:
+//!
+//! - [`settings`]: every key that can be read from a host or a process, or set by a plan (`thp.enabled`,
+//!   `sysctl.vm.swappiness`, `env.MALLOC_ARENA_MAX`): where it comes from, whether it may be written, what it bears on.
+//!   `docs/settings.md` is generated from it.
+//! - [`metrics`]: every series of measured values, with kind, unit and the direction that is better.
+//! - [`causes`]: every cause that a finding may name.
+//!
+//! The crate knows nothing of the others and touches no file.
+//!
+//! ## How to add a setting
+//!
+//! 1. Add a line to the table of its namespace under `settings/` (one file for each group of namespaces).
+//! 2. If it is the build-time or boot-time form of another key, name that one in `twins`, only when it is certain.
+//! 3. If writing it makes the kernel rewrite others, name them in `companions`: the guard puts them back as well.
+//! 4. `cargo run -p pagelab-vocab --example settings_doc > docs/settings.md`; a test compares the two.
+
+pub mod causes;
+pub mod metrics;
+pub mod settings;
