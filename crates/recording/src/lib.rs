@@ -1,1 +1,22 @@
 //! The recording format: table registry, crash-safe writer, reader and checker.
+
+mod attribution;
+mod check;
+mod compact;
+mod encode;
+mod error;
+mod manifest;
+mod merge;
+mod part;
+mod reader;
+pub mod set;
+mod storage;
+pub mod tables;
+mod writer;
+
+pub use check::{CheckReport, Problem, check};
+pub use error::{Error, FORMAT, Result};
+pub use manifest::{Clock, Exit, MANIFEST, Manifest, Probe, ProbeState, SelfCost};
+pub use reader::{BatchReader, Recording};
+pub use storage::{FileStorage, Storage, StorageFile};
+pub use writer::{LossProvider, RecordingWriter, WriterOptions, WriterStats};

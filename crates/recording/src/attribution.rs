@@ -1,0 +1,1 @@
+//! Joins faults to mappings by (mm_id, addr, ts).

@@ -1,0 +1,182 @@
+//! What can go wrong with a recording, each with the value found, the value needed and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The newest major format this build reads, and the one it writes.
+pub const FORMAT: u32 = 1;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The output directory of a new recording holds something.
+    #[error(
+        "output directory {dir} already exists and holds {entries} entries; a new or empty directory is needed: \
+         choose another one with -o, or remove it with: rm -r {dir}", dir = dir.display()
+    )]
+    OutputNotEmpty {
+        /// The directory asked for.
+        dir: PathBuf,
+        /// How many entries it has.
+        entries: usize,
+    },
+    /// The output directory exists and is something else.
+    #[error("output {path} exists and is not a directory; a new or empty directory is needed: choose another one with -o", path = path.display())]
+    OutputNotDirectory {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// A file operation failed.
+    #[error("cannot {action} {path}: {source}{}", hint(source, path))]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file system ran out of space while parts were written.
+    #[error(
+        "no space left to write {path} ({needed} bytes needed); {kept_rows} rows wait in memory and {dropped_rows} were dropped; \
+         what was written before stays readable: free space on that file system (df {dir}) or record to another one with -o",
+        path = path.display(), dir = path.parent().unwrap_or(path).display()
+    )]
+    NoSpace {
+        /// The part that did not fit.
+        path: PathBuf,
+        /// Its size.
+        needed: u64,
+        /// Rows that are kept in memory and tried again.
+        kept_rows: u64,
+        /// Rows that had to be given up so far; they are counted as lost.
+        dropped_rows: u64,
+    },
+    /// The directory is no recording.
+    #[error("{dir} is not a recording: it has no manifest.json; give the directory that was named with -o", dir = dir.display())]
+    NotARecording {
+        /// The directory looked at.
+        dir: PathBuf,
+    },
+    /// A JSON file of a recording or a set cannot be read.
+    #[error("{path}: {reason}; a JSON document as docs/recording.md describes it is needed", path = path.display())]
+    BadJson {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says, with line and column.
+        reason: String,
+    },
+    /// The recording was made by a newer pagelab.
+    #[error(
+        "{path}: recording format {found} is newer than format {FORMAT}, the newest this pagelab reads: \
+         read it with the pagelab that wrote it ({writer}) or a newer one",
+        path = path.display()
+    )]
+    NewerFormat {
+        /// The manifest.
+        path: PathBuf,
+        /// Major format found.
+        found: u64,
+        /// Version of pagelab that wrote it, as the manifest says.
+        writer: String,
+    },
+    /// A part of a table is damaged.
+    #[error("{path}: damaged at byte {offset}: {reason}; the other parts stay readable: see pagelab check {dir}",
+        path = path.display(), dir = recording_dir(path).display())]
+    BadPart {
+        /// The part.
+        path: PathBuf,
+        /// Where in the file: of the column chunk or the footer that is damaged.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No such table in the registry.
+    #[error("there is no table {name}; the tables are: {known}")]
+    UnknownTable {
+        /// The name asked for.
+        name: String,
+        /// All names.
+        known: &'static str,
+    },
+    /// No such column in the registry.
+    #[error("table {table} has no column {column}; its columns are: {known}")]
+    UnknownColumn {
+        /// The table.
+        table: &'static str,
+        /// The name asked for.
+        column: String,
+        /// All names.
+        known: String,
+    },
+    /// A column that typed rows cannot do without is absent or null.
+    #[error("column {column} of table {table} is missing or null in this recording; it is needed to read typed rows")]
+    MissingColumn {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+    },
+    /// Column buffers that were filled by hand have different lengths.
+    #[error(
+        "column {column} of table {table} holds {found} values; {rows} are needed, one per value of the table's first column"
+    )]
+    RaggedColumns {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// Values in it.
+        found: usize,
+        /// Values in the first column.
+        rows: usize,
+    },
+    /// The Arrow library refused something that pagelab built.
+    #[error("arrow: {0}")]
+    Arrow(#[from] arrow::error::ArrowError),
+    /// The Parquet library refused something that pagelab built.
+    #[error("parquet: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+}
+
+impl Error {
+    /// Makes an [`Error::Io`]; for use with `map_err`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// Whether the cause is a full file system or an exhausted quota.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } => true,
+            Self::Io { source, .. } => io_is_no_space(source),
+            _ => false,
+        }
+    }
+}
+
+/// Whether the kernel said that a file system is full or a quota exhausted.
+pub(crate) fn io_is_no_space(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
+
+fn hint(e: &io::Error, path: &Path) -> String {
+    let parent = path.parent().unwrap_or(path).display();
+    match e.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            format!("; write permission is needed: ls -ld {parent}")
+        }
+        Some(libc::EROFS) => "; a writable file system is needed: choose another directory with -o".to_owned(),
+        Some(libc::ENOSPC | libc::EDQUOT) => format!("; free space is needed: df {parent}"),
+        Some(libc::EMFILE) => "; more open files are needed: ulimit -n".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn recording_dir(part: &Path) -> &Path {
+    part.parent().and_then(Path::parent).unwrap_or(part)
+}

@@ -1,0 +1,244 @@
+//! `manifest.json`: what was recorded, where and with what success.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, FORMAT, Result};
+use crate::storage::{Storage, write_atomically};
+
+/// Name of the manifest in a recording's directory.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The manifest of one recording. A value that is not known is null.
+///
+/// Keys that this version does not know are kept in [`Manifest::extra`] and written back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Major format of the recording.
+    pub format: u64,
+    /// Version of the pagelab that recorded.
+    #[serde(default)]
+    pub pagelab_version: String,
+    /// What the user called it.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Variant of the experiment it belongs to.
+    #[serde(default)]
+    pub variant: Option<String>,
+    /// Number of the run within its variant.
+    #[serde(default)]
+    pub run: Option<u64>,
+    /// Round (block) of the experiment.
+    #[serde(default)]
+    pub round: Option<u64>,
+    /// Position in the round.
+    #[serde(default)]
+    pub position: Option<u64>,
+    /// Host name.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Kernel release.
+    #[serde(default)]
+    pub kernel: Option<String>,
+    /// Machine architecture.
+    #[serde(default)]
+    pub arch: Option<String>,
+    /// Base page size.
+    #[serde(default)]
+    pub page_size_bytes: Option<u64>,
+    /// CPUs online.
+    #[serde(default)]
+    pub cpus: Option<u64>,
+    /// Kind of virtualisation, `none` on bare metal.
+    #[serde(default)]
+    pub virt: Option<String>,
+    /// The kernel's boot id.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+    /// The recording's clock.
+    #[serde(default)]
+    pub clock: Clock,
+    /// Command that was recorded.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
+    /// Job that was recorded.
+    #[serde(default)]
+    pub job: Option<Value>,
+    /// How the command ended.
+    #[serde(default)]
+    pub exit: Option<Exit>,
+    /// Whether the recorder reached a clean end with every row in place.
+    #[serde(default)]
+    pub complete: bool,
+    /// What recording cost.
+    #[serde(default)]
+    pub self_cost: SelfCost,
+    /// Every probe and feature that was asked for, and what became of it.
+    #[serde(default)]
+    pub probes: Vec<Probe>,
+    /// Further keys, such as `faults_unattributed`.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Default for Manifest {
+    fn default() -> Self {
+        Self {
+            format: u64::from(FORMAT),
+            pagelab_version: env!("CARGO_PKG_VERSION").to_owned(),
+            label: None,
+            variant: None,
+            run: None,
+            round: None,
+            position: None,
+            host: None,
+            kernel: None,
+            arch: None,
+            page_size_bytes: None,
+            cpus: None,
+            virt: None,
+            boot_id: None,
+            clock: Clock::default(),
+            command: None,
+            job: None,
+            exit: None,
+            complete: false,
+            self_cost: SelfCost::default(),
+            probes: Vec::new(),
+            extra: Map::new(),
+        }
+    }
+}
+
+/// The clock of all `ts` of a recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clock {
+    /// Name of the clock, such as `CLOCK_MONOTONIC`.
+    pub id: String,
+    /// Its value when recording started.
+    pub start_ns: i64,
+    /// Nanoseconds since the epoch at the same instant.
+    pub realtime_at_start_ns: Option<i64>,
+    /// Nanoseconds since the epoch at the end.
+    pub realtime_at_end_ns: Option<i64>,
+    /// Further keys.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// How a command ended: with a code or by a signal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Exit {
+    /// Exit code; null if a signal ended it.
+    pub code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// Further keys.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// What recording cost.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SelfCost {
+    /// CPU time of the recorder.
+    pub cpu_ns: Option<u64>,
+    /// CPU time of its BPF programs.
+    pub bpf_ns: Option<u64>,
+    /// Largest resident size of the recorder.
+    pub max_rss_bytes: Option<u64>,
+    /// Bytes that the recorder wrote, temporary ones included.
+    pub bytes_written: Option<u64>,
+    /// Further keys.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// What became of a probe that was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProbeState {
+    /// It runs.
+    Active,
+    /// The host or kernel refused it; the probe's reason says why.
+    #[default]
+    Refused,
+}
+
+/// One probe or feature that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Probe {
+    /// Name.
+    pub name: String,
+    /// What became of it.
+    pub state: ProbeState,
+    /// Which of several ways of probing was taken.
+    pub rung: Option<String>,
+    /// Why it was refused, or why not a better rung.
+    pub reason: Option<String>,
+    /// Command that mends it.
+    pub fix: Option<String>,
+    /// Events seen.
+    pub events_seen: Option<u64>,
+    /// Events lost.
+    pub events_lost: Option<u64>,
+    /// Further keys.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Manifest {
+    /// Reads the manifest of the recording in `dir`. [`Error::NewerFormat`] is decided before anything else is looked
+    /// at, because a newer format may mean other things by the same keys.
+    pub fn load(dir: &Path) -> Result<Self> {
+        let path = dir.join(MANIFEST);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::NotARecording { dir: dir.to_owned() });
+            }
+            Err(e) => return Err(Error::io("read", &path)(e)),
+        };
+        let bad = |e: serde_json::Error| Error::BadJson { path: path.clone(), reason: e.to_string() };
+        let value: Value = serde_json::from_slice(&text).map_err(bad)?;
+        let found = value.get("format").and_then(Value::as_u64);
+        match found {
+            None | Some(0) => Err(Error::BadJson {
+                path,
+                reason: format!(
+                    "format is {}, a whole number from 1 is needed",
+                    value.get("format").unwrap_or(&Value::Null)
+                ),
+            }),
+            Some(found) if found > u64::from(FORMAT) => Err(Error::NewerFormat {
+                path,
+                found,
+                writer: value.get("pagelab_version").and_then(Value::as_str).unwrap_or("of unknown version").to_owned(),
+            }),
+            Some(_) => serde_json::from_value(value).map_err(bad),
+        }
+    }
+
+    /// The document as it is written.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        // Serialisation of these types cannot fail: keys are strings and numbers are finite by construction of `Value`.
+        let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+
+    /// Writes the manifest into `dir` by way of a temporary name.
+    pub(crate) fn save(&self, dir: &Path, storage: &dyn Storage, durable: bool) -> Result<u64> {
+        let path = dir.join(MANIFEST);
+        let text = self.to_json();
+        write_atomically(storage, &path, &text, durable).map_err(Error::io("write", &path))?;
+        Ok(text.len() as u64)
+    }
+}

@@ -1,0 +1,172 @@
+//! Reading a recording, whole or broken off.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::part::PartReader;
+use crate::tables::{self, ColumnDef, Row, TableDef, TableView};
+
+/// An open recording. Opening reads the manifest only.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    dir: PathBuf,
+    manifest: Manifest,
+}
+
+impl Recording {
+    /// Opens the recording in `dir`, also one whose recorder died.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let manifest = Manifest::load(dir)?;
+        Ok(Self { dir: dir.to_owned(), manifest })
+    }
+
+    /// The recording's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The tables that have at least one part, in registry order.
+    pub fn tables(&self) -> Result<Vec<&'static TableDef>> {
+        let mut found = Vec::new();
+        for table in tables::all() {
+            if !self.parts(table.name)?.is_empty() {
+                found.push(*table);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The files of a table's parts, in order; every row of the table is in exactly one of them.
+    pub fn parts(&self, table: &str) -> Result<Vec<PathBuf>> {
+        tables::table_or_err(table)?;
+        list_parts(&self.dir.join(table))
+    }
+
+    /// Reads a table in batches, part after part. `columns` names the columns wanted and their order, `None` all of the
+    /// registry. Columns that the recording lacks read as null; columns that the registry lacks are left out.
+    pub fn read(&self, table: &str, columns: Option<&[&str]>) -> Result<BatchReader> {
+        let table = tables::table_or_err(table)?;
+        let columns = select(table, columns)?;
+        let schema = schema_of(&columns);
+        Ok(BatchReader { parts: self.parts(table.name)?.into(), columns, schema, current: None })
+    }
+
+    /// Calls `each` for every row of a table: `rec.for_each::<FaultsRow>(|row| ...)`.
+    pub fn for_each<R: Row>(&self, mut each: impl FnMut(<R::View as TableView>::Row<'_>)) -> Result<()> {
+        for batch in self.read(R::TABLE.name, None)? {
+            let view = R::View::new(&batch?)?;
+            for row in view.rows() {
+                each(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of rows of a table, from the parts' footers.
+    pub fn rows(&self, table: &str) -> Result<u64> {
+        let mut rows = 0;
+        for batch in self.read(table, Some(&[]))? {
+            rows += batch?.num_rows() as u64;
+        }
+        Ok(rows)
+    }
+}
+
+/// Parts of a table's folder in order; a missing folder has none.
+fn list_parts(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("read directory", folder)(e)),
+    };
+    let mut parts = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(Error::io("read directory", folder))?.path();
+        if path.extension().is_some_and(|e| e == "parquet") {
+            parts.push(path);
+        }
+    }
+    // Numbers have at least four digits, so longer names are later parts.
+    parts.sort_by_key(|p| (p.as_os_str().len(), p.clone()));
+    Ok(parts)
+}
+
+/// The definitions of the columns asked for.
+fn select(table: &'static TableDef, names: Option<&[&str]>) -> Result<Vec<&'static ColumnDef>> {
+    let Some(names) = names else {
+        return Ok(table.columns.iter().collect());
+    };
+    names
+        .iter()
+        .map(|name| {
+            table.column(name).ok_or_else(|| Error::UnknownColumn {
+                table: table.name,
+                column: (*name).to_owned(),
+                known: table.columns.iter().map(|c| c.name).collect::<Vec<_>>().join(" "),
+            })
+        })
+        .collect()
+}
+
+fn schema_of(columns: &[&'static ColumnDef]) -> SchemaRef {
+    let fields: Vec<Field> = columns.iter().map(|c| Field::new(c.name, c.ty.arrow(), true)).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// Batches of one table.
+pub struct BatchReader {
+    parts: VecDeque<PathBuf>,
+    columns: Vec<&'static ColumnDef>,
+    schema: SchemaRef,
+    current: Option<PartReader>,
+}
+
+impl std::fmt::Debug for BatchReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchReader").field("parts", &self.parts).field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl BatchReader {
+    /// The schema of every batch.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+impl Iterator for BatchReader {
+    type Item = Result<RecordBatch>;
+
+    /// After an error the rest of the damaged part is left out and the next part follows.
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(part) = self.current.as_mut() {
+                match part.next() {
+                    Some(Ok(batch)) => return Some(Ok(batch)),
+                    Some(Err(e)) => {
+                        self.current = None;
+                        return Some(Err(e));
+                    }
+                    None => self.current = None,
+                }
+            }
+            let path = self.parts.pop_front()?;
+            match PartReader::open(&path, &self.columns, &self.schema) {
+                Ok(part) => self.current = Some(part),
+                Err(e) => return Some(Err(e)),
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The declarations. Columns follow the contract of format 1: add freely, never rename or drop.
+//!
+//! A line reads `name: req|opt type "unit" "help";`, with `as "name"` where the column's name is a Rust keyword.
+
+use arrow::array::{ArrayRef, RecordBatch};
+
+use super::columns::{BytesColumn, ListColumn, OptColumn, StrColumn};
+use super::value::ColumnBuffer;
+use super::view::{BoolView, BytesView, ListView, PrimitiveView, StrView, WordsView};
+use super::{ColType, ColumnDef, Row, TableColumns, TableDef, TableView};
+use crate::error::{Error, Result};
+use crate::writer::RecordingWriter;
+
+tables! {
+    /// Life of the recorded tasks: one row per fork, exec, exit, change of name, and per task present at the start.
+    tasks (push_tasks) TasksRow['a] TasksColumns TasksView {
+        ts: req i64 "ns" "When it happened, on the recording's clock.";
+        op: req str "" "`fork`, `exec`, `exit`, `comm` or `snapshot` (present when recording began).";
+        task_id: req u32 "" "The task; unique in a recording, while pids recur.";
+        tid: req i32 "" "Thread id in the initial pid namespace.";
+        pid: req i32 "" "Process id (thread group) in the initial pid namespace.";
+        parent_task_id: opt u32 "" "Who forked it; null if unknown.";
+        mm_id: opt u32 "" "Address space after this event; changes at exec and at a fork that does not share memory. Null for kernel threads.";
+        comm: opt str "" "Name of the task after this event.";
+        exe: opt bytes "" "Path of the executable.";
+        build_id: opt str "" "Build id of the executable, in hexadecimal.";
+        cgroup_id: opt u64 "" "Cgroup (v2) id.";
+        exit_code: opt i32 "" "Wait status as the kernel keeps it: code in bits 8 to 15, signal in bits 0 to 6. Exit rows only.";
+        min_flt: opt u64 "" "Minor faults of the task so far, as getrusage counts them. Exit rows only.";
+        maj_flt: opt u64 "" "Major faults of the task so far, as getrusage counts them. Exit rows only.";
+        utime_ns: opt u64 "ns" "User time of the task so far. Exit rows only.";
+        stime_ns: opt u64 "ns" "System time of the task so far. Exit rows only.";
+        recorded_faults: opt u64 "" "Faults of the task in `faults`. min_flt + maj_flt differ from it by faults that the kernel takes on the task's behalf without an exception (get_user_pages, exec before recording), and by repeats. Exit rows only.";
+    }
+
+    /// Page faults on user addresses, from user and kernel mode, one row each.
+    faults (push_faults) FaultsRow[] FaultsColumns FaultsView {
+        ts: req i64 "ns" "Entry into the fault, on the recording's clock.";
+        task_id: req u32 "" "Who faulted.";
+        mm_id: req u32 "" "Address space faulted on.";
+        addr: req u64 "" "Exact faulting address, not rounded to a page.";
+        ip: req u64 "" "Instruction that faulted.";
+        error_code: req u32 "" "The architecture's error code (x86: 1 protection, 2 write, 4 user, 16 instruction fetch).";
+        major: opt bool "" "Whether it needed I/O; null unless known.";
+        dur: opt i64 "ns" "Duration; null unless measured.";
+        mapping_id: opt u32 "" "The mapping faulted on. Filled at a clean end; null before that and where no mapping was known.";
+    }
+
+    /// Mapping actions, and the mappings present at attach, made by the kernel or inherited by fork.
+    ///  A row that makes a mapping carries its mapping_id; a failed call makes none.
+    mappings (push_mappings) MappingsRow['a] MappingsColumns MappingsView {
+        ts: req i64 "ns" "When it took effect: for actions that make a mapping the return of the call, for those that remove one its entry.";
+        task_id: req u32 "" "Who did it; for snapshots a task of that address space.";
+        mm_id: req u32 "" "Address space it changed.";
+        mapping_id: opt u32 "" "The mapping made; null for actions that make none.";
+        op: req str "" "`mmap`, `munmap`, `mremap`, `brk`, `madvise`, `process_madvise`, `mprotect`, `mlock`, `shmat`, `shmdt` or `prctl_thp`.";
+        kind: req str "" "`call`, `kernel` (ELF segments, stack, vdso), `snapshot` (present at attach) or `fork` (inherited).";
+        addr: opt u64 "" "Address asked for (`call`) or start of the mapping (other kinds). For brk the break asked for.";
+        len: opt u64 "bytes" "Length asked for, or of the mapping; for mremap the new length. Null for brk.";
+        old_addr: opt u64 "" "mremap: the old address. brk: the break before the call, null if unknown.";
+        old_len: opt u64 "bytes" "mremap: the old length.";
+        prot: opt u32 "" "PROT_ bits.";
+        flags: opt u32 "" "MAP_, MREMAP_ or SHM_ bits of the call.";
+        fd: opt i32 "" "Descriptor mapped; null for none.";
+        offset: opt u64 "bytes" "Offset in the file.";
+        dev: opt u64 "" "Device of the file, as st_dev.";
+        ino: opt u64 "" "Inode of the file.";
+        path: opt bytes "" "Path of the file, or the kernel's name such as `[heap]`, `[stack]`, `[vdso]`.";
+        advice: opt i32 "" "MADV_ or PR_ value of the call.";
+        ret: opt i64 "" "Result of the call: an address, 0, or a negative errno. For brk the break after the call. Null for other kinds.";
+        ustack_id: opt u64 "" "User stack of the call.";
+    }
+
+    /// Faults on DAX files, by page table level.
+    dax_faults (push_dax_faults) DaxFaultsRow['a] DaxFaultsColumns DaxFaultsView {
+        ts: req i64 "ns" "Completion of the fault.";
+        task_id: req u32 "" "Who faulted.";
+        kind: req str "" "`pmd` or `pte`.";
+        dev: req u64 "" "Device of the file.";
+        ino: req u64 "" "Inode of the file.";
+        addr: req u64 "" "Faulting address.";
+        vm_start: req u64 "" "Start of the memory area.";
+        vm_end: req u64 "" "End of the memory area.";
+        vm_flags: req u64 "" "VM_ flags of the area.";
+        pgoff: req u64 "pages" "Page of the file faulted on.";
+        max_pgoff: opt u64 "pages" "Last page of the file; pmd only.";
+        flags: req u32 "" "FAULT_FLAG_ bits.";
+        result: req u32 "" "VM_FAULT_ value as the kernel gave it; its meaning differs between kernels.";
+        outcome: opt str "" "The result decoded for this kernel: `NOPAGE`, `FALLBACK`, ...";
+    }
+
+    /// System calls.
+    syscalls (push_syscalls) SyscallsRow['a] SyscallsColumns SyscallsView {
+        ts: req i64 "ns" "Entry of the call.";
+        dur: opt i64 "ns" "Time until it returned; null if it never did.";
+        task_id: req u32 "" "Who called.";
+        name: req str "" "Name of the call.";
+        args: req words6 "" "The six argument registers.";
+        fd: opt i32 "" "Descriptor, where the call has one.";
+        file_id: opt u32 "" "File behind the descriptor.";
+        offset: opt u64 "bytes" "Offset of the transfer.";
+        offset_kind: opt str "" "`explicit` (an argument), `implied` (the file position) or null.";
+        requested: opt u64 "bytes" "Bytes asked for.";
+        ret: opt i64 "" "Result; null if it never returned.";
+        cpu_ns: opt u64 "ns" "CPU time spent in the call.";
+        blocked_ns: opt u64 "ns" "Time asleep in the call; null unless the stream `sched` runs.";
+    }
+
+    /// Files behind descriptors and mappings.
+    files (push_files) FilesRow['a] FilesColumns FilesView {
+        ts: req i64 "ns" "First sight of the file.";
+        file_id: req u32 "" "The file; unique in a recording.";
+        dev: req u64 "" "Device, as st_dev.";
+        ino: req u64 "" "Inode.";
+        fs: opt str "" "Type of the file system.";
+        file_type as "type": opt str "" "`regular`, `dir`, `block`, `char`, `fifo`, `socket` or `anon`.";
+        path: opt bytes "" "Path at first sight.";
+    }
+
+    /// Time off the CPU.
+    offcpu (push_offcpu) OffcpuRow['a] OffcpuColumns OffcpuView {
+        ts: req i64 "ns" "When it left the CPU.";
+        dur: opt i64 "ns" "Time until it ran again; null if it never did.";
+        task_id: req u32 "" "Who slept.";
+        state: opt str "" "Scheduler state: `S`, `D`, `R` (preempted), ...";
+        kstack_id: opt u64 "" "Kernel stack.";
+        ustack_id: opt u64 "" "User stack.";
+        waker_task_id: opt u32 "" "Who woke it.";
+    }
+
+    /// Profile samples.
+    samples (push_samples) SamplesRow['a] SamplesColumns SamplesView {
+        ts: req i64 "ns" "When it was taken.";
+        task_id: req u32 "" "Who ran.";
+        cpu: req u32 "" "Where.";
+        event: req str "" "Event that was sampled, as it really was opened.";
+        kstack_id: opt u64 "" "Kernel stack.";
+        ustack_id: opt u64 "" "User stack.";
+        weight: req u64 "" "Events that this sample stands for (ns for clocks).";
+    }
+
+    /// Stacks. The id is a hash of the content, equal across parts, runs and hosts; a reader may meet a row twice.
+    stacks (push_stacks) StacksRow['a] StacksColumns StacksView {
+        stack_id: req u64 "" "Content hash of the frame ids.";
+        frame_ids: req u64list "" "Frames, innermost first.";
+    }
+
+    /// Frames of stacks. The id is a hash of the content; a reader may meet a row twice.
+    frames (push_frames) FramesRow['a] FramesColumns FramesView {
+        frame_id: req u64 "" "Content hash of the other columns.";
+        symbol: opt str "" "Function; null if it could not be resolved.";
+        module: opt bytes "" "Path of the binary, or `[kernel]`.";
+        build_id: opt str "" "Build id of the binary, in hexadecimal.";
+        module_offset: opt u64 "bytes" "Offset in the binary.";
+        kernel: req bool "" "Whether it is kernel code.";
+        inlined: req bool "" "Whether the compiler inlined it into the next frame.";
+    }
+
+    /// Hardware and software counters.
+    counters (push_counters) CountersRow['a] CountersColumns CountersView {
+        ts: req i64 "ns" "When it was read.";
+        task_id: opt u32 "" "Whose; null for all recorded tasks together.";
+        name: req str "" "Name of the event.";
+        value: opt u64 "" "Count since the start, unscaled; null if the event could not be counted.";
+        enabled_ns: opt u64 "ns" "Time the counter was enabled.";
+        running_ns: opt u64 "ns" "Time it really counted; less than enabled_ns if it was multiplexed.";
+    }
+
+    /// Samples of the metrics that `vocab` declares (kind, unit and direction are there).
+    metrics (push_metrics) MetricsRow['a] MetricsColumns MetricsView {
+        ts: req i64 "ns" "When it was sampled.";
+        name: req str "" "Name of the metric.";
+        instance: opt str "" "Device, CPU, node, ...; null where there is one for all.";
+        value: opt f64 "" "The raw value, in the unit that `vocab` gives; null if it could not be measured.";
+    }
+
+    /// Settings of host and target.
+    settings (push_settings) SettingsRow['a] SettingsColumns SettingsView {
+        ts: req i64 "ns" "When it was read.";
+        key: req str "" "Name in the vocabulary of settings.";
+        value: opt str "" "Value as the source gives it; null if it could not be read.";
+        source: req str "" "Where it was read: a path, or the name of the call.";
+        at: req str "" "`start` or `end`.";
+    }
+
+    /// Results of load jobs, per job, thread and direction.
+    jobs (push_jobs) JobsRow['a] JobsColumns JobsView {
+        ts: req i64 "ns" "End of the job.";
+        job: req str "" "Name of the job.";
+        thread: opt u32 "" "Thread of the job, from 0; null for the whole job.";
+        direction: req str "" "`read`, `write` or `trim`.";
+        ios: req u64 "" "Operations completed.";
+        bytes: req u64 "bytes" "Bytes transferred.";
+        short: opt u64 "" "Operations that transferred less than was asked.";
+        dropped: opt u64 "" "Operations dropped.";
+        errors: opt u64 "" "Operations that failed.";
+        runtime_ns: req u64 "ns" "Measured time.";
+        usr: opt f64 "pct" "User CPU time of the job.";
+        sys: opt f64 "pct" "System CPU time of the job.";
+        ctx: opt u64 "" "Context switches.";
+        majf: opt u64 "" "Major faults.";
+        minf: opt u64 "" "Minor faults.";
+        iops_min: opt f64 "1/s" "Smallest interval's operations per second.";
+        iops_max: opt f64 "1/s" "Largest interval's operations per second.";
+        iops_mean: opt f64 "1/s" "Mean of the intervals' operations per second.";
+        iops_sd: opt f64 "1/s" "Standard deviation of the same.";
+        bw_min: opt f64 "bytes/s" "Smallest interval's bandwidth.";
+        bw_max: opt f64 "bytes/s" "Largest interval's bandwidth.";
+        bw_mean: opt f64 "bytes/s" "Mean of the intervals' bandwidth.";
+        bw_sd: opt f64 "bytes/s" "Standard deviation of the same.";
+        depth: opt u64list "" "Operations issued at queue depth 1, 2, 4, 8, 16, 32 and 64 or more.";
+        disk_stats: opt str "" "JSON array with one object per disk: name, ios, merges, ticks, in_queue, util, as fio reports them.";
+    }
+
+    /// Latency histograms of load jobs, one row per bucket that is not empty, per second.
+    latency (push_latency) LatencyRow['a] LatencyColumns LatencyView {
+        ts: req i64 "ns" "End of the second.";
+        job: req str "" "Name of the job.";
+        thread: opt u32 "" "Thread of the job, from 0; null for the whole job.";
+        direction: req str "" "`read`, `write` or `trim`.";
+        kind: req str "" "`slat` (submission), `clat` (completion) or `lat` (both).";
+        low_ns: req u64 "ns" "Lower end of the bucket, inclusive.";
+        high_ns: req u64 "ns" "Upper end of the bucket, inclusive.";
+        count: req u64 "" "Operations in it.";
+    }
+
+    /// Block layer requests.
+    block_ios (push_block_ios) BlockIosRow['a] BlockIosColumns BlockIosView {
+        ts: req i64 "ns" "Issue to the device.";
+        dur: opt i64 "ns" "Time in the device; null if it never completed.";
+        queue_ns: opt u64 "ns" "Time in the queue before issue.";
+        task_id: opt u32 "" "Who submitted it; null if no recorded task did.";
+        dev: req u64 "" "Device, as st_dev.";
+        sector: req u64 "sectors" "First sector (512 bytes).";
+        bytes: req u64 "bytes" "Length.";
+        op: req str "" "`read`, `write`, `discard`, `flush`, ...";
+        merged: opt u32 "" "Requests merged into it.";
+        status: opt i32 "" "0 or a negative errno; null if it never completed.";
+    }
+
+    /// Page sizes that regions of memory really have.
+    region_pages (push_region_pages) RegionPagesRow['a] RegionPagesColumns RegionPagesView {
+        ts: req i64 "ns" "When it was looked at.";
+        mm_id: req u32 "" "Address space.";
+        start: req u64 "" "Start of the region.";
+        end: req u64 "" "End of the region.";
+        path: opt bytes "" "File or kernel's name of the region.";
+        page_size_bytes: req u64 "bytes" "Size of the pages counted in this row.";
+        bytes: req u64 "bytes" "Memory of the region in pages of that size.";
+        asked: opt str "" "What the program asked for: `madvise`, `hugetlb`, `always`, ...; null if nothing.";
+        reason: opt str "" "Why it is not what was asked.";
+    }
+
+    /// What a stream saw, lost and filtered since the previous row of the same stream and cpu.
+    loss (push_loss) LossRow['a] LossColumns LossView {
+        ts: req i64 "ns" "End of the interval.";
+        stream: req str "" "Name of the stream.";
+        cpu: opt u32 "" "CPU; null where the stream counts for all together.";
+        seen: req u64 "" "Events that happened as far as the probe knows, lost and filtered ones included.";
+        lost: req u64 "" "Events that should be in the recording and are not.";
+        filtered: req u64 "" "Events left out on purpose (other processes, the recorder itself).";
+    }
+}

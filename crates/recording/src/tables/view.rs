@@ -1,0 +1,205 @@
+//! Column views: typed access to the columns of a record batch, whatever way its strings are encoded.
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, Int32Array, ListArray, PrimitiveArray,
+    RecordBatch, StringArray, UInt64Array,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, UInt64Type};
+
+use crate::error::{Error, Result};
+
+use super::ColType;
+
+/// Finds a column and brings it to `ty`. `Ok(None)` for a nullable column that is absent.
+fn find(
+    batch: &RecordBatch,
+    table: &'static str,
+    column: &'static str,
+    nullable: bool,
+    ty: &DataType,
+) -> Result<Option<ArrayRef>> {
+    let array = batch.column_by_name(column);
+    match array {
+        Some(a) if !nullable && a.null_count() > 0 => Err(Error::MissingColumn { table, column }),
+        Some(a) if a.data_type() == ty => Ok(Some(a.clone())),
+        Some(a) => Ok(Some(cast(a, ty)?)),
+        None if nullable => Ok(None),
+        None => Err(Error::MissingColumn { table, column }),
+    }
+}
+
+/// A column of numbers.
+#[derive(Debug)]
+pub struct PrimitiveView<T: ArrowPrimitiveType>(Option<PrimitiveArray<T>>);
+
+impl<T: ArrowPrimitiveType> PrimitiveView<T> {
+    pub(super) fn of(batch: &RecordBatch, table: &'static str, column: &'static str, nullable: bool) -> Result<Self> {
+        let array = find(batch, table, column, nullable, &T::DATA_TYPE)?;
+        Ok(Self(array.map(|a| a.as_primitive::<T>().clone())))
+    }
+
+    /// The value of row `i`; the type's zero where it is null, which a required column never is.
+    #[inline]
+    pub fn value(&self, i: usize) -> T::Native {
+        self.0.as_ref().map_or_else(T::Native::default, |a| a.value(i))
+    }
+
+    /// The value of row `i`, or `None` where it is null.
+    #[inline]
+    pub fn get(&self, i: usize) -> Option<T::Native> {
+        self.0.as_ref().and_then(|a| a.is_valid(i).then(|| a.value(i)))
+    }
+
+    /// The whole column, `None` if the recording lacks it.
+    pub fn array(&self) -> Option<&PrimitiveArray<T>> {
+        self.0.as_ref()
+    }
+}
+
+/// A column of booleans.
+#[derive(Debug)]
+pub struct BoolView(Option<BooleanArray>);
+
+impl BoolView {
+    pub(super) fn of(batch: &RecordBatch, table: &'static str, column: &'static str, nullable: bool) -> Result<Self> {
+        let array = find(batch, table, column, nullable, &DataType::Boolean)?;
+        Ok(Self(array.map(|a| a.as_boolean().clone())))
+    }
+
+    /// The value of row `i`; false where it is null, which a required column never is.
+    #[inline]
+    pub fn value(&self, i: usize) -> bool {
+        self.get(i).unwrap_or_default()
+    }
+
+    /// The value of row `i`, or `None` where it is null.
+    #[inline]
+    pub fn get(&self, i: usize) -> Option<bool> {
+        self.0.as_ref().and_then(|a| a.is_valid(i).then(|| a.value(i)))
+    }
+}
+
+/// Keys and distinct values of a dictionary column.
+#[derive(Debug)]
+struct Keyed<V> {
+    keys: Int32Array,
+    values: V,
+}
+
+impl<V> Keyed<V> {
+    fn key(&self, i: usize) -> Option<usize> {
+        self.keys.is_valid(i).then(|| self.keys.value(i) as usize)
+    }
+}
+
+fn keyed(array: &ArrayRef) -> (Int32Array, ArrayRef) {
+    let dictionary = array.as_dictionary::<Int32Type>();
+    (dictionary.keys().clone(), dictionary.values().clone())
+}
+
+/// A column of text.
+#[derive(Debug)]
+pub struct StrView(Option<Keyed<StringArray>>);
+
+impl StrView {
+    pub(super) fn of(batch: &RecordBatch, table: &'static str, column: &'static str, nullable: bool) -> Result<Self> {
+        let array = find(batch, table, column, nullable, &ColType::Str.arrow())?;
+        Ok(Self(array.map(|a| {
+            let (keys, values) = keyed(&a);
+            Keyed { keys, values: values.as_string::<i32>().clone() }
+        })))
+    }
+
+    /// The text of row `i`; empty where it is null, which a required column never is.
+    pub fn value(&self, i: usize) -> &str {
+        self.get(i).unwrap_or_default()
+    }
+
+    /// The text of row `i`, or `None` where it is null.
+    pub fn get(&self, i: usize) -> Option<&str> {
+        let keyed = self.0.as_ref()?;
+        Some(keyed.values.value(keyed.key(i)?))
+    }
+}
+
+/// A column of bytes.
+#[derive(Debug)]
+pub struct BytesView(Option<Keyed<BinaryArray>>);
+
+impl BytesView {
+    pub(super) fn of(batch: &RecordBatch, table: &'static str, column: &'static str, nullable: bool) -> Result<Self> {
+        let array = find(batch, table, column, nullable, &ColType::Bytes.arrow())?;
+        Ok(Self(array.map(|a| {
+            let (keys, values) = keyed(&a);
+            Keyed { keys, values: values.as_binary::<i32>().clone() }
+        })))
+    }
+
+    /// The bytes of row `i`; empty where it is null, which a required column never is.
+    pub fn value(&self, i: usize) -> &[u8] {
+        self.get(i).unwrap_or_default()
+    }
+
+    /// The bytes of row `i`, or `None` where it is null.
+    pub fn get(&self, i: usize) -> Option<&[u8]> {
+        let keyed = self.0.as_ref()?;
+        Some(keyed.values.value(keyed.key(i)?))
+    }
+}
+
+/// A column of six words each.
+#[derive(Debug)]
+pub struct WordsView(Option<(arrow::array::FixedSizeListArray, UInt64Array)>);
+
+impl WordsView {
+    pub(super) fn of(batch: &RecordBatch, table: &'static str, column: &'static str, nullable: bool) -> Result<Self> {
+        let array = find(batch, table, column, nullable, &ColType::Words6.arrow())?;
+        Ok(Self(array.map(|a| {
+            let lists = a.as_fixed_size_list().clone();
+            let words = lists.values().as_primitive::<UInt64Type>().clone();
+            (lists, words)
+        })))
+    }
+
+    /// The words of row `i`; zeroes where it is null, which a required column never is.
+    pub fn value(&self, i: usize) -> [u64; 6] {
+        self.get(i).unwrap_or_default()
+    }
+
+    /// The words of row `i`, or `None` where it is null.
+    pub fn get(&self, i: usize) -> Option<[u64; 6]> {
+        let (lists, words) = self.0.as_ref()?;
+        lists.is_valid(i).then(|| {
+            let start = lists.value_offset(i) as usize;
+            std::array::from_fn(|k| words.value(start + k))
+        })
+    }
+}
+
+/// A column of lists of words.
+#[derive(Debug)]
+pub struct ListView(Option<(ListArray, UInt64Array)>);
+
+impl ListView {
+    pub(super) fn of(batch: &RecordBatch, table: &'static str, column: &'static str, nullable: bool) -> Result<Self> {
+        let array = find(batch, table, column, nullable, &ColType::U64List.arrow())?;
+        Ok(Self(array.map(|a| {
+            let lists = a.as_list::<i32>().clone();
+            let words = lists.values().as_primitive::<UInt64Type>().clone();
+            (lists, words)
+        })))
+    }
+
+    /// The list of row `i`; empty where it is null, which a required column never is.
+    pub fn value(&self, i: usize) -> &[u64] {
+        self.get(i).unwrap_or_default()
+    }
+
+    /// The list of row `i`, or `None` where it is null.
+    pub fn get(&self, i: usize) -> Option<&[u64]> {
+        let (lists, words) = self.0.as_ref()?;
+        let offsets = lists.value_offsets();
+        lists.is_valid(i).then(|| &words.values()[offsets[i] as usize..offsets[i + 1] as usize])
+    }
+}

@@ -1,0 +1,379 @@
+//! The crash-safe writer of a recording.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+
+use crate::compact;
+use crate::encode;
+use crate::error::{Error, Result, io_is_no_space};
+use crate::manifest::Manifest;
+use crate::merge::sort_by_ts;
+use crate::storage::{FileStorage, Storage, StorageFile, TMP_SUFFIX};
+use crate::tables::{FaultsColumns, LossColumns, Row, TableColumns, TableDef, Tables};
+
+/// How a recording is written.
+#[derive(Debug, Clone)]
+pub struct WriterOptions {
+    /// Force every part to the device before it gets its name. Off by default: it disturbs what is measured.
+    pub durable: bool,
+    /// Time between parts. The default of 0.8 s leaves time to encode and write, so that a killed recorder loses at
+    /// most the last second.
+    pub part_interval: Duration,
+    /// Parts are written early when the rows in memory take more than this.
+    pub max_buffered_bytes: usize,
+    /// Largest part after compaction.
+    pub max_part_bytes: u64,
+    /// Encoded parts kept in memory for another try when the file system is full; beyond it rows are dropped and counted.
+    pub max_pending_bytes: usize,
+    /// Whether [`RecordingWriter::close`] compacts; without it the parts stay as they are and `mapping_id` null.
+    pub compact: bool,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            durable: false,
+            part_interval: Duration::from_millis(800),
+            max_buffered_bytes: 16 << 20,
+            max_part_bytes: 128 << 20,
+            max_pending_bytes: 16 << 20,
+            compact: true,
+        }
+    }
+}
+
+/// What a writer has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriterStats {
+    /// Parts that are in place.
+    pub parts: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Bytes handed to the file system, manifests and temporary files included.
+    pub bytes_written: u64,
+    /// Rows encoded that wait for space on the file system.
+    pub kept_rows: u64,
+    /// Rows given up because the file system was full.
+    pub dropped_rows: u64,
+}
+
+/// Fills in the `loss` rows of the interval that ends now; the first argument is the time of the tick.
+pub type LossProvider = Box<dyn FnMut(i64, &mut LossColumns) + Send>;
+
+struct PendingPart {
+    table: &'static TableDef,
+    rows: u64,
+    bytes: Vec<u8>,
+}
+
+/// Writes one recording; see the crate's manual for what survives what.
+pub struct RecordingWriter {
+    dir: PathBuf,
+    options: WriterOptions,
+    storage: Arc<dyn Storage>,
+    manifest: Manifest,
+    saved_manifest: Vec<u8>,
+    tables: Tables,
+    loss: Option<LossProvider>,
+    next_part: HashMap<&'static str, u32>,
+    pending: VecDeque<PendingPart>,
+    last_parts_ns: Option<i64>,
+    stats: WriterStats,
+    dropped: HashMap<&'static str, u64>,
+}
+
+impl std::fmt::Debug for RecordingWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordingWriter").field("dir", &self.dir).field("stats", &self.stats).finish_non_exhaustive()
+    }
+}
+
+impl RecordingWriter {
+    /// Starts a recording in `dir`, which must not exist or be empty, and writes its manifest with `complete: false`.
+    pub fn create(dir: &Path, manifest: Manifest, options: WriterOptions) -> Result<Self> {
+        Self::create_with(dir, manifest, options, Arc::new(FileStorage))
+    }
+
+    /// Like [`RecordingWriter::create`], on another [`Storage`].
+    pub fn create_with(
+        dir: &Path,
+        mut manifest: Manifest,
+        options: WriterOptions,
+        storage: Arc<dyn Storage>,
+    ) -> Result<Self> {
+        prepare_dir(dir, storage.as_ref())?;
+        manifest.complete = false;
+        let mut writer = Self {
+            dir: dir.to_owned(),
+            options,
+            storage,
+            manifest,
+            saved_manifest: Vec::new(),
+            tables: Tables::default(),
+            loss: None,
+            next_part: HashMap::new(),
+            pending: VecDeque::new(),
+            last_parts_ns: None,
+            stats: WriterStats::default(),
+            dropped: HashMap::new(),
+        };
+        writer.save_manifest()?;
+        Ok(writer)
+    }
+
+    /// The recording's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The manifest as it is now.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The manifest, to change it; the next tick writes it if it changed.
+    pub fn manifest_mut(&mut self) -> &mut Manifest {
+        &mut self.manifest
+    }
+
+    /// What has been done so far.
+    pub fn stats(&self) -> WriterStats {
+        self.stats
+    }
+
+    /// Appends one row to its table.
+    #[inline]
+    pub fn push<R: Row>(&mut self, row: &R) {
+        row.push_to(R::Columns::of(&mut self.tables));
+    }
+
+    /// The column buffer of a table: `writer.table::<LossRow>().push(&row)`.
+    pub fn table<R: Row>(&mut self) -> &mut R::Columns {
+        R::Columns::of(&mut self.tables)
+    }
+
+    /// The column buffers of all tables.
+    pub fn tables_mut(&mut self) -> &mut Tables {
+        &mut self.tables
+    }
+
+    /// The column buffer of `faults`, to extend its vectors directly. The required columns must end up equally long;
+    /// nullable ones that stay shorter are filled up with nulls.
+    pub fn faults_mut(&mut self) -> &mut FaultsColumns {
+        &mut self.tables.faults
+    }
+
+    /// Registers who fills in the `loss` rows; it is asked once each time parts are written.
+    pub fn set_loss_provider(&mut self, provider: LossProvider) {
+        self.loss = Some(provider);
+    }
+
+    /// Writes what is due at `now_ns` (on the recording's clock): the manifest if it changed, and a part of every table
+    /// that has rows if the interval has passed or memory is full. Returns whether parts were written.
+    ///
+    /// After an error the writer can go on: complete parts stay readable, encoded parts that did not fit are kept up to
+    /// [`WriterOptions::max_pending_bytes`] and tried again at the next tick, and what is dropped is counted.
+    pub fn tick(&mut self, now_ns: i64) -> Result<bool> {
+        let last = *self.last_parts_ns.get_or_insert(now_ns);
+        let interval = i64::try_from(self.options.part_interval.as_nanos()).unwrap_or(i64::MAX);
+        let due =
+            now_ns.saturating_sub(last) >= interval || self.tables.memory_bytes() >= self.options.max_buffered_bytes;
+        if !due {
+            return Ok(false);
+        }
+        self.flush(now_ns)?;
+        Ok(true)
+    }
+
+    /// Writes a part of every table that has rows, now.
+    pub fn flush(&mut self, now_ns: i64) -> Result<()> {
+        self.last_parts_ns = Some(now_ns);
+        if let Some(provider) = self.loss.as_mut() {
+            provider(now_ns, &mut self.tables.loss);
+        }
+        let mut first_error = self.retry_pending().err();
+        for (table, batch) in self.tables.take_batches()? {
+            if let Err(e) = self.write_rows(table, &batch) {
+                first_error.get_or_insert(e);
+            }
+        }
+        if let Err(e) = self.save_manifest() {
+            first_error.get_or_insert(e);
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    /// Ends the recording cleanly: writes the last parts, fills `faults.mapping_id`, compacts, lets `last` put the final
+    /// values into the manifest and writes it with `complete: true`.
+    ///
+    /// If something fails the recording stays readable with `complete: false`, `last` is still called and the error is
+    /// returned; the manifest's `incomplete_reason` has its text.
+    pub fn close(mut self, last: impl FnOnce(&mut Manifest)) -> Result<WriterStats> {
+        let now = self.last_parts_ns.unwrap_or_default();
+        let done = self.close_tables(now);
+        last(&mut self.manifest);
+        match &done {
+            Ok(()) => self.manifest.complete = true,
+            Err(e) => {
+                self.manifest.complete = false;
+                let text = e.to_string().into();
+                self.manifest.extra.insert("incomplete_reason".to_owned(), text);
+            }
+        }
+        let saved = self.save_manifest();
+        done?;
+        saved?;
+        Ok(self.stats)
+    }
+
+    fn close_tables(&mut self, now: i64) -> Result<()> {
+        self.flush(now)?;
+        if !self.options.compact {
+            return Ok(());
+        }
+        let outcome = compact::compact(&self.dir, &self.storage, &self.options, &self.manifest)?;
+        self.stats.bytes_written += outcome.bytes_written;
+        outcome.note(&mut self.manifest.extra);
+        Ok(())
+    }
+
+    /// Sorts, encodes and stores one part. When the file system fails, the encoded part is kept if there is room.
+    fn write_rows(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<()> {
+        let sorted = sort_by_ts(batch)?;
+        let bytes = encode::live_part(table, &sorted)?;
+        let rows = batch.num_rows() as u64;
+        let part = PendingPart { table, rows, bytes };
+        match self.store(&part) {
+            Ok(()) => Ok(()),
+            Err(e) => {
+                let needed = part.bytes.len() as u64;
+                let path = self.part_path(table);
+                self.keep_or_drop(part);
+                Err(self.explain(e, path, needed))
+            }
+        }
+    }
+
+    fn explain(&self, e: Error, path: PathBuf, needed: u64) -> Error {
+        match e {
+            Error::Io { source, .. } if io_is_no_space(&source) => {
+                Error::NoSpace { path, needed, kept_rows: self.stats.kept_rows, dropped_rows: self.stats.dropped_rows }
+            }
+            other => other,
+        }
+    }
+
+    fn keep_or_drop(&mut self, part: PendingPart) {
+        let held: usize = self.pending.iter().map(|p| p.bytes.len()).sum();
+        if held + part.bytes.len() <= self.options.max_pending_bytes {
+            self.stats.kept_rows += part.rows;
+            self.pending.push_back(part);
+            return;
+        }
+        self.stats.dropped_rows += part.rows;
+        *self.dropped.entry(part.table.name).or_default() += part.rows;
+        let dropped = serde_json::to_value(&self.dropped).unwrap_or_default();
+        self.manifest.extra.insert("rows_dropped".to_owned(), dropped);
+    }
+
+    fn retry_pending(&mut self) -> Result<()> {
+        while let Some(part) = self.pending.pop_front() {
+            if let Err(e) = self.store(&part) {
+                let needed = part.bytes.len() as u64;
+                let path = self.part_path(part.table);
+                self.pending.push_front(part);
+                return Err(self.explain(e, path, needed));
+            }
+            self.stats.kept_rows -= part.rows;
+        }
+        Ok(())
+    }
+
+    fn part_path(&self, table: &TableDef) -> PathBuf {
+        let number = self.next_part.get(table.name).copied().unwrap_or_default();
+        self.dir.join(table.name).join(part_name(number))
+    }
+
+    /// Puts one encoded part in place: temporary name, then rename.
+    fn store(&mut self, part: &PendingPart) -> Result<()> {
+        let table = part.table.name;
+        let folder = self.dir.join(table);
+        if !self.next_part.contains_key(table) {
+            match self.storage.create_dir(&folder) {
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io("create directory", &folder)(e));
+                }
+                _ => {}
+            }
+            self.next_part.insert(table, 0);
+        }
+        let path = self.part_path(part.table);
+        let mut tmp = path.clone().into_os_string();
+        tmp.push(TMP_SUFFIX);
+        let tmp = PathBuf::from(tmp);
+        let written = self
+            .write_tmp(&tmp, &part.bytes)
+            .and_then(|()| self.storage.rename(&tmp, &path).map_err(Error::io("rename to", &path)));
+        if let Err(e) = written {
+            let _ = self.storage.remove_file(&tmp);
+            return Err(e);
+        }
+        if self.options.durable {
+            self.storage.sync_dir(&folder).map_err(Error::io("sync", &folder))?;
+        }
+        *self.next_part.entry(table).or_default() += 1;
+        self.stats.parts += 1;
+        self.stats.rows += part.rows;
+        self.stats.bytes_written += part.bytes.len() as u64;
+        Ok(())
+    }
+
+    fn write_tmp(&self, tmp: &Path, bytes: &[u8]) -> Result<()> {
+        let mut file = self.storage.create(tmp).map_err(Error::io("create", tmp))?;
+        file.write_all(bytes).map_err(Error::io("write", tmp))?;
+        if self.options.durable {
+            StorageFile::sync(file.as_mut()).map_err(Error::io("sync", tmp))?;
+        }
+        Ok(())
+    }
+
+    fn save_manifest(&mut self) -> Result<()> {
+        let text = self.manifest.to_json();
+        if text == self.saved_manifest {
+            return Ok(());
+        }
+        self.stats.bytes_written += self.manifest.save(&self.dir, self.storage.as_ref(), self.options.durable)?;
+        self.saved_manifest = text;
+        Ok(())
+    }
+}
+
+/// Name of part `number` of a table.
+pub(crate) fn part_name(number: u32) -> String {
+    format!("part-{number:04}.parquet")
+}
+
+/// Makes the directory of a new recording, or makes sure that an existing one is empty.
+fn prepare_dir(dir: &Path, storage: &dyn Storage) -> Result<()> {
+    match fs::metadata(dir) {
+        Ok(meta) if !meta.is_dir() => Err(Error::OutputNotDirectory { path: dir.to_owned() }),
+        Ok(_) => {
+            let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?.count();
+            if entries > 0 {
+                return Err(Error::OutputNotEmpty { dir: dir.to_owned(), entries });
+            }
+            Ok(())
+        }
+        Err(_) => {
+            if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {
+                fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
+            }
+            storage.create_dir(dir).map_err(Error::io("create directory", dir))
+        }
+    }
+}
