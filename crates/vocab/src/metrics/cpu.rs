@@ -82,11 +82,7 @@ pub(super) const INTERRUPTS: Group = Group {
     source: "/proc/interrupts",
     instance: Some("the kernel's label (TLB, LOC, RES), or number:device (36:virtio1-req.0)"),
     note: "Summed over CPUs. TLB shootdowns, RES reschedules and CAL function calls show the cost of unmapping and waking across CPUs.",
-    members: &[c(
-        "interrupts",
-        LOW,
-        "Interrupts served on one line, all CPUs together.",
-    )],
+    members: &[c("interrupts", LOW, "Interrupts served on one line, all CPUs together.")],
     rules: &[],
 };
 

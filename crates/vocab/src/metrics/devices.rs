@@ -78,12 +78,6 @@ pub(super) const FS: Group = Group {
     source: "/proc/sys/fs/file-nr",
     instance: None,
     note: "Open file descriptions of the whole host; the counter behind it is approximate by a few per CPU.",
-    members: &[Member::new(
-        "file_nr",
-        Gauge,
-        Count,
-        Neutral,
-        "Open files of the host.",
-    )],
+    members: &[Member::new("file_nr", Gauge, Count, Neutral, "Open files of the host.")],
     rules: &[],
 };

@@ -44,17 +44,11 @@ fn section(out: &mut String, group: &Group) {
         format!("{}*", group.prefix)
     };
     // Writing to a String cannot fail.
-    let _ = write!(
-        out,
-        "\n## `{title}`\n\nFrom `{}`. {}\n",
-        group.source, group.note
-    );
+    let _ = write!(out, "\n## `{title}`\n\nFrom `{}`. {}\n", group.source, group.note);
     if let Some(instance) = group.instance {
         let _ = writeln!(out, "Instance: {instance}.");
     }
-    out.push_str(
-        "\n| name | kind | unit | better | | what it tells |\n|---|---|---|---|---|---|\n",
-    );
+    out.push_str("\n| name | kind | unit | better | | what it tells |\n|---|---|---|---|---|---|\n");
     for member in group.members {
         row(out, &group.info(member));
     }

@@ -196,22 +196,8 @@ pub struct Member {
 }
 
 impl Member {
-    const fn new(
-        field: &'static str,
-        kind: MetricKind,
-        unit: Unit,
-        direction: Direction,
-        help: &'static str,
-    ) -> Self {
-        Self {
-            field,
-            kind,
-            unit,
-            direction,
-            help,
-            always_moves: false,
-            self_inflicted: false,
-        }
+    const fn new(field: &'static str, kind: MetricKind, unit: Unit, direction: Direction, help: &'static str) -> Self {
+        Self { field, kind, unit, direction, help, always_moves: false, self_inflicted: false }
     }
 
     const fn always_moves(mut self) -> Self {
@@ -258,14 +244,7 @@ impl FieldRule {
         direction: Direction,
         help: &'static str,
     ) -> Self {
-        Self {
-            starts,
-            ends,
-            kind,
-            unit,
-            direction,
-            help,
-        }
+        Self { starts, ends, kind, unit, direction, help }
     }
 
     fn covers(&self, field: &str) -> bool {
@@ -311,10 +290,7 @@ impl Group {
 
     fn find(&self, name: &str) -> Option<MetricInfo> {
         let field = name.strip_prefix(self.prefix)?;
-        self.members
-            .iter()
-            .find(|m| m.field == field)
-            .map(|m| self.info(m))
+        self.members.iter().find(|m| m.field == field).map(|m| self.info(m))
     }
 
     fn guess(&self, name: &str) -> Option<MetricInfo> {
@@ -366,17 +342,12 @@ pub const GROUPS: &[Group] = &[
 
 /// What is known of `name`, by its own entry or by its family; `None` for a name that pagelab does not write.
 pub fn metric(name: &str) -> Option<MetricInfo> {
-    GROUPS
-        .iter()
-        .find_map(|g| g.find(name))
-        .or_else(|| GROUPS.iter().find_map(|g| g.guess(name)))
+    GROUPS.iter().find_map(|g| g.find(name)).or_else(|| GROUPS.iter().find_map(|g| g.guess(name)))
 }
 
 /// Every metric with an entry of its own, in the order of the documentation.
 pub fn declared() -> impl Iterator<Item = MetricInfo> {
-    GROUPS
-        .iter()
-        .flat_map(|g| g.members.iter().map(|m| g.info(m)))
+    GROUPS.iter().flat_map(|g| g.members.iter().map(|m| g.info(m)))
 }
 
 #[cfg(test)]
@@ -388,11 +359,7 @@ mod tests {
     fn names_are_declared_once_and_found_again() {
         let mut seen = HashSet::new();
         for info in declared() {
-            assert!(
-                seen.insert(info.name.clone()),
-                "{} is declared twice",
-                info.name
-            );
+            assert!(seen.insert(info.name.clone()), "{} is declared twice", info.name);
             assert_eq!(metric(&info.name), Some(info));
         }
         assert!(seen.len() > 200, "only {} metrics are declared", seen.len());
@@ -403,18 +370,11 @@ mod tests {
     fn names_hold_only_plain_characters() {
         for info in declared() {
             assert!(
-                info.name
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._".contains(&b)),
+                info.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._".contains(&b)),
                 "{}",
                 info.name
             );
-            assert!(
-                info.help.ends_with('.'),
-                "the help of {} is not a sentence: {:?}",
-                info.name,
-                info.help
-            );
+            assert!(info.help.ends_with('.'), "the help of {} is not a sentence: {:?}", info.name, info.help);
         }
     }
 
@@ -430,10 +390,7 @@ mod tests {
                 assert_eq!(info.unit, Unit::Kilohertz, "{name}");
             }
             if name.ends_with("_bytes") {
-                assert!(
-                    matches!(info.unit, Unit::Bytes | Unit::BytesPerSecond),
-                    "{name}"
-                );
+                assert!(matches!(info.unit, Unit::Bytes | Unit::BytesPerSecond), "{name}");
             }
         }
     }
@@ -441,18 +398,11 @@ mod tests {
     #[test]
     fn a_field_of_a_later_kernel_is_known_by_its_family() {
         let counter = metric("vmstat.thp_something_new").expect("vmstat is open-ended");
-        assert_eq!(
-            (counter.kind, counter.unit, counter.declared),
-            (MetricKind::Counter, Unit::Count, false)
-        );
+        assert_eq!((counter.kind, counter.unit, counter.declared), (MetricKind::Counter, Unit::Count, false));
         let level = metric("vmstat.nr_something_new").expect("vmstat is open-ended");
         assert_eq!((level.kind, level.unit), (MetricKind::Gauge, Unit::Pages));
         let flushes = metric("vmstat.nr_tlb_remote_flush").expect("vmstat is open-ended");
-        assert_eq!(
-            flushes.kind,
-            MetricKind::Counter,
-            "nr_tlb_* count events although they begin with nr_"
-        );
+        assert_eq!(flushes.kind, MetricKind::Counter, "nr_tlb_* count events although they begin with nr_");
         let memory = metric("meminfo.something_bytes").expect("meminfo is open-ended");
         assert_eq!((memory.kind, memory.unit), (MetricKind::Gauge, Unit::Bytes));
     }
@@ -467,34 +417,12 @@ mod tests {
     /// Counters that the kernel names like levels, and the reverse, are the entries most easily got wrong.
     #[test]
     fn kinds_that_the_name_belies() {
-        for name in [
-            "nr_dirtied",
-            "nr_written",
-            "nr_vmscan_write",
-            "nr_throttled_written",
-            "nr_foll_pin_acquired",
-        ] {
-            assert_eq!(
-                metric(&format!("vmstat.{name}")).map(|m| m.kind),
-                Some(MetricKind::Counter),
-                "{name}"
-            );
+        for name in ["nr_dirtied", "nr_written", "nr_vmscan_write", "nr_throttled_written", "nr_foll_pin_acquired"] {
+            assert_eq!(metric(&format!("vmstat.{name}")).map(|m| m.kind), Some(MetricKind::Counter), "{name}");
         }
-        for name in [
-            "vmstat.workingset_nodes",
-            "disk.in_flight",
-            "stat.procs_running",
-            "buddy.free_blocks",
-        ] {
-            assert_eq!(
-                metric(name).map(|m| m.kind),
-                Some(MetricKind::Gauge),
-                "{name}"
-            );
+        for name in ["vmstat.workingset_nodes", "disk.in_flight", "stat.procs_running", "buddy.free_blocks"] {
+            assert_eq!(metric(name).map(|m| m.kind), Some(MetricKind::Gauge), "{name}");
         }
-        assert_eq!(
-            metric("load.lat_ns").map(|m| m.kind),
-            Some(MetricKind::Histogram)
-        );
+        assert_eq!(metric("load.lat_ns").map(|m| m.kind), Some(MetricKind::Histogram));
     }
 }
