@@ -5,7 +5,7 @@
 
 use super::{SettingDef, Twin, settings};
 
-const LINE: &str = "/proc/cmdline";
+const LINE: &str = "parameter in /proc/cmdline";
 const CONFIG: &str = "/proc/config.gz or /boot/config-<release>";
 
 /// `$value here` gives `$other` at `$key`.

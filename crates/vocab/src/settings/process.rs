@@ -103,7 +103,7 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     ReadOnly "cgroup.cpuset.cpus.effective" at "cpuset.cpus.effective (v1: cpuset.effective_cpus)", High ["cpu", "sched"] : "Processors got.";
     ReadOnly "cgroup.cpuset.mems" at "cpuset.mems", Some ["numa", "memory"] : "NUMA nodes asked for.";
     ReadOnly "cgroup.cpuset.mems.effective" at "cpuset.mems.effective (v1: cpuset.effective_mems)", High ["numa", "memory"] : "NUMA nodes got.";
-    ReadOnly "cgroup.io.max" at "io.max (v1: blkio.throttle.*_device)", High ["io", "readahead", "writeback"] : "Limits per device, one per line: `8:0 rbps=max wbps=1048576 riops=max wiops=max`.";
+    ReadOnly "cgroup.io.max" at "io.max (v1: blkio.throttle.*_device)", High ["io", "readahead", "writeback"] : "Limits per device, one per line: `8:0 rbps=max wbps=1048576 riops=max wiops=max`; `max` if no device has one.";
     ReadOnly "cgroup.io.weight" at "io.weight (v1: blkio.weight)", Some ["io"] : "Share of the device when it is contended.";
     ReadOnly "cgroup.io.bfq.weight" at "io.bfq.weight (v1: blkio.bfq.weight)", Some ["io"] : "The same under bfq.";
     ReadOnly "cgroup.io.latency" at "io.latency", Some ["io"] : "Latency that the group is to see.";

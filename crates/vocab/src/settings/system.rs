@@ -42,7 +42,7 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     ReadOnly "cpu.numa_nodes" at "/sys/devices/system/node/online", Some ["numa", "cpu"] : "NUMA nodes in use.";
 
     ReadOnly "mm.total_bytes" at "MemTotal in /proc/meminfo", Some ["memory", "reclaim"] : "Memory that the kernel manages.";
-    ReadOnly "mm.swaps" at "/proc/swaps", Some ["swap", "reclaim"] : "Swap areas with kind, size in KiB and priority, one per line.";
+    ReadOnly "mm.swaps" at "areas in /proc/swaps", Some ["swap", "reclaim"] : "Swap areas with kind, size in KiB and priority, one per line.";
     Host "mm.ksm.run" at "/sys/kernel/mm/ksm/run", Some ["memory", "faults", "cpu"] : "1 while equal pages are being merged; writes to merged ones fault.";
     Host "mm.ksm.pages_to_scan" at "/sys/kernel/mm/ksm/pages_to_scan", Low ["memory", "cpu"] : "Pages that ksmd looks at in one round.";
     Host "mm.ksm.sleep_millisecs" at "/sys/kernel/mm/ksm/sleep_millisecs", Low ["memory", "cpu"] : "Pause of ksmd between rounds.";
