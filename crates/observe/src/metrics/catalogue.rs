@@ -47,6 +47,8 @@ const PROC_FILES: &[Spec] = &[
     spec("/proc/buddyinfo", "buddy.", parse::buddyinfo, "/proc is not mounted"),
     Spec {
         base_ns: EACH_SECOND,
+        // SLUB counts the objects of partly filled slabs one by one, with the cache's lock held and interrupts off.
+        holds_lock: true,
         fix: AS_ROOT,
         ..spec("/proc/slabinfo", "slab.", parse::slabinfo, "the kernel was built without CONFIG_SLUB_DEBUG")
     },
@@ -112,6 +114,7 @@ const TARGET_STAT: Spec = spec("/proc/<pid>/stat", "target.stat.", parse::proces
 const TARGET_STATUS: Spec = spec("/proc/<pid>/status", "target.status.", parse::status, "the process has ended");
 const TARGET_SMAPS: Spec = Spec {
     base_ns: EACH_SECOND,
+    // All page tables are walked under the map lock, for which mmap and munmap of the target wait.
     holds_lock: true,
     fix: AS_ROOT,
     ..spec(

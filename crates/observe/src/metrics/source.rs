@@ -1,7 +1,5 @@
 //! A source: one file, or many files of one sort, with the rhythm in which it is read and what that has cost.
 
-use std::time::Instant;
-
 use rustix::io::Errno;
 
 use super::file::{SampledFile, Text};
@@ -20,7 +18,7 @@ const LONGEST_NS: u64 = 60_000_000_000;
 const SLACK_NS: u64 = 10_000_000;
 /// A source may use one part in this many of a CPU: 0.5 ms ten times a second.
 const CPU_SHARE: u64 = 200;
-/// A source that holds a lock of the target may hold it for one part in this many of the time: 2 ms a second.
+/// A source for which the kernel holds a lock that others wait for may use one part in this many: 2 ms a second.
 const LOCK_SHARE: u64 = 500;
 
 /// Reads one layout of text.
@@ -45,7 +43,7 @@ pub(super) struct Spec {
     pub(super) parse: Parser,
     /// Least time between two readings.
     pub(super) base_ns: u64,
-    /// True when the kernel holds a lock of the target while it writes the text.
+    /// True when the kernel holds locks that others wait for while it writes the text.
     pub(super) holds_lock: bool,
     /// Why it may be missing, and what mends it.
     pub(super) missing: &'static str,
@@ -73,7 +71,7 @@ impl Rhythm {
     }
 
     /// Sets the next reading by the lesser of the last two costs, so that one reading that was slowed by something
-    /// else, or the first one, which makes the names, does not leave a gap. What holds the target's lock is judged by its last one alone.
+    /// else, or the first one, which makes the names, does not leave a gap. What holds a lock is judged by its last one alone.
     fn done(&mut self, now: i64, cost: u64, cautious: bool) {
         let share = if cautious { LOCK_SHARE } else { CPU_SHARE };
         let judged = if cautious { cost } else { cost.min(self.last_cost) };
@@ -147,7 +145,6 @@ impl Source {
 
     /// Reads every file of the source and hands on its values.
     pub(super) fn read(&mut self, now: i64, all: bool, clock: &mut CpuClock, shared: &mut Shared<'_>) -> Reading {
-        let started = self.spec.holds_lock.then(Instant::now);
         let mut out =
             Collector::begin(shared.facts, self.spec.prefix, shared.store, &mut self.series, shared.sink, all);
         let mut gone = !self.parts.is_empty();
@@ -167,13 +164,12 @@ impl Source {
         }
         let Pass { rows, values, trouble } = out.finish();
         self.ended = gone;
-        let wall = started.map_or(0, |t| t.elapsed().as_nanos() as u64);
         let cpu = clock.lap();
         self.cost.reads += 1;
         self.cost.cpu_ns += cpu;
         self.cost.max_cpu_ns = self.cost.max_cpu_ns.max(cpu);
         self.cost.rows += rows as u64;
-        self.rhythm.done(now, cpu.max(wall), self.spec.holds_lock);
+        self.rhythm.done(now, cpu, self.spec.holds_lock);
         let trouble = trouble.filter(|_| !self.reported);
         self.reported |= trouble.is_some();
         Reading { rows, values, trouble }
