@@ -1,0 +1,234 @@
+//! Two sets of runs: are they different, in what, and why.
+//!
+//! [`Comparison`] is the document that `compare --json` prints: keys of the contract first, additions after them.
+
+mod assemble;
+mod design;
+mod loss;
+mod make;
+mod options;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rules::{Considered, Finding};
+use crate::run::RunData;
+use crate::settings_diff::{SettingDiff, VaryingSetting};
+use crate::stats;
+
+pub use design::design;
+pub use make::{compare, compare_runs, load_side};
+pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
+
+/// Format of the document.
+pub const COMPARE_FORMAT: u32 = 1;
+
+/// The comparison of two sets of runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Major format of the document.
+    pub format: u32,
+    /// The test that the design of the runs calls for: `welch` or `paired_blocks`.
+    pub method: String,
+    /// The base's runs.
+    pub base: SideRuns,
+    /// The test side's runs.
+    pub test: SideRuns,
+    /// The metric named before the runs, tested alone; null if the runs have none in common.
+    pub primary: Option<Primary>,
+    /// Families of tests over which false findings are controlled.
+    pub families: Vec<Family>,
+    /// All metrics, the most certain difference first; those not tested last.
+    pub metrics: Vec<MetricComparison>,
+    /// Frames of profiles; empty without profiles.
+    pub profile: Vec<ProfileFrame>,
+    /// Settings that differ, most relevant first.
+    pub settings: Vec<SettingDiff>,
+    /// Causes, most certain first.
+    pub findings: Vec<Finding>,
+    /// Level of the decisions.
+    pub alpha: f64,
+    /// Runs were added after looking: the p values are not what they say.
+    pub exploratory: bool,
+    /// Settings that varied within a side, from which nothing is concluded.
+    pub settings_varying: Vec<VaryingSetting>,
+    /// Every rule with its outcome, those that led to nothing too.
+    pub considered: Vec<Considered>,
+    /// What a reader of the whole must know.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// The comparison of one metric.
+    pub fn metric(&self, name: &str, instance: Option<&str>) -> Option<&MetricComparison> {
+        self.metrics.iter().find(|m| m.name == name && m.instance.as_deref() == instance)
+    }
+
+    /// Metrics found different, the most certain first.
+    pub fn significant(&self) -> impl Iterator<Item = &MetricComparison> {
+        self.metrics.iter().filter(|m| m.significant == Some(true))
+    }
+}
+
+/// The runs of one side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SideRuns {
+    /// What the runs are called, for display only.
+    pub label: String,
+    /// All runs, excluded ones too.
+    pub runs: Vec<RunEntry>,
+    /// Number of runs that count.
+    pub n: usize,
+}
+
+/// One run of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunEntry {
+    /// Directory of the recording.
+    pub dir: String,
+    /// Number within its variant.
+    pub run: Option<u64>,
+    /// Round (block) of the experiment.
+    pub round: Option<u64>,
+    /// Why it does not count; null if it does.
+    pub excluded: Option<crate::run::Exclusion>,
+    /// Its value of the primary metric.
+    pub primary: Option<f64>,
+    /// What a reader of its numbers must know.
+    pub notes: Vec<String>,
+}
+
+/// The primary metric, named before the runs and tested alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Primary {
+    /// Name.
+    pub metric: String,
+    /// Unit, see [`MetricComparison::unit`].
+    pub unit: String,
+    /// Mean of the base's runs.
+    pub base_mean: Option<f64>,
+    /// Mean of the test side's runs.
+    pub test_mean: Option<f64>,
+    /// test / base.
+    pub ratio: Option<f64>,
+    /// 95 % interval of the ratio.
+    pub ratio_ci95: Option<[f64; 2]>,
+    /// p value of the document's method.
+    pub p: Option<f64>,
+    /// `higher` or `lower` is better.
+    pub direction: String,
+    /// p <= alpha.
+    pub significant: Option<bool>,
+    /// What that means.
+    pub verdict: Verdict,
+    /// All of the test.
+    pub result: stats::TestResult,
+}
+
+/// What the primary metric says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The test side is better.
+    Better,
+    /// The test side is worse: a regression.
+    Worse,
+    /// It differs, and neither way is better.
+    Different,
+    /// No difference was shown; that is not proof that there is none.
+    NoDifference,
+    /// There was no test.
+    NotTested,
+}
+
+/// A family of tests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Family {
+    /// Name: `metrics`.
+    pub name: String,
+    /// Number of tests in it, whatever is displayed.
+    pub size: usize,
+}
+
+/// One metric of the comparison. What does not exist is null, and the note says why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricComparison {
+    /// Name, see [`crate::run::MetricKey`].
+    pub name: String,
+    /// Device, CPU, job, ...
+    pub instance: Option<String>,
+    /// Unit of the means: `count/op`, `ns/s`, `bytes`, ...
+    pub unit: String,
+    /// Whether the numbers are per operation; else a counter's are per second.
+    pub per_operation: bool,
+    /// Base.
+    pub base: stats::Side,
+    /// Test side.
+    pub test: stats::Side,
+    /// Test statistic; positive where the test side is larger.
+    pub t: Option<f64>,
+    /// Degrees of freedom.
+    pub df: Option<f64>,
+    /// Two-sided p value.
+    pub p: Option<f64>,
+    /// Benjamini-Hochberg q value in the family.
+    pub q: Option<f64>,
+    /// Standardised difference.
+    pub hedges_g: Option<f64>,
+    /// test / base.
+    pub ratio: Option<f64>,
+    /// 95 % interval of the ratio.
+    pub ratio_ci95: Option<[f64; 2]>,
+    /// The decision: q <= alpha, and no loss that could explain it.
+    pub significant: Option<bool>,
+    /// What a reader must know to read the numbers.
+    pub note: Option<String>,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: String,
+    /// Which way is better: `higher`, `lower` or `neutral`.
+    pub direction: String,
+    /// Whether it was tested, and if not, what the data say.
+    pub outcome: stats::Outcome,
+    /// The test applied.
+    pub method: Option<stats::Method>,
+    /// Welch's test, printed for every method.
+    pub welch: Option<stats::WelchResult>,
+    /// ln p, which stays exact where p prints as 0.
+    pub ln_p: Option<f64>,
+    /// Whether recording itself moves it visibly: what rests on it alone needs a second witness.
+    pub self_inflicted: bool,
+}
+
+/// One frame of the profile comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProfileFrame {
+    /// Function.
+    pub frame: String,
+    /// Nanoseconds per operation in the base.
+    pub base_ns_per_op: Option<f64>,
+    /// Nanoseconds per operation on the test side.
+    pub test_ns_per_op: Option<f64>,
+    /// Difference.
+    pub delta_ns_per_op: Option<f64>,
+    /// Share of the total difference.
+    pub explained_pct: Option<f64>,
+    /// Share of all samples in the base.
+    pub base_share: Option<f64>,
+    /// Share of all samples on the test side.
+    pub test_share: Option<f64>,
+    /// Two-sided p value.
+    pub p: Option<f64>,
+    /// q value in the family of frames.
+    pub q: Option<f64>,
+}
+
+/// What the rules are given (`rules::diagnose(&CompareInputs) -> Result<Diagnosis>`): the runs that count, and the
+/// comparison as far as it is made: all but `findings` and `considered`.
+#[derive(Debug, Clone, Copy)]
+pub struct CompareInputs<'a> {
+    /// Runs of the base, without the excluded ones.
+    pub base: &'a [&'a RunData],
+    /// Runs of the test side, without the excluded ones.
+    pub test: &'a [&'a RunData],
+    /// Metrics tested and settled, settings ranked; `findings` still empty.
+    pub comparison: &'a Comparison,
+}

@@ -1,0 +1,59 @@
+//! How the runs were laid out. The method of testing follows from this, never from a p value.
+
+use std::collections::BTreeMap;
+
+use crate::run::RunData;
+use crate::stats::Design;
+
+/// The design of two sets of runs, with the reason in words.
+///
+/// Blocks need all of: every run has a round; every round holds one run of either side; and the rounds do not overlap
+/// in time where the clocks are known. Two experiments that were made one after the other have rounds of equal numbers,
+/// but those are no blocks: what pairing cancels (drift of the machine) is not shared by runs an hour apart.
+///
+/// Excluded runs are asked too: the design is what was planned. Rounds that lost a run are left out of the test later.
+pub fn design(base: &[&RunData], test: &[&RunData]) -> (Design, String) {
+    match blocks(base, test) {
+        Ok(rounds) => (Design::Blocks, format!("{rounds} rounds with one run of either side each")),
+        Err(why) => (Design::Unpaired, format!("unpaired: {why}")),
+    }
+}
+
+#[derive(Default)]
+struct Round {
+    runs: [u32; 2],
+    /// First begin and last end, ns since the epoch.
+    time: Option<(i64, i64)>,
+}
+
+fn blocks(base: &[&RunData], test: &[&RunData]) -> Result<usize, String> {
+    let mut rounds: BTreeMap<u64, Round> = BTreeMap::new();
+    for (side, runs) in [base, test].into_iter().enumerate() {
+        for run in runs {
+            let number = run.manifest.round.ok_or("a run belongs to no round")?;
+            let round = rounds.entry(number).or_default();
+            if let Some(count) = round.runs.get_mut(side) {
+                *count += 1;
+            }
+            if let Some((from, to)) = lifetime(run) {
+                let (first, last) = round.time.unwrap_or((from, to));
+                round.time = Some((first.min(from), last.max(to)));
+            }
+        }
+    }
+    if let Some((number, _)) = rounds.iter().find(|(_, round)| round.runs != [1, 1]) {
+        return Err(format!("round {number} does not hold one run of either side"));
+    }
+    let mut times: Vec<(i64, i64)> = rounds.values().filter_map(|round| round.time).collect();
+    times.sort_unstable();
+    if times.windows(2).any(|pair| matches!(pair, [(_, end), (start, _)] if start < end)) {
+        return Err("rounds of the two sides were not made together".to_owned());
+    }
+    if rounds.len() < 2 { Err("fewer than 2 rounds".to_owned()) } else { Ok(rounds.len()) }
+}
+
+fn lifetime(run: &RunData) -> Option<(i64, i64)> {
+    let clock = &run.manifest.clock;
+    let from = clock.realtime_at_start_ns?;
+    Some((from, clock.realtime_at_end_ns.unwrap_or(from)))
+}

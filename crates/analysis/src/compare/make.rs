@@ -1,0 +1,268 @@
+//! Making the document.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use pagelab_recording::set::{SET_JSON, SetJson, discover};
+use pagelab_vocab::metrics::Direction;
+use pagelab_vocab::settings::nearest_of;
+
+use super::assemble::{Sides, Tested};
+use super::design::design;
+use super::options::{CompareOptions, DesignChoice, PrimaryChoice};
+use super::{
+    COMPARE_FORMAT, CompareInputs, Comparison, Family, MetricComparison, Primary, RunEntry, SideRuns, Verdict,
+};
+use crate::error::{AnalysisError, Result};
+use crate::rules;
+use crate::run::{MetricKey, RunData};
+use crate::settings_diff::{settings_diff, symptoms};
+use crate::stats::{Design, Outcome, settle_alone, settle_family};
+
+/// The default primary metric of jobs and of commands, the first that all runs have.
+const DEFAULT_PRIMARIES: [&str; 2] = ["load.iops", "run.elapsed_ns"];
+
+/// Loads the recordings at and below the paths of both sides and compares them.
+pub fn compare(base: &[PathBuf], test: &[PathBuf], options: &CompareOptions) -> Result<Comparison> {
+    options.check()?;
+    let base_runs = load_side("base", base)?;
+    let test_runs = load_side("test", test)?;
+    if let Some(run) = base_runs.iter().find(|run| test_runs.iter().any(|other| other.dir == run.dir)) {
+        return Err(AnalysisError::BothSides { dir: run.dir.clone() });
+    }
+    let mut options = options.clone();
+    options.exploratory |= base_runs.iter().chain(&test_runs).any(|run| set_is_exploratory(&run.dir));
+    let base: Vec<&RunData> = base_runs.iter().collect();
+    let test: Vec<&RunData> = test_runs.iter().collect();
+    compare_runs(&base, &test, &options)
+}
+
+/// Loads all recordings at and below `paths`, in the order of host, variant and run, a few at a time.
+pub fn load_side(side: &'static str, paths: &[PathBuf]) -> Result<Vec<RunData>> {
+    if paths.is_empty() {
+        return Err(AnalysisError::NoRuns { side });
+    }
+    let dirs: Vec<PathBuf> = discover(paths)?.into_iter().map(|found| found.dir).collect();
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(dirs.len()).max(1);
+    let share = dirs.len().div_ceil(workers);
+    let mut runs = Vec::with_capacity(dirs.len());
+    thread::scope(|scope| {
+        let started: Vec<_> = dirs
+            .chunks(share)
+            .map(|dirs| scope.spawn(move || dirs.iter().map(|dir| RunData::load(dir)).collect::<Vec<_>>()))
+            .collect();
+        for worker in started {
+            match worker.join() {
+                Ok(loaded) => runs.extend(loaded),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    runs.into_iter().collect()
+}
+
+/// Whether the set that a recording belongs to says that runs were added after looking.
+fn set_is_exploratory(dir: &Path) -> bool {
+    let set = dir.ancestors().skip(1).take(3).find(|d| d.join(SET_JSON).is_file());
+    let document = set.and_then(|set| SetJson::load(set).ok());
+    document.is_some_and(|set| set.extra.get("exploratory").and_then(serde_json::Value::as_bool) == Some(true))
+}
+
+/// Compares runs that are loaded already. Excluded ones are listed and left out of every number.
+pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptions) -> Result<Comparison> {
+    options.check()?;
+    let (design, why) = match options.design {
+        DesignChoice::FromRuns => design(base, test),
+        DesignChoice::Unpaired => (Design::Unpaired, "unpaired: asked for".to_owned()),
+    };
+    let base_counted: Vec<&RunData> = base.iter().copied().filter(|run| run.excluded.is_none()).collect();
+    let test_counted: Vec<&RunData> = test.iter().copied().filter(|run| run.excluded.is_none()).collect();
+    let sides = Sides::new(&base_counted, &test_counted, design);
+    let keys = sides.keys();
+    let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
+    if let Some(unknown) = options.unknown(&names) {
+        return Err(unknown_metric(unknown, &names));
+    }
+    let chosen = choose_primary(options, &sides, &keys)?;
+    let primary_key = chosen.as_ref().map(|choice| key_of(&choice.metric));
+    let primary = chosen.map(|choice| test_primary(&choice, &sides, options.alpha));
+    let mut tested: Vec<Tested> = keys
+        .iter()
+        .filter(|key| Some(**key) != primary_key.as_ref())
+        .map(|key| sides.compare(key))
+        .collect();
+    let family = tested.iter_mut().filter(|t| t.in_family()).map(|t| &mut t.result);
+    let size = settle_family(family, options.alpha);
+    let mut metrics: Vec<MetricComparison> = tested.into_iter().map(Tested::into_comparison).collect();
+    metrics.sort_by(by_certainty);
+    let diff = settings_diff(&base_counted, &test_counted, &symptoms(&metrics));
+    let mut comparison = Comparison {
+        format: COMPARE_FORMAT,
+        method: match design {
+            Design::Unpaired => "welch".to_owned(),
+            Design::Blocks => "paired_blocks".to_owned(),
+        },
+        base: side_runs(base, primary_key.as_ref()),
+        test: side_runs(test, primary_key.as_ref()),
+        notes: notes(&sides, base, test, why, primary.is_none()),
+        primary,
+        families: vec![Family { name: "metrics".to_owned(), size }],
+        metrics,
+        profile: Vec::new(),
+        settings: diff.differing,
+        findings: Vec::new(),
+        alpha: options.alpha,
+        exploratory: options.exploratory,
+        settings_varying: diff.varying,
+        considered: Vec::new(),
+    };
+    if options.diagnose {
+        let inputs = CompareInputs { base: &base_counted, test: &test_counted, comparison: &comparison };
+        let diagnosis = rules::diagnose(&inputs)?;
+        comparison.findings = diagnosis.findings;
+        comparison.considered = diagnosis.considered;
+    }
+    comparison.metrics.retain(|metric| options.shows(&metric.name));
+    Ok(comparison)
+}
+
+/// `name` or `name[instance]`.
+fn key_of(text: &str) -> MetricKey {
+    match text.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+        Some((name, instance)) => MetricKey::new(name, Some(instance)),
+        None => MetricKey::new(text, None),
+    }
+}
+
+fn unknown_metric(name: &str, names: &[&str]) -> AnalysisError {
+    let nearest = nearest_of(name, names.iter().copied()).map(str::to_owned);
+    AnalysisError::UnknownMetric { name: name.to_owned(), nearest }
+}
+
+/// The metric asked for, which some run must have, or the default, which all runs must have.
+fn choose_primary(
+    options: &CompareOptions,
+    sides: &Sides,
+    keys: &BTreeSet<&MetricKey>,
+) -> Result<Option<PrimaryChoice>> {
+    if let Some(choice) = &options.primary {
+        if keys.contains(&key_of(&choice.metric)) || keys.is_empty() {
+            return Ok(Some(choice.clone()));
+        }
+        let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
+        return Err(unknown_metric(&choice.metric, &names));
+    }
+    let runs = || sides.base.iter().chain(sides.test);
+    let in_all = |name: &&str| runs().count() > 0 && runs().all(|run| run.value(name).is_some());
+    Ok(DEFAULT_PRIMARIES.iter().copied().find(in_all).map(PrimaryChoice::of))
+}
+
+fn test_primary(choice: &PrimaryChoice, sides: &Sides, alpha: f64) -> Primary {
+    let mut tested = sides.compare(&key_of(&choice.metric));
+    settle_alone(&mut tested.result, alpha);
+    if let Some(lossy) = &tested.lossy {
+        tested.result.significant = Some(false);
+        tested.result.note = Some(lossy.clone());
+    }
+    let result = tested.result;
+    Primary {
+        metric: choice.metric.clone(),
+        unit: tested.unit,
+        base_mean: result.base.mean,
+        test_mean: result.test.mean,
+        ratio: result.ratio,
+        ratio_ci95: result.ratio_ci95,
+        p: result.p,
+        direction: choice.direction.name().to_owned(),
+        significant: result.significant,
+        verdict: verdict(&result, choice.direction),
+        result,
+    }
+}
+
+/// What a test says about the side that was tested. A deterministic difference needs no test to be one.
+fn verdict(result: &crate::stats::TestResult, direction: Direction) -> Verdict {
+    let differs = match (result.outcome, result.significant) {
+        (Outcome::DeterministicDifference, _) | (_, Some(true)) => true,
+        (Outcome::Tested, _) => false,
+        (Outcome::NotTested, _) => return Verdict::NotTested,
+    };
+    let rises = result.difference.is_some_and(|d| d > 0.0);
+    match (differs, direction) {
+        (false, _) => Verdict::NoDifference,
+        (true, Direction::Neutral) => Verdict::Different,
+        (true, Direction::HigherIsBetter) if rises => Verdict::Better,
+        (true, Direction::LowerIsBetter) if !rises => Verdict::Better,
+        (true, Direction::HigherIsBetter | Direction::LowerIsBetter) => Verdict::Worse,
+    }
+}
+
+/// Tested metrics by p, then those that differ without chance, then the rest; equals by name.
+fn by_certainty(a: &MetricComparison, b: &MetricComparison) -> Ordering {
+    let class = |m: &MetricComparison| match m.outcome {
+        Outcome::Tested => 0,
+        Outcome::DeterministicDifference => 1,
+        Outcome::NotTested => 2,
+    };
+    let ln_p = |m: &MetricComparison| m.ln_p.unwrap_or(0.0);
+    class(a)
+        .cmp(&class(b))
+        .then_with(|| ln_p(a).total_cmp(&ln_p(b)))
+        .then_with(|| (&a.name, &a.instance).cmp(&(&b.name, &b.instance)))
+}
+
+fn side_runs(runs: &[&RunData], primary: Option<&MetricKey>) -> SideRuns {
+    SideRuns {
+        label: label(runs),
+        runs: runs
+            .iter()
+            .map(|run| RunEntry {
+                dir: run.dir.display().to_string(),
+                run: run.manifest.run,
+                round: run.manifest.round,
+                excluded: run.excluded.clone(),
+                primary: primary.and_then(|key| run.metrics.get(key)?.value),
+                notes: run.notes.clone(),
+            })
+            .collect(),
+        n: runs.iter().filter(|run| run.excluded.is_none()).count(),
+    }
+}
+
+/// A name for display: the labels or variants of the runs, each once, else their directories.
+fn label(runs: &[&RunData]) -> String {
+    let named = |run: &&&RunData| run.manifest.label.clone().or_else(|| run.manifest.variant.clone());
+    let mut labels: Vec<String> =
+        runs.iter().map(|run| named(&run).unwrap_or_else(|| run.dir.display().to_string())).collect();
+    labels.sort();
+    labels.dedup();
+    match labels.as_slice() {
+        [first, _, _, _, ..] => format!("{first} and {} more", labels.len() - 1),
+        few => few.join(", "),
+    }
+}
+
+fn notes(sides: &Sides, base: &[&RunData], test: &[&RunData], design: String, no_primary: bool) -> Vec<String> {
+    let mut notes = vec![design];
+    for (name, all, counted) in [("base", base, sides.base), ("test", test, sides.test)] {
+        if all.len() > counted.len() {
+            notes.push(format!("{} of {} {name} runs are excluded", all.len() - counted.len(), all.len()));
+        }
+        if counted.len() < 2 {
+            notes.push(format!("{} {name} runs count; at least 2 are needed for any test", counted.len()));
+        }
+    }
+    if no_primary {
+        notes.push(format!(
+            "no primary metric: not all runs have one of {}; name one with --metric",
+            DEFAULT_PRIMARIES.join(", ")
+        ));
+    }
+    if !sides.per_operation && sides.base.iter().chain(sides.test).any(|run| run.window.operations.is_some()) {
+        notes.push("not every run knows its operations: counters are compared per second".to_owned());
+    }
+    notes.extend(sides.losses.notes());
+    notes
+}

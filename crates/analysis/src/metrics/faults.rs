@@ -1,0 +1,96 @@
+//! Counters made from the rows of `faults`.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, UInt32Type};
+use pagelab_recording::{Manifest, ProbeState, Recording};
+use pagelab_vocab::metrics::Unit;
+
+use super::Metrics;
+use super::info::FAULTS;
+use crate::error::Result;
+use crate::run::{MetricKey, RunMetric};
+use crate::window::Window;
+
+const COLUMNS: [&str; 3] = ["ts", "error_code", "major"];
+
+/// Bits of the x86 page fault error code (arch/x86/include/asm/trap_pf.h).
+const PROTECTION: u32 = 1;
+const WRITE: u32 = 1 << 1;
+const USER: u32 = 1 << 2;
+const INSTRUCTION: u32 = 1 << 4;
+
+#[derive(Debug, Default)]
+struct Counts {
+    rows: u64,
+    all: u64,
+    user: u64,
+    write: u64,
+    instruction: u64,
+    protection: u64,
+    major: u64,
+    major_known: u64,
+}
+
+impl Counts {
+    fn take(&mut self, batch: &RecordBatch, window: &Window) {
+        let times = batch.column(0).as_primitive::<Int64Type>().values();
+        let codes = batch.column(1).as_primitive::<UInt32Type>();
+        let majors = batch.column(2).as_boolean();
+        let major_known = majors.null_count() < majors.len();
+        self.rows += times.len() as u64;
+        for (i, (ts, code)) in times.iter().zip(codes.values()).enumerate() {
+            if *ts < window.start_ns || *ts >= window.end_ns {
+                continue;
+            }
+            self.all += 1;
+            self.user += u64::from(code & USER != 0);
+            self.write += u64::from(code & WRITE != 0);
+            self.instruction += u64::from(code & INSTRUCTION != 0);
+            self.protection += u64::from(code & PROTECTION != 0);
+            if major_known && majors.is_valid(i) {
+                self.major_known += 1;
+                self.major += u64::from(majors.value(i));
+            }
+        }
+    }
+
+    fn of(&self, name: &str) -> u64 {
+        match name {
+            "faults.count" => self.all,
+            "faults.user" => self.user,
+            "faults.kernel" => self.all - self.user,
+            "faults.write" => self.write,
+            "faults.instruction" => self.instruction,
+            "faults.protection" => self.protection,
+            _ => self.major,
+        }
+    }
+}
+
+/// The counters, if faults were recorded at all.
+pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics> {
+    let mut counts = Counts::default();
+    for batch in recording.read("faults", Some(&COLUMNS))? {
+        counts.take(&batch?, window);
+    }
+    let manifest = recording.manifest();
+    if counts.rows == 0 && !recorded(manifest) {
+        return Ok(Metrics::new());
+    }
+    let x86 = manifest.arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686"));
+    let made = FAULTS.iter().filter_map(|(name, _)| {
+        let known = match *name {
+            "faults.count" => true,
+            "faults.major" => counts.major_known == counts.all && counts.all > 0,
+            _ => x86,
+        };
+        let metric = RunMetric::counted(counts.of(name) as f64, Unit::Count, window);
+        known.then(|| (MetricKey::new(name, None), metric))
+    });
+    Ok(made.collect())
+}
+
+/// Whether the stream ran: then no rows means no faults.
+fn recorded(manifest: &Manifest) -> bool {
+    manifest.probes.iter().any(|p| p.name == "faults" && p.state == ProbeState::Active)
+}

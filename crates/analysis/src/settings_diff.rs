@@ -1,0 +1,57 @@
+//! Which settings differ between two sets of runs, and which of them bear on what changed.
+
+mod collect;
+mod make;
+mod topics;
+
+use serde::{Deserialize, Serialize};
+
+pub use make::settings_diff;
+pub use topics::symptoms;
+
+/// One setting that has one value in all runs of the base and another one in all runs of the test side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SettingDiff {
+    /// The setting; of a build-time or boot-time key and its run-time twin, the run-time one.
+    pub key: String,
+    /// Value in the base; null if it is not there.
+    pub base: Option<String>,
+    /// Value on the test side; null if it is not there.
+    pub test: Option<String>,
+    /// How likely it explains what changed, from 0 to 1, by topic and impact. A rank, not a probability.
+    pub relevance: f64,
+    /// The run-time key that this one decides at build or boot, if that one is not in the list itself.
+    pub equivalent_of: Option<String>,
+    /// What it bears on, most direct first.
+    pub topics: Vec<String>,
+    /// Other keys that show the same decision and differ too; they have no entry of their own.
+    pub also: Vec<String>,
+    /// The kernel computes it from this other key, which differs too.
+    pub derived_from: Option<String>,
+    /// A reading of the present state rather than a decision: evidence, but no cause.
+    pub state: bool,
+    /// What a reader must know.
+    pub note: Option<String>,
+}
+
+/// A setting that had several values among the runs of one side: no cause can be read off it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VaryingSetting {
+    /// The setting.
+    pub key: String,
+    /// Values in the base's runs, each once; null: not there.
+    pub base: Vec<Option<String>>,
+    /// Values in the test side's runs, each once.
+    pub test: Vec<Option<String>>,
+    /// What it bears on, most direct first.
+    pub topics: Vec<String>,
+}
+
+/// The difference between two sets of runs in their settings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SettingsDiff {
+    /// Settings constant within either side and different between them, most relevant first.
+    pub differing: Vec<SettingDiff>,
+    /// Settings that varied within a side.
+    pub varying: Vec<VaryingSetting>,
+}
