@@ -6,7 +6,6 @@ mod compact;
 mod encode;
 mod error;
 mod manifest;
-mod merge;
 mod part;
 mod reader;
 pub mod set;

@@ -12,7 +12,6 @@ use crate::compact;
 use crate::encode;
 use crate::error::{Error, Result, io_is_no_space};
 use crate::manifest::Manifest;
-use crate::merge::sort_by_ts;
 use crate::storage::{FileStorage, Storage, StorageFile, TMP_SUFFIX};
 use crate::tables::{FaultsColumns, LossColumns, Row, TableColumns, TableDef, Tables};
 
@@ -197,10 +196,12 @@ impl RecordingWriter {
             provider(now_ns, &mut self.tables.loss);
         }
         let mut first_error = self.retry_pending().err();
-        for (table, batch) in self.tables.take_batches()? {
-            if let Err(e) = self.write_rows(table, &batch) {
-                first_error.get_or_insert(e);
-            }
+        // Taken out for the time, because writing needs the rest of the writer; the buffers' memory comes back with it.
+        let mut tables = std::mem::take(&mut self.tables);
+        let drained = tables.drain(|table, batch| self.write_rows(table, batch));
+        self.tables = tables;
+        if let Err(e) = drained {
+            first_error.get_or_insert(e);
         }
         if let Err(e) = self.save_manifest() {
             first_error.get_or_insert(e);
@@ -242,10 +243,9 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// Sorts, encodes and stores one part. When the file system fails, the encoded part is kept if there is room.
+    /// Encodes and stores one part. When the file system fails, the encoded part is kept if there is room.
     fn write_rows(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<()> {
-        let sorted = sort_by_ts(batch)?;
-        let bytes = encode::live_part(table, &sorted)?;
+        let bytes = encode::live_part(batch)?;
         let rows = batch.num_rows() as u64;
         let part = PendingPart { table, rows, bytes };
         match self.store(&part) {

@@ -1,24 +1,25 @@
-//! From record batches to Parquet bytes.
+//! From record batches to the bytes of a part.
+//!
+//! Numbers are encoded here ([`chunk`]), text and lists by the Parquet library; the footer is the library's, with
+//! checksums behind it ([`footer`]).
 
-use std::sync::Arc;
+mod bits;
+mod chunk;
+pub(crate) mod footer;
+mod part;
+#[cfg(test)]
+mod tests;
 
-use arrow::array::{Array, RecordBatch};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use arrow::array::RecordBatch;
 
 use crate::error::Result;
-use crate::tables::TableDef;
 
-/// Encodes a part quickly, for writing while a workload is being measured.
-pub(crate) fn live_part(_table: &TableDef, batch: &RecordBatch) -> Result<Vec<u8>> {
-    let keep: Vec<usize> =
-        (0..batch.num_columns()).filter(|i| batch.column(*i).null_count() < batch.num_rows()).collect();
-    let batch = batch.project(&keep)?;
-    let properties = WriterProperties::builder().set_statistics_enabled(EnabledStatistics::None).build();
-    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-    let schema = Arc::clone(batch.schema_ref());
-    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), schema, options)?;
-    writer.write(&batch)?;
-    Ok(writer.into_inner()?)
+pub(crate) use part::{Effort, PartEncoder};
+
+/// Encodes a whole part quickly, for writing while a workload is being measured.
+pub(crate) fn live_part(batch: &RecordBatch) -> Result<Vec<u8>> {
+    let mut encoder = PartEncoder::new(batch.schema(), Effort::Live)?;
+    let mut bytes = encoder.row_group(std::slice::from_ref(batch))?;
+    bytes.extend_from_slice(&encoder.finish()?);
+    Ok(bytes)
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, BooleanBufferBuilder, DictionaryArray, FixedSizeListArray,
-    Int32Array, ListArray, PrimitiveArray, StringArray, UInt64Array,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, DictionaryArray, FixedSizeListArray, Int32Array, ListArray,
+    PrimitiveArray, StringArray, UInt64Array,
 };
-use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 
 use super::value::ColumnBuffer;
@@ -17,30 +17,57 @@ pub trait Number: Copy + Default + Send + std::fmt::Debug + 'static {
     /// Moves values into an array.
     #[doc(hidden)]
     fn into_array(values: Vec<Self>, nulls: Option<NullBuffer>) -> ArrayRef;
+
+    /// Moves the values of an array that nobody else holds out again, so that their memory serves the next part:
+    /// fresh memory costs a page fault per 4 KiB, which is more than writing it.
+    #[doc(hidden)]
+    fn into_values(array: ArrayRef) -> Option<Vec<Self>>;
+
+    /// The values if they can be times.
+    #[doc(hidden)]
+    fn as_times(_: &[Self]) -> Option<&[i64]> {
+        None
+    }
 }
 
 macro_rules! number {
-    ($t:ty, $arrow:ty) => {
+    ($t:ty, $arrow:ty $(, $times:item)?) => {
         impl Number for $t {
             fn into_array(values: Vec<Self>, nulls: Option<NullBuffer>) -> ArrayRef {
-                primitive::<$arrow>(values.into(), nulls)
+                Arc::new(PrimitiveArray::<$arrow>::new(values.into(), nulls))
             }
+
+            fn into_values(array: ArrayRef) -> Option<Vec<Self>> {
+                // The array is cloned out of its `Arc` and that dropped, so that its memory has one owner again.
+                let typed = array.as_primitive_opt::<$arrow>()?.clone();
+                drop(array);
+                let (_, values, _) = typed.into_parts();
+                values.into_inner().into_vec::<$t>().ok()
+            }
+
+            $($times)?
         }
     };
 }
-number!(i64, Int64Type);
+number!(
+    i64,
+    Int64Type,
+    fn as_times(values: &[i64]) -> Option<&[i64]> {
+        Some(values)
+    }
+);
 number!(u64, UInt64Type);
 number!(i32, Int32Type);
 number!(u32, UInt32Type);
 number!(f64, Float64Type);
 
-fn primitive<T: ArrowPrimitiveType>(values: ScalarBuffer<T::Native>, nulls: Option<NullBuffer>) -> ArrayRef {
-    Arc::new(PrimitiveArray::<T>::new(values, nulls))
-}
-
 impl Number for bool {
     fn into_array(values: Vec<Self>, nulls: Option<NullBuffer>) -> ArrayRef {
         Arc::new(BooleanArray::new(values.into(), nulls))
+    }
+
+    fn into_values(_: ArrayRef) -> Option<Vec<Self>> {
+        None
     }
 }
 
@@ -50,6 +77,17 @@ impl Number for [u64; 6] {
         let item = Arc::new(Field::new("item", DataType::UInt64, true));
         Arc::new(FixedSizeListArray::new(item, 6, Arc::new(flat), nulls))
     }
+
+    fn into_values(_: ArrayRef) -> Option<Vec<Self>> {
+        None
+    }
+}
+
+/// Puts `values[at..]` into the order of `order`, whose numbers count from `at`.
+fn reorder<T: Copy>(values: &mut [T], at: usize, order: &[u32]) {
+    let Some(window) = values.get_mut(at..at + order.len()) else { return };
+    let sorted: Vec<T> = order.iter().filter_map(|i| window.get(*i as usize).copied()).collect();
+    window.copy_from_slice(&sorted);
 }
 
 impl<T: Number> ColumnBuffer for Vec<T> {
@@ -61,9 +99,27 @@ impl<T: Number> ColumnBuffer for Vec<T> {
         self.len() * size_of::<T>()
     }
 
-    fn take(&mut self, rows: usize) -> Option<ArrayRef> {
-        let values = std::mem::replace(self, Vec::with_capacity(rows));
-        (values.len() == rows).then(|| T::into_array(values, None))
+    fn level(&mut self, rows: usize, _: bool) -> bool {
+        self.len() == rows
+    }
+
+    fn times(&self) -> Option<&[i64]> {
+        T::as_times(self)
+    }
+
+    fn reorder(&mut self, at: usize, order: &[u32]) {
+        reorder(self, at, order);
+    }
+
+    fn take(&mut self) -> Option<ArrayRef> {
+        Some(T::into_array(std::mem::take(self), None))
+    }
+
+    fn give_back(&mut self, array: ArrayRef) {
+        if let Some(mut values) = T::into_values(array) {
+            values.clear();
+            *self = values;
+        }
     }
 }
 
@@ -108,23 +164,27 @@ impl<T: Number> ColumnBuffer for OptColumn<T> {
         self.values.len() * (size_of::<T>() + 1)
     }
 
-    fn take(&mut self, rows: usize) -> Option<ArrayRef> {
-        let Self { nulls_before, values, valid } = std::mem::take(self);
-        let count = nulls_before + values.len();
-        if count > rows {
-            return None;
+    fn level(&mut self, rows: usize, _: bool) -> bool {
+        let count = self.count();
+        if count <= rows {
+            self.push_nulls(rows - count);
         }
-        let mut bits = BooleanBufferBuilder::new(rows);
-        bits.append_n(nulls_before, false);
-        bits.append_slice(&valid);
-        bits.append_n(rows - count, false);
-        let nulls = NullBuffer::new(bits.finish());
-        let mut all = values;
-        if nulls_before > 0 {
-            all.splice(0..0, std::iter::repeat_n(T::default(), nulls_before));
+        if !self.values.is_empty() && self.nulls_before > 0 {
+            let nulls = std::mem::take(&mut self.nulls_before);
+            self.values.splice(0..0, std::iter::repeat_n(T::default(), nulls));
+            self.valid.splice(0..0, std::iter::repeat_n(false, nulls));
         }
-        all.resize(rows, T::default());
-        Some(T::into_array(all, Some(nulls)))
+        count <= rows
+    }
+
+    fn reorder(&mut self, at: usize, order: &[u32]) {
+        reorder(&mut self.values, at, order);
+        reorder(&mut self.valid, at, order);
+    }
+
+    fn take(&mut self) -> Option<ArrayRef> {
+        let Self { values, valid, .. } = std::mem::take(self);
+        (!values.is_empty()).then(|| T::into_array(values, Some(NullBuffer::from(valid))))
     }
 }
 
@@ -181,19 +241,23 @@ impl Dictionary {
         self.keys.len() * 4 + self.bytes.len() * 2 + self.numbers.len() * 48
     }
 
-    fn take_keys(&mut self, rows: usize) -> Option<Int32Array> {
+    fn level(&mut self, rows: usize, nullable: bool) -> bool {
+        let count = self.keys.len();
+        if count < rows && nullable {
+            self.nulls += rows - count;
+            self.keys.resize(rows, NULL_KEY);
+        }
+        self.keys.len() == rows
+    }
+
+    fn take_keys(&mut self) -> Int32Array {
         let mut keys = std::mem::take(&mut self.keys);
-        let mut null_count = std::mem::take(&mut self.nulls);
-        if keys.len() > rows {
-            return None;
-        }
-        null_count += rows - keys.len();
-        keys.resize(rows, NULL_KEY);
-        let nulls = (null_count > 0).then(|| keys.iter().map(|k| *k != NULL_KEY).collect());
-        if null_count > 0 {
+        let nulls = (std::mem::take(&mut self.nulls) > 0).then(|| {
+            let valid = keys.iter().map(|k| *k != NULL_KEY).collect();
             keys.iter_mut().for_each(|k| *k = (*k).max(0));
-        }
-        Some(Int32Array::new(keys.into(), nulls))
+            valid
+        });
+        Int32Array::new(keys.into(), nulls)
     }
 
     fn take_values(&mut self) -> (OffsetBuffer<i32>, Vec<u8>) {
@@ -227,9 +291,20 @@ impl ColumnBuffer for StrColumn {
         self.0.memory()
     }
 
-    fn take(&mut self, rows: usize) -> Option<ArrayRef> {
-        let keys = self.0.take_keys(rows)?;
+    fn level(&mut self, rows: usize, nullable: bool) -> bool {
+        self.0.level(rows, nullable)
+    }
+
+    fn reorder(&mut self, at: usize, order: &[u32]) {
+        reorder(&mut self.0.keys, at, order);
+    }
+
+    fn take(&mut self) -> Option<ArrayRef> {
+        let keys = self.0.take_keys();
         let (offsets, bytes) = self.0.take_values();
+        if keys.null_count() == keys.len() {
+            return None;
+        }
         // Only `&str` was pushed, so this checks what is known; it costs one pass over the distinct values.
         let values = StringArray::try_new(offsets, bytes.into(), None).ok()?;
         Some(Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).ok()?))
@@ -257,9 +332,20 @@ impl ColumnBuffer for BytesColumn {
         self.0.memory()
     }
 
-    fn take(&mut self, rows: usize) -> Option<ArrayRef> {
-        let keys = self.0.take_keys(rows)?;
+    fn level(&mut self, rows: usize, nullable: bool) -> bool {
+        self.0.level(rows, nullable)
+    }
+
+    fn reorder(&mut self, at: usize, order: &[u32]) {
+        reorder(&mut self.0.keys, at, order);
+    }
+
+    fn take(&mut self) -> Option<ArrayRef> {
+        let keys = self.0.take_keys();
         let (offsets, bytes) = self.0.take_values();
+        if keys.null_count() == keys.len() {
+            return None;
+        }
         let values = BinaryArray::try_new(offsets, bytes.into(), None).ok()?;
         Some(Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).ok()?))
     }
@@ -268,42 +354,52 @@ impl ColumnBuffer for BytesColumn {
 /// A column of lists of words.
 #[derive(Debug, Default)]
 pub struct ListColumn {
-    values: Vec<u64>,
-    ends: Vec<i32>,
-    valid: Vec<bool>,
+    words: Vec<u64>,
+    /// Per row where its list begins and ends in `words`; null where there is none.
+    spans: Vec<Option<(usize, usize)>>,
 }
 
 impl ListColumn {
     /// Appends one list.
     pub fn push(&mut self, value: Option<&[u64]>) {
-        self.values.extend_from_slice(value.unwrap_or_default());
-        self.ends.push(self.values.len() as i32);
-        self.valid.push(value.is_some());
+        self.spans.push(value.map(|list| {
+            let start = self.words.len();
+            self.words.extend_from_slice(list);
+            (start, self.words.len())
+        }));
     }
 }
 
 impl ColumnBuffer for ListColumn {
     fn count(&self) -> usize {
-        self.ends.len()
+        self.spans.len()
     }
 
     fn memory(&self) -> usize {
-        self.values.len() * 8 + self.ends.len() * 5
+        self.words.len() * 8 + self.spans.len() * 24
     }
 
-    fn take(&mut self, rows: usize) -> Option<ArrayRef> {
-        let mut taken = std::mem::take(self);
-        if taken.ends.len() > rows {
+    fn level(&mut self, rows: usize, nullable: bool) -> bool {
+        if self.spans.len() < rows && nullable {
+            self.spans.resize(rows, None);
+        }
+        self.spans.len() == rows
+    }
+
+    fn reorder(&mut self, at: usize, order: &[u32]) {
+        reorder(&mut self.spans, at, order);
+    }
+
+    fn take(&mut self) -> Option<ArrayRef> {
+        let Self { words, spans } = std::mem::take(self);
+        if spans.iter().all(Option::is_none) {
             return None;
         }
-        let end = taken.values.len() as i32;
-        taken.ends.resize(rows, end);
-        taken.valid.resize(rows, false);
-        let nulls = taken.valid.contains(&false).then(|| NullBuffer::from(taken.valid));
-        taken.ends.insert(0, 0);
+        let lists = || spans.iter().map(|s| s.and_then(|(a, b)| words.get(a..b)));
+        let flat: Vec<u64> = lists().flatten().flatten().copied().collect();
+        let offsets = OffsetBuffer::from_lengths(lists().map(|l| l.map_or(0, <[u64]>::len)));
+        let nulls: NullBuffer = lists().map(|l| l.is_some()).collect();
         let item = Arc::new(Field::new("item", DataType::UInt64, true));
-        let offsets = OffsetBuffer::new(taken.ends.into());
-        let values = Arc::new(UInt64Array::from(taken.values));
-        Some(Arc::new(ListArray::try_new(item, offsets, values, nulls).ok()?))
+        Some(Arc::new(ListArray::try_new(item, offsets, Arc::new(UInt64Array::from(flat)), Some(nulls)).ok()?))
     }
 }

@@ -13,6 +13,7 @@
 //! 2. Run the tests: `docs/recording.md` is checked against the registry and the failure says how to regenerate it.
 
 mod columns;
+mod order;
 #[macro_use]
 mod value;
 mod registry;
@@ -20,7 +21,7 @@ mod view;
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 pub use columns::{BytesColumn, ListColumn, OptColumn, StrColumn};
@@ -132,10 +133,16 @@ impl TableDef {
         Arc::new(Schema::new(fields))
     }
 
-    /// The schema that the writer uses: what the registry calls required is required in the file.
-    pub(crate) fn write_schema(&self) -> SchemaRef {
-        let fields: Vec<Field> = self.columns.iter().map(|c| Field::new(c.name, c.ty.arrow(), c.nullable)).collect();
-        Arc::new(Schema::new(fields))
+    /// A batch of the given columns, with the nullability that the registry says.
+    pub(crate) fn batch_of(&self, columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
+        let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns
+            .into_iter()
+            .map(|(name, array)| {
+                let nullable = self.column(name).is_none_or(|c| c.nullable);
+                (Field::new(name, array.data_type().clone(), nullable), array)
+            })
+            .unzip();
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
     }
 }
 
@@ -185,11 +192,15 @@ pub trait TableColumns: Default + Send + 'static {
     /// Bytes of memory the collected rows take, roughly.
     fn memory_bytes(&self) -> usize;
 
-    /// Takes all rows out as one record batch in the table's write schema and leaves the buffer empty.
+    /// Takes all rows out as one record batch, sorted by `ts` (rows of equal time in the order they came), without the
+    /// columns that are null throughout.
     ///
     /// Nullable columns that are shorter than the first column are filled up with nulls, so a hot producer need not
     /// touch columns it never fills; a required column of another length is [`Error::RaggedColumns`].
     fn take_batch(&mut self) -> Result<RecordBatch>;
+
+    /// Gets the batch back when it is written, to use its memory again.
+    fn give_back(&mut self, batch: RecordBatch);
 
     /// The columns' place in [`Tables`].
     fn of(tables: &mut Tables) -> &mut Self;

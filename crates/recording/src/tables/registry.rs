@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use super::columns::{BytesColumn, ListColumn, OptColumn, StrColumn};
 use super::value::ColumnBuffer;
 use super::view::{BoolView, BytesView, ListView, PrimitiveView, StrView, WordsView};
-use super::{ColType, ColumnDef, Row, TableColumns, TableDef, TableView};
+use super::{ColType, ColumnDef, Row, TableColumns, TableDef, TableView, order};
 use crate::error::{Error, Result};
 use crate::writer::RecordingWriter;
 

@@ -8,8 +8,18 @@ pub(crate) trait ColumnBuffer {
     fn count(&self) -> usize;
     /// Bytes of memory, roughly.
     fn memory(&self) -> usize;
-    /// Takes the values out as an array of `rows` values; `None` if there are more or (where nulls are not allowed) fewer.
-    fn take(&mut self, rows: usize) -> Option<ArrayRef>;
+    /// Fills up with nulls to `rows` values, if there are fewer and the column is nullable; false if that fails.
+    fn level(&mut self, rows: usize, nullable: bool) -> bool;
+    /// The values if they can be times.
+    fn times(&self) -> Option<&[i64]> {
+        None
+    }
+    /// Puts the values from `at` on into the order of `order`, whose numbers count from `at`.
+    fn reorder(&mut self, at: usize, order: &[u32]);
+    /// Takes the values out; `None` if all are null.
+    fn take(&mut self) -> Option<ArrayRef>;
+    /// Gets an array back that it gave, to use its memory again.
+    fn give_back(&mut self, _: ArrayRef) {}
 }
 
 /// The Rust type of a value in a row.
@@ -156,13 +166,19 @@ macro_rules! tables {
                 0 $( + self.$table.len() )+
             }
 
-            /// Takes the rows of every table that has any, in registry order.
-            pub(crate) fn take_batches(&mut self) -> Result<Vec<(&'static TableDef, RecordBatch)>> {
-                let mut out = Vec::new();
+            /// Hands the rows of every table that has any to `write`, sorted by time, in registry order. A table that
+            /// cannot be taken out does not keep the others back; the first error is returned at the end.
+            pub(crate) fn drain(&mut self, mut write: impl FnMut(&'static TableDef, &RecordBatch) -> Result<()>) -> Result<()> {
+                let mut done = Ok(());
                 $( if !self.$table.is_empty() {
-                    out.push((<$columns as TableColumns>::TABLE, self.$table.take_batch()?));
+                    let written = self.$table.take_batch().and_then(|batch| {
+                        write(<$columns as TableColumns>::TABLE, &batch)?;
+                        self.$table.give_back(batch);
+                        Ok(())
+                    });
+                    done = done.and(written);
                 } )+
-                Ok(out)
+                done
             }
         }
 
@@ -229,16 +245,34 @@ macro_rules! tables {
 
                 fn take_batch(&mut self) -> Result<RecordBatch> {
                     let rows = self.len();
-                    let arrays: Vec<ArrayRef> = vec![ $( {
+                    $(
                         let found = self.$col.count();
-                        self.$col.take(rows).ok_or(Error::RaggedColumns {
-                            table: stringify!($table),
-                            column: stringify!($col),
-                            found,
-                            rows,
-                        })?
-                    } ),+ ];
-                    Ok(RecordBatch::try_new(Self::TABLE.write_schema(), arrays)?)
+                        if !self.$col.level(rows, is_nullable!($null)) {
+                            return Err(Error::RaggedColumns { table: stringify!($table), column: stringify!($col), found, rows });
+                        }
+                    )+
+                    let mut windows = Vec::new();
+                    $( if column_name!($col $($name)?) == "ts" {
+                        windows = order::disorder(self.$col.times().unwrap_or_default());
+                    } )+
+                    for (at, order) in &windows {
+                        $( self.$col.reorder(*at, order); )+
+                    }
+                    let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
+                    $( if let Some(array) = self.$col.take() {
+                        columns.push((column_name!($col $($name)?), array));
+                    } )+
+                    Self::TABLE.batch_of(columns)
+                }
+
+                fn give_back(&mut self, batch: RecordBatch) {
+                    let (schema, arrays, _) = batch.into_parts();
+                    for (field, array) in schema.fields().iter().zip(arrays) {
+                        match field.name().as_str() {
+                            $( column_name!($col $($name)?) => self.$col.give_back(array), )+
+                            _ => {}
+                        }
+                    }
                 }
 
                 fn of(tables: &mut Tables) -> &mut Self {

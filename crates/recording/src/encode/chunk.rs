@@ -1,0 +1,352 @@
+//! One column chunk of numbers: choosing an encoding, writing its pages and describing it to the Parquet library.
+
+use std::borrow::Cow;
+use std::io;
+
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
+
+use super::bits::{self, IntDictionary};
+use crate::error::Result;
+
+/// Values per page. Large enough that headers and the compressor's restarts cost nothing, small enough to decode in
+/// the second-level cache.
+pub(crate) const PAGE_ROWS: usize = 1 << 16;
+
+/// How the values of a column chunk are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Numbers into a dictionary, run-length coded; holds how many distinct values are accepted.
+    Dictionary(usize),
+    /// Differences, bit-packed. Not for floats.
+    Delta,
+    /// Byte streams, for the compressor.
+    Split,
+}
+
+/// A layout and, if the pages are compressed, the level of zstd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) layout: Layout,
+    pub(crate) zstd: Option<i32>,
+}
+
+/// Whether this module can encode columns of type `ty`.
+pub(crate) fn handles(ty: &DataType) -> bool {
+    matches!(ty, DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64 | DataType::Float64)
+}
+
+/// The values of a page that are not null, as bits of the column's physical width; borrowed where nothing is null.
+enum Values<'a> {
+    Narrow(Cow<'a, [i32]>),
+    Wide(Cow<'a, [i64]>),
+}
+
+/// A page's worth of a column.
+struct Page {
+    array: ArrayRef,
+}
+
+impl Page {
+    fn nulls(&self) -> Option<&NullBuffer> {
+        self.array.nulls().filter(|n| n.null_count() > 0)
+    }
+
+    fn values(&self) -> Values<'_> {
+        let data = self.array.as_any();
+        // Arrow's buffers are aligned for the type, and a float or unsigned number has the bits that Parquet wants.
+        macro_rules! bits_of {
+            ($arrow:ty, $kind:ident, $to_bits:expr) => {
+                data.downcast_ref::<PrimitiveArray<$arrow>>().map(|a| match self.nulls() {
+                    None => Values::$kind(Cow::Borrowed(a.values().inner().typed_data())),
+                    Some(_) => Values::$kind(Cow::Owned(a.iter().flatten().map($to_bits).collect())),
+                })
+            };
+        }
+        bits_of!(Int64Type, Wide, |v| v)
+            .or_else(|| bits_of!(UInt64Type, Wide, |v| v as i64))
+            .or_else(|| bits_of!(UInt32Type, Narrow, |v| v as i32))
+            .or_else(|| bits_of!(Int32Type, Narrow, |v| v))
+            .or_else(|| bits_of!(Float64Type, Wide, |v| v.to_bits() as i64))
+            .unwrap_or(Values::Wide(Cow::Borrowed(&[])))
+    }
+
+    /// Appends the definition levels: one bit per row, with the length that version 1 pages put before them.
+    fn put_levels(&self, nullable: bool, out: &mut Vec<u8>) {
+        if !nullable {
+            return;
+        }
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        match self.nulls() {
+            None => bits::hybrid_run(1, self.array.len(), 1, out),
+            Some(nulls) => {
+                let levels: Vec<u32> = nulls.iter().map(u32::from).collect();
+                bits::hybrid(&levels, 1, out);
+            }
+        }
+        let len = (out.len() - at - 4) as u32;
+        out[at..at + 4].copy_from_slice(&len.to_le_bytes());
+    }
+}
+
+/// The pages of a chunk as they are written.
+struct Pages {
+    out: Vec<u8>,
+    uncompressed: usize,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+    body: Vec<u8>,
+}
+
+const PLAIN: i32 = 0;
+const RLE: i32 = 3;
+const DELTA_BINARY_PACKED: i32 = 5;
+const RLE_DICTIONARY: i32 = 8;
+const BYTE_STREAM_SPLIT: i32 = 9;
+
+impl Pages {
+    /// Compresses the body collected and writes it behind its header. `dictionary` tells the two kinds of page apart.
+    fn finish_page(&mut self, values: usize, encoding: i32, dictionary: bool) -> io::Result<()> {
+        let compressed = match self.zstd.as_mut() {
+            Some(zstd) => Some(zstd.compress(&self.body)?),
+            None => None,
+        };
+        let body = compressed.as_deref().unwrap_or(&self.body);
+        let start = self.out.len();
+        put_page_header(&mut self.out, self.body.len(), body.len(), values, encoding, dictionary);
+        self.uncompressed += self.out.len() - start + self.body.len();
+        self.out.extend_from_slice(body);
+        self.body.clear();
+        Ok(())
+    }
+}
+
+/// Appends a page header in Thrift's compact protocol: field header (step of the id, type), then the value.
+fn put_page_header(
+    out: &mut Vec<u8>,
+    uncompressed: usize,
+    compressed: usize,
+    values: usize,
+    encoding: i32,
+    dict: bool,
+) {
+    const I32: u8 = 5;
+    const STRUCT: u8 = 12;
+    let field = |header: u8, v: i64, out: &mut Vec<u8>| {
+        out.push(header);
+        bits::put_zigzag(out, v);
+    };
+    field(0x10 | I32, if dict { 2 } else { 0 }, out);
+    field(0x10 | I32, uncompressed as i64, out);
+    field(0x10 | I32, compressed as i64, out);
+    // From field 3 on to the data page header (5) or the dictionary page header (7).
+    out.push(if dict { 0x40 | STRUCT } else { 0x20 | STRUCT });
+    field(0x10 | I32, values as i64, out);
+    field(0x10 | I32, i64::from(encoding), out);
+    if !dict {
+        field(0x10 | I32, i64::from(RLE), out);
+        field(0x10 | I32, i64::from(RLE), out);
+    }
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// An encoded chunk.
+pub(crate) struct Chunk {
+    pub(crate) bytes: Bytes,
+    pub(crate) close: ColumnCloseResult,
+}
+
+/// Encodes `arrays` as one chunk of column `desc`, or `None` if a dictionary was chosen and the values are too many.
+pub(crate) fn encode(
+    desc: &ColumnDescPtr,
+    arrays: &[ArrayRef],
+    choice: Choice,
+    stats: Bounds,
+) -> Result<Option<Chunk>> {
+    let nullable = desc.max_def_level() > 0;
+    let pages: Vec<Page> = arrays
+        .iter()
+        .flat_map(|a| (0..a.len()).step_by(PAGE_ROWS).map(|at| a.slice(at, PAGE_ROWS.min(a.len() - at))))
+        .map(|array| Page { array })
+        .collect();
+    let mut out = Pages {
+        out: Vec::new(),
+        uncompressed: 0,
+        zstd: choice.zstd.map(zstd::bulk::Compressor::new).transpose().map_err(external)?,
+        body: Vec::new(),
+    };
+    let mut dictionary_bytes = None;
+    match choice.layout {
+        Layout::Dictionary(limit) => match put_dictionary_chunk(&pages, nullable, limit, &mut out)? {
+            None => return Ok(None),
+            found => dictionary_bytes = found,
+        },
+        layout => put_chunk(&pages, nullable, layout, &mut out)?,
+    }
+    describe(desc, &pages, choice, dictionary_bytes, out, stats).map(Some)
+}
+
+fn external(e: io::Error) -> ParquetError {
+    ParquetError::External(Box::new(e))
+}
+
+fn put_chunk(pages: &[Page], nullable: bool, layout: Layout, out: &mut Pages) -> Result<()> {
+    let encoding = if layout == Layout::Delta { DELTA_BINARY_PACKED } else { BYTE_STREAM_SPLIT };
+    for page in pages {
+        page.put_levels(nullable, &mut out.body);
+        match (page.values(), layout) {
+            (Values::Narrow(v), Layout::Delta) => bits::delta(&v, &mut out.body),
+            (Values::Wide(v), Layout::Delta) => bits::delta(&v, &mut out.body),
+            (Values::Narrow(v), _) => bits::byte_stream_split(v.iter().map(|x| x.to_le_bytes()), &mut out.body),
+            (Values::Wide(v), _) => bits::byte_stream_split(v.iter().map(|x| x.to_le_bytes()), &mut out.body),
+        }
+        out.finish_page(page.array.len(), encoding, false).map_err(external)?;
+    }
+    Ok(())
+}
+
+/// Calls `index` with the values as unsigned numbers; for a constant page only its one value.
+fn numbers<T: Copy + PartialEq>(
+    values: &[T],
+    wide: impl Fn(T) -> u64,
+    dictionary: &mut IntDictionary,
+) -> Option<Indices> {
+    match values.first() {
+        Some(first) if values.iter().all(|v| v == first) => dictionary.number(wide(*first)).map(Indices::Run),
+        _ => {
+            let mut indices = Vec::with_capacity(values.len());
+            dictionary.index(values.iter().map(|v| wide(*v)), &mut indices).then_some(Indices::Many(indices))
+        }
+    }
+}
+
+/// A page's numbers into the dictionary.
+enum Indices {
+    /// The same one throughout.
+    Run(u32),
+    Many(Vec<u32>),
+}
+
+/// Returns the size of the dictionary page, or `None` if there are more than `limit` distinct values.
+fn put_dictionary_chunk(pages: &[Page], nullable: bool, limit: usize, out: &mut Pages) -> Result<Option<usize>> {
+    let mut dictionary = IntDictionary::new(limit);
+    let mut indices = Vec::with_capacity(pages.len());
+    let mut bytes_per_value = 8;
+    for page in pages {
+        let found = match page.values() {
+            Values::Narrow(v) => {
+                bytes_per_value = 4;
+                numbers(&v, |x| u64::from(x as u32), &mut dictionary)
+            }
+            Values::Wide(v) => numbers(&v, |x| x as u64, &mut dictionary),
+        };
+        match found {
+            Some(found) => indices.push(found),
+            None => return Ok(None),
+        }
+    }
+    for v in &dictionary.values {
+        out.body.extend_from_slice(&v.to_le_bytes()[..bytes_per_value]);
+    }
+    out.finish_page(dictionary.values.len(), PLAIN, true).map_err(external)?;
+    let dictionary_bytes = out.out.len();
+    let width = bits::index_width(dictionary.values.len());
+    for (page, indices) in pages.iter().zip(indices) {
+        page.put_levels(nullable, &mut out.body);
+        out.body.push(width as u8);
+        let present = page.array.len() - page.array.null_count();
+        match indices {
+            Indices::Run(number) => bits::hybrid_run(number, present, width, &mut out.body),
+            Indices::Many(indices) => bits::hybrid(&indices, width, &mut out.body),
+        }
+        out.finish_page(page.array.len(), RLE_DICTIONARY, false).map_err(external)?;
+    }
+    Ok(Some(dictionary_bytes))
+}
+
+fn describe(
+    desc: &ColumnDescPtr,
+    pages: &[Page],
+    choice: Choice,
+    dictionary_bytes: Option<usize>,
+    out: Pages,
+    stats: Bounds,
+) -> Result<Chunk> {
+    let rows: usize = pages.iter().map(|p| p.array.len()).sum();
+    let encodings = match choice.layout {
+        Layout::Dictionary(_) => vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY],
+        Layout::Delta => vec![Encoding::RLE, Encoding::DELTA_BINARY_PACKED],
+        Layout::Split => vec![Encoding::RLE, Encoding::BYTE_STREAM_SPLIT],
+    };
+    let compression = match choice.zstd {
+        Some(level) => Compression::ZSTD(ZstdLevel::try_new(level)?),
+        None => Compression::UNCOMPRESSED,
+    };
+    let mut metadata = ColumnChunkMetaData::builder(desc.clone())
+        .set_encodings(encodings)
+        .set_compression(compression)
+        .set_num_values(rows as i64)
+        .set_total_compressed_size(out.out.len() as i64)
+        .set_total_uncompressed_size(out.uncompressed as i64)
+        .set_dictionary_page_offset(dictionary_bytes.map(|_| 0))
+        .set_data_page_offset(dictionary_bytes.unwrap_or_default() as i64);
+    if let Some(statistics) = statistics(pages, stats) {
+        metadata = metadata.set_statistics(statistics);
+    }
+    let bytes = Bytes::from(out.out);
+    let close = ColumnCloseResult {
+        bytes_written: bytes.len() as u64,
+        rows_written: rows as u64,
+        metadata: metadata.build()?,
+        bloom_filter: None,
+        column_index: None,
+        offset_index: None,
+    };
+    Ok(Chunk { bytes, close })
+}
+
+/// Which statistics a chunk gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bounds {
+    /// None: they cost a pass over the values.
+    None,
+    /// The first and last value, which are the smallest and largest of a sorted column.
+    Ends,
+    /// The smallest and largest value.
+    Searched,
+}
+
+/// Smallest and largest value and the number of nulls, so that readers can leave row groups out.
+fn statistics(pages: &[Page], bounds: Bounds) -> Option<Statistics> {
+    use arrow::compute::{max, min};
+    macro_rules! statistics {
+        ($arrow:ty, $make:ident, $to:ty) => {{
+            let arrays = || pages.iter().map(|p| p.array.as_primitive::<$arrow>());
+            let (low, high) = match bounds {
+                Bounds::None => return None,
+                Bounds::Ends => (
+                    arrays().find_map(|a| a.values().first().copied()),
+                    arrays().rev().find_map(|a| a.values().last().copied()),
+                ),
+                Bounds::Searched => (arrays().filter_map(min).min(), arrays().filter_map(max).max()),
+            };
+            let nulls = arrays().map(|a| a.null_count() as u64).sum();
+            Some(Statistics::$make(low.map(|v| v as $to), high.map(|v| v as $to), None, Some(nulls), false))
+        }};
+    }
+    match pages.first()?.array.data_type() {
+        DataType::Int32 => statistics!(Int32Type, int32, i32),
+        DataType::UInt32 => statistics!(UInt32Type, int32, i32),
+        DataType::Int64 => statistics!(Int64Type, int64, i64),
+        DataType::UInt64 => statistics!(UInt64Type, int64, i64),
+        _ => None,
+    }
+}

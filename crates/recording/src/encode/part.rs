@@ -1,0 +1,217 @@
+//! A whole part: row groups in, bytes out.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnDescPtr;
+
+use super::chunk::{self, Bounds, Choice, Chunk, Layout};
+use super::footer;
+use crate::error::Result;
+
+/// How hard to try for small files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// While a workload is measured: cheap encodings, no compression.
+    Live,
+    /// At the end: the smallest of several encodings, compressed at this level of zstd.
+    Compact(i32),
+}
+
+/// Distinct values that a dictionary of a live part may have. Its pages and table stay in the second-level cache.
+const LIVE_DICTIONARY: usize = 4096;
+/// The same after compaction, where the smallest encoding wins anyway.
+const COMPACT_DICTIONARY: usize = 1 << 16;
+/// A chosen layout serves this many row groups before the alternatives are tried again.
+const TRY_EVERY: usize = 8;
+/// Rows of text per page; the library's default of 20,000 would restart the compressor too often.
+const TEXT_PAGE_ROWS: usize = chunk::PAGE_ROWS;
+
+/// Encodes one part, row group by row group. The bytes that [`PartEncoder::row_group`] and [`PartEncoder::finish`]
+/// return are the file, in order.
+pub(crate) struct PartEncoder {
+    schema: SchemaRef,
+    effort: Effort,
+    file: SerializedFileWriter<Vec<u8>>,
+    text: Option<ArrowRowGroupWriterFactory>,
+    choices: Vec<Option<Choice>>,
+    checksums: Vec<u32>,
+    written: u64,
+}
+
+impl PartEncoder {
+    pub(crate) fn new(schema: SchemaRef, effort: Effort) -> Result<Self> {
+        let mut properties = WriterProperties::builder()
+            .set_created_by(format!("{} {}", footer::CREATED_BY, env!("CARGO_PKG_VERSION")))
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_offset_index_disabled(true)
+            .set_data_page_row_count_limit(TEXT_PAGE_ROWS)
+            .set_sorting_columns(
+                schema
+                    .index_of("ts")
+                    .ok()
+                    .map(|i| vec![SortingColumn { column_idx: i as i32, descending: false, nulls_first: false }]),
+            );
+        if let Effort::Compact(level) = effort {
+            properties = properties.set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?));
+        }
+        let parquet_schema = ArrowSchemaConverter::new().convert(&schema)?;
+        let file =
+            SerializedFileWriter::new(Vec::new(), parquet_schema.root_schema_ptr(), Arc::new(properties.build()))?;
+        let needs_library = schema.fields().iter().any(|f| !chunk::handles(f.data_type()));
+        let text = needs_library.then(|| ArrowRowGroupWriterFactory::new(&file, schema.clone()));
+        let choices = vec![None; schema.fields().len()];
+        Ok(Self { schema, effort, file, text, choices, checksums: Vec::new(), written: 0 })
+    }
+
+    /// Bytes returned so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Encodes one row group and returns its bytes.
+    pub(crate) fn row_group(&mut self, batches: &[RecordBatch]) -> Result<Vec<u8>> {
+        let number = self.file.flushed_row_groups().len();
+        let mut text: Vec<Option<ArrowColumnWriter>> = match &self.text {
+            Some(factory) => factory.create_column_writers(number)?.into_iter().map(Some).collect(),
+            None => Vec::new(),
+        };
+        let descriptors: Vec<ColumnDescPtr> = self.file.schema_descr().columns().to_vec();
+        let mut chunks = Vec::with_capacity(descriptors.len());
+        for (i, desc) in descriptors.iter().enumerate() {
+            let field = self.schema.field(i);
+            let arrays: Vec<ArrayRef> = batches.iter().map(|b| b.column(i).clone()).collect();
+            if chunk::handles(field.data_type()) {
+                let is_ts = field.name() == "ts";
+                chunks.push(Encoded::Numbers(self.numbers(i, desc, &arrays, is_ts, number)?));
+            } else if let Some(mut writer) = text.get_mut(i).and_then(Option::take) {
+                for array in &arrays {
+                    for leaf in compute_leaves(field, array)? {
+                        writer.write(&leaf)?;
+                    }
+                }
+                chunks.push(Encoded::Text(writer));
+            }
+        }
+        let mut group = self.file.next_row_group()?;
+        for chunk in chunks {
+            match chunk {
+                Encoded::Numbers(chunk) => group.append_column(&chunk.bytes, chunk.close)?,
+                Encoded::Text(writer) => writer.close()?.append_to_row_group(&mut group)?,
+            }
+        }
+        let metadata = group.close()?;
+        let bytes = self.drain()?;
+        // The file begins with the magic number, which the first row group's bytes include.
+        footer::chunk_checksums(&metadata, self.written, &bytes, &mut self.checksums);
+        self.written += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    fn drain(&mut self) -> Result<Vec<u8>> {
+        self.file.flush().map_err(parquet::errors::ParquetError::from)?;
+        Ok(std::mem::take(self.file.inner_mut()))
+    }
+
+    /// Ends the part and returns its last bytes.
+    pub(crate) fn finish(mut self) -> Result<Vec<u8>> {
+        self.file.finish()?;
+        let mut tail = self.drain()?;
+        // Without a row group the magic number at the beginning is still here; it is no part of the footer.
+        let head = if self.written == 0 { footer::PARQUET_MAGIC.len() } else { 0 };
+        let mut sealed = tail.split_off(head);
+        footer::seal(&mut sealed, &self.checksums);
+        tail.append(&mut sealed);
+        Ok(tail)
+    }
+
+    fn numbers(
+        &mut self,
+        column: usize,
+        desc: &ColumnDescPtr,
+        arrays: &[ArrayRef],
+        is_ts: bool,
+        group: usize,
+    ) -> Result<Chunk> {
+        match self.effort {
+            Effort::Live => {
+                let spread = if is_float(desc) { Layout::Split } else { Layout::Delta };
+                let rows: usize = arrays.iter().map(|a| a.len()).sum();
+                let bounds = if is_ts { Bounds::Ends } else { Bounds::None };
+                let first = if is_ts { spread } else { Layout::Dictionary(LIVE_DICTIONARY.min(rows / 4 + 1)) };
+                for layout in [first, spread] {
+                    if let Some(chunk) = chunk::encode(desc, arrays, Choice { layout, zstd: None }, bounds)? {
+                        return Ok(chunk);
+                    }
+                }
+                unencodable()
+            }
+            Effort::Compact(level) => {
+                if let Some(choice) = self.choices[column].filter(|_| !group.is_multiple_of(TRY_EVERY))
+                    && let Some(chunk) = chunk::encode(desc, arrays, choice, Bounds::Searched)?
+                {
+                    return Ok(chunk);
+                }
+                let (choice, chunk) = smallest(desc, arrays, level)?;
+                self.choices[column] = Some(choice);
+                Ok(chunk)
+            }
+        }
+    }
+}
+
+enum Encoded {
+    Numbers(Chunk),
+    Text(ArrowColumnWriter),
+}
+
+fn is_float(desc: &ColumnDescPtr) -> bool {
+    desc.physical_type() == parquet::basic::Type::DOUBLE
+}
+
+fn unencodable() -> Result<Chunk> {
+    Err(parquet::errors::ParquetError::General("no layout fits a column of numbers".to_owned()).into())
+}
+
+/// Compression must save more than 1/32 to be worth the reader's time.
+fn is_worth(compressed: usize, plain: usize) -> bool {
+    compressed < plain - plain / 32
+}
+
+/// Tries every layout, plain and compressed, and returns the smallest with how it was made.
+fn smallest(desc: &ColumnDescPtr, arrays: &[ArrayRef], level: i32) -> Result<(Choice, Chunk)> {
+    let rows: usize = arrays.iter().map(|a| a.len()).sum();
+    let dictionary = Layout::Dictionary(COMPACT_DICTIONARY.min(rows / 2 + 1));
+    let layouts = [Some(dictionary), (!is_float(desc)).then_some(Layout::Delta), Some(Layout::Split)];
+    let mut best: Option<(Choice, Chunk)> = None;
+    for layout in layouts.into_iter().flatten() {
+        for zstd in [None, Some(level)] {
+            let choice = Choice { layout, zstd };
+            let Some(chunk) = chunk::encode(desc, arrays, choice, Bounds::Searched)? else { break };
+            let size = chunk.bytes.len();
+            let better = match &best {
+                None => true,
+                Some((c, b)) if zstd.is_some() && c.zstd.is_none() => is_worth(size, b.bytes.len()),
+                Some((_, b)) => size < b.bytes.len(),
+            };
+            if better {
+                best = Some((choice, chunk));
+            }
+            // A constant column: nothing can be smaller by more than its compressor's frame.
+            if size < rows / 256 {
+                break;
+            }
+        }
+    }
+    match best {
+        Some(best) => Ok(best),
+        None => unencodable().map(|chunk| (Choice { layout: Layout::Delta, zstd: None }, chunk)),
+    }
+}
