@@ -1,3 +1,16 @@
-//! Probes: BPF programs, samplers of /proc and /sys, and what each could see.
+//! Probes: what can be seen of a workload, and what each probe could not see.
+//!
+//! | module | sees | through |
+//! |---|---|---|
+//! | [`bpf`] | page faults, mapping actions, the life of tasks of one process tree | BPF on raw tracepoints |
+//! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
+//! | [`streams`] | nothing; it names the streams of `--observe` | |
+//!
+//! Settings, which are read twice and not watched, are the business of `pagelab-host`.
+//!
+//! A probe says what it lost and what it left out; a probe that cannot be had says why, what it would need and what
+//! to type. Nothing is decided by kernel version: a probe is tried.
 
 pub mod bpf;
+pub mod metrics;
+pub mod streams;

@@ -1,0 +1,167 @@
+//! The BPF observer on the real kernel. Needs root; without it the test that says so runs instead.
+//!
+//! `dd` with a block of 64 MiB is the workload whose faults are known: reading /dev/zero into its fresh buffer takes one
+//! kernel-mode fault for each of the 16,384 pages, as long as THP does not serve the heap (`madvise` or `never`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pagelab_observe::bpf::{Event, FaultSlot, MapEvent, Observer, ObserverOptions, TaskEvent, TaskOp};
+
+const BLOCK: u64 = 64 << 20;
+const PAGES: u64 = BLOCK / 4096;
+
+struct Seen {
+    faults: Vec<FaultSlot>,
+    tasks: Vec<TaskEvent>,
+    maps: Vec<MapEvent>,
+    paths: BTreeMap<u32, String>,
+    observer: Observer,
+}
+
+fn at_gate(command: &str) -> (Child, OwnedFd) {
+    let child = Command::new("sh")
+        .args(["-c", &format!("read go; exec {command}")])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    // SAFETY: pidfd_open returns a fresh descriptor or -1.
+    let pidfd = unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32;
+        assert!(fd >= 0, "pidfd_open: {}", std::io::Error::last_os_error());
+        OwnedFd::from_raw_fd(fd)
+    };
+    (child, pidfd)
+}
+
+/// Observes one command from its exec to its end.
+fn observe(command: &str, options: ObserverOptions, drain_while_running: bool) -> Seen {
+    let mut observer = Observer::load(options).expect("root and BTF are there");
+    observer.attach().expect("the tracepoints are there");
+    let (mut child, pidfd) = at_gate(command);
+    observer.adopt(pidfd.as_fd()).expect("the child lives");
+    child.stdin.take().expect("piped").write_all(b"\n").expect("sh reads");
+    let mut faults = Vec::new();
+    let mut events = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if drain_while_running {
+            observer.drain_faults(|_, slots| faults.extend_from_slice(slots));
+        }
+        observer.drain_events(|event| events.push(event));
+        if child.try_wait().expect("our child").is_some() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{command} did not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    observer.detach();
+    observer.drain_faults(|_, slots| faults.extend_from_slice(slots));
+    observer.drain_events(|event| events.push(event));
+    faults.sort_by_key(|slot| slot.ts);
+    let mut seen = Seen { faults, tasks: Vec::new(), maps: Vec::new(), paths: BTreeMap::new(), observer };
+    for event in events {
+        match event {
+            Event::Task(task) => seen.tasks.push(task),
+            Event::Map(map) => seen.maps.push(map),
+            Event::Path(path) => _ = seen.paths.insert(path.path_id, path.path.to_string_lossy().into_owned()),
+        }
+    }
+    seen
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn dd() -> String {
+    format!("dd if=/dev/zero of=/dev/null bs={BLOCK} count=1 status=none")
+}
+
+#[test]
+fn every_page_of_a_known_buffer_is_there_once() {
+    if !is_root() {
+        return assert!(Observer::load(ObserverOptions::default()).is_err(), "without root the load is refused");
+    }
+    let seen = observe(&dd(), ObserverOptions::default(), true);
+    let buffer = seen
+        .maps
+        .iter()
+        .find(|map| map.op == "mmap" && map.kind == "call" && (BLOCK..BLOCK + 65536).contains(&map.len))
+        .expect("dd maps its buffer");
+    let range = buffer.ret as u64..buffer.ret as u64 + buffer.len;
+    let pages: Vec<u64> = seen.faults.iter().map(FaultSlot::addr).filter(|addr| range.contains(addr)).collect();
+    let distinct: BTreeSet<u64> = pages.iter().map(|addr| addr >> 12).collect();
+    assert_eq!(distinct.len(), pages.len(), "a page faulted twice");
+    assert!((PAGES..PAGES + 4).contains(&(pages.len() as u64)), "{} faults for {PAGES} pages", pages.len());
+    let counts = seen.observer.rings().total();
+    assert_eq!((counts.lost, seen.observer.event_counts().lost), (0, 0));
+    assert_eq!(counts.recorded as usize, seen.faults.len());
+}
+
+#[test]
+fn what_a_small_ring_loses_is_counted() {
+    if !is_root() {
+        return;
+    }
+    let options = ObserverOptions { ring_bytes_per_cpu: 64 << 10, ..ObserverOptions::default() };
+    let seen = observe(&dd(), options, false);
+    let counts = seen.observer.rings().total();
+    assert!(counts.lost > 0, "a ring of 2048 slots that nobody empties must lose");
+    assert_eq!(counts.recorded as usize, seen.faults.len());
+    // The buffer's pages and the few hundred faults of starting any program.
+    assert!((PAGES..PAGES + 500).contains(&counts.seen()), "{counts:?}");
+}
+
+#[test]
+fn counting_only_counts_the_same_and_records_nothing() {
+    if !is_root() {
+        return;
+    }
+    let options = ObserverOptions { counting_only: true, ..ObserverOptions::default() };
+    let seen = observe(&dd(), options, true);
+    let counts = seen.observer.rings().total();
+    assert!(seen.faults.is_empty() && counts.recorded == 0);
+    assert!(counts.counted >= PAGES, "{counts:?}");
+}
+
+#[test]
+fn the_tree_is_followed_through_fork_and_exec() {
+    if !is_root() {
+        return;
+    }
+    let seen = observe("sh -c '(exec true); true'", ObserverOptions::default(), true);
+    let of = |op: TaskOp| seen.tasks.iter().filter(move |task| task.op == op).collect::<Vec<_>>();
+    let forks = of(TaskOp::Fork);
+    assert_eq!(forks.len(), 1, "{forks:?}");
+    assert_eq!(forks[0].parent_task_id, Some(1));
+    let execs = of(TaskOp::Exec);
+    let names: Vec<&str> = execs.iter().filter_map(|task| seen.paths.get(&task.path_id?)).map(String::as_str).collect();
+    assert!(names.iter().any(|name| name.ends_with("/true")), "{names:?}");
+    let exits = of(TaskOp::Exit);
+    assert_eq!(exits.len(), 2);
+    // An exec gives a new address space, a fork without shared memory another.
+    let spaces: BTreeSet<u32> = seen.tasks.iter().filter(|task| task.op != TaskOp::Comm).map(|task| task.mm_id).collect();
+    assert!(spaces.len() >= 3, "{spaces:?}");
+    assert!(seen.maps.iter().any(|map| map.kind == "fork" && map.mm_id == forks[0].mm_id), "inherited mappings are listed");
+    assert_eq!(seen.observer.event_counts().vma_walks_failed, 0);
+}
+
+#[test]
+fn exec_mappings_have_names_and_cover_the_program() {
+    if !is_root() {
+        return;
+    }
+    let seen = observe("true", ObserverOptions::default(), true);
+    let made: Vec<&MapEvent> = seen.maps.iter().filter(|map| map.kind == "kernel").collect();
+    let name = |map: &MapEvent| map.path_id.and_then(|id| seen.paths.get(&id)).cloned().unwrap_or_default();
+    assert!(made.iter().any(|map| name(map).ends_with("/true") && map.prot & 4 != 0), "the program's text");
+    assert!(made.iter().any(|map| map.special == pagelab_observe::bpf::Special::Stack));
+    let text = made.iter().find(|map| name(map).contains("ld-linux")).expect("the loader is mapped by exec");
+    let meta = std::fs::metadata(name(text)).expect("the name leads to the file");
+    assert_eq!(std::os::unix::fs::MetadataExt::ino(&meta), text.ino);
+    assert_eq!(std::os::unix::fs::MetadataExt::dev(&meta), text.dev);
+}
