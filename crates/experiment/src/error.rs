@@ -1,0 +1,245 @@
+//! What can be wrong with a plan or stop an experiment. Every message says what was found, what is needed and, where
+//! typing something helps, what to type.
+
+use std::path::PathBuf;
+
+use pagelab_host::settings::SettingError;
+use pagelab_load::JobError;
+use pagelab_vocab::settings::setting;
+
+use crate::document::Place;
+
+/// The plan is wrong as written, or does not fit this host.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The plan cannot be read.
+    #[error("{}: cannot read the plan: {reason}", path.display())]
+    Unreadable {
+        /// The plan.
+        path: PathBuf,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// The plan is not TOML.
+    #[error("{at}: not valid TOML: {message}")]
+    Syntax {
+        /// Where reading stopped.
+        at: Place,
+        /// What the parser says.
+        message: String,
+    },
+    /// A key that plans do not have.
+    #[error("{at}: unknown key `{key}`{}; known here: {known}", meant(nearest.as_deref()))]
+    UnknownKey {
+        /// Where it stands.
+        at: Place,
+        /// The key.
+        key: String,
+        /// The key probably meant.
+        nearest: Option<String>,
+        /// Keys that may stand there.
+        known: String,
+    },
+    /// A value that the key does not take.
+    #[error("{at}: {key}: found {found}; needed: {needed}")]
+    Value {
+        /// Where it stands.
+        at: Place,
+        /// The key.
+        key: String,
+        /// The value.
+        found: String,
+        /// What is accepted.
+        needed: String,
+    },
+    /// Something that must be there is not.
+    #[error("{at}: {what} is missing; needed: {needed}")]
+    Missing {
+        /// The plan, or the table in it.
+        at: Place,
+        /// What is not there.
+        what: String,
+        /// What to write.
+        needed: String,
+    },
+    /// A job file that is not there.
+    #[error("{at}: job file {}: {reason}; needed: a job file there, since paths are relative to the plan; see: pagelab run --help", path.display())]
+    NoJob {
+        /// Where the plan names it.
+        at: Place,
+        /// The file, absolute.
+        path: PathBuf,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// A job file that is wrong.
+    #[error("{at}: {error}")]
+    Job {
+        /// Where the plan names it.
+        at: Place,
+        /// What is wrong with it.
+        error: JobError,
+    },
+    /// A setting that is unknown, cannot be set, or does not take the value.
+    #[error("{at}: {error}")]
+    Setting {
+        /// Where it stands.
+        at: Place,
+        /// What is wrong with it.
+        error: SettingError,
+    },
+    /// Something that this host lacks.
+    #[error("{at}: {what}: found {found}; needed: {needed}")]
+    Host {
+        /// Which line of the plan needs it.
+        at: Place,
+        /// What is lacking.
+        what: String,
+        /// What there is.
+        found: String,
+        /// What is needed and how to get it.
+        needed: String,
+    },
+}
+
+fn meant(nearest: Option<&str>) -> String {
+    nearest.map(|key| format!(" (did you mean `{key}`?)")).unwrap_or_default()
+}
+
+impl PlanError {
+    /// Exit status by the table of the command line: 2 the input is wrong, 3 the host cannot do it.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Host { .. } => 3,
+            Self::Setting { error, .. } => setting_exit_status(error),
+            _ => 2,
+        }
+    }
+}
+
+/// A key that the registry declares and this kernel lacks is the host's fault; one that only a catch-all covers, or a
+/// device that is not there, is taken for a slip of the pen.
+fn setting_exit_status(error: &SettingError) -> u8 {
+    match error {
+        SettingError::Unreadable { .. } => 3,
+        SettingError::Unknown { key, .. } => match setting(key) {
+            Some(info) if !info.def.catch_all && !key.starts_with("block.") => 3,
+            _ => 2,
+        },
+        _ => 2,
+    }
+}
+
+/// Why an experiment did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The set's directory is there already.
+    #[error("{}: found {found}; needed: a directory that does not exist yet; {advice}", dir.display())]
+    Exists {
+        /// The directory.
+        dir: PathBuf,
+        /// What is in it.
+        found: String,
+        /// What to type.
+        advice: String,
+    },
+    /// There is no set to go on with.
+    #[error("{}: found no set.json; needed: the directory of a set that was started before; to start one: pagelab experiment PLAN.toml -o {}", dir.display(), dir.display())]
+    NoSet {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The plan is not the one that the set was started with.
+    #[error("{}: the plan has changed since the set was started: {what}: found {found}, the set has {in_set}; needed: the same plan; take the change back, or start a new set with -o DIR", dir.display())]
+    PlanChanged {
+        /// The set.
+        dir: PathBuf,
+        /// What differs.
+        what: String,
+        /// Its value in the plan.
+        found: String,
+        /// Its value in the set.
+        in_set: String,
+    },
+    /// Another process works on the set.
+    #[error("{}: another pagelab is working on this set; needed: one at a time; wait for it, or use another directory with -o DIR", dir.display())]
+    Busy {
+        /// The set.
+        dir: PathBuf,
+    },
+    /// Writing the set failed.
+    #[error(transparent)]
+    Set(#[from] pagelab_recording::Error),
+    /// A file or directory of the set cannot be made or moved.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The host cannot do what every run needs.
+    #[error("{reason}")]
+    Host {
+        /// What was found, what is needed, what to type.
+        reason: String,
+    },
+    /// Not one run of the first round succeeded.
+    #[error("all {runs} runs of round {round} failed, so the rest was not tried; the first: {first}; mend it, then start again")]
+    NothingRuns {
+        /// The round.
+        round: u64,
+        /// Runs in it.
+        runs: usize,
+        /// Why the first failed.
+        first: String,
+        /// Whether the host is at fault, not the plan.
+        host: bool,
+    },
+    /// A variant has too few good runs to compare.
+    #[error("variant {variant}: found {done} good runs of {planned}; needed: at least 2 to compare; the failures are in {}", set.display())]
+    TooFewRuns {
+        /// The variant.
+        variant: String,
+        /// Good runs.
+        done: usize,
+        /// Runs planned.
+        planned: usize,
+        /// `set.json`.
+        set: PathBuf,
+        /// Whether the host is at fault, not the plan.
+        host: bool,
+    },
+    /// The comparison failed.
+    #[error(transparent)]
+    Analysis(#[from] pagelab_analysis::AnalysisError),
+}
+
+impl ExperimentError {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// Exit status by the table of the command line: 2 the input is wrong, 3 the host cannot do it.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Plan(error) => error.exit_status(),
+            Self::Host { .. } => 3,
+            Self::NothingRuns { host, .. } | Self::TooFewRuns { host, .. } => {
+                if *host {
+                    3
+                } else {
+                    2
+                }
+            }
+            Self::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EIO)) => 3,
+            _ => 2,
+        }
+    }
+}

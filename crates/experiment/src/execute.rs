@@ -1,0 +1,385 @@
+//! Making the runs of a set, in their order, and writing down what became of each.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use pagelab_recording::set::{PlannedRun, RunState};
+use serde_json::Value;
+
+use crate::error::ExperimentError;
+use crate::failure::{Failure, FailureKind};
+use crate::order::{self, Slot};
+use crate::plan::{Between, Filled, Plan, Surroundings};
+use crate::random::{fresh_seed, round_seed};
+use crate::runner::{InForce, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
+use crate::set::{RunDetails, Set, WARMUP_REASON};
+
+/// How a plan is to be carried out.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Directory of the set.
+    pub set: PathBuf,
+    /// Go on with a set that was started before.
+    pub resume: bool,
+    /// Seed that goes before the plan's.
+    pub seed: Option<u64>,
+    /// Rounds to add to a set that is resumed. The result is then exploratory.
+    pub add_runs: usize,
+    /// Go on without streams that were asked for by name and refused.
+    pub best_effort: bool,
+    /// Level of the comparison's decisions.
+    pub alpha: f64,
+    /// Below which /proc and /sys are looked for; `/` but in tests.
+    pub root: PathBuf,
+}
+
+impl RunOptions {
+    /// The usual options for a new set in `set`.
+    pub fn new(set: impl Into<PathBuf>) -> Self {
+        Self {
+            set: set.into(),
+            resume: false,
+            seed: None,
+            add_runs: 0,
+            best_effort: false,
+            alpha: 0.05,
+            root: PathBuf::from("/"),
+        }
+    }
+}
+
+/// What happens while runs are made; for a progress display.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The set is there and the host can do it.
+    Ready {
+        /// The set.
+        dir: &'a Path,
+        /// Runs that are still to be made.
+        to_do: usize,
+        /// Runs in all.
+        total: usize,
+    },
+    /// A run begins.
+    Begins {
+        /// Which.
+        run: &'a PlannedRun,
+        /// Its place among all, from 1.
+        number: usize,
+        /// Runs in all.
+        total: usize,
+    },
+    /// A run is over; its state tells how.
+    Ended {
+        /// Which.
+        run: &'a PlannedRun,
+        /// Its place among all, from 1.
+        number: usize,
+        /// Runs in all.
+        total: usize,
+    },
+    /// Something the user should know.
+    Note(&'a str),
+}
+
+/// Takes events.
+pub trait Progress {
+    /// Something happened.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// A display that shows nothing.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn event(&mut self, _event: &Event<'_>) {}
+}
+
+/// A set after its runs.
+#[derive(Debug)]
+pub struct Executed {
+    /// The set.
+    pub set: Set,
+    /// The user ended it before all was done; `--resume` goes on.
+    pub interrupted: bool,
+}
+
+/// Makes the runs of the plan that are not made yet.
+pub fn execute(
+    plan: &Plan,
+    options: &RunOptions,
+    runner: &dyn Runner,
+    progress: &mut dyn Progress,
+) -> Result<Executed, ExperimentError> {
+    let (set, filled) = if options.resume { reopen(plan, options)? } else { start(plan, options, runner)? };
+    if options.resume {
+        check_host(&filled, &plan.between, runner)?;
+    }
+    let work = Work { plan, filled: &filled, options, runner };
+    work.all(set, progress)
+}
+
+/// The order of a plan's runs, warm-up first.
+pub(crate) fn whole_order(plan: &Plan, seed: u64, rounds: usize) -> Vec<Slot> {
+    let variants = plan.variants.len();
+    let mut slots = order::warmup(seed, variants, plan.warmup);
+    slots.extend(order::order(seed, variants, rounds));
+    slots
+}
+
+/// The set's directory as an absolute path, though it may not exist yet.
+pub(crate) fn absolute(dir: &Path) -> Result<PathBuf, ExperimentError> {
+    std::path::absolute(dir).map_err(ExperimentError::io("resolve", dir))
+}
+
+fn start(plan: &Plan, options: &RunOptions, runner: &dyn Runner) -> Result<(Set, Filled), ExperimentError> {
+    let seed = options.seed.or(plan.seed).unwrap_or_else(fresh_seed);
+    let dir = absolute(&options.set)?;
+    let filled = plan.fill(&Surroundings { root: options.root.clone(), set: dir.clone(), seed })?;
+    check_host(&filled, &plan.between, runner)?;
+    let set = Set::create(&dir, plan, &filled, seed, &whole_order(plan, seed, plan.runs))?;
+    make_workdir(&filled.workdir)?;
+    Ok((set, filled))
+}
+
+fn reopen(plan: &Plan, options: &RunOptions) -> Result<(Set, Filled), ExperimentError> {
+    let dir = absolute(&options.set)?;
+    let mut set = Set::open(&dir)?;
+    same_plan(&dir, plan, &set)?;
+    if let Some(seed) = options.seed
+        && seed != set.json().seed
+    {
+        return Err(ExperimentError::PlanChanged {
+            dir,
+            what: "seed".to_owned(),
+            found: seed.to_string(),
+            in_set: set.json().seed.to_string(),
+        });
+    }
+    let filled = set.filled()?;
+    set.recover()?;
+    if options.add_runs > 0 {
+        let rounds = set.runs().iter().map(|run| run.round).max().unwrap_or(0) as usize + options.add_runs;
+        let order = whole_order(plan, set.json().seed, rounds);
+        set.add_rounds(plan, &order)?;
+    }
+    make_workdir(&filled.workdir)?;
+    Ok((set, filled))
+}
+
+fn make_workdir(dir: &Path) -> Result<(), ExperimentError> {
+    std::fs::create_dir_all(dir).map_err(ExperimentError::io("make directory", dir))
+}
+
+/// Whether the plan is the one that the set was started with, in everything that bears on the runs.
+fn same_plan(dir: &Path, plan: &Plan, set: &Set) -> Result<(), ExperimentError> {
+    match first_difference("", &plan.to_json(), &set.json().plan) {
+        None => Ok(()),
+        Some((what, found, in_set)) => Err(ExperimentError::PlanChanged { dir: dir.to_owned(), what, found, in_set }),
+    }
+}
+
+/// Where and how two documents differ first. Where a job file lies, and on which lines, is no difference.
+fn first_difference(at: &str, one: &Value, other: &Value) -> Option<(String, String, String)> {
+    const PLACES: [&str; 5] = ["files", "sources", "origin", "given", "inherited"];
+    let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
+    match (one, other) {
+        (Value::Object(left), Value::Object(right)) => {
+            let keys = left.keys().chain(right.keys().filter(|key| !left.contains_key(*key)));
+            let mut keys = keys.filter(|key| !PLACES.contains(&key.as_str()));
+            keys.find_map(|key| {
+                let name = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                match (left.get(key), right.get(key)) {
+                    (Some(left), Some(right)) => first_difference(&name, left, right),
+                    (left, right) => Some((name, shown(left), shown(right))),
+                }
+            })
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => left
+            .iter()
+            .zip(right)
+            .enumerate()
+            .find_map(|(index, (left, right))| first_difference(&format!("{at}[{index}]"), left, right)),
+        _ if one == other => None,
+        _ => Some((at.to_owned(), one.to_string(), other.to_string())),
+    }
+}
+
+/// Asks the runner whether the host can do everything that some variant needs.
+fn check_host(filled: &Filled, between: &[Between], runner: &dyn Runner) -> Result<(), ExperimentError> {
+    for variant in &filled.variants {
+        runner.check(&variant.host, between).map_err(|error| ExperimentError::Host { reason: error.reason })?;
+    }
+    Ok(())
+}
+
+/// How one run went.
+enum Went {
+    Well(RunDetails),
+    Badly(Failure, RunDetails),
+    Interrupted,
+}
+
+struct Work<'a> {
+    plan: &'a Plan,
+    filled: &'a Filled,
+    options: &'a RunOptions,
+    runner: &'a dyn Runner,
+}
+
+impl Work<'_> {
+    fn all(&self, mut set: Set, progress: &mut dyn Progress) -> Result<Executed, ExperimentError> {
+        let total = set.runs().len();
+        let to_do = set.runs().iter().filter(|run| run.state == RunState::Planned).count();
+        progress.event(&Event::Ready { dir: set.dir(), to_do, total });
+        for note in &self.filled.notes {
+            progress.event(&Event::Note(note));
+        }
+        for index in 0..total {
+            let Some(run) = set.runs().get(index).filter(|run| run.state == RunState::Planned).cloned() else { continue };
+            if self.runner.stopped() {
+                return Ok(Executed { set, interrupted: true });
+            }
+            progress.event(&Event::Begins { run: &run, number: index + 1, total });
+            set.mark(index, RunState::Running, None)?;
+            let went = self.one(&set, &run, progress);
+            match went {
+                Went::Interrupted => {
+                    set.set_aside(index)?;
+                    return Ok(Executed { set, interrupted: true });
+                }
+                Went::Well(details) if run.round == 0 => {
+                    set.mark(index, RunState::Excluded { reason: WARMUP_REASON.to_owned() }, Some(details))?;
+                }
+                Went::Well(details) => set.mark(index, RunState::Done, Some(details))?,
+                Went::Badly(failure, details) => {
+                    set.mark(index, RunState::Failed { reason: failure.to_string() }, Some(details))?;
+                }
+            }
+            if let Some(run) = set.runs().get(index) {
+                progress.event(&Event::Ended { run, number: index + 1, total });
+            }
+            give_up_early(set.runs(), index)?;
+        }
+        Ok(Executed { set, interrupted: false })
+    }
+
+    /// Makes one run: prepare, between, settings, the run, settings back, cleanup.
+    fn one(&self, set: &Set, run: &PlannedRun, progress: &mut dyn Progress) -> Went {
+        let started = Instant::now();
+        let mut details = RunDetails::default();
+        let result = self.prepared(set, run, &mut details);
+        if let Some(argv) = &self.plan.cleanup
+            && let Err(error) = self.runner.step(&Step::Cleanup(self.program(argv)))
+        {
+            // The measurement stands; whoever reads it should know what was left behind.
+            details.warnings.push(format!("cleanup: {error}"));
+        }
+        for warning in &details.warnings {
+            progress.event(&Event::Note(warning));
+        }
+        details.took_ms = u64::try_from(started.elapsed().as_millis()).ok();
+        match result {
+            Ok(outcome) if outcome.interrupted => Went::Interrupted,
+            Ok(outcome) => match Failure::of_outcome(&outcome, self.plan.timeout) {
+                None => Went::Well(details),
+                // A signal to us reaches the workload as well.
+                Some(_) if self.runner.stopped() => Went::Interrupted,
+                Some(failure) => Went::Badly(failure, details),
+            },
+            Err(None) => Went::Interrupted,
+            Err(Some(_)) if self.runner.stopped() => Went::Interrupted,
+            Err(Some(failure)) => Went::Badly(failure, details),
+        }
+    }
+
+    /// Everything up to the end of the run. `Err(None)`: the user ended it.
+    fn prepared(&self, set: &Set, run: &PlannedRun, details: &mut RunDetails) -> Result<RunOutcome, Option<Failure>> {
+        let failed = |otherwise| move |error: RunError| match error.kind {
+            RunErrorKind::Interrupted => None,
+            _ => Some(Failure::of_error(&error, otherwise)),
+        };
+        if let Some(argv) = &self.plan.prepare {
+            self.runner.step(&Step::Prepare(self.program(argv))).map_err(failed(FailureKind::Prepare))?;
+        }
+        for between in &self.plan.between {
+            self.runner.step(&Step::Between(*between)).map_err(failed(FailureKind::Between))?;
+        }
+        let Some(variant) = self.filled.variants.iter().find(|variant| variant.name == run.variant) else {
+            return Err(Some(Failure::new(FailureKind::NotStarted, format!("the set's plan has no variant {}", run.variant))));
+        };
+        let spec = RunSpec {
+            variant: run.variant.clone(),
+            run: run.run,
+            round: run.round,
+            position: run.position,
+            dir: set.dir().join(&run.dir),
+            label: if run.round == 0 { format!("{} (warm-up)", run.variant) } else { run.variant.clone() },
+            work: variant.work.clone(),
+            observe: self.plan.observe.clone(),
+            process: variant.process.clone(),
+            workdir: self.filled.workdir.clone(),
+            timeout: self.plan.timeout,
+            seed: round_seed(set.json().seed, run.round),
+            best_effort: self.options.best_effort,
+        };
+        let in_force = self.in_force(&variant.host).map_err(failed(FailureKind::SettingRefused))?;
+        details.changes = in_force.as_ref().map(|in_force| in_force.changes().to_vec()).unwrap_or_default();
+        let result = match Failure::of_changes(&details.changes) {
+            Some(failure) => Err(Some(failure)),
+            None => self.runner.run(&spec).map_err(failed(FailureKind::NotStarted)),
+        };
+        if let Some(in_force) = in_force {
+            details.warnings.extend(in_force.undo());
+        }
+        if let Ok(outcome) = &result {
+            details.warnings.extend(outcome.warnings.iter().cloned());
+        }
+        result
+    }
+
+    fn in_force(&self, settings: &BTreeMap<String, String>) -> Result<Option<Box<dyn InForce + '_>>, RunError> {
+        if settings.is_empty() { Ok(None) } else { self.runner.apply(settings).map(Some) }
+    }
+
+    fn program(&self, argv: &[String]) -> Program {
+        Program { argv: argv.to_vec(), workdir: self.filled.workdir.clone(), timeout: self.plan.timeout }
+    }
+}
+
+/// Stops when a whole round (or the whole warm-up) came to nothing and no run has succeeded before: the rest would too.
+fn give_up_early(runs: &[PlannedRun], last: usize) -> Result<(), ExperimentError> {
+    let Some(round) = runs.get(last).map(|run| run.round) else { return Ok(()) };
+    if runs.get(last + 1).is_some_and(|next| next.round == round) {
+        return Ok(());
+    }
+    let made = runs.iter().take(last + 1);
+    let mut first = None;
+    let mut of_round = 0;
+    for run in made {
+        match &run.state {
+            RunState::Failed { reason } => {
+                of_round += usize::from(run.round == round);
+                first = first.or(Some((run, reason)));
+            }
+            _ => return Ok(()),
+        }
+    }
+    match first {
+        None => Ok(()),
+        Some((run, reason)) => Err(ExperimentError::NothingRuns {
+            round,
+            runs: of_round,
+            first: format!("{} run {}: {reason}", run.variant, run.run),
+            host: FailureKind::of(reason).is_some_and(FailureKind::is_host),
+        }),
+    }
+}
+
+impl From<RunError> for ExperimentError {
+    fn from(error: RunError) -> Self {
+        Self::Host { reason: error.reason }
+    }
+}

@@ -1,0 +1,202 @@
+//! The plan: what was written in `plan.toml`, checked as far as that can be done without looking at the host.
+
+mod fill;
+mod names;
+mod read;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pagelab_load::Workload;
+use serde::{Deserialize, Serialize};
+
+pub use fill::{Filled, FilledVariant, Surroundings};
+
+use crate::decoys::PoolEntry;
+use crate::document::Place;
+use crate::error::PlanError;
+
+/// Which way the primary metric is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// More is better: operations per second.
+    Higher,
+    /// Less is better: latency, time.
+    Lower,
+}
+
+/// The metric that the plan names before anything is measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrimaryMetric {
+    /// Its name in the vocabulary of metrics.
+    pub metric: String,
+    /// Which way is better; the vocabulary's word if the plan has none.
+    pub direction: Option<Better>,
+}
+
+/// What is done to the host between two runs, so that one finds it as the other did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Between {
+    /// `sync`: dirty pages are written.
+    Sync,
+    /// Clean pages, dentries and inodes are dropped (3 to /proc/sys/vm/drop_caches).
+    DropCaches,
+    /// Memory is compacted (/proc/sys/vm/compact_memory).
+    Compact,
+}
+
+impl Between {
+    /// All, with the words of the plan.
+    pub const ALL: [(Between, &'static str); 3] =
+        [(Between::Sync, "sync"), (Between::DropCaches, "drop_caches"), (Between::Compact, "compact")];
+
+    /// The word of the plan.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(between, _)| *between == self).map_or("", |(_, word)| word)
+    }
+}
+
+/// What a variant runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A program with its arguments.
+    Command(Vec<String>),
+    /// A fio workload, run by pagelab's own engines.
+    Job {
+        /// The files it was read from.
+        files: Vec<PathBuf>,
+        /// What they say.
+        workload: Box<Workload>,
+    },
+}
+
+impl Work {
+    /// In one line, as somebody would type it.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Command(argv) => argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            Self::Job { files, .. } => {
+                let files: Vec<String> = files.iter().map(|file| quoted(&file.display().to_string())).collect();
+                format!("pagelab run {}", files.join(" "))
+            }
+        }
+    }
+}
+
+/// A word as a POSIX shell needs it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// A setting as the plan has it; the key may hold `{device of PATH}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedSetting {
+    /// The value.
+    pub value: String,
+    /// Where it was written.
+    #[serde(skip, default = "nowhere")]
+    pub at: Place,
+}
+
+fn nowhere() -> Place {
+    Place { file: PathBuf::new(), line: 0 }
+}
+
+/// One variant: what runs, and under which settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Its name; also a folder of the set.
+    pub name: String,
+    /// What runs.
+    pub work: Work,
+    /// Settings in force while it runs, by key; those of the whole plan are among them.
+    pub settings: BTreeMap<String, PlannedSetting>,
+    /// Where it was written.
+    #[serde(skip, default = "nowhere")]
+    pub at: Place,
+}
+
+/// Harmless differences that are to distract from the one that matters: a test of the attribution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decoys {
+    /// How many settings are changed for each variant and for no other.
+    pub count: usize,
+    /// What they are drawn from; empty for the pool that pagelab brings along.
+    pub pool: Vec<PoolEntry>,
+    /// Where it was written.
+    #[serde(skip, default = "nowhere")]
+    pub at: Place,
+}
+
+/// A plan that is right as written. Nothing of the host has been looked at yet: see [`Plan::fill`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The file, absolute; paths in it are relative to its directory.
+    #[serde(skip)]
+    pub path: PathBuf,
+    /// What it is about.
+    pub title: String,
+    /// Rounds: runs of each variant, warm-up not counted.
+    pub runs: usize,
+    /// Seed of the order and of every other random choice; `None`: drawn when the set is started.
+    pub seed: Option<u64>,
+    /// Streams to observe, as `--observe` takes them.
+    pub observe: String,
+    /// What is to be compared, named beforehand.
+    pub primary: Option<PrimaryMetric>,
+    /// Runs of each variant before the first round; recorded, not compared.
+    pub warmup: usize,
+    /// Program run before each run.
+    pub prepare: Option<Vec<String>>,
+    /// Program run after each run.
+    pub cleanup: Option<Vec<String>>,
+    /// What is done to the host before each run, in this order.
+    pub between: Vec<Between>,
+    /// Longest time a run (and `prepare`, and `cleanup`) may take.
+    pub timeout: Option<Duration>,
+    /// Directory that everything runs in, relative to the plan; `{set}` is the set's. `None`: the plan's directory.
+    pub workdir: Option<String>,
+    /// The variant that the others are compared with.
+    pub base: String,
+    /// Variants in the order of the file.
+    pub variants: Vec<Variant>,
+    /// Harmless differences to add.
+    pub decoys: Option<Decoys>,
+    /// What deserves a word though it is no mistake.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Reads and checks the plan in the file `path`.
+    pub fn load(path: &Path) -> Result<Self, PlanError> {
+        let unreadable = |error: std::io::Error| PlanError::Unreadable { path: path.to_owned(), reason: error.to_string() };
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let absolute = path.canonicalize().map_err(unreadable)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| PlanError::Unreadable { path: path.to_owned(), reason: format!("not UTF-8: {}", error.utf8_error()) })?;
+        read::plan(path, &absolute, &text)
+    }
+
+    /// The directory that paths in the plan are relative to.
+    pub fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The same plan with names drawn at random for its variants, each of another meaning than its own. Names must not
+    /// matter to what is found; a test shows that by renaming.
+    pub fn with_random_names(mut self, seed: u64) -> Self {
+        names::rename(&mut self, seed);
+        self
+    }
+
+    /// The document for `set.json`, and to tell whether a plan has changed: everything that bears on the runs.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
