@@ -1,11 +1,12 @@
 //! The recording format: table registry, crash-safe writer, reader and checker.
 
-mod attribution;
+pub mod attribution;
 mod check;
 mod compact;
 mod encode;
 mod error;
 mod manifest;
+mod merge;
 mod part;
 mod reader;
 pub mod set;
@@ -16,6 +17,6 @@ mod writer;
 pub use check::{CheckReport, Problem, check};
 pub use error::{Error, FORMAT, Result};
 pub use manifest::{Clock, Exit, MANIFEST, Manifest, Probe, ProbeState, SelfCost};
-pub use reader::{BatchReader, Recording};
+pub use reader::{BatchReader, Recording, SortedReader};
 pub use storage::{FileStorage, Storage, StorageFile};
 pub use writer::{LossProvider, RecordingWriter, WriterOptions, WriterStats};

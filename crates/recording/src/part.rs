@@ -1,38 +1,126 @@
-//! Reading one part: open, normalise to the registry, and name file and offset of whatever is wrong.
+//! Reading one part: verify, decode, normalise to the registry, and name file and offset of whatever is wrong.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::statistics::Statistics;
 
+use crate::encode::footer::{self, PARQUET_MAGIC, TAIL_LEN, Trailer};
 use crate::error::{Error, Result};
 use crate::tables::ColumnDef;
 
 /// Rows per batch that readers are given.
 pub(crate) const BATCH_ROWS: usize = 1 << 16;
 
-/// One open part, yielding batches in the order of `columns`.
-pub(crate) struct PartReader {
-    path: PathBuf,
-    columns: Vec<&'static ColumnDef>,
-    schema: SchemaRef,
-    inner: ParquetRecordBatchReader,
+/// Where a part is damaged, and how.
+#[derive(Debug, Clone)]
+struct Damage {
+    offset: u64,
+    reason: String,
 }
 
-impl PartReader {
-    pub(crate) fn open(path: &Path, columns: &[&'static ColumnDef], schema: &SchemaRef) -> Result<Self> {
-        let bad =
-            |e: &dyn std::fmt::Display| Error::BadPart { path: path.to_owned(), offset: 0, reason: e.to_string() };
+impl Damage {
+    fn at(offset: u64) -> impl Fn(String) -> Self {
+        move |reason| Self { offset, reason }
+    }
+
+    fn of(self, path: &Path) -> Error {
+        Error::BadPart { path: path.to_owned(), offset: self.offset, reason: self.reason }
+    }
+}
+
+/// Runs library code on bytes that may be damaged. The library means to return errors, but in files that carry no
+/// checksums of ours it still finds cases that panic.
+fn guarded<T, E: ToString>(f: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(result) => result.map_err(|e| e.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("the Parquet reader gave up: {}", text.unwrap_or("no reason given")))
+        }
+    }
+}
+
+/// A part whose footer has been read and verified.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    path: PathBuf,
+    file: Arc<File>,
+    len: u64,
+    metadata: Arc<ParquetMetaData>,
+    checksums: Option<Vec<u32>>,
+}
+
+impl Part {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
-        let plain = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new().with_skip_arrow_metadata(true))
-            .map_err(|e| bad(&e))?;
+        let len = file.metadata().map_err(Error::io("read", path))?.len();
+        let (metadata, checksums) = read_footer(&file, len).map_err(|damage| damage.of(path))?;
+        Ok(Self { path: path.to_owned(), file: Arc::new(file), len, metadata: Arc::new(metadata), checksums })
+    }
+
+    /// Rows, as the footer says.
+    pub(crate) fn rows(&self) -> u64 {
+        self.metadata.row_groups().iter().map(|g| u64::try_from(g.num_rows()).unwrap_or_default()).sum()
+    }
+
+    /// Names of the columns that the part has.
+    pub(crate) fn columns(&self) -> Vec<&str> {
+        let fields = self.metadata.file_metadata().schema().get_fields();
+        fields.iter().map(|f| f.name()).collect()
+    }
+
+    /// Smallest and largest `ts`, if the part has rows and says so.
+    pub(crate) fn times(&self) -> Option<(i64, i64)> {
+        let column = self.metadata.file_metadata().schema_descr().columns().iter().position(|c| c.name() == "ts")?;
+        let bounds = self.metadata.row_groups().iter().map(|g| match g.columns().get(column)?.statistics()? {
+            Statistics::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
+            _ => None,
+        });
+        bounds.reduce(|a, b| a.zip(b).map(|((a, b), (c, d))| (a.min(c), b.max(d))))?
+    }
+
+    /// Reads the part in batches of the columns wanted, in their order.
+    pub(crate) fn read(&self, columns: &[&'static ColumnDef], schema: &SchemaRef) -> Result<PartReader> {
+        let chunks = Arc::new(Chunks::new(self).map_err(|damage| damage.of(&self.path))?);
+        let inner = guarded(|| self.reader(columns, &chunks))
+            .map_err(|reason| chunks.damage(self.footer_offset(), reason).of(&self.path))?;
+        Ok(PartReader {
+            path: self.path.clone(),
+            columns: columns.to_vec(),
+            schema: schema.clone(),
+            chunks,
+            footer: self.footer_offset(),
+            inner,
+        })
+    }
+
+    fn footer_offset(&self) -> u64 {
+        self.len.saturating_sub(TAIL_LEN as u64)
+    }
+
+    fn reader(
+        &self,
+        columns: &[&'static ColumnDef],
+        chunks: &Arc<Chunks>,
+    ) -> Result<ParquetRecordBatchReader, ParquetError> {
+        let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let plain = ArrowReaderMetadata::try_new(self.metadata.clone(), options())?;
         let hinted: Vec<Arc<Field>> = plain
             .schema()
             .fields()
@@ -44,25 +132,199 @@ impl PartReader {
                 _ => f.clone(),
             })
             .collect();
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(hinted)));
-        let metadata = ArrowReaderMetadata::try_new(plain.metadata().clone(), options).map_err(|e| bad(&e))?;
-        let wanted: Vec<usize> = metadata
-            .schema()
-            .fields()
-            .iter()
-            .enumerate()
-            .filter(|(_, f)| columns.iter().any(|c| c.name == f.name()))
-            .map(|(i, _)| i)
-            .collect();
+        let hint = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(hinted)));
+        // A file of another program may have shapes that cannot be read as ours; they are cast afterwards.
+        let metadata = ArrowReaderMetadata::try_new(self.metadata.clone(), hint).unwrap_or(plain);
+        let fields = metadata.schema().fields().iter().enumerate();
+        let wanted: Vec<usize> =
+            fields.filter(|(_, f)| columns.iter().any(|c| c.name == f.name())).map(|(i, _)| i).collect();
         let mask = ProjectionMask::roots(metadata.parquet_schema(), wanted);
-        let inner = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+        ParquetRecordBatchReaderBuilder::new_with_metadata(ChunkDoor(chunks.clone()), metadata)
             .with_projection(mask)
             .with_batch_size(BATCH_ROWS)
             .build()
-            .map_err(|e| bad(&e))?;
-        Ok(Self { path: path.to_owned(), columns: columns.to_vec(), schema: schema.clone(), inner })
+    }
+}
+
+/// Whether the Parquet reader can be told to yield `wanted` where it would yield `found`.
+fn can_hint(found: &DataType, wanted: &DataType) -> bool {
+    match (found, wanted) {
+        (DataType::Utf8 | DataType::Binary, DataType::Dictionary(_, value)) => **value == *found,
+        (DataType::List(_), DataType::List(_) | DataType::FixedSizeList(..)) => true,
+        _ => false,
+    }
+}
+
+fn read_footer(file: &File, len: u64) -> Result<(ParquetMetaData, Option<Vec<u32>>), Damage> {
+    let start = Damage::at(0);
+    let io = |at: u64| move |e: std::io::Error| Damage { offset: at, reason: e.to_string() };
+    let smallest = (PARQUET_MAGIC.len() + TAIL_LEN) as u64;
+    if len < smallest {
+        return Err(start(format!("the file has {len} bytes, at least {smallest} are needed: it was cut off")));
+    }
+    let mut head = [0; PARQUET_MAGIC.len()];
+    file.read_exact_at(&mut head, 0).map_err(io(0))?;
+    if head != *PARQUET_MAGIC {
+        return Err(start("the file does not begin with PAR1".to_owned()));
+    }
+    let tail_at = len - TAIL_LEN as u64;
+    let mut tail = [0; TAIL_LEN];
+    file.read_exact_at(&mut tail, tail_at).map_err(io(tail_at))?;
+    let [a, b, c, d, magic @ ..] = tail;
+    if magic != *PARQUET_MAGIC {
+        return Err(Damage::at(tail_at)("the file does not end with PAR1: it was cut off or overwritten".to_owned()));
+    }
+    let footer_len = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let Some(footer_at) = tail_at.checked_sub(footer_len).filter(|at| *at >= PARQUET_MAGIC.len() as u64) else {
+        let reason = format!("the footer is said to have {footer_len} bytes, the file has {len}");
+        return Err(Damage::at(tail_at)(reason));
+    };
+    let mut bytes = vec![0; footer_len as usize];
+    file.read_exact_at(&mut bytes, footer_at).map_err(io(footer_at))?;
+    let at_footer = Damage::at(footer_at);
+    let trailer = footer::unseal(&bytes).map_err(&at_footer)?;
+    let metadata = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes)).map_err(&at_footer)?;
+    let chunks: usize = metadata.row_groups().iter().map(|g| g.num_columns()).sum();
+    let ours = metadata.file_metadata().created_by().is_some_and(|by| by.starts_with(footer::CREATED_BY));
+    match trailer {
+        Trailer::Checksums(list) if list.len() != chunks => {
+            Err(at_footer(format!("the footer has checksums of {} column chunks, {chunks} are needed", list.len())))
+        }
+        Trailer::Checksums(list) => Ok((metadata, Some(list))),
+        Trailer::Absent if ours => Err(at_footer("the checksums behind the footer are missing".to_owned())),
+        Trailer::Absent => Ok((metadata, None)),
+    }
+}
+
+/// A column chunk in the file.
+#[derive(Debug, Clone, Copy)]
+struct ChunkPlace {
+    start: u64,
+    len: u64,
+    column: usize,
+    checksum: Option<u32>,
+}
+
+/// Gives column chunks to the Parquet library, each verified as a whole before its first byte is decoded.
+#[derive(Debug)]
+struct Chunks {
+    file: Arc<File>,
+    len: u64,
+    places: Vec<ChunkPlace>,
+    /// Per column the chunk in use. Row groups are read in order, so a newer one replaces it.
+    held: Mutex<Vec<Option<(u64, Bytes)>>>,
+    damage: Mutex<Option<Damage>>,
+}
+
+impl Chunks {
+    fn new(part: &Part) -> Result<Self, Damage> {
+        let mut places = Vec::new();
+        let mut columns = 0;
+        let mut checksums = part.checksums.iter().flatten().copied();
+        for group in part.metadata.row_groups() {
+            columns = columns.max(group.num_columns());
+            for (column, chunk) in group.columns().iter().enumerate() {
+                let (start, len) = guarded(|| Ok::<_, String>(chunk.byte_range())).map_err(Damage::at(0))?;
+                if start.checked_add(len).is_none_or(|end| end > part.len) {
+                    let reason =
+                        format!("a column chunk of {len} bytes is said to begin here, the file has {}", part.len);
+                    return Err(Damage::at(start)(reason));
+                }
+                places.push(ChunkPlace { start, len, column, checksum: checksums.next() });
+            }
+        }
+        places.sort_by_key(|p| p.start);
+        let held = Mutex::new(vec![None; columns]);
+        Ok(Self { file: part.file.clone(), len: part.len, places, held, damage: Mutex::new(None) })
     }
 
+    /// The bytes of the chunk that holds offset `at`, from `at` on.
+    fn chunk_from(&self, at: u64) -> Result<Bytes, Damage> {
+        let place = self.places.partition_point(|p| p.start <= at).checked_sub(1).and_then(|i| self.places.get(i));
+        let Some(place) = place.filter(|p| at <= p.start + p.len) else {
+            return Err(Damage::at(at)("no column chunk holds this offset".to_owned()));
+        };
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = held.get_mut(place.column);
+        let bytes = match slot {
+            Some(Some((start, bytes))) if *start == place.start => bytes.clone(),
+            slot => {
+                let bytes = self.load(place)?;
+                if let Some(slot) = slot {
+                    *slot = Some((place.start, bytes.clone()));
+                }
+                bytes
+            }
+        };
+        Ok(bytes.slice((at - place.start) as usize..))
+    }
+
+    fn load(&self, place: &ChunkPlace) -> Result<Bytes, Damage> {
+        let mut bytes = vec![0; place.len as usize];
+        let damage = Damage::at(place.start);
+        self.file.read_exact_at(&mut bytes, place.start).map_err(|e| damage(e.to_string()))?;
+        match place.checksum {
+            Some(wanted) if crc32fast::hash(&bytes) != wanted => {
+                let found = crc32fast::hash(&bytes);
+                let len = place.len;
+                Err(damage(format!("the checksum of the {len} bytes from here is {found:08x}, {wanted:08x} is needed")))
+            }
+            _ => Ok(Bytes::from(bytes)),
+        }
+    }
+
+    /// What is wrong: the damage found by a checksum if there is one, else what the library says.
+    fn damage(&self, offset: u64, reason: String) -> Damage {
+        let found = self.damage.lock().unwrap_or_else(PoisonError::into_inner).take();
+        found.unwrap_or(Damage { offset, reason })
+    }
+
+    /// Keeps the damage for the caller, because the library turns errors into text on the way.
+    fn keep(&self, damage: Damage) -> ParquetError {
+        let error = ParquetError::General(damage.reason.clone());
+        *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(damage);
+        error
+    }
+}
+
+/// [`Chunks`] as the Parquet library wants them.
+struct ChunkDoor(Arc<Chunks>);
+
+impl Length for ChunkDoor {
+    fn len(&self) -> u64 {
+        self.0.len
+    }
+}
+
+impl ChunkReader for ChunkDoor {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        self.0.chunk_from(start).map(Buf::reader).map_err(|damage| self.0.keep(damage))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let mut bytes = self.0.chunk_from(start).map_err(|damage| self.0.keep(damage))?;
+        if bytes.len() < length {
+            let reason = format!("{length} bytes are needed from here, the column chunk has {}", bytes.len());
+            return Err(self.0.keep(Damage::at(start)(reason)));
+        }
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+}
+
+/// The batches of one part.
+pub(crate) struct PartReader {
+    path: PathBuf,
+    columns: Vec<&'static ColumnDef>,
+    schema: SchemaRef,
+    chunks: Arc<Chunks>,
+    footer: u64,
+    inner: ParquetRecordBatchReader,
+}
+
+impl PartReader {
     fn normalise(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let arrays: Vec<ArrayRef> = self
             .columns
@@ -82,24 +344,13 @@ impl PartReader {
     }
 }
 
-/// Whether the Parquet reader can be told to yield `wanted` where it would yield `found`.
-fn can_hint(found: &arrow::datatypes::DataType, wanted: &arrow::datatypes::DataType) -> bool {
-    use arrow::datatypes::DataType as D;
-    match (found, wanted) {
-        (D::Utf8 | D::Binary, D::Dictionary(_, value)) => **value == *found,
-        (D::List(_), D::List(_) | D::FixedSizeList(..)) => true,
-        _ => false,
-    }
-}
-
 impl Iterator for PartReader {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.inner.next()?;
-        Some(match batch {
-            Ok(batch) => self.normalise(&batch),
-            Err(e) => Err(Error::BadPart { path: self.path.clone(), offset: 0, reason: e.to_string() }),
-        })
+        match guarded(|| self.inner.next().transpose()) {
+            Ok(batch) => batch.map(|b| self.normalise(&b)),
+            Err(reason) => Some(Err(self.chunks.damage(self.footer, reason).of(&self.path))),
+        }
     }
 }

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
+use crate::compact::Commit;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
-use crate::part::PartReader;
+use crate::merge::Merge;
+use crate::part::{Part, PartReader};
 use crate::tables::{self, ColumnDef, Row, TableDef, TableView};
 
 /// An open recording. Opening reads the manifest only.
@@ -50,8 +52,11 @@ impl Recording {
 
     /// The files of a table's parts, in order; every row of the table is in exactly one of them.
     pub fn parts(&self, table: &str) -> Result<Vec<PathBuf>> {
-        tables::table_or_err(table)?;
-        list_parts(&self.dir.join(table))
+        let table = tables::table_or_err(table)?.name;
+        match Commit::load(&self.dir)? {
+            Some(commit) if commit.table == table => Ok(commit.parts(&self.dir)),
+            _ => list_parts(&self.dir.join(table)),
+        }
     }
 
     /// Reads a table in batches, part after part. `columns` names the columns wanted and their order, `None` all of the
@@ -61,6 +66,19 @@ impl Recording {
         let columns = select(table, columns)?;
         let schema = schema_of(&columns);
         Ok(BatchReader { parts: self.parts(table.name)?.into(), columns, schema, current: None })
+    }
+
+    /// Like [`Recording::read`], in order of `ts` across the parts. After a clean end the parts are in that order anyway;
+    /// in a recording that broke off, rows may have come late. `columns` must name `ts`.
+    pub fn read_sorted(&self, table: &str, columns: Option<&[&str]>) -> Result<SortedReader> {
+        self.merge(table, columns).map(SortedReader)
+    }
+
+    pub(crate) fn merge(&self, table: &str, columns: Option<&[&str]>) -> Result<Merge> {
+        let table = tables::table_or_err(table)?;
+        let columns = select(table, columns)?;
+        let schema = schema_of(&columns);
+        Merge::new(&self.parts(table.name)?, columns, schema)
     }
 
     /// Calls `each` for every row of a table: `rec.for_each::<FaultsRow>(|row| ...)`.
@@ -77,15 +95,15 @@ impl Recording {
     /// Number of rows of a table, from the parts' footers.
     pub fn rows(&self, table: &str) -> Result<u64> {
         let mut rows = 0;
-        for batch in self.read(table, Some(&[]))? {
-            rows += batch?.num_rows() as u64;
+        for part in self.parts(table)? {
+            rows += Part::open(&part)?.rows();
         }
         Ok(rows)
     }
 }
 
 /// Parts of a table's folder in order; a missing folder has none.
-fn list_parts(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn list_parts(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -123,6 +141,23 @@ fn select(table: &'static TableDef, names: Option<&[&str]>) -> Result<Vec<&'stat
 fn schema_of(columns: &[&'static ColumnDef]) -> SchemaRef {
     let fields: Vec<Field> = columns.iter().map(|c| Field::new(c.name, c.ty.arrow(), true)).collect();
     Arc::new(Schema::new(fields))
+}
+
+/// Batches of one table in order of time; ends after the first error.
+pub struct SortedReader(Merge);
+
+impl std::fmt::Debug for SortedReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SortedReader").finish_non_exhaustive()
+    }
+}
+
+impl Iterator for SortedReader {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
 }
 
 /// Batches of one table.
@@ -163,7 +198,7 @@ impl Iterator for BatchReader {
                 }
             }
             let path = self.parts.pop_front()?;
-            match PartReader::open(&path, &self.columns, &self.schema) {
+            match Part::open(&path).and_then(|part| part.read(&self.columns, &self.schema)) {
                 Ok(part) => self.current = Some(part),
                 Err(e) => return Some(Err(e)),
             }

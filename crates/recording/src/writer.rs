@@ -237,7 +237,7 @@ impl RecordingWriter {
         if !self.options.compact {
             return Ok(());
         }
-        let outcome = compact::compact(&self.dir, &self.storage, &self.options, &self.manifest)?;
+        let outcome = compact::compact(&self.dir, &self.storage, &self.options)?;
         self.stats.bytes_written += outcome.bytes_written;
         outcome.note(&mut self.manifest.extra);
         Ok(())

@@ -154,14 +154,20 @@ impl PartEncoder {
                 unencodable()
             }
             Effort::Compact(level) => {
-                if let Some(choice) = self.choices[column].filter(|_| !group.is_multiple_of(TRY_EVERY))
-                    && let Some(chunk) = chunk::encode(desc, arrays, choice, Bounds::Searched)?
-                {
-                    return Ok(chunk);
-                }
-                let (choice, chunk) = smallest(desc, arrays, level)?;
+                let known = self.choices[column].filter(|_| !group.is_multiple_of(TRY_EVERY));
+                let choice = match known {
+                    Some(choice) => choice,
+                    None => choose(desc, arrays, level)?,
+                };
                 self.choices[column] = Some(choice);
-                Ok(chunk)
+                // Values may change their character within a part: what has become too many for a dictionary is split.
+                for choice in [choice, Choice { layout: Layout::Split, ..choice }] {
+                    let bounds = if is_ts { Bounds::Ends } else { Bounds::Searched };
+                    if let Some(chunk) = chunk::encode(desc, arrays, choice, bounds)? {
+                        return Ok(chunk);
+                    }
+                }
+                unencodable()
             }
         }
     }
@@ -185,33 +191,57 @@ fn is_worth(compressed: usize, plain: usize) -> bool {
     compressed < plain - plain / 32
 }
 
-/// Tries every layout, plain and compressed, and returns the smallest with how it was made.
-fn smallest(desc: &ColumnDescPtr, arrays: &[ArrayRef], level: i32) -> Result<(Choice, Chunk)> {
+/// A chunk of up to so many rows is tried as a whole.
+const SMALL_CHUNK: usize = 1 << 16;
+/// Of a larger one, so many stretches of so many rows.
+const STRETCHES: usize = 2;
+const STRETCH: usize = 1 << 14;
+
+/// Rows to try the layouts on, and how many rows each of them stands for.
+fn sample(arrays: &[ArrayRef], rows: usize) -> (Vec<ArrayRef>, usize) {
+    if rows <= SMALL_CHUNK {
+        return (arrays.to_vec(), 1);
+    }
+    let stretches = arrays.iter().step_by(arrays.len().div_ceil(STRETCHES));
+    let sample: Vec<ArrayRef> = stretches.map(|a| a.slice(a.len() / 4, STRETCH.min(a.len() / 2))).collect();
+    let taken: usize = sample.iter().map(|a| a.len()).sum();
+    (sample, (rows / taken.max(1)).max(1))
+}
+
+/// Tries every layout, plain and compressed, on a sample, and returns the one that will be smallest.
+fn choose(desc: &ColumnDescPtr, arrays: &[ArrayRef], level: i32) -> Result<Choice> {
     let rows: usize = arrays.iter().map(|a| a.len()).sum();
-    let dictionary = Layout::Dictionary(COMPACT_DICTIONARY.min(rows / 2 + 1));
+    let (sample, scale) = sample(arrays, rows);
+    let dictionary = Layout::Dictionary(COMPACT_DICTIONARY.min(rows / scale / 2 + 1));
     let layouts = [Some(dictionary), (!is_float(desc)).then_some(Layout::Delta), Some(Layout::Split)];
-    let mut best: Option<(Choice, Chunk)> = None;
+    let mut best: Option<(Choice, usize)> = None;
     for layout in layouts.into_iter().flatten() {
         for zstd in [None, Some(level)] {
             let choice = Choice { layout, zstd };
-            let Some(chunk) = chunk::encode(desc, arrays, choice, Bounds::Searched)? else { break };
-            let size = chunk.bytes.len();
+            let Some(chunk) = chunk::encode(desc, &sample, choice, Bounds::None)? else { break };
+            // A dictionary is stored once, however many rows refer to it.
+            let once =
+                chunk.close.metadata.dictionary_page_offset().map_or(0, |_| chunk.close.metadata.data_page_offset());
+            let size = once as usize + (chunk.bytes.len() - once as usize) * scale;
             let better = match &best {
                 None => true,
-                Some((c, b)) if zstd.is_some() && c.zstd.is_none() => is_worth(size, b.bytes.len()),
-                Some((_, b)) => size < b.bytes.len(),
+                Some((c, b)) if zstd.is_some() && c.zstd.is_none() => is_worth(size, *b),
+                Some((_, b)) => size < *b,
             };
             if better {
-                best = Some((choice, chunk));
+                best = Some((choice, size));
             }
-            // A constant column: nothing can be smaller by more than its compressor's frame.
+            // Next to nothing: no other layout can save more than this one takes.
             if size < rows / 256 {
                 break;
             }
         }
     }
-    match best {
-        Some(best) => Ok(best),
-        None => unencodable().map(|chunk| (Choice { layout: Layout::Delta, zstd: None }, chunk)),
-    }
+    // The sample had few distinct values; the whole may have more.
+    let whole = |layout| match layout {
+        Layout::Dictionary(_) => Layout::Dictionary(COMPACT_DICTIONARY.min(rows / 2 + 1)),
+        other => other,
+    };
+    let best = best.map(|(choice, _)| Choice { layout: whole(choice.layout), ..choice });
+    Ok(best.unwrap_or(Choice { layout: Layout::Split, zstd: Some(level) }))
 }

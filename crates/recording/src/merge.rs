@@ -1,0 +1,181 @@
+//! Merging the parts of a table into one stream in order of time.
+//!
+//! Parts follow each other but for rows that came late, so two or three overlap at any instant. A part is opened when
+//! the merge reaches its first row and closed when it is used up: memory and descriptors do not grow with the recording.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::{concat_batches, interleave_record_batch};
+use arrow::datatypes::{Int64Type, SchemaRef};
+
+use crate::error::Result;
+use crate::part::{BATCH_ROWS, Part, PartReader};
+use crate::tables::ColumnDef;
+
+/// A part that the merge has not reached.
+struct Waiting {
+    first: i64,
+    number: usize,
+    path: PathBuf,
+}
+
+/// A part that is being read.
+struct Run {
+    number: usize,
+    reader: PartReader,
+    batch: RecordBatch,
+    at: usize,
+}
+
+impl Run {
+    /// The time of the next row; rows without a time come first.
+    fn head(&self) -> i64 {
+        times(&self.batch).get(self.at).copied().unwrap_or(i64::MIN)
+    }
+
+    /// Goes to the next batch that has rows; false at the end.
+    fn refill(&mut self) -> Result<bool> {
+        while self.at >= self.batch.num_rows() {
+            match self.reader.next() {
+                Some(batch) => (self.batch, self.at) = (batch?, 0),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn times(batch: &RecordBatch) -> &[i64] {
+    let ts = batch.column_by_name("ts").and_then(|a| a.as_primitive_opt::<Int64Type>());
+    ts.map_or(&[], |a| a.values())
+}
+
+/// Rows of one batch that follow each other in the output.
+struct Piece {
+    batch: RecordBatch,
+    from: usize,
+    to: usize,
+}
+
+/// The rows of all parts in order of `ts`; rows of equal time in the order of parts, and within a part in its order.
+/// A table without `ts` comes part after part.
+pub(crate) struct Merge {
+    columns: Vec<&'static ColumnDef>,
+    schema: SchemaRef,
+    waiting: VecDeque<Waiting>,
+    open: Vec<Run>,
+    failed: bool,
+}
+
+impl Merge {
+    /// `columns` must have `ts` if the table has it.
+    pub(crate) fn new(parts: &[PathBuf], columns: Vec<&'static ColumnDef>, schema: SchemaRef) -> Result<Self> {
+        let mut waiting = Vec::with_capacity(parts.len());
+        for (number, path) in parts.iter().enumerate() {
+            let part = Part::open(path)?;
+            if part.rows() > 0 {
+                // A part that does not say when it begins is opened at once.
+                let first = part.times().map_or(i64::MIN, |(first, _)| first);
+                waiting.push(Waiting { first, number, path: path.clone() });
+            }
+        }
+        waiting.sort_by_key(|w| (w.first, w.number));
+        Ok(Self { columns, schema, waiting: waiting.into(), open: Vec::new(), failed: false })
+    }
+
+    /// Opens every part that may have the next row.
+    fn open_due(&mut self) -> Result<()> {
+        loop {
+            let head = self.open.iter().map(Run::head).min();
+            let Some(next) = self.waiting.pop_front_if(|w| head.is_none_or(|h| w.first <= h)) else {
+                return Ok(());
+            };
+            let reader = Part::open(&next.path)?.read(&self.columns, &self.schema)?;
+            let batch = RecordBatch::new_empty(self.schema.clone());
+            let mut run = Run { number: next.number, reader, batch, at: 0 };
+            if run.refill()? {
+                self.open.push(run);
+            }
+        }
+    }
+
+    /// The longest stretch of one part that comes before all rows of the others, at most `most` rows of it.
+    fn piece(&mut self, most: usize) -> Result<Option<Piece>> {
+        self.open_due()?;
+        let Some(best) = (0..self.open.len()).min_by_key(|i| (self.open[*i].head(), self.open[*i].number)) else {
+            return Ok(None);
+        };
+        let number = self.open[best].number;
+        // Up to here, and at equal times only against parts that come later.
+        let others = self.open.iter().enumerate().filter(|(i, _)| *i != best).map(|(_, r)| (r.head(), r.number));
+        let limit = others.chain(self.waiting.front().map(|w| (w.first, w.number))).min();
+        let run = &mut self.open[best];
+        let ts = times(&run.batch);
+        let end = (run.at + most).min(run.batch.num_rows());
+        let to = match limit {
+            _ if ts.is_empty() => end,
+            None => end,
+            Some((head, other)) => {
+                let before = |t: &i64| *t < head || (*t == head && number < other);
+                run.at + ts[run.at..end].partition_point(before)
+            }
+        };
+        // The first row is the smallest of all; taking it keeps the merge going even through an unsorted part.
+        let to = to.max(run.at + 1);
+        let piece = Piece { batch: run.batch.clone(), from: run.at, to };
+        run.at = to;
+        if !run.refill()? {
+            self.open.swap_remove(best);
+        }
+        Ok(Some(piece))
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let (mut pieces, mut rows) = (Vec::new(), 0);
+        while rows < BATCH_ROWS {
+            let Some(piece) = self.piece(BATCH_ROWS - rows)? else { break };
+            rows += piece.to - piece.from;
+            pieces.push(piece);
+        }
+        Ok(match pieces.as_slice() {
+            [] => None,
+            [one] => Some(one.batch.slice(one.from, one.to - one.from)),
+            many => Some(gather(&self.schema, many, rows)?),
+        })
+    }
+}
+
+/// Copies pieces together: stretch by stretch if they are long, row by row if not.
+fn gather(schema: &SchemaRef, pieces: &[Piece], rows: usize) -> Result<RecordBatch> {
+    if rows / pieces.len() >= 16 {
+        let slices: Vec<RecordBatch> = pieces.iter().map(|p| p.batch.slice(p.from, p.to - p.from)).collect();
+        return Ok(concat_batches(schema, &slices)?);
+    }
+    let mut batches: Vec<&RecordBatch> = Vec::new();
+    let mut indices = Vec::with_capacity(rows);
+    for piece in pieces {
+        let same = |b: &&RecordBatch| std::ptr::eq(times(b), times(&piece.batch));
+        let batch = batches.iter().rposition(same).unwrap_or_else(|| {
+            batches.push(&piece.batch);
+            batches.len() - 1
+        });
+        indices.extend((piece.from..piece.to).map(|row| (batch, row)));
+    }
+    Ok(interleave_record_batch(&batches, &indices)?)
+}
+
+impl Iterator for Merge {
+    type Item = Result<RecordBatch>;
+
+    /// Ends after the first error: what follows could not be put in order.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.next_batch();
+        self.failed = next.is_err();
+        next.transpose()
+    }
+}
