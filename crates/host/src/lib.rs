@@ -1,6 +1,50 @@
 //! Facts of the host and guarded changes to it that are always undone.
+//!
+//! - [`facts`]: what is true of this host while it is up (kernel, processors, hypervisor, boot id).
+//! - [`settings`]: reading everything that `pagelab_vocab::settings` declares, at once or by key, and checking a plan's
+//!   settings before anything runs. All readers take a root folder, so that tests write literal kernel text there.
+//! - [`process`]: settings of one process (environment, resource limits, huge pages on or off), applied between fork
+//!   and exec; they end with the process.
+//! - [`guard`]: changes to the host. Journalled before they are made, undone at the end, on signals and panics, and by a
+//!   helper process if pagelab is killed.
+//!
+//! ## What the binary has to do
+//!
+//! 1. First thing in `main`: if the first argument is [`guard::HELPER_COMMAND`], exit with
+//!    [`guard::helper_main`] of the rest. The helper is the same program; it must not start threads or open anything.
+//! 2. Call [`guard::install_panic_hook`], and [`guard::restore_all`] from the thread that handles SIGINT and SIGTERM
+//!    before it ends the process. (It is not for use inside a signal handler: it takes locks and writes files.)
+//! 3. `pagelab restore` is [`guard::restore_leftovers`].
+//!
+//! ```no_run
+//! use pagelab_host::{guard::Guard, process::ProcessSettings, settings};
+//! use std::path::Path;
+//!
+//! let plan = [("thp.enabled", "never"), ("env.MALLOC_ARENA_MAX", "1")];
+//! let split = settings::split(Path::new("/"), plan)?;
+//! let process = ProcessSettings::from_pairs(split.process.iter().map(|(k, v)| (k.as_str(), v.as_str())))?;
+//! let mut guard = Guard::open()?;
+//! for applied in guard.set_all(split.host.iter().map(|(k, v)| (k.as_str(), v.as_str())))? {
+//!     if !applied.granted() {
+//!         eprintln!("{}: asked for {}, got {}", applied.key, applied.requested, applied.got);
+//!     }
+//! }
+//! // ... run the command with process.env() and process.apply_in_child() ...
+//! print!("{}", guard.close());
+//! # let _ = process;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ## How to add a reader
+//!
+//! 1. Declare the key in `pagelab_vocab::settings` (its recipe is there). If it is one file, [`settings::read`] and the
+//!    guard can already use it.
+//! 2. Make the snapshot find it: add it to the list of its file under `settings/`, or read the folder it is in.
+//! 3. Add a line of literal kernel text to the root folder of `settings/tests.rs`, and the value expected.
+
 pub mod facts;
 mod files;
+pub mod guard;
 pub mod process;
 pub mod settings;
 #[cfg(test)]

@@ -23,13 +23,15 @@ pub enum ThpDisable {
     ExceptAdvised,
 }
 
-/// One resource limit; `None` is unlimited.
+/// One resource limit; [`UNLIMITED`] is what the kernel takes for "no limit" (RLIM64_INFINITY).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limit {
     resource: Resource,
-    soft: Option<u64>,
-    hard: Option<u64>,
+    soft: u64,
+    hard: u64,
 }
+
+const UNLIMITED: u64 = u64::MAX;
 
 /// What a started process gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -143,7 +145,9 @@ impl ProcessSettings {
     /// `except-advised` on a kernel without it.
     pub fn apply_in_child(&self) -> io::Result<()> {
         for limit in &self.limits {
-            rustix::process::setrlimit(limit.resource, Rlimit { current: limit.soft, maximum: limit.hard })?;
+            let bound = |value: u64| (value != UNLIMITED).then_some(value);
+            let new = Rlimit { current: bound(limit.soft), maximum: bound(limit.hard) };
+            rustix::process::setrlimit(limit.resource, new)?;
         }
         if let Some(disable) = self.thp_disable {
             let (on, flags) = match disable {
@@ -168,22 +172,16 @@ fn thp_disable(on: libc::c_ulong, flags: libc::c_ulong) -> io::Result<()> {
 }
 
 /// Soft and hard part of a limit.
-fn limit(text: &str) -> Option<(Option<u64>, Option<u64>)> {
+fn limit(text: &str) -> Option<(u64, u64)> {
     let (soft, hard) = text.split_once(':').unwrap_or((text, text));
     let (soft, hard) = (limit_part(soft)?, limit_part(hard)?);
-    let ordered = match (soft, hard) {
-        (_, None) => true,
-        (None, Some(_)) => false,
-        (Some(soft), Some(hard)) => soft <= hard,
-    };
-    ordered.then_some((soft, hard))
+    (soft <= hard).then_some((soft, hard))
 }
 
-fn limit_part(text: &str) -> Option<Option<u64>> {
+fn limit_part(text: &str) -> Option<u64> {
     match text.trim() {
-        "unlimited" | "infinity" | "-1" => Some(None),
-        // The largest number is how the kernel writes "unlimited".
-        text => text.parse().ok().or_else(|| parse_size(text)).filter(|value| *value != u64::MAX).map(Some),
+        "unlimited" | "infinity" | "-1" => Some(UNLIMITED),
+        text => text.parse().ok().or_else(|| parse_size(text)),
     }
 }
 
@@ -196,10 +194,10 @@ mod tests {
 
     #[test]
     fn limits_are_read_as_typed() {
-        assert_eq!(limit("1024"), Some((Some(1024), Some(1024))));
-        assert_eq!(limit("64M:unlimited"), Some((Some(64 << 20), None)));
-        assert_eq!(limit("unlimited"), Some((None, None)));
-        for wrong in ["", "a", "2:1", "unlimited:5", "1:2:3", "-5", "18446744073709551615"] {
+        assert_eq!(limit("1024"), Some((1024, 1024)));
+        assert_eq!(limit("64M:unlimited"), Some((64 << 20, UNLIMITED)));
+        assert_eq!(limit("unlimited"), Some((UNLIMITED, UNLIMITED)));
+        for wrong in ["", "a", "2:1", "unlimited:5", "1:2:3", "-5"] {
             assert_eq!(limit(wrong), None, "{wrong:?}");
         }
     }

@@ -151,6 +151,7 @@ pub fn read_of(root: &Path, key: &str, pid: Option<u32>) -> Result<String, Setti
     }
     let mut out = Collector::new(root);
     match (namespace.as_str(), pid) {
+        ("kernel", _) if info.key == "kernel.config" => boot::kconfig(&mut out),
         ("kernel", _) => boot::kernel(&mut out),
         ("cmdline", _) => boot::cmdline(&mut out),
         ("kconfig", _) => boot::kconfig(&mut out),

@@ -1,0 +1,508 @@
+//! Changes to the host that are always undone.
+//!
+//! A [`Guard`] sets host settings and puts them back: on [`Guard::restore`], when it is dropped, when the binary's
+//! signal or panic hook calls [`restore_all`], and if the process is killed outright, by a helper process within a
+//! second. What still slips through (the helper killed as well) is undone by [`restore_leftovers`].
+//!
+//! How it works:
+//!
+//! - **Journal.** One file of JSON lines for each guard, in the state folder. Its first line carries the id of this
+//!   boot: after a reboot the kernel has its defaults again and the journal means nothing. A change is journalled, with
+//!   the value found, and synced before it is made; what the kernel made of it is journalled afterwards.
+//! - **Helper.** A child in a session of its own, running [`helper_main`], that sleeps on a pipe whose other end only
+//!   the guard holds. When that closes without a word, it undoes the journal.
+//! - **Who may undo.** Whoever holds the lock (flock) on the journal: the guard as long as it lives, then helper,
+//!   `restore`, or another guard that wants the same setting.
+//! - **Who may change.** Whoever holds the lock of the setting and of its companions, the settings that the kernel
+//!   rewrites along with it. A guard that gets the lock first settles journals of dead guards that speak of it.
+//! - **Order.** Last change first. Companions go back with the setting they belong to.
+//! - **Somebody else's change.** A setting that is neither what the guard left nor what it found was changed by
+//!   somebody else meanwhile: it stays, and is reported.
+
+mod door;
+mod helper;
+mod journal;
+mod leftovers;
+mod locks;
+mod report;
+mod undo;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+
+use pagelab_vocab::settings::{DEFAULT_HUGE_SIZE, Scope, SettingInfo};
+
+pub use door::{Door, KernelDoor};
+pub use helper::{HELPER_COMMAND, helper_main};
+pub use leftovers::{restore_leftovers, restore_leftovers_in};
+pub use report::{Applied, Failed, Left, RestoreReport, Restored, SideEffect};
+
+use crate::files::names;
+use crate::settings::{self, SettingError};
+use helper::Helper;
+use journal::{Journal, Record};
+use locks::KeyLock;
+use undo::{Change, Companion, same};
+
+/// Where journals and locks are, if `PAGELAB_STATE_DIR` does not say otherwise.
+pub const STATE_DIR: &str = "/run/pagelab";
+
+/// Why a setting was not changed. The host is as before in every case.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuardError {
+    /// The key or value is wrong, or this host does not have it.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Another pagelab has changed the setting, or one that the kernel changes along with it.
+    #[error("setting `{key}` is held by another pagelab ({holder}); wait for it, or end it")]
+    Held {
+        /// The key whose lock is taken.
+        key: String,
+        /// Process id and command.
+        holder: String,
+    },
+    /// The kernel refused the value.
+    #[error("setting `{key}`: the kernel refused `{value}` ({reason}); it is still `{found}`{}", hint(.reason))]
+    Refused {
+        /// The key.
+        key: String,
+        /// The value asked for.
+        value: String,
+        /// What the kernel said.
+        reason: String,
+        /// The value that it has.
+        found: String,
+    },
+    /// The journal cannot be kept, so nothing may be changed.
+    #[error("cannot keep a journal in {path}: {reason}; run as root, or set PAGELAB_STATE_DIR to a folder of your own")]
+    State {
+        /// The folder or file.
+        path: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The helper that undoes changes after a kill did not start.
+    #[error("the helper that undoes changes did not start ({exe}: {reason}); nothing was changed")]
+    Helper {
+        /// What was started.
+        exe: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The guard has already put everything back (after a signal or a panic).
+    #[error("changes were already undone after a signal or panic; setting `{key}` was not changed")]
+    Finished {
+        /// The key.
+        key: String,
+    },
+}
+
+fn hint(reason: &str) -> &'static str {
+    if reason.contains("Read-only") {
+        "; /sys or /proc is mounted read-only, as in most containers: run on the host"
+    } else if reason.contains("ermission") || reason.contains("not permitted") {
+        "; run as root"
+    } else {
+        ""
+    }
+}
+
+/// How a guard is opened.
+pub struct GuardOptions {
+    /// The root that /proc and /sys are below.
+    pub root: PathBuf,
+    /// Folder of journals and locks.
+    pub state_dir: PathBuf,
+    /// The program that is started as `PROGRAM __guard JOURNAL FD` and calls [`helper_main`].
+    pub helper_exe: PathBuf,
+    /// How files are read and written; tests put another in its place.
+    pub door: Box<dyn Door>,
+}
+
+impl Default for GuardOptions {
+    /// This host, `$PAGELAB_STATE_DIR` or `/run/pagelab`, and `$PAGELAB_GUARD_EXE` or the running program as helper.
+    fn default() -> Self {
+        let helper_exe = std::env::var_os("PAGELAB_GUARD_EXE");
+        GuardOptions {
+            root: PathBuf::from("/"),
+            state_dir: state_dir(),
+            // The link leads to the running program even after its file was replaced.
+            helper_exe: helper_exe.map_or_else(|| PathBuf::from("/proc/self/exe"), PathBuf::from),
+            door: Box::new(KernelDoor),
+        }
+    }
+}
+
+/// The folder of journals and locks: `$PAGELAB_STATE_DIR`, or `/run/pagelab`.
+pub fn state_dir() -> PathBuf {
+    let set = std::env::var_os("PAGELAB_STATE_DIR").filter(|dir| !dir.is_empty());
+    set.map_or_else(|| PathBuf::from(STATE_DIR), PathBuf::from)
+}
+
+/// Sets host settings and puts them back.
+pub struct Guard {
+    inner: Arc<Mutex<Inner>>,
+}
+
+/// Guards that [`restore_all`] reaches.
+static OPEN: Mutex<Vec<Weak<Mutex<Inner>>>> = Mutex::new(Vec::new());
+
+impl Guard {
+    /// Opens a guard for this host.
+    pub fn open() -> Result<Self, GuardError> {
+        Self::open_with(GuardOptions::default())
+    }
+
+    /// Opens a guard: makes the state folder and the journal, and starts the helper. Changes nothing.
+    pub fn open_with(options: GuardOptions) -> Result<Self, GuardError> {
+        let GuardOptions { root, state_dir, helper_exe, door } = options;
+        // The helper has another working directory.
+        let absolute = |path: PathBuf| std::path::absolute(&path).map_err(|error| state_error(&path, &error));
+        let (root, state_dir, helper_exe) = (absolute(root)?, absolute(state_dir)?, absolute(helper_exe)?);
+        let journal = Journal::create(&state_dir, &root)?;
+        let helper = Helper::start(&helper_exe, journal.path())?;
+        let inner = Arc::new(Mutex::new(Inner {
+            root,
+            state_dir,
+            helper_exe,
+            door,
+            journal: Some(journal),
+            helper: Some(helper),
+            changes: Vec::new(),
+            locks: BTreeMap::new(),
+            next: 0,
+        }));
+        let mut open = lock(&OPEN);
+        open.retain(|guard| guard.strong_count() > 0);
+        open.push(Arc::downgrade(&inner));
+        Ok(Guard { inner })
+    }
+
+    /// Sets one host setting, after journalling what it was, and reads back what the kernel made of it.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<Applied, GuardError> {
+        lock(&self.inner).set(key, value)
+    }
+
+    /// Sets several, in the order given; if one cannot be set, puts those before it back and says why.
+    pub fn set_all<'a>(
+        &mut self,
+        settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Vec<Applied>, GuardError> {
+        let mut inner = lock(&self.inner);
+        let kept = inner.changes.len();
+        let mut applied = Vec::new();
+        for (key, value) in settings {
+            match inner.set(key, value) {
+                Ok(one) => applied.push(one),
+                Err(error) => {
+                    let report = inner.restore_from(kept);
+                    if !report.is_clean() {
+                        tracing::warn!("{report}");
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Puts everything back, last change first, and lets go of the locks. The guard can be used again.
+    pub fn restore(&mut self) -> RestoreReport {
+        lock(&self.inner).restore()
+    }
+
+    /// Whether a signal or panic hook has already put everything back for good.
+    pub fn is_finished(&self) -> bool {
+        lock(&self.inner).journal.is_none()
+    }
+
+    /// Puts everything back and ends the helper.
+    pub fn close(self) -> RestoreReport {
+        lock(&self.inner).finish()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let report = lock(&self.inner).finish();
+        if !report.is_clean() {
+            tracing::warn!("{report}");
+        }
+    }
+}
+
+/// Puts back everything that the guards of this process have changed, and closes them for good: for the signal thread
+/// and the panic hook of the binary. A guard that another thread is inside of for more than two seconds is left to its
+/// helper, which follows when the process ends.
+pub fn restore_all() -> RestoreReport {
+    let mut report = RestoreReport::default();
+    let deadline = Instant::now() + Duration::from_secs(2);
+    let guards = take_within(&OPEN, deadline).map(|open| open.clone()).unwrap_or_default();
+    for guard in guards.iter().filter_map(Weak::upgrade) {
+        if let Some(mut inner) = take_within(&guard, deadline) {
+            report.merge(inner.finish());
+        }
+    }
+    report
+}
+
+/// Makes a panic of any thread put everything back ([`restore_all`]) after the message is printed. A panic may be
+/// caught and the program go on; [`Guard::set`] then fails, so that nothing is measured under other settings than
+/// thought.
+pub fn install_panic_hook() {
+    let previous = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        previous(info);
+        let report = restore_all();
+        if !report.is_clean() {
+            tracing::error!("{report}");
+        }
+    }));
+}
+
+/// A panic while the lock was held leaves the data usable: every change is in the journal before it is made.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The lock, unless somebody keeps it until the deadline: the thread that panicked may hold it itself.
+fn take_within<T: ?Sized>(mutex: &Mutex<T>, deadline: Instant) -> Option<MutexGuard<'_, T>> {
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            Err(TryLockError::WouldBlock) => return None,
+        }
+    }
+}
+
+struct Inner {
+    root: PathBuf,
+    state_dir: PathBuf,
+    helper_exe: PathBuf,
+    door: Box<dyn Door>,
+    /// `None` once the guard is finished.
+    journal: Option<Journal>,
+    helper: Option<Helper>,
+    changes: Vec<Change>,
+    locks: BTreeMap<String, KeyLock>,
+    next: u64,
+}
+
+impl Inner {
+    fn set(&mut self, key: &str, value: &str) -> Result<Applied, GuardError> {
+        if self.journal.is_none() {
+            return Err(GuardError::Finished { key: key.to_owned() });
+        }
+        let info = settings::known(key)?;
+        if info.def.scope == Scope::Process {
+            let why = "it belongs to a process; give it to the command instead".to_owned();
+            return Err(SettingError::ReadOnly { key: info.key, why }.into());
+        }
+        let info = settings::check(&self.root, &info.key, value)?;
+        self.watched()?;
+        let companions = companions(&self.root, &info);
+        let fresh = self.lock_all(&info.key, &companions)?;
+        let result = self.change(&info, value, companions);
+        // A change that was made but could not be read back is still undone later, under its locks.
+        if result.is_err() && !self.changes.iter().any(|change| change.key == info.key) {
+            self.unlock_all(&fresh);
+        }
+        result
+    }
+
+    /// Makes sure that the helper is there: without it nothing is changed.
+    fn watched(&mut self) -> Result<(), GuardError> {
+        if let Some(helper) = &mut self.helper
+            && helper.is_alive()
+        {
+            return helper.wait_ready();
+        }
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let mut helper = Helper::start(&self.helper_exe, journal.path())?;
+        helper.wait_ready()?;
+        self.helper = Some(helper);
+        Ok(())
+    }
+
+    /// Takes the locks of a setting and its companions that this guard does not hold yet, and says which.
+    fn lock_all(&mut self, key: &str, companions: &[String]) -> Result<Vec<String>, GuardError> {
+        let mut fresh: Vec<String> = Vec::new();
+        // Nobody waits for a lock, so their order cannot tie two guards up; the setting itself gives the better message.
+        for key in std::iter::once(key).chain(companions.iter().map(String::as_str)) {
+            if self.locks.contains_key(key) {
+                continue;
+            }
+            match KeyLock::take(&self.state_dir, key) {
+                Ok(lock) => {
+                    self.locks.insert(key.to_owned(), lock);
+                    fresh.push(key.to_owned());
+                }
+                Err(error) => {
+                    self.unlock_all(&fresh);
+                    return Err(error);
+                }
+            }
+        }
+        // Whoever held these before may have been killed a moment ago: its changes are undone first.
+        let own = self.journal.as_ref().map(|journal| journal.path().to_owned());
+        let report = leftovers::settle(&self.state_dir, self.door.as_mut(), &fresh, own.as_deref());
+        if !report.is_clean() {
+            tracing::warn!("{report}");
+        }
+        Ok(fresh)
+    }
+
+    fn unlock_everything(&mut self) {
+        for (_, lock) in std::mem::take(&mut self.locks) {
+            lock.release();
+        }
+    }
+
+    fn unlock_all(&mut self, keys: &[String]) {
+        for lock in keys.iter().filter_map(|key| self.locks.remove(key)) {
+            lock.release();
+        }
+    }
+
+    fn change(&mut self, info: &SettingInfo, value: &str, companions: Vec<String>) -> Result<Applied, GuardError> {
+        let value = value.trim();
+        let previous = self.door.get(&self.root, &info.key)?;
+        if same(&previous, value) {
+            // Nothing is written: even the same value would restart what hangs on it (khugepaged, write-back).
+            let (key, requested) = (info.key.clone(), value.to_owned());
+            return Ok(Applied { key, got: previous.clone(), previous, requested, side_effects: Vec::new() });
+        }
+        let companions = self.found(companions);
+        let change = Change {
+            seq: self.next,
+            key: info.key.clone(),
+            previous: previous.clone(),
+            requested: value.to_owned(),
+            got: None,
+            companions,
+            undoing: None,
+            settled: false,
+        };
+        self.next += 1;
+        self.record(&change.intent())?;
+        let written = self.door.put(&self.root, &info.key, value);
+        // The change is known to the journal from here on; every way out leaves it in the list or settles it.
+        let got = self.door.get(&self.root, &info.key);
+        let refused = match (&written, &got) {
+            (Err(error), Ok(found)) if same(found, &previous) => Some((settings::plain(error), found.clone())),
+            _ => None,
+        };
+        let change = self.keep(change, got.as_deref().ok());
+        if let Some((reason, found)) = refused {
+            self.settle_last();
+            return Err(GuardError::Refused { key: info.key.clone(), value: value.to_owned(), reason, found });
+        }
+        if let Err(error) = &written {
+            tracing::warn!("{}: writing {value} failed half way: {error}", info.key);
+        }
+        let side_effects = change.side_effects();
+        Ok(Applied { key: info.key.clone(), previous, requested: value.to_owned(), got: got?, side_effects })
+    }
+
+    /// The companions with the values they have.
+    fn found(&mut self, keys: Vec<String>) -> Vec<Companion> {
+        let (door, root) = (&mut self.door, &self.root);
+        keys.into_iter()
+            .map(|key| Companion { previous: door.get(root, &key).ok(), key, after: None, after_known: false })
+            .collect()
+    }
+
+    /// Journals what a change came to and adds it to the list. If the journal cannot take it, the change stays undoable:
+    /// undoing then takes whatever it finds for its own.
+    fn keep(&mut self, mut change: Change, got: Option<&str>) -> Change {
+        change.got = got.map(str::to_owned);
+        for companion in &mut change.companions {
+            companion.after = self.door.get(&self.root, &companion.key).ok();
+            companion.after_known = true;
+        }
+        if let Err(error) = self.record(&change.applied()) {
+            tracing::warn!("{}: {error}; it is still undone, but a change by others would not be noticed", change.key);
+        }
+        self.changes.push(change.clone());
+        change
+    }
+
+    /// Marks the last change as needing nothing.
+    fn settle_last(&mut self) {
+        if let Some(change) = self.changes.pop()
+            && let Err(error) = self.record(&Record::Undone { seq: change.seq })
+        {
+            tracing::warn!("{}: {error}", change.key);
+        }
+    }
+
+    fn record(&mut self, record: &Record) -> Result<(), GuardError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        journal.append(self.door.as_mut(), record)
+    }
+
+    fn restore(&mut self) -> RestoreReport {
+        self.restore_from(0)
+    }
+
+    /// Undoes the changes from the given place in the list on. Locks are given back when none is left.
+    fn restore_from(&mut self, first: usize) -> RestoreReport {
+        let mut report = RestoreReport::default();
+        let mut changes = self.changes.split_off(first.min(self.changes.len()));
+        undo::undo(self.door.as_mut(), &self.root, &mut changes, self.journal.as_mut(), &mut report);
+        changes.retain(|change| !change.settled);
+        self.changes.append(&mut changes);
+        if self.changes.is_empty() {
+            self.unlock_everything();
+        }
+        report
+    }
+
+    /// Restores and closes for good. What could not be put back stays in the journal, which `pagelab restore` finds.
+    fn finish(&mut self) -> RestoreReport {
+        if self.journal.is_none() {
+            return RestoreReport::default();
+        }
+        let report = self.restore();
+        if let Some(journal) = self.journal.take() {
+            journal.end(self.door.as_mut(), self.changes.is_empty());
+        }
+        self.unlock_everything();
+        if let Some(helper) = self.helper.take() {
+            helper.dismiss();
+        }
+        report
+    }
+}
+
+/// The companions of a setting that this host has.
+fn companions(root: &Path, info: &SettingInfo) -> Vec<String> {
+    let default = settings::read(root, "hugetlb.default_size").unwrap_or_else(|_| DEFAULT_HUGE_SIZE.to_owned());
+    let mut keys = Vec::new();
+    for key in info.companion_keys(&default) {
+        if let Some((folder, _)) = key.split_once(".iosched.*") {
+            let dev = folder.strip_prefix("block.").unwrap_or(folder);
+            let tunables = names(&root.join(format!("sys/block/{dev}/queue/iosched")));
+            keys.extend(tunables.into_iter().map(|name| format!("{folder}.iosched.{name}")));
+        } else if let Some((size, rest)) = key.split_once(".*.") {
+            let nodes = names(&root.join("sys/devices/system/node")).into_iter();
+            keys.extend(nodes.filter(|name| name.starts_with("node")).map(|node| format!("{size}.{node}.{rest}")));
+        } else {
+            keys.push(key);
+        }
+    }
+    // A knob that the kernel does not have cannot be changed by it.
+    keys.retain(|key| *key != info.key && settings::read(root, key).is_ok());
+    keys
+}
+
+/// A state error for a path.
+fn state_error(path: &Path, error: &io::Error) -> GuardError {
+    GuardError::State { path: path.display().to_string(), reason: settings::plain(error) }
+}
