@@ -22,13 +22,9 @@ impl CauseDef {
     /// Whether a change of the setting `key` can bring this cause about: one of [`CauseDef::settings`] matches it or
     /// the key that it is the twin of (`kconfig.TRANSPARENT_HUGEPAGE_ALWAYS` stands for `thp.enabled`).
     pub fn bears(&self, key: &str) -> bool {
-        let twin =
-            settings::setting(key).and_then(|info| info.equivalent(None).map(|twin| twin.key));
+        let twin = settings::setting(key).and_then(|info| info.equivalent(None).map(|twin| twin.key));
         self.settings.iter().any(|pattern| {
-            settings::matches(pattern, key)
-                || twin
-                    .as_deref()
-                    .is_some_and(|twin| settings::matches(pattern, twin))
+            settings::matches(pattern, key) || twin.as_deref().is_some_and(|twin| settings::matches(pattern, twin))
         })
     }
 }
@@ -39,12 +35,7 @@ pub const CAUSES: &[CauseDef] = &[
         id: "thp.disabled",
         title: "memory that used to get transparent huge pages is faulted in by base pages",
         topics: &["thp", "faults", "memory"],
-        settings: &[
-            "thp.enabled",
-            "mm.thp_disable",
-            "thp.<size>.enabled",
-            "thp.defrag",
-        ],
+        settings: &["thp.enabled", "mm.thp_disable", "thp.<size>.enabled", "thp.defrag"],
         help: "Anonymous mappings that cover whole huge pages take one fault per base page (512 for each 2 MiB on x86-64) \
                instead of one. It needs all of: more faults per operation inside mappings that could hold a huge page, \
                fewer vmstat.thp_fault_alloc, and a setting that forbids huge pages on the slow side. It is refuted by \
@@ -72,11 +63,7 @@ pub const CAUSES: &[CauseDef] = &[
         id: "readahead.reduced",
         title: "files are read ahead in smaller pieces than before",
         topics: &["readahead", "io"],
-        settings: &[
-            "block.<dev>.read_ahead_kb",
-            "block.<dev>.max_sectors_kb",
-            "sysctl.vm.page-cluster",
-        ],
+        settings: &["block.<dev>.read_ahead_kb", "block.<dev>.max_sectors_kb", "sysctl.vm.page-cluster"],
         help: "Sequential reads reach the device in more and smaller requests, and the reader waits for each. It needs a \
                lower bytes-per-request figure on the device that holds the file at the same bytes per operation. It is \
                refuted by random access, by reads served from the page cache, and by O_DIRECT, which read-ahead never \
@@ -86,11 +73,7 @@ pub const CAUSES: &[CauseDef] = &[
         id: "map.misaligned",
         title: "mappings no longer start where a huge page can",
         topics: &["faults", "thp", "memory"],
-        settings: &[
-            "sysctl.vm.legacy_va_layout",
-            "env.GLIBC_TUNABLES",
-            "env.LD_PRELOAD",
-        ],
+        settings: &["sysctl.vm.legacy_va_layout", "env.GLIBC_TUNABLES", "env.LD_PRELOAD"],
         help: "The mapping is as long as before, but its address (or its address less the file offset) is not a multiple of \
                the huge page size, so that the huge pages it could hold are fewer or none. It needs mappings of equal \
                length whose start differs modulo the huge page size, and faults by base pages in the part that lost its \
@@ -112,28 +95,17 @@ mod tests {
         for def in CAUSES {
             assert_eq!(cause(def.id), Some(def), "{} is declared once", def.id);
             assert!(
-                def.id
-                    .split_once('.')
-                    .is_some_and(|(area, what)| !area.is_empty() && !what.is_empty()),
+                def.id.split_once('.').is_some_and(|(area, what)| !area.is_empty() && !what.is_empty()),
                 "{}",
                 def.id
             );
             for topic in def.topics {
-                assert!(
-                    settings::TOPICS.iter().any(|(name, _)| name == topic),
-                    "{}: topic {topic}",
-                    def.id
-                );
+                assert!(settings::TOPICS.iter().any(|(name, _)| name == topic), "{}: topic {topic}", def.id);
             }
             for pattern in def.settings {
                 let declared = settings::definitions().any(|setting| setting.pattern == *pattern);
-                let read_as_family =
-                    settings::setting(pattern).is_some_and(|info| !info.def.catch_all);
-                assert!(
-                    declared || read_as_family,
-                    "{}: {pattern} is in no registry",
-                    def.id
-                );
+                let read_as_family = settings::setting(pattern).is_some_and(|info| !info.def.catch_all);
+                assert!(declared || read_as_family, "{}: {pattern} is in no registry", def.id);
             }
         }
     }
@@ -149,10 +121,6 @@ mod tests {
         assert!(!thp.bears("hugetlb.2M.nr_hugepages"));
         let pool = cause("hugetlb.pool_exhausted").expect("declared");
         assert!(pool.bears("sysctl.vm.nr_hugepages"));
-        assert!(
-            cause("readahead.reduced")
-                .expect("declared")
-                .bears("block.nvme0n1.read_ahead_kb")
-        );
+        assert!(cause("readahead.reduced").expect("declared").bears("block.nvme0n1.read_ahead_kb"));
     }
 }

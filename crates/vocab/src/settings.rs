@@ -35,10 +35,7 @@ pub const TOPICS: &[(&str, &str)] = &[
     ("swap", "moving memory to a swap device or compressing it"),
     ("numa", "which node memory and threads are on"),
     ("alloc", "the allocator inside the program"),
-    (
-        "readahead",
-        "how much of a file is read before it is asked for",
-    ),
+    ("readahead", "how much of a file is read before it is asked for"),
     ("writeback", "when and how fast dirty pages are written"),
     ("io", "requests to block devices"),
     ("fs", "file systems and their mounts"),
@@ -48,14 +45,8 @@ pub const TOPICS: &[(&str, &str)] = &[
     ("net", "networking"),
     ("security", "mitigations and hardening that cost time"),
     ("limits", "ceilings on what a process may use"),
-    (
-        "tracing",
-        "measuring and debugging facilities of the kernel",
-    ),
-    (
-        "identity",
-        "which kernel or host this is, rather than how it is set",
-    ),
+    ("tracing", "measuring and debugging facilities of the kernel"),
+    ("identity", "which kernel or host this is, rather than how it is set"),
     ("kernel", "anything else of the kernel"),
     ("process", "anything else of the process"),
 ];
@@ -256,10 +247,7 @@ impl SettingInfo {
     pub fn source(&self) -> String {
         pattern::fill(self.def.source, |name| match name {
             "path" => self.key.strip_prefix("sysctl.").map(sysctl_path),
-            "folder" => self
-                .arg("size")
-                .and_then(parse_size)
-                .map(|bytes| format!("{}kB", bytes / 1024)),
+            "folder" => self.arg("size").and_then(parse_size).map(|bytes| format!("{}kB", bytes / 1024)),
             _ => self.arg(name).map(str::to_owned),
         })
     }
@@ -272,20 +260,14 @@ impl SettingInfo {
 
     /// What the placeholder `name` stands for.
     pub fn arg(&self, name: &str) -> Option<&str> {
-        self.args
-            .iter()
-            .find(|(arg, _)| *arg == name)
-            .map(|(_, value)| value.as_str())
+        self.args.iter().find(|(arg, _)| *arg == name).map(|(_, value)| value.as_str())
     }
 
-    /// The keys of the companions, with `*` where any name of that folder is meant.
-    pub fn companion_keys(&self) -> Vec<String> {
-        self.def
-            .companions
-            .patterns()
-            .iter()
-            .map(|pattern| self.filled(pattern, DEFAULT_HUGE_SIZE))
-            .collect()
+    /// The keys of the companions, with `*` where any name of that folder is meant. `default_size` is the default huge
+    /// page size of the host (the value of `hugetlb.default_size`).
+    pub fn companion_keys(&self, default_size: &str) -> Vec<String> {
+        let patterns = self.def.companions.patterns();
+        patterns.iter().map(|pattern| self.filled(pattern, default_size)).collect()
     }
 
     /// The same decision under its principal other key, for the value given (`None`: whatever the value, the first).
@@ -306,17 +288,8 @@ impl SettingInfo {
         // A value that switches the option off still speaks about the same run-time key, only not about its value.
         let twin = twin.or(self.def.twins.first())?;
         let holds = value.is_some() && (twin.when.is_none() || twin.when == value);
-        let other = holds
-            .then(|| {
-                twin.value
-                    .or(value)
-                    .map(|text| text.trim_matches('"').to_owned())
-            })
-            .flatten();
-        Some(Equivalent {
-            key: self.filled(twin.key, default_size),
-            value: other,
-        })
+        let other = holds.then(|| twin.value.or(value).map(|text| text.trim_matches('"').to_owned())).flatten();
+        Some(Equivalent { key: self.filled(twin.key, default_size), value: other })
     }
 
     fn filled(&self, template: &str, default_size: &str) -> String {
@@ -327,8 +300,8 @@ impl SettingInfo {
     }
 }
 
-/// The default huge page size where it is not known from the host.
-const DEFAULT_HUGE_SIZE: &str = "2M";
+/// The default huge page size where it is not known from the host: that of x86-64, and of arm64 with 4 KiB pages.
+pub const DEFAULT_HUGE_SIZE: &str = "2M";
 
 /// Path below /proc/sys of a sysctl name: dots separate folders, slashes stand for dots.
 fn sysctl_path(name: &str) -> String {
@@ -371,11 +344,7 @@ pub fn definitions() -> impl Iterator<Item = &'static SettingDef> {
 /// A definition without placeholders wins over a family, a family over a catch-all.
 pub fn setting(key: &str) -> Option<SettingInfo> {
     let namespace = key.split('.').next()?;
-    let same_space = |def: &&SettingDef| {
-        def.pattern
-            .strip_prefix(namespace)
-            .is_some_and(|rest| rest.starts_with('.'))
-    };
+    let same_space = |def: &&SettingDef| def.pattern.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('.'));
     let mut best: Option<(u8, SettingInfo)> = None;
     for def in definitions().filter(same_space) {
         let rank = u8::from(def.pattern.contains('<')) + 2 * u8::from(def.catch_all);
@@ -384,18 +353,9 @@ pub fn setting(key: &str) -> Option<SettingInfo> {
         }
         if let Some(args) = pattern::capture(def.pattern, key) {
             let canonical = pattern::fill(def.pattern, |name| {
-                args.iter()
-                    .find(|(arg, _)| *arg == name)
-                    .map(|(_, value)| value.clone())
+                args.iter().find(|(arg, _)| *arg == name).map(|(_, value)| value.clone())
             });
-            best = Some((
-                rank,
-                SettingInfo {
-                    key: canonical,
-                    def,
-                    args,
-                },
-            ));
+            best = Some((rank, SettingInfo { key: canonical, def, args }));
         }
     }
     best.map(|(_, info)| info)
@@ -421,9 +381,7 @@ fn relevance_of(def: &SettingDef, symptoms: &[&str]) -> f64 {
     if def.volatile {
         return 0.0;
     }
-    let place = symptoms
-        .iter()
-        .position(|symptom| def.topics.contains(symptom));
+    let place = symptoms.iter().position(|symptom| def.topics.contains(symptom));
     let overlap = place.map_or(0.05, |place| 2.0 / (2.0 + place as f64));
     // A reading that moves by itself is at most a hint, however near its topic is.
     let certainty = if def.state { 0.2 } else { 1.0 };

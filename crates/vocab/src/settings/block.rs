@@ -4,11 +4,8 @@ use super::{Companions, Form, SettingDef, settings};
 
 /// Another scheduler gets its own default for the number of requests, throws the old one's tunables away, and bfq
 /// switches write-back throttling off (block/elevator.c, block/blk-wbt.c).
-const SCHEDULER: Companions = Companions::Rewritten(&[
-    "block.<dev>.nr_requests",
-    "block.<dev>.wbt_lat_usec",
-    "block.<dev>.iosched.*",
-]);
+const SCHEDULER: Companions =
+    Companions::Rewritten(&["block.<dev>.nr_requests", "block.<dev>.wbt_lat_usec", "block.<dev>.iosched.*"]);
 
 pub(super) const DEFS: &[SettingDef] = settings! {
     Host "block.<dev>.read_ahead_kb" at "/sys/block/<dev>/queue/read_ahead_kb", High ["readahead", "io", "fs"]

@@ -64,11 +64,7 @@ fn row(out: &mut String, def: &SettingDef) {
         Impact::High => "high",
     };
     let source = cell(def.source);
-    let source = if def.source.starts_with('/') && !def.source.contains(' ') {
-        format!("`{source}`")
-    } else {
-        source
-    };
+    let source = if def.source.starts_with('/') && !def.source.contains(' ') { format!("`{source}`") } else { source };
     let _ = writeln!(
         out,
         "| `{}` | {set_by} | {impact} | {} | {}{} | {source} |",
@@ -99,14 +95,8 @@ fn notes(def: &SettingDef) -> String {
         let _ = write!(notes, " *Computed from* `{from}` *unless set.*");
     }
     for twin in def.twins {
-        let when = twin
-            .when
-            .map(|value| format!("`{value}`: "))
-            .unwrap_or_default();
-        let value = twin
-            .value
-            .map(|value| format!(" = `{value}`"))
-            .unwrap_or_default();
+        let when = twin.when.map(|value| format!("`{value}`: ")).unwrap_or_default();
+        let value = twin.value.map(|value| format!(" = `{value}`")).unwrap_or_default();
         let _ = write!(notes, " *Same as* {when}`{}`{value}.", twin.key);
     }
     match def.companions {

@@ -26,13 +26,7 @@ fn aligned(pattern: &str, parts: &[&str]) -> String {
         .split('.')
         .enumerate()
         .map(|(place, part)| match parts.get(place) {
-            Some(given)
-                if part.starts_with('<')
-                    && part.ends_with('>')
-                    && pattern::matches(part, given) =>
-            {
-                *given
-            }
+            Some(given) if part.starts_with('<') && part.ends_with('>') && pattern::matches(part, given) => *given,
             _ => part,
         })
         .collect();
@@ -42,10 +36,7 @@ fn aligned(pattern: &str, parts: &[&str]) -> String {
 
 /// The nearest of `names` to `name`, by the same measure as [`nearest`].
 pub fn nearest_of<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let (distance, found) = names
-        .into_iter()
-        .map(|known| (distance(name, known), known))
-        .min()?;
+    let (distance, found) = names.into_iter().map(|known| (distance(name, known), known)).min()?;
     (distance * 3 <= found.chars().count().max(name.chars().count())).then_some(found)
 }
 
@@ -95,9 +86,7 @@ mod tests {
 
     #[test]
     fn distance_is_a_metric_on_samples() {
-        let words = [
-            "", "a", "ab", "ba", "enabled", "enable", "enabeld", "defrag",
-        ];
+        let words = ["", "a", "ab", "ba", "enabled", "enable", "enabeld", "defrag"];
         for a in words {
             assert_eq!(distance(a, a), 0);
             for b in words {

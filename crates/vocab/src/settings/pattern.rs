@@ -65,11 +65,7 @@ fn candidates(name: &str, rest: &str, key: &str) -> Vec<usize> {
     }
     let next = rest.split('<').next().unwrap_or(rest);
     let ends: Vec<usize> = key.match_indices(next).map(|(at, _)| at).collect();
-    if takes_anything(name) {
-        ends.into_iter().rev().collect()
-    } else {
-        ends.into_iter().take(1).collect()
-    }
+    if takes_anything(name) { ends.into_iter().rev().collect() } else { ends.into_iter().take(1).collect() }
 }
 
 fn accept(name: &str, value: &str) -> Option<String> {
@@ -83,8 +79,7 @@ fn accept(name: &str, value: &str) -> Option<String> {
         "node" if value == "<node>" => Some(value.to_owned()),
         "node" => {
             let number = value.strip_prefix("node")?;
-            (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
-                .then(|| value.to_owned())
+            (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())).then(|| value.to_owned())
         }
         _ if takes_anything(name) || !value.contains('.') => Some(value.to_owned()),
         _ => None,
@@ -116,52 +111,27 @@ mod tests {
 
     #[test]
     fn placeholders_take_what_their_name_says() {
-        let args =
-            capture("hugetlb.<size>.nr_hugepages", "hugetlb.2048kB.nr_hugepages").expect("a size");
+        let args = capture("hugetlb.<size>.nr_hugepages", "hugetlb.2048kB.nr_hugepages").expect("a size");
         assert_eq!(args, vec![("size", "2M".to_owned())]);
         assert!(capture("hugetlb.<size>.nr_hugepages", "hugetlb.huge.nr_hugepages").is_none());
         assert!(capture("block.<dev>.scheduler", "block..scheduler").is_none());
         assert!(capture("block.<dev>.scheduler", "block.a.b.scheduler").is_none());
-        let args = capture(
-            "mount.<mountpoint>.options",
-            "mount./srv/a.options/b.options",
-        )
-        .expect("a mount point");
+        let args = capture("mount.<mountpoint>.options", "mount./srv/a.options/b.options").expect("a mount point");
         assert_eq!(args, vec![("mountpoint", "/srv/a.options/b".to_owned())]);
-        let args = capture(
-            "hugetlb.<size>.<node>.<name>",
-            "hugetlb.1G.node12.free_hugepages",
-        )
-        .expect("a node");
+        let args = capture("hugetlb.<size>.<node>.<name>", "hugetlb.1G.node12.free_hugepages").expect("a node");
         assert_eq!(args[1], ("node", "node12".to_owned()));
-        assert!(
-            capture(
-                "hugetlb.<size>.<node>.<name>",
-                "hugetlb.1G.nodeX.free_hugepages"
-            )
-            .is_none()
-        );
+        assert!(capture("hugetlb.<size>.<node>.<name>", "hugetlb.1G.nodeX.free_hugepages").is_none());
     }
 
     #[test]
     fn filling_a_captured_pattern_gives_the_key_back() {
         for (pattern, key) in [
-            (
-                "block.<dev>.iosched.<name>",
-                "block.dm-0.iosched.read_expire",
-            ),
-            (
-                "cgroup.hugetlb.<size>.rsvd.max",
-                "cgroup.hugetlb.1G.rsvd.max",
-            ),
+            ("block.<dev>.iosched.<name>", "block.dm-0.iosched.read_expire"),
+            ("cgroup.hugetlb.<size>.rsvd.max", "cgroup.hugetlb.1G.rsvd.max"),
             ("env.<var>", "env.A.B"),
         ] {
             let args = capture(pattern, key).expect("matches");
-            let again = fill(pattern, |name| {
-                args.iter()
-                    .find(|(arg, _)| *arg == name)
-                    .map(|(_, v)| v.clone())
-            });
+            let again = fill(pattern, |name| args.iter().find(|(arg, _)| *arg == name).map(|(_, v)| v.clone()));
             assert_eq!(again, key);
             assert!(matches(pattern, key));
         }

@@ -5,10 +5,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at_checked(digits)?;
     let number: u64 = number.parse().ok()?;
-    let unit = unit
-        .strip_suffix("iB")
-        .or_else(|| unit.strip_suffix('B'))
-        .unwrap_or(unit);
+    let unit = unit.strip_suffix("iB").or_else(|| unit.strip_suffix('B')).unwrap_or(unit);
     let shift = match unit {
         "k" | "K" => 10,
         "m" | "M" => 20,
@@ -41,17 +38,7 @@ mod tests {
         for bytes in [8u64 << 10, 64 << 10, 2 << 20, 512 << 20, 1 << 30, 16 << 30] {
             assert_eq!(parse_size(&format_size(bytes)), Some(bytes));
         }
-        for wrong in [
-            "",
-            "M",
-            "2",
-            "2X",
-            "0M",
-            "2 M",
-            "-2M",
-            "99999999999999999999M",
-            "9999999999999T",
-        ] {
+        for wrong in ["", "M", "2", "2X", "0M", "2 M", "-2M", "99999999999999999999M", "9999999999999T"] {
             assert_eq!(parse_size(wrong), None, "{wrong:?}");
         }
     }

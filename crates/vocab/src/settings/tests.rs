@@ -4,39 +4,15 @@ use super::*;
 fn every_definition_is_sound() {
     let mut seen = std::collections::BTreeSet::new();
     for def in definitions() {
-        assert!(
-            seen.insert(def.pattern),
-            "{} is declared twice",
-            def.pattern
-        );
-        assert!(
-            !def.topics.is_empty() && def.help.ends_with('.'),
-            "{}",
-            def.pattern
-        );
+        assert!(seen.insert(def.pattern), "{} is declared twice", def.pattern);
+        assert!(!def.topics.is_empty() && def.help.ends_with('.'), "{}", def.pattern);
         for topic in def.topics {
-            assert!(
-                TOPICS.iter().any(|(name, _)| name == topic),
-                "{}: topic {topic}",
-                def.pattern
-            );
+            assert!(TOPICS.iter().any(|(name, _)| name == topic), "{}: topic {topic}", def.pattern);
         }
-        assert!(
-            !(def.writable() && def.reading == Reading::Never),
-            "{} could not be put back",
-            def.pattern
-        );
-        assert!(
-            !(def.volatile && def.scope == Scope::Host),
-            "{} cannot be held at a value",
-            def.pattern
-        );
+        assert!(!(def.writable() && def.reading == Reading::Never), "{} could not be put back", def.pattern);
+        assert!(!(def.volatile && def.scope == Scope::Host), "{} cannot be held at a value", def.pattern);
         if def.scope == Scope::Host {
-            assert!(
-                def.source.starts_with("/sys/") || def.source.starts_with("/proc/"),
-                "{}",
-                def.pattern
-            );
+            assert!(def.source.starts_with("/sys/") || def.source.starts_with("/proc/"), "{}", def.pattern);
         }
     }
 }
@@ -53,8 +29,7 @@ fn twins_and_companions_are_declared_keys() {
                 .replace(".*", ".any")
                 .replace("<path>", "vm.x");
             let key = key.replace("<dev>", "sda").replace("<size>", "2M");
-            let info =
-                setting(&key).unwrap_or_else(|| panic!("{}: {key} is not declared", def.pattern));
+            let info = setting(&key).unwrap_or_else(|| panic!("{}: {key} is not declared", def.pattern));
             let alias = key.starts_with("sysctl.") && info.def.catch_all;
             assert!(
                 !info.def.catch_all || alias || info.arg("name") == Some("any"),
@@ -64,16 +39,9 @@ fn twins_and_companions_are_declared_keys() {
         }
         // A companion is put back by writing it, so it has to be writable itself.
         for pattern in def.companions.patterns() {
-            let key = pattern
-                .replace("<default>", "2M")
-                .replace(".*.", ".node0.")
-                .replace(".*", ".any");
+            let key = pattern.replace("<default>", "2M").replace(".*.", ".node0.").replace(".*", ".any");
             let key = key.replace("<dev>", "sda").replace("<size>", "2M");
-            assert!(
-                setting(&key).is_some_and(|info| info.def.writable()),
-                "{}: {key}",
-                def.pattern
-            );
+            assert!(setting(&key).is_some_and(|info| info.def.writable()), "{}: {key}", def.pattern);
         }
     }
 }
@@ -82,85 +50,31 @@ fn twins_and_companions_are_declared_keys() {
 fn keys_resolve_to_their_files() {
     for (key, path) in [
         ("thp.enabled", "/sys/kernel/mm/transparent_hugepage/enabled"),
-        (
-            "thp.64K.enabled",
-            "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled",
-        ),
-        (
-            "thp.khugepaged.scan_sleep_millisecs",
-            "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
-        ),
-        (
-            "hugetlb.1G.nr_hugepages",
-            "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages",
-        ),
-        (
-            "hugetlb.2M.node1.nr_hugepages",
-            "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages",
-        ),
+        ("thp.64K.enabled", "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled"),
+        ("thp.khugepaged.scan_sleep_millisecs", "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"),
+        ("hugetlb.1G.nr_hugepages", "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"),
+        ("hugetlb.2M.node1.nr_hugepages", "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages"),
         ("sysctl.vm.swappiness", "/proc/sys/vm/swappiness"),
-        (
-            "sysctl.net.ipv4.conf.eth0/100.rp_filter",
-            "/proc/sys/net/ipv4/conf/eth0.100/rp_filter",
-        ),
-        (
-            "sysctl.kernel.panic_on_oops",
-            "/proc/sys/kernel/panic_on_oops",
-        ),
-        (
-            "block.nvme0n1.read_ahead_kb",
-            "/sys/block/nvme0n1/queue/read_ahead_kb",
-        ),
-        (
-            "block.sda.iosched.read_expire",
-            "/sys/block/sda/queue/iosched/read_expire",
-        ),
-        (
-            "cpu.vulnerabilities.meltdown",
-            "/sys/devices/system/cpu/vulnerabilities/meltdown",
-        ),
+        ("sysctl.net.ipv4.conf.eth0/100.rp_filter", "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"),
+        ("sysctl.kernel.panic_on_oops", "/proc/sys/kernel/panic_on_oops"),
+        ("block.nvme0n1.read_ahead_kb", "/sys/block/nvme0n1/queue/read_ahead_kb"),
+        ("block.sda.iosched.read_expire", "/sys/block/sda/queue/iosched/read_expire"),
+        ("cpu.vulnerabilities.meltdown", "/sys/devices/system/cpu/vulnerabilities/meltdown"),
         ("mm.ksm.run", "/sys/kernel/mm/ksm/run"),
     ] {
         let info = setting(key).unwrap_or_else(|| panic!("{key}"));
         assert_eq!(info.path().as_deref(), Some(path), "{key}");
         assert_eq!(info.key, key);
     }
-    for key in [
-        "env.PATH",
-        "rlimit.nofile",
-        "cgroup.memory.max",
-        "kconfig.HZ",
-        "mount./.options",
-        "mm.thp_disable",
-    ] {
-        assert_eq!(
-            setting(key).unwrap_or_else(|| panic!("{key}")).path(),
-            None,
-            "{key} is not one file"
-        );
+    for key in ["env.PATH", "rlimit.nofile", "cgroup.memory.max", "kconfig.HZ", "mount./.options", "mm.thp_disable"] {
+        assert_eq!(setting(key).unwrap_or_else(|| panic!("{key}")).path(), None, "{key} is not one file");
     }
-    for key in [
-        "",
-        "thp",
-        "thp.",
-        "nonsense.key",
-        "hugetlb.many.nr_hugepages",
-        "rlimit.bogus",
-        "mm.bogus",
-        "cpu.bogus",
-    ] {
+    for key in ["", "thp", "thp.", "nonsense.key", "hugetlb.many.nr_hugepages", "rlimit.bogus", "mm.bogus", "cpu.bogus"]
+    {
         assert!(setting(key).is_none(), "{key:?} is not a setting");
     }
-    assert_eq!(
-        setting("hugetlb.2048kB.nr_hugepages")
-            .map(|info| info.key)
-            .as_deref(),
-        Some("hugetlb.2M.nr_hugepages")
-    );
-    assert_eq!(
-        sysctl_key("net/ipv4/conf/eth0.100/rp_filter"),
-        "sysctl.net.ipv4.conf.eth0/100.rp_filter"
-    );
+    assert_eq!(setting("hugetlb.2048kB.nr_hugepages").map(|info| info.key).as_deref(), Some("hugetlb.2M.nr_hugepages"));
+    assert_eq!(sysctl_key("net/ipv4/conf/eth0.100/rp_filter"), "sysctl.net.ipv4.conf.eth0/100.rp_filter");
 }
 
 #[test]
@@ -173,53 +87,27 @@ fn special_definitions_win_over_families() {
     assert!(setting("hugetlb.2M.free_hugepages").is_some_and(|info| info.def.state));
     assert!(setting("env.SECRET_TOKEN").is_some_and(|info| info.def.reading == Reading::Masked));
     assert!(setting("env.GLIBC_TUNABLES").is_some_and(|info| info.def.reading == Reading::Plain));
-    assert_eq!(
-        setting("sysctl.vm.min_free_kbytes").and_then(|info| info.def.derived_from),
-        Some("thp.enabled")
-    );
+    assert_eq!(setting("sysctl.vm.min_free_kbytes").and_then(|info| info.def.derived_from), Some("thp.enabled"));
 }
 
 #[test]
 fn build_time_keys_name_their_run_time_twin() {
     let twin = |key: &str, value: Option<&str>| {
-        setting(key)
-            .and_then(|info| info.equivalent(value))
-            .map(|twin| (twin.key, twin.value))
+        setting(key).and_then(|info| info.equivalent(value)).map(|twin| (twin.key, twin.value))
     };
     let pair = |key: &str, value: Option<&str>| Some((key.to_owned(), value.map(str::to_owned)));
-    assert_eq!(
-        twin("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("y")),
-        pair("thp.enabled", Some("always"))
-    );
-    assert_eq!(
-        twin("kconfig.TRANSPARENT_HUGEPAGE_MADVISE", Some("y")),
-        pair("thp.enabled", Some("madvise"))
-    );
+    assert_eq!(twin("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("y")), pair("thp.enabled", Some("always")));
+    assert_eq!(twin("kconfig.TRANSPARENT_HUGEPAGE_MADVISE", Some("y")), pair("thp.enabled", Some("madvise")));
     // Not set says which key it is about, and nothing about its value: one of the others is set.
-    assert_eq!(
-        twin("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("n")),
-        pair("thp.enabled", None)
-    );
-    assert_eq!(
-        twin("cmdline.transparent_hugepage", Some("never")),
-        pair("thp.enabled", Some("never"))
-    );
-    assert_eq!(
-        twin("cmdline.hugepages.1G", Some("4")),
-        pair("hugetlb.1G.nr_hugepages", Some("4"))
-    );
-    assert_eq!(
-        twin("cmdline.sysctl.vm.swappiness", Some("10")),
-        pair("sysctl.vm.swappiness", Some("10"))
-    );
+    assert_eq!(twin("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("n")), pair("thp.enabled", None));
+    assert_eq!(twin("cmdline.transparent_hugepage", Some("never")), pair("thp.enabled", Some("never")));
+    assert_eq!(twin("cmdline.hugepages.1G", Some("4")), pair("hugetlb.1G.nr_hugepages", Some("4")));
+    assert_eq!(twin("cmdline.sysctl.vm.swappiness", Some("10")), pair("sysctl.vm.swappiness", Some("10")));
     assert_eq!(
         twin("kconfig.DEFAULT_TCP_CONG", Some("\"bbr\"")),
         pair("sysctl.net.ipv4.tcp_congestion_control", Some("bbr"))
     );
-    assert_eq!(
-        twin("sysctl.vm.nr_hugepages", Some("8")),
-        pair("hugetlb.2M.nr_hugepages", Some("8"))
-    );
+    assert_eq!(twin("sysctl.vm.nr_hugepages", Some("8")), pair("hugetlb.2M.nr_hugepages", Some("8")));
     let info = setting("sysctl.vm.nr_hugepages").expect("declared");
     let with = info.equivalent_with(Some("8"), "1G").expect("a twin");
     assert_eq!(with.key, "hugetlb.1G.nr_hugepages");
@@ -246,31 +134,18 @@ fn relevance_ranks_the_cause_before_harmless_differences() {
     let fault_symptoms = ["faults", "thp", "memory"];
     let readahead_symptoms = ["readahead", "io"];
     for other in harmless {
-        for cause in [
-            "thp.enabled",
-            "kconfig.TRANSPARENT_HUGEPAGE_ALWAYS",
-            "mm.thp_disable",
-            "cmdline.transparent_hugepage",
-        ] {
-            assert!(
-                relevance(cause, &fault_symptoms) > 2.0 * relevance(other, &fault_symptoms),
-                "{cause} and {other}"
-            );
+        for cause in
+            ["thp.enabled", "kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", "mm.thp_disable", "cmdline.transparent_hugepage"]
+        {
+            assert!(relevance(cause, &fault_symptoms) > 2.0 * relevance(other, &fault_symptoms), "{cause} and {other}");
         }
         assert!(
-            relevance("block.vda.read_ahead_kb", &readahead_symptoms)
-                > 2.0 * relevance(other, &readahead_symptoms),
+            relevance("block.vda.read_ahead_kb", &readahead_symptoms) > 2.0 * relevance(other, &readahead_symptoms),
             "{other}"
         );
     }
-    assert!(
-        relevance("thp.enabled", &fault_symptoms)
-            > relevance("block.vda.read_ahead_kb", &fault_symptoms)
-    );
-    assert!(
-        relevance("block.vda.read_ahead_kb", &readahead_symptoms)
-            > relevance("thp.enabled", &readahead_symptoms)
-    );
+    assert!(relevance("thp.enabled", &fault_symptoms) > relevance("block.vda.read_ahead_kb", &fault_symptoms));
+    assert!(relevance("block.vda.read_ahead_kb", &readahead_symptoms) > relevance("thp.enabled", &readahead_symptoms));
     assert!(relevance("sysctl.kernel.random.uuid", &fault_symptoms).abs() < f64::EPSILON);
     for def in definitions() {
         let score = relevance(def.pattern, &fault_symptoms);
