@@ -1,1 +1,49 @@
 //! Runs fio jobs: job language, engines, workers and latency histograms.
+//!
+//! # From a job to a report
+//! ```text
+//! parse_files / parse_args   Workload      every option read, defaulted, checked; nothing of the machine looked at
+//! plan                       Plan          regions, targets, seeds: who works where
+//! layout                     Prepared      files made ready; nothing that pagelab did not create is touched unasked
+//! worker::spawn              WorkerReport  processes or threads, a barrier per wave, the loop around the engine
+//! run_workload               JobReport     everything measured, on CLOCK_MONOTONIC
+//! output, rows                             fio's text and JSON; rows of the recording's tables
+//! ```
+//! [`run_workload`] belongs into a process of its own, because it forks and handles signals: the binary's hidden command `__load`
+//! is [`worker::main`].
+//!
+//! # What is measured
+//! `report.window` is the measured window in nanoseconds of `CLOCK_MONOTONIC` (the clock of BPF probes): it leaves out layout, ramp and
+//! tear-down, and `report.operations` are exactly the operations completed within it. Latencies follow fio's definitions: `clat` from
+//! handing an operation over to its completion, `lat` from the moment it was begun to be made; `slat` exists only for engines that
+//! submit without waiting. See [`histogram`] for the error bound and [`clock`] for the choice of the clock.
+//!
+//! # Identities that hold, and are tested
+//! In each direction, when every operation is timed: number of latencies = operations; operations x block size = bytes (with
+//! `map_touch`, x bytes touched); sum of the intervals = total; `lat` >= `clat` of the same operation, so their sums are ordered; the sum of `lat` is
+//! at most the window.
+
+pub mod clock;
+pub mod control;
+pub mod engines;
+pub mod error;
+pub mod histogram;
+pub mod hugetlb;
+pub mod job;
+mod layout;
+pub mod offsets;
+pub mod output;
+pub mod plan;
+pub mod random;
+pub mod report;
+mod run;
+pub mod safety;
+mod signals;
+mod signatures;
+pub mod worker;
+
+pub use control::Control;
+pub use error::{JobError, LoadError, Origin};
+pub use job::{JobOptions, JobSpec, Workload, parse_args, parse_files};
+pub use report::JobReport;
+pub use run::run_workload;

@@ -1,0 +1,122 @@
+//! The open target of engines that work on files.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Advice, Mode, OFlags};
+
+use super::{Setup, StartOver};
+use crate::error::LoadError;
+use crate::job::words::{FadviseHint, SyncMode};
+use crate::safety::Ownership;
+
+/// A file or device, opened as the job asks.
+pub struct TargetFile {
+    fd: OwnedFd,
+    path: PathBuf,
+    flags: OFlags,
+    start: u64,
+    len: u64,
+    invalidate: bool,
+    advice: Option<Advice>,
+}
+
+impl TargetFile {
+    /// Opens the job's target, drops its cached pages and tells the kernel the pattern, as the options say.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+        let path = setup.path.ok_or_else(|| LoadError::Target { job: setup.job.to_owned(), reason: "the engine works on a file and none was planned".to_owned() })?;
+        let pattern = setup.options.rw.0;
+        let mut flags = OFlags::CLOEXEC | if pattern.writes() { OFlags::RDWR } else { OFlags::RDONLY };
+        if setup.options.is_direct() {
+            flags |= OFlags::DIRECT;
+        }
+        if pattern.writes() {
+            flags |= match setup.options.sync {
+                SyncMode::None => OFlags::empty(),
+                SyncMode::Sync => OFlags::SYNC,
+                SyncMode::Dsync => OFlags::DSYNC,
+            };
+        }
+        if setup.options.create_on_open && pattern.writes() {
+            Ownership::new(setup.state_dir).create(path)?;
+        }
+        let advice = match setup.options.fadvise_hint {
+            FadviseHint::Off => None,
+            FadviseHint::Workload if pattern.is_random() => Some(Advice::Random),
+            FadviseHint::Workload | FadviseHint::Sequential => Some(Advice::Sequential),
+            FadviseHint::Random => Some(Advice::Random),
+            FadviseHint::NoReuse => Some(Advice::NoReuse),
+        };
+        let fd = open_with(path, flags).map_err(|error| LoadError::system(format!("opening {}{}", path.display(), hint(flags, error)), error))?;
+        let file = Self {
+            fd,
+            path: path.to_path_buf(),
+            flags,
+            start: setup.course.start,
+            len: setup.course.region_bytes,
+            invalidate: setup.options.invalidate,
+            advice,
+        };
+        file.advise();
+        Ok(file)
+    }
+
+    /// The descriptor.
+    #[inline(always)]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Gets ready for the next pass.
+    ///
+    /// # Errors
+    /// The file cannot be opened again.
+    pub fn start_over(&mut self, how: StartOver) -> rustix::io::Result<()> {
+        match how {
+            StartOver::Reopen => {
+                self.fd = open_with(&self.path, self.flags)?;
+                self.advise();
+            }
+            StartOver::Rewind => self.drop_cached(),
+        }
+        Ok(())
+    }
+
+    /// Bytes in the file, or of the device.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn length(&self) -> rustix::io::Result<u64> {
+        rustix::fs::seek(self.fd(), rustix::fs::SeekFrom::End(0))
+    }
+
+    fn advise(&self) {
+        self.drop_cached();
+        if let Some(advice) = self.advice {
+            // Advice is advice: file systems that know none say so and the job goes on, as in fio.
+            let _ = rustix::fs::fadvise(self.fd(), self.start, std::num::NonZeroU64::new(self.len), advice);
+        }
+    }
+
+    fn drop_cached(&self) {
+        if self.invalidate {
+            // Dirty or mapped pages stay; that is what the option means in fio, too.
+            let _ = rustix::fs::fadvise(self.fd(), self.start, std::num::NonZeroU64::new(self.len), Advice::DontNeed);
+        }
+    }
+}
+
+fn open_with(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
+fn hint(flags: OFlags, error: rustix::io::Errno) -> &'static str {
+    if flags.contains(OFlags::DIRECT) && error == rustix::io::Errno::INVAL {
+        " with direct=1 (this file system has no direct I/O; use direct=0)"
+    } else {
+        ""
+    }
+}

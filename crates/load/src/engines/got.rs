@@ -1,0 +1,154 @@
+//! What the kernel really mapped, read from `/proc/self/smaps`: asked is not got.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// What a worker mapped and what it got.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapReport {
+    /// Pieces mapped, before and during the run.
+    pub pieces_mapped: u64,
+    /// Pieces unmapped to make room (`map_lifetime=evict`).
+    pub pieces_evicted: u64,
+    /// Pieces that got ordinary memory because the hugetlb pool had nothing left (`hugetlb_fallback=1`).
+    pub pieces_fallen_back: u64,
+    /// Pieces that MADV_COLLAPSE could not collapse.
+    pub pieces_not_collapsed: u64,
+    /// Bytes of one piece.
+    pub piece_bytes: u64,
+    /// Address of the first piece.
+    pub first_address: u64,
+    /// Distance from one piece's address to the next.
+    pub stride_bytes: u64,
+    /// What was mapped when the measured window ended; null if it could not be read.
+    pub at_end: Option<MappedMemory>,
+    /// Why `at_end` is null.
+    pub at_end_reason: Option<String>,
+}
+
+/// Sums over the mappings of a range, in bytes, by the names of `/proc/PID/smaps`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappedMemory {
+    /// Number of mappings (VMAs).
+    pub vmas: u64,
+    /// Address space.
+    pub size_bytes: u64,
+    /// Resident, ordinary pages of all sizes.
+    pub rss_bytes: u64,
+    /// Of those, anonymous memory in huge pages.
+    pub anon_huge_bytes: u64,
+    /// Of those, shared memory in huge pages.
+    pub shmem_pmd_bytes: u64,
+    /// Of those, files in huge pages (never counts DAX).
+    pub file_pmd_bytes: u64,
+    /// hugetlb pages, private and shared.
+    pub hugetlb_bytes: u64,
+    /// Largest page size that a mapping is made of by definition (hugetlb), not by luck.
+    pub kernel_page_bytes: u64,
+}
+
+/// Sums the mappings that start in `[low, high)`. `root` is where `/proc` is looked for.
+///
+/// # Errors
+/// The file cannot be read, in words.
+pub fn mapped_memory(root: &Path, low: u64, high: u64) -> Result<MappedMemory, String> {
+    let path = root.join("proc/self/smaps");
+    let file = std::fs::File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut sum = MappedMemory::default();
+    let mut inside = false;
+    for line in BufReader::with_capacity(1 << 16, file).split(b'\n') {
+        let line = line.map_err(|error| format!("{}: {error}", path.display()))?;
+        let Ok(line) = std::str::from_utf8(&line) else { continue };
+        match heading(line) {
+            Some(start) => {
+                inside = (low..high).contains(&start);
+                sum.vmas += u64::from(inside);
+            }
+            None if inside => add(&mut sum, line),
+            None => {}
+        }
+    }
+    Ok(sum)
+}
+
+/// The start address, if the line heads a mapping (`7f..-7f.. rw-p ...`).
+fn heading(line: &str) -> Option<u64> {
+    let (start, rest) = line.split_once('-')?;
+    let (end, _) = rest.split_once(' ')?;
+    u64::from_str_radix(end, 16).ok()?;
+    u64::from_str_radix(start, 16).ok()
+}
+
+fn add(sum: &mut MappedMemory, line: &str) {
+    let Some((key, value)) = line.split_once(':') else { return };
+    let Some(bytes) = value.trim().strip_suffix(" kB").and_then(|kb| kb.trim().parse::<u64>().ok()).and_then(|kb| kb.checked_mul(1024)) else {
+        return;
+    };
+    match key {
+        "Size" => sum.size_bytes += bytes,
+        "Rss" => sum.rss_bytes += bytes,
+        "AnonHugePages" => sum.anon_huge_bytes += bytes,
+        "ShmemPmdMapped" => sum.shmem_pmd_bytes += bytes,
+        "FilePmdMapped" => sum.file_pmd_bytes += bytes,
+        "Private_Hugetlb" | "Shared_Hugetlb" => sum.hugetlb_bytes += bytes,
+        "KernelPageSize" => sum.kernel_page_bytes = sum.kernel_page_bytes.max(bytes),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "\
+100000000000-100000200000 rw-p 00000000 00:00 0 
+Size:               2048 kB
+KernelPageSize:        4 kB
+MMUPageSize:           4 kB
+Rss:                2048 kB
+AnonHugePages:      2048 kB
+ShmemPmdMapped:        0 kB
+FilePmdMapped:         0 kB
+Shared_Hugetlb:        0 kB
+Private_Hugetlb:       0 kB
+THPeligible:           1
+VmFlags: rd wr mr mw me ac sd 
+100000400000-100000600000 rw-p 00000000 00:0f 88 /anon_hugepage (deleted)
+Size:               2048 kB
+KernelPageSize:     2048 kB
+Rss:                   0 kB
+Private_Hugetlb:    2048 kB
+7ffff0000000-7ffff0021000 rw-p 00000000 00:00 0                          [heap]
+Size:                132 kB
+Rss:                 132 kB
+";
+
+    #[test]
+    fn only_the_range_counts() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        std::fs::create_dir_all(dir.path().join("proc/self")).expect("mkdir");
+        std::fs::write(dir.path().join("proc/self/smaps"), SMAPS).expect("write");
+        let sum = mapped_memory(dir.path(), 0x1000_0000_0000, 0x1000_0080_0000).expect("read");
+        let expected = MappedMemory {
+            vmas: 2,
+            size_bytes: 4 << 20,
+            rss_bytes: 2 << 20,
+            anon_huge_bytes: 2 << 20,
+            hugetlb_bytes: 2 << 20,
+            kernel_page_bytes: 2 << 20,
+            ..MappedMemory::default()
+        };
+        assert_eq!(sum, expected);
+        assert!(mapped_memory(&dir.path().join("nowhere"), 0, 1).is_err());
+    }
+
+    #[test]
+    fn this_process_has_a_stack() {
+        let here = 0_u8;
+        let address = (&raw const here) as u64;
+        let sum = mapped_memory(Path::new("/"), 0, u64::MAX).expect("read");
+        assert!(sum.vmas > 3 && sum.rss_bytes > 0 && address > 0);
+    }
+}

@@ -1,0 +1,94 @@
+//! `ioengine=mmap`: copies from and to a mapping of the file, as a whole or in pieces.
+
+use super::anon::copy;
+use super::buffer::Buffer;
+use super::file::TargetFile;
+use super::pieces::{Backing, Pieces};
+use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, explain_plainly};
+use crate::error::LoadError;
+use crate::job::words::{Advice, FadviseHint, MapShare};
+use crate::offsets::Operation;
+use crate::safety;
+
+/// An open file, its pieces and a buffer.
+pub struct Mmap {
+    file: TargetFile,
+    pieces: Pieces,
+    buffer: Buffer,
+    invalidate: bool,
+}
+
+impl Engine for Mmap {
+    const CAPS: Caps = Caps::FILES
+        .with(Caps::MAPS)
+        .with(Caps::SYNC_OPEN)
+        .with(Caps::FSYNC)
+        .with(Caps::SYNCHRONOUS)
+        .with(Caps::TOUCHES_MEMORY)
+        .with(Caps::NEEDS_LENGTH);
+
+    fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+        let mut options = setup.options.clone();
+        // fio advises the mapping with its hint; explicit advice goes first and stands.
+        if let (true, Some(hint)) = (options.map_advice.0.is_empty(), hinted(&options)) {
+            options.map_advice.0.push(hint);
+        }
+        let setup = Setup { options: &options, ..*setup };
+        let file = TargetFile::open(&setup)?;
+        check_length(&setup, &file)?;
+        let [read, write] = setup.course.transfer_bytes;
+        let buffer = Buffer::new(read.max(write) as usize, setup.course.seed)?;
+        let page = safety::mapping_page_bytes(file.fd());
+        let fd = rustix::io::fcntl_dupfd_cloexec(file.fd(), 0).map_err(|error| LoadError::system("duplicating a descriptor", error))?;
+        let backing = Backing::File { fd, shared: options.map_share != MapShare::Private, page };
+        Ok(Self { pieces: Pieces::new(&setup, backing)?, file, buffer, invalidate: options.invalidate })
+    }
+
+    #[inline(always)]
+    fn execute(&mut self, operation: Operation) -> Result<u32, Fault> {
+        copy(&mut self.pieces, &self.buffer, operation)
+    }
+
+    fn flush(&mut self, _data_only: bool) -> Result<(), Fault> {
+        self.pieces.sync()
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        match how {
+            // A further loop maps anew, as in fio.
+            StartOver::Reopen => self.pieces.map_anew()?,
+            StartOver::Rewind if self.invalidate => self.pieces.drop_pages(),
+            StartOver::Rewind => {}
+        }
+        Ok(self.file.start_over(how)?)
+    }
+
+    fn mapped(&mut self) -> Option<MapReport> {
+        Some(self.pieces.report())
+    }
+
+    fn explain(&self, fault: Fault, operation: Operation) -> String {
+        self.pieces.explain(fault).unwrap_or_else(|| explain_plainly(fault, operation))
+    }
+}
+
+fn hinted(options: &crate::job::JobOptions) -> Option<Advice> {
+    match options.fadvise_hint {
+        FadviseHint::Off | FadviseHint::NoReuse => None,
+        FadviseHint::Random => Some(Advice::Random),
+        FadviseHint::Sequential => Some(Advice::Sequential),
+        FadviseHint::Workload if options.rw.0.is_random() => Some(Advice::Random),
+        FadviseHint::Workload => Some(Advice::Sequential),
+    }
+}
+
+/// Beyond the end of a file there are no pages: better said before the run than as SIGBUS in it.
+fn check_length(setup: &Setup<'_>, file: &TargetFile) -> Result<(), LoadError> {
+    let end = setup.course.start + setup.course.region_bytes;
+    let length = file.length().map_err(|error| LoadError::system("reading the length of the file", error))?;
+    if length >= end {
+        return Ok(());
+    }
+    let hint = if setup.options.create_on_open { "; leave create_on_open out" } else { "" };
+    Err(LoadError::Target { job: setup.job.to_owned(), reason: format!("the file has {length} bytes, mapping it needs {end}{hint}") })
+}

@@ -1,0 +1,452 @@
+//! A region mapped in pieces: where each piece lies, when it comes and goes.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::bus::BusGuard;
+use super::got::{MapReport, mapped_memory};
+use super::{Fault, Setup, arena};
+use crate::error::LoadError;
+use crate::hugetlb;
+use crate::job::words::{Advice, MapLifetime};
+
+/// Size of the smaller huge page on x86-64 and on arm64 with 4 KiB pages; where alignment pays, unless the job says otherwise.
+const HUGE: u64 = 2 << 20;
+
+/// What lies under the pieces.
+pub enum Backing {
+    /// Memory of its own.
+    Anonymous {
+        /// MAP_SHARED instead of MAP_PRIVATE.
+        shared: bool,
+        /// hugetlb page size.
+        hugetlb: Option<u64>,
+        /// Ordinary memory when the pool is empty.
+        fallback: bool,
+    },
+    /// A file.
+    File {
+        /// The open file.
+        fd: OwnedFd,
+        /// MAP_SHARED instead of MAP_PRIVATE.
+        shared: bool,
+        /// Page size of its mappings: that of the pool on hugetlbfs.
+        page: u64,
+    },
+}
+
+/// The pieces of a region.
+pub struct Pieces {
+    backing: Backing,
+    protection: ProtFlags,
+    layout: Layout,
+    advice: Vec<Advice>,
+    /// Fault pieces in when they are mapped; for writing if the job writes.
+    populate: Option<Advise>,
+    /// All pieces are always mapped and lie side by side: an address is a sum.
+    contiguous: bool,
+    /// Bookkeeping of which pieces are mapped; `None` if all always are.
+    cache: Option<Cache>,
+    report: MapReport,
+    guard: BusGuard,
+    job: String,
+}
+
+/// Raw advice of madvise(2) by number, where rustix has no name for it.
+#[derive(Clone, Copy)]
+struct Advise(i32);
+
+/// Where pieces lie. Offsets are relative to the start of the mapped range, which is the region's start rounded down to a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    /// Offset in the target where the mapped range starts.
+    range_start: u64,
+    range_bytes: u64,
+    piece_bytes: u64,
+    stride: u64,
+    /// Address of piece 0.
+    base: u64,
+    /// log2 of `piece_bytes`, if that is a power of two.
+    shift: Option<u32>,
+    page: u64,
+}
+
+impl Layout {
+    fn pieces(&self) -> u64 {
+        self.range_bytes.div_ceil(self.piece_bytes)
+    }
+
+    #[inline(always)]
+    fn piece_of(&self, relative: u64) -> u64 {
+        match self.shift {
+            Some(shift) => relative >> shift,
+            None => relative / self.piece_bytes,
+        }
+    }
+
+    fn address_of(&self, piece: u64) -> u64 {
+        self.base + piece * self.stride
+    }
+
+    /// Bytes of a piece: whole pages, the last one perhaps fewer than the others.
+    fn bytes_of(&self, piece: u64) -> u64 {
+        let left = self.range_bytes.saturating_sub(piece * self.piece_bytes);
+        left.min(self.piece_bytes).next_multiple_of(self.page)
+    }
+
+    /// Address space from the first piece's start to the last one's end.
+    fn span(&self) -> u64 {
+        let last = self.pieces().saturating_sub(1);
+        last * self.stride + self.bytes_of(last)
+    }
+}
+
+/// Which pieces are mapped, when they come and go.
+struct Cache {
+    /// At most this many.
+    limit: usize,
+    /// Those mapped, oldest first.
+    resident: VecDeque<u64>,
+    /// A bit for each piece.
+    mapped: Vec<u64>,
+    /// The piece used last; `u64::MAX` for none.
+    current: u64,
+}
+
+impl Cache {
+    fn new(pieces: u64, limit: u64) -> Self {
+        let words = usize::try_from(pieces.div_ceil(64)).unwrap_or(usize::MAX);
+        Self { limit: usize::try_from(limit).unwrap_or(usize::MAX), resident: VecDeque::new(), mapped: vec![0; words], current: u64::MAX }
+    }
+
+    fn clear(&mut self) {
+        self.resident.clear();
+        self.mapped.fill(0);
+        self.current = u64::MAX;
+    }
+
+    fn is_mapped(&self, piece: u64) -> bool {
+        self.mapped.get((piece / 64) as usize).is_some_and(|word| word >> (piece % 64) & 1 == 1)
+    }
+
+    fn set(&mut self, piece: u64, mapped: bool) {
+        if let Some(word) = self.mapped.get_mut((piece / 64) as usize) {
+            let bit = 1 << (piece % 64);
+            *word = if mapped { *word | bit } else { *word & !bit };
+        }
+    }
+}
+
+impl Pieces {
+    /// Plans the pieces of a job's region and maps them, unless they come and go.
+    ///
+    /// # Errors
+    /// No addresses, no memory, an empty pool, advice that the kernel does not know.
+    pub fn new(setup: &Setup<'_>, backing: Backing) -> Result<Self, LoadError> {
+        let o = setup.options;
+        let page = match &backing {
+            Backing::Anonymous { hugetlb, .. } => hugetlb.unwrap_or(rustix::param::page_size() as u64),
+            Backing::File { page, .. } => *page,
+        };
+        let layout = plan_layout(setup, matches!(backing, Backing::File { .. }), page)?;
+        let writes = o.rw.0.writes();
+        let evicts = o.map_lifetime == MapLifetime::Evict;
+        let guard = BusGuard::new(layout.base, layout.base + layout.span(), page);
+        let mut pieces = Self {
+            protection: if writes || matches!(backing, Backing::Anonymous { .. }) { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ },
+            backing,
+            advice: o.map_advice.0.clone(),
+            populate: o.map_populate.then_some(Advise(if writes { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ })),
+            cache: evicts.then(|| Cache::new(layout.pieces(), o.map_resident)),
+            report: MapReport { piece_bytes: layout.piece_bytes, first_address: layout.base, stride_bytes: layout.stride, ..MapReport::default() },
+            contiguous: !evicts && (layout.pieces() == 1 || layout.stride == layout.piece_bytes),
+            layout,
+            guard,
+            job: setup.job.to_owned(),
+        };
+        if !evicts {
+            for piece in 0..layout.pieces() {
+                pieces.map(piece).map_err(|fault| pieces.refused(piece, fault))?;
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// The address of a byte of the target, with its piece mapped.
+    #[inline(always)]
+    pub fn address(&mut self, offset: u64) -> Result<*mut u8, Fault> {
+        let relative = offset - self.layout.range_start;
+        if self.contiguous {
+            return Ok((self.layout.base + relative) as *mut u8);
+        }
+        let piece = self.layout.piece_of(relative);
+        if let Some(cache) = &self.cache
+            && cache.current != piece
+        {
+            self.use_piece(piece)?;
+        }
+        // Pieces lie `stride` apart: what a gap adds to the address is the piece's number times the difference.
+        let address = self.layout.base + relative + piece * (self.layout.stride - self.layout.piece_bytes);
+        Ok(address as *mut u8)
+    }
+
+    /// Whether the operation just done met a page that was not there.
+    #[inline(always)]
+    pub fn check(&self) -> Result<(), Fault> {
+        match self.guard.failed() {
+            None => Ok(()),
+            Some(address) => Err(Fault::Bus { address }),
+        }
+    }
+
+    /// Makes `piece` the one in use: maps it if it is not mapped, after unmapping the oldest if there are too many.
+    #[cold]
+    fn use_piece(&mut self, piece: u64) -> Result<(), Fault> {
+        let Some(cache) = &mut self.cache else { return Ok(()) };
+        if !cache.is_mapped(piece) {
+            let oldest = if cache.resident.len() >= cache.limit { cache.resident.pop_front() } else { None };
+            if let Some(oldest) = oldest {
+                cache.set(oldest, false);
+                self.unmap(oldest)?;
+                self.report.pieces_evicted += 1;
+            }
+            self.map(piece)?;
+            if let Some(cache) = &mut self.cache {
+                cache.set(piece, true);
+                cache.resident.push_back(piece);
+            }
+        }
+        if let Some(cache) = &mut self.cache {
+            cache.current = piece;
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, piece: u64) -> Result<(), Fault> {
+        let (address, len) = (self.layout.address_of(piece), self.layout.bytes_of(piece) as usize);
+        match &self.backing {
+            Backing::Anonymous { shared, hugetlb, fallback } => {
+                let (fallback, flags) = (*fallback, share(*shared));
+                match *hugetlb {
+                    None => self.map_anonymous(address, len, flags)?,
+                    Some(page) => match self.map_anonymous(address, len, flags | huge_flags(page)) {
+                        Err(Fault::Errno(libc::ENOMEM)) if fallback => {
+                            self.map_anonymous(address, len, flags)?;
+                            self.report.pieces_fallen_back += 1;
+                        }
+                        Err(Fault::Errno(libc::ENOMEM)) => return Err(Fault::HugetlbExhausted),
+                        other => other?,
+                    },
+                }
+            }
+            Backing::File { fd, shared, .. } => {
+                let offset = self.layout.range_start + piece * self.layout.piece_bytes;
+                // SAFETY: the range was taken from the arena for this value alone, and MAP_FIXED_NOREPLACE fails rather than replace.
+                unsafe {
+                    rustix::mm::mmap(address as *mut _, len, self.protection, share(*shared) | MapFlags::FIXED_NOREPLACE, fd.as_fd(), offset)
+                }?;
+            }
+        }
+        self.report.pieces_mapped += 1;
+        self.advise(address, len)
+    }
+
+    fn map_anonymous(&self, address: u64, len: usize, flags: MapFlags) -> Result<(), Fault> {
+        // SAFETY: as for files: the range is this value's own, and nothing is replaced.
+        unsafe { rustix::mm::mmap_anonymous(address as *mut _, len, self.protection, flags | MapFlags::FIXED_NOREPLACE) }?;
+        Ok(())
+    }
+
+    /// Gives the advice that the job wants, in its order; collapsing only makes sense once pages are there.
+    fn advise(&mut self, address: u64, len: usize) -> Result<(), Fault> {
+        let (later, first): (Vec<Advice>, Vec<Advice>) = self.advice.iter().partition(|advice| **advice == Advice::Collapse);
+        for advice in first {
+            madvise(address, len, Advise(advice_number(advice)))?;
+        }
+        if let Some(populate) = self.populate {
+            // On hugetlb and files this reports an empty pool or a missing page as an error, where touching would raise SIGBUS.
+            madvise(address, len, populate)?;
+        }
+        for _ in later {
+            // It fails where no huge page is free or the mapping is not eligible; the report counts that instead of ending the job.
+            if madvise(address, len, Advise(libc::MADV_COLLAPSE)).is_err() {
+                self.report.pieces_not_collapsed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap(&self, piece: u64) -> Result<(), Fault> {
+        let (address, len) = (self.layout.address_of(piece), self.layout.bytes_of(piece) as usize);
+        // SAFETY: the piece was mapped by this value; no reference into it outlives the operation that made it.
+        unsafe { rustix::mm::munmap(address as *mut _, len) }?;
+        Ok(())
+    }
+
+    /// Unmaps everything and maps it again as at the start.
+    pub fn map_anew(&mut self) -> Result<(), Fault> {
+        for piece in 0..self.layout.pieces() {
+            if self.is_mapped(piece) {
+                self.unmap(piece)?;
+            }
+        }
+        match &mut self.cache {
+            Some(cache) => cache.clear(),
+            None => (0..self.layout.pieces()).try_for_each(|piece| self.map(piece))?,
+        }
+        Ok(())
+    }
+
+    fn is_mapped(&self, piece: u64) -> bool {
+        self.cache.as_ref().is_none_or(|cache| cache.is_mapped(piece))
+    }
+
+    /// Drops the pages of all mapped pieces of a file from this process, so that they fault anew.
+    pub fn drop_pages(&self) {
+        for piece in 0..self.layout.pieces() {
+            if self.is_mapped(piece) {
+                // A hint at the end of a pass: where the kernel refuses it (locked memory) the pages stay.
+                let _ = madvise(self.layout.address_of(piece), self.layout.bytes_of(piece) as usize, Advise(libc::MADV_DONTNEED));
+            }
+        }
+    }
+
+    /// Writes dirty pages of all mapped pieces back.
+    pub fn sync(&self) -> Result<(), Fault> {
+        for piece in 0..self.layout.pieces() {
+            if self.is_mapped(piece) {
+                let (address, len) = (self.layout.address_of(piece), self.layout.bytes_of(piece) as usize);
+                // SAFETY: the piece is mapped; msync changes no memory.
+                unsafe { rustix::mm::msync(address as *mut _, len, rustix::mm::MsyncFlags::SYNC) }?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was mapped, with what the kernel says about it now.
+    pub fn report(&mut self) -> MapReport {
+        let mut report = self.report.clone();
+        match mapped_memory(Path::new("/"), self.layout.base, self.layout.base + self.layout.span()) {
+            Ok(memory) => report.at_end = Some(memory),
+            Err(reason) => report.at_end_reason = Some(reason),
+        }
+        report
+    }
+
+    /// Why a piece could not be mapped, as an error of the whole job.
+    fn refused(&self, piece: u64, fault: Fault) -> LoadError {
+        match (fault, self.hugetlb_page()) {
+            (Fault::HugetlbExhausted | Fault::Errno(libc::ENOMEM | libc::EFAULT), Some(page)) => {
+                let left = self.layout.pieces() - piece;
+                hugetlb::pool_too_small(Path::new("/"), &self.job, page, left * self.layout.piece_bytes.div_ceil(page))
+            }
+            (fault, _) => {
+                let what = format!("job '{}': mapping piece {piece} of {} bytes at {:#x}", self.job, self.layout.bytes_of(piece), self.layout.address_of(piece));
+                LoadError::system(what, std::io::Error::from_raw_os_error(fault.errno()))
+            }
+        }
+    }
+
+    /// The hugetlb page size that the pieces are made of.
+    fn hugetlb_page(&self) -> Option<u64> {
+        match self.backing {
+            Backing::Anonymous { hugetlb, .. } => hugetlb,
+            Backing::File { page, .. } => (page > rustix::param::page_size() as u64).then_some(page),
+        }
+    }
+
+    /// More about a fault of an operation, if pieces know more.
+    pub fn explain(&self, fault: Fault) -> Option<String> {
+        let page = self.hugetlb_page()?;
+        match fault {
+            Fault::HugetlbExhausted | Fault::Bus { .. } | Fault::Errno(libc::ENOMEM | libc::EFAULT) => {
+                Some(hugetlb::pool_too_small(Path::new("/"), &self.job, page, self.layout.piece_bytes.div_ceil(page)).to_string())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        if self.layout.span() > 0 {
+            // SAFETY: the whole range belongs to this value; holes in it are no error to munmap.
+            let _ = unsafe { rustix::mm::munmap(self.layout.base as *mut _, self.layout.span() as usize) };
+        }
+    }
+}
+
+fn plan_layout(setup: &Setup<'_>, is_file: bool, page: u64) -> Result<Layout, LoadError> {
+    let o = setup.options;
+    let range_start = setup.course.start / page * page;
+    let lead = setup.course.start - range_start;
+    let range_bytes = (setup.course.region_bytes + lead).next_multiple_of(page);
+    let piece_bytes = if o.map_granularity.0 == 0 { range_bytes.max(page) } else { o.map_granularity.0 };
+    // A block that starts off the page grid would reach over the end of its piece.
+    if lead > 0 && o.map_granularity.0 > 0 {
+        return Err(LoadError::Target { job: setup.job.to_owned(), reason: format!("offset={} is not a multiple of the page size, {page}, which pieces of a file need", setup.course.start) });
+    }
+    let align = match o.map_align.0 {
+        0 => default_align(piece_bytes, page),
+        align => align.max(page),
+    };
+    let gap = if o.map_merge { 0 } else { align };
+    // Anonymous pieces each start at a multiple of the alignment. Pieces of a file keep address and file offset equal modulo
+    // the alignment, which contiguous pieces and gaps of whole alignments do.
+    let stride = if is_file { piece_bytes + gap } else { piece_bytes.next_multiple_of(align) + gap };
+    let mut layout = Layout {
+        range_start,
+        range_bytes,
+        piece_bytes,
+        stride,
+        base: 0,
+        shift: piece_bytes.is_power_of_two().then(|| piece_bytes.trailing_zeros()),
+        page,
+    };
+    let displacement = if is_file { range_start % align } else { 0 } + o.map_shift.0;
+    layout.base = arena::take(layout.span() + displacement, align)? + displacement;
+    Ok(layout)
+}
+
+/// The largest power of two in a piece, between the page and 2 MiB.
+fn default_align(piece_bytes: u64, page: u64) -> u64 {
+    let floor = 1 << (63 - piece_bytes.max(1).leading_zeros());
+    page.max(HUGE.min(floor))
+}
+
+fn share(shared: bool) -> MapFlags {
+    if shared { MapFlags::SHARED } else { MapFlags::PRIVATE }
+}
+
+/// MAP_HUGETLB with the page size encoded as its logarithm (include/uapi/asm-generic/hugetlb_encode.h).
+fn huge_flags(page: u64) -> MapFlags {
+    MapFlags::HUGETLB | MapFlags::from_bits_retain(page.trailing_zeros() << 26)
+}
+
+fn advice_number(advice: Advice) -> i32 {
+    match advice {
+        Advice::Normal => libc::MADV_NORMAL,
+        Advice::Random => libc::MADV_RANDOM,
+        Advice::Sequential => libc::MADV_SEQUENTIAL,
+        Advice::WillNeed => libc::MADV_WILLNEED,
+        Advice::HugePage => libc::MADV_HUGEPAGE,
+        Advice::NoHugePage => libc::MADV_NOHUGEPAGE,
+        Advice::Collapse => libc::MADV_COLLAPSE,
+        Advice::Mergeable => libc::MADV_MERGEABLE,
+        Advice::DontFork => libc::MADV_DONTFORK,
+        Advice::DontDump => libc::MADV_DONTDUMP,
+    }
+}
+
+fn madvise(address: u64, len: usize, advice: Advise) -> Result<(), Fault> {
+    // SAFETY: the range is a piece of this crate's own; of the advice given here only MADV_DONTNEED discards contents, and it is given
+    // to mappings of files only, which read them again.
+    if unsafe { libc::madvise(address as *mut libc::c_void, len, advice.0) } == 0 {
+        Ok(())
+    } else {
+        Err(Fault::Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)))
+    }
+}

@@ -1,0 +1,207 @@
+//! What can be wrong with a job, and where it says so.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where an option was written: a line of a job file, or an argument of the command line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// A line of a job file, counted from 1.
+    Line {
+        /// The job file (an included file names itself).
+        file: String,
+        /// Line number, from 1.
+        line: u32,
+    },
+    /// An argument of the command line, counted from 1.
+    Argument {
+        /// Position among the arguments handed to the parser, from 1.
+        index: u32,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line { file, line } => write!(f, "{file}:{line}"),
+            Self::Argument { index } => write!(f, "command line, argument {index}"),
+        }
+    }
+}
+
+/// The job is wrong as written: exit status 2 of the command line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JobError {
+    /// Nobody knows this option.
+    #[error("{origin}: unknown option '{name}'{}", nearest_hint(nearest.as_deref()))]
+    UnknownOption {
+        /// Where it stands.
+        origin: Origin,
+        /// What was written.
+        name: String,
+        /// The known option that looks most like it.
+        nearest: Option<String>,
+    },
+    /// fio has this option, pagelab does not.
+    #[error("{origin}: '{name}' is an option of fio that pagelab does not have: {reason}")]
+    UnsupportedOption {
+        /// Where it stands.
+        origin: Origin,
+        /// What was written.
+        name: String,
+        /// Why pagelab does not have it, and what to write instead where there is something.
+        reason: String,
+    },
+    /// No such engine.
+    #[error("{origin}: unknown ioengine '{name}'; pagelab has: {known}{}", nearest_hint(nearest.as_deref()))]
+    UnknownEngine {
+        /// Where it stands.
+        origin: Origin,
+        /// What was written.
+        name: String,
+        /// The engines there are.
+        known: String,
+        /// The engine that looks most like it.
+        nearest: Option<String>,
+    },
+    /// fio has this engine, pagelab does not.
+    #[error("{origin}: ioengine '{name}' is an engine of fio that pagelab does not have: {reason}; pagelab has: {known}")]
+    UnsupportedEngine {
+        /// Where it stands.
+        origin: Origin,
+        /// What was written.
+        name: String,
+        /// Why.
+        reason: String,
+        /// The engines there are.
+        known: String,
+    },
+    /// The option is known, its value is not acceptable.
+    #[error("{origin}: {name}={value}: {reason}")]
+    BadValue {
+        /// Where it stands.
+        origin: Origin,
+        /// The option.
+        name: String,
+        /// What was written.
+        value: String,
+        /// What is wrong with it and what would be right.
+        reason: String,
+    },
+    /// Two options contradict each other, or one lacks another.
+    #[error("{origin}: job '{job}': {reason}")]
+    Conflict {
+        /// Where the option that tips it over stands.
+        origin: Origin,
+        /// The job.
+        job: String,
+        /// The contradiction.
+        reason: String,
+    },
+    /// The file is not a job file.
+    #[error("{origin}: {reason}")]
+    Syntax {
+        /// Where.
+        origin: Origin,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The job file cannot be read.
+    #[error("{}: {reason}", path.display())]
+    Unreadable {
+        /// The job file.
+        path: PathBuf,
+        /// The operating system's words.
+        reason: String,
+    },
+    /// Nothing to run.
+    #[error("{source_name}: no job: a job file needs at least one section besides [global], a command line at least one --name=")]
+    NoJob {
+        /// The file or "command line".
+        source_name: String,
+    },
+}
+
+fn nearest_hint(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |n| format!("; did you mean '{n}'?"))
+}
+
+/// Why a workload did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The job itself is wrong.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// Running it could destroy data that pagelab did not make.
+    #[error("{}: refused: {reason}", path.display())]
+    Refused {
+        /// The file or device.
+        path: PathBuf,
+        /// What was found there, and how to allow it.
+        reason: String,
+    },
+    /// The job asks for something that this file, device or directory cannot give.
+    #[error("job '{job}': {reason}")]
+    Target {
+        /// The job.
+        job: String,
+        /// Found, needed, command.
+        reason: String,
+    },
+    /// The host lacks something: exit status 3 of the command line.
+    #[error("{what}: found {found}, needed {needed}; {command}")]
+    Host {
+        /// What was tried.
+        what: String,
+        /// The value found.
+        found: String,
+        /// The value needed.
+        needed: String,
+        /// What to type.
+        command: String,
+    },
+    /// A system call failed where it should not.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The operating system's words.
+        source: std::io::Error,
+    },
+    /// A worker of the first wave could not get ready, so nothing was started.
+    #[error("{message}")]
+    NotReady {
+        /// The worker's own words.
+        message: String,
+        /// The exit status its reason deserves.
+        exit_status: u8,
+    },
+    /// A signal came before the work began.
+    #[error("ended by signal {signal} before the work began")]
+    Interrupted {
+        /// The signal.
+        signal: i32,
+    },
+    /// The caller spoke the protocol of the hidden command wrongly.
+    #[error("protocol of the load process: {0}")]
+    Protocol(String),
+}
+
+impl LoadError {
+    /// A failed system call, with what was being done.
+    pub fn system(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
+        Self::System { what: what.into(), source: source.into() }
+    }
+
+    /// Exit status by the table of the command line: 2 the input is wrong, 3 the host cannot do it.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Job(_) | Self::Refused { .. } | Self::Target { .. } | Self::Protocol(_) => 2,
+            Self::Host { .. } | Self::System { .. } => 3,
+            Self::NotReady { exit_status, .. } => *exit_status,
+            Self::Interrupted { signal } => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+}

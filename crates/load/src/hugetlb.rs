@@ -1,0 +1,137 @@
+//! The hugetlb pools: which page sizes there are, how many pages are left, what to type when there are too few.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::LoadError;
+
+/// A pool, in pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pool {
+    /// Pages of the pool (`nr_hugepages`, with surplus pages).
+    pub total: u64,
+    /// Not in use.
+    pub free: u64,
+    /// Of those, promised to mappings that have not touched them yet.
+    pub reserved: u64,
+    /// Pages that may be added on demand (`nr_overcommit_hugepages`) beyond the surplus already added.
+    pub overcommit_left: u64,
+}
+
+impl Pool {
+    /// Pages that a new mapping can have: the free ones that are not promised, and those that may be added.
+    pub fn available(&self) -> u64 {
+        self.free.saturating_sub(self.reserved) + self.overcommit_left
+    }
+}
+
+fn directory(root: &Path, page_bytes: u64) -> PathBuf {
+    root.join(format!("sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes / 1024))
+}
+
+/// The pool of this page size.
+///
+/// # Errors
+/// In words: the kernel has no pages of that size, or does not tell.
+pub fn pool(root: &Path, page_bytes: u64) -> Result<Pool, String> {
+    let directory = directory(root, page_bytes);
+    let read = |name: &str| -> Result<u64, String> {
+        let path = directory.join(name);
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        text.trim().parse().map_err(|_| format!("{}: '{}' is not a number", path.display(), text.trim()))
+    };
+    let surplus = read("surplus_hugepages")?;
+    Ok(Pool {
+        total: read("nr_hugepages")?,
+        free: read("free_hugepages")?,
+        reserved: read("resv_hugepages")?,
+        overcommit_left: read("nr_overcommit_hugepages")?.saturating_sub(surplus),
+    })
+}
+
+/// Page sizes that the kernel has pools for, in bytes, ascending.
+pub fn page_sizes(root: &Path) -> Vec<u64> {
+    let Ok(entries) = std::fs::read_dir(root.join("sys/kernel/mm/hugepages")) else { return Vec::new() };
+    let mut sizes: Vec<u64> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let kb: u64 = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+            kb.checked_mul(1024)
+        })
+        .collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+/// Checks that the kernel has pages of this size at all.
+///
+/// # Errors
+/// [`LoadError::Host`] with the sizes there are.
+pub fn check_size(root: &Path, job: &str, page_bytes: u64) -> Result<(), LoadError> {
+    let sizes = page_sizes(root);
+    if sizes.contains(&page_bytes) {
+        return Ok(());
+    }
+    let list: Vec<String> = sizes.iter().map(u64::to_string).collect();
+    Err(LoadError::Host {
+        what: format!("job '{job}': hugetlb={page_bytes}"),
+        found: if list.is_empty() { "no hugetlb pools in this kernel".to_owned() } else { format!("pools of pages of {} bytes", list.join(", ")) },
+        needed: format!("a pool of pages of {page_bytes} bytes"),
+        command: "choose one of the sizes found".to_owned(),
+    })
+}
+
+/// The error for a pool that is too small, with what it has and how to make it large enough.
+pub fn pool_too_small(root: &Path, job: &str, page_bytes: u64, needed_pages: u64) -> LoadError {
+    let what = format!("job '{job}': mapping hugetlb pages of {page_bytes} bytes");
+    let needed = format!("{needed_pages} more");
+    match pool(root, page_bytes) {
+        Ok(pool) => {
+            let path = directory(Path::new("/"), page_bytes).join("nr_hugepages");
+            let total = pool.total + needed_pages.saturating_sub(pool.available());
+            LoadError::Host {
+                what,
+                found: format!("{} pages available (of {} in the pool {} are free, {} of those reserved)", pool.available(), pool.total, pool.free, pool.reserved),
+                needed,
+                command: format!("echo {total} > {}, or let pieces fall back to ordinary memory with hugetlb_fallback=1", path.display()),
+            }
+        }
+        Err(reason) => LoadError::Host { what, found: reason, needed, command: "choose another hugetlb= size".to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fake_pool(total: u64, free: u64, reserved: u64, overcommit: u64, surplus: u64) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let pool = directory(dir.path(), 2 << 20);
+        std::fs::create_dir_all(&pool).expect("mkdir");
+        for (name, value) in
+            [("nr_hugepages", total), ("free_hugepages", free), ("resv_hugepages", reserved), ("nr_overcommit_hugepages", overcommit), ("surplus_hugepages", surplus)]
+        {
+            std::fs::write(pool.join(name), format!("{value}\n")).expect("write");
+        }
+        dir
+    }
+
+    #[test]
+    fn promised_pages_are_not_available() {
+        let dir = fake_pool(128, 78, 50, 10, 4);
+        assert_eq!(pool(dir.path(), 2 << 20).map(|p| p.available()), Ok(28 + 6));
+        assert_eq!(page_sizes(dir.path()), vec![2 << 20]);
+        assert!(check_size(dir.path(), "j", 2 << 20).is_ok());
+        let error = check_size(dir.path(), "j", 1 << 30).expect_err("no such pool").to_string();
+        assert!(error.contains("2097152") && error.contains("1073741824"), "{error}");
+    }
+
+    #[test]
+    fn the_message_has_found_needed_and_command() {
+        let dir = fake_pool(8, 3, 0, 0, 0);
+        let error = pool_too_small(dir.path(), "cache", 2 << 20, 16).to_string();
+        for part in ["3 pages available", "needed 16 more", "echo 21 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "hugetlb_fallback=1"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Help and the page `docs/job-options.md`, both generated from the registry.
+
+use std::fmt::Write as _;
+
+use super::options::OPTIONS;
+use super::registry::{Category, OptionDef, option};
+use super::unsupported;
+use crate::engines::{self, Caps};
+
+/// What an engine must be able to do for the option, in words; empty if nothing.
+fn applies_to(def: &OptionDef) -> String {
+    if def.needs == Caps::NONE {
+        return String::new();
+    }
+    engines::ENGINES.iter().filter(|engine| engine.caps.contains(def.needs)).map(|engine| engine.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The help text: sentences on lines of their own, without the blanks of the source.
+fn sentences(def: &OptionDef) -> String {
+    def.help.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// Help on one option, as `--cmdhelp=NAME` of fio prints it; `None` for an unknown name.
+pub fn help(name: &str) -> Option<String> {
+    let def = option(name)?;
+    let mut out = String::new();
+    let mut line = |key: &str, value: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{key:>20}: {value}");
+    };
+    line(def.name, sentences(def).trim());
+    for alias in def.aliases {
+        line("alias", alias);
+    }
+    line("type", def.kind);
+    line("default", if def.default.is_empty() { "none" } else { def.default });
+    for (index, (word, meaning)) in def.words.iter().enumerate() {
+        line(if index == 0 { "valid values" } else { "" }, &format!("{word:<12} {meaning}"));
+    }
+    let engines = applies_to(def);
+    if !engines.is_empty() {
+        line("engines", &engines);
+    }
+    Some(out)
+}
+
+/// The whole page `docs/job-options.md`.
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Options of the job language\n\n\
+         Generated from the option registry of `pagelab-load`; a test holds this page to it. The language is fio's: job files with\n\
+         `[global]` and sections, or `--name=x --rw=randread ...`. Options marked * are pagelab's own.\n\n\
+         Sizes take k, m, g, t, p (powers of 1024; with `kb_base=1000` powers of 1000), times us, ms, s, m, h, d. Values may be\n\
+         expressions in parentheses; `${NAME}` is the environment's value; `$pagesize`, `$mb_memory` and `$ncpus` are the host's.\n",
+    );
+    engine_table(&mut out);
+    let mut categories: Vec<Category> = OPTIONS.iter().map(|def| def.category).collect();
+    categories.sort();
+    categories.dedup();
+    for category in categories {
+        let _ = write!(out, "\n## {}\n\n| option | type | default | engines | what it does |\n|---|---|---|---|---|\n", category.title());
+        for def in OPTIONS.iter().filter(|def| def.category == category) {
+            row(&mut out, def);
+        }
+    }
+    refusals(&mut out);
+    out
+}
+
+fn engine_table(out: &mut String) {
+    out.push_str("\n## Engines\n\n| ioengine | what it does |\n|---|---|\n");
+    for engine in engines::ENGINES {
+        let _ = writeln!(out, "| `{}` | {} |", engine.name, cell(engine.help));
+    }
+}
+
+fn row(out: &mut String, def: &OptionDef) {
+    let mark = if def.extension { "*" } else { "" };
+    let aliases: String = def.aliases.iter().map(|alias| format!(", `{alias}`")).collect();
+    let mut help = cell(sentences(def).trim());
+    if !def.words.is_empty() {
+        let words: Vec<String> = def.words.iter().map(|(word, meaning)| format!("`{word}` {}", cell(meaning))).collect();
+        let _ = write!(help, "<br>{}", words.join("<br>"));
+    }
+    let default = if def.default.is_empty() { String::new() } else { format!("`{}`", def.default) };
+    let engines = applies_to(def);
+    let engines = if engines.is_empty() { "all".to_owned() } else { engines };
+    let _ = writeln!(out, "| `{}`{mark}{aliases} | {} | {default} | {engines} | {help} |", def.name, cell(def.kind));
+}
+
+fn refusals(out: &mut String) {
+    out.push_str("\n## Options of fio that pagelab refuses\n\nA job that uses one of them is refused with file, line and this reason; nothing is ignored.\n\n| reason | options |\n|---|---|\n");
+    for (reason, names) in unsupported::all() {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(out, "| {} | {} |", cell(reason), names.join(" "));
+    }
+    out.push_str("\n## Engines of fio that pagelab refuses\n\n| reason | engines |\n|---|---|\n");
+    for (reason, names) in unsupported::all_engines() {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(out, "| {} | {} |", cell(reason), names.join(" "));
+    }
+}
+
+/// Text for a table's cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_tells_default_words_and_engines() {
+        let help = help("readwrite").expect("known by its alias");
+        assert!(help.contains("rw:") && help.contains("randread") && help.contains("read"), "{help}");
+        let hugetlb = super::help("hugetlb").expect("known");
+        assert!(hugetlb.contains("engines: anon"), "{hugetlb}");
+        assert!(super::help("no_such_option").is_none());
+    }
+
+    #[test]
+    fn every_option_is_on_the_page() {
+        let page = markdown();
+        for def in OPTIONS {
+            assert!(page.contains(&format!("| `{}`", def.name)), "{}", def.name);
+        }
+    }
+}

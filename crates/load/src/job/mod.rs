@@ -1,0 +1,89 @@
+//! The job language: from job files or fio-style arguments to a [`Workload`].
+//!
+//! Reading goes in steps, each with a type of its own: text becomes [`file::Section`]s (or arguments), those become
+//! [`JobSpec`]s with every option read, defaulted and checked against the others. What depends on the machine (does the file exist,
+//! is the pool large enough) is decided later, when the job is planned.
+
+pub mod args;
+pub mod docs;
+pub mod file;
+pub mod nearest;
+pub mod options;
+pub mod registry;
+pub mod resolve;
+pub mod units;
+pub mod unsupported;
+mod validate;
+pub mod value;
+pub mod words;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use options::JobOptions;
+
+use crate::error::{JobError, Origin};
+
+/// An option as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// Its name, as written (aliases are kept).
+    pub name: String,
+    /// Its value with the environment and reserved words put in; `None` if it stood alone.
+    pub value: Option<String>,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+/// One job: a name and every option with a value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Its name.
+    pub name: String,
+    /// All options: given, inherited from `[global]`, or default.
+    pub options: JobOptions,
+    /// Those written in the job itself, in order.
+    pub given: Vec<Given>,
+    /// Those inherited from `[global]`, in order.
+    pub inherited: Vec<Given>,
+    /// Where the job begins.
+    pub origin: Origin,
+    /// Wait for all earlier jobs to be done (`stonewall`, or the first job of a further file).
+    pub stonewall: bool,
+    /// Which group of the report it belongs to, from 0.
+    pub group: u32,
+}
+
+/// Everything to run: jobs in order. Made by [`parse_files`] or [`parse_args`], sent to the load process as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// The jobs in the order written.
+    pub jobs: Vec<JobSpec>,
+    /// Where they came from: file names, or "command line".
+    pub sources: Vec<String>,
+    /// What was accepted but deserves a word, for example an option that has no effect on a job's engine.
+    pub warnings: Vec<String>,
+}
+
+/// Reads job files. The first job of every file but the first waits for all jobs before it, as in fio.
+///
+/// # Errors
+/// The first mistake found, with file and line.
+pub fn parse_files(paths: &[PathBuf]) -> Result<Workload, JobError> {
+    let mut resolver = resolve::Resolver::default();
+    for path in paths {
+        resolver.file(path)?;
+    }
+    resolver.finish()
+}
+
+/// Reads fio's command-line form: `--name=x --rw=randread ...`; arguments without dashes are job files.
+///
+/// # Errors
+/// The first mistake found, with the number of the argument.
+pub fn parse_args(arguments: &[String]) -> Result<Workload, JobError> {
+    let mut resolver = resolve::Resolver::default();
+    args::read(arguments, &mut resolver)?;
+    resolver.finish()
+}

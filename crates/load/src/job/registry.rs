@@ -1,0 +1,168 @@
+//! The option registry: what an option's declaration says, and how declarations are made.
+
+use super::options::JobOptions;
+use super::units::ParseContext;
+use crate::engines::Caps;
+
+/// What a group of options is about; the headings of help and docs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Category {
+    /// Naming and describing jobs.
+    Job,
+    /// Which file, how it is made, opened and left.
+    Files,
+    /// Directions and order of blocks.
+    Pattern,
+    /// How much is done.
+    Amount,
+    /// Which engine, and how it transfers.
+    Engine,
+    /// How memory is mapped, for engines that map.
+    Mapping,
+    /// When a job starts and ends.
+    Time,
+    /// How fast it may go.
+    Rate,
+    /// Flushing.
+    Sync,
+    /// Workers and their grouping.
+    Workers,
+    /// What is measured and shown.
+    Reporting,
+}
+
+impl Category {
+    /// The heading in help and docs.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Job => "Job",
+            Self::Files => "Files",
+            Self::Pattern => "Pattern",
+            Self::Amount => "Amount of work",
+            Self::Engine => "Engine",
+            Self::Mapping => "Mappings",
+            Self::Time => "Time",
+            Self::Rate => "Rate",
+            Self::Sync => "Flushing",
+            Self::Workers => "Workers",
+            Self::Reporting => "Measuring and reporting",
+        }
+    }
+}
+
+/// One option of the job language. Help, docs, parsing and defaults all come from here.
+pub struct OptionDef {
+    /// Its name.
+    pub name: &'static str,
+    /// Other names that fio knows it by.
+    pub aliases: &'static [&'static str],
+    /// The type of its value, in words.
+    pub kind: &'static str,
+    /// The words it accepts, if it is a choice.
+    pub words: &'static [(&'static str, &'static str)],
+    /// Whether it may stand without a value.
+    pub flag: bool,
+    /// The default, as a user would type it; empty for none.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Under which heading.
+    pub category: Category,
+    /// What an engine must be able to do for this option to mean anything.
+    pub needs: Caps,
+    /// Whether pagelab added it to the language.
+    pub extension: bool,
+    /// Reads text into the options.
+    pub assign: fn(&mut JobOptions, &str, &ParseContext) -> Result<(), String>,
+}
+
+/// Declares options: a field of [`JobOptions`] and an entry of the registry each.
+macro_rules! options {
+    ($(
+        $(#[doc = $doc:literal])+
+        $field:ident : $ty:ty {
+            $category:ident, $needs:ident, $origin:ident, default $default:literal $(, alias $alias:literal)*
+        }
+    )+) => {
+        /// The options of one job, every one with a value.
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct JobOptions {
+            $( $(#[doc = $doc])+ pub $field: $ty, )+
+        }
+
+        /// Every option of the job language.
+        pub static OPTIONS: &[OptionDef] = &[
+            $( OptionDef {
+                name: stringify!($field),
+                aliases: &[$($alias),*],
+                kind: <$ty as OptionValue>::KIND,
+                words: <$ty as OptionValue>::WORDS,
+                flag: <$ty as OptionValue>::FLAG,
+                default: $default,
+                help: concat!($($doc, "\n"),+),
+                category: Category::$category,
+                needs: Caps::$needs,
+                extension: options!(@extension $origin),
+                assign: |options, text, context| options.$field.assign(text, context),
+            }, )+
+        ];
+
+        impl JobOptions {
+            fn blank() -> Self {
+                Self { $( $field: Default::default(), )+ }
+            }
+        }
+    };
+    (@extension fio) => { false };
+    (@extension pagelab) => { true };
+}
+pub(crate) use options;
+
+/// The declaration of an option, by its name or one of its aliases.
+pub fn option(name: &str) -> Option<&'static OptionDef> {
+    super::options::OPTIONS.iter().find(|def| def.name == name || def.aliases.contains(&name))
+}
+
+/// The option whose name looks most like `name`.
+pub fn nearest_option(name: &str) -> Option<&'static str> {
+    let names = super::options::OPTIONS.iter().flat_map(|def| std::iter::once(def.name).chain(def.aliases.iter().copied()));
+    super::nearest::nearest(name, names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::options::OPTIONS;
+
+    #[test]
+    fn names_are_declared_once_and_never_also_refused() {
+        let mut seen = std::collections::BTreeSet::new();
+        for def in OPTIONS {
+            for name in std::iter::once(&def.name).chain(def.aliases) {
+                assert!(seen.insert(*name), "{name} is declared twice");
+                assert!(crate::job::unsupported::option(name).is_none(), "{name} is both there and refused");
+            }
+        }
+    }
+
+    #[test]
+    fn every_default_is_a_value_of_its_option() {
+        let context = ParseContext::default();
+        for def in OPTIONS.iter().filter(|def| !def.default.is_empty()) {
+            let mut options = JobOptions::default();
+            (def.assign)(&mut options, def.default, &context).unwrap_or_else(|reason| panic!("{}: {reason}", def.name));
+        }
+    }
+
+    #[test]
+    fn choices_accept_each_of_their_words() {
+        let context = ParseContext::default();
+        for def in OPTIONS {
+            for (word, help) in def.words {
+                assert!(!help.is_empty());
+                (def.assign)(&mut JobOptions::default(), word, &context).unwrap_or_else(|reason| panic!("{}={word}: {reason}", def.name));
+            }
+        }
+    }
+}

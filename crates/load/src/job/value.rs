@@ -1,0 +1,386 @@
+//! The types that option values have, and how each is read from text.
+
+use serde::{Deserialize, Serialize};
+
+use super::units::{self, ParseContext};
+
+/// A type of option value. One implementation per type serves parsing, defaults and documentation.
+pub trait OptionValue {
+    /// The type's name in help and docs.
+    const KIND: &'static str;
+    /// The words accepted, for choices: (word, what it means). Empty for open types.
+    const WORDS: &'static [(&'static str, &'static str)] = &[];
+    /// Whether the option may stand without `=value`, meaning true.
+    const FLAG: bool = false;
+
+    /// Reads `text` over the present value: per-direction values leave untouched what they do not name.
+    ///
+    /// # Errors
+    /// The reason in words, without the option's name.
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String>;
+}
+
+impl OptionValue for bool {
+    const KIND: &'static str = "bool";
+    const FLAG: bool = true;
+    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+        *self = match text.trim() {
+            "1" => true,
+            "0" => false,
+            _ => return Err("expected 0 or 1".to_owned()),
+        };
+        Ok(())
+    }
+}
+
+impl OptionValue for Option<bool> {
+    const KIND: &'static str = "bool";
+    const FLAG: bool = true;
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+        let mut value = false;
+        value.assign(text, context)?;
+        *self = Some(value);
+        Ok(())
+    }
+}
+
+impl OptionValue for u64 {
+    const KIND: &'static str = "int";
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+        *self = units::count(text, context)?;
+        Ok(())
+    }
+}
+
+impl OptionValue for Option<u64> {
+    const KIND: &'static str = "int";
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+        *self = Some(units::count(text, context)?);
+        Ok(())
+    }
+}
+
+impl OptionValue for Option<String> {
+    const KIND: &'static str = "str";
+    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+        let text = text.trim();
+        *self = (!text.is_empty()).then(|| text.to_owned());
+        Ok(())
+    }
+}
+
+/// An amount of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl OptionValue for Bytes {
+    const KIND: &'static str = "size";
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+        self.0 = units::size(text, context)?;
+        Ok(())
+    }
+}
+
+/// An amount of bytes, or a share of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of the file's size, 1 to 100.
+    Percent(u64),
+}
+
+impl Extent {
+    /// Bytes, given the size of the file that percentages refer to; `None` if that size is needed and not known.
+    pub fn resolve(self, file_bytes: Option<u64>) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Percent(percent) => {
+                let share = u128::from(file_bytes?) * u128::from(percent) / 100;
+                u64::try_from(share).ok()
+            }
+        }
+    }
+}
+
+impl OptionValue for Option<Extent> {
+    const KIND: &'static str = "size or percent";
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+        let text = text.trim();
+        *self = Some(match text.strip_suffix('%') {
+            Some(number) => match units::count(number, context)? {
+                percent @ 1..=100 => Extent::Percent(percent),
+                other => return Err(format!("{other}% is not between 1% and 100%")),
+            },
+            None => Extent::Bytes(units::size(text, context)?),
+        });
+        Ok(())
+    }
+}
+
+/// A number from 0 to 100.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Percent(pub u8);
+
+impl OptionValue for Option<Percent> {
+    const KIND: &'static str = "percent";
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+        let value = units::count(text.trim().trim_end_matches('%'), context)?;
+        match u8::try_from(value) {
+            Ok(percent @ 0..=100) => *self = Some(Percent(percent)),
+            _ => return Err(format!("{value} is not between 0 and 100")),
+        }
+        Ok(())
+    }
+}
+
+/// A time in nanoseconds; a bare number is in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seconds(
+    /// Nanoseconds.
+    pub u64,
+);
+
+impl OptionValue for Seconds {
+    const KIND: &'static str = "time (s)";
+    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+        self.0 = units::time_ns(text, 1_000_000_000)?;
+        Ok(())
+    }
+}
+
+/// A time in nanoseconds; a bare number is in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Micros(
+    /// Nanoseconds.
+    pub u64,
+);
+
+impl OptionValue for Micros {
+    const KIND: &'static str = "time (us)";
+    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+        self.0 = units::time_ns(text, 1_000)?;
+        Ok(())
+    }
+}
+
+/// A time or a range of times in nanoseconds, bare numbers in seconds: `3`, `1-5`, `500ms:2s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SecondsRange {
+    /// Shortest, ns.
+    pub low_ns: u64,
+    /// Longest, ns.
+    pub high_ns: u64,
+}
+
+impl OptionValue for SecondsRange {
+    const KIND: &'static str = "time or range (s)";
+    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+        let (low, high) = text.split_once([':', '-']).unwrap_or((text, text));
+        let low = units::time_ns(low, 1_000_000_000)?;
+        let high = units::time_ns(high, 1_000_000_000)?;
+        // fio swaps a range that is written the wrong way round.
+        *self = Self { low_ns: low.min(high), high_ns: low.max(high) };
+        Ok(())
+    }
+}
+
+/// One value for each direction of transfer: `a`, `read,write`, `read,write,trim`, with gaps that keep the present value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PerDirection<T> {
+    /// For reads.
+    pub read: T,
+    /// For writes.
+    pub write: T,
+    /// For trims.
+    pub trim: T,
+}
+
+impl<T> PerDirection<T> {
+    fn assign_with(&mut self, text: &str, context: &ParseContext, one: fn(&mut T, &str, &ParseContext) -> Result<(), String>) -> Result<(), String> {
+        let parts: Vec<&str> = text.split([',', '/']).map(str::trim).collect();
+        match parts.as_slice() {
+            [all] => {
+                one(&mut self.read, all, context)?;
+                one(&mut self.write, all, context)?;
+                one(&mut self.trim, all, context)
+            }
+            // Two values: the second holds for writes and trims. A gap leaves the value that was inherited.
+            [read, write] => {
+                Self::unless_gap(&mut self.read, read, context, one)?;
+                Self::unless_gap(&mut self.write, write, context, one)?;
+                Self::unless_gap(&mut self.trim, write, context, one)
+            }
+            [read, write, trim] => {
+                Self::unless_gap(&mut self.read, read, context, one)?;
+                Self::unless_gap(&mut self.write, write, context, one)?;
+                Self::unless_gap(&mut self.trim, trim, context, one)
+            }
+            _ => Err(format!("{} values; at most three are known: read, write, trim", parts.len())),
+        }
+    }
+
+    fn unless_gap(slot: &mut T, text: &str, context: &ParseContext, one: fn(&mut T, &str, &ParseContext) -> Result<(), String>) -> Result<(), String> {
+        if text.is_empty() { Ok(()) } else { one(slot, text, context) }
+    }
+}
+
+impl OptionValue for PerDirection<Bytes> {
+    const KIND: &'static str = "size[,size][,size]";
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+        if text.contains([':', '-']) {
+            return Err("ranges of block sizes are not supported: a pass covers blocks of one size per direction".to_owned());
+        }
+        self.assign_with(text, context, Bytes::assign)
+    }
+}
+
+impl OptionValue for PerDirection<Option<u64>> {
+    const KIND: &'static str = "int[,int][,int]";
+    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+        self.assign_with(text, context, Option::<u64>::assign)
+    }
+}
+
+/// Percentiles to report, each from 0 to 100, ascending.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PercentileList(pub Vec<f64>);
+
+impl OptionValue for PercentileList {
+    const KIND: &'static str = "list of floats, separated by ':'";
+    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+        let mut list = Vec::new();
+        for part in text.split(':') {
+            let value: f64 = part.trim().parse().map_err(|_| format!("'{part}' is not a number"))?;
+            if !(0.0..=100.0).contains(&value) {
+                return Err(format!("{value} is not between 0 and 100"));
+            }
+            list.push(value);
+        }
+        // fio keeps room for twenty.
+        if list.len() > 20 {
+            return Err(format!("{} percentiles; at most 20 are reported", list.len()));
+        }
+        list.sort_by(f64::total_cmp);
+        list.dedup();
+        self.0 = list;
+        Ok(())
+    }
+}
+
+/// Declares an enumeration whose variants are words of the job language.
+macro_rules! choice {
+    ($(#[$meta:meta])* $name:ident { $( $variant:ident = $word:literal $(| $alias:literal)* : $help:literal, )+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $( #[doc = $help] $variant, )+ }
+
+        // Only a place to start from: the default that counts is the text in the option's declaration.
+        impl Default for $name {
+            fn default() -> Self {
+                let [first, ..] = [$( Self::$variant ),+];
+                first
+            }
+        }
+
+        impl $crate::job::value::Choice for $name {
+            fn from_word(word: &str) -> Option<Self> {
+                match word { $( $word $(| $alias)* => Some(Self::$variant), )+ _ => None }
+            }
+            fn word(self) -> &'static str {
+                match self { $( Self::$variant => $word, )+ }
+            }
+            const ALL: &'static [(&'static str, &'static str)] = &[ $( ($word, $help), )+ ];
+        }
+
+        impl $crate::job::value::OptionValue for $name {
+            const KIND: &'static str = "word";
+            const WORDS: &'static [(&'static str, &'static str)] = <Self as $crate::job::value::Choice>::ALL;
+            fn assign(&mut self, text: &str, _: &$crate::job::units::ParseContext) -> Result<(), String> {
+                *self = $crate::job::value::choose(text)?;
+                Ok(())
+            }
+        }
+    };
+}
+pub(crate) use choice;
+
+/// An enumeration of words.
+pub trait Choice: Copy + Sized {
+    /// The variant that `word` means.
+    fn from_word(word: &str) -> Option<Self>;
+    /// The word for this variant.
+    fn word(self) -> &'static str;
+    /// (word, what it means), in order of declaration.
+    const ALL: &'static [(&'static str, &'static str)];
+}
+
+/// Reads a word, or says which words there are.
+///
+/// # Errors
+/// The list of words, with the nearest first where one is near.
+pub fn choose<T: Choice>(text: &str) -> Result<T, String> {
+    let text = text.trim();
+    T::from_word(text).ok_or_else(|| {
+        let words: Vec<&str> = T::ALL.iter().map(|(word, _)| *word).collect();
+        let hint = super::nearest::nearest(text, words.iter().copied()).map_or_else(String::new, |n| format!("; did you mean '{n}'?"));
+        format!("not one of: {}{hint}", words.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_values_mean_read_and_the_rest() {
+        let context = ParseContext::default();
+        let mut bs = PerDirection { read: Bytes(4096), write: Bytes(4096), trim: Bytes(4096) };
+        bs.assign(",8k", &context).expect("valid");
+        assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (4096, 8192, 8192));
+        bs.assign("16k,", &context).expect("valid");
+        assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (16384, 8192, 8192));
+        bs.assign("1k,2k,", &context).expect("valid");
+        assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (1024, 2048, 8192));
+        bs.assign("64k", &context).expect("valid");
+        assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (65536, 65536, 65536));
+        assert!(bs.assign("1,2,3,4", &context).is_err());
+        assert!(bs.assign("4k-8k", &context).is_err());
+    }
+
+    #[test]
+    fn percentages_are_of_the_file() {
+        let mut extent: Option<Extent> = None;
+        extent.assign("25%", &ParseContext::default()).expect("valid");
+        assert_eq!(extent.and_then(|e| e.resolve(Some(4096))), Some(1024));
+        assert_eq!(extent.and_then(|e| e.resolve(None)), None);
+        assert!(extent.assign("101%", &ParseContext::default()).is_err());
+        assert!(extent.assign("0%", &ParseContext::default()).is_err());
+        assert_eq!(Extent::Percent(100).resolve(Some(u64::MAX)), Some(u64::MAX));
+    }
+
+    #[test]
+    fn ranges_swap() {
+        let mut range = SecondsRange::default();
+        range.assign("5-2", &ParseContext::default()).expect("valid");
+        assert_eq!((range.low_ns, range.high_ns), (2_000_000_000, 5_000_000_000));
+    }
+
+    #[test]
+    fn percentile_lists_are_sorted_and_bounded() {
+        let mut list = PercentileList::default();
+        list.assign("99.9:50:99", &ParseContext::default()).expect("valid");
+        assert_eq!(list.0, vec![50.0, 99.0, 99.9]);
+        for bad in ["50:x", "101", "NaN", "inf", ""] {
+            assert!(list.assign(bad, &ParseContext::default()).is_err(), "{bad}");
+        }
+        assert!(list.assign(&vec!["1"; 21].join(":"), &ParseContext::default()).is_err());
+    }
+}

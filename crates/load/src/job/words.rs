@@ -1,0 +1,222 @@
+//! The enumerations of the job language.
+
+use serde::{Deserialize, Serialize};
+
+use super::units::ParseContext;
+use super::value::{Choice, OptionValue, choice, choose};
+
+choice! {
+    /// What a job does: which way the data goes and in which order the blocks come.
+    Pattern {
+        Read = "read": "sequential reads",
+        Write = "write": "sequential writes",
+        RandRead = "randread": "random reads",
+        RandWrite = "randwrite": "random writes",
+        ReadWrite = "rw" | "readwrite": "sequential reads and writes, mixed",
+        RandReadWrite = "randrw": "random reads and writes, mixed",
+    }
+}
+
+impl Pattern {
+    /// Whether blocks come in random order.
+    pub fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandReadWrite)
+    }
+
+    /// Whether the job reads.
+    pub fn reads(self) -> bool {
+        !matches!(self, Self::Write | Self::RandWrite)
+    }
+
+    /// Whether the job writes.
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::RandRead)
+    }
+
+    /// Whether it does both.
+    pub fn is_mixed(self) -> bool {
+        self.reads() && self.writes()
+    }
+}
+
+/// `rw=`: a [`Pattern`]; fio's offset modifiers and trims are refused with their reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RwOption(pub Pattern);
+
+impl OptionValue for RwOption {
+    const KIND: &'static str = "word";
+    const WORDS: &'static [(&'static str, &'static str)] = Pattern::ALL;
+    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+        let text = text.trim();
+        if let Some((_, modifier)) = text.split_once(':') {
+            return Err(format!("the offset modifier ':{modifier}' is fio's; pagelab does not have it: blocks follow each other without gaps or repeats"));
+        }
+        if text.contains("trim") {
+            return Err("trims are fio's; pagelab does not have them: no engine of it discards data".to_owned());
+        }
+        self.0 = choose(text)?;
+        Ok(())
+    }
+}
+
+choice! {
+    /// `kb_base`: what the unit prefixes of sizes mean.
+    KbBase {
+        Binary = "1024": "k is 1024 and ki is 1000: fio's habit, kept so that old jobs do the same work",
+        Decimal = "1000": "k is 1000 and ki is 1024: the standards",
+    }
+}
+
+impl KbBase {
+    /// 1024 or 1000.
+    pub fn value(self) -> u64 {
+        match self {
+            Self::Binary => 1024,
+            Self::Decimal => 1000,
+        }
+    }
+}
+
+choice! {
+    /// `fallocate`: how the space of a file that a job will write is made ready.
+    Fallocate {
+        None = "none" | "0": "no space is allocated ahead; engines that map give the file its length",
+        Native = "native": "fallocate(2), or as none where the file system cannot",
+        Posix = "posix" | "1": "posix_fallocate(3)",
+        Keep = "keep": "fallocate(2) with FALLOC_FL_KEEP_SIZE",
+        Truncate = "truncate": "ftruncate(2) to the final length",
+    }
+}
+
+choice! {
+    /// `fadvise_hint`: what the kernel is told about the coming pattern.
+    FadviseHint {
+        Off = "0": "nothing",
+        Workload = "1": "what the job does: sequential or random",
+        Sequential = "sequential": "POSIX_FADV_SEQUENTIAL",
+        Random = "random": "POSIX_FADV_RANDOM",
+        NoReuse = "noreuse": "POSIX_FADV_NOREUSE",
+    }
+}
+
+choice! {
+    /// `sync`: how files are opened for writing.
+    SyncMode {
+        None = "none" | "0": "writes are cached",
+        Sync = "sync" | "1": "O_SYNC",
+        Dsync = "dsync": "O_DSYNC",
+    }
+}
+
+choice! {
+    /// `clocksource`: where time stamps of operations come from.
+    ClockSource {
+        Auto = "auto": "the time stamp counter if it proves invariant and equal on all CPUs, else clock_gettime",
+        Cpu = "cpu": "the time stamp counter; an error if it does not prove trustworthy",
+        ClockGettime = "clock_gettime": "clock_gettime(CLOCK_MONOTONIC)",
+    }
+}
+
+choice! {
+    /// `map_share`: who sees what is written to a mapping.
+    MapShare {
+        Default = "default": "shared for files, private for anonymous memory",
+        Shared = "shared": "MAP_SHARED; anonymous memory is then shmem, whose huge pages shmem_enabled governs",
+        Private = "private": "MAP_PRIVATE; what is written to a file's mapping stays in this process",
+    }
+}
+
+choice! {
+    /// `map_lifetime`: how long a piece stays mapped.
+    MapLifetime {
+        Keep = "keep": "all pieces are mapped before the job starts and unmapped after it ended",
+        Evict = "evict": "a piece is mapped at its first use and unmapped when map_resident newer ones are mapped",
+    }
+}
+
+choice! {
+    /// `map_order`: the order of blocks inside each piece, for sequential patterns.
+    MapOrder {
+        Ascending = "ascending": "from the lowest address up",
+        Descending = "descending": "from the highest address down",
+        Random = "random": "each block once, in seeded random order",
+    }
+}
+
+choice! {
+    /// One madvise(2) advice.
+    Advice {
+        Normal = "normal": "MADV_NORMAL",
+        Random = "random": "MADV_RANDOM",
+        Sequential = "sequential": "MADV_SEQUENTIAL",
+        WillNeed = "willneed": "MADV_WILLNEED",
+        HugePage = "hugepage": "MADV_HUGEPAGE",
+        NoHugePage = "nohugepage": "MADV_NOHUGEPAGE",
+        Collapse = "collapse": "MADV_COLLAPSE (Linux 6.1), after the piece was populated",
+        Mergeable = "mergeable": "MADV_MERGEABLE",
+        DontFork = "dontfork": "MADV_DONTFORK",
+        DontDump = "dontdump": "MADV_DONTDUMP",
+    }
+}
+
+/// `map_advice`: advices in the order in which they are given to each piece; `none` for none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AdviceList(pub Vec<Advice>);
+
+impl OptionValue for AdviceList {
+    const KIND: &'static str = "words, separated by ','";
+    const WORDS: &'static [(&'static str, &'static str)] = Advice::ALL;
+    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+        let text = text.trim();
+        self.0 = if text == "none" || text.is_empty() {
+            Vec::new()
+        } else {
+            text.split([',', ':']).map(choose).collect::<Result<_, _>>()?
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_know_their_directions() {
+        for (text, reads, writes, random) in [
+            ("read", true, false, false),
+            ("write", false, true, false),
+            ("randread", true, false, true),
+            ("randwrite", false, true, true),
+            ("rw", true, true, false),
+            ("readwrite", true, true, false),
+            ("randrw", true, true, true),
+        ] {
+            let mut option = RwOption::default();
+            option.assign(text, &ParseContext::default()).expect(text);
+            let pattern = option.0;
+            assert_eq!((pattern.reads(), pattern.writes(), pattern.is_random()), (reads, writes, random), "{text}");
+        }
+    }
+
+    #[test]
+    fn trims_and_modifiers_are_refused_with_reason() {
+        let mut option = RwOption::default();
+        for (text, word) in [("randtrim", "trims"), ("read:8k", "modifier"), ("reda", "did you mean 'read'")] {
+            let reason = option.assign(text, &ParseContext::default()).expect_err(text);
+            assert!(reason.contains(word), "{reason}");
+        }
+    }
+
+    #[test]
+    fn advice_comes_in_lists() {
+        let mut list = AdviceList::default();
+        list.assign("hugepage,willneed", &ParseContext::default()).expect("valid");
+        assert_eq!(list.0, vec![Advice::HugePage, Advice::WillNeed]);
+        list.assign("none", &ParseContext::default()).expect("valid");
+        assert!(list.0.is_empty());
+        assert!(list.assign("hugepages", &ParseContext::default()).expect_err("wrong").contains("did you mean 'hugepage'"));
+    }
+}

@@ -1,0 +1,204 @@
+//! Making targets ready before the first job starts: created, allocated, filled; and removed again where the job says so.
+
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+
+use crate::control::Control;
+use crate::error::LoadError;
+use crate::hugetlb;
+use crate::job::words::Fallocate;
+use crate::job::{JobSpec, Workload};
+use crate::plan::{Plan, TargetPlan};
+use crate::random::SplitMix64;
+use crate::safety::{self, Ownership, TargetKind};
+
+/// How much is written at once when a file is filled.
+const FILL_BYTES: usize = 1 << 20;
+
+/// Files that were made ready.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// Files created now.
+    pub created: Vec<PathBuf>,
+    /// Files to remove at the end, if they are pagelab's.
+    pub unlink: Vec<PathBuf>,
+    /// Whether the user asked to stop while files were being filled.
+    pub stopped: bool,
+}
+
+/// Checks and makes all targets. Everything is checked before anything is changed; files created are removed again if making
+/// others fails. `stop` is asked between steps of long work.
+///
+/// # Errors
+/// A target that may not be written, or cannot be made.
+pub fn prepare(plan: &Plan, workload: &Workload, control: &Control, stop: &dyn Fn() -> bool) -> Result<Prepared, LoadError> {
+    let ownership = Ownership::new(&control.state_dir);
+    for target in &plan.targets {
+        check(target, job_of(workload, target)?, control, &ownership)?;
+    }
+    let mut prepared = Prepared::default();
+    for target in &plan.targets {
+        let job = job_of(workload, target)?;
+        let result = make(target, job, &ownership, &mut prepared, stop);
+        if let Err(error) = result {
+            discard(&prepared.created);
+            return Err(error);
+        }
+        if target.unlink {
+            prepared.unlink.push(target.path.clone());
+        }
+    }
+    Ok(prepared)
+}
+
+/// Removes files created for a run that did not come about.
+pub fn discard(created: &[PathBuf]) {
+    for path in created {
+        // It was created moments ago by this process; if it is gone already, so much the better.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Removes what jobs with `unlink=1` leave; gives a warning for each file that stays.
+pub fn unlink(prepared: &Prepared, control: &Control) -> Vec<String> {
+    let ownership = Ownership::new(&control.state_dir);
+    let mut warnings = Vec::new();
+    for path in &prepared.unlink {
+        match ownership.remove(path) {
+            Ok(true) => {}
+            Ok(false) => warnings.push(format!("unlink=1: {} stays: pagelab did not create it", path.display())),
+            Err(error) => warnings.push(format!("unlink=1: {} stays: {error}", path.display())),
+        }
+    }
+    warnings
+}
+
+fn job_of<'a>(workload: &'a Workload, target: &TargetPlan) -> Result<&'a JobSpec, LoadError> {
+    workload.jobs.get(target.job).ok_or_else(|| LoadError::Protocol(format!("no job {}", target.job)))
+}
+
+fn check(target: &TargetPlan, job: &JobSpec, control: &Control, ownership: &Ownership<'_>) -> Result<(), LoadError> {
+    let too_small = matches!(target.kind, TargetKind::File { bytes } if bytes < target.bytes_needed);
+    let changes = target.written || (too_small && (target.filled || target.needs_length)) || target.kind == TargetKind::Missing;
+    if changes && control.readonly {
+        return Err(LoadError::Target { job: job.name.clone(), reason: format!("{} would be written, and --readonly forbids that", target.path.display()) });
+    }
+    if target.kind == TargetKind::Missing || !changes {
+        return Ok(());
+    }
+    let verdict = safety::may_write(&target.path, &control.allow_write, ownership);
+    match verdict {
+        Err(LoadError::Refused { path, reason }) if !target.written => {
+            let TargetKind::File { bytes } = target.kind else { return Err(LoadError::Refused { path, reason }) };
+            let reason = format!("it has {bytes} bytes, the job reads up to byte {}, and it may not be made longer: {reason}", target.bytes_needed);
+            Err(LoadError::Refused { path, reason })
+        }
+        other => other,
+    }
+}
+
+fn make(target: &TargetPlan, job: &JobSpec, ownership: &Ownership<'_>, prepared: &mut Prepared, stop: &dyn Fn() -> bool) -> Result<(), LoadError> {
+    let there = match target.kind {
+        TargetKind::BlockDevice { .. } => return Ok(()),
+        TargetKind::File { bytes } => bytes,
+        TargetKind::Missing => 0,
+    };
+    if target.create_on_open && target.kind == TargetKind::Missing {
+        // The job's open makes it; it is remembered here so that a failed start leaves nothing behind.
+        prepared.created.push(target.path.clone());
+        return Ok(());
+    }
+    if target.kind != TargetKind::Missing && there >= target.bytes_needed {
+        return Ok(());
+    }
+    if !(target.written || target.filled || target.needs_length) {
+        return Ok(());
+    }
+    let failed = |what: &str, error: rustix::io::Errno| LoadError::system(format!("job '{}': {what} {}", job.name, target.path.display()), error);
+    let fd = if target.kind == TargetKind::Missing {
+        let fd = ownership.create(&target.path)?;
+        if fd.is_some() {
+            prepared.created.push(target.path.clone());
+        }
+        fd
+    } else {
+        None
+    };
+    let fd = match fd {
+        Some(fd) => fd,
+        None => rustix::fs::open(&target.path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|error| failed("opening", error))?,
+    };
+    if safety::is_hugetlbfs(fd.as_fd()) {
+        return allocate_hugetlb(target, job, fd.as_fd());
+    }
+    allocate(target, job.options.fallocate, fd.as_fd()).map_err(|error| failed("allocating space for", error))?;
+    if target.filled {
+        prepared.stopped |= !fill(target, there, fd.into(), stop).map_err(|error| LoadError::system(format!("job '{}': filling {}", job.name, target.path.display()), error))?;
+    }
+    Ok(())
+}
+
+fn allocate(target: &TargetPlan, how: Fallocate, fd: rustix::fd::BorrowedFd<'_>) -> rustix::io::Result<()> {
+    use rustix::io::Errno;
+    let len = target.bytes_needed;
+    match how {
+        Fallocate::None => {}
+        Fallocate::Native => match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
+            // The file system has no such call: as `none`.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            other => other?,
+        },
+        Fallocate::Posix => match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
+            // glibc then writes into every block; the length is what matters for what follows.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => rustix::fs::ftruncate(fd, len)?,
+            other => other?,
+        },
+        Fallocate::Keep => rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, len)?,
+        Fallocate::Truncate => rustix::fs::ftruncate(fd, len)?,
+    }
+    if target.needs_length && rustix::fs::fstat(fd)?.st_size.cast_unsigned() < len {
+        rustix::fs::ftruncate(fd, len)?;
+    }
+    Ok(())
+}
+
+/// hugetlbfs takes no write(2): space is allocated, its content is zeros.
+fn allocate_hugetlb(target: &TargetPlan, job: &JobSpec, fd: rustix::fd::BorrowedFd<'_>) -> Result<(), LoadError> {
+    let page = safety::mapping_page_bytes(fd);
+    let len = target.bytes_needed.next_multiple_of(page);
+    match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::NOMEM) => Err(hugetlb::pool_too_small(Path::new("/"), &job.name, page, len / page)),
+        Err(error) => Err(LoadError::system(format!("job '{}': allocating {}", job.name, target.path.display()), error)),
+    }
+}
+
+/// Writes random bytes from `from` to the needed length and waits until they are on the medium, so that writing them back does not
+/// run into the measured window. Gives false if it was stopped.
+fn fill(target: &TargetPlan, from: u64, mut file: std::fs::File, stop: &dyn Fn() -> bool) -> std::io::Result<bool> {
+    use std::io::{Seek as _, SeekFrom};
+    let mut draw = SplitMix64::new(target.bytes_needed);
+    let mut block = vec![0_u8; FILL_BYTES];
+    for chunk in block.chunks_exact_mut(8) {
+        chunk.copy_from_slice(&draw.next_u64().to_ne_bytes());
+    }
+    let mut at = from;
+    file.seek(SeekFrom::Start(at))?;
+    while at < target.bytes_needed {
+        if stop() {
+            return Ok(false);
+        }
+        let len = usize::try_from(target.bytes_needed - at).unwrap_or(FILL_BYTES).min(FILL_BYTES);
+        // Every block differs in its first bytes, so that no storage folds them into one.
+        for (byte, number) in block.iter_mut().zip(at.to_ne_bytes()) {
+            *byte = number;
+        }
+        file.write_all(block.get(..len).unwrap_or(&[]))?;
+        at += len as u64;
+    }
+    file.sync_data()?;
+    Ok(true)
+}

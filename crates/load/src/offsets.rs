@@ -1,0 +1,363 @@
+//! Which block comes next: sequential, ordered inside pieces, permuted, or drawn.
+
+use crate::job::words::MapOrder;
+use crate::random::{Permutation, SplitMix64, derive_seed};
+
+/// Which way data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the target.
+    Read = 0,
+    /// To the target.
+    Write = 1,
+}
+
+impl Direction {
+    /// Both, in fio's order.
+    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+
+    /// `read` or `write`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Which way.
+    pub direction: Direction,
+    /// Where in the target, bytes.
+    pub offset: u64,
+    /// How much, bytes.
+    pub bytes: u32,
+}
+
+/// The order of blocks in a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Upwards.
+    Sequential,
+    /// Upwards by pieces of this many blocks; inside each piece by the given order.
+    Pieces {
+        /// Blocks in a piece.
+        blocks: u64,
+        /// Their order.
+        order: MapOrder,
+    },
+    /// Each block once, in an order that the seed decides and that differs from pass to pass.
+    Permuted,
+    /// Each block drawn independently.
+    Drawn,
+}
+
+/// Where and how a worker moves; fixed for the whole job.
+#[derive(Debug, Clone, Copy)]
+pub struct Course {
+    /// First byte of the region.
+    pub start: u64,
+    /// Bytes of the region.
+    pub region_bytes: u64,
+    /// Block size of reads and of writes: the distance from one block to the next.
+    pub block_bytes: [u32; 2],
+    /// Bytes transferred of each block, from its start, for reads and for writes; at most the block.
+    pub transfer_bytes: [u32; 2],
+    /// Percentage of reads: 0, 100, or between for mixed patterns.
+    pub read_percent: u8,
+    /// Order of blocks.
+    pub order: Order,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// When a pass ends, besides with the region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassLimit {
+    /// Bytes at which the pass ends: it goes on while fewer were issued. `None`: once the region.
+    pub bytes: Option<u64>,
+    /// Operations at which it ends.
+    pub operations: u64,
+}
+
+impl PassLimit {
+    /// Once the region, whatever that takes.
+    pub const REGION: Self = Self { bytes: None, operations: u64::MAX };
+}
+
+/// The operations of a worker, pass by pass.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    course: Course,
+    walkers: [Walker; 2],
+    /// Reads and writes take turns in one walk: each block comes once per pass, whichever way.
+    shared: bool,
+    draw: SplitMix64,
+    /// A draw of 32 bits below this is a read.
+    read_below: u64,
+    pass: u64,
+    bytes_left: u64,
+    bytes_at_start: u64,
+    operations_left: u64,
+}
+
+impl Stream {
+    /// A stream before its first pass. Call [`Stream::begin_pass`] first.
+    pub fn new(course: Course) -> Self {
+        let walkers = course.block_bytes.map(|bytes| Walker::new(course.order, course.region_bytes / u64::from(bytes.max(1)), course.seed));
+        // Sequential readers and writers each keep a position of their own, as in fio; random ones share the blocks if they have one size.
+        let random = matches!(course.order, Order::Permuted | Order::Drawn);
+        let shared = random && course.block_bytes[0] == course.block_bytes[1];
+        Self {
+            walkers,
+            shared,
+            draw: SplitMix64::new(derive_seed(course.seed, u64::MAX)),
+            read_below: (u64::from(course.read_percent) << 32) / 100,
+            pass: 0,
+            bytes_left: 0,
+            bytes_at_start: 0,
+            operations_left: 0,
+            course,
+        }
+    }
+
+    /// Starts over from the beginning of the region.
+    pub fn begin_pass(&mut self, limit: PassLimit) {
+        let region = self.course.region_bytes;
+        // A limit of bytes lets the operation that crosses it happen; the end of the region does not.
+        let smallest = u64::from(self.course.block_bytes[0].min(self.course.block_bytes[1])).max(1);
+        self.bytes_left = match limit.bytes {
+            Some(bytes) => region.min(bytes.div_ceil(smallest).saturating_mul(smallest)),
+            None => region,
+        };
+        self.bytes_at_start = self.bytes_left;
+        self.operations_left = limit.operations;
+        for walker in &mut self.walkers {
+            walker.begin_pass(self.course.seed, self.pass);
+        }
+        self.pass += 1;
+    }
+
+    /// The next operation of the pass; `None` at its end.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<Operation> {
+        let direction = match self.course.read_percent {
+            100 => Direction::Read,
+            0 => Direction::Write,
+            _ if self.draw.next_u64() >> 32 < self.read_below => Direction::Read,
+            _ => Direction::Write,
+        };
+        let bytes = self.course.block_bytes[direction as usize];
+        if self.bytes_left < u64::from(bytes) || self.operations_left == 0 {
+            return None;
+        }
+        self.bytes_left -= u64::from(bytes);
+        self.operations_left -= 1;
+        let walker = if self.shared { Direction::Read } else { direction };
+        let block = self.walkers[walker as usize].next(&mut self.draw, self.course.seed, self.pass);
+        let offset = self.course.start + block * u64::from(bytes);
+        Some(Operation { direction, offset, bytes: self.course.transfer_bytes[direction as usize] })
+    }
+
+    /// Bytes of the blocks given in this pass.
+    pub fn covered(&self) -> u64 {
+        self.bytes_at_start - self.bytes_left
+    }
+
+    /// Passes begun.
+    pub fn passes(&self) -> u64 {
+        self.pass
+    }
+}
+
+/// Walks over `blocks` blocks.
+#[derive(Debug, Clone)]
+struct Walker {
+    order: Order,
+    blocks: u64,
+    next: u64,
+    permutation: Permutation,
+    /// First block of the present piece and the number of blocks in it.
+    piece: (u64, u64),
+    /// Blocks of the piece already given.
+    in_piece: u64,
+}
+
+impl Walker {
+    fn new(order: Order, blocks: u64, seed: u64) -> Self {
+        Self { order, blocks, next: 0, permutation: Permutation::new(blocks, seed), piece: (0, 0), in_piece: 0 }
+    }
+
+    fn begin_pass(&mut self, seed: u64, pass: u64) {
+        self.next = 0;
+        self.piece = (0, 0);
+        self.in_piece = 0;
+        if self.order == Order::Permuted {
+            self.permutation = Permutation::new(self.blocks, derive_seed(seed, pass));
+        }
+    }
+
+    #[inline(always)]
+    fn next(&mut self, draw: &mut SplitMix64, seed: u64, pass: u64) -> u64 {
+        match self.order {
+            Order::Drawn => draw.below(self.blocks),
+            Order::Pieces { blocks, order } => self.next_in_piece(blocks, order, seed, pass),
+            Order::Sequential => self.advance(),
+            Order::Permuted => {
+                let index = self.advance();
+                self.permutation.at(index)
+            }
+        }
+    }
+
+    /// Counts blocks from 0 and starts over at the end (reached when the other direction has smaller blocks).
+    #[inline(always)]
+    fn advance(&mut self) -> u64 {
+        let index = self.next;
+        self.next = if index + 1 >= self.blocks { 0 } else { index + 1 };
+        index
+    }
+
+    #[inline(always)]
+    fn next_in_piece(&mut self, piece_blocks: u64, order: MapOrder, seed: u64, pass: u64) -> u64 {
+        if self.in_piece == self.piece.1 {
+            self.begin_piece(piece_blocks, order, seed, pass);
+        }
+        let k = self.in_piece;
+        self.in_piece += 1;
+        let (first, count) = self.piece;
+        first
+            + match order {
+                MapOrder::Ascending => k,
+                MapOrder::Descending => count - 1 - k,
+                MapOrder::Random => self.permutation.at(k),
+            }
+    }
+
+    #[cold]
+    fn begin_piece(&mut self, piece_blocks: u64, order: MapOrder, seed: u64, pass: u64) {
+        let next = self.piece.0 + self.piece.1;
+        let first = if next >= self.blocks { 0 } else { next };
+        self.piece = (first, piece_blocks.min(self.blocks - first).max(1));
+        self.in_piece = 0;
+        if order == MapOrder::Random {
+            self.permutation = Permutation::new(self.piece.1, derive_seed(derive_seed(seed, pass), first));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn course(order: Order, region: u64, bs: [u32; 2], read_percent: u8) -> Course {
+        Course { start: 0, region_bytes: region, block_bytes: bs, transfer_bytes: bs, read_percent, order, seed: 42 }
+    }
+
+    fn pass(stream: &mut Stream, limit: PassLimit) -> Vec<Operation> {
+        stream.begin_pass(limit);
+        std::iter::from_fn(|| stream.next()).collect()
+    }
+
+    #[test]
+    fn sequential_passes_cover_the_region_in_order() {
+        let mut stream = Stream::new(Course { start: 512, ..course(Order::Sequential, 10_000, [4096, 4096], 100) });
+        for _ in 0..2 {
+            let offsets: Vec<u64> = pass(&mut stream, PassLimit::REGION).iter().map(|op| op.offset).collect();
+            assert_eq!(offsets, vec![512, 4608], "the tail that holds no block is left out, as in fio");
+        }
+    }
+
+    #[test]
+    fn limits_round_as_fio_rounds() {
+        let mut stream = Stream::new(course(Order::Sequential, 64 << 10, [4096, 4096], 0));
+        let bytes = |bytes| PassLimit { bytes: Some(bytes), operations: u64::MAX };
+        // fio 3.33: size=64k io_size=10k does 3 operations; io_size=32k does 8.
+        assert_eq!(pass(&mut stream, bytes(10 << 10)).len(), 3);
+        assert_eq!(pass(&mut stream, bytes(32 << 10)).len(), 8);
+        assert_eq!(pass(&mut stream, bytes(1 << 30)).len(), 16);
+        assert_eq!(pass(&mut stream, PassLimit { bytes: None, operations: 5 }).len(), 5);
+    }
+
+    #[test]
+    fn pieces_are_walked_in_their_order() {
+        let order = Order::Pieces { blocks: 4, order: MapOrder::Descending };
+        let mut stream = Stream::new(course(order, 10 * 4096, [4096, 4096], 0));
+        for _ in 0..2 {
+            let blocks: Vec<u64> = pass(&mut stream, PassLimit::REGION).iter().map(|op| op.offset / 4096).collect();
+            assert_eq!(blocks, vec![3, 2, 1, 0, 7, 6, 5, 4, 9, 8]);
+        }
+    }
+
+    #[test]
+    fn random_pieces_stay_together() {
+        let order = Order::Pieces { blocks: 16, order: MapOrder::Random };
+        let mut stream = Stream::new(course(order, 64 * 4096, [4096, 4096], 100));
+        let blocks: Vec<u64> = pass(&mut stream, PassLimit::REGION).iter().map(|op| op.offset / 4096).collect();
+        for (piece, chunk) in blocks.chunks(16).enumerate() {
+            let mut sorted = chunk.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (piece as u64 * 16..piece as u64 * 16 + 16).collect::<Vec<_>>());
+            assert_ne!(chunk, sorted, "sixteen blocks in order by chance: one in 2e13");
+        }
+    }
+
+    #[test]
+    fn mixed_sequential_directions_keep_their_own_places() {
+        let mut stream = Stream::new(course(Order::Sequential, 1 << 20, [8192, 4096], 50));
+        let ops = pass(&mut stream, PassLimit::REGION);
+        for direction in Direction::ALL {
+            let offsets: Vec<u64> = ops.iter().filter(|op| op.direction == direction).map(|op| op.offset).collect();
+            let step = u64::from(if direction == Direction::Read { 8192_u32 } else { 4096 });
+            assert!(offsets.iter().enumerate().all(|(i, offset)| *offset == i as u64 * step));
+        }
+        let total: u64 = ops.iter().map(|op| u64::from(op.bytes)).sum();
+        assert!(total <= 1 << 20 && total > (1 << 20) - 8192);
+    }
+
+    #[test]
+    fn shares_of_reads_are_kept() {
+        let mut stream = Stream::new(course(Order::Permuted, 4096 * 100_000, [4096, 4096], 70));
+        let ops = pass(&mut stream, PassLimit::REGION);
+        let reads = ops.iter().filter(|op| op.direction == Direction::Read).count() as f64 / ops.len() as f64;
+        // Five standard deviations of a binomial share at n = 1e5.
+        assert!((reads - 0.7).abs() < 0.0073, "{reads}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn every_block_comes_once_per_pass(blocks in 1_u64..3000, bs in 1_u32..9000, start in 0_u64..1 << 40, mixed: bool, descending in 1_u64..100) {
+            for order in [Order::Sequential, Order::Permuted, Order::Pieces { blocks: descending, order: MapOrder::Descending }, Order::Pieces { blocks: descending, order: MapOrder::Random }] {
+                let random = order == Order::Permuted;
+                let mut stream = Stream::new(Course {
+                    start,
+                    region_bytes: blocks * u64::from(bs),
+                    block_bytes: [bs, bs],
+                    transfer_bytes: [bs, bs],
+                    read_percent: if mixed && random { 30 } else { 100 },
+                    order,
+                    seed: start ^ blocks,
+                });
+                let mut orders = Vec::new();
+                for _ in 0..2 {
+                    let mut seen = vec![false; blocks as usize];
+                    let ops = pass(&mut stream, PassLimit::REGION);
+                    prop_assert_eq!(ops.len() as u64, blocks);
+                    for op in &ops {
+                        let block = ((op.offset - start) / u64::from(bs)) as usize;
+                        prop_assert_eq!((op.offset - start) % u64::from(bs), 0);
+                        prop_assert!(!std::mem::replace(&mut seen[block], true));
+                    }
+                    orders.push(ops.iter().map(|op| op.offset).collect::<Vec<_>>());
+                }
+                if random && blocks > 50 {
+                    prop_assert_ne!(&orders[0], &orders[1], "each pass has its own order");
+                }
+            }
+        }
+    }
+}

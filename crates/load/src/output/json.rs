@@ -1,0 +1,252 @@
+//! fio's JSON: the same keys and units. Times in ns, `bw` in KiB/s, `runtime` in ms, shares in percent.
+
+use std::fmt::Display;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::summary::{Entry, GroupDirection, bandwidth, entries, groups};
+use crate::histogram::{Latencies, middle};
+use crate::job::{Given, JobSpec};
+use crate::report::{DirectionResult, JobReport, Moments};
+
+/// How much the document holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// `--output-format=json`.
+    Plain,
+    /// `--output-format=json+`: with the filled buckets of the histograms.
+    Plus,
+}
+
+/// An object whose keys keep their order.
+struct Object(Vec<(String, Node)>);
+
+enum Node {
+    Count(u64),
+    Number(f64),
+    Text(String),
+    Object(Object),
+    List(Vec<Node>),
+}
+
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Count(value) => serializer.serialize_u64(*value),
+            Self::Number(value) => serializer.serialize_f64(*value),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Object(object) => object.serialize(serializer),
+            Self::List(list) => list.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl Object {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    fn count(mut self, key: impl Display, value: u64) -> Self {
+        self.0.push((key.to_string(), Node::Count(value)));
+        self
+    }
+
+    fn number(mut self, key: impl Display, value: f64) -> Self {
+        self.0.push((key.to_string(), Node::Number(value)));
+        self
+    }
+
+    fn text(mut self, key: impl Display, value: impl Into<String>) -> Self {
+        self.0.push((key.to_string(), Node::Text(value.into())));
+        self
+    }
+
+    fn object(mut self, key: impl Display, value: Object) -> Self {
+        self.0.push((key.to_string(), Node::Object(value)));
+        self
+    }
+}
+
+/// The report as fio's JSON document, with a newline at its end.
+///
+/// # Errors
+/// Never for a report of this crate; kept for the signature of the serialiser.
+pub fn render(report: &JobReport, detail: Detail) -> Result<String, serde_json::Error> {
+    let entries = entries(report);
+    let groups = groups(&entries);
+    let jobs = entries
+        .iter()
+        .map(|entry| {
+            let group = groups.iter().find(|group| group.number == entry.figures.group);
+            let of = |pick: fn(&super::Group) -> Option<GroupDirection>| group.and_then(pick);
+            Node::Object(job(report, entry, [of(|g| g.read), of(|g| g.write)], detail))
+        })
+        .collect();
+    let seconds = report.started_realtime_ns / 1_000_000_000;
+    let mut document = Object::new()
+        .text("fio version", format!("pagelab-{}", report.pagelab_version))
+        .count("timestamp", seconds)
+        .count("timestamp_ms", report.started_realtime_ns / 1_000_000)
+        .text("time", super::normal::date(seconds));
+    if let Some(globals) = report.workload.jobs.first().filter(|job| !job.inherited.is_empty()) {
+        document = document.object("global options", given(&globals.inherited));
+    }
+    document.0.push(("jobs".to_owned(), Node::List(jobs)));
+    let mut text = serde_json::to_string_pretty(&document)?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn given(options: &[Given]) -> Object {
+    options.iter().fold(Object::new(), |object, one| {
+        // The last of several counts.
+        let mut object = object;
+        object.0.retain(|(key, _)| *key != one.name);
+        object.text(&one.name, one.value.clone().unwrap_or_else(|| "1".to_owned()))
+    })
+}
+
+fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2], detail: Detail) -> Object {
+    let figures = &entry.figures;
+    let (usr, sys) = entry.cpu_percent();
+    let usage = figures.usage.unwrap_or_default();
+    let mut object = Object::new()
+        .text("jobname", &figures.name)
+        .count("groupid", u64::from(figures.group))
+        .count("error", figures.failure.as_ref().map_or(0, |failure| failure.errno.unsigned_abs().into()))
+        .count("eta", 0)
+        .count("elapsed", report.run.duration_ns().div_ceil(1_000_000_000));
+    if let Some(description) = &entry.job.options.description {
+        object = object.text("desc", description);
+    }
+    object = object.object("job options", job_options(entry.job));
+    let trim = DirectionResult::default();
+    for (name, result, group) in [("read", &figures.read, group[0]), ("write", &figures.write, group[1]), ("trim", &trim, None)] {
+        object = object.object(name, direction(entry, result, group, detail));
+    }
+    let flushes = moments_of(&figures.flushes, None, Detail::Plain);
+    object = object
+        .object("sync", Object::new().count("total_ios", figures.flushes.count).object("lat_ns", flushes))
+        .count("job_runtime", entry.milliseconds())
+        .number("usr_cpu", usr)
+        .number("sys_cpu", sys)
+        .count("ctx", usage.voluntary_switches + usage.involuntary_switches)
+        .count("majf", usage.major_faults)
+        .count("minf", usage.minor_faults);
+    object = depths(object, figures.operations() > 0);
+    let lat = distribution(figures);
+    for (key, unit) in [("latency_ns", &lat[0]), ("latency_us", &lat[1]), ("latency_ms", &lat[2])] {
+        object = object.object(key, unit.iter().fold(Object::new(), |o, (label, share)| o.number(label, *share)));
+    }
+    object.count("latency_depth", 1).count("latency_target", 0).number("latency_percentile", 100.0).count("latency_window", 0)
+}
+
+fn job_options(job: &JobSpec) -> Object {
+    let mut options = given(&job.given);
+    if !options.0.iter().any(|(key, _)| key == "name") {
+        options.0.insert(0, ("name".to_owned(), Node::Text(job.name.clone())));
+    }
+    options
+}
+
+fn direction(entry: &Entry<'_>, result: &DirectionResult, group: Option<GroupDirection>, detail: Detail) -> Object {
+    let options = &entry.job.options;
+    let seconds = entry.seconds();
+    let per_second = bandwidth(result.bytes, entry.figures.window);
+    let active = result.operations > 0;
+    let percentiles = |wanted: bool| wanted.then_some(options.percentile_list.0.as_slice());
+    let share = match group {
+        Some(group) if group.bandwidth > 0.0 => (100.0 * result.bandwidth_kib.mean * 1024.0 / group.bandwidth).min(100.0),
+        _ => 0.0,
+    };
+    let slat = result.slat.clone().unwrap_or_default();
+    let rates = |object: Object, name: &str, m: &Moments| object.number(format!("{name}_mean"), m.mean);
+    let mut object = Object::new()
+        .count("io_bytes", result.bytes)
+        .count("io_kbytes", result.bytes >> 10)
+        .count("bw_bytes", per_second as u64)
+        .count("bw", (per_second / 1024.0) as u64)
+        .number("iops", if seconds > 0.0 { result.operations as f64 / seconds } else { 0.0 })
+        .count("runtime", if active { entry.milliseconds() } else { 0 })
+        .count("total_ios", result.operations)
+        .count("short_ios", result.short_operations)
+        .count("drop_ios", 0)
+        .object("slat_ns", moments_of(&slat, None, Detail::Plain))
+        .object("clat_ns", moments_of(&result.clat, percentiles(options.clat_percentiles), detail))
+        .object("lat_ns", moments_of(&result.lat, percentiles(options.lat_percentiles), if options.lat_percentiles { detail } else { Detail::Plain }));
+    let m = &result.bandwidth_kib;
+    object = object.count("bw_min", m.min as u64).count("bw_max", m.max as u64).number("bw_agg", share);
+    object = rates(object, "bw", m).number("bw_dev", m.standard_deviation()).count("bw_samples", m.count);
+    let m = &result.iops;
+    object = object.count("iops_min", m.min as u64).count("iops_max", m.max as u64);
+    rates(object, "iops", m).number("iops_stddev", m.standard_deviation()).count("iops_samples", m.count)
+}
+
+/// fio writes zeros where nothing was measured, and `N` = 0 beside them, which tells.
+fn moments_of(latencies: &Latencies, percentiles: Option<&[f64]>, detail: Detail) -> Object {
+    let mut object = Object::new()
+        .count("min", latencies.min_ns.unwrap_or(0))
+        .count("max", latencies.max_ns.unwrap_or(0))
+        .number("mean", latencies.mean().unwrap_or(0.0))
+        .number("stddev", latencies.standard_deviation().unwrap_or(0.0))
+        .count("N", latencies.count);
+    if let Some(list) = percentiles.filter(|_| latencies.count > 0) {
+        let values = list.iter().fold(Object::new(), |o, percent| o.count(format!("{percent:.6}"), latencies.percentile(*percent).unwrap_or(0)));
+        object = object.object("percentile", values);
+    }
+    if detail == Detail::Plus && latencies.count > 0 {
+        let bins = latencies.buckets.iter().fold(Object::new(), |o, (index, count)| o.count(middle(usize::from(*index)), *count));
+        object = object.object("bins", bins);
+    }
+    object
+}
+
+/// Engines here complete each operation before the next: depth is 1, and each submission and completion is of one.
+fn depths(object: Object, active: bool) -> Object {
+    let all = if active { 100.0 } else { 0.0 };
+    let fill = |labels: &[&str], full: &str| labels.iter().fold(Object::new(), |o, label| o.number(label, if *label == full { all } else { 0.0 }));
+    let batch = ["0", "4", "8", "16", "32", "64", ">=64"];
+    object
+        .object("iodepth_level", fill(&["1", "2", "4", "8", "16", "32", ">=64"], "1"))
+        .object("iodepth_submit", fill(&batch, "4"))
+        .object("iodepth_complete", fill(&batch, "4"))
+}
+
+/// A label of fio's latency distribution and the share of operations in it, percent.
+pub(super) type Share = (&'static str, f64);
+
+/// fio's distribution of total latency, in ns, us and ms. Each label is an upper bound that does not belong to its bin. Counted from
+/// the histogram: at a bound that cuts a bucket (above 128 ns), a bucket's operations go where its middle lies.
+pub(super) fn distribution(figures: &crate::report::WorkerReport) -> [Vec<Share>; 3] {
+    const FINE: [(&str, u64); 10] =
+        [("2", 2), ("4", 4), ("10", 10), ("20", 20), ("50", 50), ("100", 100), ("250", 250), ("500", 500), ("750", 750), ("1000", 1000)];
+    let mut all = figures.read.lat.clone();
+    all.merge(&figures.write.lat);
+    let total = all.count.max(1) as f64;
+    let share = |low: u64, high: u64| 100.0 * all.count_between(low, high) as f64 / total;
+    let scale = |unit: u64, first: u64| {
+        let mut low = first;
+        FINE.iter()
+            .map(|(label, bound)| {
+                let high = bound * unit;
+                let shares = (*label, share(low, high));
+                low = high;
+                shares
+            })
+            .collect::<Vec<_>>()
+    };
+    let mut milliseconds = scale(1_000_000, 1_000_000);
+    milliseconds.push(("2000", share(1_000_000_000, 2_000_000_000)));
+    milliseconds.push((">=2000", share(2_000_000_000, u64::MAX)));
+    [scale(1, 0), scale(1_000, 1_000), milliseconds]
+}

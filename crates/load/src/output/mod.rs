@@ -1,0 +1,8 @@
+//! The report in fio's layouts.
+
+pub mod json;
+pub mod normal;
+mod numbers;
+mod summary;
+
+pub use summary::{Entry, Group, entries, groups};

@@ -1,0 +1,315 @@
+//! What a run reports: everything measured, in exact units, mergeable; the layouts of fio are made from it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::ClockReport;
+use crate::engines::MapReport;
+use crate::histogram::{BucketCount, Latencies};
+use crate::job::Workload;
+
+/// A stretch of time on `CLOCK_MONOTONIC`, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its start.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+}
+
+impl Window {
+    /// Its length, ns.
+    pub fn duration_ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// The smallest window that holds both.
+    pub fn hull(self, other: Self) -> Self {
+        Self { start_ns: self.start_ns.min(other.start_ns), end_ns: self.end_ns.max(other.end_ns) }
+    }
+}
+
+/// Mean, spread and extremes of a series of samples, by Welford's updating formulas (1962).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moments {
+    /// Number of samples.
+    pub count: u64,
+    /// Least; 0 if there is none.
+    pub min: f64,
+    /// Greatest; 0 if there is none.
+    pub max: f64,
+    /// Mean; 0 if there is none.
+    pub mean: f64,
+    /// Sum of squared distances from the mean.
+    pub scatter: f64,
+}
+
+impl Moments {
+    /// Adds a sample.
+    pub fn add(&mut self, value: f64) {
+        (self.min, self.max) = if self.count == 0 { (value, value) } else { (self.min.min(value), self.max.max(value)) };
+        self.count += 1;
+        let delta = value - self.mean;
+        self.mean += delta / self.count as f64;
+        self.scatter += delta * (value - self.mean);
+    }
+
+    /// Sample standard deviation; 0 for fewer than two samples, as fio prints it.
+    pub fn standard_deviation(&self) -> f64 {
+        if self.count < 2 { 0.0 } else { (self.scatter / (self.count as f64 - 1.0)).sqrt() }
+    }
+
+    /// Adds another series of the same quantity (Chan, Golub, LeVeque 1983).
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
+        let (n, m) = (self.count as f64, other.count as f64);
+        let delta = other.mean - self.mean;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.mean += delta * m / (n + m);
+        self.scatter += other.scatter + delta * delta * n * m / (n + m);
+        self.count += other.count;
+    }
+}
+
+/// What happened in one direction during an interval of about a second.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Its start, ns of `CLOCK_MONOTONIC`.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// Operations completed.
+    pub operations: u64,
+    /// Bytes transferred.
+    pub bytes: u64,
+    /// Completion latencies: (bucket, count), buckets as in [`crate::histogram`].
+    pub clat: Vec<BucketCount>,
+    /// Total latencies.
+    pub lat: Vec<BucketCount>,
+}
+
+/// One direction of one worker, or of several merged.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DirectionResult {
+    /// Operations completed.
+    pub operations: u64,
+    /// Bytes transferred.
+    pub bytes: u64,
+    /// Operations whose first transfer was short; the rest was transferred after it.
+    pub short_operations: u64,
+    /// Submission latency; null: engines that complete each operation before the next have none.
+    pub slat: Option<Latencies>,
+    /// Completion latency: from handing the operation to the kernel (or starting the copy) to its end.
+    pub clat: Latencies,
+    /// Total latency: from the moment the operation was begun to be made to its end.
+    pub lat: Latencies,
+    /// Bandwidth in KiB/s, sampled every half second, as fio does.
+    pub bandwidth_kib: Moments,
+    /// Operations per second, sampled every half second.
+    pub iops: Moments,
+    /// About a second each.
+    pub intervals: Vec<Interval>,
+}
+
+impl DirectionResult {
+    /// Adds another worker's figures. Intervals are not merged: workers do not share their boundaries.
+    pub fn merge(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.short_operations += other.short_operations;
+        self.clat.merge(&other.clat);
+        self.lat.merge(&other.lat);
+        self.bandwidth_kib.merge(&other.bandwidth_kib);
+        self.iops.merge(&other.iops);
+        match (&mut self.slat, &other.slat) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+            (_, None) => {}
+        }
+    }
+}
+
+/// CPU time and events of a worker's thread within its window, from getrusage(2).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in user mode, ns.
+    pub user_ns: u64,
+    /// CPU time in the kernel, ns.
+    pub system_ns: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary ones.
+    pub involuntary_switches: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+}
+
+impl Usage {
+    /// Adds another worker's.
+    pub fn merge(&mut self, other: &Self) {
+        self.user_ns += other.user_ns;
+        self.system_ns += other.system_ns;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
+    }
+
+    /// What happened since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+            voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+            minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
+            major_faults: self.major_faults.saturating_sub(earlier.major_faults),
+        }
+    }
+}
+
+/// Why a worker ended before its work was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Error number, as in `errno.h`; the nearest one where there is no system call behind it.
+    pub errno: i32,
+    /// In words: found, needed, command.
+    pub message: String,
+}
+
+/// One worker's result.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// The job, by place in the workload.
+    pub job: usize,
+    /// The job's name.
+    pub name: String,
+    /// Its number within the job, from 0.
+    pub clone: u32,
+    /// Group of the report.
+    pub group: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// The measured window; null if it was never reached.
+    pub window: Option<Window>,
+    /// Reads.
+    pub read: DirectionResult,
+    /// Writes.
+    pub write: DirectionResult,
+    /// Flushes issued by `fsync=` or `fdatasync=`.
+    pub flushes: Latencies,
+    /// CPU time and events within the window; null if it was never reached.
+    pub usage: Option<Usage>,
+    /// What was mapped; null for engines that do not map.
+    pub mapped: Option<MapReport>,
+    /// Passes over the region that were begun.
+    pub passes: u64,
+    /// Why it ended early; null if it did not.
+    pub failure: Option<Failure>,
+}
+
+impl WorkerReport {
+    /// Both directions, with fio's names.
+    pub fn directions(&self) -> [(&'static str, &DirectionResult); 2] {
+        [("read", &self.read), ("write", &self.write)]
+    }
+
+    /// Operations of both directions.
+    pub fn operations(&self) -> u64 {
+        self.read.operations + self.write.operations
+    }
+
+    /// Bytes of both directions.
+    pub fn bytes(&self) -> u64 {
+        self.read.bytes + self.write.bytes
+    }
+
+    /// Adds another worker of the same group, as `group_reporting` shows them.
+    pub fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.flushes.merge(&other.flushes);
+        self.passes += other.passes;
+        self.window = match (self.window, other.window) {
+            (Some(a), Some(b)) => Some(a.hull(b)),
+            (a, b) => a.or(b),
+        };
+        match (&mut self.usage, &other.usage) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, theirs) => *mine = *theirs,
+            (_, None) => {}
+        }
+        if self.failure.is_none() {
+            self.failure.clone_from(&other.failure);
+        }
+    }
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobReport {
+    /// Format of this document.
+    pub format: u32,
+    /// pagelab's version.
+    pub pagelab_version: String,
+    /// When the run started, ns since 1970.
+    pub started_realtime_ns: u64,
+    /// The run from the start of preparations to the last worker's end.
+    pub run: Window,
+    /// The measured window: from the first worker's measured start to the last worker's measured end, without preparation,
+    /// ramps at its edges and tear-down; null if no worker got that far.
+    pub window: Option<Window>,
+    /// Operations within the window, of all workers.
+    pub operations: u64,
+    /// Bytes within the window, of all workers.
+    pub bytes: u64,
+    /// The clock that timed operations.
+    pub clock: ClockReport,
+    /// The base seed of each job.
+    pub seeds: Vec<u64>,
+    /// The jobs as they were run.
+    pub workload: Workload,
+    /// One for each worker, in order of jobs.
+    pub workers: Vec<WorkerReport>,
+    /// What was accepted or happened and deserves a word.
+    pub warnings: Vec<String>,
+    /// The signal that ended the run early; null if none did.
+    pub interrupted_by: Option<i32>,
+}
+
+impl JobReport {
+    /// Whether every worker did its work.
+    pub fn succeeded(&self) -> bool {
+        self.workers.iter().all(|worker| worker.failure.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn merged_moments_are_those_of_all_samples(a in proptest::collection::vec(-1e6_f64..1e6, 0..50), b in proptest::collection::vec(-1e6_f64..1e6, 0..50)) {
+            let of = |values: &[f64]| { let mut m = Moments::default(); values.iter().for_each(|v| m.add(*v)); m };
+            let mut merged = of(&a);
+            merged.merge(&of(&b));
+            let all = of(&[a, b].concat());
+            prop_assert_eq!(merged.count, all.count);
+            prop_assert!((merged.mean - all.mean).abs() < 1e-6);
+            prop_assert!((merged.standard_deviation() - all.standard_deviation()).abs() < 1e-6 * (1.0 + all.standard_deviation()));
+            prop_assert_eq!((merged.min, merged.max), (all.min, all.max));
+        }
+    }
+}

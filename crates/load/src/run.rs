@@ -1,0 +1,121 @@
+//! Running a workload in this process: plan, prepare, work, report.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::clock::{Clock, Clocks, monotonic_ns, realtime_ns};
+use crate::control::Control;
+use crate::error::LoadError;
+use crate::job::Workload;
+use crate::layout;
+use crate::plan;
+use crate::report::{JobReport, Window, WorkerReport};
+use crate::safety;
+use crate::signals;
+use crate::worker::shared::Shared;
+use crate::worker::spawn::{self, Crew};
+
+/// Version of the report's format.
+const REPORT_FORMAT: u32 = 1;
+
+/// Runs a workload: makes its files ready, starts its workers, waits for them.
+///
+/// Call it from a process of its own (see [`crate::worker::main`]): it forks workers, and its signal handlers and SIGBUS guard belong to the process.
+///
+/// # Errors
+/// Nothing ran: the job asks for what cannot be, the host lacks something, data could be destroyed. What goes wrong later is in the report.
+pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport, LoadError> {
+    if control.handle_signals {
+        signals::install_handlers();
+    }
+    if control.die_with_parent {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| LoadError::system("tying the load to its parent", error))?;
+    }
+    if let Some(fd) = control.go_fd {
+        await_go(fd)?;
+    }
+    let started_realtime_ns = realtime_ns();
+    let start_ns = monotonic_ns();
+    let plan = plan::plan(workload, &|path, job| safety::inspect(path, job))?;
+    let clocks = Clocks::measure(Path::new("/"));
+    let per_job: Vec<Clock> = workload.jobs.iter().map(|job| clocks.choose(job.options.clocksource)).collect::<Result<_, _>>()?;
+    let shared = Shared::new(plan.workers.len())?;
+    let handling = signals::Handling::new(&shared, false);
+    let prepared = layout::prepare(&plan, workload, control, &|| shared.stopped())?;
+    let crew = Crew { plan: &plan, workload, clocks: &per_job, shared: &shared, state_dir: &control.state_dir };
+    let results = match spawn::run(&crew) {
+        Ok(results) => results,
+        Err(error) => {
+            layout::discard(&prepared.created);
+            return Err(error);
+        }
+    };
+    drop(handling);
+    let mut warnings = workload.warnings.clone();
+    warnings.extend(layout::unlink(&prepared, control));
+    let workers: Vec<WorkerReport> = results.into_iter().map(|result| result.report).collect();
+    let window = workers.iter().filter_map(|worker| worker.window).reduce(Window::hull);
+    let clock = clocks.report(workload.jobs.first().map_or_else(Default::default, |job| job.options.clocksource));
+    warn(&workers, &clock, &mut warnings);
+    Ok(JobReport {
+        format: REPORT_FORMAT,
+        pagelab_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_realtime_ns,
+        run: Window { start_ns, end_ns: monotonic_ns() },
+        window,
+        operations: workers.iter().map(WorkerReport::operations).sum(),
+        bytes: workers.iter().map(WorkerReport::bytes).sum(),
+        clock,
+        seeds: plan.seeds,
+        workload: workload.clone(),
+        workers,
+        warnings,
+        interrupted_by: shared.signal(),
+    })
+}
+
+/// Largest tolerable difference between the counter's rate at calibration and over the whole run: 200 ppm is 0.2 ns in a microsecond.
+const DRIFT_PPM: f64 = 200.0;
+
+fn warn(workers: &[WorkerReport], clock: &crate::clock::ClockReport, warnings: &mut Vec<String>) {
+    if let Some(drift) = clock.drift_ppm.filter(|drift| drift.abs() > DRIFT_PPM) {
+        warnings.push(format!("the time stamp counter ran {drift:.0} ppm off its calibration; run with clocksource=clock_gettime"));
+    }
+    for worker in workers.iter().filter(|worker| worker.window.is_none() && worker.failure.is_none()) {
+        warnings.push(format!("job '{}' worker {}: the run ended before its measured window began", worker.name, worker.clone));
+    }
+    for worker in workers {
+        let Some(mapped) = &worker.mapped else { continue };
+        if mapped.pieces_fallen_back > 0 {
+            warnings.push(format!(
+                "job '{}' worker {}: {} of {} pieces got ordinary memory because the hugetlb pool had no page left",
+                worker.name, worker.clone, mapped.pieces_fallen_back, mapped.pieces_mapped
+            ));
+        }
+        if mapped.pieces_not_collapsed > 0 {
+            warnings.push(format!(
+                "job '{}' worker {}: {} of {} pieces could not be collapsed into huge pages",
+                worker.name, worker.clone, mapped.pieces_not_collapsed, mapped.pieces_mapped
+            ));
+        }
+    }
+}
+
+/// Waits for the byte that says that probes are in place.
+fn await_go(fd: std::os::fd::RawFd) -> Result<(), LoadError> {
+    // SAFETY: the caller handed this descriptor over for exactly this; it is only borrowed here.
+    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    let mut byte = [0_u8];
+    loop {
+        if let Some(signal) = signals::pending() {
+            return Err(LoadError::Interrupted { signal });
+        }
+        match rustix::io::read(fd, &mut byte) {
+            Ok(1) => return Ok(()),
+            Ok(_) => return Err(LoadError::Protocol("the caller closed the go descriptor without a word".to_owned())),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(LoadError::system("waiting for the word to go", error)),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Never destroy data: which files and devices a writing job may touch.
+//!
+//! A file that pagelab creates is marked, and only marked files are written again without being asked. The mark is the extended
+//! attribute `user.pagelab` on the file itself: it moves with the file, vanishes with it, and a copy made without attributes is not
+//! ours. File systems without user attributes (hugetlbfs, tmpfs before Linux 6.6) get a line in `STATE_DIR/created-files` instead,
+//! which names device, inode, birth time and path; the state directory is empty after a boot, so such a file is then refused, which
+//! errs on the safe side. Everything else has to be named, target by target, outside the job file.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, XattrFlags};
+
+use crate::error::LoadError;
+use crate::signatures;
+
+const MARK: &str = "user.pagelab";
+const REGISTRY: &str = "created-files";
+
+/// statfs(2)'s number for hugetlbfs.
+const HUGETLBFS_MAGIC: u64 = 0x9584_58F6;
+
+/// The page size that a file's mappings are made of: the pool's on hugetlbfs, else the base page's.
+pub fn mapping_page_bytes(fd: BorrowedFd<'_>) -> u64 {
+    match rustix::fs::fstatfs(fd) {
+        Ok(stat) if stat.f_type as u64 == HUGETLBFS_MAGIC => stat.f_bsize as u64,
+        _ => rustix::param::page_size() as u64,
+    }
+}
+
+/// Whether the file lies on hugetlbfs, which takes no write(2).
+pub fn is_hugetlbfs(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type as u64 == HUGETLBFS_MAGIC)
+}
+
+/// Where temporary state lives: `$PAGELAB_STATE_DIR`, else `/run/pagelab`.
+pub fn default_state_dir() -> PathBuf {
+    std::env::var_os("PAGELAB_STATE_DIR").map_or_else(|| PathBuf::from("/run/pagelab"), PathBuf::from)
+}
+
+/// Knows which files are pagelab's own.
+pub struct Ownership<'a> {
+    state_dir: &'a Path,
+}
+
+impl<'a> Ownership<'a> {
+    /// With the directory that holds the list of files whose file system cannot mark them.
+    pub fn new(state_dir: &'a Path) -> Self {
+        Self { state_dir }
+    }
+
+    /// Creates and marks a file; `None` if something of that name exists already. `flags` are added to those for creating.
+    ///
+    /// # Errors
+    /// The file cannot be created, or not be marked anywhere; then it is removed again.
+    pub fn create(&self, path: &Path) -> Result<Option<OwnedFd>, LoadError> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let fd = match rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)) {
+            Ok(fd) => fd,
+            Err(rustix::io::Errno::EXIST) => return Ok(None),
+            Err(error) => return Err(LoadError::system(format!("creating {}", path.display()), error)),
+        };
+        if let Err(error) = self.mark(fd.as_fd(), path) {
+            // Nobody else can have put anything into it yet.
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
+        Ok(Some(fd))
+    }
+
+    fn mark(&self, fd: BorrowedFd<'_>, path: &Path) -> Result<(), LoadError> {
+        if rustix::fs::fsetxattr(fd, MARK, b"created", XattrFlags::empty()).is_ok() {
+            return Ok(());
+        }
+        let identity = identity(fd, path).map_err(|error| LoadError::system(format!("identifying {}", path.display()), error))?;
+        let registry = self.state_dir.join(REGISTRY);
+        let append = || -> std::io::Result<()> {
+            std::fs::create_dir_all(self.state_dir)?;
+            let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&registry)?;
+            // One write per line: appends of several processes do not mix.
+            file.write_all(&[identity.as_slice(), b"\n"].concat())
+        };
+        append().map_err(|error| LoadError::Host {
+            what: format!("marking {} as made by pagelab", path.display()),
+            found: format!("a file system without user attributes, and {}: {error}", registry.display()),
+            needed: "one of the two".to_owned(),
+            command: "set PAGELAB_STATE_DIR to a directory that can be written".to_owned(),
+        })
+    }
+
+    /// Whether pagelab created this open file.
+    pub fn is_ours(&self, fd: BorrowedFd<'_>, path: &Path) -> bool {
+        let mut value = [0_u8; 16];
+        if rustix::fs::fgetxattr(fd, MARK, &mut value).is_ok() {
+            return true;
+        }
+        let (Ok(identity), Ok(registry)) = (identity(fd, path), std::fs::read(self.state_dir.join(REGISTRY))) else { return false };
+        registry.split(|byte| *byte == b'\n').any(|line| line == identity)
+    }
+
+    /// Removes a file if pagelab created it; tells whether it did.
+    ///
+    /// # Errors
+    /// It is ours and cannot be removed.
+    pub fn remove(&self, path: &Path) -> std::io::Result<bool> {
+        let fd = match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(rustix::io::Errno::NOENT) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        if !self.is_ours(fd.as_fd(), path) {
+            return Ok(false);
+        }
+        std::fs::remove_file(path)?;
+        Ok(true)
+    }
+}
+
+/// What tells a file from every other one of this boot: device, inode, birth time if the file system keeps one, path.
+fn identity(fd: BorrowedFd<'_>, path: &Path) -> std::io::Result<Vec<u8>> {
+    let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?;
+    let (seconds, nanoseconds) = if stat.stx_mask & StatxFlags::BTIME.bits() == 0 { (0, 0) } else { (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec) };
+    let path = std::fs::canonicalize(path)?;
+    let mut line = format!("{}:{} {} {seconds}.{nanoseconds:09} ", stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino).into_bytes();
+    line.extend_from_slice(path.as_os_str().as_bytes());
+    Ok(line)
+}
+
+/// What a target turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetKind {
+    /// Nothing there yet.
+    Missing,
+    /// A regular file of this many bytes.
+    File {
+        /// Its length.
+        bytes: u64,
+    },
+    /// A block device of this many bytes.
+    BlockDevice {
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+/// Looks at a target.
+///
+/// # Errors
+/// It is neither a file nor a block device, or cannot be looked at.
+pub fn inspect(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return missing(path, job),
+        Err(error) => return Err(LoadError::system(format!("job '{job}': {}", path.display()), error)),
+    };
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok(TargetKind::File { bytes: metadata.len() });
+    }
+    if kind.is_block_device() {
+        let open = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let bytes = open.and_then(|fd| rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0)));
+        return bytes.map(|bytes| TargetKind::BlockDevice { bytes }).map_err(|error| LoadError::system(format!("job '{job}': size of {}", path.display()), error));
+    }
+    Err(LoadError::Target { job: job.to_owned(), reason: format!("{} is neither a regular file nor a block device", path.display()) })
+}
+
+fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if parent.is_dir() {
+        Ok(TargetKind::Missing)
+    } else {
+        Err(LoadError::Target { job: job.to_owned(), reason: format!("the directory {} does not exist; mkdir -p {}", parent.display(), parent.display()) })
+    }
+}
+
+/// Whether a writing job may touch an existing target.
+///
+/// # Errors
+/// [`LoadError::Refused`] with what was found and how to allow it.
+pub fn may_write(path: &Path, allowed: &[PathBuf], ownership: &Ownership<'_>) -> Result<(), LoadError> {
+    let refused = |reason: String| LoadError::Refused { path: path.to_path_buf(), reason };
+    let metadata = std::fs::metadata(path).map_err(|error| LoadError::system(format!("{}", path.display()), error))?;
+    let named = allowed.iter().any(|other| std::fs::metadata(other).is_ok_and(|other| same(&metadata, &other)));
+    if metadata.file_type().is_block_device() {
+        if !named {
+            return Err(refused(format!("it is a block device; name this very device outside the job file to allow it: --allow-write {}", path.display())));
+        }
+        return signatures::device_is_unused(path, metadata.rdev()).map_err(refused);
+    }
+    if named {
+        return Ok(());
+    }
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
+        .map_err(|error| LoadError::system(format!("opening {}", path.display()), error))?;
+    if ownership.is_ours(fd.as_fd(), path) {
+        Ok(())
+    } else {
+        Err(refused(format!(
+            "the job writes and pagelab did not create this file ({} bytes); name it outside the job file to allow it: --allow-write {}",
+            metadata.len(),
+            path.display()
+        )))
+    }
+}
+
+fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
+    if a.file_type().is_block_device() {
+        b.file_type().is_block_device() && a.rdev() == b.rdev()
+    } else {
+        a.dev() == b.dev() && a.ino() == b.ino()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_own_files_are_written_and_removed() {
+        // Both a file system with user attributes and, by way of hugetlbfs or an old tmpfs, the registry lead to the same answers.
+        let dir = tempfile::tempdir().expect("tempdir");
+        let state = tempfile::tempdir().expect("tempdir");
+        let ownership = Ownership::new(state.path());
+        let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+        assert!(ownership.create(&ours).expect("create").is_some());
+        assert!(ownership.create(&ours).expect("exists").is_none(), "a second creation changes nothing");
+        std::fs::write(&theirs, "precious").expect("write");
+        assert!(may_write(&ours, &[], &ownership).is_ok());
+        let refusal = may_write(&theirs, &[], &ownership).expect_err("not ours").to_string();
+        assert!(refusal.contains("--allow-write") && refusal.contains("8 bytes"), "{refusal}");
+        assert!(may_write(&theirs, std::slice::from_ref(&theirs), &ownership).is_ok());
+        assert!(may_write(&theirs, std::slice::from_ref(&ours), &ownership).is_err());
+        assert!(!ownership.remove(&theirs).expect("remove") && theirs.exists());
+        assert!(ownership.remove(&ours).expect("remove") && !ours.exists());
+        assert!(!ownership.remove(&ours).expect("gone"));
+    }
+
+    #[test]
+    fn the_registry_answers_where_attributes_cannot() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let state = tempfile::tempdir().expect("tempdir");
+        let path = dir.path().join("file");
+        std::fs::write(&path, "").expect("write");
+        let fd = std::fs::File::open(&path).expect("open");
+        let ownership = Ownership::new(state.path());
+        assert!(!ownership.is_ours(fd.as_fd(), &path));
+        let line = identity(fd.as_fd(), &path).expect("identity");
+        std::fs::write(state.path().join(REGISTRY), [b"1:2 3 4.5 /else\n", line.as_slice(), b"\n"].concat()).expect("write");
+        assert!(ownership.is_ours(fd.as_fd(), &path));
+        // Another file in the same place is another file.
+        std::fs::remove_file(&path).expect("remove");
+        std::fs::write(dir.path().join("other"), "").expect("write");
+        std::fs::rename(dir.path().join("other"), &path).expect("rename");
+        let fd = std::fs::File::open(&path).expect("open");
+        assert!(!ownership.is_ours(fd.as_fd(), &path));
+    }
+
+    #[test]
+    fn targets_are_told_apart() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        std::fs::write(dir.path().join("f"), "12345").expect("write");
+        assert_eq!(inspect(&dir.path().join("f"), "j").expect("file"), TargetKind::File { bytes: 5 });
+        assert_eq!(inspect(&dir.path().join("none"), "j").expect("missing"), TargetKind::Missing);
+        let error = inspect(&dir.path().join("no/such/dir"), "j").expect_err("no directory").to_string();
+        assert!(error.contains("mkdir -p"), "{error}");
+        assert!(inspect(Path::new("/dev/zero"), "j").is_err());
+        assert!(inspect(dir.path(), "j").is_err());
+    }
+}

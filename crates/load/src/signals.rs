@@ -1,0 +1,82 @@
+//! SIGINT and SIGTERM end the work early, with a report. A second one ends the process.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use crate::worker::shared::Shared;
+
+/// The shared page of the run in progress; null if there is none.
+static PAGE: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Signals that this process got.
+static SEEN: AtomicU32 = AtomicU32::new(0);
+
+/// The last one; 0 for none.
+static LAST: AtomicU32 = AtomicU32::new(0);
+
+/// Workers pass a request to stop on to everybody, and leave aborting to the supervisor: a terminal sends Ctrl-C to all of them.
+static IS_WORKER: AtomicBool = AtomicBool::new(false);
+
+/// Handles signals for a run, as long as it lives.
+pub struct Handling(());
+
+impl Handling {
+    /// Points the handlers at `shared`, and installs them if `install` says so.
+    pub fn new(shared: &Shared, install: bool) -> Self {
+        PAGE.store((&raw const *shared).cast_mut(), Ordering::Release);
+        if install {
+            install_handlers();
+        }
+        // A signal that came before the page was there counts.
+        if let Some(signal) = pending() {
+            shared.stop(signal);
+        }
+        Self(())
+    }
+}
+
+impl Drop for Handling {
+    fn drop(&mut self) {
+        PAGE.store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// Installs the handlers; they stay until the process ends.
+pub fn install_handlers() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: a zeroed sigaction is a valid one. No SA_RESTART: sleeps and waits are to end when the run does.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as *const () as usize;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// The last signal that this process got.
+pub fn pending() -> Option<i32> {
+    Some(LAST.load(Ordering::Relaxed).cast_signed()).filter(|signal| *signal != 0)
+}
+
+/// Tells the handlers that this process is a worker now.
+pub fn become_worker() {
+    IS_WORKER.store(true, Ordering::Relaxed);
+}
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    // SAFETY: errno belongs to the interrupted code and is put back at the end.
+    let errno = unsafe { *libc::__errno_location() };
+    LAST.store(signal.cast_unsigned(), Ordering::Relaxed);
+    let before = SEEN.fetch_add(1, Ordering::Relaxed);
+    if before > 0 && !IS_WORKER.load(Ordering::Relaxed) {
+        // SAFETY: async-signal-safe; workers die with this process.
+        unsafe { libc::_exit(128 + signal) };
+    }
+    let page = PAGE.load(Ordering::Acquire);
+    if !page.is_null() {
+        // SAFETY: `Handling` lives no longer than the page it was given and takes the pointer back when it is dropped; `stop` uses
+        // atomics and a futex call only.
+        unsafe { (*page).stop(signal) };
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}

@@ -1,0 +1,117 @@
+//! Whether a block device holds anything: mounts, holders, partitions, signatures of file systems and volumes.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+/// A mark that something on a device leaves at a fixed place.
+struct Signature {
+    offset: u64,
+    bytes: &'static [u8],
+    what: &'static str,
+}
+
+/// Offsets and bytes as the formats define them; the same places that `wipefs` looks at.
+const SIGNATURES: &[Signature] = &[
+    Signature { offset: 0x438, bytes: &[0x53, 0xEF], what: "an ext2, ext3 or ext4 file system" },
+    Signature { offset: 0, bytes: b"XFSB", what: "an xfs file system" },
+    Signature { offset: 0x1_0040, bytes: b"_BHRfS_M", what: "a btrfs file system" },
+    Signature { offset: 0x1_0034, bytes: b"ReIsEr", what: "a reiserfs file system" },
+    Signature { offset: 0x400, bytes: &[0x10, 0x20, 0xF5, 0xF2], what: "an f2fs file system" },
+    Signature { offset: 0x8001, bytes: b"CD001", what: "an ISO 9660 file system" },
+    Signature { offset: 0x8001, bytes: b"BEA01", what: "a UDF file system" },
+    Signature { offset: 3, bytes: b"NTFS    ", what: "an NTFS file system" },
+    Signature { offset: 3, bytes: b"EXFAT   ", what: "an exFAT file system" },
+    Signature { offset: 0, bytes: b"hsqs", what: "a squashfs file system" },
+    Signature { offset: 0x400, bytes: &[0xE2, 0xE1, 0xF5, 0xE0], what: "an erofs file system" },
+    Signature { offset: 4096 - 10, bytes: b"SWAPSPACE2", what: "swap space" },
+    Signature { offset: 4096 - 10, bytes: b"SWAP-SPACE", what: "swap space" },
+    Signature { offset: 65536 - 10, bytes: b"SWAPSPACE2", what: "swap space" },
+    Signature { offset: 0, bytes: b"LUKS\xBA\xBE", what: "a LUKS volume" },
+    Signature { offset: 4096, bytes: &[0xFC, 0x4E, 0x2B, 0xA9], what: "an md RAID member" },
+    Signature { offset: 0, bytes: &[0xFC, 0x4E, 0x2B, 0xA9], what: "an md RAID member" },
+    Signature { offset: 24, bytes: &[0xC6, 0x85, 0x73, 0xF6], what: "a bcache device" },
+    Signature { offset: 512, bytes: b"EFI PART", what: "a GPT partition table" },
+    Signature { offset: 4096, bytes: b"EFI PART", what: "a GPT partition table" },
+    Signature { offset: 510, bytes: &[0x55, 0xAA], what: "a boot sector or MBR partition table" },
+];
+
+/// How much of the start is looked at: past the last signature above.
+const HEAD_BYTES: usize = 0x1_0080;
+
+/// Checks that nothing uses a device and nothing is on it. `rdev` is its device number.
+///
+/// # Errors
+/// What was found, in words.
+pub fn device_is_unused(path: &Path, rdev: u64) -> Result<(), String> {
+    held(rdev)?;
+    // On a block device O_EXCL asks for sole use: the kernel refuses while it is mounted, swapped on or held by a volume manager.
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::BUSY => "the device is in use (mounted, swap, or held by another driver); see lsblk".to_owned(),
+        error => format!("opening it exclusively: {error}"),
+    })?;
+    let file = std::fs::File::from(fd);
+    match signature(&file).map_err(|error| format!("reading its start: {error}"))? {
+        None => Ok(()),
+        Some(what) => Err(format!("the device holds {what}; if it may go: wipefs -a {}", path.display())),
+    }
+}
+
+fn held(rdev: u64) -> Result<(), String> {
+    let directory = format!("/sys/dev/block/{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev));
+    let entries = |path: &str| std::fs::read_dir(path).map(|entries| entries.flatten().map(|e| e.path()).collect::<Vec<_>>()).unwrap_or_default();
+    if let Some(holder) = entries(&format!("{directory}/holders")).first() {
+        return Err(format!("the device is held by {}", holder.display()));
+    }
+    match entries(&directory).iter().find(|entry| entry.join("partition").exists()) {
+        Some(partition) => Err(format!("the device has partitions ({})", partition.display())),
+        None => Ok(()),
+    }
+}
+
+/// The first signature found, in words.
+fn signature(file: &std::fs::File) -> std::io::Result<Option<&'static str>> {
+    let mut head = vec![0_u8; HEAD_BYTES];
+    let mut filled = 0;
+    while let Some(rest) = head.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, filled as u64)? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    head.truncate(filled);
+    let found = SIGNATURES.iter().find(|s| {
+        let start = s.offset as usize;
+        head.get(start..start + s.bytes.len()) == Some(s.bytes)
+    });
+    // LVM puts its label into one of the first four sectors.
+    let lvm = (0..4).any(|sector| head.get(sector * 512..sector * 512 + 8) == Some(b"LABELONE".as_slice()));
+    Ok(found.map(|s| s.what).or(lvm.then_some("an LVM physical volume")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Seek as _, SeekFrom, Write as _};
+
+    #[test]
+    fn each_signature_is_found_where_it_belongs() {
+        let mut blank = tempfile::tempfile().expect("tempfile");
+        assert_eq!(signature(&blank).expect("read"), None, "an empty file");
+        blank.set_len(1 << 20).expect("length");
+        assert_eq!(signature(&blank).expect("read"), None);
+        for s in SIGNATURES {
+            blank.set_len(0).expect("length");
+            blank.set_len(1 << 20).expect("length");
+            blank.seek(SeekFrom::Start(s.offset)).expect("seek");
+            blank.write_all(s.bytes).expect("write");
+            assert!(signature(&blank).expect("read").is_some(), "{}", s.what);
+        }
+        blank.set_len(0).expect("length");
+        blank.set_len(1 << 20).expect("length");
+        blank.seek(SeekFrom::Start(512)).expect("seek");
+        blank.write_all(b"LABELONE").expect("write");
+        assert_eq!(signature(&blank).expect("read"), Some("an LVM physical volume"));
+    }
+}

@@ -1,0 +1,131 @@
+//! The load process: hidden command `__load` of the binary.
+//!
+//! The workload comes as JSON on standard input, the report goes as JSON to a descriptor of its own, and the work starts when a byte
+//! arrives on another one, so that probes can be attached to a process that does nothing yet. Exit status 0 means that a complete
+//! report was written; 2 and 3 mean that nothing ran, with the reason on standard error.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{FromRawFd as _, RawFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::control::Control;
+use crate::error::LoadError;
+use crate::job::Workload;
+use crate::report::JobReport;
+use crate::run::run_workload;
+
+/// The arguments that [`main`] understands, to be put after the name of the hidden command. `report_fd` and `control.go_fd` must be
+/// open in the new process (not close-on-exec).
+pub fn arguments(control: &Control, report_fd: RawFd) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec![format!("--report-fd={report_fd}").into()];
+    if let Some(fd) = control.go_fd {
+        arguments.push(format!("--go-fd={fd}").into());
+    }
+    if control.readonly {
+        arguments.push("--readonly".into());
+    }
+    let with_path = |name: &str, path: &PathBuf| {
+        let mut argument = OsString::from(name);
+        argument.push(path);
+        argument
+    };
+    arguments.push(with_path("--state-dir=", &control.state_dir));
+    arguments.extend(control.allow_write.iter().map(|path| with_path("--allow-write=", path)));
+    arguments
+}
+
+fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Control, RawFd), LoadError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut control = Control { handle_signals: true, die_with_parent: true, ..Control::default() };
+    let mut report_fd = None;
+    let number = |value: &[u8]| std::str::from_utf8(value).ok().and_then(|text| text.parse::<RawFd>().ok()).filter(|fd| *fd >= 0);
+    for argument in arguments {
+        let bytes = argument.as_bytes();
+        let value_of = |name: &str| bytes.strip_prefix(name.as_bytes());
+        let path = |value: &[u8]| PathBuf::from(OsStr::from_bytes(value));
+        if let Some(value) = value_of("--report-fd=") {
+            report_fd = number(value);
+        } else if let Some(value) = value_of("--go-fd=") {
+            control.go_fd = number(value);
+        } else if let Some(value) = value_of("--state-dir=") {
+            control.state_dir = path(value);
+        } else if let Some(value) = value_of("--allow-write=") {
+            control.allow_write.push(path(value));
+        } else if bytes == b"--readonly" {
+            control.readonly = true;
+        } else {
+            return Err(LoadError::Protocol(format!("unknown argument {}", argument.display())));
+        }
+    }
+    let report_fd = report_fd.ok_or_else(|| LoadError::Protocol("--report-fd=N is needed".to_owned()))?;
+    Ok((control, report_fd))
+}
+
+/// The load process, from its arguments (without the command's name) to its exit status.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match serve(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error may be closed; the exit status says it too.
+            let _ = writeln!(std::io::stderr(), "pagelab: {error}");
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
+    let (control, report_fd) = parse(arguments)?;
+    // SAFETY: the caller opened this descriptor for the report and keeps no other use of it in this process.
+    let mut out = unsafe { File::from_raw_fd(report_fd) };
+    let mut document = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut document).map_err(|error| LoadError::system("reading the workload", error))?;
+    let workload: Workload = serde_json::from_slice(&document).map_err(|error| LoadError::Protocol(format!("the workload is not what it should be: {error}")))?;
+    let report = run_workload(&workload, &control)?;
+    let document = serde_json::to_vec(&report).map_err(|error| LoadError::Protocol(format!("writing the report: {error}")))?;
+    out.write_all(&document).map_err(|error| LoadError::system("writing the report", error))
+}
+
+/// Reads a report from the other end of the report descriptor. Read before waiting for the process: a report may be larger than
+/// a pipe holds.
+///
+/// # Errors
+/// The process ended without one, or it is not one.
+pub fn read_report(mut from: impl std::io::Read) -> Result<JobReport, LoadError> {
+    let mut document = Vec::new();
+    from.read_to_end(&mut document).map_err(|error| LoadError::system("reading the report", error))?;
+    if document.is_empty() {
+        return Err(LoadError::Protocol("the load process ended without a report; its reason is on standard error".to_owned()));
+    }
+    serde_json::from_slice(&document).map_err(|error| LoadError::Protocol(format!("the report is not what it should be: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_back() {
+        let control = Control {
+            allow_write: vec!["/dev/loop7".into(), "/tmp/a b".into()],
+            readonly: true,
+            go_fd: Some(5),
+            state_dir: "/s".into(),
+            ..Control::default()
+        };
+        let (read, fd) = parse(arguments(&control, 6).into_iter()).expect("valid");
+        assert_eq!((read.allow_write, read.readonly, read.go_fd, read.state_dir, fd), (control.allow_write, true, Some(5), control.state_dir, 6));
+        assert!(read.handle_signals && read.die_with_parent);
+        assert!(parse(std::iter::empty()).is_err());
+        assert!(parse([OsString::from("--what")].into_iter()).is_err());
+        assert!(parse([OsString::from("--report-fd=x")].into_iter()).is_err());
+    }
+
+    #[test]
+    fn an_empty_report_is_an_error() {
+        assert!(read_report(&b""[..]).expect_err("empty").to_string().contains("without a report"));
+        assert!(read_report(&b"{}"[..]).is_err());
+    }
+}

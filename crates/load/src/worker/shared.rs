@@ -1,0 +1,236 @@
+//! A page shared by the supervisor and all workers, processes or threads: when to start, when to stop, how far everybody is.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::thread::futex;
+
+use crate::error::LoadError;
+
+/// How long anybody sleeps before looking again, in case a wake-up was missed because its sender died.
+const NAP: Duration = Duration::from_millis(20);
+
+#[repr(C)]
+struct Header {
+    /// Not 0: everybody ends as soon as the present operation is done.
+    stop: AtomicU32,
+    /// The signal that asked for it; 0 if none.
+    signal: AtomicI32,
+    /// Number of phases released. Each wave has two: in the first its workers get ready, in the second they work.
+    released: AtomicU32,
+    /// Counts changes of workers' states; the supervisor sleeps on it.
+    changes: AtomicU32,
+}
+
+/// A stretch of the run that workers wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Workers of this wave open, map and allocate.
+    Prepare(u32),
+    /// Workers of this wave work.
+    Work(u32),
+}
+
+impl Phase {
+    fn number(self) -> u32 {
+        match self {
+            Self::Prepare(wave) => 2 * wave,
+            Self::Work(wave) => 2 * wave + 1,
+        }
+    }
+}
+
+/// How far a worker is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// Getting ready.
+    Preparing = 0,
+    /// Waiting for its wave.
+    Ready = 1,
+    /// At work.
+    Running = 2,
+    /// Done, well or not.
+    Done = 3,
+}
+
+#[repr(C, align(64))]
+struct Slot {
+    state: AtomicU32,
+    operations: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// The shared memory. All of it is atomics; zero bytes are its first state.
+pub struct Shared {
+    start: *mut u8,
+    len: usize,
+    slots: usize,
+}
+
+// SAFETY: everything behind `start` is reached through shared references to atomics.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Shared memory for `slots` workers.
+    ///
+    /// # Errors
+    /// The kernel has no memory to give.
+    pub fn new(slots: usize) -> Result<Self, LoadError> {
+        let len = size_of::<Header>().next_multiple_of(align_of::<Slot>()) + slots * size_of::<Slot>();
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED) }
+            .map_err(|error| LoadError::system("allocating shared memory", error))?;
+        Ok(Self { start: start.cast(), len, slots })
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is larger than a Header, page-aligned, zeroed (a valid Header), and lives as long as `self`.
+        unsafe { &*self.start.cast::<Header>() }
+    }
+
+    fn slot(&self, index: usize) -> Option<&Slot> {
+        if index >= self.slots {
+            return None;
+        }
+        let offset = size_of::<Header>().next_multiple_of(align_of::<Slot>()) + index * size_of::<Slot>();
+        // SAFETY: `index` is below the number of slots that the mapping was sized for; alignment follows from the offset's rounding.
+        Some(unsafe { &*self.start.add(offset).cast::<Slot>() })
+    }
+
+    /// The flag that ends everything; workers look at it once per operation.
+    pub fn stop_flag(&self) -> &AtomicU32 {
+        &self.header().stop
+    }
+
+    /// Whether everybody is to end.
+    pub fn stopped(&self) -> bool {
+        self.header().stop.load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends everything. Async-signal-safe: atomics and a futex call.
+    pub fn stop(&self, signal: i32) {
+        let header = self.header();
+        let _ = header.signal.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+        header.stop.fetch_add(1, Ordering::Relaxed);
+        wake(&header.released);
+    }
+
+    /// The signal that ended the run, if one did.
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.header().signal.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+    }
+
+    /// A worker's state.
+    pub fn state(&self, index: usize) -> State {
+        match self.slot(index).map_or(0, |slot| slot.state.load(Ordering::Acquire)) {
+            0 => State::Preparing,
+            1 => State::Ready,
+            2 => State::Running,
+            _ => State::Done,
+        }
+    }
+
+    /// Sets a worker's state and wakes the supervisor.
+    pub fn set_state(&self, index: usize, state: State) {
+        if let Some(slot) = self.slot(index) {
+            slot.state.store(state as u32, Ordering::Release);
+        }
+        self.header().changes.fetch_add(1, Ordering::Release);
+        wake(&self.header().changes);
+    }
+
+    /// Publishes how far a worker is, for a status line.
+    pub fn publish(&self, index: usize, operations: u64, bytes: u64) {
+        if let Some(slot) = self.slot(index) {
+            slot.operations.store(operations, Ordering::Relaxed);
+            slot.bytes.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Operations and bytes that a worker published last.
+    pub fn progress(&self, index: usize) -> (u64, u64) {
+        self.slot(index).map_or((0, 0), |slot| (slot.operations.load(Ordering::Relaxed), slot.bytes.load(Ordering::Relaxed)))
+    }
+
+    /// Lets workers enter `phase` and all before it.
+    pub fn release(&self, phase: Phase) {
+        self.header().released.store(phase.number() + 1, Ordering::Release);
+        wake(&self.header().released);
+    }
+
+    /// Sleeps until `phase` may be entered; false if the run ends before that.
+    pub fn await_phase(&self, phase: Phase) -> bool {
+        let released = &self.header().released;
+        loop {
+            if self.stopped() {
+                return false;
+            }
+            let seen = released.load(Ordering::Acquire);
+            if seen > phase.number() {
+                return true;
+            }
+            nap_on(released, seen);
+        }
+    }
+
+    /// A count that changes with every worker's state; hand it to [`Shared::await_change`].
+    pub fn changes(&self) -> u32 {
+        self.header().changes.load(Ordering::Acquire)
+    }
+
+    /// Sleeps until some worker's state changed since `seen`, or for a moment.
+    pub fn await_change(&self, seen: u32) {
+        nap_on(&self.header().changes, seen);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new`; all references were borrowed from `self`.
+        let _ = unsafe { munmap(self.start.cast(), self.len) };
+    }
+}
+
+fn wake(word: &AtomicU32) {
+    // Nobody waiting is fine.
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
+}
+
+fn nap_on(word: &AtomicU32, seen: u32) {
+    let nap = rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::from(NAP.subsec_nanos()) };
+    // A changed word, a signal and the end of the nap all mean: look again.
+    let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&nap));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waves_are_released_in_order_and_stopping_frees_everybody() {
+        let shared = Shared::new(3).expect("memory");
+        std::thread::scope(|scope| {
+            let phases = [Phase::Prepare(0), Phase::Work(0), Phase::Prepare(1)];
+            let waiters = phases.map(|phase| {
+                let shared = &shared;
+                scope.spawn(move || shared.await_phase(phase))
+            });
+            shared.release(Phase::Prepare(0));
+            shared.release(Phase::Work(0));
+            shared.stop(2);
+            let got = waiters.map(|waiter| waiter.join().expect("join"));
+            // The first two may have been released or stopped first; the third never was released.
+            assert!(!got[2]);
+        });
+        assert_eq!(shared.signal(), Some(2));
+        shared.set_state(1, State::Running);
+        shared.set_state(99, State::Done);
+        assert_eq!((shared.state(0), shared.state(1)), (State::Preparing, State::Running));
+        shared.publish(2, 5, 6);
+        assert_eq!(shared.progress(2), (5, 6));
+    }
+}
