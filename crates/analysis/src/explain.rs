@@ -1,0 +1,114 @@
+//! What one recording alone shows: the rules without a baseline, said with less confidence.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::mappings::{ClassKey, MappingProfile};
+use crate::rules::evidence::of_run;
+use crate::rules::{Considered, Finding, consider};
+use crate::run::RunData;
+
+/// Format of the document.
+pub const EXPLAIN_FORMAT: u32 = 1;
+
+/// Classes of mappings listed, those with most faults.
+const CLASSES: usize = 8;
+
+/// The document that `explain --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Major format of the document.
+    pub format: u32,
+    /// The recording's directory.
+    pub dir: String,
+    /// What the recording is called, for display only.
+    pub label: Option<String>,
+    /// Whether its recorder reached a clean end.
+    pub complete: bool,
+    /// Measured time, seconds.
+    pub seconds: f64,
+    /// Causes, best first. Without a baseline none is better than `correlated`.
+    pub findings: Vec<Finding>,
+    /// Every rule with its outcome.
+    pub considered: Vec<Considered>,
+    /// Where the faults were, most first; empty if they were not recorded.
+    pub mappings: Vec<MappingLine>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// One class of mappings in short.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MappingLine {
+    /// In words.
+    pub what: String,
+    /// The class.
+    pub class: ClassKey,
+    /// Mappings.
+    pub mappings: u64,
+    /// Bytes mapped.
+    pub bytes: u64,
+    /// Faults.
+    pub faults: u64,
+    /// Whole slots touched.
+    pub whole_slots: u64,
+    /// Of those, filled by a fault or two.
+    pub whole_slots_few_faults: u64,
+    /// Of those, filled page by page.
+    pub whole_slots_many_faults: u64,
+    /// Faults where no huge page fits.
+    pub faults_outside_whole_slots: u64,
+    /// Order of the faults in a word; null if there were too few.
+    pub order: Option<String>,
+    /// Most frequent step between faults, in pages.
+    pub step_pages: Option<i64>,
+}
+
+/// Explains the recording in `dir`.
+pub fn explain(dir: &Path) -> Result<Explanation> {
+    let run = RunData::load(dir)?;
+    let evidence = of_run(&run)?;
+    let diagnosis = consider(&evidence);
+    let one = evidence.test.runs.first();
+    let mut notes = run.notes.clone();
+    if let Some(excluded) = &run.excluded {
+        notes.push(format!("a comparison would leave this run out: {excluded}"));
+    }
+    notes.extend(one.iter().flat_map(|one| one.unreadable.iter().cloned()));
+    for (stream, loss) in run.loss.iter().filter(|(_, loss)| loss.lost > 0) {
+        notes.push(format!("stream {stream} lost {} of {} events", loss.lost, loss.seen));
+    }
+    Ok(Explanation {
+        format: EXPLAIN_FORMAT,
+        dir: dir.display().to_string(),
+        label: run.manifest.label.clone(),
+        complete: run.manifest.complete,
+        seconds: run.window.seconds(),
+        findings: diagnosis.findings,
+        considered: diagnosis.considered,
+        mappings: one.and_then(|one| one.profile.as_ref()).map(lines).unwrap_or_default(),
+        notes,
+    })
+}
+
+fn lines(profile: &MappingProfile) -> Vec<MappingLine> {
+    let with_faults = profile.classes.iter().filter(|class| class.faults > 0);
+    with_faults
+        .take(CLASSES)
+        .map(|class| MappingLine {
+            what: class.key.to_string(),
+            class: class.key.clone(),
+            mappings: class.mappings,
+            bytes: class.bytes,
+            faults: class.faults,
+            whole_slots: class.whole.touched,
+            whole_slots_few_faults: class.whole.few,
+            whole_slots_many_faults: class.whole.many,
+            faults_outside_whole_slots: class.partial.faults,
+            order: class.order.word().map(str::to_owned),
+            step_pages: class.order.step_pages,
+        })
+        .collect()
+}

@@ -1,0 +1,129 @@
+//! What a run's mappings and faults come to: classes of mappings, and for each how many faults it took, in which
+//! order, and whether its 2 MiB slots were filled by huge pages or page by page.
+//!
+//! A *slot* is an aligned piece of the address space of the huge page's size. A slot is *whole* if, when it was first
+//! touched, it lay in one memory area: only then could the kernel put a huge page there. One or two faults in a whole
+//! slot say that it did; up to 512 (at 4 KiB and 2 MiB) say that it did not. Slots are judged by memory areas and not
+//! by calls: neighbouring anonymous mappings merge, and then the slot across their border is whole.
+//!
+//! [`MappingProfile::load`] reads the calls into memory, streams the faults, and keeps state only for address space
+//! that exists.
+
+mod class;
+mod events;
+mod ledger;
+mod profile;
+mod space;
+mod tracker;
+
+use std::path::Path;
+
+use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
+use pagelab_recording::Recording;
+
+pub use class::{ClassKey, MemoryKind, ThpAdvice, bytes, size_class_of};
+pub use profile::{ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats, few_pages, many_pages};
+
+use crate::error::Result;
+use events::Events;
+use ledger::Scale;
+use tracker::Tracker;
+
+/// The page not being there; set where it was and the access was not allowed (x86, arch/x86/include/asm/trap_pf.h).
+const X86_PF_PROT: u32 = 1;
+
+/// What the recording does not say itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileOptions {
+    /// The huge page size, `thp.hpage_pmd_size`.
+    pub huge_bytes: u64,
+    /// Mount points of hugetlbfs: mappings of files below them are hugetlb memory.
+    pub hugetlbfs: Vec<String>,
+    /// The measured time: start and end, ns on the recording's clock.
+    pub window: (i64, i64),
+}
+
+impl Default for ProfileOptions {
+    fn default() -> Self {
+        Self { huge_bytes: 2 << 20, hugetlbfs: Vec::new(), window: (i64::MIN, i64::MAX) }
+    }
+}
+
+impl MappingProfile {
+    /// The profile of the recording in `dir`. `None` if it has no mappings or no faults recorded: nothing is known then,
+    /// which is not the same as no faults.
+    pub fn load(dir: &Path, options: &ProfileOptions) -> Result<Option<Self>> {
+        let recording = Recording::open(dir)?;
+        if recording.parts("mappings")?.is_empty() || recording.parts("faults")?.is_empty() {
+            return Ok(None);
+        }
+        let page = recording.manifest().page_size_bytes.filter(|n| n.is_power_of_two()).unwrap_or(4096);
+        let slot = if options.huge_bytes.is_power_of_two() { options.huge_bytes.max(page) } else { 2 << 20 };
+        let x86 = recording.manifest().arch.as_deref().is_none_or(|arch| arch == "x86_64");
+        let events = events::load(&recording, &options.hugetlbfs, page)?;
+        let mut walk = Walk { events, next_map: 0, next_task: 0, tracker: Tracker::new(Scale { page, slot }) };
+        for batch in recording.read("faults", Some(&["ts", "mm_id", "addr", "error_code"]))? {
+            // A damaged part is left out and the next one follows; `pagelab check` names it.
+            let Ok(batch) = batch else { continue };
+            walk.faults(&batch, options.window, x86);
+        }
+        Ok(Some(walk.finish()))
+    }
+}
+
+/// Merges the three tables in the order of time.
+struct Walk {
+    events: Events,
+    next_map: usize,
+    next_task: usize,
+    tracker: Tracker,
+}
+
+impl Walk {
+    fn faults(&mut self, batch: &RecordBatch, window: (i64, i64), x86: bool) {
+        let (Some(ts), Some(mm), Some(addr)) = (
+            column::<Int64Type>(batch, "ts"),
+            column::<UInt32Type>(batch, "mm_id"),
+            column::<UInt64Type>(batch, "addr"),
+        ) else {
+            return;
+        };
+        let error = column::<UInt32Type>(batch, "error_code");
+        for (row, ((ts, mm), addr)) in ts.values().iter().zip(mm.values()).zip(addr.values()).enumerate() {
+            self.advance(*ts);
+            let code = error.filter(|column| column.is_valid(row)).map_or(0, |column| column.value(row));
+            let protection = x86 && code & X86_PF_PROT != 0;
+            self.tracker.fault(*mm, *addr, protection, window.0 <= *ts && *ts <= window.1);
+        }
+    }
+
+    /// Applies every change up to `ts`. Tasks go first: a mapping made by exec belongs to the address space that the
+    /// task has after it.
+    fn advance(&mut self, ts: i64) {
+        loop {
+            let task = self.events.tasks.get(self.next_task).filter(|event| event.ts <= ts);
+            let map = self.events.maps.get(self.next_map).filter(|event| event.ts <= ts);
+            match (task, map) {
+                (Some(task), map) if map.is_none_or(|map| task.ts <= map.ts) => {
+                    self.tracker.task(task);
+                    self.next_task += 1;
+                }
+                (_, Some(map)) => {
+                    self.tracker.change(map.ts, map.task_id, map.mm_id, &map.change);
+                    self.next_map += 1;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn finish(mut self) -> MappingProfile {
+        self.advance(i64::MAX);
+        self.tracker.finish(&self.events.names).into_profile()
+    }
+}
+
+fn column<'a, T: ArrowPrimitiveType>(batch: &'a RecordBatch, name: &str) -> Option<&'a PrimitiveArray<T>> {
+    batch.column_by_name(name)?.as_primitive_opt::<T>()
+}

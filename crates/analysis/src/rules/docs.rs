@@ -1,0 +1,60 @@
+//! `docs/rules.md`, printed from the rules themselves and from the recipe in this module's manual.
+
+use std::fmt::Write as _;
+
+use pagelab_vocab::causes::cause;
+
+use super::RULES;
+
+const SOURCE: &str = include_str!("mod.rs");
+
+/// The page: every rule with its conditions and refuters, then how to add one.
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Rules\n\nWritten by `PAGELAB_UPDATE_DOCS=1 cargo test -p pagelab-analysis --no-default-features rules`; change the sources, not this page.\n\n",
+    );
+    let manual: Vec<&str> = SOURCE
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect();
+    let recipe = manual.iter().position(|line| line.starts_with("# How to add")).unwrap_or(manual.len());
+    let (introduction, recipe) = manual.split_at(recipe);
+    for line in introduction.iter().skip(2) {
+        let _ = writeln!(out, "{}", plain(line));
+    }
+    for rule in RULES {
+        let about = rule.about();
+        let _ = writeln!(out, "## `{}`\n", about.cause);
+        if let Some(def) = cause(about.cause) {
+            let settings: Vec<String> = def.settings.iter().map(|key| format!("`{key}`")).collect();
+            let _ = writeln!(out, "{}.\n\n{}\n\nSettings that can bring it about: {}.\n", capital(def.title), def.help, settings.join(", "));
+        }
+        let _ = writeln!(out, "Looks at {}.\n\nHolds in a comparison if all of:\n", about.looks_at);
+        list(&mut out, about.holds_if);
+        out.push_str("\nRefuted by any of:\n\n");
+        list(&mut out, about.refuted_by);
+        let _ = writeln!(out, "\nIn a lone recording: {}.\n", about.alone);
+    }
+    for line in recipe {
+        let _ = writeln!(out, "{}", plain(line));
+    }
+    out
+}
+
+fn list(out: &mut String, items: &[&str]) {
+    for item in items {
+        let _ = writeln!(out, "- {item}");
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A line of a Rust manual as Markdown: headings one level down, links to items as code.
+fn plain(line: &str) -> String {
+    let line = if line.starts_with('#') { format!("#{line}") } else { line.to_owned() };
+    line.replace("[`", "`").replace("`]", "`").replace("crate::", "")
+}

@@ -1,0 +1,228 @@
+//! What a rule hands out: a finding, as the compare document and `explain --json` carry it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::mappings::ClassKey;
+
+/// How well a cause is established.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// The signs occur together, but a link of the chain from setting to lost time was not seen.
+    Correlated,
+    /// Every link of the chain was seen, and what would refute it was looked for and is not there.
+    Mechanism,
+    /// An experiment changed exactly this and nothing else, and the slowdown followed.
+    Confirmed,
+}
+
+impl Confidence {
+    /// The word used in documents and JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Correlated => "correlated",
+            Self::Mechanism => "mechanism",
+            Self::Confirmed => "confirmed",
+        }
+    }
+}
+
+/// One of the two sides of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SideName {
+    /// What is compared against.
+    Base,
+    /// What is judged; the only side of a lone recording.
+    Test,
+}
+
+impl SideName {
+    /// The other one.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Base => Self::Test,
+            Self::Test => Self::Base,
+        }
+    }
+
+    /// The word used in sentences.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// How far a remedy reaches. The order is that of a finding's fixes: narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reach {
+    /// One mapping of one program.
+    Mapping,
+    /// One file.
+    File,
+    /// One process and its children.
+    Process,
+    /// One device.
+    Device,
+    /// The whole host.
+    System,
+}
+
+impl Reach {
+    /// The word used in documents and JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Mapping => "mapping",
+            Self::File => "file",
+            Self::Process => "process",
+            Self::Device => "device",
+            Self::System => "system",
+        }
+    }
+}
+
+/// One remedy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fix {
+    /// How far it reaches.
+    pub reach: Reach,
+    /// What it does, in a sentence.
+    pub text: String,
+    /// The call to put into the program, or the command to type.
+    pub command: String,
+}
+
+impl Fix {
+    /// The remedy in one line, as `findings[].fix` carries it.
+    pub fn line(&self) -> String {
+        format!("[{}] {}: {}", self.reach.word(), self.text, self.command)
+    }
+}
+
+/// A figure that a finding rests on. A side without it is null.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Number {
+    /// What was counted or measured.
+    pub name: String,
+    /// Unit, empty for plain counts.
+    pub unit: String,
+    /// The base's median over its runs.
+    pub base: Option<f64>,
+    /// The test side's median over its runs.
+    pub test: Option<f64>,
+}
+
+/// How much of the primary metric's change the cause accounts for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// Share of the change of time per operation (or per run) that is attributed; 1 is all of it. Above 1 where
+    /// something else got faster in the same time.
+    pub share: f64,
+    /// 95 % interval of the share, from resampling runs; null where there are too few.
+    pub share_ci95: Option<[f64; 2]>,
+    /// Time attributed, ns per operation or per run (see `per`).
+    pub attributed_ns: f64,
+    /// Time by which the sides differ, or all of a lone recording's, same unit.
+    pub change_ns: f64,
+    /// `operation` or `run`.
+    pub per: String,
+    /// What the share is of: `change` between the sides, or all `time` of a lone recording.
+    pub of: String,
+    /// How the attribution was made, in a sentence.
+    pub method: String,
+}
+
+/// The mapping that a finding speaks about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MappingSubject {
+    /// In words: `anonymous, 2 MiB each, mapped by cache (thread), 180 of them`.
+    pub description: String,
+    /// The class that it belongs to, for looking it up again.
+    pub class: ClassKey,
+    /// Start of the example, the mapping of the class with the most faults.
+    pub start: u64,
+    /// One past its end.
+    pub end: u64,
+    /// Bytes of the example.
+    pub len_bytes: u64,
+    /// Name of the thread that mapped it, if known.
+    pub thread: Option<String>,
+    /// File mapped; null for anonymous memory.
+    pub path: Option<String>,
+    /// Side and run (its position in the side's list, from 0) that the example is from.
+    pub side: SideName,
+    /// See `side`.
+    pub run: usize,
+}
+
+/// The setting that a finding names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingSubject {
+    /// Key in the vocabulary of settings, or the call of the program that decided (`madvise`).
+    pub key: String,
+    /// Value on the base; null if unknown or if there is no base.
+    pub base: Option<String>,
+    /// Value on the test side.
+    pub test: Option<String>,
+    /// Whether it differs between the sides.
+    pub differs: bool,
+}
+
+/// A cause, with what holds for it, what could have refuted it, and the remedies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Place in the list, from 1.
+    pub rank: usize,
+    /// Stable identifier, one of `vocab::causes`.
+    pub cause: String,
+    /// The cause's title.
+    pub title: String,
+    /// How well it is established.
+    pub confidence: Confidence,
+    /// One or two sentences with the direction and the figures that matter.
+    pub summary: String,
+    /// What holds, one sentence each, in the order of the chain from setting to time.
+    pub evidence: Vec<String>,
+    /// What would refute the cause, was looked for, and was not there.
+    pub refuted: Vec<String>,
+    /// What should have been looked at and could not be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_looked_at: Vec<String>,
+    /// Remedies in one line each, narrowest first.
+    pub fix: Vec<String>,
+    /// The side that suffers.
+    pub side: SideName,
+    /// Its share of the primary's change, where it can be estimated.
+    pub effect: Option<Effect>,
+    /// The mapping concerned.
+    pub mapping: Option<MappingSubject>,
+    /// The setting concerned.
+    pub setting: Option<SettingSubject>,
+    /// The figures of the evidence, for machines.
+    pub numbers: Vec<Number>,
+    /// The remedies of `fix`, for machines.
+    pub fixes: Vec<Fix>,
+}
+
+/// What became of one rule, whether or not it led to a finding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Considered {
+    /// The cause looked for.
+    pub cause: String,
+    /// `holds`, `refuted`, `blocked` (by loss) or `unknown` (something needed was not recorded).
+    pub outcome: String,
+    /// Why, one sentence each.
+    pub reasons: Vec<String>,
+}
+
+/// The outcome of all rules.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Diagnosis {
+    /// Causes found, best first.
+    pub findings: Vec<Finding>,
+    /// Every rule with its outcome.
+    pub considered: Vec<Considered>,
+}

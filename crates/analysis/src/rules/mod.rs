@@ -1,0 +1,216 @@
+//! The rules: from evidence to a cause.
+//!
+//! A rule looks for one cause (`vocab::causes`). It is given a [`Scene`]: the side that suffers and, in a comparison,
+//! the other one. It sees [`evidence`] and nothing else; labels, variants, plans and names of jobs are not in it. It
+//! answers with a [`Verdict`]: the cause holds, with the links of its chain, the refuters that were looked for, the
+//! mapping, the setting, its share of the lost time and the remedies; or it is refuted; or loss could explain the same;
+//! or something needed was not recorded.
+//!
+//! In a comparison nothing is named unless the primary metric differs at the comparison's level: without a change there
+//! is no cause to name. Given one, rules rest on evidence that does not depend on chance, such as faults per slot, sizes
+//! of requests and error numbers, and not on further p values.
+//!
+//! # Confidence
+//!
+//! * `correlated`: a link of the chain could not be seen, or there is no other side ([`crate::explain`]).
+//! * `mechanism`: every link was seen and every refuter was looked for.
+//! * `confirmed`: the setting was toggled in randomised blocks, the same work ran on both sides, and nothing else
+//!   differs but what follows from the setting itself. A comparison of that form says so at once; otherwise [`confirm`]
+//!   takes the comparison of a follow-up experiment. Differences thought harmless are differences: with them it stays
+//!   `mechanism`.
+//!
+//! # How to add a rule
+//!
+//! 1. Declare the cause in `crates/vocab/src/causes.rs`: identifier, title, topics, and the settings that can bring it
+//!    about. Its test says if a setting is in no registry.
+//! 2. Write one file here, named after the cause with `_` for `.`. It holds a unit struct that implements [`Rule`] and
+//!    its `About`: what it looks at, when it holds, what refutes it, and what it needs of a lone recording.
+//! 3. In `examine`, build a chain: `needs` for links without which the cause does not hold, `supports` for links whose
+//!    absence makes it less certain, `refuter` for what would refute it, `loss` for what loss could explain. Say the
+//!    figures in each sentence. If something is missing from [`evidence`], add it there for every rule; never open a
+//!    recording in a rule.
+//! 4. Attribute the time: give `effect::effect` the cost of a run in ns, and the chain its `material_link`.
+//! 5. List the remedies with their reach and the exact command, the narrowest first.
+//! 6. Put the rule into `RULES` below.
+//! 7. Test it in `crates/analysis/tests/rules.rs`: a recording on which it holds, one for each refuter that flips it,
+//!    and the other rules' recordings, on which it must stay silent.
+//! 8. Rewrite the page: `PAGELAB_UPDATE_DOCS=1 cargo test -p pagelab-analysis --no-default-features rules`.
+
+mod chain;
+mod confirm;
+mod docs;
+mod effect;
+pub mod evidence;
+mod finding;
+mod hugetlb_pool_exhausted;
+mod map_misaligned;
+mod policy;
+mod readahead_reduced;
+mod scene;
+mod thp_disabled;
+
+use pagelab_vocab::causes::cause;
+
+pub use chain::{Case, Verdict};
+pub use confirm::{Confirmation, confirm};
+pub use docs::markdown;
+pub use finding::{
+    Confidence, Considered, Diagnosis, Effect, Finding, Fix, MappingSubject, Number, Reach, SettingSubject, SideName,
+};
+pub use scene::Scene;
+
+use crate::compare::CompareInputs;
+use crate::error::Result;
+use crate::run::RunData;
+use evidence::{Contrast, Evidence};
+
+/// What a rule says of itself; `docs/rules.md` is printed from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// The cause, of `vocab::causes`.
+    pub cause: &'static str,
+    /// What it looks at.
+    pub looks_at: &'static str,
+    /// When the cause holds in a comparison: all of these.
+    pub holds_if: &'static [&'static str],
+    /// What refutes it: any of these.
+    pub refuted_by: &'static [&'static str],
+    /// What it needs of a lone recording.
+    pub alone: &'static str,
+}
+
+/// One rule.
+pub trait Rule: Sync {
+    /// What it says of itself.
+    fn about(&self) -> &'static About;
+
+    /// Looks for the cause.
+    fn examine(&self, scene: &Scene<'_>) -> Verdict;
+}
+
+/// Every rule, in the order of the documentation. Of findings that are equal otherwise the earlier one comes first.
+pub static RULES: &[&dyn Rule] = &[
+    &hugetlb_pool_exhausted::PoolExhausted,
+    &thp_disabled::ThpDisabled,
+    &map_misaligned::MapMisaligned,
+    &readahead_reduced::ReadaheadReduced,
+];
+
+/// Looks for causes of the difference that a comparison shows.
+pub fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
+    let primary = inputs.comparison.primary.as_ref();
+    let shown = primary.is_some_and(|primary| matches!(primary.verdict, crate::compare::Verdict::Better
+        | crate::compare::Verdict::Worse | crate::compare::Verdict::Different));
+    if !shown {
+        // Without a difference no rule is asked, so the recordings' faults need not be read.
+        return Ok(consider_nothing(&no_difference(primary)));
+    }
+    Ok(consider(&evidence::of_comparison(inputs)?))
+}
+
+/// Looks for causes in one recording alone.
+pub fn diagnose_run(run: &RunData) -> Result<Diagnosis> {
+    Ok(consider(&evidence::of_run(run)?))
+}
+
+fn no_difference(primary: Option<&crate::compare::Primary>) -> String {
+    match primary {
+        None => "there is no primary metric, so there is no change to explain".to_owned(),
+        Some(primary) => format!(
+            "{} shows no difference{}: there is no change to explain",
+            primary.metric,
+            primary.p.map_or_else(String::new, |p| format!(" (p = {p:.3})"))
+        ),
+    }
+}
+
+fn consider_nothing(reason: &str) -> Diagnosis {
+    let considered = RULES.iter().map(|rule| Considered {
+        cause: rule.about().cause.to_owned(),
+        outcome: "refuted".to_owned(),
+        reasons: vec![reason.to_owned()],
+    });
+    Diagnosis { findings: Vec::new(), considered: considered.collect() }
+}
+
+/// Asks every rule and ranks what holds: by confidence, then by share of the lost time, then in the order of
+/// [`RULES`].
+pub fn consider(evidence: &Evidence) -> Diagnosis {
+    let scene = match &evidence.contrast {
+        None => Some(Scene::alone(evidence)),
+        Some(contrast) => contrast
+            .primary
+            .as_ref()
+            .filter(|primary| primary.significant)
+            .and_then(|primary| Scene::of_comparison(evidence, primary.slower?)),
+    };
+    let Some(scene) = scene else {
+        return consider_nothing("the primary metric shows no difference: there is no change to explain");
+    };
+    let mut findings = Vec::new();
+    let mut considered = Vec::new();
+    for rule in RULES {
+        let about = rule.about();
+        let verdict = rule.examine(&scene);
+        considered.push(considered_of(about.cause, &verdict));
+        if let Verdict::Holds(case) = verdict {
+            findings.push(finding(about.cause, *case, evidence.contrast.as_ref()));
+        }
+    }
+    let share = |finding: &Finding| finding.effect.as_ref().map_or(0.0, |effect| effect.share);
+    findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then_with(|| share(b).total_cmp(&share(a))));
+    for (place, finding) in findings.iter_mut().enumerate() {
+        finding.rank = place + 1;
+    }
+    Diagnosis { findings, considered }
+}
+
+fn considered_of(cause: &str, verdict: &Verdict) -> Considered {
+    let (outcome, reasons) = match verdict {
+        Verdict::Holds(case) => ("holds", vec![case.summary.clone()]),
+        Verdict::Refuted(reasons) => ("refuted", reasons.clone()),
+        Verdict::Blocked(reasons) => ("blocked", reasons.clone()),
+        Verdict::Unknown(reasons) => ("unknown", reasons.clone()),
+    };
+    Considered { cause: cause.to_owned(), outcome: outcome.to_owned(), reasons }
+}
+
+fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>) -> Finding {
+    case.fixes.sort_by_key(|fix| fix.reach);
+    let confidence = match contrast {
+        Some(contrast) if case.not_looked_at.is_empty() => {
+            let toggled = case.setting.as_ref().map(|setting| confirm::toggled(contrast, &setting.key));
+            match toggled {
+                Some(Ok(said)) => {
+                    case.evidence.push(said);
+                    Confidence::Confirmed
+                }
+                Some(Err(_)) | None => Confidence::Mechanism,
+            }
+        }
+        _ => Confidence::Correlated,
+    };
+    if contrast.is_none() {
+        case.not_looked_at.push("a run without the cause: this recording has nothing to compare with".to_owned());
+    }
+    Finding {
+        rank: 0,
+        cause: id.to_owned(),
+        title: cause(id).map_or_else(String::new, |def| def.title.to_owned()),
+        confidence,
+        summary: case.summary,
+        evidence: case.evidence,
+        refuted: case.refuted,
+        not_looked_at: case.not_looked_at,
+        fix: case.fixes.iter().map(Fix::line).collect(),
+        side: case.side,
+        effect: case.effect,
+        mapping: case.mapping,
+        setting: case.setting,
+        numbers: case.numbers,
+        fixes: case.fixes,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The two sides in their parts: which one suffers, and helpers to ask them.
+
+use super::evidence::{Evidence, RunEvidence, SideEvidence};
+use super::finding::{MappingSubject, Number, SideName};
+use crate::mappings::{ClassKey, ClassProfile, MappingProfile, bytes};
+
+/// Share of mapping events that may be lost before the picture of memory areas is not believed.
+const MAX_MAPS_LOST: f64 = 0.01;
+/// Share of all faults below which what a class took is not worth naming.
+pub(crate) const MATERIAL_SHARE: f64 = 0.10;
+/// Streams whose loss leaves holes in the picture of memory areas.
+const MAP_STREAMS: [&str; 3] = ["maps", "mappings", "events"];
+
+/// What a rule examines: the side that suffers, and the other one if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// All evidence.
+    pub evidence: &'a Evidence,
+    /// The slower side, or the lone recording.
+    pub slow: &'a SideEvidence,
+    /// The other side; `None` for a lone recording.
+    pub fast: Option<&'a SideEvidence>,
+}
+
+/// The class of one side that weighs most, summed over runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub key: ClassKey,
+    pub mapping: Option<MappingSubject>,
+}
+
+impl<'a> Scene<'a> {
+    /// The lone recording.
+    pub(crate) fn alone(evidence: &'a Evidence) -> Self {
+        Self { evidence, slow: &evidence.test, fast: None }
+    }
+
+    /// The scene of a comparison whose slower side is known.
+    pub(crate) fn of_comparison(evidence: &'a Evidence, slower: SideName) -> Option<Self> {
+        let (slow, fast) = (evidence.side(slower)?, evidence.side(slower.other())?);
+        Some(Self { evidence, slow, fast: Some(fast) })
+    }
+
+    /// An amount per unit of work, median over the runs of a side.
+    pub(crate) fn per_work(&self, side: &SideEvidence, of: impl Fn(&RunEvidence) -> Option<f64>) -> Option<f64> {
+        side.median(|run| self.evidence.per_work(run, of(run)?))
+    }
+
+    /// A figure of both sides: medians of what `of` finds in the runs.
+    pub(crate) fn number(&self, name: &str, unit: &str, of: impl Fn(&RunEvidence) -> Option<f64>) -> Number {
+        let side = |name| self.evidence.side(name).and_then(|side: &SideEvidence| side.median(|run| of(run)));
+        Number { name: name.to_owned(), unit: unit.to_owned(), base: side(SideName::Base), test: side(SideName::Test) }
+    }
+
+    /// The same per unit of work.
+    pub(crate) fn work_number(&self, name: &str, unit: &str, of: impl Fn(&RunEvidence) -> Option<f64>) -> Number {
+        self.number(&format!("{name} per {}", self.evidence.per()), unit, |run| self.evidence.per_work(run, of(run)?))
+    }
+
+    /// How the primary metric moved, as the beginning of a summary.
+    pub(crate) fn movement(&self) -> String {
+        let Some(primary) = self.evidence.contrast.as_ref().and_then(|contrast| contrast.primary.as_ref()) else {
+            return "this recording alone".to_owned();
+        };
+        let word = if self.slow.name == SideName::Test { "slower" } else { "faster" };
+        let ratio = primary.ratio.map_or_else(String::new, |ratio| format!(" {ratio:.3} times base's"));
+        let interval = primary
+            .ratio_ci95
+            .map_or_else(String::new, |[low, high]| format!(" (95 % interval {low:.3} to {high:.3})"));
+        format!("test is {word} ({}{ratio}{interval})", primary.metric)
+    }
+
+    /// The class of `side` with the greatest sum of `weight` over its runs, and its mapping with most faults.
+    pub(crate) fn subject(&self, side: &SideEvidence, weight: impl Fn(&ClassProfile) -> u64) -> Option<Subject> {
+        let mut sums: Vec<(&ClassKey, u64)> = Vec::new();
+        for class in side.runs.iter().filter_map(|run| run.profile.as_ref()).flat_map(|profile| &profile.classes) {
+            let w = weight(class);
+            match sums.iter_mut().find(|(key, _)| **key == class.key) {
+                Some((_, sum)) => *sum += w,
+                None if w > 0 => sums.push((&class.key, w)),
+                None => {}
+            }
+        }
+        let (key, _) = sums.into_iter().max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)))?;
+        Some(Subject { key: key.clone(), mapping: self.example(side, key) })
+    }
+
+    fn example(&self, side: &SideEvidence, key: &ClassKey) -> Option<MappingSubject> {
+        let found = side.runs.iter().enumerate().filter_map(|(number, run)| {
+            let class = run.profile.as_ref()?.class(key)?;
+            Some((number, class, class.example.as_ref()?))
+        });
+        // The first of the largest: the outcome may not depend on how ties happen to be visited.
+        let (run, class, example) = found.reduce(|best, next| if next.2.faults > best.2.faults { next } else { best })?;
+        Some(MappingSubject {
+            description: describe(class),
+            class: key.clone(),
+            start: example.start,
+            end: example.start.saturating_add(example.len),
+            len_bytes: example.len,
+            thread: key.comm.clone(),
+            path: key.path.clone(),
+            side: side.name,
+            run,
+        })
+    }
+
+    /// Whether lost fault records on the side with few of them could make up the difference: with every lost record
+    /// counted there, it must still take less than half of what the other side takes.
+    pub(crate) fn lost_faults_explain(&self, of: impl Fn(&MappingProfile) -> u64) -> Option<String> {
+        if let Some(reason) = self.lost_maps() {
+            return Some(reason);
+        }
+        let fast = self.fast?;
+        let amount = |run: &RunEvidence| run.profile.as_ref().map(|profile| of(profile) as f64);
+        let slow = self.per_work(self.slow, amount)?;
+        let few = self.per_work(fast, |run| Some(amount(run)? + run.lost("faults").lost as f64))?;
+        let lost = fast.values(|run| Some(run.lost("faults").lost as f64)).into_iter().fold(0.0, f64::max);
+        (lost > 0.0 && few * 2.0 > slow).then(|| {
+            format!(
+                "{} lost up to {lost:.0} fault records in a run; counted in, its {few:.4} faults per {} are too near {slow:.4} of {}",
+                fast.name.word(),
+                self.evidence.per(),
+                self.slow.name.word()
+            )
+        })
+    }
+
+    fn lost_maps(&self) -> Option<String> {
+        let sides = [Some(self.slow), self.fast];
+        for side in sides.into_iter().flatten() {
+            for run in &side.runs {
+                for stream in MAP_STREAMS {
+                    let share = run.lost(stream).share();
+                    if share > MAX_MAPS_LOST {
+                        return Some(format!(
+                            "a run of {} lost {:.1} % of its {stream} events; above {:.0} % it is not known which memory areas there were",
+                            side.name.word(),
+                            share * 100.0,
+                            MAX_MAPS_LOST * 100.0
+                        ));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether both sides have mappings and faults to look at.
+    pub(crate) fn has_profiles(&self) -> bool {
+        let has = |side: &SideEvidence| side.mostly(|run| Some(run.profile.is_some())) == Some(true);
+        has(self.slow) && self.fast.is_none_or(has)
+    }
+
+    /// Value of a setting on the base and the test side.
+    pub(crate) fn setting(&self, key: &str) -> [Option<String>; 2] {
+        [SideName::Base, SideName::Test]
+            .map(|name| self.evidence.side(name).and_then(|side| side.setting(key)).map(str::to_owned))
+    }
+
+    /// The page size of the slow side's first profile, and its slot size.
+    pub(crate) fn huge_bytes(&self) -> u64 {
+        self.slow.runs.iter().find_map(|run| run.profile.as_ref()).map_or(2 << 20, |profile| profile.huge_bytes)
+    }
+}
+
+fn describe(class: &ClassProfile) -> String {
+    let each = class.bytes.checked_div(class.mappings).unwrap_or(0);
+    let what = class.key.path.clone().unwrap_or_else(|| class.key.kind.word().to_owned());
+    let who = class.key.comm.as_ref().map_or_else(String::new, |comm| format!(" of thread {comm}"));
+    let order = class
+        .order
+        .word()
+        .map_or_else(String::new, |word| format!(", touched in {word} order"));
+    format!("{what} memory{who}: {} mappings of {} each, {} faults{order}", class.mappings, bytes(each), class.faults)
+}

@@ -1,0 +1,34 @@
+//! What the rules say of themselves.
+
+use std::path::Path;
+
+use pagelab_vocab::causes::{CAUSES, cause};
+
+use super::*;
+
+#[test]
+fn every_cause_has_one_rule_and_every_rule_a_cause() {
+    for rule in RULES {
+        let about = rule.about();
+        assert!(cause(about.cause).is_some(), "{} is in no registry", about.cause);
+        assert!(!about.holds_if.is_empty() && !about.refuted_by.is_empty(), "{}", about.cause);
+    }
+    for def in CAUSES {
+        let rules = RULES.iter().filter(|rule| rule.about().cause == def.id).count();
+        assert_eq!(rules, 1, "{}", def.id);
+    }
+}
+
+#[test]
+fn rules_page_is_what_the_rules_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
+    let page = markdown();
+    if std::env::var_os("PAGELAB_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).expect("docs/rules.md can be written");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == page,
+        "docs/rules.md is out of date; run: PAGELAB_UPDATE_DOCS=1 cargo test -p pagelab-analysis --no-default-features rules"
+    );
+}
