@@ -1,0 +1,218 @@
+//! `pagelab show`: one view of a recording.
+//!
+//! A view is a function over an open recording that yields a [`View`]: the text for people and the document for
+//! programs, made from the same data.
+//!
+//! # How to add a view
+//! 1. Write `NAME.rs` with `pub fn view(&Recording, &Options) -> Result<View, Failure>`: collect into a struct that
+//!    serialises (keys in snake case, units as suffixes, null for what is not known), make the text from that struct.
+//! 2. Give it a line in [`VIEWS`], and take its name out of [`NOT_YET`] if it stands there.
+//! 3. Add it to `tests/show.rs`.
+
+mod faults;
+mod join;
+mod latency;
+mod loss;
+mod maps;
+mod metrics;
+mod names;
+mod options;
+mod read;
+mod settings;
+mod summary;
+mod table;
+mod tasks;
+
+use std::path::{Path, PathBuf};
+
+use pagelab_recording::{Error, Recording};
+use pagelab_vocab::settings::nearest_of;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::print;
+use options::{Filter, Options};
+
+/// Show one view of a recording.
+///
+/// Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
+/// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
+/// settings, loss (per second and stream), latency (of a load's operations).
+///
+/// Times are seconds since recording began. What is not known is `-`, in JSON null. A recording that broke off is shown
+/// as far as it goes, and its first line says so.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The recording.
+    dir: PathBuf,
+    /// summary, tasks, faults, maps, metrics, settings, loss or latency.
+    view: String,
+    /// metrics, settings: only names that hold one of these words.
+    words: Vec<String>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// tasks, faults, maps: only this process, by its id.
+    #[arg(long, value_name = "N")]
+    pid: Option<i32>,
+    /// tasks, faults, maps: only tasks of this name, at the times when they had it.
+    #[arg(long, value_name = "NAME")]
+    comm: Option<String>,
+    /// faults, maps: only mappings of this file, by its path or the end of it, or by the kernel's name ([heap]).
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// At most so many rows of each list; 0 is all [default: 20 of a ranking, all of a listing].
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// The column to rank by; a wrong one is answered with those of the view.
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  pagelab show good.rec summary
+  pagelab show good.rec faults --comm postgres --top 5
+  pagelab show good.rec settings thp. hugetlb.
+  pagelab show good.rec metrics vmstat.thp_ --json
+
+tasks: FAULTS are the rows of the task in the recording, MIN+MAJ what the kernel accounts to it when it ends, DIFF how
+many more that is. The kernel also accounts the faults that it takes on a task's behalf without an exception
+(get_user_pages, as for direct I/O and ptrace), those of exec before the new program runs, and faults repeated
+after waiting for a lock; faults lost by the recorder count here too, and are told apart by: show DIR loss.
+faults: PER_PAGE and PER_SLOT count the faults that found no page, for each base page mapped and for each
+aligned slot of the huge page size that was touched. One per slot is what huge pages give.
+JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_bytes_hex` stands beside `path`.
+In time, settings and lists, --top and --sort select the same rows for text and for JSON; `..._total` beside a list
+is the number of rows it was taken from.";
+
+/// What is shown: for people, and for programs.
+#[derive(Debug)]
+struct View {
+    text: String,
+    json: Value,
+}
+
+type Make = fn(&Recording, &Options) -> Result<View, Failure>;
+
+/// The views with their filters.
+const VIEWS: [(&str, Make, &[Filter]); 8] = [
+    ("summary", summary::view, &[]),
+    ("tasks", tasks::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
+    ("faults", faults::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
+    ("maps", maps::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
+    ("metrics", metrics::view, &[Filter::Words, Filter::Top, Filter::Sort]),
+    ("settings", settings::view, &[Filter::Words, Filter::Top]),
+    ("loss", loss::view, &[Filter::Top, Filter::Sort]),
+    ("latency", latency::view, &[]),
+];
+
+/// Views of tables that nothing fills yet.
+const NOT_YET: [&str; 8] = ["dax", "syscalls", "io", "sched", "profile", "counters", "block", "regions"];
+
+/// Shows the view asked for.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let (make, filters) = find(&args.view)?;
+    let options = Options {
+        dir: args.dir.clone(),
+        pid: args.pid,
+        comm: args.comm.clone(),
+        file: args.file.clone(),
+        words: args.words.clone(),
+        top: args.top,
+        sort: args.sort.clone(),
+    };
+    options.check(&args.view, filters)?;
+    let recording = open(&args.dir)?;
+    let view = make(&recording, &options)?;
+    if args.json { print::json(&view.json)? } else { print::text(&view.text)? }
+    Ok(0)
+}
+
+fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
+    if let Some((_, make, filters)) = VIEWS.iter().find(|(known, ..)| *known == name) {
+        return Ok((*make, filters));
+    }
+    let known: Vec<&str> = VIEWS.iter().map(|(known, ..)| *known).collect();
+    let list = known.join(", ");
+    if NOT_YET.contains(&name) {
+        return Err(Failure::input(anyhow::anyhow!("view {name}: no probe records it yet; the views are: {list}")));
+    }
+    let near = nearest_of(name, known.iter().copied().chain(NOT_YET));
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    Err(Failure::input(anyhow::anyhow!("there is no view {name:?}{near}; the views are: {list}")))
+}
+
+/// Opens the recording. That a path cannot be read is the fault of who gave it.
+fn open(dir: &Path) -> Result<Recording, Failure> {
+    Recording::open(dir).map_err(|error| match error {
+        Error::Io { .. } => Failure::input(error),
+        other => other.into(),
+    })
+}
+
+impl View {
+    /// Puts together what every view says: which recording, whether it is whole, what the reader must know.
+    fn new(name: &str, recording: &Recording, notes: &[String], data: &impl Serialize, body: &str) -> Result<Self, Failure> {
+        let manifest = recording.manifest();
+        let mut json = serde_json::to_value(data).map_err(Failure::input)?;
+        if let Value::Object(fields) = &mut json {
+            fields.insert("view".to_owned(), name.into());
+            fields.insert("recording".to_owned(), recording.dir().to_string_lossy().into());
+            fields.insert("complete".to_owned(), manifest.complete.into());
+            fields.insert("clock_start_ns".to_owned(), manifest.clock.start_ns.into());
+            fields.insert("notes".to_owned(), notes.into());
+        }
+        let mut text = String::new();
+        text.push_str(&table::clean(&recording.dir().to_string_lossy()));
+        if manifest.complete {
+            text.push_str(": complete\n");
+        } else {
+            text.push_str(": NOT COMPLETE, the recorder did not reach its end");
+            if let Some(reason) = manifest.extra.get("incomplete_reason").and_then(Value::as_str) {
+                text.push_str(": ");
+                text.push_str(&table::clean(reason));
+            }
+            text.push_str("\n  at most its last second is missing; exit, end and self cost are not known\n");
+        }
+        for note in notes {
+            for line in table::wrap(&format!("note: {}", table::clean(note)), table::WIDTH - 2) {
+                text.push_str("  ");
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        text.push_str(body);
+        Ok(Self { text, json })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_view_of_the_contract_is_there_or_refused_by_name() {
+        let contract = "summary tasks faults maps dax syscalls io sched profile counters metrics settings latency block regions loss";
+        for name in contract.split(' ') {
+            match find(name) {
+                Ok(_) => assert!(!NOT_YET.contains(&name), "{name} is both"),
+                Err(failure) => assert!(failure.to_string().contains("no probe records it yet"), "{name}: {failure}"),
+            }
+        }
+        assert_eq!(contract.split(' ').count(), VIEWS.len() + NOT_YET.len());
+    }
+
+    #[test]
+    fn a_slip_gets_the_nearest_name() {
+        for (typed, meant) in [("fauts", "faults"), ("setings", "settings"), ("sysscalls", "syscalls")] {
+            let Err(failure) = find(typed) else { panic!("{typed} is no view") };
+            assert!(failure.to_string().contains(&format!("did you mean {meant}?")), "{failure}");
+            assert_eq!(failure.status(), 2);
+        }
+        let Err(failure) = find("xyzzy") else { panic!("xyzzy is no view") };
+        assert!(!failure.to_string().contains("did you mean"), "{failure}");
+    }
+}

@@ -1,0 +1,293 @@
+//! Reading rows past damaged parts, and the tasks of a recording.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use pagelab_analysis::AnalysisError;
+use pagelab_analysis::mappings::ProfileOptions;
+use pagelab_recording::tables::{Row, TableView, TasksRow};
+use pagelab_recording::{Error, Recording, Result};
+use serde::Serialize;
+
+use super::options::Options;
+use crate::failure::Failure;
+
+/// Calls `each` for the rows of a table, parts in their order. What is damaged is left out and noted.
+pub fn each<R: Row>(
+    recording: &Recording,
+    notes: &mut Vec<String>,
+    mut each: impl FnMut(<R::View as TableView>::Row<'_>),
+) -> Result<()> {
+    for batch in recording.read(R::TABLE.name, None)? {
+        visit::<R::View>(batch.and_then(|batch| R::View::new(&batch)), notes, &mut each)?;
+    }
+    Ok(())
+}
+
+/// Like [`each`], in order of time across the parts: in a recording that broke off rows may have come late.
+pub fn each_in_time<R: Row>(
+    recording: &Recording,
+    notes: &mut Vec<String>,
+    mut each: impl FnMut(<R::View as TableView>::Row<'_>),
+) -> Result<()> {
+    for batch in recording.read_sorted(R::TABLE.name, None)? {
+        visit::<R::View>(batch.and_then(|batch| R::View::new(&batch)), notes, &mut each)?;
+    }
+    Ok(())
+}
+
+fn visit<V: TableView>(view: Result<V>, notes: &mut Vec<String>, each: &mut impl FnMut(V::Row<'_>)) -> Result<()> {
+    match view {
+        Ok(view) => view.rows().for_each(each),
+        Err(error) if is_damage(&error) => notes.push(format!("left out: {error}")),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Whether an error speaks of the content of a part: then the other parts can still be shown.
+pub fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::BadPart { .. } | Error::MissingColumn { .. } | Error::Arrow(_) | Error::Parquet(_))
+}
+
+/// What a failed analysis means for the exit status.
+pub fn analysis(error: AnalysisError) -> Failure {
+    match error {
+        AnalysisError::Recording(error) => error.into(),
+        other => Failure::input(other),
+    }
+}
+
+/// What the settings of a recording say to the analysis of its mappings.
+pub fn profile_options<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>, window: Option<(i64, i64)>) -> ProfileOptions {
+    let mut options = ProfileOptions::default();
+    if let Some(window) = window {
+        options.window = window;
+    }
+    for (key, value) in settings {
+        if key == "thp.hpage_pmd_size" {
+            options.huge_bytes = value.parse().ok().filter(|bytes| *bytes > 0).unwrap_or(options.huge_bytes);
+        } else if let Some(mount) = key.strip_prefix("mount.").and_then(|key| key.strip_suffix(".fs"))
+            && value == "hugetlbfs"
+        {
+            options.hugetlbfs.push(mount.trim_end_matches('/').to_owned());
+        }
+    }
+    options
+}
+
+/// Bytes that are a path, for JSON: as text, and exact where that is not the same.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PathText {
+    /// The path, with what is not UTF-8 replaced.
+    pub path: Option<String>,
+    /// All bytes in hexadecimal, if anything was replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes_hex: Option<String>,
+}
+
+impl PathText {
+    /// The text for `bytes`.
+    pub fn of(bytes: Option<&[u8]>) -> Self {
+        let Some(bytes) = bytes else { return Self::default() };
+        let hex = std::str::from_utf8(bytes).is_err().then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+        Self { path: Some(String::from_utf8_lossy(bytes).into_owned()), path_bytes_hex: hex }
+    }
+}
+
+/// How a task ended, as the kernel accounts it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Exit {
+    /// When.
+    pub ts: i64,
+    /// Wait status.
+    pub status: Option<i32>,
+    /// Minor faults.
+    pub minor_faults: Option<u64>,
+    /// Major faults.
+    pub major_faults: Option<u64>,
+    /// User and system time together.
+    pub cpu_ns: Option<u64>,
+}
+
+/// One task.
+#[derive(Debug, Clone, Default)]
+pub struct Task {
+    /// Process.
+    pub pid: i32,
+    /// Thread.
+    pub tid: i32,
+    /// Who forked it.
+    pub parent: Option<u32>,
+    /// Its names and since when, in order of time.
+    pub names: Vec<(i64, String)>,
+    /// Path of the last executable.
+    pub exe: Option<Vec<u8>>,
+    /// First seen.
+    pub first_ts: i64,
+    /// It was there when recording began.
+    pub present_at_start: bool,
+    /// Its end, if that was seen.
+    pub exit: Option<Exit>,
+}
+
+impl Task {
+    /// The last name.
+    pub fn comm(&self) -> Option<&str> {
+        self.names.last().map(|(_, name)| name.as_str())
+    }
+
+    /// The name at `ts`; before the first is known, the first.
+    pub fn comm_at(&self, ts: i64) -> Option<&str> {
+        let after = self.names.partition_point(|(since, _)| *since <= ts);
+        self.names.get(after.saturating_sub(1)).map(|(_, name)| name.as_str())
+    }
+}
+
+/// All tasks by their ids.
+#[derive(Debug, Default)]
+pub struct Tasks(pub BTreeMap<u32, Task>);
+
+impl Tasks {
+    /// Reads the table `tasks`. `--pid` and `--comm` that no task answers to are the user's error.
+    pub fn load(recording: &Recording, options: &Options, notes: &mut Vec<String>) -> std::result::Result<Self, Failure> {
+        let mut tasks = BTreeMap::new();
+        each_in_time::<TasksRow>(recording, notes, |row| note_row(&mut tasks, &row))?;
+        let tasks = Self(tasks);
+        tasks.check(options)?;
+        Ok(tasks)
+    }
+
+    fn check(&self, options: &Options) -> std::result::Result<(), Failure> {
+        let dir = options.dir.display();
+        let none = |what: String| {
+            let total = self.0.len();
+            Err(Failure::input(anyhow::anyhow!("{what} among the {total} tasks recorded; they are listed by: pagelab show {dir} tasks")))
+        };
+        if let Some(pid) = options.pid
+            && !self.0.values().any(|task| task.pid == pid)
+        {
+            return none(format!("--pid: no process {pid}"));
+        }
+        if let Some(comm) = &options.comm
+            && !self.0.values().any(|task| task.names.iter().any(|(_, name)| name == comm))
+        {
+            return none(format!("--comm: no name {comm:?}"));
+        }
+        Ok(())
+    }
+
+    /// The task.
+    pub fn get(&self, task_id: u32) -> Option<&Task> {
+        self.0.get(&task_id)
+    }
+
+    /// Whether `--pid` and `--comm` select what a task did at `ts`.
+    pub fn wants(&self, options: &Options, task_id: u32, ts: i64) -> bool {
+        if !options.by_task() {
+            return true;
+        }
+        let Some(task) = self.get(task_id) else { return false };
+        options.pid.is_none_or(|pid| task.pid == pid)
+            && options.comm.as_deref().is_none_or(|comm| task.comm_at(ts) == Some(comm))
+    }
+
+    /// Name and process for a line of text.
+    pub fn label(&self, task_id: u32) -> (Option<i32>, Option<&str>) {
+        let task = self.get(task_id);
+        (task.map(|task| task.pid), task.and_then(Task::comm))
+    }
+
+    /// The tasks as a tree, each with its depth: children below who forked them, in order of time.
+    pub fn tree(&self) -> Vec<(u32, usize)> {
+        let mut children: HashMap<Option<u32>, Vec<u32>> = HashMap::new();
+        for (id, task) in &self.0 {
+            let parent = task.parent.filter(|parent| parent != id && self.0.contains_key(parent));
+            children.entry(parent).or_default().push(*id);
+        }
+        for list in children.values_mut() {
+            list.sort_by_key(|id| (self.get(*id).map(|task| task.first_ts), *id));
+        }
+        let mut out = Vec::with_capacity(self.0.len());
+        let mut seen = HashSet::new();
+        let roots = children.get(&None).cloned().unwrap_or_default();
+        // Tasks of a circle of parents, which only a damaged recording has, hang on no root: they follow at the end.
+        for root in roots.into_iter().chain(self.0.keys().copied()) {
+            let mut open = vec![(root, 0)];
+            while let Some((id, depth)) = open.pop() {
+                if !seen.insert(id) {
+                    continue;
+                }
+                out.push((id, depth));
+                let below = children.get(&Some(id)).into_iter().flatten();
+                open.extend(below.rev().map(|child| (*child, depth + 1)));
+            }
+        }
+        out
+    }
+}
+
+fn note_row(tasks: &mut BTreeMap<u32, Task>, row: &TasksRow<'_>) {
+    let task = tasks.entry(row.task_id).or_insert_with(|| Task {
+        pid: row.pid,
+        tid: row.tid,
+        first_ts: row.ts,
+        present_at_start: row.op == "snapshot",
+        ..Task::default()
+    });
+    task.parent = task.parent.or(row.parent_task_id);
+    if let Some(comm) = row.comm
+        && task.comm() != Some(comm)
+    {
+        task.names.push((row.ts, comm.to_owned()));
+    }
+    if let Some(exe) = row.exe {
+        task.exe = Some(exe.to_owned());
+    }
+    if row.op == "exit" {
+        let cpu_ns = row.utime_ns.zip(row.stime_ns).map(|(user, system)| user.saturating_add(system));
+        task.exit = Some(Exit {
+            ts: row.ts,
+            status: row.exit_code,
+            minor_faults: row.min_flt,
+            major_faults: row.maj_flt,
+            cpu_ns,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tasks(parents: &[(u32, Option<u32>)]) -> Tasks {
+        let task = |(id, parent): &(u32, Option<u32>)| {
+            (*id, Task { parent: *parent, first_ts: i64::from(*id), ..Task::default() })
+        };
+        Tasks(parents.iter().map(task).collect())
+    }
+
+    #[test]
+    fn every_task_is_in_the_tree_once() {
+        let line = tasks(&[(1, None), (2, Some(1)), (3, Some(2)), (4, Some(1)), (9, Some(77))]);
+        assert_eq!(line.tree(), [(1, 0), (2, 1), (3, 2), (4, 1), (9, 0)]);
+        let circle = tasks(&[(1, Some(2)), (2, Some(1)), (3, Some(3))]);
+        let mut ids: Vec<u32> = circle.tree().into_iter().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_task_has_the_name_of_the_time() {
+        let task = Task { names: vec![(10, "sh".into()), (20, "cc".into())], ..Task::default() };
+        assert_eq!([5, 10, 19, 20].map(|ts| task.comm_at(ts)), [Some("sh"), Some("sh"), Some("sh"), Some("cc")]);
+        assert_eq!(Task::default().comm_at(5), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_kept_beside_it() {
+        let bad = PathText::of(Some(b"/tmp/\xff"));
+        assert_eq!(bad.path_bytes_hex.as_deref(), Some("2f746d702fff"));
+        assert!(bad.path.is_some_and(|path| path.starts_with("/tmp/")));
+        assert_eq!(PathText::of(Some(b"/tmp")).path_bytes_hex, None);
+    }
+}

@@ -1,0 +1,266 @@
+//! `show DIR summary`: what was recorded, how well, and what stands out.
+
+mod text;
+
+use std::collections::BTreeMap;
+
+use pagelab_analysis::mappings::{ClassProfile, MappingProfile};
+use pagelab_analysis::run::{RunData, StreamLoss, Window};
+use pagelab_recording::{Exit, Probe, Recording, SelfCost};
+use pagelab_vocab::settings::setting;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::View;
+use super::options::Options;
+use super::read;
+use crate::failure::Failure;
+
+/// Classes of mappings named.
+const CLASSES: usize = 3;
+
+#[derive(Debug, Serialize)]
+struct Summary {
+    label: Option<String>,
+    variant: Option<String>,
+    run: Option<u64>,
+    round: Option<u64>,
+    position: Option<u64>,
+    pagelab_version: String,
+    command: Option<Vec<String>>,
+    job: Option<Value>,
+    host: Option<String>,
+    kernel: Option<String>,
+    arch: Option<String>,
+    cpus: Option<u64>,
+    virt: Option<String>,
+    page_size_bytes: Option<u64>,
+    realtime_at_start_ns: Option<i64>,
+    /// From the start of the recording to its end; null if it broke off.
+    duration_ns: Option<i64>,
+    /// The measured time; null if it could not be found.
+    window: Option<Window>,
+    exit: Option<Exit>,
+    timed_out: Option<bool>,
+    interrupted: Option<bool>,
+    /// Why the run does not count in a comparison.
+    excluded: Option<String>,
+    probes: Vec<Probe>,
+    tables: Vec<Table>,
+    loss: BTreeMap<String, StreamLoss>,
+    self_cost: SelfCost,
+    faults: Option<Faults>,
+    slots: Option<Slots>,
+    rusage: Option<Value>,
+    settings_changed: Vec<Change>,
+    /// Settings that differ at the end as they always do.
+    settings_changed_volatile: usize,
+    /// Whether settings were read at start and end.
+    settings_compared: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Table {
+    table: &'static str,
+    /// Null if a part is damaged.
+    rows: Option<u64>,
+    parts: usize,
+    bytes: Option<u64>,
+}
+
+/// Faults in the measured time.
+#[derive(Debug, Serialize)]
+struct Faults {
+    in_recording: Option<u64>,
+    kinds: BTreeMap<&'static str, Count>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Count {
+    count: Option<f64>,
+    per_s: Option<f64>,
+    per_operation: Option<f64>,
+}
+
+/// Faults against the slots in which a huge page was possible, over the whole recording.
+#[derive(Debug, Serialize)]
+struct Slots {
+    slot_bytes: u64,
+    faults: u64,
+    unattributed: u64,
+    /// Slots touched that lay whole in one memory area.
+    whole: u64,
+    /// Of those, with so few pages faulted that they look like a huge page each.
+    whole_few_pages: u64,
+    /// Of those, filled page by page.
+    whole_many_pages: u64,
+    /// Faults in whole slots.
+    faults_in_whole: u64,
+    partial: u64,
+    faults_in_partial: u64,
+    classes: Vec<Class>,
+}
+
+#[derive(Debug, Serialize)]
+struct Class {
+    class: String,
+    mappings: u64,
+    faults: u64,
+    order: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Change {
+    key: String,
+    start: Option<String>,
+    end: Option<String>,
+}
+
+/// The metrics counted from faults: key of this view, and the analysis' name.
+const FAULT_KINDS: [(&str, &str); 7] = [
+    ("all", "faults.count"),
+    ("user", "faults.user"),
+    ("kernel", "faults.kernel"),
+    ("write", "faults.write"),
+    ("instruction", "faults.instruction"),
+    ("protection", "faults.protection"),
+    ("major", "faults.major"),
+];
+
+/// Makes the view.
+pub fn view(recording: &Recording, _: &Options) -> Result<View, Failure> {
+    let run = RunData::load(recording.dir()).map_err(read::analysis)?;
+    let mut notes = run.notes.clone();
+    let tables = tables(recording, &mut notes)?;
+    let slots = slots(recording, &run, &mut notes)?;
+    let summary = collect(recording, &run, tables, slots);
+    View::new("summary", recording, &notes, &summary, &text::text(&summary, recording.manifest().clock.start_ns))
+}
+
+fn collect(recording: &Recording, run: &RunData, tables: Vec<Table>, slots: Option<Slots>) -> Summary {
+    let manifest = recording.manifest();
+    let flag = |key: &str| manifest.extra.get(key).and_then(Value::as_bool);
+    let clock = &manifest.clock;
+    let (settings_changed, settings_changed_volatile) = changes(run);
+    Summary {
+        label: manifest.label.clone(),
+        variant: manifest.variant.clone(),
+        run: manifest.run,
+        round: manifest.round,
+        position: manifest.position,
+        pagelab_version: manifest.pagelab_version.clone(),
+        command: manifest.command.clone(),
+        job: manifest.job.clone(),
+        host: manifest.host.clone(),
+        kernel: manifest.kernel.clone(),
+        arch: manifest.arch.clone(),
+        cpus: manifest.cpus,
+        virt: manifest.virt.clone(),
+        page_size_bytes: manifest.page_size_bytes,
+        realtime_at_start_ns: clock.realtime_at_start_ns,
+        duration_ns: clock.realtime_at_end_ns.zip(clock.realtime_at_start_ns).map(|(end, start)| end.saturating_sub(start)),
+        window: (run.window.end_ns > run.window.start_ns).then(|| run.window.clone()),
+        exit: manifest.exit.clone(),
+        timed_out: flag("timed_out"),
+        interrupted: flag("interrupted"),
+        excluded: run.excluded.as_ref().map(ToString::to_string),
+        probes: manifest.probes.clone(),
+        faults: faults(run, &tables),
+        tables,
+        loss: run.loss.clone(),
+        self_cost: manifest.self_cost.clone(),
+        slots,
+        rusage: rusage(recording),
+        settings_changed,
+        settings_changed_volatile,
+        settings_compared: !run.settings.start.is_empty() && !run.settings.end.is_empty(),
+    }
+}
+
+/// What wait4 said of the command and its children.
+fn rusage(recording: &Recording) -> Option<Value> {
+    let manifest = recording.manifest();
+    let found = manifest.extra.get("rusage").filter(|value| value.is_object()).cloned();
+    let of_exit = || manifest.exit.as_ref().filter(|exit| !exit.extra.is_empty()).map(|exit| exit.extra.clone().into());
+    found.or_else(of_exit)
+}
+
+fn tables(recording: &Recording, notes: &mut Vec<String>) -> Result<Vec<Table>, Failure> {
+    let mut tables = Vec::new();
+    for table in recording.tables()? {
+        let parts = recording.parts(table.name)?;
+        let rows = match recording.rows(table.name) {
+            Ok(rows) => Some(rows),
+            Err(error) if read::is_damage(&error) => {
+                notes.push(error.to_string());
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let bytes = parts.iter().map(|part| part.metadata().map(|meta| meta.len()).ok()).sum();
+        tables.push(Table { table: table.name, rows, parts: parts.len(), bytes });
+    }
+    Ok(tables)
+}
+
+fn faults(run: &RunData, tables: &[Table]) -> Option<Faults> {
+    let in_recording = tables.iter().find(|table| table.table == "faults").and_then(|table| table.rows);
+    let kinds: BTreeMap<&'static str, Count> = FAULT_KINDS
+        .iter()
+        .filter_map(|(kind, name)| {
+            let metric = run.metric(name, None)?;
+            let count = Count { count: metric.events, per_s: metric.value, per_operation: metric.per_operation };
+            Some((*kind, count))
+        })
+        .collect();
+    (in_recording.is_some() || !kinds.is_empty()).then_some(Faults { in_recording, kinds })
+}
+
+fn slots(recording: &Recording, run: &RunData, notes: &mut Vec<String>) -> Result<Option<Slots>, Failure> {
+    let start = run.settings.start.iter();
+    let settings = start.filter_map(|(key, found)| Some((key.as_str(), found.value.as_deref()?)));
+    let options = read::profile_options(settings, Some((run.window.start_ns, run.window.end_ns)));
+    let profile = match MappingProfile::load(recording.dir(), &options) {
+        Ok(Some(profile)) => profile,
+        Ok(None) => return Ok(None),
+        Err(pagelab_analysis::AnalysisError::Recording(error)) if read::is_damage(&error) => {
+            notes.push(error.to_string());
+            return Ok(None);
+        }
+        Err(error) => return Err(read::analysis(error)),
+    };
+    let whole = profile.whole_slots(|_| true);
+    let of_class = |class: &ClassProfile| Class {
+        class: class.key.to_string(),
+        mappings: class.mappings,
+        faults: class.faults + class.protection_faults,
+        order: class.order.word(),
+    };
+    Ok(Some(Slots {
+        slot_bytes: profile.huge_bytes,
+        faults: profile.faults,
+        unattributed: profile.unattributed,
+        whole: whole.touched,
+        whole_few_pages: whole.few,
+        whole_many_pages: whole.many,
+        faults_in_whole: whole.faults,
+        partial: profile.classes.iter().map(|class| class.partial.touched).sum(),
+        faults_in_partial: profile.classes.iter().map(|class| class.partial.faults).sum(),
+        classes: profile.classes.iter().filter(|class| class.faults > 0).take(CLASSES).map(of_class).collect(),
+    }))
+}
+
+/// Settings with another value at the end, and the number of those for which that is usual.
+fn changes(run: &RunData) -> (Vec<Change>, usize) {
+    let mut volatile = 0;
+    let mut changed = Vec::new();
+    for (key, start, end) in run.settings.changed() {
+        if setting(key).is_some_and(|info| info.def.volatile) {
+            volatile += 1;
+        } else {
+            let own = |value: Option<&str>| value.map(str::to_owned);
+            changed.push(Change { key: key.to_owned(), start: own(start), end: own(end) });
+        }
+    }
+    (changed, volatile)
+}
