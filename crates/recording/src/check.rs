@@ -1,23 +1,37 @@
 //! `pagelab check`: is a recording whole?
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-use crate::reader::Recording;
-use crate::tables;
+use crate::compact::{COMMIT, Commit};
+use crate::error::{Error, Result};
+use crate::manifest::{MANIFEST, Manifest};
+use crate::part::Part;
+use crate::reader::{Recording, schema_of};
+use crate::storage::TMP_SUFFIX;
+use crate::tables::{self, ColumnDef, LossRow, TableDef};
 
 /// What [`check`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// Whether the recorder reached a clean end.
     pub complete: bool,
-    /// Per table with parts: rows and parts.
+    /// What the parts of each table hold; tables without parts are left out.
     pub tables: BTreeMap<String, TableReport>,
     /// Everything that is not as it should be.
     pub problems: Vec<Problem>,
+}
+
+impl CheckReport {
+    /// Whether nothing worse than a note was found.
+    pub fn is_whole(&self) -> bool {
+        self.problems.iter().all(|p| p.level == Level::Note)
+    }
 }
 
 /// Rows and parts of one table.
@@ -31,33 +45,193 @@ pub struct TableReport {
     pub bytes: u64,
 }
 
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Recorded rows are missing or cannot be trusted.
+    Problem,
+    /// Worth knowing; the rows are there.
+    Note,
+}
+
 /// One thing that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Stable identifier of the kind of problem.
+    /// Kind of problem, a stable identifier: `incomplete`, `part.damaged`, `part.unsorted`, `part.unverified`,
+    /// `column.missing`, `manifest.key`, `loss.unknown`, `loss.events`, `rows.dropped`, `compaction.unfinished`,
+    /// `leftover`.
     pub id: String,
+    /// How bad it is.
+    pub level: Level,
     /// File or directory.
     pub path: PathBuf,
     /// What is wrong.
     pub message: String,
 }
 
-/// Checks the recording in `dir`.
+/// Reads every byte of the recording in `dir` and reports what is not as it should be. The error is only for a
+/// directory that is no recording, or one that this pagelab cannot read.
 pub fn check(dir: &Path) -> Result<CheckReport> {
     let recording = Recording::open(dir)?;
-    let mut report = CheckReport { complete: recording.manifest().complete, ..CheckReport::default() };
+    let complete = recording.manifest().complete;
+    let mut checker = Checker { dir, report: CheckReport { complete, ..CheckReport::default() } };
+    checker.manifest(recording.manifest());
     for table in tables::all() {
-        let mut entry = TableReport::default();
-        for part in recording.parts(table.name)? {
-            entry.parts += 1;
-            entry.bytes += part.metadata().map_or(0, |m| m.len());
+        checker.table(&recording, table);
+    }
+    checker.loss(&recording);
+    checker.leftovers(dir, 1);
+    Ok(checker.report)
+}
+
+struct Checker<'a> {
+    dir: &'a Path,
+    report: CheckReport,
+}
+
+impl Checker<'_> {
+    fn add(&mut self, id: &str, level: Level, path: &Path, message: impl Into<String>) {
+        let (id, path, message) = (id.to_owned(), path.to_owned(), message.into());
+        self.report.problems.push(Problem { id, level, path, message });
+    }
+
+    fn manifest(&mut self, manifest: &Manifest) {
+        let path = self.dir.join(MANIFEST);
+        let text = |key: &str| manifest.extra.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+        if !manifest.complete {
+            let reason = text("incomplete_reason").unwrap_or_else(|| {
+                "the recorder did not reach a clean end; at most its last second is missing".to_owned()
+            });
+            self.add("incomplete", Level::Problem, &path, reason);
         }
-        for batch in recording.read(table.name, None)? {
-            entry.rows += batch?.num_rows() as u64;
+        if let Some(dropped) = text("rows_dropped") {
+            self.add("rows.dropped", Level::Problem, &path, format!("rows given up for want of space: {dropped}"));
         }
-        if entry.parts > 0 {
-            report.tables.insert(table.name.to_owned(), entry);
+        let keys = [
+            ("clock.id", manifest.clock.id.is_empty()),
+            ("host", manifest.host.is_none()),
+            ("kernel", manifest.kernel.is_none()),
+            ("page_size_bytes", !manifest.page_size_bytes.is_some_and(u64::is_power_of_two)),
+            ("command or job", manifest.command.is_none() && manifest.job.is_none()),
+        ];
+        for (key, _) in keys.iter().filter(|(_, bad)| *bad) {
+            self.add("manifest.key", Level::Note, &path, format!("{key} is missing or makes no sense"));
         }
     }
-    Ok(report)
+
+    fn table(&mut self, recording: &Recording, table: &'static TableDef) {
+        let parts = match recording.parts(table.name) {
+            Ok(parts) => parts,
+            Err(e) => return self.add("part.damaged", Level::Problem, self.dir, e.to_string()),
+        };
+        let mut found = TableReport::default();
+        let mut last = i64::MIN;
+        for path in &parts {
+            found.parts += 1;
+            found.bytes += fs::metadata(path).map_or(0, |m| m.len());
+            let mut first = None;
+            match self.part(table, path, &mut first, &mut last) {
+                Ok(rows) => found.rows += rows,
+                Err(e) => self.add("part.damaged", Level::Problem, path, e.to_string()),
+            }
+        }
+        if found.parts > 0 {
+            self.report.tables.insert(table.name.to_owned(), found);
+        }
+    }
+
+    /// Reads one part through; `last` is the largest time of the parts before.
+    fn part(&mut self, table: &'static TableDef, path: &Path, first: &mut Option<i64>, last: &mut i64) -> Result<u64> {
+        let part = Part::open(path)?;
+        if !part.is_verified() {
+            let message = "it carries no checksums of pagelab: another program wrote it, and damage may go unseen";
+            self.add("part.unverified", Level::Note, path, message);
+        }
+        let present = part.columns();
+        let columns: Vec<&'static ColumnDef> = table.columns.iter().collect();
+        for column in columns.iter().filter(|c| !c.nullable && !present.contains(&c.name)) {
+            self.add(
+                "column.missing",
+                Level::Note,
+                path,
+                format!("column {} is missing and reads as null", column.name),
+            );
+        }
+        let schema = schema_of(&columns);
+        let (mut rows, mut sorted, mut before) = (0, true, i64::MIN);
+        for batch in part.read(&columns, &schema)? {
+            let batch = batch?;
+            rows += batch.num_rows() as u64;
+            let times = times(&batch);
+            sorted &= times.is_sorted() && times.first().is_none_or(|t| *t >= before);
+            *first = first.or(times.first().copied());
+            before = times.last().copied().unwrap_or(before).max(before);
+        }
+        if !sorted {
+            self.add("part.unsorted", Level::Problem, path, "rows are not in order of ts");
+        } else if self.report.complete && first.is_some_and(|t| t < *last) {
+            self.add("part.unsorted", Level::Problem, path, "it begins before the part before it ends");
+        }
+        *last = before.max(*last);
+        Ok(rows)
+    }
+
+    fn loss(&mut self, recording: &Recording) {
+        let path = self.dir.join("loss");
+        if !self.report.tables.contains_key("loss") {
+            if self.report.tables.is_empty() {
+                return;
+            }
+            return self.add(
+                "loss.unknown",
+                Level::Problem,
+                &path,
+                "there are no loss rows: what was lost is not known",
+            );
+        }
+        let mut lost: BTreeMap<String, u64> = BTreeMap::new();
+        let read = recording.for_each::<LossRow>(|row| {
+            if row.lost > 0 {
+                *lost.entry(row.stream.to_owned()).or_default() += row.lost;
+            }
+        });
+        // A damaged part has been reported where it was read.
+        if matches!(read, Err(Error::MissingColumn { .. })) {
+            self.add("loss.unknown", Level::Problem, &path, "loss rows lack values: what was lost is not known");
+        }
+        for (stream, events) in lost {
+            self.add("loss.events", Level::Note, &path, format!("{events} events of stream {stream} were lost"));
+        }
+    }
+
+    /// Temporary files, and a swap that was broken off.
+    fn leftovers(&mut self, dir: &Path, depth: u32) {
+        if depth > 0 && dir.join(COMMIT).exists() {
+            let message = "compaction was broken off; every row can be read";
+            self.add("compaction.unfinished", Level::Note, &dir.join(COMMIT), message);
+        }
+        let in_use: Vec<PathBuf> = match Commit::load(self.dir) {
+            Ok(Some(commit)) => commit.parts(self.dir),
+            _ => Vec::new(),
+        };
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() && depth > 0 {
+                self.leftovers(&path, depth - 1);
+            } else if path.to_string_lossy().ends_with(TMP_SUFFIX) && !in_use.contains(&path) {
+                self.add(
+                    "leftover",
+                    Level::Note,
+                    &path,
+                    "a temporary file was left behind; it is not part of the recording",
+                );
+            }
+        }
+    }
+}
+
+fn times(batch: &RecordBatch) -> &[i64] {
+    let ts = batch.column_by_name("ts").and_then(|a| a.as_primitive_opt::<Int64Type>());
+    ts.map_or(&[], |a| a.values())
 }

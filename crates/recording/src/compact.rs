@@ -26,7 +26,7 @@ use crate::attribution::Attribution;
 use crate::encode::{Effort, PartEncoder};
 use crate::error::{Error, Result};
 use crate::part::Part;
-use crate::reader::{Recording, list_parts};
+use crate::reader::Recording;
 use crate::storage::{Storage, StorageFile, write_atomically};
 use crate::tables::TableDef;
 use crate::writer::{WriterOptions, part_name};
@@ -40,7 +40,7 @@ const GROUP_ROWS: usize = 1 << 18;
 
 /// Tables of fewer rows are compressed as hard as still costs no more than some milliseconds.
 const SMALL_TABLE: u64 = 100_000;
-const SMALL_LEVEL: i32 = 15;
+const SMALL_LEVEL: i32 = 6;
 const LARGE_LEVEL: i32 = 3;
 
 /// The commit record: which table's parts have been replaced, and by how many.
@@ -300,7 +300,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Steps 3 to 5, from wherever they were broken off.
+/// Steps 3 to 5.
 fn finish_swap(dir: &Path, commit: &Commit, old: &[PathBuf], storage: &dyn Storage) -> Result<()> {
     let folder = dir.join(&commit.table);
     for path in old {
@@ -308,27 +308,8 @@ fn finish_swap(dir: &Path, commit: &Commit, old: &[PathBuf], storage: &dyn Stora
     }
     for n in 0..commit.parts {
         let (from, to) = (folder.join(new_name(n)), folder.join(part_name(n)));
-        if from.exists() {
-            storage.rename(&from, &to).map_err(Error::io("rename to", &to))?;
-        }
+        storage.rename(&from, &to).map_err(Error::io("rename to", &to))?;
     }
     let path = dir.join(COMMIT);
     storage.remove_file(&path).map_err(Error::io("remove", &path))
-}
-
-/// Old parts that a broken-off swap left: those that are not among the new ones.
-fn leftovers(dir: &Path, commit: &Commit) -> Result<Vec<PathBuf>> {
-    let folder = dir.join(&commit.table);
-    let all_new = (0..commit.parts).all(|n| !folder.join(new_name(n)).exists());
-    let renamed = (0..commit.parts).any(|n| !folder.join(new_name(n)).exists());
-    // Renaming begins when the old parts are gone, so once a new part has its final name nothing old is left.
-    if all_new || renamed { Ok(Vec::new()) } else { list_parts(&folder) }
-}
-
-/// Completes a compaction that was broken off after its commit.
-pub(crate) fn recover(dir: &Path, storage: &dyn Storage) -> Result<()> {
-    match Commit::load(dir)? {
-        Some(commit) => finish_swap(dir, &commit, &leftovers(dir, &commit)?, storage),
-        None => Ok(()),
-    }
 }

@@ -14,7 +14,7 @@ mod storage;
 pub mod tables;
 mod writer;
 
-pub use check::{CheckReport, Problem, check};
+pub use check::{CheckReport, Level, Problem, TableReport, check};
 pub use error::{Error, FORMAT, Result};
 pub use manifest::{Clock, Exit, MANIFEST, Manifest, Probe, ProbeState, SelfCost};
 pub use reader::{BatchReader, Recording, SortedReader};

@@ -26,6 +26,8 @@ struct Run {
     number: usize,
     reader: PartReader,
     batch: RecordBatch,
+    /// How many batches came before it.
+    batches: usize,
     at: usize,
 }
 
@@ -39,7 +41,7 @@ impl Run {
     fn refill(&mut self) -> Result<bool> {
         while self.at >= self.batch.num_rows() {
             match self.reader.next() {
-                Some(batch) => (self.batch, self.at) = (batch?, 0),
+                Some(batch) => (self.batch, self.batches, self.at) = (batch?, self.batches + 1, 0),
                 None => return Ok(false),
             }
         }
@@ -54,6 +56,8 @@ fn times(batch: &RecordBatch) -> &[i64] {
 
 /// Rows of one batch that follow each other in the output.
 struct Piece {
+    /// Which batch it is: number of the part and of the batch in it.
+    id: (usize, usize),
     batch: RecordBatch,
     from: usize,
     to: usize,
@@ -94,7 +98,7 @@ impl Merge {
             };
             let reader = Part::open(&next.path)?.read(&self.columns, &self.schema)?;
             let batch = RecordBatch::new_empty(self.schema.clone());
-            let mut run = Run { number: next.number, reader, batch, at: 0 };
+            let mut run = Run { number: next.number, reader, batch, batches: 0, at: 0 };
             if run.refill()? {
                 self.open.push(run);
             }
@@ -124,7 +128,7 @@ impl Merge {
         };
         // The first row is the smallest of all; taking it keeps the merge going even through an unsorted part.
         let to = to.max(run.at + 1);
-        let piece = Piece { batch: run.batch.clone(), from: run.at, to };
+        let piece = Piece { id: (run.number, run.batches), batch: run.batch.clone(), from: run.at, to };
         run.at = to;
         if !run.refill()? {
             self.open.swap_remove(best);
@@ -153,11 +157,11 @@ fn gather(schema: &SchemaRef, pieces: &[Piece], rows: usize) -> Result<RecordBat
         let slices: Vec<RecordBatch> = pieces.iter().map(|p| p.batch.slice(p.from, p.to - p.from)).collect();
         return Ok(concat_batches(schema, &slices)?);
     }
-    let mut batches: Vec<&RecordBatch> = Vec::new();
+    let (mut ids, mut batches) = (Vec::new(), Vec::new());
     let mut indices = Vec::with_capacity(rows);
     for piece in pieces {
-        let same = |b: &&RecordBatch| std::ptr::eq(times(b), times(&piece.batch));
-        let batch = batches.iter().rposition(same).unwrap_or_else(|| {
+        let batch = ids.iter().rposition(|id| *id == piece.id).unwrap_or_else(|| {
+            ids.push(piece.id);
             batches.push(&piece.batch);
             batches.len() - 1
         });

@@ -79,6 +79,11 @@ impl Part {
         self.metadata.row_groups().iter().map(|g| u64::try_from(g.num_rows()).unwrap_or_default()).sum()
     }
 
+    /// Whether every byte is covered by a checksum, as it is in parts that pagelab wrote.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.checksums.is_some()
+    }
+
     /// Names of the columns that the part has.
     pub(crate) fn columns(&self) -> Vec<&str> {
         let fields = self.metadata.file_metadata().schema().get_fields();

@@ -138,7 +138,7 @@ fn select(table: &'static TableDef, names: Option<&[&str]>) -> Result<Vec<&'stat
         .collect()
 }
 
-fn schema_of(columns: &[&'static ColumnDef]) -> SchemaRef {
+pub(crate) fn schema_of(columns: &[&'static ColumnDef]) -> SchemaRef {
     let fields: Vec<Field> = columns.iter().map(|c| Field::new(c.name, c.ty.arrow(), true)).collect();
     Arc::new(Schema::new(fields))
 }

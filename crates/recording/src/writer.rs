@@ -1,6 +1,6 @@
 //! The crash-safe writer of a recording.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::encode;
 use crate::error::{Error, Result, io_is_no_space};
 use crate::manifest::Manifest;
 use crate::storage::{FileStorage, Storage, StorageFile, TMP_SUFFIX};
-use crate::tables::{FaultsColumns, LossColumns, Row, TableColumns, TableDef, Tables};
+use crate::tables::{FaultsColumns, LossColumns, LossRow, Row, TableColumns, TableDef, Tables};
 
 /// How a recording is written.
 #[derive(Debug, Clone)]
@@ -83,7 +83,9 @@ pub struct RecordingWriter {
     pending: VecDeque<PendingPart>,
     last_parts_ns: Option<i64>,
     stats: WriterStats,
-    dropped: HashMap<&'static str, u64>,
+    dropped: BTreeMap<&'static str, u64>,
+    /// Dropped rows that no `loss` row tells of yet.
+    untold: BTreeMap<&'static str, u64>,
 }
 
 impl std::fmt::Debug for RecordingWriter {
@@ -119,9 +121,11 @@ impl RecordingWriter {
             pending: VecDeque::new(),
             last_parts_ns: None,
             stats: WriterStats::default(),
-            dropped: HashMap::new(),
+            dropped: BTreeMap::new(),
+            untold: BTreeMap::new(),
         };
         writer.save_manifest()?;
+        writer.reserve()?;
         Ok(writer)
     }
 
@@ -195,6 +199,11 @@ impl RecordingWriter {
         if let Some(provider) = self.loss.as_mut() {
             provider(now_ns, &mut self.tables.loss);
         }
+        for (table, lost) in std::mem::take(&mut self.untold) {
+            let stream = if table == "mappings" { "maps" } else { table };
+            // The events were counted as seen when the probe saw them.
+            self.push_loss(&LossRow { ts: now_ns, stream, cpu: None, seen: 0, lost, filtered: 0 });
+        }
         let mut first_error = self.retry_pending().err();
         // Taken out for the time, because writing needs the rest of the writer; the buffers' memory comes back with it.
         let mut tables = std::mem::take(&mut self.tables);
@@ -217,19 +226,33 @@ impl RecordingWriter {
     pub fn close(mut self, last: impl FnOnce(&mut Manifest)) -> Result<WriterStats> {
         let now = self.last_parts_ns.unwrap_or_default();
         let done = self.close_tables(now);
+        while let Some(part) = self.pending.pop_front() {
+            self.stats.kept_rows -= part.rows;
+            self.drop_rows(part.table.name, part.rows);
+        }
         last(&mut self.manifest);
-        match &done {
-            Ok(()) => self.manifest.complete = true,
-            Err(e) => {
-                self.manifest.complete = false;
-                let text = e.to_string().into();
-                self.manifest.extra.insert("incomplete_reason".to_owned(), text);
-            }
+        self.manifest.complete = done.is_ok();
+        if let Err(e) = &done {
+            let text = e.to_string().into();
+            self.manifest.extra.insert("incomplete_reason".to_owned(), text);
+        }
+        // The space kept back makes sure that the last manifest fits even on a full file system.
+        let reserve = self.dir.join(RESERVE);
+        if let Err(e) = self.storage.remove_file(&reserve) {
+            tracing::warn!("{} stays behind: {e}", reserve.display());
         }
         let saved = self.save_manifest();
         done?;
         saved?;
         Ok(self.stats)
+    }
+
+    /// Takes the space that the last manifest will need.
+    fn reserve(&mut self) -> Result<()> {
+        let path = self.dir.join(RESERVE);
+        let written = self.storage.create(&path).and_then(|mut file| file.write_all(&[0; RESERVE_BYTES]));
+        self.stats.bytes_written += RESERVE_BYTES as u64;
+        written.map_err(Error::io("write", &path))
     }
 
     fn close_tables(&mut self, now: i64) -> Result<()> {
@@ -275,8 +298,13 @@ impl RecordingWriter {
             self.pending.push_back(part);
             return;
         }
-        self.stats.dropped_rows += part.rows;
-        *self.dropped.entry(part.table.name).or_default() += part.rows;
+        self.drop_rows(part.table.name, part.rows);
+    }
+
+    fn drop_rows(&mut self, table: &'static str, rows: u64) {
+        self.stats.dropped_rows += rows;
+        *self.dropped.entry(table).or_default() += rows;
+        *self.untold.entry(table).or_default() += rows;
         let dropped = serde_json::to_value(&self.dropped).unwrap_or_default();
         self.manifest.extra.insert("rows_dropped".to_owned(), dropped);
     }
@@ -352,6 +380,11 @@ impl RecordingWriter {
         Ok(())
     }
 }
+
+/// A file that holds space for the last manifest.
+pub(crate) const RESERVE: &str = "reserve.tmp";
+/// Manifests with all probes and a job have some 20 KB; writing one takes the old and the new at the same time.
+const RESERVE_BYTES: usize = 64 << 10;
 
 /// Name of part `number` of a table.
 pub(crate) fn part_name(number: u32) -> String {

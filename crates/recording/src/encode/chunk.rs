@@ -98,11 +98,14 @@ impl Page {
     }
 }
 
+/// The compressor, kept from chunk to chunk because making one costs more than compressing a small page.
+pub(crate) type Zstd = zstd::bulk::Compressor<'static>;
+
 /// The pages of a chunk as they are written.
-struct Pages {
+struct Pages<'a> {
     out: Vec<u8>,
     uncompressed: usize,
-    zstd: Option<zstd::bulk::Compressor<'static>>,
+    zstd: Option<&'a mut Zstd>,
     body: Vec<u8>,
 }
 
@@ -112,7 +115,7 @@ const DELTA_BINARY_PACKED: i32 = 5;
 const RLE_DICTIONARY: i32 = 8;
 const BYTE_STREAM_SPLIT: i32 = 9;
 
-impl Pages {
+impl Pages<'_> {
     /// Compresses the body collected and writes it behind its header. `dictionary` tells the two kinds of page apart.
     fn finish_page(&mut self, values: usize, encoding: i32, dictionary: bool) -> io::Result<()> {
         let compressed = match self.zstd.as_mut() {
@@ -170,6 +173,7 @@ pub(crate) fn encode(
     arrays: &[ArrayRef],
     choice: Choice,
     stats: Bounds,
+    zstd: &mut Zstd,
 ) -> Result<Option<Chunk>> {
     let nullable = desc.max_def_level() > 0;
     let pages: Vec<Page> = arrays
@@ -177,12 +181,14 @@ pub(crate) fn encode(
         .flat_map(|a| (0..a.len()).step_by(PAGE_ROWS).map(|at| a.slice(at, PAGE_ROWS.min(a.len() - at))))
         .map(|array| Page { array })
         .collect();
-    let mut out = Pages {
-        out: Vec::new(),
-        uncompressed: 0,
-        zstd: choice.zstd.map(zstd::bulk::Compressor::new).transpose().map_err(external)?,
-        body: Vec::new(),
+    let zstd = match choice.zstd {
+        Some(level) => {
+            zstd.set_compression_level(level).map_err(external)?;
+            Some(zstd)
+        }
+        None => None,
     };
+    let mut out = Pages { out: Vec::new(), uncompressed: 0, zstd, body: Vec::new() };
     let mut dictionary_bytes = None;
     match choice.layout {
         Layout::Dictionary(limit) => match put_dictionary_chunk(&pages, nullable, limit, &mut out)? {
@@ -198,7 +204,7 @@ fn external(e: io::Error) -> ParquetError {
     ParquetError::External(Box::new(e))
 }
 
-fn put_chunk(pages: &[Page], nullable: bool, layout: Layout, out: &mut Pages) -> Result<()> {
+fn put_chunk(pages: &[Page], nullable: bool, layout: Layout, out: &mut Pages<'_>) -> Result<()> {
     let encoding = if layout == Layout::Delta { DELTA_BINARY_PACKED } else { BYTE_STREAM_SPLIT };
     for page in pages {
         page.put_levels(nullable, &mut out.body);
@@ -236,7 +242,7 @@ enum Indices {
 }
 
 /// Returns the size of the dictionary page, or `None` if there are more than `limit` distinct values.
-fn put_dictionary_chunk(pages: &[Page], nullable: bool, limit: usize, out: &mut Pages) -> Result<Option<usize>> {
+fn put_dictionary_chunk(pages: &[Page], nullable: bool, limit: usize, out: &mut Pages<'_>) -> Result<Option<usize>> {
     let mut dictionary = IntDictionary::new(limit);
     let mut indices = Vec::with_capacity(pages.len());
     let mut bytes_per_value = 8;
@@ -277,7 +283,7 @@ fn describe(
     pages: &[Page],
     choice: Choice,
     dictionary_bytes: Option<usize>,
-    out: Pages,
+    out: Pages<'_>,
     stats: Bounds,
 ) -> Result<Chunk> {
     let rows: usize = pages.iter().map(|p| p.array.len()).sum();

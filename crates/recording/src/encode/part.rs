@@ -12,7 +12,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::chunk::{self, Bounds, Choice, Chunk, Layout};
+use super::chunk::{self, Bounds, Choice, Chunk, Layout, Zstd};
 use super::footer;
 use crate::error::Result;
 
@@ -42,6 +42,7 @@ pub(crate) struct PartEncoder {
     file: SerializedFileWriter<Vec<u8>>,
     text: Option<ArrowRowGroupWriterFactory>,
     choices: Vec<Option<Choice>>,
+    zstd: Zstd,
     checksums: Vec<u32>,
     written: u64,
 }
@@ -68,7 +69,8 @@ impl PartEncoder {
         let needs_library = schema.fields().iter().any(|f| !chunk::handles(f.data_type()));
         let text = needs_library.then(|| ArrowRowGroupWriterFactory::new(&file, schema.clone()));
         let choices = vec![None; schema.fields().len()];
-        Ok(Self { schema, effort, file, text, choices, checksums: Vec::new(), written: 0 })
+        let zstd = Zstd::default();
+        Ok(Self { schema, effort, file, text, choices, zstd, checksums: Vec::new(), written: 0 })
     }
 
     /// Bytes returned so far.
@@ -147,7 +149,9 @@ impl PartEncoder {
                 let bounds = if is_ts { Bounds::Ends } else { Bounds::None };
                 let first = if is_ts { spread } else { Layout::Dictionary(LIVE_DICTIONARY.min(rows / 4 + 1)) };
                 for layout in [first, spread] {
-                    if let Some(chunk) = chunk::encode(desc, arrays, Choice { layout, zstd: None }, bounds)? {
+                    if let Some(chunk) =
+                        chunk::encode(desc, arrays, Choice { layout, zstd: None }, bounds, &mut self.zstd)?
+                    {
                         return Ok(chunk);
                     }
                 }
@@ -157,13 +161,13 @@ impl PartEncoder {
                 let known = self.choices[column].filter(|_| !group.is_multiple_of(TRY_EVERY));
                 let choice = match known {
                     Some(choice) => choice,
-                    None => choose(desc, arrays, level)?,
+                    None => choose(desc, arrays, level, &mut self.zstd)?,
                 };
                 self.choices[column] = Some(choice);
                 // Values may change their character within a part: what has become too many for a dictionary is split.
                 for choice in [choice, Choice { layout: Layout::Split, ..choice }] {
                     let bounds = if is_ts { Bounds::Ends } else { Bounds::Searched };
-                    if let Some(chunk) = chunk::encode(desc, arrays, choice, bounds)? {
+                    if let Some(chunk) = chunk::encode(desc, arrays, choice, bounds, &mut self.zstd)? {
                         return Ok(chunk);
                     }
                 }
@@ -209,23 +213,23 @@ fn sample(arrays: &[ArrayRef], rows: usize) -> (Vec<ArrayRef>, usize) {
 }
 
 /// Tries every layout, plain and compressed, on a sample, and returns the one that will be smallest.
-fn choose(desc: &ColumnDescPtr, arrays: &[ArrayRef], level: i32) -> Result<Choice> {
+fn choose(desc: &ColumnDescPtr, arrays: &[ArrayRef], level: i32, zstd: &mut Zstd) -> Result<Choice> {
     let rows: usize = arrays.iter().map(|a| a.len()).sum();
     let (sample, scale) = sample(arrays, rows);
     let dictionary = Layout::Dictionary(COMPACT_DICTIONARY.min(rows / scale / 2 + 1));
     let layouts = [Some(dictionary), (!is_float(desc)).then_some(Layout::Delta), Some(Layout::Split)];
     let mut best: Option<(Choice, usize)> = None;
     for layout in layouts.into_iter().flatten() {
-        for zstd in [None, Some(level)] {
-            let choice = Choice { layout, zstd };
-            let Some(chunk) = chunk::encode(desc, &sample, choice, Bounds::None)? else { break };
+        for compression in [None, Some(level)] {
+            let choice = Choice { layout, zstd: compression };
+            let Some(chunk) = chunk::encode(desc, &sample, choice, Bounds::None, zstd)? else { break };
             // A dictionary is stored once, however many rows refer to it.
             let once =
                 chunk.close.metadata.dictionary_page_offset().map_or(0, |_| chunk.close.metadata.data_page_offset());
             let size = once as usize + (chunk.bytes.len() - once as usize) * scale;
             let better = match &best {
                 None => true,
-                Some((c, b)) if zstd.is_some() && c.zstd.is_none() => is_worth(size, *b),
+                Some((c, b)) if compression.is_some() && c.zstd.is_none() => is_worth(size, *b),
                 Some((_, b)) => size < *b,
             };
             if better {
