@@ -1,0 +1,343 @@
+//! The recorded process: forked, held at a gate until the probes are attached, then let go.
+//!
+//! `std::process::Command` cannot do this, because its `spawn` returns only after `exec`. The child does nothing but
+//! async-signal-safe calls on memory that was prepared before the fork, as it must in a program with threads.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use pagelab_host::process::ProcessSettings;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct ChildSpec {
+    /// Program and arguments; never empty.
+    pub argv: Vec<OsString>,
+    /// Working directory; the recorder's own if none.
+    pub cwd: Option<PathBuf>,
+    /// Environment, limits and memory policy of the process.
+    pub settings: ProcessSettings,
+    /// End the process when the recorder dies: for workers of `run`, never for a user's command.
+    pub dies_with_recorder: bool,
+    /// A process group of its own, so that it can be stopped together with its children.
+    pub own_group: bool,
+    /// Descriptors to hand down, each as (ours, its number in the child).
+    pub hand_down: Vec<(i32, i32)>,
+}
+
+/// Why a command could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// No such program.
+    #[error("cannot run {program:?}: found no such program in {searched}; needed: the name of a program, try: command -v {program}")]
+    NotFound {
+        /// What was asked for.
+        program: String,
+        /// Where it was looked for.
+        searched: String,
+    },
+    /// The kernel refused.
+    #[error("cannot run {program:?}: {step}: {error}")]
+    Refused {
+        /// What was asked for.
+        program: String,
+        /// Which step failed.
+        step: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+impl SpawnError {
+    /// The exit status that shells and `env` use: 127 for a program that is not there, 126 for one that cannot run.
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::Refused { .. } => 126,
+        }
+    }
+}
+
+/// A process that waits at the gate.
+#[derive(Debug)]
+pub struct Child {
+    program: String,
+    pid: i32,
+    pidfd: OwnedFd,
+    gate: Option<OwnedFd>,
+    exec_result: Option<OwnedFd>,
+    own_group: bool,
+    reaped: bool,
+}
+
+/// How a process ended, with what the kernel accounted to it and to the children it waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// As `wait` reports it.
+    pub status: i32,
+    /// User CPU time, ns.
+    pub utime_ns: u64,
+    /// System CPU time, ns.
+    pub stime_ns: u64,
+    /// Faults that needed no I/O.
+    pub minor_faults: u64,
+    /// Faults that did.
+    pub major_faults: u64,
+    /// Voluntary and forced context switches.
+    pub context_switches: (u64, u64),
+    /// Largest resident size, bytes.
+    pub max_rss_bytes: u64,
+}
+
+impl Ended {
+    /// Exit code; none if a signal ended the process.
+    pub fn code(&self) -> Option<i32> {
+        libc::WIFEXITED(self.status).then(|| libc::WEXITSTATUS(self.status))
+    }
+
+    /// The signal that ended it.
+    pub fn signal(&self) -> Option<i32> {
+        libc::WIFSIGNALED(self.status).then(|| libc::WTERMSIG(self.status))
+    }
+
+    /// The status that a shell would report: the code, or 128 + the signal.
+    pub fn shell_status(&self) -> i32 {
+        self.code().unwrap_or_else(|| 128 + self.signal().unwrap_or(0))
+    }
+}
+
+/// Where `program` lies: as given if it has a slash, else found in `path`.
+pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, SpawnError> {
+    let not_found = |searched: String| SpawnError::NotFound { program: program.to_string_lossy().into_owned(), searched };
+    if program.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(program);
+        return if path.exists() { Ok(path) } else { Err(not_found(path.display().to_string())) };
+    }
+    let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    let mut candidates = std::env::split_paths(path).map(|dir| dir.join(program));
+    candidates.find(|file| is_executable(file)).ok_or_else(|| not_found(format!("PATH={}", path.to_string_lossy())))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// All that the child needs, in memory before the fork.
+struct Prepared {
+    program: CString,
+    argv: Vec<CString>,
+    envp: Vec<CString>,
+    cwd: Option<CString>,
+}
+
+fn c_string(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| io::Error::other("an argument holds a NUL byte"))
+}
+
+fn prepare(spec: &ChildSpec, program: &Path) -> io::Result<Prepared> {
+    let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    env.extend(spec.settings.env().map(|(name, value)| (name.into(), value.into())));
+    let pair = |(name, value): (&OsString, &OsString)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat());
+    Ok(Prepared {
+        program: c_string(program.as_os_str().as_bytes())?,
+        argv: spec.argv.iter().map(|arg| c_string(arg.as_bytes())).collect::<io::Result<_>>()?,
+        envp: env.iter().map(pair).collect::<io::Result<_>>()?,
+        cwd: spec.cwd.as_ref().map(|dir| c_string(dir.as_os_str().as_bytes())).transpose()?,
+    })
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+impl Child {
+    /// Forks the process; it waits at the gate.
+    pub fn spawn(spec: &ChildSpec) -> Result<Self, SpawnError> {
+        let name = spec.argv.first().cloned().unwrap_or_default();
+        let program = find_program(&name, std::env::var_os("PATH").as_deref())?;
+        let shown = name.to_string_lossy().into_owned();
+        let refused = |step: &'static str| {
+            let program = shown.clone();
+            move |error: io::Error| SpawnError::Refused { program, step, error }
+        };
+        let prepared = prepare(spec, &program).map_err(refused("preparing arguments"))?;
+        let (gate_read, gate_write) = pipe().map_err(refused("pipe"))?;
+        let (result_read, result_write) = pipe().map_err(refused("pipe"))?;
+        let argv = null_ended(&prepared.argv);
+        let envp = null_ended(&prepared.envp);
+        let recorder = rustix::process::getpid();
+        // SAFETY: the child only calls async-signal-safe functions on memory prepared above, then execs or exits.
+        let pid = unsafe { libc::fork() };
+        if pid < 0 {
+            return Err(refused("fork")(io::Error::last_os_error()));
+        }
+        if pid == 0 {
+            let failed = in_child(spec, &prepared, &argv, &envp, gate_read.as_fd(), recorder.as_raw_pid());
+            let bytes = failed.to_ne_bytes();
+            // SAFETY: the buffer lives on this stack; then the child ends without running anything of the parent's.
+            unsafe {
+                libc::write(result_write.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+                libc::_exit(125)
+            }
+        }
+        let process = rustix::process::Pid::from_raw(pid)
+            .ok_or_else(|| refused("fork")(io::Error::other("the kernel gave no process id")))?;
+        let pidfd = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())
+            .map_err(|error| refused("pidfd_open")(error.into()))?;
+        Ok(Self {
+            program: shown,
+            pid,
+            pidfd,
+            gate: Some(gate_write),
+            exec_result: Some(result_read),
+            own_group: spec.own_group,
+            reaped: false,
+        })
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.pid as u32
+    }
+
+    /// A descriptor of the process: readable when it has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Opens the gate and waits until the program runs.
+    pub fn release(&mut self) -> Result<(), SpawnError> {
+        let refused = |program: &str, step: &'static str, error: io::Error| SpawnError::Refused {
+            program: program.to_owned(),
+            step,
+            error,
+        };
+        if let Some(gate) = self.gate.take() {
+            std::fs::File::from(gate).write_all(b"g").map_err(|error| refused(&self.program, "gate", error))?;
+        }
+        let Some(result) = self.exec_result.take() else { return Ok(()) };
+        let mut bytes = Vec::new();
+        std::fs::File::from(result).read_to_end(&mut bytes).map_err(|error| refused(&self.program, "exec", error))?;
+        match <[u8; 4]>::try_from(bytes.as_slice()) {
+            Ok(errno) => {
+                let error = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+                Err(refused(&self.program, "exec", error))
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Sends a signal to the process, or to its group if it has its own.
+    pub fn signal(&self, signal: i32) {
+        if self.reaped {
+            return;
+        }
+        let target = if self.own_group { -self.pid } else { self.pid };
+        // SAFETY: kill takes numbers; the process is not reaped, so the id is still its own.
+        unsafe { libc::kill(target, signal) };
+    }
+
+    /// Takes the ended process's status and accounts; `None` while it runs.
+    pub fn try_reap(&mut self) -> Option<Ended> {
+        let mut status = 0;
+        // SAFETY: rusage is plain integers, for which zero is a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: both pointers refer to locals that outlive the call.
+        let pid = unsafe { libc::wait4(self.pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
+        if pid != self.pid {
+            return None;
+        }
+        self.reaped = true;
+        Some(Ended {
+            status,
+            utime_ns: timeval_ns(usage.ru_utime),
+            stime_ns: timeval_ns(usage.ru_stime),
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+            context_switches: (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64),
+            max_rss_bytes: usage.ru_maxrss as u64 * 1024,
+        })
+    }
+}
+
+impl Drop for Child {
+    /// A process that never passed the gate ends; one that did goes on, as DESIGN wants of recorded commands.
+    fn drop(&mut self) {
+        if self.gate.take().is_some() && !self.reaped {
+            let mut status = 0;
+            // SAFETY: our own child, which reads the closed gate and exits; status is a local.
+            unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        }
+    }
+}
+
+fn timeval_ns(time: libc::timeval) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000
+}
+
+fn null_ended(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// Runs in the forked child. Returns the errno of what failed; on success it does not return.
+fn in_child(
+    spec: &ChildSpec,
+    prepared: &Prepared,
+    argv: &[*const libc::c_char],
+    envp: &[*const libc::c_char],
+    gate: BorrowedFd<'_>,
+    recorder: i32,
+) -> i32 {
+    let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    // SAFETY: async-signal-safe calls on numbers and on memory prepared before the fork.
+    unsafe {
+        if spec.dies_with_recorder {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != recorder {
+                return libc::ESRCH;
+            }
+        }
+        if spec.own_group {
+            libc::setpgid(0, 0);
+        }
+        // Rust ignores SIGPIPE; the command expects the default.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        if let Some(dir) = &prepared.cwd
+            && libc::chdir(dir.as_ptr()) != 0
+        {
+            return errno();
+        }
+    }
+    if let Err(error) = spec.settings.apply_in_child() {
+        return error.raw_os_error().unwrap_or(libc::EIO);
+    }
+    // SAFETY: as above.
+    unsafe {
+        for (ours, theirs) in &spec.hand_down {
+            // dup2 onto itself would keep CLOEXEC.
+            if ours == theirs {
+                libc::fcntl(*ours, libc::F_SETFD, 0);
+            } else if libc::dup2(*ours, *theirs) < 0 {
+                return errno();
+            }
+        }
+        let mut go = 0u8;
+        loop {
+            match libc::read(gate.as_raw_fd(), (&raw mut go).cast(), 1) {
+                1 => break,
+                0 => libc::_exit(125), // The recorder died before it was ready.
+                _ if errno() == libc::EINTR => {}
+                _ => return errno(),
+            }
+        }
+        libc::execve(prepared.program.as_ptr(), argv.as_ptr(), envp.as_ptr());
+    }
+    errno()
+}

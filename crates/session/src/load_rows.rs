@@ -1,0 +1,87 @@
+//! The report of a load as rows of the tables `jobs` and `latency`.
+
+use pagelab_load::JobReport;
+use pagelab_load::histogram::{BucketCount, bounds};
+use pagelab_load::report::{DirectionResult, Moments, WorkerReport};
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::{JobsRow, LatencyRow};
+
+const BYTES_PER_KIB: f64 = 1024.0;
+
+/// Writes one row per worker and direction that did something, and the workers' latencies per second.
+pub fn push(report: &JobReport, writer: &mut RecordingWriter) {
+    for worker in &report.workers {
+        for (direction, result) in worker.directions() {
+            if result.operations == 0 {
+                continue;
+            }
+            push_job(worker, direction, result, writer);
+            for interval in &result.intervals {
+                for (kind, buckets) in [("clat", &interval.clat), ("lat", &interval.lat)] {
+                    push_latency(worker, direction, kind, interval.end_ns as i64, buckets, writer);
+                }
+            }
+        }
+    }
+}
+
+/// A moment of a series that may have no samples.
+fn some(series: &Moments, value: f64) -> Option<f64> {
+    (series.count > 0).then_some(value)
+}
+
+fn push_job(worker: &WorkerReport, direction: &'static str, result: &DirectionResult, writer: &mut RecordingWriter) {
+    let runtime_ns = worker.window.map_or(0, |window| window.duration_ns());
+    let percent = |ns: u64| (runtime_ns > 0).then(|| 100.0 * ns as f64 / runtime_ns as f64);
+    let (iops, bandwidth) = (&result.iops, &result.bandwidth_kib);
+    writer.push(&JobsRow {
+        ts: worker.window.map_or(0, |window| window.end_ns) as i64,
+        job: &worker.name,
+        thread: Some(worker.clone),
+        direction,
+        ios: result.operations,
+        bytes: result.bytes,
+        short: Some(result.short_operations),
+        dropped: None,
+        errors: Some(u64::from(worker.failure.is_some())),
+        runtime_ns,
+        usr: worker.usage.and_then(|usage| percent(usage.user_ns)),
+        sys: worker.usage.and_then(|usage| percent(usage.system_ns)),
+        ctx: worker.usage.map(|usage| usage.voluntary_switches + usage.involuntary_switches),
+        majf: worker.usage.map(|usage| usage.major_faults),
+        minf: worker.usage.map(|usage| usage.minor_faults),
+        iops_min: some(iops, iops.min),
+        iops_max: some(iops, iops.max),
+        iops_mean: some(iops, iops.mean),
+        iops_sd: some(iops, iops.standard_deviation()),
+        bw_min: some(bandwidth, bandwidth.min * BYTES_PER_KIB),
+        bw_max: some(bandwidth, bandwidth.max * BYTES_PER_KIB),
+        bw_mean: some(bandwidth, bandwidth.mean * BYTES_PER_KIB),
+        bw_sd: some(bandwidth, bandwidth.standard_deviation() * BYTES_PER_KIB),
+        depth: None,
+        disk_stats: None,
+    });
+}
+
+fn push_latency(
+    worker: &WorkerReport,
+    direction: &'static str,
+    kind: &'static str,
+    ts: i64,
+    buckets: &[BucketCount],
+    writer: &mut RecordingWriter,
+) {
+    for (bucket, count) in buckets {
+        let (low_ns, high_ns) = bounds(usize::from(*bucket));
+        writer.push(&LatencyRow {
+            ts,
+            job: &worker.name,
+            thread: Some(worker.clone),
+            direction,
+            kind,
+            low_ns,
+            high_ns,
+            count: *count,
+        });
+    }
+}

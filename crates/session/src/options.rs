@@ -1,0 +1,150 @@
+//! What a session is asked to do, how it ends, and why it may not begin.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pagelab_host::process::ProcessSettings;
+use pagelab_load::{JobReport, Workload};
+use pagelab_observe::streams::StreamSet;
+use pagelab_recording::Manifest;
+
+use crate::child::{Ended, SpawnError};
+
+/// What is recorded.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A command with its arguments.
+    Command(Vec<OsString>),
+    /// A fio workload, run by pagelab's own engines in a process of its own.
+    Job(Box<Workload>),
+}
+
+/// Everything a session needs to know.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// What is recorded.
+    pub target: Target,
+    /// The recording's directory; it must not exist, or be empty.
+    pub out: PathBuf,
+    /// What to observe.
+    pub streams: StreamSet,
+    /// Go on without streams that were asked for by name and refused.
+    pub best_effort: bool,
+    /// What the user calls this recording.
+    pub label: Option<String>,
+    /// Variant of the experiment.
+    pub variant: Option<String>,
+    /// Number of the run within its variant.
+    pub run: Option<u64>,
+    /// Round of the experiment.
+    pub round: Option<u64>,
+    /// Position in the round.
+    pub position: Option<u64>,
+    /// Seed of the experiment's random choices.
+    pub seed: Option<u64>,
+    /// Environment, limits and memory policy of the target.
+    pub process_settings: ProcessSettings,
+    /// Working directory of the target.
+    pub cwd: Option<PathBuf>,
+    /// Longest time the target may take; it is then ended, with its children.
+    pub timeout: Option<Duration>,
+    /// Give the target a process group of its own, as runs without a terminal have.
+    pub own_group: bool,
+    /// Send the target's standard output to standard error, so that standard output holds pagelab's document alone.
+    pub stdout_to_stderr: bool,
+    /// Bytes of fault ring per CPU.
+    pub ring_bytes_per_cpu: usize,
+    /// Flush every part to the device.
+    pub durable: bool,
+    /// Files and devices that writing jobs may write to although pagelab did not make them, named by the user outside the
+    /// job file.
+    pub allow_write: Vec<PathBuf>,
+}
+
+impl SessionOptions {
+    /// Options for `target` recorded into `out`, everything else as usual.
+    pub fn new(target: Target, out: PathBuf) -> Self {
+        Self {
+            target,
+            out,
+            streams: StreamSet::default(),
+            best_effort: false,
+            label: None,
+            variant: None,
+            run: None,
+            round: None,
+            position: None,
+            seed: None,
+            process_settings: ProcessSettings::default(),
+            cwd: None,
+            timeout: None,
+            own_group: false,
+            stdout_to_stderr: false,
+            ring_bytes_per_cpu: 4 << 20,
+            durable: false,
+            allow_write: Vec::new(),
+        }
+    }
+}
+
+/// How a session ended.
+#[derive(Debug, Clone)]
+pub struct SessionOutcome {
+    /// The recording.
+    pub dir: PathBuf,
+    /// How the target ended; none if it was still running when recording was aborted.
+    pub ended: Option<Ended>,
+    /// What the load reported, for jobs.
+    pub report: Option<JobReport>,
+    /// The manifest as written.
+    pub manifest: Manifest,
+    /// The timeout struck.
+    pub timed_out: bool,
+    /// A signal ended the session early.
+    pub interrupted: bool,
+    /// Things the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Why a session failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// A stream asked for by name cannot be had.
+    #[error("--observe {stream}: refused: {reason}; to go on without it: --best-effort")]
+    StreamRefused {
+        /// Its name.
+        stream: &'static str,
+        /// Why, what is needed, what to type.
+        reason: String,
+    },
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Recording(#[from] pagelab_recording::Error),
+    /// The command cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The load process ran nothing: the job is wrong or refused (2), or the host cannot do it (3). It has said why.
+    #[error("the load process {reason}")]
+    Load {
+        /// How it ended.
+        reason: String,
+        /// Its exit status; none if a signal ended it.
+        status: Option<i32>,
+    },
+    /// The system refused something that always works.
+    #[error("{step}: {error}")]
+    System {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+}
+
+impl SessionError {
+    /// What failed and the kernel's answer, as an error of the system.
+    pub(crate) fn system(step: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self::System { step, error }
+    }
+}

@@ -1,0 +1,170 @@
+//! The loop of a recording: wait, take what the probes have, sample, write.
+
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pagelab_observe::bpf::Event;
+use pagelab_observe::metrics::{Emit, Sampler};
+use pagelab_observe::streams::Stream;
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::{LossColumns, LossRow, MetricsRow};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::feed::Feed;
+use crate::probes::Probes;
+
+/// How often the rings are emptied. The default ring holds ten times as much at the greatest rate of faults seen, and
+/// what is taken soon is still in the processor's cache.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
+/// How often metrics are sampled.
+const SAMPLE_INTERVAL_NS: i64 = 100_000_000;
+
+/// CLOCK_MONOTONIC, ns: the clock of BPF and of every `ts`.
+pub fn monotonic_ns() -> i64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
+    tv_sec * 1_000_000_000 + tv_nsec
+}
+
+/// Nanoseconds since the epoch.
+pub fn realtime_ns() -> i64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    tv_sec * 1_000_000_000 + tv_nsec
+}
+
+/// What the streams have counted so far: (stream, CPU or none for all, seen, lost, filtered).
+type Counts = Vec<(&'static str, Option<u32>, u64, u64, u64)>;
+
+/// Probes, writer and the state between them.
+pub struct Recorder {
+    pub probes: Probes,
+    pub feed: Feed,
+    pub writer: RecordingWriter,
+    sampler: Option<Sampler>,
+    next_sample_ns: i64,
+    counts: Arc<Mutex<Counts>>,
+    batch: Vec<Event>,
+    /// The first error of the writer: the command goes on, its recording has a hole.
+    pub write_error: Option<pagelab_recording::Error>,
+}
+
+impl Recorder {
+    /// A recorder of the given probes; `sampler` if metrics are wanted.
+    pub fn new(probes: Probes, feed: Feed, mut writer: RecordingWriter, sampler: Option<Sampler>) -> Self {
+        let counts: Arc<Mutex<Counts>> = Arc::default();
+        let shared = Arc::clone(&counts);
+        let mut written = Counts::new();
+        writer.set_loss_provider(Box::new(move |now_ns, columns| {
+            let now = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            push_loss(now_ns, &now, &written, columns);
+            written = now;
+        }));
+        Self { probes, feed, writer, sampler, next_sample_ns: i64::MIN, counts, batch: Vec::new(), write_error: None }
+    }
+
+    /// Records until `pidfd` says that the process has ended, `stop` says so, or the deadline has passed.
+    pub fn until_ended(&mut self, pidfd: BorrowedFd<'_>, deadline: Option<Instant>, stop: impl Fn() -> bool) -> bool {
+        loop {
+            let ended = wait(pidfd, DRAIN_INTERVAL);
+            self.step();
+            if ended {
+                return true;
+            }
+            if stop() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return false;
+            }
+        }
+    }
+
+    /// Takes what is there, samples if it is time, and lets the writer write what is due.
+    pub fn step(&mut self) {
+        self.drain();
+        let now = monotonic_ns();
+        if now >= self.next_sample_ns {
+            self.sample(now, Emit::Changed);
+            // After a stall the next sample is a full interval away: several at once would say nothing.
+            self.next_sample_ns = (self.next_sample_ns.saturating_add(SAMPLE_INTERVAL_NS)).max(now + SAMPLE_INTERVAL_NS / 2);
+        }
+        if let Err(error) = self.writer.tick(now) {
+            tracing::warn!("{error}");
+            self.write_error.get_or_insert(error);
+        }
+    }
+
+    /// Reads every metric now, whether it changed or not.
+    pub fn sample_all(&mut self) {
+        self.sample(monotonic_ns(), Emit::All);
+    }
+
+    fn sample(&mut self, now: i64, emit: Emit) {
+        let Some(sampler) = &mut self.sampler else { return };
+        let columns = self.writer.table::<MetricsRow<'_>>();
+        sampler.sample(now, emit, &mut |row| {
+            columns.push(&MetricsRow {
+                ts: now,
+                name: row.name,
+                instance: row.instance.map(|instance| &**instance),
+                value: row.value,
+            });
+        });
+    }
+
+    /// Empties the rings. Events are taken before faults: so the faults that a task took before it ended are there when
+    /// its end is written.
+    pub fn drain(&mut self) {
+        let Some(observer) = &mut self.probes.observer else { return };
+        let batch = &mut self.batch;
+        observer.drain_events(|event| batch.push(event));
+        let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
+        observer.drain_faults(|_cpu, slots| feed.faults(slots, columns));
+        self.feed.events(&self.batch, &mut self.writer);
+        self.batch.clear();
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let Some(observer) = &self.probes.observer else { return };
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.clear();
+        for cpu in 0..observer.rings().cpus() {
+            let one = observer.rings().counts(cpu);
+            counts.push((Stream::Faults.name(), Some(cpu as u32), one.seen() + one.filtered, one.lost, one.filtered));
+        }
+        let events = observer.event_counts();
+        counts.push(("events", None, events.seen, events.lost, 0));
+    }
+
+    /// What the sampler could not read.
+    pub fn refused_sources(&self) -> Vec<String> {
+        let refused = self.sampler.as_ref().map(Sampler::refused).unwrap_or_default();
+        refused.iter().map(|one| format!("{}: {}", one.source, one.reason)).collect()
+    }
+}
+
+/// Writes what was counted since the last part. A CPU on which nothing happened has no row.
+fn push_loss(now_ns: i64, now: &Counts, before: &Counts, columns: &mut LossColumns) {
+    for (stream, cpu, seen, lost, filtered) in now {
+        let earlier = before.iter().find(|(name, which, ..)| name == stream && which == cpu);
+        let (seen_before, lost_before, filtered_before) = earlier.map_or((0, 0, 0), |(_, _, a, b, c)| (*a, *b, *c));
+        if *seen == seen_before && cpu.is_some() {
+            continue;
+        }
+        columns.push(&LossRow {
+            ts: now_ns,
+            stream,
+            cpu: *cpu,
+            seen: seen - seen_before,
+            lost: lost - lost_before,
+            filtered: filtered - filtered_before,
+        });
+    }
+}
+
+/// Waits for the process to end, at most for `time`; true if it has.
+fn wait(pidfd: BorrowedFd<'_>, time: Duration) -> bool {
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
+    // An interrupted wait is a short wait.
+    matches!(poll(&mut fds, Some(&timeout)), Ok(1..))
+}
