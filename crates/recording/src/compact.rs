@@ -128,6 +128,7 @@ struct Job<'a> {
     /// Columns that any old part has, in registry order; the others would be null throughout.
     columns: Vec<&'static str>,
     effort: Effort,
+    group_rows: usize,
     join: Option<Attribution>,
     /// Ids of `stacks` or `frames` seen so far; equal ids are equal rows.
     seen: HashSet<u64>,
@@ -168,6 +169,7 @@ impl<'a> Job<'a> {
             old,
             columns,
             effort: Effort::Compact(level),
+            group_rows: group_rows(table, options.max_part_bytes),
             join,
             seen: HashSet::new(),
             new_parts: 0,
@@ -192,7 +194,7 @@ impl<'a> Job<'a> {
                 rows += batch.num_rows();
                 group.push(batch);
             }
-            if rows > 0 && (end || rows >= GROUP_ROWS) {
+            if rows > 0 && (end || rows >= self.group_rows) {
                 output = self.write_group(output, &std::mem::take(&mut group))?;
                 rows = 0;
             }
@@ -298,6 +300,12 @@ impl<'a> Job<'a> {
         let folder = self.folder();
         self.storage.sync_dir(&folder).map_err(Error::io("sync", &folder))
     }
+}
+
+/// Rows per row group such that two groups fit into a part even if nothing can be compressed.
+fn group_rows(table: &TableDef, max_part_bytes: u64) -> usize {
+    let row_bytes: u64 = table.columns.iter().map(|c| c.ty.typical_bytes()).sum();
+    GROUP_ROWS.min((max_part_bytes / 2 / row_bytes.max(1)) as usize).max(1)
 }
 
 /// Steps 3 to 5.

@@ -73,6 +73,17 @@ impl ColType {
         }
     }
 
+    /// Bytes that a value takes uncompressed; for text and lists a generous mean.
+    pub(crate) fn typical_bytes(self) -> u64 {
+        match self {
+            Self::I64 | Self::U64 | Self::F64 => 8,
+            Self::I32 | Self::U32 => 4,
+            Self::Bool => 1,
+            Self::Str | Self::Bytes | Self::U64List => 64,
+            Self::Words6 => 48,
+        }
+    }
+
     /// The word for this type in documentation.
     pub fn word(self) -> &'static str {
         match self {
