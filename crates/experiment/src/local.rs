@@ -144,7 +144,7 @@ fn session_error(error: SessionError) -> RunError {
     let kind = match &error {
         SessionError::StreamRefused { .. } | SessionError::System { .. } => RunErrorKind::Host,
         SessionError::Recording(_) => RunErrorKind::Recording,
-        SessionError::Spawn(_) | SessionError::Load(_) => RunErrorKind::Work,
+        SessionError::Spawn(_) | SessionError::Load { .. } => RunErrorKind::Work,
     };
     RunError::new(kind, error.to_string())
 }

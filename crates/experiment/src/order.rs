@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(variants, GOLDEN_7_2_6);
     }
 
-    const GOLDEN_7_2_6: [usize; 12] = [0; 12];
+    const GOLDEN_7_2_6: [usize; 12] = [0, 1, 1, 0, 0, 1, 1, 0, 1, 0, 0, 1];
 
     #[test]
     fn warm_up_is_round_zero() {
