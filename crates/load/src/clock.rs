@@ -144,7 +144,8 @@ impl Clocks {
             let (ticks, ns) = raw.pair();
             std::thread::sleep(CALIBRATION);
             let (ticks_later, ns_later) = raw.pair();
-            rate_q32(ticks_later.wrapping_sub(ticks), ns_later.wrapping_sub(ns)).map(|q32| Clock { use_tsc: true, ns_per_tick_q32: q32 })
+            rate_q32(ticks_later.wrapping_sub(ticks), ns_later.wrapping_sub(ns))
+                .map(|q32| Clock { use_tsc: true, ns_per_tick_q32: q32 })
         });
         let calibrated = tsc.as_ref().map_or((0, 0), Clock::pair);
         Self { tsc, calibrated }
@@ -177,13 +178,24 @@ impl Clocks {
                 let drift_ppm = (elapsed_ns > 0).then(|| (counted_ns as f64 / elapsed_ns as f64 - 1.0) * 1e6);
                 ClockReport {
                     source: "tsc".to_owned(),
-                    reason: "invariant, kept by the kernel as a clock source, never seen to go backwards between CPUs".to_owned(),
+                    reason: "invariant, kept by the kernel as a clock source, never seen to go backwards between CPUs"
+                        .to_owned(),
                     tsc_hz: Some(1e9 * (1u64 << 32) as f64 / clock.ns_per_tick_q32 as f64),
                     drift_ppm,
                 }
             }
-            Ok(_) => ClockReport { source: "clock_gettime".to_owned(), reason: "the job asks for it".to_owned(), tsc_hz: None, drift_ppm: None },
-            Err(reason) => ClockReport { source: "clock_gettime".to_owned(), reason: reason.clone(), tsc_hz: None, drift_ppm: None },
+            Ok(_) => ClockReport {
+                source: "clock_gettime".to_owned(),
+                reason: "the job asks for it".to_owned(),
+                tsc_hz: None,
+                drift_ppm: None,
+            },
+            Err(reason) => ClockReport {
+                source: "clock_gettime".to_owned(),
+                reason: reason.clone(),
+                tsc_hz: None,
+                drift_ppm: None,
+            },
         }
     }
 }

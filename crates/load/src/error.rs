@@ -67,7 +67,9 @@ pub enum JobError {
         nearest: Option<String>,
     },
     /// fio has this engine, pagelab does not.
-    #[error("{origin}: ioengine '{name}' is an engine of fio that pagelab does not have: {reason}; pagelab has: {known}")]
+    #[error(
+        "{origin}: ioengine '{name}' is an engine of fio that pagelab does not have: {reason}; pagelab has: {known}"
+    )]
     UnsupportedEngine {
         /// Where it stands.
         origin: Origin,
@@ -117,7 +119,9 @@ pub enum JobError {
         reason: String,
     },
     /// Nothing to run.
-    #[error("{source_name}: no job: a job file needs at least one section besides [global], a command line at least one --name=")]
+    #[error(
+        "{source_name}: no job: a job file needs at least one section besides [global], a command line at least one --name="
+    )]
     NoJob {
         /// The file or "command line".
         source_name: String,

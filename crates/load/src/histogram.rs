@@ -81,10 +81,11 @@ impl Latencies {
         }
         let n = u128::from(self.count);
         // n * sum x^2 - (sum x)^2 is never negative (Cauchy-Schwarz) and exact unless it leaves 128 bits.
-        let scatter = match (n.checked_mul(self.squares()), u128::from(self.sum_ns).checked_mul(u128::from(self.sum_ns))) {
-            (Some(a), Some(b)) => a.saturating_sub(b) as f64,
-            _ => (self.squares() as f64 * n as f64 - (self.sum_ns as f64).powi(2)).max(0.0),
-        };
+        let scatter =
+            match (n.checked_mul(self.squares()), u128::from(self.sum_ns).checked_mul(u128::from(self.sum_ns))) {
+                (Some(a), Some(b)) => a.saturating_sub(b) as f64,
+                _ => (self.squares() as f64 * n as f64 - (self.sum_ns as f64).powi(2)).max(0.0),
+            };
         Some((scatter / n as f64 / (n as f64 - 1.0)).sqrt())
     }
 
@@ -104,7 +105,11 @@ impl Latencies {
 
     /// How many values lie in `[low, high)`, ns; values in a bucket that a bound cuts are counted where the bucket's middle lies.
     pub fn count_between(&self, low: u64, high: u64) -> u64 {
-        self.buckets.iter().filter(|(index, _)| (low..high).contains(&middle(usize::from(*index)))).map(|(_, count)| count).sum()
+        self.buckets
+            .iter()
+            .filter(|(index, _)| (low..high).contains(&middle(usize::from(*index))))
+            .map(|(_, count)| count)
+            .sum()
     }
 
     /// Adds another set; the result is as if all values had been recorded in one.
@@ -220,7 +225,13 @@ impl Recorder {
             max_ns: (self.count > 0).then_some(self.max),
             sum_ns: self.sum,
             sum_squares: ((self.squares >> 64) as u64, self.squares as u64),
-            buckets: self.total.iter().enumerate().filter(|(_, count)| **count > 0).map(|(index, count)| (index as u16, *count)).collect(),
+            buckets: self
+                .total
+                .iter()
+                .enumerate()
+                .filter(|(_, count)| **count > 0)
+                .map(|(index, count)| (index as u16, *count))
+                .collect(),
         }
     }
 }
@@ -254,7 +265,10 @@ mod tests {
     #[test]
     fn nothing_has_no_statistics() {
         let nothing = Latencies::default();
-        assert_eq!((nothing.mean(), nothing.percentile(50.0), nothing.standard_deviation(), nothing.min_ns), (None, None, None, None));
+        assert_eq!(
+            (nothing.mean(), nothing.percentile(50.0), nothing.standard_deviation(), nothing.min_ns),
+            (None, None, None, None)
+        );
     }
 
     #[test]

@@ -75,7 +75,11 @@ pub fn check_size(root: &Path, job: &str, page_bytes: u64) -> Result<(), LoadErr
     let list: Vec<String> = sizes.iter().map(u64::to_string).collect();
     Err(LoadError::Host {
         what: format!("job '{job}': hugetlb={page_bytes}"),
-        found: if list.is_empty() { "no hugetlb pools in this kernel".to_owned() } else { format!("pools of pages of {} bytes", list.join(", ")) },
+        found: if list.is_empty() {
+            "no hugetlb pools in this kernel".to_owned()
+        } else {
+            format!("pools of pages of {} bytes", list.join(", "))
+        },
         needed: format!("a pool of pages of {page_bytes} bytes"),
         command: "choose one of the sizes found".to_owned(),
     })
@@ -91,12 +95,23 @@ pub fn pool_too_small(root: &Path, job: &str, page_bytes: u64, needed_pages: u64
             let total = pool.total + needed_pages.saturating_sub(pool.available());
             LoadError::Host {
                 what,
-                found: format!("{} pages available (of {} in the pool {} are free, {} of those reserved)", pool.available(), pool.total, pool.free, pool.reserved),
+                found: format!(
+                    "{} pages available (of {} in the pool {} are free, {} of those reserved)",
+                    pool.available(),
+                    pool.total,
+                    pool.free,
+                    pool.reserved
+                ),
                 needed,
-                command: format!("echo {total} > {}, or let pieces fall back to ordinary memory with hugetlb_fallback=1", path.display()),
+                command: format!(
+                    "echo {total} > {}, or let pieces fall back to ordinary memory with hugetlb_fallback=1",
+                    path.display()
+                ),
             }
         }
-        Err(reason) => LoadError::Host { what, found: reason, needed, command: "choose another hugetlb= size".to_owned() },
+        Err(reason) => {
+            LoadError::Host { what, found: reason, needed, command: "choose another hugetlb= size".to_owned() }
+        }
     }
 }
 
@@ -108,9 +123,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("tempdir");
         let pool = directory(dir.path(), 2 << 20);
         std::fs::create_dir_all(&pool).expect("mkdir");
-        for (name, value) in
-            [("nr_hugepages", total), ("free_hugepages", free), ("resv_hugepages", reserved), ("nr_overcommit_hugepages", overcommit), ("surplus_hugepages", surplus)]
-        {
+        for (name, value) in [
+            ("nr_hugepages", total),
+            ("free_hugepages", free),
+            ("resv_hugepages", reserved),
+            ("nr_overcommit_hugepages", overcommit),
+            ("surplus_hugepages", surplus),
+        ] {
             std::fs::write(pool.join(name), format!("{value}\n")).expect("write");
         }
         dir
@@ -130,7 +149,12 @@ mod tests {
     fn the_message_has_found_needed_and_command() {
         let dir = fake_pool(8, 3, 0, 0, 0);
         let error = pool_too_small(dir.path(), "cache", 2 << 20, 16).to_string();
-        for part in ["3 pages available", "needed 16 more", "echo 21 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "hugetlb_fallback=1"] {
+        for part in [
+            "3 pages available",
+            "needed 16 more",
+            "echo 21 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+            "hugetlb_fallback=1",
+        ] {
             assert!(error.contains(part), "{error}");
         }
     }

@@ -34,7 +34,12 @@ pub struct Prepared {
 ///
 /// # Errors
 /// A target that may not be written, or cannot be made.
-pub fn prepare(plan: &Plan, workload: &Workload, control: &Control, stop: &dyn Fn() -> bool) -> Result<Prepared, LoadError> {
+pub fn prepare(
+    plan: &Plan,
+    workload: &Workload,
+    control: &Control,
+    stop: &dyn Fn() -> bool,
+) -> Result<Prepared, LoadError> {
     let ownership = Ownership::new(&control.state_dir);
     for target in &plan.targets {
         check(target, job_of(workload, target)?, control, &ownership)?;
@@ -82,9 +87,13 @@ fn job_of<'a>(workload: &'a Workload, target: &TargetPlan) -> Result<&'a JobSpec
 
 fn check(target: &TargetPlan, job: &JobSpec, control: &Control, ownership: &Ownership<'_>) -> Result<(), LoadError> {
     let too_small = matches!(target.kind, TargetKind::File { bytes } if bytes < target.bytes_needed);
-    let changes = target.written || (too_small && (target.filled || target.needs_length)) || target.kind == TargetKind::Missing;
+    let changes =
+        target.written || (too_small && (target.filled || target.needs_length)) || target.kind == TargetKind::Missing;
     if changes && control.readonly {
-        return Err(LoadError::Target { job: job.name.clone(), reason: format!("{} would be written, and --readonly forbids that", target.path.display()) });
+        return Err(LoadError::Target {
+            job: job.name.clone(),
+            reason: format!("{} would be written, and --readonly forbids that", target.path.display()),
+        });
     }
     if target.kind == TargetKind::Missing || !changes {
         return Ok(());
@@ -93,14 +102,23 @@ fn check(target: &TargetPlan, job: &JobSpec, control: &Control, ownership: &Owne
     match verdict {
         Err(LoadError::Refused { path, reason }) if !target.written => {
             let TargetKind::File { bytes } = target.kind else { return Err(LoadError::Refused { path, reason }) };
-            let reason = format!("it has {bytes} bytes, the job reads up to byte {}, and it may not be made longer: {reason}", target.bytes_needed);
+            let reason = format!(
+                "it has {bytes} bytes, the job reads up to byte {}, and it may not be made longer: {reason}",
+                target.bytes_needed
+            );
             Err(LoadError::Refused { path, reason })
         }
         other => other,
     }
 }
 
-fn make(target: &TargetPlan, job: &JobSpec, ownership: &Ownership<'_>, prepared: &mut Prepared, stop: &dyn Fn() -> bool) -> Result<(), LoadError> {
+fn make(
+    target: &TargetPlan,
+    job: &JobSpec,
+    ownership: &Ownership<'_>,
+    prepared: &mut Prepared,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), LoadError> {
     let there = match target.kind {
         TargetKind::BlockDevice { .. } => return Ok(()),
         TargetKind::File { bytes } => bytes,
@@ -117,7 +135,9 @@ fn make(target: &TargetPlan, job: &JobSpec, ownership: &Ownership<'_>, prepared:
     if !(target.written || target.filled || target.needs_length) {
         return Ok(());
     }
-    let failed = |what: &str, error: rustix::io::Errno| LoadError::system(format!("job '{}': {what} {}", job.name, target.path.display()), error);
+    let failed = |what: &str, error: rustix::io::Errno| {
+        LoadError::system(format!("job '{}': {what} {}", job.name, target.path.display()), error)
+    };
     let fd = if target.kind == TargetKind::Missing {
         let fd = ownership.create(&target.path)?;
         if fd.is_some() {
@@ -129,14 +149,17 @@ fn make(target: &TargetPlan, job: &JobSpec, ownership: &Ownership<'_>, prepared:
     };
     let fd = match fd {
         Some(fd) => fd,
-        None => rustix::fs::open(&target.path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|error| failed("opening", error))?,
+        None => rustix::fs::open(&target.path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| failed("opening", error))?,
     };
     if safety::is_hugetlbfs(fd.as_fd()) {
         return allocate_hugetlb(target, job, fd.as_fd());
     }
     allocate(target, job.options.fallocate, fd.as_fd()).map_err(|error| failed("allocating space for", error))?;
     if target.filled {
-        prepared.stopped |= !fill(target, there, fd.into(), stop).map_err(|error| LoadError::system(format!("job '{}': filling {}", job.name, target.path.display()), error))?;
+        prepared.stopped |= !fill(target, there, fd.into(), stop).map_err(|error| {
+            LoadError::system(format!("job '{}': filling {}", job.name, target.path.display()), error)
+        })?;
     }
     Ok(())
 }
@@ -171,8 +194,12 @@ fn allocate_hugetlb(target: &TargetPlan, job: &JobSpec, fd: rustix::fd::Borrowed
     let len = target.bytes_needed.next_multiple_of(page);
     match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::NOMEM) => Err(hugetlb::pool_too_small(Path::new("/"), &job.name, page, len / page)),
-        Err(error) => Err(LoadError::system(format!("job '{}': allocating {}", job.name, target.path.display()), error)),
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::NOMEM) => {
+            Err(hugetlb::pool_too_small(Path::new("/"), &job.name, page, len / page))
+        }
+        Err(error) => {
+            Err(LoadError::system(format!("job '{}': allocating {}", job.name, target.path.display()), error))
+        }
     }
 }
 

@@ -56,7 +56,9 @@ fn front(arguments: Vec<String>) -> Result<ExitCode, LoadError> {
         "json" => json::render(&report, json::Detail::Plain),
         "json+" => json::render(&report, json::Detail::Plus),
         "report" => serde_json::to_string_pretty(&report),
-        other => return Err(LoadError::Protocol(format!("--output-format={other}: expected normal, json, json+ or report"))),
+        other => {
+            return Err(LoadError::Protocol(format!("--output-format={other}: expected normal, json, json+ or report")));
+        }
     };
     let text = text.map_err(|error| LoadError::Protocol(error.to_string()))?;
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| LoadError::system("writing the result", error))?;
@@ -69,9 +71,15 @@ fn run(workload: &[u8], control: &Control) -> Result<Result<JobReport, u8>, Load
     let (reader, writer) = std::io::pipe().map_err(system("making a pipe"))?;
     let program = std::env::current_exe().map_err(system("finding this program"))?;
     // The descriptor keeps its number in the child; only there it must survive exec.
-    rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).map_err(|error| LoadError::system("passing a pipe on", error))?;
+    rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty())
+        .map_err(|error| LoadError::system("passing a pipe on", error))?;
     let arguments: Vec<OsString> = worker::arguments(control, writer.as_raw_fd());
-    let mut child = Command::new(program).arg("__load").args(arguments).stdin(Stdio::piped()).spawn().map_err(system("starting the load process"))?;
+    let mut child = Command::new(program)
+        .arg("__load")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(system("starting the load process"))?;
     drop(writer);
     if let Some(mut stdin) = child.stdin.take() {
         // A child that ends early closes the pipe; its exit status tells why.

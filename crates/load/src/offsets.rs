@@ -106,7 +106,9 @@ pub struct Stream {
 impl Stream {
     /// A stream before its first pass. Call [`Stream::begin_pass`] first.
     pub fn new(course: Course) -> Self {
-        let walkers = course.block_bytes.map(|bytes| Walker::new(course.order, course.region_bytes / u64::from(bytes.max(1)), course.seed));
+        let walkers = course
+            .block_bytes
+            .map(|bytes| Walker::new(course.order, course.region_bytes / u64::from(bytes.max(1)), course.seed));
         // Sequential readers and writers each keep a position of their own, as in fio; random ones share the blocks if they have one size.
         let random = matches!(course.order, Order::Permuted | Order::Drawn);
         let shared = random && course.block_bytes[0] == course.block_bytes[1];

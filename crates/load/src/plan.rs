@@ -76,7 +76,10 @@ pub struct Plan {
 ///
 /// # Errors
 /// A job whose size is not given and cannot be found out, or whose region does not fit.
-pub fn plan(workload: &Workload, inspect: &dyn Fn(&std::path::Path, &str) -> Result<TargetKind, LoadError>) -> Result<Plan, LoadError> {
+pub fn plan(
+    workload: &Workload,
+    inspect: &dyn Fn(&std::path::Path, &str) -> Result<TargetKind, LoadError>,
+) -> Result<Plan, LoadError> {
     let mut planner = Planner { inspect, targets: Vec::new(), by_path: BTreeMap::new() };
     let mut workers = Vec::new();
     let mut seeds = Vec::new();
@@ -111,7 +114,13 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn worker(&mut self, job_index: usize, job: &JobSpec, clone: u32, seed: u64) -> Result<(Option<PathBuf>, Course, Option<u64>), LoadError> {
+    fn worker(
+        &mut self,
+        job_index: usize,
+        job: &JobSpec,
+        clone: u32,
+        seed: u64,
+    ) -> Result<(Option<PathBuf>, Course, Option<u64>), LoadError> {
         let o = &job.options;
         let caps = engines::find(&o.ioengine.0).map_or(Caps::NONE, |engine| engine.caps);
         let path = caps.contains(Caps::FILES).then(|| target_path(job, clone));
@@ -124,7 +133,9 @@ impl Planner<'_> {
         };
         let (start, region_bytes) = region(job, existing)?;
         let course = course(job, start, region_bytes, seed)?;
-        if let Some(target) = path.as_ref().and_then(|path| self.by_path.get(path)).and_then(|index| self.targets.get_mut(*index)) {
+        if let Some(target) =
+            path.as_ref().and_then(|path| self.by_path.get(path)).and_then(|index| self.targets.get_mut(*index))
+        {
             need(target, job, caps, start + region_bytes)?;
         }
         let io_bytes = match o.io_size {
@@ -170,13 +181,17 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     if let TargetKind::BlockDevice { bytes } = target.kind
         && end > bytes
     {
-        return Err(LoadError::Target { job: job.name.clone(), reason: format!("the region ends at byte {end}, {} has {bytes}", target.path.display()) });
+        return Err(LoadError::Target {
+            job: job.name.clone(),
+            reason: format!("the region ends at byte {end}, {} has {bytes}", target.path.display()),
+        });
     }
     let first_use = target.bytes_needed == 0;
     target.bytes_needed = target.bytes_needed.max(end);
     target.written |= job.options.rw.0.writes();
     // What a job reads must be there; what an earlier job wrote is.
-    target.filled |= (job.options.rw.0.reads() && (first_use || !target.written)) || (job.options.overwrite && job.options.rw.0.writes());
+    target.filled |= (job.options.rw.0.reads() && (first_use || !target.written))
+        || (job.options.overwrite && job.options.rw.0.writes());
     target.needs_length |= caps.contains(Caps::NEEDS_LENGTH);
     target.unlink |= job.options.unlink;
     target.create_on_open &= job.options.create_on_open;
@@ -203,16 +218,22 @@ fn region(job: &JobSpec, existing: Option<u64>) -> Result<(u64, u64), LoadError>
     let start = match o.offset {
         None => 0,
         Some(extent) => {
-            let start = extent.resolve(existing).ok_or_else(|| target("offset is a percentage of a file that does not exist yet".to_owned()))?;
+            let start = extent
+                .resolve(existing)
+                .ok_or_else(|| target("offset is a percentage of a file that does not exist yet".to_owned()))?;
             // fio rounds a percentage up to a block.
             if matches!(extent, Extent::Percent(_)) { start.next_multiple_of(smallest) } else { start }
         }
     };
     let size = match o.size {
-        Some(extent) => extent.resolve(existing).ok_or_else(|| target("size is a percentage of a file that does not exist yet; give size= in bytes".to_owned()))?,
+        Some(extent) => extent.resolve(existing).ok_or_else(|| {
+            target("size is a percentage of a file that does not exist yet; give size= in bytes".to_owned())
+        })?,
         None => {
             let existing = existing.ok_or_else(|| target("the file does not exist yet; give size=".to_owned()))?;
-            existing.checked_sub(start).ok_or_else(|| target(format!("offset {start} is beyond the end of the file, {existing}")))?
+            existing
+                .checked_sub(start)
+                .ok_or_else(|| target(format!("offset {start} is beyond the end of the file, {existing}")))?
         }
     };
     // A percentage of a file ends with the file.
@@ -276,10 +297,12 @@ mod tests {
     #[test]
     fn each_worker_gets_its_own_file_unless_named() {
         let plan = planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--directory=/d"], 0).expect("plan");
-        let paths: Vec<_> = plan.workers.iter().filter_map(|w| w.path.as_ref()).map(|p| p.display().to_string()).collect();
+        let paths: Vec<_> =
+            plan.workers.iter().filter_map(|w| w.path.as_ref()).map(|p| p.display().to_string()).collect();
         assert_eq!(paths, ["/d/j.0.0", "/d/j.1.0", "/d/j.2.0"]);
         assert_eq!(plan.targets.len(), 3);
-        let plan = planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--filename=x\\:y"], 0).expect("plan");
+        let plan =
+            planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--filename=x\\:y"], 0).expect("plan");
         assert_eq!(plan.targets.len(), 1);
         assert_eq!(plan.targets[0].path, PathBuf::from("x:y"));
         let seeds: std::collections::BTreeSet<u64> = plan.workers.iter().map(|w| w.course.seed).collect();
@@ -290,7 +313,9 @@ mod tests {
     fn regions_come_from_options_or_the_file() {
         let region = |arguments: &[&str], existing| {
             let all: Vec<&str> = [&["--name=j", "--filename=f"], arguments].concat();
-            planned(&all, existing).map(|plan| (plan.workers[0].course.start, plan.workers[0].course.region_bytes, plan.targets[0].bytes_needed))
+            planned(&all, existing).map(|plan| {
+                (plan.workers[0].course.start, plan.workers[0].course.region_bytes, plan.targets[0].bytes_needed)
+            })
         };
         assert_eq!(region(&["--size=1m", "--offset=512k"], 0), Ok((512 << 10, 1 << 20, 1536 << 10)));
         assert_eq!(region(&[], 1 << 20), Ok((0, 1 << 20, 1 << 20)));
@@ -306,7 +331,11 @@ mod tests {
 
     #[test]
     fn walls_make_waves() {
-        let plan = planned(&["--size=1m", "--name=a", "--name=b", "--name=c", "--stonewall", "--name=d", "--new_group"], 1 << 20).expect("plan");
+        let plan = planned(
+            &["--size=1m", "--name=a", "--name=b", "--name=c", "--stonewall", "--name=d", "--new_group"],
+            1 << 20,
+        )
+        .expect("plan");
         let places: Vec<(u32, u32)> = plan.workers.iter().map(|w| (w.wave, w.group)).collect();
         assert_eq!(places, [(0, 0), (0, 0), (1, 1), (1, 2)]);
         assert_eq!(plan.waves, 2);
@@ -322,7 +351,10 @@ mod tests {
         assert_eq!(flags(&["--name=j", "--size=1m", "--rw=write"]), (true, false));
         assert_eq!(flags(&["--name=j", "--size=1m", "--rw=write", "--overwrite=1"]), (true, true));
         assert_eq!(flags(&["--name=j", "--size=1m", "--rw=rw"]), (true, true));
-        assert_eq!(flags(&["--size=1m", "--filename=f", "--name=w", "--rw=write", "--name=r", "--rw=read", "--stonewall"]), (true, false));
+        assert_eq!(
+            flags(&["--size=1m", "--filename=f", "--name=w", "--rw=write", "--name=r", "--rw=read", "--stonewall"]),
+            (true, false)
+        );
     }
 
     #[test]

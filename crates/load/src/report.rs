@@ -46,7 +46,8 @@ pub struct Moments {
 impl Moments {
     /// Adds a sample.
     pub fn add(&mut self, value: f64) {
-        (self.min, self.max) = if self.count == 0 { (value, value) } else { (self.min.min(value), self.max.max(value)) };
+        (self.min, self.max) =
+            if self.count == 0 { (value, value) } else { (self.min.min(value), self.max.max(value)) };
         self.count += 1;
         let delta = value - self.mean;
         self.mean += delta / self.count as f64;

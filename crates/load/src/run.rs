@@ -30,7 +30,8 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
         signals::install_handlers();
     }
     if control.die_with_parent {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| LoadError::system("tying the load to its parent", error))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| LoadError::system("tying the load to its parent", error))?;
     }
     if let Some(fd) = control.go_fd {
         await_go(fd)?;
@@ -39,7 +40,8 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
     let start_ns = monotonic_ns();
     let plan = plan::plan(workload, &|path, job| safety::inspect(path, job))?;
     let clocks = Clocks::measure(Path::new("/"));
-    let per_job: Vec<Clock> = workload.jobs.iter().map(|job| clocks.choose(job.options.clocksource)).collect::<Result<_, _>>()?;
+    let per_job: Vec<Clock> =
+        workload.jobs.iter().map(|job| clocks.choose(job.options.clocksource)).collect::<Result<_, _>>()?;
     let shared = Shared::new(plan.workers.len())?;
     let handling = signals::Handling::new(&shared, false);
     let prepared = layout::prepare(&plan, workload, control, &|| shared.stopped())?;
@@ -80,10 +82,15 @@ const DRIFT_PPM: f64 = 200.0;
 
 fn warn(workers: &[WorkerReport], clock: &crate::clock::ClockReport, warnings: &mut Vec<String>) {
     if let Some(drift) = clock.drift_ppm.filter(|drift| drift.abs() > DRIFT_PPM) {
-        warnings.push(format!("the time stamp counter ran {drift:.0} ppm off its calibration; run with clocksource=clock_gettime"));
+        warnings.push(format!(
+            "the time stamp counter ran {drift:.0} ppm off its calibration; run with clocksource=clock_gettime"
+        ));
     }
     for worker in workers.iter().filter(|worker| worker.window.is_none() && worker.failure.is_none()) {
-        warnings.push(format!("job '{}' worker {}: the run ended before its measured window began", worker.name, worker.clone));
+        warnings.push(format!(
+            "job '{}' worker {}: the run ended before its measured window began",
+            worker.name, worker.clone
+        ));
     }
     for worker in workers {
         let Some(mapped) = &worker.mapped else { continue };

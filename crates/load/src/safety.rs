@@ -75,7 +75,8 @@ impl<'a> Ownership<'a> {
         if rustix::fs::fsetxattr(fd, MARK, b"created", XattrFlags::empty()).is_ok() {
             return Ok(());
         }
-        let identity = identity(fd, path).map_err(|error| LoadError::system(format!("identifying {}", path.display()), error))?;
+        let identity =
+            identity(fd, path).map_err(|error| LoadError::system(format!("identifying {}", path.display()), error))?;
         let registry = self.state_dir.join(REGISTRY);
         let append = || -> std::io::Result<()> {
             std::fs::create_dir_all(self.state_dir)?;
@@ -97,7 +98,9 @@ impl<'a> Ownership<'a> {
         if rustix::fs::fgetxattr(fd, MARK, &mut value).is_ok() {
             return true;
         }
-        let (Ok(identity), Ok(registry)) = (identity(fd, path), std::fs::read(self.state_dir.join(REGISTRY))) else { return false };
+        let (Ok(identity), Ok(registry)) = (identity(fd, path), std::fs::read(self.state_dir.join(REGISTRY))) else {
+            return false;
+        };
         registry.split(|byte| *byte == b'\n').any(|line| line == identity)
     }
 
@@ -122,9 +125,15 @@ impl<'a> Ownership<'a> {
 /// What tells a file from every other one of this boot: device, inode, birth time if the file system keeps one, path.
 fn identity(fd: BorrowedFd<'_>, path: &Path) -> std::io::Result<Vec<u8>> {
     let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?;
-    let (seconds, nanoseconds) = if stat.stx_mask & StatxFlags::BTIME.bits() == 0 { (0, 0) } else { (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec) };
+    let (seconds, nanoseconds) = if stat.stx_mask & StatxFlags::BTIME.bits() == 0 {
+        (0, 0)
+    } else {
+        (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)
+    };
     let path = std::fs::canonicalize(path)?;
-    let mut line = format!("{}:{} {} {seconds}.{nanoseconds:09} ", stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino).into_bytes();
+    let mut line =
+        format!("{}:{} {} {seconds}.{nanoseconds:09} ", stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino)
+            .into_bytes();
     line.extend_from_slice(path.as_os_str().as_bytes());
     Ok(line)
 }
@@ -163,9 +172,14 @@ pub fn inspect(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
     if kind.is_block_device() {
         let open = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let bytes = open.and_then(|fd| rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0)));
-        return bytes.map(|bytes| TargetKind::BlockDevice { bytes }).map_err(|error| LoadError::system(format!("job '{job}': size of {}", path.display()), error));
+        return bytes
+            .map(|bytes| TargetKind::BlockDevice { bytes })
+            .map_err(|error| LoadError::system(format!("job '{job}': size of {}", path.display()), error));
     }
-    Err(LoadError::Target { job: job.to_owned(), reason: format!("{} is neither a regular file nor a block device", path.display()) })
+    Err(LoadError::Target {
+        job: job.to_owned(),
+        reason: format!("{} is neither a regular file nor a block device", path.display()),
+    })
 }
 
 fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
@@ -176,7 +190,10 @@ fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
     if parent.is_dir() {
         Ok(TargetKind::Missing)
     } else {
-        Err(LoadError::Target { job: job.to_owned(), reason: format!("the directory {} does not exist; mkdir -p {}", parent.display(), parent.display()) })
+        Err(LoadError::Target {
+            job: job.to_owned(),
+            reason: format!("the directory {} does not exist; mkdir -p {}", parent.display(), parent.display()),
+        })
     }
 }
 
@@ -190,7 +207,10 @@ pub fn may_write(path: &Path, allowed: &[PathBuf], ownership: &Ownership<'_>) ->
     let named = allowed.iter().any(|other| std::fs::metadata(other).is_ok_and(|other| same(&metadata, &other)));
     if metadata.file_type().is_block_device() {
         if !named {
-            return Err(refused(format!("it is a block device; name this very device outside the job file to allow it: --allow-write {}", path.display())));
+            return Err(refused(format!(
+                "it is a block device; name this very device outside the job file to allow it: --allow-write {}",
+                path.display()
+            )));
         }
         return signatures::device_is_unused(path, metadata.rdev()).map_err(refused);
     }
@@ -252,7 +272,8 @@ mod tests {
         let ownership = Ownership::new(state.path());
         assert!(!ownership.is_ours(fd.as_fd(), &path));
         let line = identity(fd.as_fd(), &path).expect("identity");
-        std::fs::write(state.path().join(REGISTRY), [b"1:2 3 4.5 /else\n", line.as_slice(), b"\n"].concat()).expect("write");
+        std::fs::write(state.path().join(REGISTRY), [b"1:2 3 4.5 /else\n", line.as_slice(), b"\n"].concat())
+            .expect("write");
         assert!(ownership.is_ours(fd.as_fd(), &path));
         // Another file in the same place is another file.
         std::fs::remove_file(&path).expect("remove");

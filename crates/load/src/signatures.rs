@@ -47,10 +47,15 @@ const HEAD_BYTES: usize = 0x1_0080;
 pub fn device_is_unused(path: &Path, rdev: u64) -> Result<(), String> {
     held(rdev)?;
     // On a block device O_EXCL asks for sole use: the kernel refuses while it is mounted, swapped on or held by a volume manager.
-    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()).map_err(|error| match error {
-        rustix::io::Errno::BUSY => "the device is in use (mounted, swap, or held by another driver); see lsblk".to_owned(),
-        error => format!("opening it exclusively: {error}"),
-    })?;
+    let fd =
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()).map_err(|error| {
+            match error {
+                rustix::io::Errno::BUSY => {
+                    "the device is in use (mounted, swap, or held by another driver); see lsblk".to_owned()
+                }
+                error => format!("opening it exclusively: {error}"),
+            }
+        })?;
     let file = std::fs::File::from(fd);
     match signature(&file).map_err(|error| format!("reading its start: {error}"))? {
         None => Ok(()),
@@ -60,7 +65,11 @@ pub fn device_is_unused(path: &Path, rdev: u64) -> Result<(), String> {
 
 fn held(rdev: u64) -> Result<(), String> {
     let directory = format!("/sys/dev/block/{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev));
-    let entries = |path: &str| std::fs::read_dir(path).map(|entries| entries.flatten().map(|e| e.path()).collect::<Vec<_>>()).unwrap_or_default();
+    let entries = |path: &str| {
+        std::fs::read_dir(path)
+            .map(|entries| entries.flatten().map(|e| e.path()).collect::<Vec<_>>())
+            .unwrap_or_default()
+    };
     if let Some(holder) = entries(&format!("{directory}/holders")).first() {
         return Err(format!("the device is held by {}", holder.display()));
     }

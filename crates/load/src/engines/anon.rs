@@ -28,7 +28,8 @@ impl Engine for Anon {
         }
         let [read, write] = setup.course.transfer_bytes;
         let buffer = Buffer::new(read.max(write) as usize, setup.course.seed)?;
-        let backing = Backing::Anonymous { shared: o.map_share == MapShare::Shared, hugetlb: page, fallback: o.hugetlb_fallback };
+        let backing =
+            Backing::Anonymous { shared: o.map_share == MapShare::Shared, hugetlb: page, fallback: o.hugetlb_fallback };
         Ok(Self { pieces: Pieces::new(setup, backing)?, buffer })
     }
 

@@ -22,8 +22,9 @@ impl Buffer {
     pub fn new(len: usize, seed: u64) -> Result<Self, LoadError> {
         let len = len.max(1).next_multiple_of(rustix::param::page_size());
         // SAFETY: a new private mapping at an address of the kernel's choice overlaps nothing.
-        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }
-            .map_err(|error| LoadError::system(format!("allocating a buffer of {len} bytes"), error))?;
+        let start =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }
+                .map_err(|error| LoadError::system(format!("allocating a buffer of {len} bytes"), error))?;
         let mut buffer = Self { start: start.cast(), len };
         let mut draw = SplitMix64::new(seed);
         for chunk in buffer.as_mut_slice().chunks_mut(8) {

@@ -96,7 +96,14 @@ fn repaired(address: u64) -> bool {
     let mapped = unsafe {
         let errno = *libc::__errno_location();
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let mapped = libc::mmap(page as *mut libc::c_void, watch.unit as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        let mapped = libc::mmap(
+            page as *mut libc::c_void,
+            watch.unit as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        );
         *libc::__errno_location() = errno;
         mapped
     };

@@ -12,7 +12,8 @@ use crate::safety::Ownership;
 
 /// A file or device, opened as the job asks.
 pub struct TargetFile {
-    fd: OwnedFd,
+    /// `None` only between closing and opening again.
+    fd: Option<OwnedFd>,
     path: PathBuf,
     flags: OFlags,
     start: u64,
@@ -27,7 +28,10 @@ impl TargetFile {
     /// # Errors
     /// The file cannot be opened.
     pub fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
-        let path = setup.path.ok_or_else(|| LoadError::Target { job: setup.job.to_owned(), reason: "the engine works on a file and none was planned".to_owned() })?;
+        let path = setup.path.ok_or_else(|| LoadError::Target {
+            job: setup.job.to_owned(),
+            reason: "the engine works on a file and none was planned".to_owned(),
+        })?;
         let pattern = setup.options.rw.0;
         let mut flags = OFlags::CLOEXEC | if pattern.writes() { OFlags::RDWR } else { OFlags::RDONLY };
         if setup.options.is_direct() {
@@ -50,9 +54,10 @@ impl TargetFile {
             FadviseHint::Random => Some(Advice::Random),
             FadviseHint::NoReuse => Some(Advice::NoReuse),
         };
-        let fd = open_with(path, flags).map_err(|error| LoadError::system(format!("opening {}{}", path.display(), hint(flags, error)), error))?;
+        let fd = open_with(path, flags)
+            .map_err(|error| LoadError::system(format!("opening {}{}", path.display(), hint(flags, error)), error))?;
         let file = Self {
-            fd,
+            fd: Some(fd),
             path: path.to_path_buf(),
             flags,
             start: setup.course.start,
@@ -65,9 +70,15 @@ impl TargetFile {
     }
 
     /// The descriptor.
+    ///
+    /// # Errors
+    /// Opening the file again failed before.
     #[inline(always)]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    pub fn fd(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        match &self.fd {
+            Some(fd) => Ok(fd.as_fd()),
+            None => Err(rustix::io::Errno::BADF),
+        }
     }
 
     /// Gets ready for the next pass.
@@ -77,7 +88,9 @@ impl TargetFile {
     pub fn start_over(&mut self, how: StartOver) -> rustix::io::Result<()> {
         match how {
             StartOver::Reopen => {
-                self.fd = open_with(&self.path, self.flags)?;
+                // Closed first, as in fio: a job never has its file open twice.
+                self.fd = None;
+                self.fd = Some(open_with(&self.path, self.flags)?);
                 self.advise();
             }
             StartOver::Rewind => self.drop_cached(),
@@ -90,21 +103,21 @@ impl TargetFile {
     /// # Errors
     /// The kernel does not tell.
     pub fn length(&self) -> rustix::io::Result<u64> {
-        rustix::fs::seek(self.fd(), rustix::fs::SeekFrom::End(0))
+        rustix::fs::seek(self.fd()?, rustix::fs::SeekFrom::End(0))
     }
 
     fn advise(&self) {
         self.drop_cached();
-        if let Some(advice) = self.advice {
+        if let (Some(advice), Ok(fd)) = (self.advice, self.fd()) {
             // Advice is advice: file systems that know none say so and the job goes on, as in fio.
-            let _ = rustix::fs::fadvise(self.fd(), self.start, std::num::NonZeroU64::new(self.len), advice);
+            let _ = rustix::fs::fadvise(fd, self.start, std::num::NonZeroU64::new(self.len), advice);
         }
     }
 
     fn drop_cached(&self) {
-        if self.invalidate {
+        if let (true, Ok(fd)) = (self.invalidate, self.fd()) {
             // Dirty or mapped pages stay; that is what the option means in fio, too.
-            let _ = rustix::fs::fadvise(self.fd(), self.start, std::num::NonZeroU64::new(self.len), Advice::DontNeed);
+            let _ = rustix::fs::fadvise(fd, self.start, std::num::NonZeroU64::new(self.len), Advice::DontNeed);
         }
     }
 }

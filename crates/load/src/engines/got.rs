@@ -83,7 +83,12 @@ fn heading(line: &str) -> Option<u64> {
 
 fn add(sum: &mut MappedMemory, line: &str) {
     let Some((key, value)) = line.split_once(':') else { return };
-    let Some(bytes) = value.trim().strip_suffix(" kB").and_then(|kb| kb.trim().parse::<u64>().ok()).and_then(|kb| kb.checked_mul(1024)) else {
+    let Some(bytes) = value
+        .trim()
+        .strip_suffix(" kB")
+        .and_then(|kb| kb.trim().parse::<u64>().ok())
+        .and_then(|kb| kb.checked_mul(1024))
+    else {
         return;
     };
     match key {

@@ -38,8 +38,10 @@ impl Engine for Mmap {
         check_length(&setup, &file)?;
         let [read, write] = setup.course.transfer_bytes;
         let buffer = Buffer::new(read.max(write) as usize, setup.course.seed)?;
-        let page = safety::mapping_page_bytes(file.fd());
-        let fd = rustix::io::fcntl_dupfd_cloexec(file.fd(), 0).map_err(|error| LoadError::system("duplicating a descriptor", error))?;
+        let (page, fd) = file
+            .fd()
+            .and_then(|fd| Ok((safety::mapping_page_bytes(fd), rustix::io::fcntl_dupfd_cloexec(fd, 0)?)))
+            .map_err(|error| LoadError::system("duplicating a descriptor", error))?;
         let backing = Backing::File { fd, shared: options.map_share != MapShare::Private, page };
         Ok(Self { pieces: Pieces::new(&setup, backing)?, file, buffer, invalidate: options.invalidate })
     }
@@ -90,5 +92,8 @@ fn check_length(setup: &Setup<'_>, file: &TargetFile) -> Result<(), LoadError> {
         return Ok(());
     }
     let hint = if setup.options.create_on_open { "; leave create_on_open out" } else { "" };
-    Err(LoadError::Target { job: setup.job.to_owned(), reason: format!("the file has {length} bytes, mapping it needs {end}{hint}") })
+    Err(LoadError::Target {
+        job: setup.job.to_owned(),
+        reason: format!("the file has {length} bytes, mapping it needs {end}{hint}"),
+    })
 }

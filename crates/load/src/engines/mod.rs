@@ -179,7 +179,9 @@ fn explain_plainly(fault: Fault, operation: Operation) -> String {
         Fault::Errno(errno) => format!("{what}: {}", std::io::Error::from_raw_os_error(errno)),
         Fault::EndOfFile => format!("{what}: the file ends before; it was made shorter while the job ran"),
         Fault::Bus { address } => {
-            format!("{what}: no page for the mapped address {address:#x}: the file was made shorter, its medium is full or failed, or the hugetlb pool is empty")
+            format!(
+                "{what}: no page for the mapped address {address:#x}: the file was made shorter, its medium is full or failed, or the hugetlb pool is empty"
+            )
         }
         Fault::HugetlbExhausted => format!("{what}: the hugetlb pool is empty"),
     }
@@ -206,7 +208,10 @@ pub static ENGINES: &[EngineDef] = &[
     define::<psync::PSync>("psync", "pread(2) and pwrite(2)"),
     define::<sync::Sync>("sync", "read(2) and write(2), with lseek(2) where the position is another"),
     define::<mmap::Mmap>("mmap", "copies from and to a mapping of the file, in pieces of any size"),
-    define::<anon::Anon>("anon", "copies from and to anonymous memory: base pages, transparent huge pages by advice, or hugetlb pages"),
+    define::<anon::Anon>(
+        "anon",
+        "copies from and to anonymous memory: base pages, transparent huge pages by advice, or hugetlb pages",
+    ),
     define::<null::Null>("null", "does nothing: what remains is what measuring costs"),
 ];
 

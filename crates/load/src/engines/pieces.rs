@@ -119,7 +119,12 @@ struct Cache {
 impl Cache {
     fn new(pieces: u64, limit: u64) -> Self {
         let words = usize::try_from(pieces.div_ceil(64)).unwrap_or(usize::MAX);
-        Self { limit: usize::try_from(limit).unwrap_or(usize::MAX), resident: VecDeque::new(), mapped: vec![0; words], current: u64::MAX }
+        Self {
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            resident: VecDeque::new(),
+            mapped: vec![0; words],
+            current: u64::MAX,
+        }
     }
 
     fn clear(&mut self) {
@@ -156,12 +161,25 @@ impl Pieces {
         let evicts = o.map_lifetime == MapLifetime::Evict;
         let guard = BusGuard::new(layout.base, layout.base + layout.span(), page);
         let mut pieces = Self {
-            protection: if writes || matches!(backing, Backing::Anonymous { .. }) { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ },
+            protection: if writes || matches!(backing, Backing::Anonymous { .. }) {
+                ProtFlags::READ | ProtFlags::WRITE
+            } else {
+                ProtFlags::READ
+            },
             backing,
             advice: o.map_advice.0.clone(),
-            populate: o.map_populate.then_some(Advise(if writes { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ })),
+            populate: o.map_populate.then_some(Advise(if writes {
+                libc::MADV_POPULATE_WRITE
+            } else {
+                libc::MADV_POPULATE_READ
+            })),
             cache: evicts.then(|| Cache::new(layout.pieces(), o.map_resident)),
-            report: MapReport { piece_bytes: layout.piece_bytes, first_address: layout.base, stride_bytes: layout.stride, ..MapReport::default() },
+            report: MapReport {
+                piece_bytes: layout.piece_bytes,
+                first_address: layout.base,
+                stride_bytes: layout.stride,
+                ..MapReport::default()
+            },
             contiguous: !evicts && (layout.pieces() == 1 || layout.stride == layout.piece_bytes),
             layout,
             guard,
@@ -246,7 +264,14 @@ impl Pieces {
                 let offset = self.layout.range_start + piece * self.layout.piece_bytes;
                 // SAFETY: the range was taken from the arena for this value alone, and MAP_FIXED_NOREPLACE fails rather than replace.
                 unsafe {
-                    rustix::mm::mmap(address as *mut _, len, self.protection, share(*shared) | MapFlags::FIXED_NOREPLACE, fd.as_fd(), offset)
+                    rustix::mm::mmap(
+                        address as *mut _,
+                        len,
+                        self.protection,
+                        share(*shared) | MapFlags::FIXED_NOREPLACE,
+                        fd.as_fd(),
+                        offset,
+                    )
                 }?;
             }
         }
@@ -256,13 +281,16 @@ impl Pieces {
 
     fn map_anonymous(&self, address: u64, len: usize, flags: MapFlags) -> Result<(), Fault> {
         // SAFETY: as for files: the range is this value's own, and nothing is replaced.
-        unsafe { rustix::mm::mmap_anonymous(address as *mut _, len, self.protection, flags | MapFlags::FIXED_NOREPLACE) }?;
+        unsafe {
+            rustix::mm::mmap_anonymous(address as *mut _, len, self.protection, flags | MapFlags::FIXED_NOREPLACE)
+        }?;
         Ok(())
     }
 
     /// Gives the advice that the job wants, in its order; collapsing only makes sense once pages are there.
     fn advise(&mut self, address: u64, len: usize) -> Result<(), Fault> {
-        let (later, first): (Vec<Advice>, Vec<Advice>) = self.advice.iter().partition(|advice| **advice == Advice::Collapse);
+        let (later, first): (Vec<Advice>, Vec<Advice>) =
+            self.advice.iter().partition(|advice| **advice == Advice::Collapse);
         for advice in first {
             madvise(address, len, Advise(advice_number(advice)))?;
         }
@@ -309,7 +337,11 @@ impl Pieces {
         for piece in 0..self.layout.pieces() {
             if self.is_mapped(piece) {
                 // A hint at the end of a pass: where the kernel refuses it (locked memory) the pages stay.
-                let _ = madvise(self.layout.address_of(piece), self.layout.bytes_of(piece) as usize, Advise(libc::MADV_DONTNEED));
+                let _ = madvise(
+                    self.layout.address_of(piece),
+                    self.layout.bytes_of(piece) as usize,
+                    Advise(libc::MADV_DONTNEED),
+                );
             }
         }
     }
@@ -344,7 +376,12 @@ impl Pieces {
                 hugetlb::pool_too_small(Path::new("/"), &self.job, page, left * self.layout.piece_bytes.div_ceil(page))
             }
             (fault, _) => {
-                let what = format!("job '{}': mapping piece {piece} of {} bytes at {:#x}", self.job, self.layout.bytes_of(piece), self.layout.address_of(piece));
+                let what = format!(
+                    "job '{}': mapping piece {piece} of {} bytes at {:#x}",
+                    self.job,
+                    self.layout.bytes_of(piece),
+                    self.layout.address_of(piece)
+                );
                 LoadError::system(what, std::io::Error::from_raw_os_error(fault.errno()))
             }
         }
@@ -362,9 +399,10 @@ impl Pieces {
     pub fn explain(&self, fault: Fault) -> Option<String> {
         let page = self.hugetlb_page()?;
         match fault {
-            Fault::HugetlbExhausted | Fault::Bus { .. } | Fault::Errno(libc::ENOMEM | libc::EFAULT) => {
-                Some(hugetlb::pool_too_small(Path::new("/"), &self.job, page, self.layout.piece_bytes.div_ceil(page)).to_string())
-            }
+            Fault::HugetlbExhausted | Fault::Bus { .. } | Fault::Errno(libc::ENOMEM | libc::EFAULT) => Some(
+                hugetlb::pool_too_small(Path::new("/"), &self.job, page, self.layout.piece_bytes.div_ceil(page))
+                    .to_string(),
+            ),
             _ => None,
         }
     }
@@ -387,7 +425,13 @@ fn plan_layout(setup: &Setup<'_>, is_file: bool, page: u64) -> Result<Layout, Lo
     let piece_bytes = if o.map_granularity.0 == 0 { range_bytes.max(page) } else { o.map_granularity.0 };
     // A block that starts off the page grid would reach over the end of its piece.
     if lead > 0 && o.map_granularity.0 > 0 {
-        return Err(LoadError::Target { job: setup.job.to_owned(), reason: format!("offset={} is not a multiple of the page size, {page}, which pieces of a file need", setup.course.start) });
+        return Err(LoadError::Target {
+            job: setup.job.to_owned(),
+            reason: format!(
+                "offset={} is not a multiple of the page size, {page}, which pieces of a file need",
+                setup.course.start
+            ),
+        });
     }
     let align = match o.map_align.0 {
         0 => default_align(piece_bytes, page),

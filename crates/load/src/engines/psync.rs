@@ -26,18 +26,18 @@ impl Engine for PSync {
         let done = match operation.direction {
             Direction::Read => {
                 let buffer = self.buffer.as_mut_slice().get_mut(..len).ok_or(Fault::Errno(libc::EINVAL))?;
-                rustix::io::pread(self.file.fd(), buffer, operation.offset)?
+                rustix::io::pread(self.file.fd()?, buffer, operation.offset)?
             }
             Direction::Write => {
                 let buffer = self.buffer.as_slice().get(..len).ok_or(Fault::Errno(libc::EINVAL))?;
-                rustix::io::pwrite(self.file.fd(), buffer, operation.offset)?
+                rustix::io::pwrite(self.file.fd()?, buffer, operation.offset)?
             }
         };
         if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        Ok(if data_only { rustix::fs::fdatasync(self.file.fd())? } else { rustix::fs::fsync(self.file.fd())? })
+        Ok(if data_only { rustix::fs::fdatasync(self.file.fd()?)? } else { rustix::fs::fsync(self.file.fd()?)? })
     }
 
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {

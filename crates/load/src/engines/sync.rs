@@ -25,18 +25,18 @@ impl Engine for Sync {
     #[inline(always)]
     fn execute(&mut self, operation: Operation) -> Result<u32, Fault> {
         if self.position != operation.offset {
-            rustix::fs::seek(self.file.fd(), rustix::fs::SeekFrom::Start(operation.offset))?;
+            rustix::fs::seek(self.file.fd()?, rustix::fs::SeekFrom::Start(operation.offset))?;
             self.position = operation.offset;
         }
         let len = operation.bytes as usize;
         let done = match operation.direction {
             Direction::Read => {
                 let buffer = self.buffer.as_mut_slice().get_mut(..len).ok_or(Fault::Errno(libc::EINVAL))?;
-                rustix::io::read(self.file.fd(), buffer)?
+                rustix::io::read(self.file.fd()?, buffer)?
             }
             Direction::Write => {
                 let buffer = self.buffer.as_slice().get(..len).ok_or(Fault::Errno(libc::EINVAL))?;
-                rustix::io::write(self.file.fd(), buffer)?
+                rustix::io::write(self.file.fd()?, buffer)?
             }
         };
         self.position += done as u64;
@@ -44,7 +44,7 @@ impl Engine for Sync {
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        Ok(if data_only { rustix::fs::fdatasync(self.file.fd())? } else { rustix::fs::fsync(self.file.fd())? })
+        Ok(if data_only { rustix::fs::fdatasync(self.file.fd()?)? } else { rustix::fs::fsync(self.file.fd()?)? })
     }
 
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {

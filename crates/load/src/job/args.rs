@@ -3,7 +3,7 @@
 use super::Given;
 use super::file::{Section, split_option};
 use super::registry;
-use super::resolve::Resolver;
+use super::resolve::{Resolver, Units};
 use crate::error::{JobError, Origin};
 
 /// Reads arguments into the resolver. Options before the first `--name=` are defaults, as is `--name=global`.
@@ -18,7 +18,10 @@ pub fn read(arguments: &[String], resolver: &mut Resolver) -> Result<(), JobErro
         let origin = Origin::Argument { index: u32::try_from(index + 1).unwrap_or(u32::MAX) };
         let Some(text) = argument.strip_prefix("--") else {
             if argument.starts_with('-') {
-                return Err(JobError::Syntax { origin, reason: format!("'{argument}' is neither --option nor a job file") });
+                return Err(JobError::Syntax {
+                    origin,
+                    reason: format!("'{argument}' is neither --option nor a job file"),
+                });
             }
             files.push(argument);
             continue;
@@ -34,7 +37,7 @@ pub fn read(arguments: &[String], resolver: &mut Resolver) -> Result<(), JobErro
         place(given, &mut sections, &origin)?;
     }
     if !sections.is_empty() {
-        resolver.sections("command line", sections)?;
+        resolver.sections("command line", sections, Units::Onwards)?;
     }
     for file in files {
         resolver.file(file.as_ref())?;
@@ -43,7 +46,12 @@ pub fn read(arguments: &[String], resolver: &mut Resolver) -> Result<(), JobErro
 }
 
 fn missing_value(given: Given) -> JobError {
-    JobError::BadValue { origin: given.origin, name: given.name, value: String::new(), reason: "a value is needed".to_owned() }
+    JobError::BadValue {
+        origin: given.origin,
+        name: given.name,
+        value: String::new(),
+        reason: "a value is needed".to_owned(),
+    }
 }
 
 fn place(given: Given, sections: &mut Vec<Section>, origin: &Origin) -> Result<(), JobError> {

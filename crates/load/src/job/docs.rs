@@ -12,7 +12,12 @@ fn applies_to(def: &OptionDef) -> String {
     if def.needs == Caps::NONE {
         return String::new();
     }
-    engines::ENGINES.iter().filter(|engine| engine.caps.contains(def.needs)).map(|engine| engine.name).collect::<Vec<_>>().join(", ")
+    engines::ENGINES
+        .iter()
+        .filter(|engine| engine.caps.contains(def.needs))
+        .map(|engine| engine.name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The help text: sentences on lines of their own, without the blanks of the source.
@@ -58,7 +63,11 @@ pub fn markdown() -> String {
     categories.sort();
     categories.dedup();
     for category in categories {
-        let _ = write!(out, "\n## {}\n\n| option | type | default | engines | what it does |\n|---|---|---|---|---|\n", category.title());
+        let _ = write!(
+            out,
+            "\n## {}\n\n| option | type | default | engines | what it does |\n|---|---|---|---|---|\n",
+            category.title()
+        );
         for def in OPTIONS.iter().filter(|def| def.category == category) {
             row(&mut out, def);
         }
@@ -79,7 +88,8 @@ fn row(out: &mut String, def: &OptionDef) {
     let aliases: String = def.aliases.iter().map(|alias| format!(", `{alias}`")).collect();
     let mut help = cell(sentences(def).trim());
     if !def.words.is_empty() {
-        let words: Vec<String> = def.words.iter().map(|(word, meaning)| format!("`{word}` {}", cell(meaning))).collect();
+        let words: Vec<String> =
+            def.words.iter().map(|(word, meaning)| format!("`{word}` {}", cell(meaning))).collect();
         let _ = write!(help, "<br>{}", words.join("<br>"));
     }
     let default = if def.default.is_empty() { String::new() } else { format!("`{}`", def.default) };

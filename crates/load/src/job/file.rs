@@ -62,11 +62,13 @@ impl Reader {
                 continue;
             }
             if let Some(header) = line.strip_prefix('[') {
-                let name = header
-                    .strip_suffix(']')
-                    .map(str::trim)
-                    .filter(|name| !name.is_empty())
-                    .ok_or_else(|| JobError::Syntax { origin: origin.clone(), reason: format!("'{line}' is not a section header; expected [NAME]") })?;
+                let name =
+                    header.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty()).ok_or_else(|| {
+                        JobError::Syntax {
+                            origin: origin.clone(),
+                            reason: format!("'{line}' is not a section header; expected [NAME]"),
+                        }
+                    })?;
                 if let Some(includer) = included_from {
                     let reason = format!("an included file may not start a section (it is included from {includer})");
                     return Err(JobError::Syntax { origin, reason });
@@ -85,7 +87,12 @@ impl Reader {
         let given = split_option(line, origin)?;
         match self.sections.last_mut() {
             Some(section) => section.given.push(given),
-            None => return Err(JobError::Syntax { origin: given.origin, reason: format!("option '{}' stands before the first [section]", given.name) }),
+            None => {
+                return Err(JobError::Syntax {
+                    origin: given.origin,
+                    reason: format!("option '{}' stands before the first [section]", given.name),
+                });
+            }
         }
         Ok(())
     }
@@ -99,10 +106,19 @@ impl Reader {
         let path = if relative.exists() { relative } else { from.parent().unwrap_or(Path::new(".")).join(&relative) };
         if self.including.contains(&path) || self.including.len() >= MAX_INCLUDE_DEPTH {
             let chain: Vec<String> = self.including.iter().map(|p| p.display().to_string()).collect();
-            return Err(JobError::Syntax { origin, reason: format!("include loop or more than {MAX_INCLUDE_DEPTH} levels: {} includes {}", chain.join(" includes "), path.display()) });
+            return Err(JobError::Syntax {
+                origin,
+                reason: format!(
+                    "include loop or more than {MAX_INCLUDE_DEPTH} levels: {} includes {}",
+                    chain.join(" includes "),
+                    path.display()
+                ),
+            });
         }
-        let text = std::fs::read(&path)
-            .map_err(|error| JobError::Syntax { origin: origin.clone(), reason: format!("cannot include {}: {error}", path.display()) })?;
+        let text = std::fs::read(&path).map_err(|error| JobError::Syntax {
+            origin: origin.clone(),
+            reason: format!("cannot include {}: {error}", path.display()),
+        })?;
         self.including.push(path.clone());
         self.lines(&text, &path, Some(&origin))?;
         self.including.pop();
@@ -157,11 +173,16 @@ fn expand_environment(value: &str, origin: &Origin) -> Result<String, JobError> 
         out.push_str(before);
         let body = from.get(2..).unwrap_or("");
         let Some((variable, after)) = body.split_once('}') else {
-            return Err(JobError::Syntax { origin: origin.clone(), reason: format!("'{from}' lacks its closing brace") });
+            return Err(JobError::Syntax {
+                origin: origin.clone(),
+                reason: format!("'{from}' lacks its closing brace"),
+            });
         };
         // fio puts nothing where the variable is not set; that turns a forgotten variable into another job.
-        let text = std::env::var(variable)
-            .map_err(|_| JobError::Syntax { origin: origin.clone(), reason: format!("environment variable {variable} is not set (or not UTF-8)") })?;
+        let text = std::env::var(variable).map_err(|_| JobError::Syntax {
+            origin: origin.clone(),
+            reason: format!("environment variable {variable} is not set (or not UTF-8)"),
+        })?;
         out.push_str(&text);
         rest = after;
     }
@@ -189,7 +210,10 @@ mod tests {
             .iter()
             .flat_map(|s| s.given.iter().map(|g| (s.name.as_str(), g.name.as_str(), g.value.as_deref())))
             .collect();
-        assert_eq!(flat, vec![("global", "bs", Some("4k")), ("global", "thread", None), ("job one", "filename", Some("/x"))]);
+        assert_eq!(
+            flat,
+            vec![("global", "bs", Some("4k")), ("global", "thread", None), ("job one", "filename", Some("/x"))]
+        );
     }
 
     #[test]

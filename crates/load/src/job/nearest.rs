@@ -21,13 +21,13 @@ fn distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// The candidate with the fewest edits, if it is near enough to be what was meant (at most a third of the word).
+/// The candidate with the fewest edits, if it is near enough to be what was meant (at most a third of the word, rounded up).
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A word longer than any option is not a slip of the fingers, and the distance is quadratic.
     if word.len() > 64 {
         return None;
     }
-    let limit = (word.chars().count() / 3).max(1);
+    let limit = word.chars().count().div_ceil(3);
     candidates
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(edits, _)| *edits <= limit)

@@ -11,7 +11,9 @@
 use super::registry::{Category, OptionDef, options};
 use super::units::ParseContext;
 use super::value::{Bytes, Extent, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds, SecondsRange};
-use super::words::{AdviceList, ClockSource, FadviseHint, Fallocate, KbBase, MapLifetime, MapOrder, MapShare, RwOption, SyncMode};
+use super::words::{
+    AdviceList, ClockSource, FadviseHint, Fallocate, KbBase, MapLifetime, MapOrder, MapShare, RwOption, SyncMode,
+};
 use crate::engines::Caps;
 
 options! {
@@ -23,7 +25,7 @@ options! {
     description: Option<String> { Job, NONE, fio, default "" }
 
     /// What unit prefixes mean.
-    /// Takes effect on the whole section, whichever line it stands in.
+    /// In a file it rules its whole section, on the command line what comes after it, as in fio.
     kb_base: KbBase { Job, NONE, fio, default "1024" }
 
     /// The file or block device to work on.

@@ -126,7 +126,8 @@ pub fn option(name: &str) -> Option<&'static OptionDef> {
 
 /// The option whose name looks most like `name`.
 pub fn nearest_option(name: &str) -> Option<&'static str> {
-    let names = super::options::OPTIONS.iter().flat_map(|def| std::iter::once(def.name).chain(def.aliases.iter().copied()));
+    let names =
+        super::options::OPTIONS.iter().flat_map(|def| std::iter::once(def.name).chain(def.aliases.iter().copied()));
     super::nearest::nearest(name, names)
 }
 
@@ -161,7 +162,8 @@ mod tests {
         for def in OPTIONS {
             for (word, help) in def.words {
                 assert!(!help.is_empty());
-                (def.assign)(&mut JobOptions::default(), word, &context).unwrap_or_else(|reason| panic!("{}={word}: {reason}", def.name));
+                (def.assign)(&mut JobOptions::default(), word, &context)
+                    .unwrap_or_else(|reason| panic!("{}={word}: {reason}", def.name));
             }
         }
     }

@@ -10,6 +10,15 @@ use super::{Given, JobSpec, Workload, unsupported, validate};
 use crate::engines;
 use crate::error::{JobError, Origin};
 
+/// How far the units of a section reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Units {
+    /// `kb_base` rules the whole section, wherever it stands: job files.
+    Section,
+    /// `kb_base` rules what comes after it: the command line, which fio reads argument by argument.
+    Onwards,
+}
+
 /// Collects jobs from files and the command line.
 #[derive(Default)]
 pub struct Resolver {
@@ -25,14 +34,14 @@ impl Resolver {
     /// The first mistake, with its line.
     pub fn file(&mut self, path: &Path) -> Result<(), JobError> {
         let sections = file::read_sections(path)?;
-        self.sections(&path.display().to_string(), sections)
+        self.sections(&path.display().to_string(), sections, Units::Section)
     }
 
     /// Adds the jobs of sections that belong together: `[global]` sections hold for the jobs after them.
     ///
     /// # Errors
     /// The first mistake, with its place.
-    pub fn sections(&mut self, source: &str, sections: Vec<Section>) -> Result<(), JobError> {
+    pub fn sections(&mut self, source: &str, sections: Vec<Section>, units: Units) -> Result<(), JobError> {
         let mut defaults = JobOptions::default();
         let mut inherited: Vec<Given> = Vec::new();
         // A further file starts when everything before it is done.
@@ -40,12 +49,12 @@ impl Resolver {
         let before = self.jobs.len();
         for section in sections {
             if section.is_global() {
-                self.apply(&mut defaults, &section.given)?;
+                self.apply(&mut defaults, &section.given, units)?;
                 inherited.extend(section.given);
                 continue;
             }
             let mut options = defaults.clone();
-            self.apply(&mut options, &section.given)?;
+            self.apply(&mut options, &section.given, units)?;
             self.push(section, options, &inherited, stonewall)?;
             stonewall = false;
         }
@@ -56,7 +65,13 @@ impl Resolver {
         Ok(())
     }
 
-    fn push(&mut self, section: Section, options: JobOptions, inherited: &[Given], stonewall: bool) -> Result<(), JobError> {
+    fn push(
+        &mut self,
+        section: Section,
+        options: JobOptions,
+        inherited: &[Given],
+        stonewall: bool,
+    ) -> Result<(), JobError> {
         let stonewall = stonewall || options.stonewall;
         let group = match self.jobs.last() {
             Some(last) if stonewall || options.new_group => last.group + 1,
@@ -77,15 +92,15 @@ impl Resolver {
         Ok(())
     }
 
-    /// Reads given options into `options`, units first: `kb_base` rules the numbers of the whole section.
-    fn apply(&mut self, options: &mut JobOptions, given: &[Given]) -> Result<(), JobError> {
+    /// Reads given options into `options`.
+    fn apply(&mut self, options: &mut JobOptions, given: &[Given], units: Units) -> Result<(), JobError> {
         let mut context = ParseContext { kb_base: options.kb_base.value() };
-        for one in given.iter().filter(|one| one.name == "kb_base") {
-            assign(options, one, &context)?;
-            context.kb_base = options.kb_base.value();
-        }
-        for one in given.iter().filter(|one| one.name != "kb_base") {
+        let is_base = |one: &&Given| one.name == "kb_base";
+        let first = given.iter().filter(|one| units == Units::Section && is_base(one));
+        let rest = given.iter().filter(|one| units == Units::Onwards || !is_base(one));
+        for one in first.chain(rest) {
             let def = assign(options, one, &context)?;
+            context.kb_base = options.kb_base.value();
             self.warn_swapped_prefix(def, one, &context);
         }
         Ok(())
@@ -108,7 +123,9 @@ impl Resolver {
     /// [`JobError::NoJob`].
     pub fn finish(self) -> Result<Workload, JobError> {
         if self.jobs.is_empty() {
-            return Err(JobError::NoJob { source_name: self.sources.first().cloned().unwrap_or_else(|| "command line".to_owned()) });
+            return Err(JobError::NoJob {
+                source_name: self.sources.first().cloned().unwrap_or_else(|| "command line".to_owned()),
+            });
         }
         Ok(Workload { jobs: self.jobs, sources: self.sources, warnings: self.warnings })
     }

@@ -248,7 +248,9 @@ mod tests {
 
     #[test]
     fn times_take_suffixes() {
-        for (text, expected) in [("3", 3_000_000_000), ("500ms", 500_000_000), ("7usec", 7_000), ("2m", 120_000_000_000)] {
+        for (text, expected) in
+            [("3", 3_000_000_000), ("500ms", 500_000_000), ("7usec", 7_000), ("2m", 120_000_000_000)]
+        {
             assert_eq!(time_ns(text, 1_000_000_000), Ok(expected), "{text}");
         }
         assert_eq!(time_ns("100", 1_000), Ok(100_000));

@@ -24,7 +24,13 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>) -> Result<(), Job
     checker.names()?;
     checker.mappings(warnings)?;
     if job.options.iodepth > 1 && checker.caps().contains(Caps::SYNCHRONOUS) {
-        warnings.push(format!("{}: job '{}': iodepth={} has no effect: {} completes each operation before the next, depth stays 1", checker.origin("iodepth"), job.name, job.options.iodepth, job.options.ioengine.0));
+        warnings.push(format!(
+            "{}: job '{}': iodepth={} has no effect: {} completes each operation before the next, depth stays 1",
+            checker.origin("iodepth"),
+            job.name,
+            job.options.iodepth,
+            job.options.ioengine.0
+        ));
     }
     Ok(())
 }
@@ -59,7 +65,12 @@ impl Checker<'_> {
     fn applicability(&self, warnings: &mut Vec<String>) -> Result<(), JobError> {
         let caps = self.caps();
         let engine = &self.options.ioengine.0;
-        let all = self.job.given.iter().map(|given| (given, true)).chain(self.job.inherited.iter().map(|given| (given, false)));
+        let all = self
+            .job
+            .given
+            .iter()
+            .map(|given| (given, true))
+            .chain(self.job.inherited.iter().map(|given| (given, false)));
         for (given, own) in all {
             let Some(def) = registry::option(&given.name).filter(|def| !caps.contains(def.needs)) else {
                 continue;
@@ -72,7 +83,10 @@ impl Checker<'_> {
                 });
             }
             if !is_default(def, given) {
-                warnings.push(format!("{}: job '{}': {} has no effect with ioengine={engine}", given.origin, self.job.name, def.name));
+                warnings.push(format!(
+                    "{}: job '{}': {} has no effect with ioengine={engine}",
+                    given.origin, self.job.name, def.name
+                ));
             }
         }
         Ok(())
@@ -104,7 +118,9 @@ impl Checker<'_> {
                 format!("bs of {direction}s is {bs} bytes; needed 1 to {MAX_BLOCK_BYTES}")
             })?;
             let Some(Extent::Bytes(size)) = self.options.size else { continue };
-            self.require(size >= bs, "size", || format!("size is {size} bytes and holds no block of {bs} ({direction})"))?;
+            self.require(size >= bs, "size", || {
+                format!("size is {size} bytes and holds no block of {bs} ({direction})")
+            })?;
         }
         Ok(())
     }
@@ -138,28 +154,38 @@ impl Checker<'_> {
         };
         // Offsets of files are signed in every system call.
         let fits = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
-        self.require(fits, "size", || format!("offset {offset} + size {size} is beyond what a file can have ({} bytes)", i64::MAX))?;
+        self.require(fits, "size", || {
+            format!("offset {offset} + size {size} is beyond what a file can have ({} bytes)", i64::MAX)
+        })?;
         self.require(!o.time_based || o.runtime.0 > 0, "time_based", || "time_based needs runtime=".to_owned())
     }
 
     fn contradictions(&self) -> Result<(), JobError> {
         let o = self.options;
-        self.require(!(o.direct && o.buffered == Some(true)), "buffered", || "direct=1 and buffered=1 contradict each other".to_owned())?;
+        self.require(!(o.direct && o.buffered == Some(true)), "buffered", || {
+            "direct=1 and buffered=1 contradict each other".to_owned()
+        })?;
         if let (Some(read), Some(write)) = (o.rwmixread, o.rwmixwrite) {
             let sum = u32::from(read.0) + u32::from(write.0);
-            self.require(sum == 100, "rwmixwrite", || format!("rwmixread={} and rwmixwrite={} are {sum} together, not 100", read.0, write.0))?;
+            self.require(sum == 100, "rwmixwrite", || {
+                format!("rwmixread={} and rwmixwrite={} are {sum} together, not 100", read.0, write.0)
+            })?;
         }
         self.require(!(o.gtod_reduce && o.latency_sample > 1), "latency_sample", || {
             "gtod_reduce=1 times no operation, latency_sample one in some: choose one".to_owned()
         })?;
-        self.require(o.thinktime_spin.0 <= o.thinktime.0, "thinktime_spin", || "thinktime_spin is a part of thinktime and cannot be longer".to_owned())
+        self.require(o.thinktime_spin.0 <= o.thinktime.0, "thinktime_spin", || {
+            "thinktime_spin is a part of thinktime and cannot be longer".to_owned()
+        })
     }
 
     fn names(&self) -> Result<(), JobError> {
         let o = self.options;
-        self.require(!self.job.name.contains(['/', '\0']) || o.filename.is_some() || !self.caps().contains(Caps::FILES), "name", || {
-            format!("the name '{}' cannot be part of a file's name; give filename=", self.job.name)
-        })?;
+        self.require(
+            !self.job.name.contains(['/', '\0']) || o.filename.is_some() || !self.caps().contains(Caps::FILES),
+            "name",
+            || format!("the name '{}' cannot be part of a file's name; give filename=", self.job.name),
+        )?;
         let Some(filename) = &o.filename else { return Ok(()) };
         let plain = filename.replace("\\:", "");
         self.require(!plain.contains(':'), "filename", || {
@@ -177,26 +203,40 @@ impl Checker<'_> {
         let o = self.options;
         let page = if o.hugetlb.0 > 0 { o.hugetlb.0 } else { rustix::param::page_size() as u64 };
         let piece = o.map_granularity.0;
-        self.require(page.is_power_of_two(), "hugetlb", || format!("hugetlb={page} is not a size of pages: needed a power of two, as 2m or 1g"))?;
+        self.require(page.is_power_of_two(), "hugetlb", || {
+            format!("hugetlb={page} is not a size of pages: needed a power of two, as 2m or 1g")
+        })?;
         for (name, value) in [("map_granularity", piece), ("map_shift", o.map_shift.0), ("map_align", o.map_align.0)] {
-            self.require(value.is_multiple_of(page), name, || format!("{name}={value} is not a multiple of the page size, {page}"))?;
+            self.require(value.is_multiple_of(page), name, || {
+                format!("{name}={value} is not a multiple of the page size, {page}")
+            })?;
         }
         let align = o.map_align.0;
-        self.require(align == 0 || align.is_power_of_two(), "map_align", || format!("map_align={align} is not a power of two"))?;
+        self.require(align == 0 || align.is_power_of_two(), "map_align", || {
+            format!("map_align={align} is not a power of two")
+        })?;
         self.require(o.map_shift.0 <= 1 << 40, "map_shift", || "map_shift is beyond 1t".to_owned())?;
         self.require(align <= 1 << 40, "map_align", || "map_align is beyond 1t".to_owned())?;
         if let (Some(Extent::Bytes(size)), true) = (o.size, o.hugetlb.0 > 0) {
-            self.require(size.is_multiple_of(page), "size", || format!("size={size} is not a multiple of the hugetlb page, {page}"))?;
+            self.require(size.is_multiple_of(page), "size", || {
+                format!("size={size} is not a multiple of the hugetlb page, {page}")
+            })?;
         }
         for (direction, bs) in self.block_sizes() {
             self.require(piece == 0 || piece.is_multiple_of(bs), "map_granularity", || {
                 format!("map_granularity={piece} is not a multiple of the block size of {direction}s, {bs}: a block would lie in two pieces")
             })?;
-            self.require(o.map_touch.0 <= bs, "map_touch", || format!("map_touch={} is more than a block of {bs}", o.map_touch.0))?;
+            self.require(o.map_touch.0 <= bs, "map_touch", || {
+                format!("map_touch={} is more than a block of {bs}", o.map_touch.0)
+            })?;
         }
         self.lifetimes()?;
         if o.map_shift.0 > 0 && o.map_merge {
-            warnings.push(format!("{}: job '{}': map_merge=1 lets shifted pieces merge, and aligned places appear in the merged mapping", self.origin("map_merge"), self.job.name));
+            warnings.push(format!(
+                "{}: job '{}': map_merge=1 lets shifted pieces merge, and aligned places appear in the merged mapping",
+                self.origin("map_merge"),
+                self.job.name
+            ));
         }
         Ok(())
     }
@@ -204,10 +244,16 @@ impl Checker<'_> {
     fn lifetimes(&self) -> Result<(), JobError> {
         let o = self.options;
         let evicts = o.map_lifetime == MapLifetime::Evict;
-        self.require(!evicts || o.map_granularity.0 > 0, "map_lifetime", || "map_lifetime=evict needs map_granularity=: there is no piece to evict".to_owned())?;
-        self.require(evicts || o.map_resident == 1, "map_resident", || "map_resident means nothing unless map_lifetime=evict".to_owned())?;
+        self.require(!evicts || o.map_granularity.0 > 0, "map_lifetime", || {
+            "map_lifetime=evict needs map_granularity=: there is no piece to evict".to_owned()
+        })?;
+        self.require(evicts || o.map_resident == 1, "map_resident", || {
+            "map_resident means nothing unless map_lifetime=evict".to_owned()
+        })?;
         let orders = o.map_order != MapOrder::Ascending;
-        self.require(!(orders && o.rw.0.is_random()), "map_order", || "map_order orders sequential patterns; this one is random".to_owned())?;
+        self.require(!(orders && o.rw.0.is_random()), "map_order", || {
+            "map_order orders sequential patterns; this one is random".to_owned()
+        })?;
         let equal = !o.rw.0.is_mixed() || o.bs.read == o.bs.write;
         self.require(!orders || equal, "map_order", || "map_order needs one block size for reads and writes".to_owned())
     }

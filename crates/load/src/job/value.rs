@@ -202,7 +202,12 @@ pub struct PerDirection<T> {
 }
 
 impl<T> PerDirection<T> {
-    fn assign_with(&mut self, text: &str, context: &ParseContext, one: fn(&mut T, &str, &ParseContext) -> Result<(), String>) -> Result<(), String> {
+    fn assign_with(
+        &mut self,
+        text: &str,
+        context: &ParseContext,
+        one: fn(&mut T, &str, &ParseContext) -> Result<(), String>,
+    ) -> Result<(), String> {
         let parts: Vec<&str> = text.split([',', '/']).map(str::trim).collect();
         match parts.as_slice() {
             [all] => {
@@ -225,7 +230,12 @@ impl<T> PerDirection<T> {
         }
     }
 
-    fn unless_gap(slot: &mut T, text: &str, context: &ParseContext, one: fn(&mut T, &str, &ParseContext) -> Result<(), String>) -> Result<(), String> {
+    fn unless_gap(
+        slot: &mut T,
+        text: &str,
+        context: &ParseContext,
+        one: fn(&mut T, &str, &ParseContext) -> Result<(), String>,
+    ) -> Result<(), String> {
         if text.is_empty() { Ok(()) } else { one(slot, text, context) }
     }
 }
@@ -234,7 +244,9 @@ impl OptionValue for PerDirection<Bytes> {
     const KIND: &'static str = "size[,size][,size]";
     fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
         if text.contains([':', '-']) {
-            return Err("ranges of block sizes are not supported: a pass covers blocks of one size per direction".to_owned());
+            return Err(
+                "ranges of block sizes are not supported: a pass covers blocks of one size per direction".to_owned()
+            );
         }
         self.assign_with(text, context, Bytes::assign)
     }
@@ -330,7 +342,8 @@ pub fn choose<T: Choice>(text: &str) -> Result<T, String> {
     let text = text.trim();
     T::from_word(text).ok_or_else(|| {
         let words: Vec<&str> = T::ALL.iter().map(|(word, _)| *word).collect();
-        let hint = super::nearest::nearest(text, words.iter().copied()).map_or_else(String::new, |n| format!("; did you mean '{n}'?"));
+        let hint = super::nearest::nearest(text, words.iter().copied())
+            .map_or_else(String::new, |n| format!("; did you mean '{n}'?"));
         format!("not one of: {}{hint}", words.join(", "))
     })
 }

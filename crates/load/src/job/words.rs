@@ -50,7 +50,9 @@ impl OptionValue for RwOption {
     fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
         let text = text.trim();
         if let Some((_, modifier)) = text.split_once(':') {
-            return Err(format!("the offset modifier ':{modifier}' is fio's; pagelab does not have it: blocks follow each other without gaps or repeats"));
+            return Err(format!(
+                "the offset modifier ':{modifier}' is fio's; pagelab does not have it: blocks follow each other without gaps or repeats"
+            ));
         }
         if text.contains("trim") {
             return Err("trims are fio's; pagelab does not have them: no engine of it discards data".to_owned());
@@ -217,6 +219,8 @@ mod tests {
         assert_eq!(list.0, vec![Advice::HugePage, Advice::WillNeed]);
         list.assign("none", &ParseContext::default()).expect("valid");
         assert!(list.0.is_empty());
-        assert!(list.assign("hugepages", &ParseContext::default()).expect_err("wrong").contains("did you mean 'hugepage'"));
+        assert!(
+            list.assign("hugepages", &ParseContext::default()).expect_err("wrong").contains("did you mean 'hugepage'")
+        );
     }
 }

@@ -131,10 +131,12 @@ fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2]
     }
     object = object.object("job options", job_options(entry.job));
     let trim = DirectionResult::default();
-    for (name, result, group) in [("read", &figures.read, group[0]), ("write", &figures.write, group[1]), ("trim", &trim, None)] {
+    for (name, result, group) in
+        [("read", &figures.read, group[0]), ("write", &figures.write, group[1]), ("trim", &trim, None)]
+    {
         object = object.object(name, direction(entry, result, group, detail));
     }
-    let flushes = moments_of(&figures.flushes, None, Detail::Plain);
+    let flushes = moments_of(&figures.flushes, Some(entry.job.options.percentile_list.0.as_slice()), Detail::Plain);
     object = object
         .object("sync", Object::new().count("total_ios", figures.flushes.count).object("lat_ns", flushes))
         .count("job_runtime", entry.milliseconds())
@@ -148,7 +150,11 @@ fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2]
     for (key, unit) in [("latency_ns", &lat[0]), ("latency_us", &lat[1]), ("latency_ms", &lat[2])] {
         object = object.object(key, unit.iter().fold(Object::new(), |o, (label, share)| o.number(label, *share)));
     }
-    object.count("latency_depth", 1).count("latency_target", 0).number("latency_percentile", 100.0).count("latency_window", 0)
+    object
+        .count("latency_depth", 1)
+        .count("latency_target", 0)
+        .number("latency_percentile", 100.0)
+        .count("latency_window", 0)
 }
 
 fn job_options(job: &JobSpec) -> Object {
@@ -166,7 +172,9 @@ fn direction(entry: &Entry<'_>, result: &DirectionResult, group: Option<GroupDir
     let active = result.operations > 0;
     let percentiles = |wanted: bool| wanted.then_some(options.percentile_list.0.as_slice());
     let share = match group {
-        Some(group) if group.bandwidth > 0.0 => (100.0 * result.bandwidth_kib.mean * 1024.0 / group.bandwidth).min(100.0),
+        Some(group) if group.bandwidth > 0.0 => {
+            (100.0 * result.bandwidth_kib.mean * 1024.0 / group.bandwidth).min(100.0)
+        }
         _ => 0.0,
     };
     let slat = result.slat.clone().unwrap_or_default();
@@ -183,7 +191,14 @@ fn direction(entry: &Entry<'_>, result: &DirectionResult, group: Option<GroupDir
         .count("drop_ios", 0)
         .object("slat_ns", moments_of(&slat, None, Detail::Plain))
         .object("clat_ns", moments_of(&result.clat, percentiles(options.clat_percentiles), detail))
-        .object("lat_ns", moments_of(&result.lat, percentiles(options.lat_percentiles), if options.lat_percentiles { detail } else { Detail::Plain }));
+        .object(
+            "lat_ns",
+            moments_of(
+                &result.lat,
+                percentiles(options.lat_percentiles),
+                if options.lat_percentiles { detail } else { Detail::Plain },
+            ),
+        );
     let m = &result.bandwidth_kib;
     object = object.count("bw_min", m.min as u64).count("bw_max", m.max as u64).number("bw_agg", share);
     object = rates(object, "bw", m).number("bw_dev", m.standard_deviation()).count("bw_samples", m.count);
@@ -201,11 +216,16 @@ fn moments_of(latencies: &Latencies, percentiles: Option<&[f64]>, detail: Detail
         .number("stddev", latencies.standard_deviation().unwrap_or(0.0))
         .count("N", latencies.count);
     if let Some(list) = percentiles.filter(|_| latencies.count > 0) {
-        let values = list.iter().fold(Object::new(), |o, percent| o.count(format!("{percent:.6}"), latencies.percentile(*percent).unwrap_or(0)));
+        let values = list.iter().fold(Object::new(), |o, percent| {
+            o.count(format!("{percent:.6}"), latencies.percentile(*percent).unwrap_or(0))
+        });
         object = object.object("percentile", values);
     }
     if detail == Detail::Plus && latencies.count > 0 {
-        let bins = latencies.buckets.iter().fold(Object::new(), |o, (index, count)| o.count(middle(usize::from(*index)), *count));
+        let bins = latencies
+            .buckets
+            .iter()
+            .fold(Object::new(), |o, (index, count)| o.count(middle(usize::from(*index)), *count));
         object = object.object("bins", bins);
     }
     object
@@ -214,7 +234,9 @@ fn moments_of(latencies: &Latencies, percentiles: Option<&[f64]>, detail: Detail
 /// Engines here complete each operation before the next: depth is 1, and each submission and completion is of one.
 fn depths(object: Object, active: bool) -> Object {
     let all = if active { 100.0 } else { 0.0 };
-    let fill = |labels: &[&str], full: &str| labels.iter().fold(Object::new(), |o, label| o.number(label, if *label == full { all } else { 0.0 }));
+    let fill = |labels: &[&str], full: &str| {
+        labels.iter().fold(Object::new(), |o, label| o.number(label, if *label == full { all } else { 0.0 }))
+    };
     let batch = ["0", "4", "8", "16", "32", "64", ">=64"];
     object
         .object("iodepth_level", fill(&["1", "2", "4", "8", "16", "32", ">=64"], "1"))
@@ -228,8 +250,18 @@ pub(super) type Share = (&'static str, f64);
 /// fio's distribution of total latency, in ns, us and ms. Each label is an upper bound that does not belong to its bin. Counted from
 /// the histogram: at a bound that cuts a bucket (above 128 ns), a bucket's operations go where its middle lies.
 pub(super) fn distribution(figures: &crate::report::WorkerReport) -> [Vec<Share>; 3] {
-    const FINE: [(&str, u64); 10] =
-        [("2", 2), ("4", 4), ("10", 10), ("20", 20), ("50", 50), ("100", 100), ("250", 250), ("500", 500), ("750", 750), ("1000", 1000)];
+    const FINE: [(&str, u64); 10] = [
+        ("2", 2),
+        ("4", 4),
+        ("10", 10),
+        ("20", 20),
+        ("50", 50),
+        ("100", 100),
+        ("250", 250),
+        ("500", 500),
+        ("750", 750),
+        ("1000", 1000),
+    ];
     let mut all = figures.read.lat.clone();
     all.merge(&figures.write.lat);
     let total = all.count.max(1) as f64;

@@ -123,12 +123,22 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
     writeln!(
         out,
         "     issued rwts: total={},{},0,{} short={},{},0,0 dropped=0,0,0,0",
-        figures.read.operations, figures.write.operations, figures.flushes.count, figures.read.short_operations, figures.write.short_operations
+        figures.read.operations,
+        figures.write.operations,
+        figures.flushes.count,
+        figures.read.short_operations,
+        figures.write.short_operations
     )?;
     writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth=1")
 }
 
-fn direction(out: &mut String, entry: &Entry<'_>, name: &str, result: &DirectionResult, group: Option<GroupDirection>) -> std::fmt::Result {
+fn direction(
+    out: &mut String,
+    entry: &Entry<'_>,
+    name: &str,
+    result: &DirectionResult,
+    group: Option<GroupDirection>,
+) -> std::fmt::Result {
     if result.operations == 0 {
         return Ok(());
     }
@@ -156,7 +166,9 @@ fn direction(out: &mut String, entry: &Entry<'_>, name: &str, result: &Direction
 }
 
 fn spread(out: &mut String, name: &str, latencies: &Latencies) -> std::fmt::Result {
-    let (Some(min), Some(max), Some(mean)) = (latencies.min_ns, latencies.max_ns, latencies.mean()) else { return Ok(()) };
+    let (Some(min), Some(max), Some(mean)) = (latencies.min_ns, latencies.max_ns, latencies.mean()) else {
+        return Ok(());
+    };
     let deviation = latencies.standard_deviation().unwrap_or(0.0);
     let unit = time_unit(min as f64, max as f64, deviation);
     writeln!(
@@ -173,15 +185,24 @@ fn spread(out: &mut String, name: &str, latencies: &Latencies) -> std::fmt::Resu
 fn percentiles(out: &mut String, name: &str, latencies: &Latencies, list: &[f64]) -> std::fmt::Result {
     let (Some(min), Some(max)) = (latencies.min_ns, latencies.max_ns) else { return Ok(()) };
     let unit: TimeUnit = percentile_unit(min as f64, max as f64);
-    let values: Vec<(f64, String)> =
-        list.iter().filter_map(|percent| Some((*percent, format!("{:.0}", latencies.percentile(*percent)? as f64 / unit.ns)))).collect();
+    let values: Vec<(f64, String)> = list
+        .iter()
+        .filter_map(|percent| Some((*percent, format!("{:.0}", latencies.percentile(*percent)? as f64 / unit.ns))))
+        .collect();
     let width = values.iter().map(|(_, text)| text.len()).max().unwrap_or(0).max(5);
     let per_line = ((COLUMNS - 7) / (width + 13)).max(1);
     writeln!(out, "    {name} percentiles ({}):", unit.name)?;
-    for line in values.chunks(per_line) {
-        let cells: Vec<String> = line.iter().map(|(percent, text)| format!(" {percent:5.2}th=[{text:>width$}]")).collect();
-        writeln!(out, "     |{}", cells.join(","))?;
-    }
+    let lines: Vec<String> = values
+        .chunks(per_line)
+        .map(|line| {
+            line.iter()
+                .map(|(percent, text)| format!(" {percent:5.2}th=[{text:>width$}]"))
+                .collect::<Vec<_>>()
+                .join(",")
+        })
+        .map(|line| format!("     |{line}"))
+        .collect();
+    writeln!(out, "{}", lines.join(",\n"))?;
     Ok(())
 }
 
@@ -190,7 +211,9 @@ fn rates(out: &mut String, bandwidth_kib: &Moments, iops: &Moments, group: Optio
         return Ok(());
     }
     let (unit, divisor) = if bandwidth_kib.min > 99_999.0 { ("MiB/s", 1024.0) } else { ("KiB/s", 1.0) };
-    let share = group.filter(|g| g.bandwidth > 0.0).map_or(100.0, |g| (100.0 * bandwidth_kib.mean * 1024.0 / g.bandwidth).min(100.0));
+    let share = group
+        .filter(|g| g.bandwidth > 0.0)
+        .map_or(100.0, |g| (100.0 * bandwidth_kib.mean * 1024.0 / g.bandwidth).min(100.0));
     writeln!(
         out,
         "   bw ({unit:>7}): min={:5.0}, max={:5.0}, per={share:3.2}%, avg={:5.2}, stdev={:5.2}, samples={}",
@@ -256,7 +279,8 @@ fn status(out: &mut String, group: &Group) -> std::fmt::Result {
     writeln!(out, "\nRun status group {} (all jobs):", group.number)?;
     for (name, figures) in [("READ", group.read), ("WRITE", group.write)] {
         let Some(g) = figures else { continue };
-        let both = |value: f64, suffix: &str| format!("{}B{suffix} ({}B{suffix})", num(value, 4, 1024), num(value, 4, 1000));
+        let both =
+            |value: f64, suffix: &str| format!("{}B{suffix} ({}B{suffix})", num(value, 4, 1024), num(value, 4, 1000));
         let range = |base: u32| format!("{}B/s-{}B/s", num(g.bandwidth_min, 4, base), num(g.bandwidth_max, 4, base));
         writeln!(
             out,

@@ -67,7 +67,11 @@ pub fn entries(report: &JobReport) -> Vec<Entry<'_>> {
     for worker in &report.workers {
         let Some(job) = report.workload.jobs.get(worker.job) else { continue };
         match entries.last_mut() {
-            Some(last) if job.options.group_reporting && last.job.options.group_reporting && last.figures.group == worker.group => {
+            Some(last)
+                if job.options.group_reporting
+                    && last.job.options.group_reporting
+                    && last.figures.group == worker.group =>
+            {
                 last.figures.merge(worker);
                 last.workers += 1;
             }

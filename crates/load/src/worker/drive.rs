@@ -20,8 +20,8 @@ use crate::error::LoadError;
 use crate::histogram::Recorder;
 use crate::job::JobOptions;
 use crate::offsets::{Direction, Operation, PassLimit, Stream};
-use crate::report::{Failure, Usage, WorkerReport, Window};
 use crate::random::{SplitMix64, derive_seed};
+use crate::report::{Failure, Usage, Window, WorkerReport};
 
 /// Distance of samples, as fio's `bwavgtime` and `iopsavgtime`; every second one closes an interval.
 const SAMPLE_NS: u64 = 500_000_000;
@@ -157,7 +157,8 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// `startdelay`: a fixed one, or drawn from its range.
     fn delay_start(&self) {
         let range = self.options.startdelay;
-        let drawn = SplitMix64::new(derive_seed(self.task.plan.course.seed, 1)).below((range.high_ns - range.low_ns).saturating_add(1));
+        let drawn = SplitMix64::new(derive_seed(self.task.plan.course.seed, 1))
+            .below((range.high_ns - range.low_ns).saturating_add(1));
         let delay = range.low_ns + drawn;
         if delay > 0 {
             let until = self.clock.ticks().saturating_add(self.clock.from_ns(delay));
@@ -174,7 +175,11 @@ impl<'a, E: Engine> Drive<'a, E> {
             self.begin_measuring();
         }
         let end = loop {
-            let end = if self.options.gtod_reduce || self.options.latency_sample > 1 { self.sparse_pass() } else { self.timed_pass() };
+            let end = if self.options.gtod_reduce || self.options.latency_sample > 1 {
+                self.sparse_pass()
+            } else {
+                self.timed_pass()
+            };
             match end {
                 End::Pass => match self.after_pass() {
                     Ok(true) => {}
@@ -229,7 +234,8 @@ impl<'a, E: Engine> Drive<'a, E> {
     fn timed(&mut self, operation: Operation, begun: u64) -> Result<u64, Failure> {
         let issued = self.clock.ticks();
         let result = self.engine.execute(operation);
-        let mut done = if E::CAPS.contains(Caps::TOUCHES_MEMORY) { self.clock.ticks_after_loads() } else { self.clock.ticks() };
+        let mut done =
+            if E::CAPS.contains(Caps::TOUCHES_MEMORY) { self.clock.ticks_after_loads() } else { self.clock.ticks() };
         if result != Ok(operation.bytes) {
             self.finish_short(operation, result)?;
             done = self.clock.ticks();
@@ -371,7 +377,11 @@ impl<'a, E: Engine> Drive<'a, E> {
                 }
             }
             let [read, write] = &self.sides;
-            self.task.shared.publish(self.task.plan.index, read.operations + write.operations, read.bytes + write.bytes);
+            self.task.shared.publish(
+                self.task.plan.index,
+                read.operations + write.operations,
+                read.bytes + write.bytes,
+            );
             self.next_sample = now.saturating_add(self.clock.from_ns(SAMPLE_NS));
         }
         self.set_next_event();
@@ -379,7 +389,8 @@ impl<'a, E: Engine> Drive<'a, E> {
     }
 
     fn set_next_event(&mut self) {
-        self.next_event = [Some(self.next_sample), self.ramp_end, self.deadline].into_iter().flatten().min().unwrap_or(u64::MAX);
+        self.next_event =
+            [Some(self.next_sample), self.ramp_end, self.deadline].into_iter().flatten().min().unwrap_or(u64::MAX);
     }
 
     /// Ticks as nanoseconds of `CLOCK_MONOTONIC`.
@@ -421,22 +432,24 @@ impl<'a, E: Engine> Drive<'a, E> {
 
     /// The limit of the pass that would come next; `None` if none comes.
     ///
-    /// As fio counts: `loops` passes, each of them once the region or `io_size`, whichever is less; further passes while less than
-    /// `io_size` was done in all; at most `number_ios` operations for each of the loops. `time_based` overrules all of it.
+    /// As fio 3.33 counts: `loops` passes over the region, and further ones while less than `io_size` was done; a pass is cut
+    /// short when `io_size` x `loops` is reached, or `number_ios` x `loops` operations. `time_based` overrules all of it.
     fn limit(&self) -> Option<PassLimit> {
         if self.measured_from.is_none() || self.options.time_based {
             return Some(PassLimit::REGION);
         }
-        let total = self.task.plan.io_bytes;
-        let bytes = match total {
-            _ if self.passes < self.options.loops => total,
-            Some(total) if self.covered < total => Some(total - self.covered),
+        let loops = self.options.loops;
+        let bytes = match self.task.plan.io_bytes {
+            None if self.passes < loops => None,
+            Some(each) if self.passes < loops || self.covered < each => {
+                Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?)
+            }
             _ => return None,
         };
         let done = self.sides.iter().map(|side| side.operations).sum();
         let operations = match self.options.number_ios.filter(|n| *n > 0) {
             None => u64::MAX,
-            Some(n) => n.saturating_mul(self.options.loops).saturating_sub(done),
+            Some(n) => n.saturating_mul(loops).saturating_sub(done),
         };
         (operations > 0).then_some(PassLimit { bytes, operations })
     }

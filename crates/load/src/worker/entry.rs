@@ -41,7 +41,9 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Control, RawFd), 
     use std::os::unix::ffi::OsStrExt as _;
     let mut control = Control { handle_signals: true, die_with_parent: true, ..Control::default() };
     let mut report_fd = None;
-    let number = |value: &[u8]| std::str::from_utf8(value).ok().and_then(|text| text.parse::<RawFd>().ok()).filter(|fd| *fd >= 0);
+    let number = |value: &[u8]| {
+        std::str::from_utf8(value).ok().and_then(|text| text.parse::<RawFd>().ok()).filter(|fd| *fd >= 0)
+    };
     for argument in arguments {
         let bytes = argument.as_bytes();
         let value_of = |name: &str| bytes.strip_prefix(name.as_bytes());
@@ -81,10 +83,15 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
     // SAFETY: the caller opened this descriptor for the report and keeps no other use of it in this process.
     let mut out = unsafe { File::from_raw_fd(report_fd) };
     let mut document = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut document).map_err(|error| LoadError::system("reading the workload", error))?;
-    let workload: Workload = serde_json::from_slice(&document).map_err(|error| LoadError::Protocol(format!("the workload is not what it should be: {error}")))?;
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut document)
+        .map_err(|error| LoadError::system("reading the workload", error))?;
+    let workload: Workload = serde_json::from_slice(&document)
+        .map_err(|error| LoadError::Protocol(format!("the workload is not what it should be: {error}")))?;
     let report = run_workload(&workload, &control)?;
-    let document = serde_json::to_vec(&report).map_err(|error| LoadError::Protocol(format!("writing the report: {error}")))?;
+    let document =
+        serde_json::to_vec(&report).map_err(|error| LoadError::Protocol(format!("writing the report: {error}")))?;
     out.write_all(&document).map_err(|error| LoadError::system("writing the report", error))
 }
 
@@ -97,9 +104,12 @@ pub fn read_report(mut from: impl std::io::Read) -> Result<JobReport, LoadError>
     let mut document = Vec::new();
     from.read_to_end(&mut document).map_err(|error| LoadError::system("reading the report", error))?;
     if document.is_empty() {
-        return Err(LoadError::Protocol("the load process ended without a report; its reason is on standard error".to_owned()));
+        return Err(LoadError::Protocol(
+            "the load process ended without a report; its reason is on standard error".to_owned(),
+        ));
     }
-    serde_json::from_slice(&document).map_err(|error| LoadError::Protocol(format!("the report is not what it should be: {error}")))
+    serde_json::from_slice(&document)
+        .map_err(|error| LoadError::Protocol(format!("the report is not what it should be: {error}")))
 }
 
 #[cfg(test)]
@@ -116,7 +126,10 @@ mod tests {
             ..Control::default()
         };
         let (read, fd) = parse(arguments(&control, 6).into_iter()).expect("valid");
-        assert_eq!((read.allow_write, read.readonly, read.go_fd, read.state_dir, fd), (control.allow_write, true, Some(5), control.state_dir, 6));
+        assert_eq!(
+            (read.allow_write, read.readonly, read.go_fd, read.state_dir, fd),
+            (control.allow_write, true, Some(5), control.state_dir, 6)
+        );
         assert!(read.handle_signals && read.die_with_parent);
         assert!(parse(std::iter::empty()).is_err());
         assert!(parse([OsString::from("--what")].into_iter()).is_err());

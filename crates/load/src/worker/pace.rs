@@ -25,7 +25,9 @@ pub struct Pace {
 impl Pace {
     /// The pace of a job; `None` if it goes as fast as it can.
     pub fn new(options: &JobOptions, clock: &Clock, now: u64) -> Option<Self> {
-        let distance = |rate: Option<u64>| rate.filter(|rate| *rate > 0).map_or(0, |rate| clock.from_ns(1_000_000_000 / rate).max(1));
+        let distance = |rate: Option<u64>| {
+            rate.filter(|rate| *rate > 0).map_or(0, |rate| clock.from_ns(1_000_000_000 / rate).max(1))
+        };
         let pace = Self {
             distance: [distance(options.rate_iops.read), distance(options.rate_iops.write)],
             due: [now; 2],
@@ -72,7 +74,10 @@ pub fn wait(clock: &Clock, spin_until: u64, until: u64, stopped: &dyn Fn() -> bo
         } else {
             let nap = (left_ns - SPIN_NS / 2).min(LONGEST_SLEEP_NS);
             // A signal ends the sleep early; the loop looks at the clock and at `stopped` again.
-            let _ = rustix::thread::nanosleep(&rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::try_from(nap).unwrap_or(i64::from(i32::MAX)) });
+            let _ = rustix::thread::nanosleep(&rustix::time::Timespec {
+                tv_sec: 0,
+                tv_nsec: i64::try_from(nap).unwrap_or(i64::from(i32::MAX)),
+            });
         }
     }
 }

@@ -82,8 +82,9 @@ impl Shared {
     pub fn new(slots: usize) -> Result<Self, LoadError> {
         let len = size_of::<Header>().next_multiple_of(align_of::<Slot>()) + slots * size_of::<Slot>();
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED) }
-            .map_err(|error| LoadError::system("allocating shared memory", error))?;
+        let start =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED) }
+                .map_err(|error| LoadError::system("allocating shared memory", error))?;
         Ok(Self { start: start.cast(), len, slots })
     }
 
@@ -152,8 +153,10 @@ impl Shared {
     }
 
     /// Operations and bytes that a worker published last.
+    #[cfg(test)]
     pub fn progress(&self, index: usize) -> (u64, u64) {
-        self.slot(index).map_or((0, 0), |slot| (slot.operations.load(Ordering::Relaxed), slot.bytes.load(Ordering::Relaxed)))
+        self.slot(index)
+            .map_or((0, 0), |slot| (slot.operations.load(Ordering::Relaxed), slot.bytes.load(Ordering::Relaxed)))
     }
 
     /// Lets workers enter `phase` and all before it.

@@ -66,25 +66,33 @@ pub fn run(crew: &Crew<'_>) -> Result<Vec<WorkerResult>, LoadError> {
 }
 
 /// Processes first, while this process still has no threads of its own: a child of `fork` has only the thread that called it.
-fn start<'scope, 'env: 'scope>(crew: &'env Crew<'env>, scope: &'scope Scope<'scope, 'env>) -> Result<Vec<Member>, LoadError> {
+fn start<'scope, 'env: 'scope>(
+    crew: &'env Crew<'env>,
+    scope: &'scope Scope<'scope, 'env>,
+) -> Result<Vec<Member>, LoadError> {
     let mut members: Vec<(usize, Member)> = Vec::new();
     for threads in [false, true] {
         for plan in &crew.plan.workers {
-            let job = crew.workload.jobs.get(plan.job).ok_or_else(|| LoadError::Protocol(format!("no job {}", plan.job)))?;
+            let job =
+                crew.workload.jobs.get(plan.job).ok_or_else(|| LoadError::Protocol(format!("no job {}", plan.job)))?;
             if job.options.thread != threads {
                 continue;
             }
             let clock = crew.clocks.get(plan.job).copied().unwrap_or_else(Clock::gettime);
             let task = Task { plan, job, clock, shared: crew.shared, state_dir: crew.state_dir };
-            let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| LoadError::system("making a pipe", error))?;
+            let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map_err(|error| LoadError::system("making a pipe", error))?;
             let pid = if threads {
                 let builder = std::thread::Builder::new().name(short_name(&job.name));
-                builder.spawn_scoped(scope, move || live(&task, write)).map_err(|error| LoadError::system("starting a thread", error))?;
+                builder
+                    .spawn_scoped(scope, move || live(&task, write))
+                    .map_err(|error| LoadError::system("starting a thread", error))?;
                 None
             } else {
                 Some(fork(&task, write)?)
             };
-            members.push((plan.index, Member { pipe: read.into(), received: Vec::new(), open: true, pid, result: None }));
+            members
+                .push((plan.index, Member { pipe: read.into(), received: Vec::new(), open: true, pid, result: None }));
         }
     }
     members.sort_by_key(|(index, _)| *index);
@@ -149,7 +157,8 @@ fn failed(task: &Task<'_>, message: String) -> WorkerResult {
 /// Leads the workers through their waves.
 fn supervise(crew: &Crew<'_>, members: &mut [Member]) -> Result<(), LoadError> {
     for wave in 0..crew.plan.waves {
-        let of_wave: Vec<usize> = crew.plan.workers.iter().filter(|plan| plan.wave == wave).map(|plan| plan.index).collect();
+        let of_wave: Vec<usize> =
+            crew.plan.workers.iter().filter(|plan| plan.wave == wave).map(|plan| plan.index).collect();
         crew.shared.release(Phase::Prepare(wave));
         while !crew.shared.stopped() {
             let seen = crew.shared.changes();
@@ -176,7 +185,10 @@ fn refuse_unready(crew: &Crew<'_>, members: &mut [Member], of_wave: &[usize]) ->
         return Ok(());
     }
     // A worker that is done before the start has failed: its words are in the pipe or already here.
-    while of_wave.iter().any(|index| crew.shared.state(*index) == State::Done && members.get(*index).is_some_and(|member| member.open)) {
+    while of_wave
+        .iter()
+        .any(|index| crew.shared.state(*index) == State::Done && members.get(*index).is_some_and(|member| member.open))
+    {
         receive(crew, members, 10);
     }
     let unready = members.iter().filter_map(|member| member.result.as_ref()).find_map(|result| {
@@ -194,10 +206,14 @@ fn refuse_unready(crew: &Crew<'_>, members: &mut [Member], of_wave: &[usize]) ->
 
 /// Takes what has arrived from workers; waits at most `timeout_ms` for something.
 fn receive(crew: &Crew<'_>, members: &mut [Member], timeout_ms: i64) {
-    let open: Vec<usize> = members.iter().enumerate().filter(|(_, member)| member.open).map(|(index, _)| index).collect();
+    let open: Vec<usize> =
+        members.iter().enumerate().filter(|(_, member)| member.open).map(|(index, _)| index).collect();
     let ready: Vec<bool> = {
-        let mut fds: Vec<PollFd<'_>> =
-            open.iter().filter_map(|index| members.get(*index)).map(|member| PollFd::from_borrowed_fd(member.pipe.as_fd(), PollFlags::IN)).collect();
+        let mut fds: Vec<PollFd<'_>> = open
+            .iter()
+            .filter_map(|index| members.get(*index))
+            .map(|member| PollFd::from_borrowed_fd(member.pipe.as_fd(), PollFlags::IN))
+            .collect();
         let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: timeout_ms * 1_000_000 };
         // Interrupted by a signal: nothing is ready, and the caller looks at the stop flag.
         let _ = poll(&mut fds, Some(&timeout));
@@ -240,7 +256,10 @@ fn reap(pid: Pid) -> Option<i32> {
 /// The result of a worker that died without giving one.
 fn lost(crew: &Crew<'_>, index: usize, signal: Option<i32>) -> WorkerResult {
     let message = match signal {
-        Some(libc::SIGKILL) => "the worker was killed by signal 9, by the OOM killer perhaps (see dmesg); what it measured is lost".to_owned(),
+        Some(libc::SIGKILL) => {
+            "the worker was killed by signal 9, by the OOM killer perhaps (see dmesg); what it measured is lost"
+                .to_owned()
+        }
         Some(signal) => format!("the worker was killed by signal {signal}; what it measured is lost"),
         None => "the worker ended without a report; what it measured is lost".to_owned(),
     };

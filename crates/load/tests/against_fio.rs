@@ -1,0 +1,154 @@
+//! The same job under fio 3.33 and under pagelab: same operations, same bytes, same flushes, same file on disk.
+
+mod common;
+
+use std::path::Path;
+
+use common::{fio, run, totals};
+
+/// Runs a job in two fresh directories; the file is called `f` in both.
+fn compare(job: &str) {
+    let arguments: Vec<String> =
+        ["--name=j", "--filename=f"].into_iter().chain(job.split_whitespace()).map(str::to_owned).collect();
+    let (theirs, ours) = (tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir"));
+    let expected = fio(theirs.path(), &arguments);
+    let mut with_place = arguments.clone();
+    with_place.extend([format!("--directory={}", ours.path().display())]);
+    // Options are inherited from [global]: the directory has to stand before every job, so it is put first.
+    with_place.rotate_right(1);
+    let got = totals(&run(&with_place));
+    if job.contains("rw=rw") || job.contains("rw=randrw") {
+        // Directions are drawn; only their sums are determined, and those of bytes if both have one block size.
+        assert_eq!(got[1] + got[3], expected[1] + expected[3], "{job}");
+    } else {
+        assert_eq!(got, expected, "reads, bytes, writes, bytes, flushes of: {job}");
+    }
+    let length = |directory: &Path| std::fs::metadata(directory.join("f")).map(|m| m.len()).ok();
+    assert_eq!(length(ours.path()), length(theirs.path()), "length of the file of: {job}");
+}
+
+#[test]
+fn amounts_of_work() {
+    for job in [
+        "--rw=write --bs=4k --size=64k",
+        "--rw=read --bs=4k --size=64k",
+        "--rw=write --bs=4k --size=10k",
+        "--rw=randread --bs=4k --size=10k",
+        "--rw=randwrite --bs=3k --size=64k",
+        "--rw=write --bs=4097 --size=64k",
+        "--rw=write --bs=4k --size=1m --offset=512k",
+        "--rw=write --bs=4k --size=64k --io_size=256k",
+        "--rw=write --bs=4k --size=256k --io_size=64k",
+        "--rw=write --bs=4k --size=64k --io_size=10k",
+        "--rw=write --bs=4k --size=64k --io_size=100k",
+        "--rw=randwrite --bs=4k --size=64k --io_size=100k",
+        "--rw=write --bs=4k --size=64k --loops=3",
+        "--rw=write --bs=4k --size=64k --io_size=100k --loops=2",
+        "--rw=write --bs=4k --size=64k --io_size=32k --loops=3",
+        "--rw=write --bs=4k --size=64k --io_size=200k --loops=2",
+        "--rw=write --bs=4k --size=64k --number_ios=5",
+        "--rw=write --bs=4k --size=64k --number_ios=20 --loops=3",
+        "--rw=write --bs=4k --size=64k --number_ios=5 --loops=3",
+        "--rw=write --bs=4k --size=64k --io_size=100k --number_ios=20",
+        "--rw=write --bs=4KiB --size=64KiB",
+        "--rw=write --bs=4k --size=64k --kb_base=1000",
+        "--kb_base=1000 --rw=write --bs=4kib --size=64k",
+        "--rw=write --bs=4k --size=0x10000",
+    ] {
+        compare(job);
+    }
+}
+
+#[test]
+fn directions_and_block_sizes() {
+    for job in [
+        "--rw=write --bs=,4k --size=64k",
+        "--rw=write --bs=8k, --size=64k",
+        "--rw=read --bs=8k, --size=64k",
+        "--rw=read --bs=16k,8k --size=64k",
+        "--rw=rw --bs=4k --size=1m",
+        "--rw=randrw --bs=4k --size=1m --rwmixread=70",
+        "--rw=randrw --bs=4k --size=1m --rwmixwrite=0",
+        "--rw=randwrite --bs=4k --size=256k --norandommap",
+    ] {
+        compare(job);
+    }
+}
+
+#[test]
+fn engines() {
+    for engine in ["sync", "psync", "mmap", "null"] {
+        for pattern in ["read", "write", "randread", "randwrite"] {
+            // fio's null engine makes no file, and neither does ours.
+            compare(&format!("--rw={pattern} --bs=4k --size=256k --loops=2 --ioengine={engine}"));
+        }
+    }
+}
+
+#[test]
+fn flushes() {
+    for job in [
+        "--rw=write --bs=4k --size=64k --fsync=8",
+        "--rw=write --bs=4k --size=64k --fsync=8 --end_fsync=1",
+        "--rw=randwrite --bs=4k --size=64k --loops=3 --fsync=7",
+        "--rw=write --bs=4k --size=64k --fdatasync=5",
+        "--rw=write --bs=4k --size=64k --fsync=3 --ioengine=mmap",
+        "--rw=write --bs=4k --size=64k --sync=1",
+        "--rw=write --bs=4k --size=64k --end_fsync=1",
+    ] {
+        compare(job);
+    }
+}
+
+#[test]
+fn files() {
+    for job in [
+        "--rw=write --bs=4k --size=64k --fallocate=none",
+        "--rw=write --bs=4k --size=64k --fallocate=none --number_ios=3",
+        "--rw=write --bs=4k --size=64k --fallocate=native --number_ios=3",
+        "--rw=write --bs=4k --size=64k --fallocate=posix --number_ios=3",
+        "--rw=write --bs=4k --size=64k --fallocate=keep --number_ios=3",
+        "--rw=write --bs=4k --size=64k --fallocate=truncate --number_ios=3",
+        "--rw=write --bs=4k --size=64k --overwrite=1 --number_ios=3",
+        "--rw=write --bs=4k --size=64k --create_on_open=1 --number_ios=3",
+        "--rw=write --bs=4k --size=64k --unlink=1",
+        "--rw=read --bs=4k --size=64k --unlink=1",
+        "--rw=write --bs=4k --size=64k --invalidate=0 --fadvise_hint=0",
+        "--rw=write --bs=4k --size=64k --direct=1",
+    ] {
+        compare(job);
+    }
+}
+
+#[test]
+fn workers() {
+    for job in [
+        "--rw=write --bs=4k --size=64k --numjobs=3",
+        "--rw=write --bs=4k --size=64k --numjobs=3 --thread",
+        "--rw=write --bs=4k --size=64k --numjobs=2 --group_reporting",
+        "--rw=write --bs=4k --size=64k --name=k --filename=f --stonewall --rw=read --size=32k --bs=8k",
+        "--rw=write --bs=4k --size=64k --iodepth=16",
+    ] {
+        compare(job);
+    }
+}
+
+/// The job of the published sequential-write experiment, with fewer loops: two jobs on one file, each 512 writes per loop.
+#[test]
+fn the_published_sequential_write_job() {
+    let job =
+        "[global]\nfilename=test\nrw=write\nioengine=sync\nbs=,4k\niodepth=1\nsize=2M\nloops=50\n[job1]\n[job2]\n";
+    let (theirs, ours) = (tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir"));
+    std::fs::write(theirs.path().join("job.fio"), job).expect("write");
+    let expected = fio(theirs.path(), &["job.fio".to_owned()]);
+    let path = ours.path().join("job.fio");
+    std::fs::write(&path, job.replace("filename=test", &format!("filename={}/test", ours.path().display())))
+        .expect("write");
+    let report = run(&[&path]);
+    assert_eq!(totals(&report), expected);
+    assert_eq!(expected, [0, 0, 2 * 512 * 50, 2 * 512 * 50 * 4096, 0]);
+    assert_eq!(report.workers.len(), 2);
+    assert!(report.workers.iter().all(|worker| worker.write.operations == 512 * 50 && worker.passes == 50));
+    let length = |directory: &Path| std::fs::metadata(directory.join("test")).expect("made").len();
+    assert_eq!(length(ours.path()), length(theirs.path()));
+}

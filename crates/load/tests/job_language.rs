@@ -1,0 +1,178 @@
+//! From text to jobs: inheritance, units, and mistakes that tell where they are.
+
+use pagelab_load::job::docs;
+use pagelab_load::job::options::OPTIONS;
+use pagelab_load::job::value::Extent;
+use pagelab_load::{JobError, Workload, parse_args, parse_files};
+
+fn file(text: &str) -> Result<Workload, JobError> {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let path = directory.path().join("job.fio");
+    std::fs::write(&path, text).expect("write");
+    parse_files(&[path])
+}
+
+fn arguments(line: &str) -> Result<Workload, JobError> {
+    parse_args(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+}
+
+#[test]
+fn globals_hold_for_the_jobs_below_them() {
+    let workload = file("[global]\nbs=8k\nsize=1m\n[a]\nrw=write\n[global]\nbs=16k\n[b]\n[c]\nbs=32k\nname=renamed\n")
+        .expect("valid");
+    let got: Vec<(&str, u64, Option<Extent>)> =
+        workload.jobs.iter().map(|j| (j.name.as_str(), j.options.bs.read.0, j.options.size)).collect();
+    let size = Some(Extent::Bytes(1 << 20));
+    assert_eq!(got, [("a", 8192, size), ("b", 16384, size), ("renamed", 32768, size)]);
+    assert_eq!(workload.jobs[0].given.len(), 1, "inherited options are not the job's own");
+    assert_eq!(workload.jobs[2].inherited.len(), 3);
+}
+
+#[test]
+fn units_follow_kb_base_wherever_it_stands() {
+    let workload = file("[a]\nsize=1m\nbs=4k\nkb_base=1000\n").expect("valid");
+    assert_eq!(
+        (workload.jobs[0].options.size, workload.jobs[0].options.bs.read.0),
+        (Some(Extent::Bytes(1_000_000)), 4000)
+    );
+    let workload = file("[a]\nsize=1m\nbs=4KiB\n").expect("valid");
+    assert_eq!(workload.jobs[0].options.bs.read.0, 4000, "as in fio");
+    assert!(
+        workload.warnings.iter().any(|w| w.contains("job.fio:3") && w.contains("write 4k")),
+        "{:?}",
+        workload.warnings
+    );
+}
+
+#[test]
+fn the_command_line_makes_the_same_jobs() {
+    let from_file = file("[global]\nbs=8k\nsize=1m\n[a]\nrw=write\n[b]\nthread\n").expect("valid");
+    for line in [
+        "--name=global --bs=8k --size=1m --name=a --rw=write --name=b --thread",
+        "--bs 8k --size=1m --name a --rw write --name=b --thread",
+    ] {
+        let from_line = arguments(line).expect("valid");
+        for (a, b) in from_file.jobs.iter().zip(&from_line.jobs) {
+            let mut b_options = b.options.clone();
+            b_options.name.clone_from(&a.options.name);
+            assert_eq!((&a.name, &a.options, a.group), (&b.name, &b_options, b.group));
+        }
+    }
+}
+
+#[test]
+fn further_files_wait_for_those_before_them() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let paths = ["1.fio", "2.fio"].map(|name| directory.path().join(name));
+    std::fs::write(&paths[0], "[global]\nsize=4k\nbs=1k\n[a]\n[b]\n").expect("write");
+    std::fs::write(&paths[1], "[c]\nsize=4k\n[d]\nsize=4k\n").expect("write");
+    let workload = parse_files(&paths).expect("valid");
+    let got: Vec<(bool, u32, u64)> =
+        workload.jobs.iter().map(|j| (j.stonewall, j.group, j.options.bs.read.0)).collect();
+    assert_eq!(
+        got,
+        [(false, 0, 1024), (false, 0, 1024), (true, 1, 4096), (false, 1, 4096)],
+        "globals end with their file"
+    );
+}
+
+#[test]
+fn mistakes_tell_file_line_and_remedy() {
+    for (text, line, words) in [
+        ("[a]\nsize=1m\nrtime=3\n", 3, &["unknown option 'rtime'", "did you mean 'runtime'"][..]),
+        ("[a]\nsize=1m\nverify=md5\n", 3, &["option of fio that pagelab does not have", "does not verify"]),
+        ("[a]\nsize=1m\nioengine=libaio\n", 3, &["engine of fio", "pagelab has: psync, sync, mmap, anon, null"]),
+        ("[a]\nsize=1m\nioengine=psnyc\n", 3, &["unknown ioengine", "did you mean 'psync'"]),
+        ("[a]\nrw=randtrim\n", 2, &["rw=randtrim", "no engine of it discards"]),
+        ("[a]\nrw=read:8k\n", 2, &["offset modifier"]),
+        ("[a]\nbs\n", 2, &["a value is needed"]),
+        ("[a]\nbs=0\n", 2, &["bs of reads is 0 bytes", "needed 1 to"]),
+        ("[a]\nsize=1k\n", 2, &["holds no block of 4096"]),
+        ("[a]\nsize=20000000t\n", 2, &["64 bits"]),
+        ("[a]\noffset=8191p\nsize=1p\n", 3, &["beyond what a file can have"]),
+        ("[a]\nsize=1m\ntime_based\n", 3, &["needs runtime="]),
+        ("[a]\nsize=1m\ndirect=1\nbuffered=1\n", 4, &["contradict"]),
+        ("[a]\nsize=1m\nrw=rw\nrwmixread=30\nrwmixwrite=30\n", 5, &["60 together, not 100"]),
+        ("[a]\nsize=1m\nnumjobs=0\n", 3, &["numjobs=0", "at least 1"]),
+        ("[a]\nsize=1m\nnumjobs=1m\n", 3, &["at most"]),
+        ("[a]\nsize=1m\nfilename=a:b\n", 3, &["a list of files", "'\\:'"]),
+        ("[a]\nsize=1m\nfilename=/a\ndirectory=/b\n", 3, &["choose one"]),
+        ("[a]\nioengine=null\n", 1, &["no file to take its size from", "give size="]),
+        ("[a]\nsize=1m\nmap_order=descending\n", 3, &["map_order means nothing to ioengine=psync"]),
+        ("[a]\nsize=1m\nioengine=anon\nrw=randread\nmap_order=descending\n", 5, &["orders sequential patterns"]),
+        ("[a]\nsize=1m\nioengine=anon\nmap_granularity=6k\n", 4, &["not a multiple of the page size"]),
+        ("[a]\nsize=1m\nioengine=anon\nbs=8k\nmap_granularity=4k\n", 5, &["a block would lie in two pieces"]),
+        ("[a]\nsize=1m\nioengine=anon\nmap_lifetime=evict\n", 4, &["needs map_granularity="]),
+        ("[a]\nsize=1m\nioengine=anon\nmap_resident=4\n", 4, &["unless map_lifetime=evict"]),
+        ("[a]\nsize=1m\nioengine=anon\nmap_align=12k\n", 4, &["not a power of two"]),
+        ("[a]\nsize=1m\nioengine=anon\nhugetlb=2m\n", 2, &["not a multiple of the hugetlb page"]),
+        ("[a]\nsize=1m\nioengine=anon\nmap_touch=8k\n", 4, &["more than a block"]),
+        ("[a]\nsize=1m\ngtod_reduce=1\nlatency_sample=8\n", 4, &["choose one"]),
+        ("[a]\nsize=1m\nthinktime=1\nthinktime_spin=2\n", 4, &["cannot be longer"]),
+        ("[global]\nsize=1m\n", 0, &["no job"]),
+    ] {
+        let error = file(text).expect_err(text).to_string();
+        assert!(line == 0 || error.contains(&format!("job.fio:{line}:")), "{text}: {error}");
+        for word in words {
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+    assert!(
+        arguments("--name=a --size=1m --rw=reed")
+            .expect_err("wrong")
+            .to_string()
+            .starts_with("command line, argument 3: rw=reed")
+    );
+    assert!(arguments("--name=a --bs").expect_err("wrong").to_string().contains("a value is needed"));
+    assert!(arguments("-x").is_err());
+    assert!(arguments("").is_err());
+    assert!(parse_files(&["/nonexistent/x.fio".into()]).expect_err("wrong").to_string().contains("/nonexistent/x.fio"));
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let workload = file(
+        "[global]\nmap_granularity=2m\nsize=4m\n[a]\nioengine=psync\n[b]\nioengine=anon\nfilename=x\n[c]\niodepth=8\n",
+    )
+    .expect("valid");
+    for (place, word) in [
+        ("job.fio:2", "job 'a': map_granularity has no effect"),
+        ("job.fio:8", "filename has no effect"),
+        ("job.fio:10", "iodepth=8 has no effect"),
+    ] {
+        assert!(
+            workload.warnings.iter().any(|w| w.contains(place) && w.contains(word)),
+            "{word}: {:?}",
+            workload.warnings
+        );
+    }
+    let quiet = file("[a]\nsize=1m\nioengine=null\ndirect=0\niodepth=1\n").expect("valid");
+    assert!(quiet.warnings.is_empty(), "defaults written out have nothing to lose: {:?}", quiet.warnings);
+}
+
+#[test]
+fn ten_thousand_sections_are_read() {
+    let text: String = std::iter::once("[global]\nsize=1m\n".to_owned())
+        .chain((0..10_000).map(|i| format!("[job{i}]\nbs=4k\n")))
+        .collect();
+    assert_eq!(file(&text).expect("valid").jobs.len(), 10_000);
+}
+
+#[test]
+fn workloads_survive_json() {
+    let workload = file(
+        "[global]\nsize=50%\n[a]\nbs=8k,4k\nrw=randrw\nruntime=3\npercentile_list=50:99.9\n[b]\nrate_iops=10,20\n",
+    )
+    .expect("valid");
+    let text = serde_json::to_string(&workload).expect("JSON");
+    assert_eq!(serde_json::from_str::<Workload>(&text).expect("read back"), workload);
+}
+
+#[test]
+fn every_option_has_help_with_its_default() {
+    for def in OPTIONS {
+        let help = docs::help(def.name).expect("known");
+        assert!(def.default.is_empty() || help.contains(def.default), "{help}");
+        assert!(def.help.trim().len() > 10, "{} says what it does", def.name);
+    }
+}

@@ -1,0 +1,269 @@
+//! Mapping engines: what is asked of the kernel is seen in `/proc`, from outside while the job runs and in its own report.
+
+mod common;
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{pagelab, refused, run, try_run};
+use pagelab_load::engines::MapReport;
+
+const MIB: u64 = 1 << 20;
+
+fn arguments(options: &str) -> Vec<String> {
+    std::iter::once("--name=j").chain(options.split_whitespace()).map(str::to_owned).collect()
+}
+
+fn mapped(options: &str) -> MapReport {
+    run(&arguments(options)).workers[0].mapped.clone().expect("the engine maps")
+}
+
+/// The pid of the worker under a running front end: its child's child.
+fn worker_of(front: &Child) -> Option<u32> {
+    let child_of = |pid: u32| -> Option<u32> {
+        std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+            .ok()?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    };
+    child_of(child_of(front.id())?)
+}
+
+/// Looks at a running job's worker until `look` says something, for half a minute at most.
+fn watch<T>(options: &str, mut look: impl FnMut(u32) -> Option<T>) -> T {
+    let mut front = pagelab().args(arguments(options)).stdout(Stdio::null()).spawn().expect("starts");
+    let begin = Instant::now();
+    let found = loop {
+        if let Some(found) = worker_of(&front).and_then(&mut look) {
+            break Some(found);
+        }
+        if begin.elapsed() > Duration::from_secs(30) {
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    front.kill().expect("kill");
+    front.wait().expect("wait");
+    found.expect("the job showed what was waited for")
+}
+
+/// Mappings of a process in the range where pieces lie: (start, end).
+fn pieces_in_maps(pid: u32) -> Vec<(u64, u64)> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines()
+        .filter_map(|line| {
+            let (start, end) = line.split(' ').next()?.split_once('-')?;
+            Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+        })
+        .filter(|(start, _)| (0x1000_0000_0000..0x5000_0000_0000).contains(start))
+        .collect()
+}
+
+#[test]
+fn pieces_are_mappings_of_their_own() {
+    let pieces = watch("--ioengine=anon --rw=write --size=16m --map_granularity=2m --time_based --runtime=60", |pid| {
+        Some(pieces_in_maps(pid)).filter(|pieces| pieces.len() == 8)
+    });
+    for (start, end) in &pieces {
+        assert_eq!(end - start, 2 * MIB);
+        assert!(start.is_multiple_of(2 * MIB));
+    }
+    assert!(pieces.windows(2).all(|pair| pair[1].0 - pair[0].1 == 2 * MIB), "a gap of an alignment between neighbours");
+}
+
+#[test]
+fn merged_pieces_are_one_mapping_and_shifted_ones_are_shifted() {
+    let merged = mapped("--ioengine=anon --rw=write --size=16m --map_granularity=2m --map_merge=1");
+    assert_eq!((merged.pieces_mapped, merged.at_end.expect("read").vmas), (8, 1));
+    let apart = mapped("--ioengine=anon --rw=write --size=16m --map_granularity=2m");
+    assert_eq!((apart.pieces_mapped, apart.at_end.expect("read").vmas), (8, 8));
+    let shifted =
+        mapped("--ioengine=anon --rw=write --size=16m --map_granularity=2m --map_shift=4k --map_advice=hugepage");
+    assert_eq!(shifted.first_address % (2 * MIB), 4096);
+    assert_eq!(shifted.stride_bytes % (2 * MIB), 0, "all pieces are shifted alike");
+    let memory = shifted.at_end.expect("read");
+    assert_eq!((memory.anon_huge_bytes, memory.rss_bytes), (0, 16 * MIB), "no aligned 2 MiB lie in a shifted piece");
+    let small = mapped("--ioengine=anon --rw=write --size=1m --map_granularity=4k");
+    assert_eq!((small.pieces_mapped, small.at_end.expect("read").vmas), (256, 256));
+}
+
+#[test]
+fn advice_decides_about_huge_pages() {
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").expect("this kernel has THP");
+    if enabled.contains("[never]") {
+        // Another test or the user turned it off; then no advice can ask for huge pages and only that can be checked.
+        let memory = mapped("--ioengine=anon --rw=write --size=16m --map_advice=hugepage").at_end.expect("read");
+        assert_eq!(memory.anon_huge_bytes, 0);
+        return;
+    }
+    let huge = mapped("--ioengine=anon --rw=write --size=16m --map_granularity=2m --map_advice=hugepage")
+        .at_end
+        .expect("read");
+    let base = mapped("--ioengine=anon --rw=write --size=16m --map_granularity=2m --map_advice=nohugepage")
+        .at_end
+        .expect("read");
+    assert_eq!(base.anon_huge_bytes, 0);
+    // A host short of huge pages may leave out some, not all eight.
+    assert!(huge.anon_huge_bytes >= 2 * MIB, "{huge:?}");
+    assert_eq!((huge.rss_bytes, base.rss_bytes), (16 * MIB, 16 * MIB));
+}
+
+#[test]
+fn populated_pieces_do_not_fault_in_the_window() {
+    let faults = |options: &str| {
+        let report =
+            run(&arguments(&format!("--ioengine=anon --rw=write --size=16m --map_advice=nohugepage {options}")));
+        report.workers[0].usage.expect("measured").minor_faults
+    };
+    assert!(faults("") >= 4096, "each page faults once");
+    assert!(faults("--map_populate=1") < 64, "pages are there before the window");
+}
+
+#[test]
+fn an_evicting_cache_maps_and_unmaps() {
+    for (resident, left) in [(1, 1), (3, 3), (100, 8)] {
+        let report = mapped(&format!(
+            "--ioengine=anon --rw=write --size=16m --map_granularity=2m --map_lifetime=evict --map_resident={resident} --map_order=descending --loops=2"
+        ));
+        let expected = if resident == 100 { 8 } else { 16 };
+        assert_eq!((report.pieces_mapped, report.pieces_evicted), (expected, expected - left), "resident {resident}");
+        assert_eq!(report.at_end.expect("read").vmas, left);
+    }
+    let random =
+        mapped("--ioengine=anon --rw=randwrite --size=16m --map_granularity=64k --map_lifetime=evict --map_resident=5");
+    assert_eq!((random.pieces_mapped - random.pieces_evicted, random.at_end.expect("read").vmas), (5, 5));
+}
+
+/// The pages of a piece that are present, lowest first, from `/proc/PID/pagemap` (bit 63).
+fn present(pid: u32, start: u64, end: u64) -> Option<Vec<bool>> {
+    use std::os::unix::fs::FileExt as _;
+    let file = std::fs::File::open(format!("/proc/{pid}/pagemap")).ok()?;
+    let mut entries = vec![0_u8; ((end - start) / 4096 * 8) as usize];
+    file.read_exact_at(&mut entries, start / 4096 * 8).ok()?;
+    Some(entries.chunks_exact(8).map(|entry| entry[7] & 0x80 != 0).collect())
+}
+
+#[test]
+fn pages_of_a_piece_are_touched_in_its_order() {
+    // A slow worker, watched from outside: whatever is present at any time is the end of the piece, or its start.
+    for (order, from_above) in [("descending", true), ("ascending", false)] {
+        let options = format!(
+            "--ioengine=anon --rw=write --size=1m --map_granularity=1m --map_order={order} --map_advice=nohugepage --map_touch=1 --rate_iops=100"
+        );
+        let seen = watch(&options, |pid| {
+            let (start, end) = *pieces_in_maps(pid).first()?;
+            let mut pages = present(pid, start, end)?;
+            if from_above {
+                pages.reverse();
+            }
+            let touched = pages.iter().filter(|there| **there).count();
+            assert!(pages.iter().take(touched).all(|there| *there), "{order}: {touched} pages, not in order");
+            (touched > 10 && touched < 200).then_some(touched)
+        });
+        assert!(seen > 10);
+    }
+}
+
+#[test]
+fn files_are_mapped_in_pieces_too() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let place = format!("--directory={}", directory.path().display());
+    for options in [
+        "--rw=write --size=4m --map_granularity=64k",
+        "--rw=randread --size=4m --map_granularity=64k",
+        "--rw=read --size=4m --map_granularity=64k --map_merge=1",
+        "--rw=read --size=4m --map_granularity=64k --map_lifetime=evict --map_resident=4",
+        "--rw=randwrite --size=4m --map_share=private",
+        "--rw=read --size=2m --offset=1m --loops=2",
+    ] {
+        let report = run(&arguments(&format!("{place} --filename=f --ioengine=mmap --bs=4k {options}")));
+        assert!(report.workers[0].mapped.is_some());
+        assert!(report.operations >= 512, "{options}");
+    }
+    // Contents arrive where they belong: pagelab's own random bytes differ from block to block only if blocks lie where they should.
+    let contents = std::fs::read(directory.path().join("f")).expect("read");
+    assert_eq!(contents.len() as u64, 4 * MIB);
+    assert!(contents.chunks_exact(4096).all(|block| block.iter().any(|byte| *byte != 0)), "every block was written");
+}
+
+#[test]
+fn a_file_cut_short_ends_its_job_with_words() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let path = directory.path().join("f");
+    let options =
+        format!("--filename={} --ioengine=mmap --rw=read --bs=4k --size=4m --time_based --runtime=60", path.display());
+    let front = pagelab()
+        .arg("--output-format=report")
+        .args(arguments(&options))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let begin = Instant::now();
+    while worker_of(&front).is_none_or(|pid| pieces_in_maps(pid).is_empty()) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the job never started");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::File::options().write(true).open(&path).expect("open").set_len(MIB).expect("truncate");
+    let output = front.wait_with_output().expect("ends by itself");
+    assert_eq!(output.status.code(), Some(3));
+    let report: pagelab_load::JobReport = serde_json::from_slice(&output.stdout).expect("a report nonetheless");
+    let failure = report.workers[0].failure.clone().expect("failed");
+    assert!(
+        failure.message.contains("no page for the mapped address") && failure.message.contains("made shorter"),
+        "{}",
+        failure.message
+    );
+    assert!(report.workers[0].window.is_some(), "what was measured before is reported");
+}
+
+#[test]
+fn a_pool_too_small_is_an_error_or_a_counted_fallback() {
+    // More than any machine that runs tests has in its pool.
+    let options = "--ioengine=anon --rw=write --bs=2m --size=1t --map_granularity=2m --hugetlb=2m --number_ios=4";
+    let words = refused(&arguments(options), 3);
+    for word in ["job 'j'", "pages available", "needed", "echo ", "nr_hugepages", "hugetlb_fallback=1"] {
+        assert!(words.contains(word), "{words}");
+    }
+    let report =
+        mapped("--ioengine=anon --rw=write --bs=2m --size=32m --map_granularity=2m --hugetlb=2m --hugetlb_fallback=1");
+    let memory = report.at_end.expect("read");
+    assert_eq!(report.pieces_mapped, 16);
+    assert_eq!(
+        memory.hugetlb_bytes,
+        (16 - report.pieces_fallen_back) * 2 * MIB,
+        "each piece is one or the other, and the report knows"
+    );
+    let output = try_run(&arguments("--ioengine=anon --rw=write --bs=2m --size=32m --hugetlb=3m"));
+    assert_eq!(output.status.code(), Some(2), "3 MiB are no size of pages");
+    let words = refused(&arguments("--ioengine=anon --rw=write --bs=4k --size=32m --hugetlb=4m"), 3);
+    assert!(words.contains("pools of pages of"), "{words}");
+}
+
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_hugetlb_pages_are_used_and_the_fallback_is_exact() {
+    struct Restore(&'static str, String);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            std::fs::write(self.0, &self.1).expect("put back");
+        }
+    }
+    let path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+    let before = std::fs::read_to_string(path).expect("hugetlb");
+    let restore = Restore(path, before);
+    std::fs::write(path, "6").expect("set");
+    let got: u64 = std::fs::read_to_string(path).expect("read").trim().parse().expect("number");
+    assert_eq!(got, 6, "this host has 12 MiB to give");
+    let report = mapped("--ioengine=anon --rw=write --bs=4k --size=8m --map_granularity=2m --hugetlb=2m");
+    assert_eq!((report.pieces_fallen_back, report.at_end.expect("read").hugetlb_bytes), (0, 8 * MIB));
+    let report =
+        mapped("--ioengine=anon --rw=write --bs=4k --size=20m --map_granularity=2m --hugetlb=2m --hugetlb_fallback=1");
+    let memory = report.at_end.expect("read");
+    assert_eq!((report.pieces_fallen_back, memory.hugetlb_bytes, memory.rss_bytes), (4, 12 * MIB, 8 * MIB));
+    let words =
+        refused(&arguments("--ioengine=anon --rw=write --bs=4k --size=20m --map_granularity=2m --hugetlb=2m"), 3);
+    assert!(words.contains("hugetlb_fallback=1"), "{words}");
+    drop(restore);
+}
