@@ -98,7 +98,7 @@ fn shares(world: World, seed: u64, experiments: u64) -> (u64, u64) {
 }
 
 fn assert_held(world: World, seed: u64) {
-    const EXPERIMENTS: u64 = 400;
+    const EXPERIMENTS: u64 = 250;
     let (held, raw) = shares(world, seed, EXPERIMENTS);
     let interval = clopper_pearson(held, EXPERIMENTS, 0.99).expect("a share");
     println!(

@@ -2,6 +2,7 @@
 //! long-run behaviour of tests and intervals in seeded simulation.
 
 #![allow(clippy::float_cmp, reason = "several identities hold to the bit")]
+#![allow(clippy::unwrap_used, reason = "a property that meets an error has failed")]
 
 #[path = "reference/normal_draws.rs"]
 mod normal_draws;
@@ -318,7 +319,7 @@ fn exact_test_keeps_its_level() {
                 let (base, test) = (Count { events: n - k, exposure: 1.0 }, Count { events: k, exposure });
                 exact_poisson(base, test, 0.95).unwrap().p
             };
-            let mut pmf = (1.0 - share as f64).powi(n as i32);
+            let mut pmf = (1.0_f64 - share).powi(n as i32);
             let (mut rejected, mut total) = ([0.0; 3], 0.0);
             for k in 0..=n {
                 for (sum, alpha) in rejected.iter_mut().zip([0.2, 0.05, 0.001]) {
@@ -385,6 +386,11 @@ fn bootstrap_meets_the_exact_distribution() {
         got,
         "neither the order of values nor a second call matters"
     );
+    // Of two values the resampled median is 1, 1.5 or 2 with probabilities 1/4, 1/2, 1/4.
+    for (level, ends) in [(0.4, (1.5, 1.5)), (0.6, (1.0, 2.0))] {
+        let pair = bootstrap_median(&[1.0, 2.0], &Bootstrap { level, ..options }).unwrap();
+        assert_eq!((pair.low, pair.high), ends);
+    }
     let other = bootstrap_median(&values, &Bootstrap { kind: BootstrapKind::Bca, ..options }).unwrap();
     assert!(other.low <= other.estimate && other.estimate <= other.high);
 }

@@ -16,8 +16,8 @@ use pagelab_analysis::stats::{
 };
 use table::{Errors, Row, checksum, draw, other_seed, rows};
 
-/// What the issue asks for.
-const BOUND: f64 = 1e-10;
+/// A hundredth of what is promised (1e-10), and five times what is seen: rounding differs between maths libraries.
+const BOUND: f64 = 1e-12;
 /// p values below this are compared as logarithms.
 const SMALLEST_P: f64 = 1e-300;
 
@@ -198,7 +198,7 @@ fn intervals_of_shares() {
         let exact = clopper_pearson(k, n, level).expect("k <= n");
         errors.compare("low end", exact.low, row.number("low"), BOUND, &place);
         errors.compare("high end", exact.high, row.number("high"), BOUND, &place);
-        errors.compare("1 - high end", 1.0 - exact.high, 1.0 - row.number("high"), 1e-9, &place);
+        errors.compare("1 - high end", 1.0 - exact.high, 1.0 - row.number("high"), 1e-11, &place);
         let score = wilson(k, n, level).expect("k <= n");
         // statsmodels does not set the ends at k = 0 and k = n to 0 and 1 exactly.
         errors.compare("wilson low", score.low + 1.0, row.number("wilson_low") + 1.0, BOUND, &place);

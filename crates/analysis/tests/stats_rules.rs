@@ -3,8 +3,8 @@
 #![allow(clippy::float_cmp, reason = "constant sides are compared exactly")]
 
 use pagelab_analysis::stats::{
-    Count, Design, Method, MetricSamples, Observation, Outcome, TestResult, exact_poisson, settle_alone, settle_family,
-    test_metric, welch,
+    Count, Design, Method, MetricSamples, Observation, Outcome, Summary, TestResult, exact_poisson, settle_alone,
+    settle_family, test_metric, welch, welch_of_summaries,
 };
 
 fn runs(values: &[f64]) -> Vec<Observation> {
@@ -79,6 +79,14 @@ fn one_constant_side_gets_the_error_of_reading() {
     assert!((result.df.expect("tested") / by_hand.df - 1.0).abs() < 1e-12);
     assert!(note(&result).contains("base is constant"), "{result:?}");
     assert_eq!(result.base.sd, Some(0.0), "the data are shown as they are");
+    // On the logarithmic scale the reading error is relative to the level.
+    let logs: Vec<f64> = varying.iter().map(|v: &f64| v.ln()).collect();
+    let level = Summary::from_moments(4, 10f64.ln(), 0.6 / 12f64.sqrt() / 10.0).expect("moments");
+    let by_logs = welch_of_summaries(&level, &Summary::of(&logs).expect("values")).expect("both vary");
+    let ends = by_logs.interval(0.95).expect("a level").map(f64::exp);
+    for (got, wanted) in result.ratio_ci95.expect("positive values").iter().zip(ends) {
+        assert!((got / wanted - 1.0).abs() < 1e-12);
+    }
     // Without a resolution the other side's spread alone remains.
     let unknown = unpaired(&constant, &varying, None);
     assert_eq!(unknown.df, Some(3.0));
@@ -151,6 +159,26 @@ fn blocks_with_zeros_use_differences() {
     assert!(result.ratio.is_some());
 }
 
+/// A constant side hides its reading error in blocks too: differences below one step of the scale are no evidence.
+#[test]
+fn blocks_with_one_constant_side_get_the_error_of_reading() {
+    let (base, test) = ([10.0; 6], [10.0, 10.01, 10.0, 10.01, 10.01, 10.01]);
+    let fine = blocks(&base, &test);
+    let rounds = |side: &[f64]| -> Vec<Observation> {
+        (0..).zip(side).map(|(i, v)| Observation { round: Some(i), ..Observation::of(*v) }).collect()
+    };
+    let coarse = test_metric(&MetricSamples {
+        base: &rounds(&base),
+        test: &rounds(&test),
+        design: Design::Blocks,
+        resolution: Some(1.0),
+    });
+    // Both sides are read in steps of 1 at a level of 10: sd of a log ratio at least sqrt(2) / sqrt(12) / 10.
+    let se = coarse.ratio.expect("positive").ln() / coarse.t.expect("tested");
+    assert!((se * 6f64.sqrt() / (6f64.sqrt() / 60.0) - 1.0).abs() < 1e-3, "{se}");
+    assert!(fine.p.expect("tested") < 0.03 && coarse.p.expect("tested") > 0.9);
+}
+
 #[test]
 fn blocks_without_order_are_refused() {
     let loose = runs(&[1.0, 2.0, 3.0]);
@@ -170,10 +198,11 @@ fn blocks_without_order_are_refused() {
 fn equal_rounds_are_not_tested_and_equal_factors_deterministic() {
     let base = [3.0, 5.0, 7.0, 9.0];
     assert_eq!(blocks(&base, &base).outcome, Outcome::NotTested);
-    let tripled = base.map(|v| v * 3.0);
-    let result = blocks(&base, &tripled);
+    let many: Vec<f64> = (1..200).map(f64::from).collect();
+    let sevenfold: Vec<f64> = many.iter().map(|v| v * 7.0).collect();
+    let result = blocks(&many, &sevenfold);
     assert_eq!((result.outcome, result.p), (Outcome::DeterministicDifference, None));
-    assert!((result.ratio.expect("positive") - 3.0).abs() < 1e-12);
+    assert!((result.ratio.expect("positive") - 7.0).abs() < 1e-12);
 }
 
 #[test]
@@ -224,6 +253,7 @@ fn different_exposures_are_reflected() {
         resolution: None,
     });
     assert_eq!(equal_rate.exact_p, Some(1.0));
+    assert!((equal_rate.ratio.expect("a ratio") - 1.0).abs() < 1e-12);
     let doubled = test_metric(&MetricSamples {
         base: &base,
         test: &side([4, 6, 4, 6], 10.0),
@@ -251,6 +281,10 @@ fn families_and_the_primary() {
     assert_eq!(significant, [7]);
     assert!(family[7].q.expect("tested") >= family[7].p.expect("tested"));
     assert_eq!((family[20].q, family[21].q), (None, None));
+    // A caller that withdraws a test (loss explains it) takes it out of the family although its p stays to be seen.
+    family[7].outcome = Outcome::NotTested;
+    assert_eq!(settle_family(&mut family, 0.05), 19);
+    assert_eq!((family[7].q, family[7].significant), (None, None));
 
     let mut primary = unpaired(&base, &[9.0, 9.4, 9.1, 9.6, 9.8], None);
     settle_alone(&mut primary, 0.05);

@@ -1,9 +1,11 @@
 //! Student's t distribution with relative accuracy in both the centre and the far tail; the normal distribution is
 //! its limit for infinite degrees of freedom and uses the same code.
 //!
-//! A ready-made incomplete beta function does not do here: those at hand lose digits through `ln_gamma` differences
-//! at many degrees of freedom, through the subtraction 1 - x, or through an iteration limit. Two expansions in which
-//! every term is positive avoid all three. With a = df / 2, w = t^2 / df and s(a) = Gamma(a + 1/2) / (Gamma(a) sqrt a):
+//! A ready-made distribution does not do here. statrs 0.19, the obvious one, is off by more than 1e-10 in 194 of the
+//! 1,258 rows of the reference table that have finite df and p >= 1e-300, and by everything in 17: `ln_gamma`
+//! differences lose digits at many degrees of freedom, 1 - x loses them in the centre, and iterations run out. Two
+//! expansions in which every term is positive avoid all three. With a = df / 2, w = t^2 / df and
+//! s(a) = Gamma(a + 1/2) / (Gamma(a) sqrt a):
 //!
 //! - centre, t^2 < 3: P(|T| <= t) = sqrt(2/pi) s t (1 + w)^-(a + 1/2) sum_n y^n (a + 1/2)_n / (3/2)_n, y = w / (1 + w)
 //!   (DLMF 8.17.8 for I_y(1/2, a));
@@ -19,7 +21,8 @@
 use super::Undefined;
 use super::special::half_gamma_ratio;
 
-/// Number of iterations after which an expansion must have settled; the slowest case (t^2 = 3, df = infinity) takes 130.
+/// Number of iterations after which an expansion must have settled; the slowest case, the fraction at
+/// t^2 = 3, takes 144.
 const MOST_TERMS: u32 = 20_000;
 
 /// Student's t distribution with `df` degrees of freedom, not necessarily an integer.
