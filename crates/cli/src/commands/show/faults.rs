@@ -11,11 +11,11 @@ use super::View;
 use super::join::{Join, Joined, Mappings, places};
 use super::options::{Options, cut, more};
 use super::read::{self, PathText, Tasks};
-use super::table::{Table, figure, left, or_dash, percent, right};
+use super::table::{Table, figure, left, or_dash, paragraph, percent, right};
 use crate::failure::Failure;
 
 #[derive(Debug, Serialize)]
-struct Class {
+struct ClassRow {
     /// Kind, path, size, name and advice in words.
     class: String,
     kind: &'static str,
@@ -79,7 +79,7 @@ struct OneTask {
 }
 
 #[derive(Debug, Serialize)]
-struct Faults {
+struct Document {
     faults_in_recording: u64,
     faults: u64,
     /// Null where the error code is not that of x86.
@@ -95,7 +95,7 @@ struct Faults {
     page_bytes: u64,
     slot_bytes: u64,
     /// Null if they cannot be made; a note says why.
-    classes: Option<Vec<Class>>,
+    classes: Option<Vec<ClassRow>>,
     classes_total: Option<usize>,
     mappings: Vec<OneMapping>,
     mappings_total: usize,
@@ -152,7 +152,7 @@ fn classes(
     options: &Options,
     profile_options: &ProfileOptions,
     notes: &mut Vec<String>,
-) -> Result<Option<Vec<Class>>, Failure> {
+) -> Result<Option<Vec<ClassRow>>, Failure> {
     if options.by_task() {
         notes.push("classes of mappings are made over all tasks: leave out --pid and --comm to see them".to_owned());
         return Ok(None);
@@ -170,9 +170,9 @@ fn classes(
     Ok(Some(profile.classes.iter().filter(wanted).map(|class| class_of(class, profile.page_bytes)).collect()))
 }
 
-fn class_of(class: &ClassProfile, page_bytes: u64) -> Class {
+fn class_of(class: &ClassProfile, page_bytes: u64) -> ClassRow {
     let slots = class.whole.touched + class.partial.touched;
-    Class {
+    ClassRow {
         class: class.key.to_string(),
         kind: class.key.kind.word(),
         path: class.key.path.clone(),
@@ -195,7 +195,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn collect(join: &Join<'_>, joined: &Joined, classes: Option<Vec<Class>>, sort: &str) -> Faults {
+fn collect(join: &Join<'_>, joined: &Joined, classes: Option<Vec<ClassRow>>, sort: &str) -> Document {
     let limit = join.options.limit(true);
     let x86 = |count: u64| join.x86.then_some(count);
     let mut mappings: Vec<OneMapping> = joined.mappings.keys().map(|id| mapping_of(*id, join, joined)).collect();
@@ -205,10 +205,13 @@ fn collect(join: &Join<'_>, joined: &Joined, classes: Option<Vec<Class>>, sort: 
         "bytes" => row.len_bytes.map(|len| len as f64),
         _ => Some(row.faults as f64),
     };
-    mappings.sort_by(|a, b| falling(key(a), key(b)).then(b.faults.cmp(&a.faults)).then(a.mapping_id.cmp(&b.mapping_id)));
+    mappings
+        .sort_by(|a, b| falling(key(a), key(b)).then(b.faults.cmp(&a.faults)).then(a.mapping_id.cmp(&b.mapping_id)));
     let (mappings, mappings_total) = cut(mappings, limit);
     let classes = classes.map(|mut classes| {
-        let key = |row: &Class| match sort {
+        // What took no fault has no rank among faults.
+        classes.retain(|class| class.faults > 0 || sort != "faults");
+        let key = |row: &ClassRow| match sort {
             "per_page" => row.faults_per_page,
             "per_slot" => row.faults_per_slot,
             "bytes" => Some(row.mapped_bytes as f64),
@@ -220,7 +223,7 @@ fn collect(join: &Join<'_>, joined: &Joined, classes: Option<Vec<Class>>, sort: 
     let (classes, classes_total) = classes.map_or((None, None), |(rows, total)| (Some(rows), Some(total)));
     let (instructions, instructions_total) = cut(instructions(joined, join.mappings), limit);
     let (tasks, tasks_total) = cut(tasks(joined, join.tasks), limit);
-    Faults {
+    Document {
         faults_in_recording: joined.in_recording,
         faults: joined.faults,
         user: x86(joined.codes.user),
@@ -306,29 +309,27 @@ fn tasks(joined: &Joined, tasks: &Tasks) -> Vec<OneTask> {
     rows
 }
 
-fn text(data: &Faults) -> String {
+fn text(data: &Document) -> String {
     if data.faults == 0 {
         return String::new();
     }
-    let mut out = format!("\n{} faults", data.faults);
-    if data.faults < data.faults_in_recording {
-        out.push_str(&format!(" of the {} recorded", data.faults_in_recording));
-    }
-    out.push_str(&format!(
-        ": user {}, kernel {}; write {}, instruction fetch {}, page was there {}\n",
+    let mut out = String::from("\n");
+    let part = data.faults < data.faults_in_recording;
+    let of = if part { format!(" of the {} recorded", data.faults_in_recording) } else { String::new() };
+    let said = format!(
+        "{} faults{of}: user {}, kernel {}; write {}, instruction fetch {}, page was there {}; needed I/O (major) {}; \
+         on no known mapping {}",
+        data.faults,
         or_dash(data.user),
         or_dash(data.kernel),
         or_dash(data.write),
         or_dash(data.instruction),
-        or_dash(data.protection)
-    ));
-    out.push_str(&format!(
-        "needed I/O (major): {}; on no known mapping: {}; a page is {}, a slot {}\n",
+        or_dash(data.protection),
         or_dash(data.major),
         or_dash(data.unattributed),
-        bytes(data.page_bytes),
-        bytes(data.slot_bytes)
-    ));
+    );
+    paragraph(&said, &mut out);
+    paragraph(&format!("a page is {}, a slot {}", bytes(data.page_bytes), bytes(data.slot_bytes)), &mut out);
     classes_text(data, &mut out);
     mappings_text(data, &mut out);
     instructions_text(data, &mut out);
@@ -336,7 +337,7 @@ fn text(data: &Faults) -> String {
     out
 }
 
-fn classes_text(data: &Faults, out: &mut String) {
+fn classes_text(data: &Document, out: &mut String) {
     let (Some(classes), Some(total)) = (&data.classes, data.classes_total) else { return };
     out.push_str("\nBY CLASS OF MAPPING (HUGE_OK: slots touched in which a huge page was possible, of all touched)\n");
     let mut table = Table::new([
@@ -365,7 +366,7 @@ fn classes_text(data: &Faults, out: &mut String) {
     out.push_str(&more(classes.len(), total));
 }
 
-fn mappings_text(data: &Faults, out: &mut String) {
+fn mappings_text(data: &Document, out: &mut String) {
     out.push_str("\nBY MAPPING\n");
     let mut table = Table::new([
         right("FAULTS"),
@@ -399,7 +400,7 @@ fn mappings_text(data: &Faults, out: &mut String) {
     out.push_str(&more(data.mappings.len(), data.mappings_total));
 }
 
-fn instructions_text(data: &Faults, out: &mut String) {
+fn instructions_text(data: &Document, out: &mut String) {
     out.push_str("\nBY INSTRUCTION\n");
     let mut table = Table::new([right("FAULTS"), right("%"), right("IP"), right("PLACES"), left("MODULE+OFFSET")]);
     for row in &data.instructions {
@@ -417,7 +418,7 @@ fn instructions_text(data: &Faults, out: &mut String) {
     out.push_str(&more(data.instructions.len(), data.instructions_total));
 }
 
-fn tasks_text(data: &Faults, out: &mut String) {
+fn tasks_text(data: &Document, out: &mut String) {
     out.push_str("\nBY TASK\n");
     let mut table = Table::new([right("FAULTS"), right("%"), right("PID"), right("TID"), left("NAME")]);
     for row in &data.tasks {

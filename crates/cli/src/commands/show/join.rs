@@ -296,10 +296,8 @@ impl Replay {
             Some(id) => Some(id),
             None => self.of_addresses.mapping(row.ts, row.mm_id, row.addr)?,
         };
-        let code = match row.ip >= KERNEL_HALF {
-            true => None,
-            false => self.of_instructions.mapping(row.ts, row.mm_id, row.ip)?,
-        };
+        let code =
+            if row.ip >= KERNEL_HALF { None } else { self.of_instructions.mapping(row.ts, row.mm_id, row.ip)? };
         Ok((address, code))
     }
 }

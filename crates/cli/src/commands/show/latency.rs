@@ -66,7 +66,8 @@ pub fn view(recording: &Recording, _: &Options) -> Result<View, Failure> {
 fn histogram(job: String, direction: String, kind: String, buckets: &Buckets) -> Histogram {
     let count = buckets.values().sum::<u64>();
     let filled = || buckets.iter().filter(|(_, count)| **count > 0).map(|(bounds, _)| bounds);
-    let sum: f64 = buckets.iter().map(|((low, high), count)| f64::midpoint(*low as f64, *high as f64) * *count as f64).sum();
+    let sum: f64 =
+        buckets.iter().map(|((low, high), count)| f64::midpoint(*low as f64, *high as f64) * *count as f64).sum();
     Histogram {
         job,
         direction,
@@ -106,7 +107,8 @@ fn text(data: &Latency) -> String {
         right("P99.9"),
         right("MAX"),
     ]);
-    let time = |ns: Option<u64>| or_dash(ns.map(|ns| print::duration(i64::try_from(ns).unwrap_or(i64::MAX)).replace(' ', "")));
+    let time =
+        |ns: Option<u64>| or_dash(ns.map(|ns| print::duration(i64::try_from(ns).unwrap_or(i64::MAX)).replace(' ', "")));
     for row in &data.histograms {
         let percentile = |name: &str| time(row.percentiles.get(name).copied().flatten());
         table.row([

@@ -33,7 +33,7 @@ impl Counts {
 }
 
 #[derive(Debug, Serialize)]
-struct Second {
+struct SecondRow {
     second: i64,
     stream: String,
     #[serde(flatten)]
@@ -49,9 +49,9 @@ struct Total {
 }
 
 #[derive(Debug, Serialize)]
-struct Loss {
+struct Document {
     totals: Vec<Total>,
-    seconds: Vec<Second>,
+    seconds: Vec<SecondRow>,
     seconds_total: usize,
 }
 
@@ -70,9 +70,9 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
     if totals.is_empty() {
         notes.push("no rows of loss were recorded: nothing says what the streams saw or lost".to_owned());
     }
-    let mut rows: Vec<Second> =
-        seconds.into_iter().map(|((second, stream), counts)| Second { second, stream, counts }).collect();
-    let key = |row: &Second| match sort {
+    let mut rows: Vec<SecondRow> =
+        seconds.into_iter().map(|((second, stream), counts)| SecondRow { second, stream, counts }).collect();
+    let key = |row: &SecondRow| match sort {
         "lost" => row.counts.lost,
         "seen" => row.counts.seen,
         "filtered" => row.counts.filtered,
@@ -85,11 +85,11 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         lost_pct: (counts.wanted() > 0).then(|| 100.0 * counts.lost as f64 / counts.wanted() as f64),
         counts,
     });
-    let data = Loss { totals: totals.collect(), seconds, seconds_total };
+    let data = Document { totals: totals.collect(), seconds, seconds_total };
     View::new("loss", recording, &notes, &data, &text(&data))
 }
 
-fn text(data: &Loss) -> String {
+fn text(data: &Document) -> String {
     if data.totals.is_empty() {
         return String::new();
     }

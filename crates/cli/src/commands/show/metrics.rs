@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::View;
 use super::options::{Options, cut, more};
 use super::read;
-use super::table::{Table, figure, left, or_dash, right};
+use super::table::{Table, figure, left, or_dash, paragraph, right};
 use crate::failure::Failure;
 
 #[derive(Debug, Serialize)]
@@ -36,7 +36,7 @@ struct Metric {
 }
 
 #[derive(Debug, Serialize)]
-struct Metrics {
+struct Document {
     /// The measured time; null if it could not be found.
     window: Option<Window>,
     metrics: Vec<Metric>,
@@ -76,16 +76,17 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         .map(|key| metric_of(key, series.get(key), run.metrics.get(key)))
         .collect();
     if rows.is_empty() {
-        notes.push(match options.words.is_empty() {
-            true => "no metrics were recorded".to_owned(),
-            false => format!("no metric has {} in its name", options.words.join(" or ")),
+        notes.push(if options.words.is_empty() {
+            "no metrics were recorded".to_owned()
+        } else {
+            format!("no metric has {} in its name", options.words.join(" or "))
         });
     }
     rows.sort_by(|a, b| (&a.name, &a.instance).cmp(&(&b.name, &b.instance)));
     rank(&mut rows, sort);
     let (metrics, metrics_total) = cut(rows, options.limit(sort != "name"));
     let window = (run.window.end_ns > run.window.start_ns).then(|| run.window.clone());
-    let data = Metrics { window, metrics, metrics_total };
+    let data = Document { window, metrics, metrics_total };
     let start = recording.manifest().clock.start_ns;
     View::new("metrics", recording, &notes, &data, &text(&data, start))
 }
@@ -144,26 +145,22 @@ fn rank(rows: &mut [Metric], sort: &str) {
     }
 }
 
-fn text(data: &Metrics, start: i64) -> String {
+fn text(data: &Document, start: i64) -> String {
     if data.metrics.is_empty() {
         return String::new();
     }
-    let mut out = match &data.window {
+    let mut out = String::from("\n");
+    let said = match &data.window {
         Some(window) => format!(
-            "\nVALUE is in the measured time, {:.3} s from {:.3} s: /s increase of a counter per second, ~ mean of a gauge\n",
+            "VALUE is that of the measured time, {:.3} s from {:.3} s: /s a counter's increase per second, ~ a gauge's mean",
             window.seconds(),
             window.start_ns.saturating_sub(start) as f64 / 1e9
         ),
-        None => "\nthe measured time is not known, so there are no values in it\n".to_owned(),
+        None => "the measured time is not known, so there are no values in it".to_owned(),
     };
-    let mut table = Table::new([
-        left("METRIC").at_most(44),
-        right("FIRST"),
-        right("LAST"),
-        right("VALUE"),
-        left(""),
-        left("UNIT"),
-    ]);
+    paragraph(&said, &mut out);
+    let mut table =
+        Table::new([left("METRIC").at_most(44), right("FIRST"), right("LAST"), right("VALUE"), left(""), left("UNIT")]);
     for row in &data.metrics {
         let mark = match row.value_is {
             Some("per_second") => "/s",

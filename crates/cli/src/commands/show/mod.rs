@@ -127,7 +127,11 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     options.check(&args.view, filters)?;
     let recording = open(&args.dir)?;
     let view = make(&recording, &options)?;
-    if args.json { print::json(&view.json)? } else { print::text(&view.text)? }
+    if args.json {
+        print::json(&view.json)?;
+    } else {
+        print::text(&view.text)?;
+    }
     Ok(0)
 }
 
@@ -155,7 +159,13 @@ fn open(dir: &Path) -> Result<Recording, Failure> {
 
 impl View {
     /// Puts together what every view says: which recording, whether it is whole, what the reader must know.
-    fn new(name: &str, recording: &Recording, notes: &[String], data: &impl Serialize, body: &str) -> Result<Self, Failure> {
+    fn new(
+        name: &str,
+        recording: &Recording,
+        notes: &[String],
+        data: &impl Serialize,
+        body: &str,
+    ) -> Result<Self, Failure> {
         let manifest = recording.manifest();
         let mut json = serde_json::to_value(data).map_err(Failure::input)?;
         if let Value::Object(fields) = &mut json {

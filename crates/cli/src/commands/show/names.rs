@@ -114,9 +114,37 @@ const ERRNO: [(i64, &str); 39] = [
 ];
 
 const SIGNALS: [&str; 31] = [
-    "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1", "SIGSEGV",
-    "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN",
-    "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS",
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
 ];
 
 /// The errno in the result of a call; null if the call succeeded or its result is not known.
@@ -138,7 +166,7 @@ pub fn signal(number: i32) -> String {
 
 /// PROT_ bits by name.
 pub fn prot(bits: u32) -> String {
-    if bits == 0 { "PROT_NONE".to_owned() } else { joined(bits, &PROT, Vec::new()) }
+    if bits == 0 { "PROT_NONE".to_owned() } else { joined(bits, &PROT) }
 }
 
 /// PROT_ bits as in /proc/PID/maps.
@@ -149,9 +177,9 @@ pub fn prot_short(bits: u32) -> String {
 /// The flags of a mapping call by name; which flags they are depends on the call. Empty for none.
 pub fn flags(op: &str, bits: u32) -> String {
     match op {
-        "mremap" => joined(bits, &MREMAP, Vec::new()),
-        "shmat" => joined(bits, &SHM, Vec::new()),
-        "mlock" => joined(bits, &MLOCK, Vec::new()),
+        "mremap" => joined(bits, &MREMAP),
+        "shmat" => joined(bits, &SHM),
+        "mlock" => joined(bits, &MLOCK),
         _ => map_flags(bits),
     }
 }
@@ -166,18 +194,16 @@ fn map_flags(bits: u32) -> String {
     };
     let exponent = bits >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
     let sized = bits & MAP_HUGETLB != 0 && exponent != 0;
-    let mut words: Vec<String> = kind.into_iter().collect();
     let rest = if sized { bits & !(MAP_HUGE_MASK << MAP_HUGE_SHIFT) } else { bits } & !MAP_TYPE;
-    if sized {
-        let size = match exponent {
-            20.. if exponent < 30 => format!("{}MB", 1u64 << (exponent - 20)),
-            30.. => format!("{}GB", 1u64 << (exponent - 30)),
-            10.. => format!("{}KB", 1u64 << (exponent - 10)),
-            _ => format!("{}B", 1u64 << exponent),
-        };
-        words.push(format!("MAP_HUGE_{size}"));
-    }
-    joined(rest, &MAP, words)
+    let size = match exponent {
+        30.. => format!("{}GB", 1u64 << (exponent - 30)),
+        20.. => format!("{}MB", 1u64 << (exponent - 20)),
+        10.. => format!("{}KB", 1u64 << (exponent - 10)),
+        _ => format!("{}B", 1u64 << exponent),
+    };
+    let size = sized.then(|| format!("MAP_HUGE_{size}"));
+    let others = Some(joined(rest, &MAP)).filter(|words| !words.is_empty());
+    [kind, others, size].into_iter().flatten().collect::<Vec<_>>().join("|")
 }
 
 /// The advice of madvise, or of prctl(PR_SET_THP_DISABLE), by name.
@@ -189,8 +215,8 @@ pub fn advice(op: &str, number: i32) -> String {
     known.map_or_else(|| format!("advice {number}"), |(_, name)| (*name).to_owned())
 }
 
-fn joined(bits: u32, names: &[(u32, &str)], mut words: Vec<String>) -> String {
-    let mut rest = bits;
+fn joined(bits: u32, names: &[(u32, &str)]) -> String {
+    let (mut rest, mut words) = (bits, Vec::new());
     for (bit, name) in names {
         if rest & bit != 0 {
             words.push((*name).to_owned());
@@ -218,10 +244,13 @@ mod tests {
     #[test]
     fn bits_are_named_and_none_is_lost() {
         assert_eq!(flags("mmap", 0x22), "MAP_PRIVATE|MAP_ANONYMOUS");
-        assert_eq!(flags("mmap", 0x22 | MAP_HUGETLB | 21 << 26), "MAP_PRIVATE|MAP_HUGE_2MB|MAP_ANONYMOUS|MAP_HUGETLB");
+        assert_eq!(flags("mmap", 0x22 | MAP_HUGETLB | 21 << 26), "MAP_PRIVATE|MAP_ANONYMOUS|MAP_HUGETLB|MAP_HUGE_2MB");
         assert_eq!(flags("mmap", 0x0200_0002), "MAP_PRIVATE|0x2000000");
         assert_eq!(flags("mremap", 5), "MREMAP_MAYMOVE|MREMAP_DONTUNMAP");
-        assert_eq!((prot(0), prot(3), prot_short(5)), ("PROT_NONE".into(), "PROT_READ|PROT_WRITE".into(), "r-x".into()));
+        assert_eq!(
+            (prot(0), prot(3), prot_short(5)),
+            ("PROT_NONE".into(), "PROT_READ|PROT_WRITE".into(), "r-x".into())
+        );
         assert_eq!((advice("madvise", 14), advice("madvise", 77)), ("MADV_HUGEPAGE".into(), "advice 77".into()));
     }
 
@@ -230,7 +259,10 @@ mod tests {
         assert_eq!(errno_of(Some(-12)).map(errno).as_deref(), Some("ENOMEM"));
         assert_eq!(errno_of(Some(-5000)), None, "an address in the upper half is no errno");
         assert_eq!((errno_of(Some(0)), errno_of(None)), (None, None));
-        assert_eq!((exit_status(0x300), exit_status(0x8b), exit_status(9)), ("3".into(), "SIGSEGV".into(), "SIGKILL".into()));
+        assert_eq!(
+            (exit_status(0x300), exit_status(0x8b), exit_status(9)),
+            ("3".into(), "SIGSEGV".into(), "SIGKILL".into())
+        );
         assert_eq!((signal(0), signal(64), signal(-1)), ("signal 0".into(), "signal 64".into(), "signal -1".into()));
     }
 }

@@ -1,6 +1,7 @@
 //! Reading rows past damaged parts, and the tasks of a recording.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
 
 use pagelab_analysis::AnalysisError;
 use pagelab_analysis::mappings::ProfileOptions;
@@ -58,7 +59,10 @@ pub fn analysis(error: AnalysisError) -> Failure {
 }
 
 /// What the settings of a recording say to the analysis of its mappings.
-pub fn profile_options<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>, window: Option<(i64, i64)>) -> ProfileOptions {
+pub fn profile_options<'a>(
+    settings: impl Iterator<Item = (&'a str, &'a str)>,
+    window: Option<(i64, i64)>,
+) -> ProfileOptions {
     let mut options = ProfileOptions::default();
     if let Some(window) = window {
         options.window = window;
@@ -89,7 +93,12 @@ impl PathText {
     /// The text for `bytes`.
     pub fn of(bytes: Option<&[u8]>) -> Self {
         let Some(bytes) = bytes else { return Self::default() };
-        let hex = std::str::from_utf8(bytes).is_err().then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+        let hex = std::str::from_utf8(bytes).is_err().then(|| {
+            bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            })
+        });
         Self { path: Some(String::from_utf8_lossy(bytes).into_owned()), path_bytes_hex: hex }
     }
 }
@@ -149,7 +158,11 @@ pub struct Tasks(pub BTreeMap<u32, Task>);
 
 impl Tasks {
     /// Reads the table `tasks`. `--pid` and `--comm` that no task answers to are the user's error.
-    pub fn load(recording: &Recording, options: &Options, notes: &mut Vec<String>) -> std::result::Result<Self, Failure> {
+    pub fn load(
+        recording: &Recording,
+        options: &Options,
+        notes: &mut Vec<String>,
+    ) -> std::result::Result<Self, Failure> {
         let mut tasks = BTreeMap::new();
         each_in_time::<TasksRow>(recording, notes, |row| note_row(&mut tasks, &row))?;
         let tasks = Self(tasks);
@@ -161,7 +174,9 @@ impl Tasks {
         let dir = options.dir.display();
         let none = |what: String| {
             let total = self.0.len();
-            Err(Failure::input(anyhow::anyhow!("{what} among the {total} tasks recorded; they are listed by: pagelab show {dir} tasks")))
+            Err(Failure::input(anyhow::anyhow!(
+                "{what} among the {total} tasks recorded; they are listed by: pagelab show {dir} tasks"
+            )))
         };
         if let Some(pid) = options.pid
             && !self.0.values().any(|task| task.pid == pid)

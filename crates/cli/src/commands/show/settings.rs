@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::View;
 use super::options::{Options, cut, more};
 use super::read;
-use super::table::{Table, left};
+use super::table::{Table, left, or_dash, paragraph};
 use crate::failure::Failure;
 
 /// Widths that leave room for each other in a line.
@@ -43,7 +43,7 @@ struct Setting {
 }
 
 #[derive(Debug, Serialize)]
-struct Settings {
+struct Document {
     settings: Vec<Setting>,
     settings_total: usize,
     changed: usize,
@@ -51,11 +51,15 @@ struct Settings {
     has_end: bool,
 }
 
+/// What was read of a setting; nothing if it could not be read.
+#[derive(Debug, PartialEq, Eq)]
+struct Reading(Option<String>);
+
 /// One key's rows.
 #[derive(Debug, Default)]
 struct Found {
-    start: Option<Option<String>>,
-    end: Option<Option<String>>,
+    start: Option<Reading>,
+    end: Option<Reading>,
     source: String,
 }
 
@@ -72,12 +76,13 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         let entry = found.entry(row.key.to_owned()).or_default();
         row.source.clone_into(&mut entry.source);
         let place = if row.at == "end" { &mut entry.end } else { &mut entry.start };
-        *place = Some(row.value.map(str::to_owned));
+        *place = Some(Reading(row.value.map(str::to_owned)));
     })?;
     if found.is_empty() {
-        notes.push(match options.words.is_empty() {
-            true => "no settings were recorded".to_owned(),
-            false => format!("no setting has {} in its key", options.words.join(" or ")),
+        notes.push(if options.words.is_empty() {
+            "no settings were recorded".to_owned()
+        } else {
+            format!("no setting has {} in its key", options.words.join(" or "))
         });
     } else if !has_end {
         notes.push("the settings were not read at the end, so nothing is known of changes".to_owned());
@@ -85,7 +90,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
     let rows: Vec<Setting> = found.into_iter().map(|(key, found)| setting_of(key, found)).collect();
     let changed = rows.iter().filter(|row| !matches!(row.state, State::Same) && has_end).count();
     let (settings, settings_total) = cut(rows, options.limit(false));
-    let data = Settings { settings, settings_total, changed, has_end };
+    let data = Document { settings, settings_total, changed, has_end };
     View::new("settings", recording, &notes, &data, &text(&data))
 }
 
@@ -97,20 +102,27 @@ fn setting_of(key: String, found: Found) -> Setting {
         (None, _) => State::EndOnly,
     };
     let volatile = setting(&key).map(|info| info.def.volatile);
-    Setting { key, start: found.start.flatten(), end: found.end.flatten(), state, volatile, source: found.source }
+    Setting { key, start: value(found.start), end: value(found.end), state, volatile, source: found.source }
 }
 
-fn text(data: &Settings) -> String {
+fn value(reading: Option<Reading>) -> Option<String> {
+    reading.and_then(|Reading(value)| value)
+}
+
+fn text(data: &Document) -> String {
     if data.settings.is_empty() {
         return String::new();
     }
-    let mut out = format!(
-        "\n{} settings, {} differ at the end (* changed, ~ changed as it always does)\n",
-        data.settings_total,
-        if data.has_end { data.changed.to_string() } else { "-".to_owned() }
+    let mut out = String::from("\n");
+    let changed = or_dash(data.has_end.then_some(data.changed));
+    let total = data.settings_total;
+    paragraph(
+        &format!("{total} settings, {changed} differ at the end (* changed, ~ changed as it always does)"),
+        &mut out,
     );
     let value = |head| left(head).at_most(VALUE_WIDTH);
-    let mut table = Table::new([left(""), left("KEY").at_most(KEY_WIDTH), value("START"), value("END"), left("SOURCE")]);
+    let mut table =
+        Table::new([left(""), left("KEY").at_most(KEY_WIDTH), value("START"), value("END"), left("SOURCE")]);
     for row in &data.settings {
         let (mark, end) = match row.state {
             State::Same => ("", "same".to_owned()),

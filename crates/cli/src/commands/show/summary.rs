@@ -46,7 +46,7 @@ struct Summary {
     /// Why the run does not count in a comparison.
     excluded: Option<String>,
     probes: Vec<Probe>,
-    tables: Vec<Table>,
+    tables: Vec<TableFacts>,
     loss: BTreeMap<String, StreamLoss>,
     self_cost: SelfCost,
     faults: Option<Faults>,
@@ -60,7 +60,7 @@ struct Summary {
 }
 
 #[derive(Debug, Serialize)]
-struct Table {
+struct TableFacts {
     table: &'static str,
     /// Null if a part is damaged.
     rows: Option<u64>,
@@ -72,11 +72,11 @@ struct Table {
 #[derive(Debug, Serialize)]
 struct Faults {
     in_recording: Option<u64>,
-    kinds: BTreeMap<&'static str, Count>,
+    kinds: BTreeMap<&'static str, Counted>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-struct Count {
+struct Counted {
     count: Option<f64>,
     per_s: Option<f64>,
     per_operation: Option<f64>,
@@ -98,11 +98,11 @@ struct Slots {
     faults_in_whole: u64,
     partial: u64,
     faults_in_partial: u64,
-    classes: Vec<Class>,
+    classes: Vec<ClassFacts>,
 }
 
 #[derive(Debug, Serialize)]
-struct Class {
+struct ClassFacts {
     class: String,
     mappings: u64,
     faults: u64,
@@ -137,7 +137,7 @@ pub fn view(recording: &Recording, _: &Options) -> Result<View, Failure> {
     View::new("summary", recording, &notes, &summary, &text::text(&summary, recording.manifest().clock.start_ns))
 }
 
-fn collect(recording: &Recording, run: &RunData, tables: Vec<Table>, slots: Option<Slots>) -> Summary {
+fn collect(recording: &Recording, run: &RunData, tables: Vec<TableFacts>, slots: Option<Slots>) -> Summary {
     let manifest = recording.manifest();
     let flag = |key: &str| manifest.extra.get(key).and_then(Value::as_bool);
     let clock = &manifest.clock;
@@ -158,7 +158,10 @@ fn collect(recording: &Recording, run: &RunData, tables: Vec<Table>, slots: Opti
         virt: manifest.virt.clone(),
         page_size_bytes: manifest.page_size_bytes,
         realtime_at_start_ns: clock.realtime_at_start_ns,
-        duration_ns: clock.realtime_at_end_ns.zip(clock.realtime_at_start_ns).map(|(end, start)| end.saturating_sub(start)),
+        duration_ns: clock
+            .realtime_at_end_ns
+            .zip(clock.realtime_at_start_ns)
+            .map(|(end, start)| end.saturating_sub(start)),
         window: (run.window.end_ns > run.window.start_ns).then(|| run.window.clone()),
         exit: manifest.exit.clone(),
         timed_out: flag("timed_out"),
@@ -185,7 +188,7 @@ fn rusage(recording: &Recording) -> Option<Value> {
     found.or_else(of_exit)
 }
 
-fn tables(recording: &Recording, notes: &mut Vec<String>) -> Result<Vec<Table>, Failure> {
+fn tables(recording: &Recording, notes: &mut Vec<String>) -> Result<Vec<TableFacts>, Failure> {
     let mut tables = Vec::new();
     for table in recording.tables()? {
         let parts = recording.parts(table.name)?;
@@ -198,18 +201,18 @@ fn tables(recording: &Recording, notes: &mut Vec<String>) -> Result<Vec<Table>, 
             Err(error) => return Err(error.into()),
         };
         let bytes = parts.iter().map(|part| part.metadata().map(|meta| meta.len()).ok()).sum();
-        tables.push(Table { table: table.name, rows, parts: parts.len(), bytes });
+        tables.push(TableFacts { table: table.name, rows, parts: parts.len(), bytes });
     }
     Ok(tables)
 }
 
-fn faults(run: &RunData, tables: &[Table]) -> Option<Faults> {
+fn faults(run: &RunData, tables: &[TableFacts]) -> Option<Faults> {
     let in_recording = tables.iter().find(|table| table.table == "faults").and_then(|table| table.rows);
-    let kinds: BTreeMap<&'static str, Count> = FAULT_KINDS
+    let kinds: BTreeMap<&'static str, Counted> = FAULT_KINDS
         .iter()
         .filter_map(|(kind, name)| {
             let metric = run.metric(name, None)?;
-            let count = Count { count: metric.events, per_s: metric.value, per_operation: metric.per_operation };
+            let count = Counted { count: metric.events, per_s: metric.value, per_operation: metric.per_operation };
             Some((*kind, count))
         })
         .collect();
@@ -230,7 +233,7 @@ fn slots(recording: &Recording, run: &RunData, notes: &mut Vec<String>) -> Resul
         Err(error) => return Err(read::analysis(error)),
     };
     let whole = profile.whole_slots(|_| true);
-    let of_class = |class: &ClassProfile| Class {
+    let of_class = |class: &ClassProfile| ClassFacts {
         class: class.key.to_string(),
         mappings: class.mappings,
         faults: class.faults + class.protection_faults,

@@ -90,11 +90,14 @@ impl Table {
 /// Text with everything escaped that a terminal would act on.
 pub fn clean(text: &str) -> String {
     // Bidirectional controls are no control characters to `char`, and still turn the rest of a line around.
-    let acts = |letter: &char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let acts =
+        |letter: &char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if !text.chars().any(|letter| acts(&letter)) {
         return text.to_owned();
     }
-    text.chars().map(|letter| if acts(&letter) { letter.escape_default().to_string() } else { letter.to_string() }).collect()
+    text.chars()
+        .map(|letter| if acts(&letter) { letter.escape_default().to_string() } else { letter.to_string() })
+        .collect()
 }
 
 /// At most `width` characters: of a path the end is kept, of other text the beginning.
@@ -110,29 +113,43 @@ pub fn shorten(text: &str, width: usize) -> String {
     }
 }
 
-/// Lines of at most `width` characters, broken between words; longer words are shortened. At least one line.
+/// Lines of at most `width` characters, broken between words and, where a word is too long, behind a `|` in it; what
+/// is longer still is shortened. At least one line.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     if text.chars().count() <= width {
         return vec![text.to_owned()];
     }
     // Blanks in front show the depth of a tree.
-    let depth = text.len() - text.trim_start().len();
-    let mut lines = vec![" ".repeat(depth.min(width / 2))];
+    let depth = (text.len() - text.trim_start().len()).min(width / 2);
+    let room = width - depth;
+    let mut lines = Vec::new();
+    let mut line = " ".repeat(depth);
     let mut empty = true;
-    for word in text.split_whitespace().map(|word| shorten(word, width - depth.min(width / 2))) {
-        let used = lines.last().map_or(0, |line| line.chars().count());
-        if empty {
+    for word in text.split_whitespace() {
+        let whole = word.chars().count() <= room;
+        let pieces = if whole { vec![word] } else { word.split_inclusive('|').collect() };
+        for (number, piece) in pieces.into_iter().enumerate() {
+            let piece = shorten(piece, room);
+            let gap = usize::from(number == 0 && !empty);
+            if !empty && line.chars().count() + gap + piece.chars().count() > width {
+                lines.push(std::mem::take(&mut line));
+            } else {
+                line.push_str(&" ".repeat(gap));
+            }
+            line.push_str(&piece);
             empty = false;
-        } else if used + 1 + word.chars().count() > width {
-            lines.push(String::new());
-        } else if let Some(line) = lines.last_mut() {
-            line.push(' ');
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push_str(&word);
         }
     }
+    lines.push(line);
     lines
+}
+
+/// Appends text to `out` in lines of at most [`WIDTH`] characters.
+pub fn paragraph(text: &str, out: &mut String) {
+    for line in wrap(text, WIDTH) {
+        out.push_str(&line);
+        out.push('\n');
+    }
 }
 
 /// The value, or `-` where there is none.
@@ -147,7 +164,7 @@ pub fn figure(value: f64) -> String {
         "-".to_owned()
     } else if value == 0.0 || (size < 1e15 && value.fract() == 0.0) || (1e5..1e15).contains(&size) {
         format!("{value:.0}")
-    } else if size >= 1e15 || size < 1e-3 {
+    } else if !(1e-3..1e15).contains(&size) {
         format!("{value:.3e}")
     } else if size >= 100.0 {
         format!("{value:.1}")
@@ -163,7 +180,12 @@ pub fn seconds(ns: i64) -> String {
 
 /// `part` in percent of `whole`, `-` if there is no whole.
 pub fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1}", 100.0 * part as f64 / whole as f64) }
+    match whole {
+        0 => "-".to_owned(),
+        // A little is not nothing.
+        _ if part > 0 && part.saturating_mul(2000) < whole => "<0.1".to_owned(),
+        _ => format!("{:.1}", 100.0 * part as f64 / whole as f64),
+    }
 }
 
 #[cfg(test)]
@@ -179,9 +201,9 @@ mod tests {
         table.write(2, &mut text);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.len() > 4 && lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
-        let at = lines[0].find("WHAT").unwrap();
-        assert!(lines[2].starts_with(&" ".repeat(at)), "the text goes on below itself");
-        assert_eq!(lines.last().unwrap().find("end"), Some(at));
+        let at = lines[0].find("WHAT").unwrap_or_default();
+        assert!(at > 0 && lines[2].starts_with(&" ".repeat(at)), "the text goes on below itself");
+        assert_eq!(lines.last().and_then(|line| line.find("end")), Some(at));
         assert!(text.contains("...ng/path"));
     }
 
@@ -193,9 +215,13 @@ mod tests {
 
     #[test]
     fn figures_are_neither_cut_nor_padded() {
-        let said: Vec<String> = [0.0, 12.0, 1234.56, 3.14159, 0.000_01, 1e18, f64::NAN].into_iter().map(figure).collect();
-        assert_eq!(said, ["0", "12", "1234.6", "3.142", "1.000e-5", "1.000e18", "-"]);
-        assert_eq!(percent(1, 0), "-");
+        let said: Vec<String> =
+            [0.0, 12.0, 1234.56, 1.23456, 0.000_01, 1e18, f64::NAN].into_iter().map(figure).collect();
+        assert_eq!(said, ["0", "12", "1234.6", "1.235", "1.000e-5", "1.000e18", "-"]);
+        assert_eq!(
+            [(1, 0), (0, 9), (1, 9), (1, 1_000_000)].map(|(part, whole)| percent(part, whole)),
+            ["-", "0.0", "11.1", "<0.1"]
+        );
     }
 
     #[test]
@@ -203,5 +229,7 @@ mod tests {
         assert_eq!(wrap("äöü", 4), ["äöü"]);
         assert_eq!(wrap("", 4), [""]);
         assert_eq!(wrap("  one two", 6), ["  one", "two"]);
+        assert_eq!(wrap("a MAP_ONE|MAP_TWO", 10), ["a MAP_ONE|", "MAP_TWO"]);
+        assert_eq!(wrap("/long/path/name of it", 8), [".../name", "of it"]);
     }
 }

@@ -10,7 +10,7 @@ use super::View;
 use super::names;
 use super::options::{Options, cut, more};
 use super::read::{self, PathText, Tasks};
-use super::table::{Table, left, or_dash, right, seconds};
+use super::table::{Table, left, or_dash, paragraph, right, seconds};
 use crate::failure::Failure;
 
 /// Levels of the tree that are shown by indentation.
@@ -109,7 +109,8 @@ fn selected(tasks: &Tasks, options: &Options, id: u32) -> bool {
 
 /// Rows of `faults` per task; null if the stream was not recorded.
 fn faults_by_task(recording: &Recording, notes: &mut Vec<String>) -> Result<Option<HashMap<u32, u64>>, Failure> {
-    let probe = recording.manifest().probes.iter().any(|probe| probe.name == "faults" && probe.state == ProbeState::Active);
+    let probe =
+        recording.manifest().probes.iter().any(|probe| probe.name == "faults" && probe.state == ProbeState::Active);
     if !probe && recording.parts("faults")?.is_empty() {
         return Ok(None);
     }
@@ -173,13 +174,15 @@ fn text(data: &TaskList, start: i64, tree: bool) -> String {
         return String::new();
     }
     let accounted = sums.ended_minor_faults + sums.ended_major_faults;
-    let mut out = format!(
-        "\n{} tasks, {} of them ended: {} faults recorded, {accounted} accounted by the kernel, {:.3} s of CPU time\n",
+    let mut out = String::from("\n");
+    let said = format!(
+        "{} tasks, {} of them ended: {} faults recorded, {accounted} accounted by the kernel, {:.3} s of CPU time",
         sums.tasks,
         sums.tasks - sums.running,
         or_dash(sums.ended_faults_recorded),
         sums.ended_cpu_ns as f64 / 1e9,
     );
+    paragraph(&said, &mut out);
     let mut table = Table::new([
         right("PID/TID"),
         right("START_S"),

@@ -6,7 +6,7 @@ use pagelab_analysis::mappings::bytes;
 use pagelab_recording::{Exit, ProbeState};
 use serde_json::Value;
 
-use super::{Count, FAULT_KINDS, Summary};
+use super::{Counted, FAULT_KINDS, Summary};
 use crate::commands::show::names;
 use crate::commands::show::table::{Table, WIDTH, clean, figure, left, or_dash, percent, right, seconds, wrap};
 use crate::print;
@@ -53,7 +53,8 @@ fn what(data: &Summary, clock_start_ns: i64, out: &mut String) {
         fact(out, "run", &format!("{run} of variant {variant}, round {round}, position {position}"));
     }
     let page = or_dash(data.page_size_bytes.map(bytes));
-    let (host, kernel, arch) = (or_dash(data.host.as_ref()), or_dash(data.kernel.as_ref()), or_dash(data.arch.as_ref()));
+    let (host, kernel, arch) =
+        (or_dash(data.host.as_ref()), or_dash(data.kernel.as_ref()), or_dash(data.arch.as_ref()));
     let (cpus, virt) = (or_dash(data.cpus), or_dash(data.virt.as_ref()));
     fact(out, "host", &format!("{host}, Linux {kernel}, {arch}, {cpus} CPUs, virtualisation {virt}, pages of {page}"));
     fact(out, "duration", &or_dash(data.duration_ns.map(print::duration)));
@@ -98,7 +99,8 @@ fn faults(data: &Summary, out: &mut String) {
     let mut table = Table::new([left(""), right("COUNT"), right("PER_S"), right("PER_OP"), right("%")]);
     let all = faults.kinds.get("all").and_then(|count| count.count);
     for (kind, _) in FAULT_KINDS {
-        let count = faults.kinds.get(kind).copied().unwrap_or(Count { count: None, per_s: None, per_operation: None });
+        let count =
+            faults.kinds.get(kind).copied().unwrap_or(Counted { count: None, per_s: None, per_operation: None });
         let share = count.count.zip(all).map(|(part, whole)| percent(part as u64, whole as u64));
         let word = match kind {
             "user" => "from user mode",
@@ -193,8 +195,14 @@ fn probes(data: &Summary, out: &mut String) {
         out.push_str("  -\n");
         return;
     }
-    let mut table =
-        Table::new([left("PROBE"), left("STATE"), right("SEEN"), right("LOST"), left("RUNG").at_most(24), left("WHY AND FIX")]);
+    let mut table = Table::new([
+        left("PROBE"),
+        left("STATE"),
+        right("SEEN"),
+        right("LOST"),
+        left("RUNG").at_most(24),
+        left("WHY AND FIX"),
+    ]);
     for probe in &data.probes {
         let state = if probe.state == ProbeState::Active { "active" } else { "refused" };
         let fix = probe.fix.as_ref().map(|fix| format!("fix: {fix}"));
