@@ -361,7 +361,29 @@ impl Attribution {
         while let Some(mm) = self.alive.pop_left(ts) {
             self.spaces.forget(mm);
         }
-        self.next_action = next;
+        // The next address space to be forgotten is something that happens too.
+        let forgotten = self.alive.left.front().map_or(i64::MAX, |(since, _)| since.saturating_add(GRACE_NS));
+        self.next_action = next.min(forgotten);
         Ok(())
     }
 }
+
+/// The faults of a recording in order of time with `mapping_id` filled in: as they are after a clean end, joined on the
+/// way if the recorder died before it could.
+pub fn attributed_faults(recording: &Recording) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+    let mut join = if recording.manifest().complete { None } else { Some(Attribution::new(recording)?) };
+    Ok(recording.merge(FaultsView::TABLE.name, None)?.map(move |batch| match join.as_mut() {
+        None => batch,
+        Some(join) => with_mappings(&batch?, join),
+    }))
+}
+
+fn with_mappings(batch: &RecordBatch, join: &mut Attribution) -> Result<RecordBatch> {
+    let at = batch.schema().index_of("mapping_id")?;
+    let mut columns = batch.columns().to_vec();
+    columns[at] = join.column(batch)?;
+    Ok(RecordBatch::try_new(batch.schema(), columns)?)
+}
+
+#[cfg(test)]
+mod tests;

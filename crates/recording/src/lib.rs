@@ -3,6 +3,7 @@
 pub mod attribution;
 mod check;
 mod compact;
+pub mod docs;
 mod encode;
 mod error;
 mod manifest;

@@ -81,9 +81,12 @@ fn flips_and_cuts_in_our_parts_are_all_found() {
                 with_damage(&part, damage, || {
                     let error = read_all(&dir, table).expect_err(&context);
                     assert_names(&error, &part, &context);
+                    let error = Recording::open(&dir).unwrap().verify(table).expect_err(&context);
+                    assert_names(&error, &part, &context);
                 });
             }
             assert_eq!(read_all(&dir, table).unwrap(), rows);
+            Recording::open(&dir).unwrap().verify(table).unwrap();
         }
     }
 }
