@@ -3,7 +3,7 @@
 use pagelab_vocab::metrics::Direction;
 
 use crate::error::{AnalysisError, Result};
-use crate::metrics::info::{info, is_known};
+use crate::metrics::info::{info, is_declared};
 
 /// Options of [`super::compare`].
 #[derive(Debug, Clone)]
@@ -88,11 +88,11 @@ impl CompareOptions {
             })
     }
 
-    /// The patterns of [`CompareOptions::show`] that can show nothing: neither known to a registry nor in `names`.
+    /// The patterns of [`CompareOptions::show`] that can show nothing: neither declared by a registry nor in `names`.
     pub(super) fn unknown<'a>(&'a self, names: &[&str]) -> Option<&'a str> {
         self.show.iter().map(String::as_str).find(|pattern| match pattern.strip_suffix('*') {
             Some(start) => !names.iter().any(|name| name.starts_with(start)),
-            None => !names.contains(pattern) && !is_known(pattern),
+            None => !names.contains(pattern) && !is_declared(pattern),
         })
     }
 }

@@ -8,6 +8,7 @@ pub(crate) const STATISTICS: [&str; 3] = [".mean", ".p50", ".p99"];
 
 /// What is said of a metric that no registry has: it may come from a newer recorder.
 const UNKNOWN_HELP: &str = "A metric that this version does not know.";
+const UNKNOWN_SOURCE: &str = "unknown";
 
 /// Metrics counted from the rows of `faults`.
 pub(crate) const FAULTS: [(&str, &str); 7] = [
@@ -32,12 +33,12 @@ pub(crate) fn info(name: &str) -> MetricInfo {
     if let Some(info) = histogram.filter(|info| info.kind == MetricKind::Histogram) {
         return MetricInfo { name: name.to_owned(), ..info };
     }
-    derived(name, MetricKind::Gauge, Direction::Neutral, UNKNOWN_HELP, "unknown")
+    derived(name, MetricKind::Gauge, Direction::Neutral, UNKNOWN_HELP, UNKNOWN_SOURCE)
 }
 
-/// Whether `name` is known at all.
-pub(crate) fn is_known(name: &str) -> bool {
-    info(name).source != "unknown"
+/// Whether `name` has an entry of its own. That a name fits a family (`vmstat.` and anything) does not make it known.
+pub(crate) fn is_declared(name: &str) -> bool {
+    info(name).declared
 }
 
 fn derived(name: &str, kind: MetricKind, direction: Direction, help: &'static str, source: &'static str) -> MetricInfo {
@@ -51,6 +52,6 @@ fn derived(name: &str, kind: MetricKind, direction: Direction, help: &'static st
         source,
         always_moves: false,
         self_inflicted: false,
-        declared: false,
+        declared: source != UNKNOWN_SOURCE,
     }
 }

@@ -57,8 +57,20 @@ pub fn settings_diff(base: &[&RunData], test: &[&RunData], symptoms: &[&str]) ->
         .filter(|(key, _)| !twins.joined.contains_key(*key))
         .map(|(key, candidate)| entry(key, candidate, &candidates, &twins, symptoms))
         .collect();
+    raise_sources(&mut differing);
     differing.sort_by(|a, b| b.relevance.total_cmp(&a.relevance).then_with(|| a.key.cmp(&b.key)));
     SettingsDiff { differing, varying }
+}
+
+/// A setting bears on whatever the values bear on that the kernel derives from it.
+fn raise_sources(differing: &mut [SettingDiff]) {
+    let derived: Vec<(String, f64)> =
+        differing.iter().filter_map(|d| Some((d.derived_from.clone()?, d.relevance / DERIVED))).collect();
+    for (source, relevance) in derived {
+        if let Some(entry) = differing.iter_mut().find(|d| d.key == source) {
+            entry.relevance = entry.relevance.max(relevance);
+        }
+    }
 }
 
 fn is_volatile(info: Option<&SettingInfo>) -> bool {

@@ -1,0 +1,116 @@
+//! The difference of settings: joined twins, no volatile keys, ranked by what changed in the runs.
+
+#![allow(clippy::unwrap_used)]
+
+mod run_support;
+
+use pagelab_analysis::run::RunData;
+use pagelab_analysis::settings_diff::{SettingsDiff, settings_diff};
+use run_support::{SECOND, job, record, setting};
+
+type Setting = (&'static str, Option<&'static str>);
+
+fn runs(all: &[&[Setting]]) -> Vec<RunData> {
+    let tmp = tempfile::tempdir().unwrap();
+    all.iter()
+        .enumerate()
+        .map(|(i, settings)| {
+            let dir = record(&tmp.path().join(i.to_string()), job(0, SECOND, 1), |w| {
+                settings.iter().for_each(|(key, value)| setting(w, key, *value));
+            });
+            RunData::load(&dir).unwrap()
+        })
+        .collect()
+}
+
+/// Two equal runs a side.
+fn diff(base: &[Setting], test: &[Setting], symptoms: &[&str]) -> SettingsDiff {
+    of(&[base, base], &[test, test], symptoms)
+}
+
+fn of(base: &[&[Setting]], test: &[&[Setting]], symptoms: &[&str]) -> SettingsDiff {
+    let (base, test) = (runs(base), runs(test));
+    let (base, test): (Vec<&RunData>, Vec<&RunData>) = (base.iter().collect(), test.iter().collect());
+    settings_diff(&base, &test, symptoms)
+}
+
+fn keys(diff: &SettingsDiff) -> Vec<&str> {
+    diff.differing.iter().map(|d| d.key.as_str()).collect()
+}
+
+#[test]
+fn only_what_differs_and_means_something_is_listed() {
+    let base = [("thp.enabled", Some("always")), ("sysctl.vm.swappiness", Some("60")), ("sysctl.fs.file-nr", Some("1 2 3")), ("env.PWD", Some("/a"))];
+    let test = [("thp.enabled", Some("madvise")), ("sysctl.vm.swappiness", Some("60")), ("sysctl.fs.file-nr", Some("4 5 6")), ("env.PWD", Some("/b"))];
+    let diff = diff(&base, &test, &["thp"]);
+    assert_eq!(keys(&diff), ["thp.enabled"]);
+    let thp = &diff.differing[0];
+    assert_eq!((thp.base.as_deref(), thp.test.as_deref()), (Some("always"), Some("madvise")));
+    assert!(diff.varying.is_empty());
+}
+
+#[test]
+fn a_key_that_varies_within_a_side_is_no_difference() {
+    let a = [("sysctl.vm.swappiness", Some("10"))];
+    let b = [("sysctl.vm.swappiness", Some("60"))];
+    let diff = of(&[&a, &b], &[&b, &b], &[]);
+    assert!(diff.differing.is_empty());
+    assert_eq!(diff.varying.len(), 1);
+    assert_eq!((diff.varying[0].base.len(), diff.varying[0].test.len()), (2, 1));
+}
+
+#[test]
+fn build_options_and_their_run_time_twin_are_one_entry() {
+    let base = [("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("y")), ("kconfig.TRANSPARENT_HUGEPAGE_MADVISE", Some("n")), ("thp.enabled", Some("always"))];
+    let test = [("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("n")), ("kconfig.TRANSPARENT_HUGEPAGE_MADVISE", Some("y")), ("thp.enabled", Some("madvise"))];
+    let joined = diff(&base, &test, &["thp"]);
+    assert_eq!(keys(&joined), ["thp.enabled"]);
+    assert_eq!(joined.differing[0].also.len(), 2);
+    assert_eq!(joined.differing[0].equivalent_of, None);
+    // Without the run-time key the options stand for it, as one entry.
+    let options_only = diff(&base[..2], &test[..2], &["thp"]);
+    assert_eq!(options_only.differing.len(), 1);
+    assert_eq!(options_only.differing[0].equivalent_of.as_deref(), Some("thp.enabled"));
+    assert_eq!(options_only.differing[0].also.len(), 1);
+    // Set to the same value at run time, what was built in no longer matters.
+    let same = |side: &[Setting; 3]| vec![side[0], side[1], ("thp.enabled", Some("never"))];
+    let overruled = diff(&same(&base), &same(&test), &["thp"]);
+    assert_eq!(overruled.differing.len(), 1);
+    assert!(overruled.differing[0].relevance < options_only.differing[0].relevance);
+    assert!(overruled.differing[0].note.as_deref().unwrap().contains("never on both sides"));
+}
+
+#[test]
+fn the_ranking_follows_what_changed() {
+    let base = [("thp.enabled", Some("always")), ("block.vda.read_ahead_kb", Some("128")), ("sysctl.net.core.somaxconn", Some("1")), ("env.LANG", Some("C"))];
+    let test = [("thp.enabled", Some("never")), ("block.vda.read_ahead_kb", Some("0")), ("sysctl.net.core.somaxconn", Some("2")), ("env.LANG", Some("de"))];
+    assert_eq!(keys(&diff(&base, &test, &["thp", "faults"]))[0], "thp.enabled");
+    assert_eq!(keys(&diff(&base, &test, &["readahead", "io"]))[0], "block.vda.read_ahead_kb");
+    let none = diff(&base, &test, &[]);
+    assert_eq!(none.differing.len(), 4, "nothing is left out for being irrelevant");
+    assert!(none.differing.iter().all(|d| (0.0..=1.0).contains(&d.relevance)));
+}
+
+#[test]
+fn a_value_the_kernel_derives_ranks_below_its_source() {
+    let base = [("thp.enabled", Some("always")), ("sysctl.vm.min_free_kbytes", Some("67584"))];
+    let test = [("thp.enabled", Some("never")), ("sysctl.vm.min_free_kbytes", Some("5632"))];
+    let diff = diff(&base, &test, &["reclaim"]);
+    let derived = diff.differing.iter().find(|d| d.key == "sysctl.vm.min_free_kbytes").unwrap();
+    assert_eq!(derived.derived_from.as_deref(), Some("thp.enabled"));
+    assert_eq!(keys(&diff)[0], "thp.enabled");
+}
+
+#[test]
+fn not_there_is_a_value_and_not_readable_is_none() {
+    let base = [("env.A", Some("masked:3fa2")), ("env.LANG", Some("C")), ("thp.enabled", Some("always")), ("thp.defrag", Some("madvise"))];
+    let test = [("env.A", Some("masked:0001")), ("thp.enabled", None)];
+    let diff = diff(&base, &test, &[]);
+    let mut found = keys(&diff);
+    found.sort_unstable();
+    assert_eq!(found, ["env.A", "env.LANG", "thp.defrag"], "thp.enabled is not known on the test side");
+    let of = |key: &str| diff.differing.iter().find(|d| d.key == key).unwrap();
+    assert_eq!((of("env.LANG").base.as_deref(), of("env.LANG").test.as_deref()), (Some("C"), None));
+    assert!(of("env.LANG").note.as_deref().unwrap().contains("not there on the test side"));
+    assert!(of("env.A").note.as_deref().unwrap().contains("not shown"));
+}
