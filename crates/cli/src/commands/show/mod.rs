@@ -85,8 +85,8 @@ after waiting for a lock; faults lost by the recorder count here too, and are to
 faults: PER_PAGE and PER_SLOT count the faults that found no page, for each base page mapped and for each
 aligned slot of the huge page size that was touched. One per slot is what huge pages give.
 JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_bytes_hex` stands beside `path`.
-In time, settings and lists, --top and --sort select the same rows for text and for JSON; `..._total` beside a list
-is the number of rows it was taken from.";
+--top and --sort choose the same rows as in the text; `..._total` beside a list is the number of rows it was taken from.
+Addresses are hexadecimal text, because many readers of JSON round large numbers.";
 
 /// What is shown: for people, and for programs.
 #[derive(Debug)]

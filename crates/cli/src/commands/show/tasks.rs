@@ -186,7 +186,7 @@ fn text(data: &TaskList, start: i64, tree: bool) -> String {
     let mut table = Table::new([
         right("PID/TID"),
         right("START_S"),
-        right("LAST_S"),
+        right("LASTED_S"),
         right("CPU_S"),
         right("EXIT"),
         right("FAULTS"),
