@@ -1,1 +1,30 @@
-//! Terminal pictures of recordings.
+//! Recordings and comparisons as text and pictures for a terminal.
+//!
+//! | what | function |
+//! |---|---|
+//! | the verdict of a comparison: what changed, the mapping, the setting, the fix | [`verdict::comparison`] |
+//! | what one recording alone shows | [`verdict::explanation`] |
+//! | pictures of the faults behind a comparison, read from its recordings | [`pictures`] |
+//! | address against time of one mapping, or of two on one scale | [`fault_map`], [`fault_maps`] |
+//! | rows in columns | [`Table`] |
+//! | numbers with units | [`quantity`] |
+//!
+//! Everything returns text that ends in a newline and fits [`Style::width`], except for words and commands that are
+//! longer. Pictures use braille dots where the terminal's character set has them and plain ASCII where not. Colour only
+//! sets headings off and is never needed to understand; with `NO_COLOR` set, a dumb terminal or a pipe there is none.
+
+mod axis;
+mod canvas;
+mod explanation;
+mod faultmap;
+mod finding;
+mod number;
+mod paragraph;
+mod style;
+mod table;
+pub mod verdict;
+
+pub use faultmap::{fault_map, fault_maps, pictures};
+pub use number::{count, duration, quantity, significant};
+pub use style::{Glyphs, Style};
+pub use table::{Align, Table};

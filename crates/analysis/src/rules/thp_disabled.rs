@@ -228,12 +228,12 @@ fn policy_link(scene: &Scene<'_>, subject: &Subject, chain: &mut Chain) {
     let differs = slow_allows.zip(fast_allows).map(|(slow, fast)| fast > slow);
     let words = |allowed: Option<Option<u64>>| match allowed {
         Some(Some(size)) => format!("pages of {}", bytes(size)),
-        _ => "base pages only".to_owned(),
+        _ => "no huge pages".to_owned(),
     };
     chain.needs(
         differs.map(|differs| differs && named.is_some()),
         format!(
-            "{} is allowed {}, {} {}: {text}",
+            "the settings allow {} {} for this memory, {} {}: {text}",
             scene.slow.name.word(),
             words(slow_allows),
             scene.slow.name.other().word(),

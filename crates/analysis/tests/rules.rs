@@ -1,0 +1,354 @@
+//! Each rule on recordings where its cause is there, on those where one refuter flips it, and on the other rules'
+//! recordings, where it must stay silent.
+
+#![allow(clippy::unwrap_used)]
+
+mod rules_sim;
+
+use pagelab_analysis::compare::{Comparison, Verdict};
+use pagelab_analysis::rules::{Confidence, Confirmation, Reach, SideName, confirm};
+use rules_sim::{HUGE, Habit, PAGE, PIECES, World, causes, compare_in, compare_worlds, harmless, said};
+
+/// A cache of 2 MiB pieces on a host with huge pages, and eight settings that do not matter.
+fn good() -> World {
+    World { harmless: harmless(1), label: "cold".to_owned(), ..World::default() }
+}
+
+/// The same where only advised memory gets them, and eight other values.
+fn thp_off() -> World {
+    World { thp: "madvise", harmless: harmless(2), label: "warm".to_owned(), ..World::default() }
+}
+
+fn refuted(comparison: &Comparison, cause: &str, because: &str) {
+    assert!(!causes(comparison).contains(&cause), "{cause} is named: {}", comparison.findings[0].summary);
+    let said = said(comparison, cause);
+    assert!(said.starts_with("refuted") && said.contains(because), "{cause} {said}\nexpected: {because}");
+}
+
+#[test]
+fn thp_disabled_is_found_with_its_chain() {
+    for seed in 1..=4 {
+        let comparison = compare_worlds(&good(), &thp_off(), seed);
+        assert_eq!(causes(&comparison), ["thp.disabled"], "seed {seed}");
+        let finding = &comparison.findings[0];
+        assert_eq!(finding.rank, 1);
+        assert_eq!(finding.confidence, Confidence::Mechanism, "harmless differences are differences: {:?}", finding.not_looked_at);
+        assert_eq!(finding.side, SideName::Test);
+        let setting = finding.setting.as_ref().unwrap();
+        assert_eq!((setting.key.as_str(), setting.base.as_deref(), setting.test.as_deref()), ("thp.enabled", Some("always"), Some("madvise")));
+        let mapping = finding.mapping.as_ref().unwrap();
+        assert_eq!((mapping.len_bytes, mapping.thread.as_deref()), (HUGE, Some("cache")));
+        let effect = finding.effect.as_ref().unwrap();
+        assert!(effect.share > 0.9 && effect.share < 1.1, "{effect:?}");
+        let [low, high] = effect.share_ci95.unwrap();
+        assert!(low < effect.share && effect.share < high);
+        assert!(finding.summary.starts_with("test is slower"), "{}", finding.summary);
+        assert!(finding.evidence.len() >= 4 && finding.refuted.len() >= 4);
+        assert!(finding.fix.first().unwrap().contains("madvise(addr, length, MADV_HUGEPAGE)"));
+        assert!(finding.fixes.is_sorted_by_key(|fix| fix.reach), "narrowest first");
+        assert_eq!(finding.fixes.last().unwrap().reach, Reach::System);
+        assert!(finding.fix.last().unwrap().contains("echo always"));
+    }
+}
+
+#[test]
+fn a_gain_is_described_as_a_gain() {
+    let comparison = compare_worlds(&thp_off(), &good(), 3);
+    assert_eq!(causes(&comparison), ["thp.disabled"]);
+    let finding = &comparison.findings[0];
+    assert_eq!(finding.side, SideName::Base);
+    assert!(finding.summary.starts_with("test is faster"), "{}", finding.summary);
+    assert_eq!(finding.mapping.as_ref().unwrap().side, SideName::Base);
+    assert!(finding.effect.as_ref().unwrap().share > 0.9);
+}
+
+#[test]
+fn equal_worlds_have_no_finding() {
+    for seed in 1..=6 {
+        let other = World { harmless: harmless(2), ..good() };
+        let comparison = compare_worlds(&good(), &other, seed);
+        assert!(comparison.findings.is_empty(), "{:?}", causes(&comparison));
+        assert!(comparison.considered.iter().all(|considered| considered.outcome == "refuted"));
+    }
+}
+
+/// The settings differ in more than one way and the work got slower, but by something that no rule knows.
+#[test]
+fn harmless_differences_are_never_named() {
+    let slow = World { harmless: harmless(2), extra_ns: 60, ..good() };
+    let comparison = compare_worlds(&good(), &slow, 1);
+    assert_eq!(comparison.primary.as_ref().unwrap().verdict, Verdict::Worse);
+    assert!(comparison.settings.len() >= 8);
+    assert!(comparison.findings.is_empty());
+    refuted(&comparison, "thp.disabled", "no whole 2 MiB slot");
+    refuted(&comparison, "map.misaligned", "begin at one");
+    refuted(&comparison, "hugetlb.pool_exhausted", "no request");
+    refuted(&comparison, "readahead.reduced", "of no device");
+}
+
+/// The setting differs, but a piece of 4 KiB cannot hold a huge page on either side.
+#[test]
+fn small_pieces_refute_thp() {
+    let small = |world: World| World { pieces: 4000, piece_bytes: PAGE, stride: 2 * PAGE, ..world };
+    let slow = World { extra_ns: 80, ..small(thp_off()) };
+    let comparison = compare_worlds(&small(good()), &slow, 1);
+    assert_eq!(comparison.primary.as_ref().unwrap().verdict, Verdict::Worse, "the refuter must be asked");
+    assert!(comparison.findings.is_empty());
+    refuted(&comparison, "thp.disabled", "in slots that no huge page fits");
+}
+
+/// Small pieces that are mapped next to each other before they are used are one area, and huge pages fit.
+#[test]
+fn small_pieces_that_merge_take_huge_pages() {
+    let merged = |world: World| World { pieces: 4096, piece_bytes: PAGE, stride: PAGE, habit: Habit::AllFirst, ..world };
+    let comparison = compare_worlds(&merged(good()), &merged(thp_off()), 1);
+    assert_eq!(causes(&comparison), ["thp.disabled"], "{}", said(&comparison, "thp.disabled"));
+}
+
+#[test]
+fn misaligned_pieces_are_found() {
+    let shifted = World { shift: PAGE, harmless: harmless(2), ..good() };
+    for seed in 1..=4 {
+        let comparison = compare_worlds(&good(), &shifted, seed);
+        assert_eq!(causes(&comparison), ["map.misaligned"], "{}", said(&comparison, "map.misaligned"));
+        let finding = &comparison.findings[0];
+        assert_eq!(finding.confidence, Confidence::Mechanism, "{:?}", finding.not_looked_at);
+        assert!(finding.setting.is_none(), "no setting is to blame, least of all a harmless one");
+        assert!(finding.evidence[0].contains("4 KiB behind one"), "{}", finding.evidence[0]);
+        refuted(&comparison, "thp.disabled", "no whole 2 MiB slot");
+    }
+}
+
+/// Shifted pieces that touch each other and are mapped before use hold whole slots all the same.
+#[test]
+fn merging_refutes_misalignment() {
+    let merged = |shift| World { shift, stride: HUGE, habit: Habit::AllFirst, ..good() };
+    let slow = World { extra_ns: 80, ..merged(PAGE) };
+    let comparison = compare_worlds(&merged(0), &slow, 1);
+    assert_eq!(comparison.primary.as_ref().unwrap().verdict, Verdict::Worse);
+    assert!(comparison.findings.is_empty());
+}
+
+#[test]
+fn misalignment_on_both_sides_is_no_difference() {
+    let shifted = World { shift: PAGE, ..good() };
+    let slow = World { extra_ns: 80, harmless: harmless(2), ..shifted.clone() };
+    let comparison = compare_worlds(&shifted, &slow, 1);
+    assert!(comparison.findings.is_empty());
+    refuted(&comparison, "map.misaligned", "no more than the slower side's");
+}
+
+/// Where huge pages are off on both sides, alignment changes nothing.
+#[test]
+fn misalignment_without_huge_pages_is_no_cause() {
+    let off = World { thp: "never", ..good() };
+    let shifted = World { thp: "never", shift: PAGE, extra_ns: 80, ..good() };
+    let comparison = compare_worlds(&off, &shifted, 1);
+    assert!(comparison.findings.is_empty(), "{:?}", causes(&comparison));
+    refuted(&comparison, "map.misaligned", "filled page by page too");
+}
+
+/// Either alone would do it: both are named, and neither claims a whole chain.
+#[test]
+fn misaligned_and_forbidden_at_once() {
+    let both = World { shift: PAGE, ..thp_off() };
+    let comparison = compare_worlds(&good(), &both, 1);
+    assert_eq!(causes(&comparison), ["map.misaligned"]);
+    let finding = &comparison.findings[0];
+    assert_eq!(finding.confidence, Confidence::Correlated);
+    assert!(finding.not_looked_at.iter().any(|text| text.contains("alignment alone would not bring them back")));
+}
+
+#[test]
+fn a_pool_too_small_is_found() {
+    let asks = |pool| World { thp: "madvise", pool: Some(pool), ..good() };
+    for (pool, seed) in [(2, 1), (0, 2), (5, 3)] {
+        let small = World { harmless: harmless(2), ..asks(pool) };
+        let comparison = compare_worlds(&asks(40), &small, seed);
+        assert_eq!(causes(&comparison), ["hugetlb.pool_exhausted"], "{}", said(&comparison, "hugetlb.pool_exhausted"));
+        let finding = &comparison.findings[0];
+        assert_eq!(finding.confidence, Confidence::Mechanism, "{:?}", finding.not_looked_at);
+        assert_eq!(finding.setting.as_ref().unwrap().key, "hugetlb.2M.nr_hugepages");
+        assert!(finding.fix.iter().any(|fix| fix.contains("nr_overcommit_hugepages")));
+    }
+}
+
+#[test]
+fn what_refutes_an_exhausted_pool() {
+    let asks = |pool| World { thp: "madvise", pool: Some(pool), ..good() };
+    let other_errno = World { refusal: 22, ..asks(2) };
+    refuted(&compare_worlds(&asks(40), &other_errno, 1), "hugetlb.pool_exhausted", "not with ENOMEM");
+    // The same pool on both sides, which had room all the time: something else refused.
+    let room = |base: World| World { pool_says_left: Some(40), ..base };
+    let slow = World { extra_ns: 80, ..room(asks(2)) };
+    let fast = room(World { pool: None, ..good() });
+    let comparison = compare_worlds(&fast, &slow, 1);
+    refuted(&comparison, "hugetlb.pool_exhausted", "room for the largest refused request");
+}
+
+#[test]
+fn smaller_read_ahead_is_found() {
+    let reads = |kb| World { pieces: 2, file_bytes: 64 << 20, read_ahead_kb: kb, ..good() };
+    let small = World { harmless: harmless(2), ..reads(16) };
+    for seed in 1..=3 {
+        let comparison = compare_worlds(&reads(512), &small, seed);
+        assert_eq!(causes(&comparison), ["readahead.reduced"], "{}", said(&comparison, "readahead.reduced"));
+        let finding = &comparison.findings[0];
+        assert_eq!(finding.confidence, Confidence::Mechanism, "{:?}", finding.not_looked_at);
+        assert_eq!(finding.setting.as_ref().unwrap().key, "block.loop0.read_ahead_kb");
+        assert!(finding.effect.as_ref().unwrap().share > 0.8);
+        assert!(finding.fix.first().unwrap().contains("readahead(fd"));
+        assert!(finding.fix.iter().any(|fix| fix.contains("echo 512 |")));
+    }
+}
+
+#[test]
+fn what_refutes_smaller_read_ahead() {
+    let reads = |kb| World { pieces: 2, file_bytes: 64 << 20, read_ahead_kb: kb, ..good() };
+    let direct = |world: World| World { fixed_request: Some(8192), ..world };
+    let slow = World { extra_ns: 200_000, ..direct(reads(16)) };
+    refuted(&compare_worlds(&direct(reads(512)), &slow, 1), "readahead.reduced", "random or O_DIRECT");
+    let vain = World { read_in_vain: 3.0, ..reads(512) };
+    let slow = World { extra_ns: 200_000, ..reads(16) };
+    refuted(&compare_worlds(&vain, &slow, 1), "readahead.reduced", "for the same work differ");
+    let cached = |kb| World { file_bytes: 0, ..reads(kb) };
+    let slow = World { extra_ns: 500, ..cached(16) };
+    refuted(&compare_worlds(&cached(512), &slow, 1), "readahead.reduced", "were read from loop0");
+}
+
+#[test]
+fn two_causes_are_both_named() {
+    let base = World { file_bytes: 24 << 20, read_ahead_kb: 512, ..good() };
+    let test = World { thp: "madvise", file_bytes: 24 << 20, read_ahead_kb: 64, harmless: harmless(2), ..good() };
+    for seed in 1..=3 {
+        let comparison = compare_worlds(&base, &test, seed);
+        let mut found = causes(&comparison);
+        found.sort_unstable();
+        assert_eq!(found, ["readahead.reduced", "thp.disabled"], "{} / {}", said(&comparison, "readahead.reduced"), said(&comparison, "thp.disabled"));
+        let shares: f64 = comparison.findings.iter().map(|finding| finding.effect.as_ref().unwrap().share).sum();
+        assert!((0.9..1.1).contains(&shares), "the two share the loss between them: {shares}");
+    }
+}
+
+/// The kernel was allowed and had no memory in one piece: that is fragmentation and not a setting.
+#[test]
+fn fragmentation_refutes_thp() {
+    let fragmented = World { fragmented: true, harmless: harmless(2), ..good() };
+    let comparison = compare_worlds(&good(), &fragmented, 1);
+    refuted(&comparison, "thp.disabled", "thp_fault_fallback");
+    assert!(comparison.findings.is_empty());
+}
+
+#[test]
+fn the_faster_side_without_huge_pages_is_no_cause() {
+    let slow = World { extra_ns: 3000, ..good() };
+    let comparison = compare_worlds(&thp_off(), &slow, 1);
+    assert_eq!(comparison.primary.as_ref().unwrap().verdict, Verdict::Worse);
+    refuted(&comparison, "thp.disabled", "is the faster one");
+}
+
+/// A few slots of base pages in a run that got slower by something else explain next to nothing.
+#[test]
+fn a_cause_must_be_large_enough() {
+    let base = World { pieces: 24, ..good() };
+    let test = World { extra_ns: 40_000, ..thp_off() };
+    let comparison = compare_worlds(&base, &test, 1);
+    refuted(&comparison, "thp.disabled", "explains at most");
+}
+
+#[test]
+fn loss_that_could_explain_it_blocks_the_conclusion() {
+    // All but a few faults of the base were lost: it only looks as if it had huge pages.
+    let lossy = World { thp: "madvise", lost_faults: PIECES * 512 - PIECES, ..good() };
+    let slow = World { extra_ns: 100, ..thp_off() };
+    let comparison = compare_worlds(&lossy, &slow, 1);
+    assert!(comparison.findings.is_empty(), "{:?}", causes(&comparison));
+    // Half of what the other side has could have been lost.
+    let lossy = World { lost_faults: PIECES / 2, loss_said: Some(PIECES * 300), ..good() };
+    let comparison = compare_worlds(&lossy, &thp_off(), 1);
+    assert!(comparison.findings.is_empty(), "{:?}", causes(&comparison));
+    assert!(said(&comparison, "thp.disabled").starts_with("blocked"), "{}", said(&comparison, "thp.disabled"));
+    let maps = World { lost_maps: 5, ..good() };
+    let comparison = compare_worlds(&maps, &thp_off(), 1);
+    assert!(comparison.findings.is_empty());
+    assert!(said(&comparison, "thp.disabled").starts_with("blocked"), "{}", said(&comparison, "thp.disabled"));
+}
+
+#[test]
+fn the_programs_own_calls_are_named() {
+    let advised = World { thp: "madvise", advice: Some(14), ..good() };
+    let not = World { thp: "madvise", ..good() };
+    let comparison = compare_worlds(&advised, &not, 1);
+    assert_eq!(causes(&comparison), ["thp.disabled"], "{}", said(&comparison, "thp.disabled"));
+    assert_eq!(comparison.findings[0].setting.as_ref().unwrap().key, "madvise(MADV_HUGEPAGE)");
+    let barred = World { prctl: true, ..good() };
+    let comparison = compare_worlds(&good(), &barred, 1);
+    assert_eq!(causes(&comparison), ["thp.disabled"], "{}", said(&comparison, "thp.disabled"));
+    assert!(comparison.findings[0].setting.as_ref().unwrap().key.starts_with("prctl"));
+}
+
+/// Without the streams of faults and maps the counters of the host are a hint and no more.
+#[test]
+fn without_faults_it_is_only_correlated() {
+    let blind = |world: World| World { faults_recorded: false, ..world };
+    let comparison = compare_worlds(&blind(good()), &blind(thp_off()), 1);
+    assert_eq!(causes(&comparison), ["thp.disabled"], "{}", said(&comparison, "thp.disabled"));
+    assert_eq!(comparison.findings[0].confidence, Confidence::Correlated);
+    let no_settings = |world: World| World { settings_recorded: false, ..world };
+    let comparison = compare_worlds(&no_settings(good()), &no_settings(thp_off()), 1);
+    assert!(comparison.findings.is_empty());
+    assert!(said(&comparison, "thp.disabled").starts_with("unknown"), "{}", said(&comparison, "thp.disabled"));
+}
+
+#[test]
+fn a_clean_toggle_confirms() {
+    let same = |thp| World { thp, harmless: harmless(1), ..good() };
+    let toggle = compare_worlds(&same("always"), &same("madvise"), 1);
+    assert_eq!(toggle.findings[0].confidence, Confidence::Confirmed, "nothing else differs, in blocks");
+    let first = compare_worlds(&good(), &thp_off(), 2);
+    let finding = &first.findings[0];
+    assert_eq!(finding.confidence, Confidence::Mechanism);
+    let Confirmation::Confirmed(confirmed) = confirm(finding, &toggle) else { panic!("the toggle confirms it") };
+    assert_eq!(confirmed.confidence, Confidence::Confirmed);
+    let reversed = compare_worlds(&same("madvise"), &same("always"), 3);
+    assert!(matches!(confirm(finding, &reversed), Confirmation::Confirmed(_)), "whichever side is the base");
+    assert!(matches!(confirm(finding, &first), Confirmation::Undecided(_)), "eight other settings differ");
+    let small = |thp| World { pieces: 4000, piece_bytes: PAGE, stride: 2 * PAGE, ..same(thp) };
+    let nothing = compare_worlds(&small("always"), &small("madvise"), 4);
+    assert_eq!(nothing.primary.as_ref().unwrap().verdict, Verdict::NoDifference);
+    assert!(matches!(confirm(finding, &nothing), Confirmation::Refuted(_)));
+}
+
+/// Labels, variants, threads and names of jobs say the opposite of the truth; the findings are the same.
+#[test]
+fn names_do_not_matter() {
+    let named = |world: World, label: &str, comm: &'static str| World { label: label.to_owned(), comm, ..world };
+    let plain = compare_worlds(&named(good(), "a", "cache"), &named(thp_off(), "b", "cache"), 1);
+    let lying = compare_worlds(&named(good(), "thp never", "bad"), &named(thp_off(), "thp always", "good"), 1);
+    let text = |comparison: &Comparison| {
+        let finding = &comparison.findings[0];
+        serde_json::to_string(&(&finding.evidence, &finding.refuted, &finding.numbers, &finding.effect, &finding.setting)).unwrap()
+    };
+    assert_eq!(causes(&plain), causes(&lying));
+    assert_eq!(text(&plain), text(&lying));
+}
+
+/// The document survives its own form.
+#[test]
+fn findings_are_serialised_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let comparison = compare_in(dir.path(), &good(), &thp_off(), 1, 4);
+    let text = serde_json::to_string(&comparison.findings).unwrap();
+    let back: Vec<pagelab_analysis::rules::Finding> = serde_json::from_str(&text).unwrap();
+    // Numbers in JSON may differ in the last digit; everything else is as it was.
+    let parts = |finding: &pagelab_analysis::rules::Finding| {
+        let kept = (finding.evidence.clone(), finding.refuted.clone(), finding.fixes.clone());
+        (finding.cause.clone(), finding.confidence, finding.mapping.clone(), finding.setting.clone(), kept)
+    };
+    assert_eq!(back.iter().map(parts).collect::<Vec<_>>(), comparison.findings.iter().map(parts).collect::<Vec<_>>());
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for key in ["rank", "cause", "confidence", "summary", "evidence", "refuted", "fix"] {
+        assert!(value[0].get(key).is_some(), "{key}");
+    }
+    assert!(value[0]["fix"][0].is_string() && value[0]["confidence"] == "mechanism");
+}

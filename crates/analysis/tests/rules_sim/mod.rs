@@ -1,0 +1,467 @@
+//! A small model of a program, a kernel and a disk that writes recordings: what each test varies is one field of
+//! [`World`]. The kernel of the model decides about huge pages by itself, with code of its own, so that the analysis is
+//! not tested against itself.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use pagelab_analysis::compare::{CompareOptions, Comparison, compare};
+use pagelab_recording::tables::{FaultsRow, JobsRow, LossRow, MappingsRow, MetricsRow, SettingsRow, TasksRow};
+use pagelab_recording::{Clock, Exit, Manifest, RecordingWriter, WriterOptions};
+use serde_json::json;
+
+pub const PAGE: u64 = 4096;
+pub const HUGE: u64 = 2 << 20;
+/// Pieces of the usual world.
+pub const PIECES: u64 = 8;
+/// Costs of the model, ns.
+const OPERATION: u64 = 150;
+const FAULT: u64 = 600;
+const HUGE_FAULT: u64 = 60_000;
+const REQUEST: u64 = 80_000;
+const READ_BYTE: f64 = 0.3;
+
+const MAP_PRIVATE_ANONYMOUS: u32 = 0x22;
+const MAP_HUGETLB: u32 = 0x4_0000;
+const ARENA: u64 = 0x1000_0000_0000;
+
+/// How the program goes about its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Habit {
+    /// Maps a piece, uses it, maps the next.
+    OneByOne,
+    /// Maps all pieces, then uses them.
+    AllFirst,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub thp: &'static str,
+    pub pieces: u64,
+    pub piece_bytes: u64,
+    /// Distance of two pieces' starts.
+    pub stride: u64,
+    /// Bytes by which every piece begins behind a slot's start.
+    pub shift: u64,
+    pub habit: Habit,
+    /// The program calls madvise on every piece.
+    pub advice: Option<i32>,
+    /// The program calls prctl(PR_SET_THP_DISABLE).
+    pub prctl: bool,
+    /// Pages in the hugetlb pool; `None`: the program does not ask for hugetlb memory.
+    pub pool: Option<u64>,
+    /// Errno of refused hugetlb requests.
+    pub refusal: i32,
+    /// Pages that the pool reports as left, whatever it refused.
+    pub pool_says_left: Option<u64>,
+    /// Bytes read from the file on loop0.
+    pub file_bytes: u64,
+    pub read_ahead_kb: u64,
+    /// Size of requests, if they do not follow read-ahead.
+    pub fixed_request: Option<u64>,
+    /// Bytes that the device reads for each byte wanted.
+    pub read_in_vain: f64,
+    /// Huge pages are allowed but there are none.
+    pub fragmented: bool,
+    /// Something else that costs time, ns per operation.
+    pub extra_ns: u64,
+    pub harmless: BTreeMap<String, String>,
+    pub lost_faults: u64,
+    /// What the loss table says instead of `lost_faults`.
+    pub loss_said: Option<u64>,
+    pub lost_maps: u64,
+    pub faults_recorded: bool,
+    pub settings_recorded: bool,
+    pub label: String,
+    pub comm: &'static str,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            thp: "always",
+            pieces: PIECES,
+            piece_bytes: HUGE,
+            stride: 2 * HUGE,
+            shift: 0,
+            habit: Habit::OneByOne,
+            advice: None,
+            prctl: false,
+            pool: None,
+            refusal: 12,
+            pool_says_left: None,
+            file_bytes: 0,
+            read_ahead_kb: 128,
+            fixed_request: None,
+            read_in_vain: 1.0,
+            fragmented: false,
+            extra_ns: 0,
+            harmless: BTreeMap::new(),
+            lost_faults: 0,
+            loss_said: None,
+            lost_maps: 0,
+            faults_recorded: true,
+            settings_recorded: true,
+            label: "run".to_owned(),
+            comm: "cache",
+        }
+    }
+}
+
+/// Eight settings that have nothing to do with anything, with values by seed.
+pub fn harmless(seed: u64) -> BTreeMap<String, String> {
+    let keys = [
+        "env.TZ", "env.LANG", "env.RUST_LOG", "rlimit.core", "sysctl.kernel.core_pattern", "sysctl.vm.stat_interval",
+        "sysctl.net.core.somaxconn", "thp.khugepaged.scan_sleep_millisecs", "sysctl.vm.page-cluster",
+    ];
+    keys.iter().enumerate().map(|(i, key)| ((*key).to_owned(), format!("{}", 10 + seed * 7 + i as u64))).collect()
+}
+
+/// A generator of small disturbances: xorshift, seeded.
+pub struct Noise(u64);
+
+impl Noise {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A factor within 1.5 % of 1.
+    pub fn factor(&mut self) -> f64 {
+        1.0 + (self.next() % 3001) as f64 / 1e5 - 0.015
+    }
+}
+
+/// What a run came to while it was played.
+#[derive(Default)]
+struct Tally {
+    now: i64,
+    kernel_ns: u64,
+    user_ns: u64,
+    waited_ns: u64,
+    huge: u64,
+    fallback: u64,
+    requests: u64,
+    device_bytes: u64,
+    pool_used: u64,
+    faults: u64,
+    operations: u64,
+}
+
+struct Player<'a> {
+    world: &'a World,
+    writer: RecordingWriter,
+    tally: Tally,
+    next_mapping: u32,
+    base_slots: std::collections::HashSet<u64>,
+    huge_slots: std::collections::HashSet<u64>,
+    touched: std::collections::HashSet<u64>,
+    /// Ranges mapped by anonymous memory so far, for merging.
+    mapped: std::collections::BTreeSet<u64>,
+}
+
+const START: i64 = 5_000_000_000;
+
+/// Plays one run of a world into `dir`.
+pub fn play(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> PathBuf {
+    let manifest = Manifest {
+        label: Some(world.label.clone()),
+        variant: Some(format!("variant {}", world.label)),
+        run: Some(round),
+        round: Some(round),
+        position: Some(position),
+        host: Some("host".to_owned()),
+        arch: Some("x86_64".to_owned()),
+        page_size_bytes: Some(PAGE),
+        job: Some(json!({"work": "cache"})),
+        clock: Clock {
+            id: "CLOCK_MONOTONIC".to_owned(),
+            realtime_at_start_ns: Some(((round * 2 + position) * 10_000_000_000) as i64),
+            realtime_at_end_ns: Some(((round * 2 + position) * 10_000_000_000 + 1_000_000_000) as i64),
+            ..Clock::default()
+        },
+        ..Manifest::default()
+    };
+    let options = WriterOptions { compact: false, ..WriterOptions::default() };
+    let mut player = Player {
+        world,
+        writer: RecordingWriter::create(dir, manifest, options).unwrap(),
+        tally: Tally { now: START, ..Tally::default() },
+        next_mapping: 1,
+        base_slots: Default::default(),
+        huge_slots: Default::default(),
+        touched: Default::default(),
+        mapped: Default::default(),
+    };
+    let mut noise = Noise::new(seed * 1000 + round * 10 + position);
+    player.run();
+    player.end(&mut noise);
+    dir.to_owned()
+}
+
+impl Player<'_> {
+    fn run(&mut self) {
+        self.settings();
+        self.sample();
+        self.writer.push_tasks(&TasksRow {
+            ts: START - 10,
+            op: "exec",
+            task_id: 1,
+            tid: 100,
+            pid: 100,
+            mm_id: Some(1),
+            comm: Some(self.world.comm),
+            ..TasksRow::default()
+        });
+        if self.world.prctl {
+            self.call(&MappingsRow { op: "prctl_thp", advice: Some(1), ret: Some(0), ..MappingsRow::default() });
+        }
+        if self.world.habit == Habit::AllFirst {
+            for piece in 0..self.world.pieces {
+                self.map(piece);
+            }
+        }
+        for piece in 0..self.world.pieces {
+            if self.world.habit == Habit::OneByOne {
+                self.map(piece);
+            }
+            self.touch(piece);
+        }
+        self.read_file();
+    }
+
+    fn call(&mut self, row: &MappingsRow<'_>) {
+        self.tally.now += 1000;
+        if !self.world.faults_recorded {
+            return;
+        }
+        self.writer.push_mappings(&MappingsRow { ts: self.tally.now, task_id: 1, mm_id: 1, kind: "call", ..*row });
+    }
+
+    fn start_of(&self, piece: u64) -> u64 {
+        ARENA + piece * self.world.stride + self.world.shift
+    }
+
+    fn map(&mut self, piece: u64) {
+        let (start, len) = (self.start_of(piece), self.world.piece_bytes);
+        let row = MappingsRow {
+            op: "mmap",
+            addr: Some(0),
+            len: Some(len),
+            prot: Some(3),
+            flags: Some(MAP_PRIVATE_ANONYMOUS),
+            ret: Some(start as i64),
+            ..MappingsRow::default()
+        };
+        if let Some(pool) = self.world.pool {
+            let pages = len / HUGE;
+            let granted = self.tally.pool_used + pages <= pool;
+            let ret = if granted { start as i64 } else { -i64::from(self.world.refusal) };
+            let mapping_id = granted.then(|| self.number());
+            let flags = Some(MAP_PRIVATE_ANONYMOUS | MAP_HUGETLB);
+            self.call(&MappingsRow { flags, ret: Some(ret), mapping_id, ..row });
+            if granted {
+                self.tally.pool_used += pages;
+                self.huge_slots.extend(start / HUGE..(start + len) / HUGE);
+                return;
+            }
+        }
+        let mapping_id = Some(self.number());
+        self.call(&MappingsRow { mapping_id, ..row });
+        self.mapped.extend((start..start + len).step_by(PAGE as usize).map(|addr| addr / PAGE));
+        if let Some(advice) = self.world.advice {
+            let advised = MappingsRow { op: "madvise", addr: Some(start), len: Some(len), advice: Some(advice), ret: Some(0), ..MappingsRow::default() };
+            self.call(&advised);
+        }
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next_mapping += 1;
+        self.next_mapping
+    }
+
+    fn allowed(&self) -> bool {
+        let advised = self.world.advice == Some(14);
+        let setting = self.world.thp == "always" || (self.world.thp == "madvise" && advised);
+        setting && !self.world.prctl && self.world.advice != Some(15)
+    }
+
+    /// Uses a piece page by page, downwards, and takes the faults that the kernel would make of it.
+    fn touch(&mut self, piece: u64) {
+        let start = self.start_of(piece);
+        for page in (0..self.world.piece_bytes / PAGE).rev() {
+            let addr = start + page * PAGE;
+            self.tally.operations += 1;
+            self.tally.user_ns += OPERATION + self.world.extra_ns;
+            self.tally.now += (OPERATION + self.world.extra_ns) as i64;
+            if self.present(addr) {
+                continue;
+            }
+            let slot = addr / HUGE;
+            let pool_slot = self.huge_slots.contains(&slot);
+            let fits = (slot * HUGE / PAGE..(slot + 1) * HUGE / PAGE).all(|page| self.mapped.contains(&page));
+            let wants = self.allowed() && fits && !self.base_slots.contains(&slot);
+            let huge = pool_slot || (wants && !self.world.fragmented);
+            self.tally.fallback += u64::from(wants && !huge && !pool_slot);
+            self.tally.huge += u64::from(huge && !pool_slot);
+            if huge {
+                self.huge_slots.insert(slot);
+                self.touched.extend((slot * HUGE / PAGE)..((slot + 1) * HUGE / PAGE));
+            } else {
+                self.base_slots.insert(slot);
+                self.touched.insert(addr / PAGE);
+            }
+            self.fault(addr, if huge { HUGE_FAULT } else { FAULT });
+        }
+    }
+
+    fn present(&self, addr: u64) -> bool {
+        self.touched.contains(&(addr / PAGE))
+    }
+
+    fn fault(&mut self, addr: u64, cost: u64) {
+        self.tally.kernel_ns += cost;
+        self.tally.now += cost as i64;
+        self.tally.faults += 1;
+        if self.world.faults_recorded && self.tally.faults > self.world.lost_faults {
+            let row = FaultsRow { ts: self.tally.now, task_id: 1, mm_id: 1, addr: addr + 8, ip: 0x40_1000, error_code: 6, ..FaultsRow::default() };
+            self.writer.push_faults(&row);
+        }
+    }
+
+    fn read_file(&mut self) {
+        let world = self.world;
+        if world.file_bytes == 0 {
+            return;
+        }
+        let request = world.fixed_request.unwrap_or(world.read_ahead_kb.max(4) * 1024);
+        let bytes = (world.file_bytes as f64 * world.read_in_vain) as u64;
+        let requests = bytes.div_ceil(request);
+        self.tally.requests += requests;
+        self.tally.device_bytes += bytes;
+        let wait = requests * REQUEST + (bytes as f64 * READ_BYTE) as u64;
+        self.tally.waited_ns += wait;
+        self.tally.now += wait as i64;
+        self.tally.operations += world.file_bytes / PAGE;
+    }
+
+    fn settings(&mut self) {
+        if !self.world.settings_recorded {
+            return;
+        }
+        let mut settings = self.world.harmless.clone();
+        let mut put = |key: &str, value: String| settings.insert(key.to_owned(), value);
+        put("thp.enabled", self.world.thp.to_owned());
+        put("thp.2M.enabled", "inherit".to_owned());
+        put("thp.defrag", "madvise".to_owned());
+        put("thp.hpage_pmd_size", HUGE.to_string());
+        put("mm.thp_disable", "0".to_owned());
+        put("hugetlb.default_size", "2M".to_owned());
+        put("hugetlb.2M.nr_hugepages", self.world.pool.unwrap_or(0).to_string());
+        put("hugetlb.2M.nr_overcommit_hugepages", "0".to_owned());
+        put("block.loop0.read_ahead_kb", self.world.read_ahead_kb.to_string());
+        put("block.loop0.max_sectors_kb", "1280".to_owned());
+        put("kernel.release", "6.18.0".to_owned());
+        for (key, value) in &settings {
+            let row = SettingsRow { ts: START - 100, key, value: Some(value), source: "model", at: "start" };
+            self.writer.push_settings(&row);
+        }
+    }
+
+    /// Counters as they stand now.
+    fn sample(&mut self) {
+        let ts = self.tally.now;
+        let pool = self.world.pool.unwrap_or(0);
+        let left = self.world.pool_says_left.unwrap_or(pool - self.tally.pool_used.min(pool));
+        let rows: [(&str, Option<&str>, u64); 9] = [
+            ("vmstat.thp_fault_alloc", None, 100 + self.tally.huge),
+            ("vmstat.thp_fault_fallback", None, 7 + self.tally.fallback),
+            ("vmstat.pgfault", None, 1000 + self.tally.faults),
+            ("disk.reads", Some("loop0"), 50 + self.tally.requests),
+            ("disk.read_bytes", Some("loop0"), 4096 + self.tally.device_bytes),
+            ("hugetlb.free_pages", Some("2048kB"), left),
+            ("hugetlb.resv_pages", Some("2048kB"), 0),
+            ("hugetlb.nr_pages", Some("2048kB"), pool),
+            ("target.io.rchar", None, 10 + if self.tally.requests > 0 { self.world.file_bytes } else { 0 }),
+        ];
+        for (name, instance, value) in rows {
+            self.writer.push_metrics(&MetricsRow { ts, name, instance, value: Some(value as f64) });
+        }
+    }
+
+    fn end(mut self, noise: &mut Noise) {
+        let factor = noise.factor();
+        let took = (self.tally.now - START) as f64 * factor;
+        self.tally.now = START + took as i64;
+        self.sample();
+        let (from, to) = (START, self.tally.now);
+        let operations = self.tally.operations;
+        self.writer.push_jobs(&JobsRow {
+            ts: to,
+            job: &self.world.label,
+            direction: "write",
+            ios: operations,
+            bytes: operations * PAGE,
+            runtime_ns: (to - from) as u64,
+            ..JobsRow::default()
+        });
+        let faults = self.tally.faults;
+        let lost = self.world.loss_said.unwrap_or(self.world.lost_faults);
+        for (stream, seen, lost) in [("faults", faults + lost, lost), ("maps", 100, self.world.lost_maps)] {
+            self.writer.push_loss(&LossRow { ts: to, stream, cpu: None, seen, lost, filtered: 0 });
+        }
+        let times = [
+            ("stime_ns", self.tally.kernel_ns as f64 * noise.factor()),
+            ("utime_ns", self.tally.user_ns as f64 * noise.factor()),
+        ];
+        self.writer
+            .close(|manifest| {
+                let measured = json!({"start_ns": from, "end_ns": to, "operations": operations, "source": "job"});
+                manifest.extra.insert("measured".to_owned(), measured);
+                let mut exit = Exit { code: Some(0), ..Exit::default() };
+                for (key, value) in times {
+                    exit.extra.insert(key.to_owned(), json!(value.round()));
+                }
+                manifest.exit = Some(exit);
+            })
+            .unwrap();
+    }
+}
+
+/// Plays both worlds in blocks and compares them.
+pub fn compare_worlds(base: &World, test: &World, seed: u64) -> Comparison {
+    let dir = tempfile::tempdir().unwrap();
+    compare_in(dir.path(), base, test, seed, 4)
+}
+
+/// As [`compare_worlds`], keeping the recordings in `dir`.
+pub fn compare_in(dir: &Path, base: &World, test: &World, seed: u64, rounds: u64) -> Comparison {
+    let mut dirs = [Vec::new(), Vec::new()];
+    for round in 1..=rounds {
+        for (position, (side, world)) in [("b", base), ("t", test)].into_iter().enumerate() {
+            let run = dir.join(format!("{side}{round}"));
+            dirs[position].push(play(world, &run, round, position as u64 + 1, seed));
+        }
+    }
+    compare(&dirs[0], &dirs[1], &CompareOptions::default()).unwrap()
+}
+
+/// The causes found, in order.
+pub fn causes(comparison: &Comparison) -> Vec<&str> {
+    comparison.findings.iter().map(|finding| finding.cause.as_str()).collect()
+}
+
+/// What one rule said of itself.
+pub fn said(comparison: &Comparison, cause: &str) -> String {
+    let considered = comparison.considered.iter().find(|considered| considered.cause == cause).unwrap();
+    format!("{}: {}", considered.outcome, considered.reasons.join(" | "))
+}

@@ -1,0 +1,78 @@
+//! One finding as text.
+
+use pagelab_analysis::mappings::bytes;
+use pagelab_analysis::rules::{Effect, Finding, Fix, Number};
+
+use crate::number::quantity;
+use crate::paragraph::{LABEL, labelled, list, wrap};
+use crate::style::Style;
+
+/// Everything that a finding says: the parts in the order in which a reader asks for them.
+pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> String {
+    let width = style.width;
+    let mut out = format!(
+        "{}\n",
+        style.heading(&format!("{}. {}  [{}]", finding.rank, finding.cause, finding.confidence.word()))
+    );
+    out.push_str(&wrap(&format!("{}.", finding.summary), width, "  ", "  "));
+    out.push_str(&changed(&finding.numbers, compared, width));
+    if let Some(effect) = &finding.effect {
+        out.push_str(&labelled("Share", &share(effect), width));
+    }
+    if let Some(mapping) = &finding.mapping {
+        out.push_str(&labelled("Mapping", &mapping.description, width));
+        let range = format!("for example {:#x} to {:#x} ({})", mapping.start, mapping.end, bytes(mapping.len_bytes));
+        out.push_str(&labelled("", &range, width));
+    }
+    if let Some(setting) = &finding.setting {
+        let show = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+        let text = if compared {
+            format!("{}: {} on base, {} on test", setting.key, show(&setting.base), show(&setting.test))
+        } else {
+            format!("{} = {}", setting.key, show(&setting.test))
+        };
+        out.push_str(&labelled("Setting", &text, width));
+    }
+    out.push_str(&list("Evidence", &finding.evidence, true, width));
+    out.push_str(&list("Not there", &finding.refuted, false, width));
+    out.push_str(&list("Not seen", &finding.not_looked_at, false, width));
+    out.push_str(&fixes(&finding.fixes, width));
+    out
+}
+
+fn share(effect: &Effect) -> String {
+    let what = if effect.of == "change" { "of the lost time" } else { "of the time" };
+    let interval = effect
+        .share_ci95
+        .map_or_else(String::new, |[low, high]| format!(" (95 % interval {:.0} to {:.0} %)", low * 100.0, high * 100.0));
+    format!("{:.0} % {what}{interval}", effect.share * 100.0)
+}
+
+/// The figures, both sides beside each other.
+fn changed(numbers: &[Number], compared: bool, width: usize) -> String {
+    let mut out = String::new();
+    let known = numbers.iter().filter(|number| number.test.is_some() || number.base.is_some());
+    for (place, number) in known.enumerate() {
+        let show = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| quantity(value, &number.unit));
+        let text = if compared {
+            format!("{}: {} on base, {} on test", number.name, show(number.base), show(number.test))
+        } else {
+            format!("{}: {}", number.name, show(number.test))
+        };
+        out.push_str(&labelled(if place == 0 { "Figures" } else { "" }, &text, width));
+    }
+    out
+}
+
+/// Remedies; commands stand on lines of their own, unbroken, so that they can be copied.
+fn fixes(fixes: &[Fix], width: usize) -> String {
+    let mut out = String::new();
+    for (place, fix) in fixes.iter().enumerate() {
+        let label = if place == 0 { "Fix" } else { "" };
+        let first = format!("  {label:<LABEL$}{}. ", place + 1);
+        let rest = " ".repeat(first.chars().count());
+        out.push_str(&wrap(&format!("{} ({})", fix.text, fix.reach.word()), width, &first, &rest));
+        out.push_str(&format!("{rest}{}\n", fix.command));
+    }
+    out
+}

@@ -1,0 +1,155 @@
+//! The verdict of a comparison as text.
+
+use std::fmt::Write as _;
+
+use pagelab_analysis::compare::{Comparison, MetricComparison, Primary, Verdict};
+use pagelab_analysis::rules::Considered;
+
+pub use crate::explanation::explanation;
+use crate::finding::finding;
+use crate::number::{quantity, significant};
+use crate::paragraph::wrap;
+use crate::style::Style;
+use crate::table::{Align, Table};
+
+/// Metrics listed at most.
+const METRICS: usize = 10;
+/// Settings listed at most.
+const SETTINGS: usize = 12;
+
+/// The verdict: is there a difference, why, and what mends it; then the metrics and settings that differ.
+pub fn comparison(comparison: &Comparison, style: &Style) -> String {
+    let mut out = headline(comparison, style);
+    out.push('\n');
+    for one in &comparison.findings {
+        out.push_str(&finding(one, true, style));
+        out.push('\n');
+    }
+    if comparison.findings.is_empty() {
+        out.push_str(&no_cause(comparison, style));
+        out.push('\n');
+    }
+    out.push_str(&metrics(comparison, style));
+    out.push_str(&settings(comparison, style));
+    for note in &comparison.notes {
+        out.push_str(&wrap(note, style.width, "note: ", "      "));
+    }
+    out
+}
+
+fn headline(comparison: &Comparison, style: &Style) -> String {
+    let runs = format!("{} base and {} test runs", comparison.base.n, comparison.test.n);
+    let text = match &comparison.primary {
+        None => format!("No primary metric: nothing was decided ({runs})."),
+        Some(primary) => judged(primary, &comparison.method, &runs, comparison.alpha),
+    };
+    let mut out = wrap(&text, style.width, "", "");
+    if style.colour {
+        out = format!("{}\n", style.heading(out.trim_end()));
+    }
+    let sides = format!("base: {}; test: {}", comparison.base.label, comparison.test.label);
+    out.push_str(&wrap(&sides, style.width, "", "  "));
+    if comparison.exploratory {
+        out.push_str(&wrap(
+            "Exploratory: runs were added after looking at a result, so the p values are smaller than they should be.",
+            style.width,
+            "",
+            "",
+        ));
+    }
+    out
+}
+
+fn judged(primary: &Primary, method: &str, runs: &str, alpha: f64) -> String {
+    let verdict = match primary.verdict {
+        Verdict::Worse => "Test is worse",
+        Verdict::Better => "Test is better",
+        Verdict::Different => "Test is different",
+        Verdict::NoDifference => "No difference was shown",
+        Verdict::NotTested => "Not tested",
+    };
+    let show = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| quantity(value, &primary.unit));
+    let ratio = primary.ratio.map_or_else(String::new, |ratio| format!(", ratio {}", significant(ratio, 4)));
+    let interval = primary.ratio_ci95.map_or_else(String::new, |[low, high]| {
+        format!(" (95 % interval {} to {})", significant(low, 4), significant(high, 4))
+    });
+    let p = primary.p.map_or_else(String::new, |p| format!(", p = {}", significant(p, 2)));
+    let method = if method == "paired_blocks" { "compared within rounds" } else { "Welch's test" };
+    format!(
+        "{verdict}: {} {} on base, {} on test{ratio}{interval}{p} ({runs}, {method}, alpha {alpha}).",
+        primary.metric,
+        show(primary.base_mean),
+        show(primary.test_mean)
+    )
+}
+
+fn no_cause(comparison: &Comparison, style: &Style) -> String {
+    let shown = comparison
+        .primary
+        .as_ref()
+        .is_some_and(|primary| matches!(primary.verdict, Verdict::Better | Verdict::Worse | Verdict::Different));
+    if !shown {
+        return "No cause is looked for where no difference was shown.\n".to_owned();
+    }
+    let mut out = String::from("No cause was found. What was looked for:\n");
+    out.push_str(&considered(&comparison.considered, style));
+    out
+}
+
+/// Every rule with its outcome.
+pub(crate) fn considered(considered: &[Considered], style: &Style) -> String {
+    let mut out = String::new();
+    for one in considered {
+        let text = format!("{} ({}): {}", one.cause, one.outcome, one.reasons.join("; "));
+        out.push_str(&wrap(&text, style.width, "  - ", "    "));
+    }
+    out
+}
+
+fn metrics(comparison: &Comparison, style: &Style) -> String {
+    let differing: Vec<&MetricComparison> = comparison.significant().collect();
+    let tested: usize = comparison.families.iter().map(|family| family.size).sum();
+    if differing.is_empty() {
+        return format!("No other metric differs, of {tested} tested.\n");
+    }
+    let mut table = Table::new([
+        ("metric", Align::Left),
+        ("base", Align::Right),
+        ("test", Align::Right),
+        ("ratio", Align::Right),
+        ("q", Align::Right),
+    ]);
+    for metric in differing.iter().take(METRICS) {
+        let name = metric.instance.as_ref().map_or_else(|| metric.name.clone(), |i| format!("{}[{i}]", metric.name));
+        let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| quantity(value, &metric.unit));
+        let number = |value: Option<f64>, figures| value.map_or_else(|| "-".to_owned(), |v| significant(v, figures));
+        table.row([name, show(metric.base.mean), show(metric.test.mean), number(metric.ratio, 3), number(metric.q, 2)]);
+    }
+    let mut out = format!("{} of {tested} metrics differ", differing.len());
+    let _ = writeln!(out, "{}", if differing.len() > METRICS { format!("; the {METRICS} most certain:") } else { ":".to_owned() });
+    out.push_str(&table.render(style.width));
+    out
+}
+
+fn settings(comparison: &Comparison, style: &Style) -> String {
+    if comparison.settings.is_empty() {
+        return "\nNo setting differs.\n".to_owned();
+    }
+    let named = |key: &str| {
+        comparison.findings.iter().any(|one| one.setting.as_ref().is_some_and(|setting| setting.key == key))
+    };
+    let mut table =
+        Table::new([("setting", Align::Left), ("base", Align::Left), ("test", Align::Left), ("named", Align::Left)]);
+    for diff in comparison.settings.iter().take(SETTINGS) {
+        let show = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not there)".to_owned()).replace('\n', " ");
+        table.row([
+            diff.key.clone(),
+            show(&diff.base),
+            show(&diff.test),
+            if named(&diff.key) { "a cause".to_owned() } else { String::new() },
+        ]);
+    }
+    let more = comparison.settings.len().saturating_sub(SETTINGS);
+    let rest = if more > 0 { format!("; {more} less relevant ones are not listed") } else { String::new() };
+    format!("\n{} settings differ{rest}:\n{}", comparison.settings.len(), table.render(style.width))
+}

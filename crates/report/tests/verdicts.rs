@@ -1,0 +1,79 @@
+//! Verdicts as text: everything that a reader needs is there, and it fits the terminal.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../analysis/tests/rules_sim/mod.rs"]
+mod rules_sim;
+
+use pagelab_analysis::explain::explain;
+use pagelab_report::{Glyphs, Style, pictures, verdict};
+use rules_sim::{World, compare_in, compare_worlds, harmless, play};
+
+fn style(width: usize) -> Style {
+    Style { width, height: 12, glyphs: Glyphs::Braille, colour: false }
+}
+
+fn good() -> World {
+    World { harmless: harmless(1), label: "good".to_owned(), ..World::default() }
+}
+
+fn bad() -> World {
+    World { thp: "madvise", harmless: harmless(2), label: "bad".to_owned(), ..World::default() }
+}
+
+/// Lines that may be longer than the terminal: a command is not broken, so that it can be copied.
+fn too_long(text: &str, width: usize) -> Vec<&str> {
+    let commands = ["madvise(", "echo ", "GLIBC_TUNABLES", "mmap("];
+    text.lines().filter(|line| line.chars().count() > width && !commands.iter().any(|c| line.contains(c))).collect()
+}
+
+#[test]
+fn a_regression_is_told_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let comparison = compare_in(dir.path(), &good(), &bad(), 1, 4);
+    for width in [60, 80, 120] {
+        let text = verdict::comparison(&comparison, &style(width));
+        assert!(too_long(&text, width).is_empty(), "{:?}", too_long(&text, width));
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "Test is worse: load.iops",
+            "ratio",
+            "95 % interval",
+            "1. thp.disabled [mechanism]",
+            "thp.enabled: always on base, madvise on test",
+            "mappings of 2 MiB each",
+            "of the lost time",
+            "madvise(addr, length, MADV_HUGEPAGE);",
+            "echo always | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+        ] {
+            assert!(flat.contains(part), "{part} is missing at width {width}:\n{text}");
+        }
+    }
+    let drawn = pictures(&comparison, &style(80)).unwrap();
+    assert!(drawn.contains("base (good)") && drawn.contains("test (bad)") && drawn.contains("512 faults"), "{drawn}");
+    println!("{}\n{drawn}", verdict::comparison(&comparison, &style(100)));
+}
+
+#[test]
+fn no_difference_and_no_cause_are_said_so() {
+    let same = compare_worlds(&good(), &World { harmless: harmless(2), ..good() }, 1);
+    let text = verdict::comparison(&same, &style(100));
+    assert!(text.starts_with("No difference was shown: load.iops"), "{text}");
+    assert!(text.contains("No cause is looked for"));
+    let other = compare_worlds(&good(), &World { extra_ns: 90, ..good() }, 1);
+    let text = verdict::comparison(&other, &style(100));
+    assert!(text.contains("No cause was found") && text.contains("thp.disabled (refuted)"), "{text}");
+}
+
+#[test]
+fn a_lone_recording_is_told_with_less_confidence() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = play(&bad(), &dir.path().join("run"), 1, 1, 1);
+    let text = verdict::explanation(&explain(&run).unwrap(), &style(100));
+    assert!(text.contains("1. thp.disabled  [correlated]") && text.contains("thp.enabled = madvise"), "{text}");
+    assert!(text.contains("Where the faults were"));
+    println!("{text}");
+    let run = play(&good(), &dir.path().join("other"), 1, 1, 1);
+    let text = verdict::explanation(&explain(&run).unwrap(), &style(100));
+    assert!(text.contains("Nothing stands out"), "{text}");
+}
