@@ -14,7 +14,7 @@ use pagelab_observe::streams::StreamSet;
 use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, signals};
 use pagelab_vocab::settings::setting;
 
-use crate::plan::{Between, Work};
+use crate::plan::{Between, Plan, Work};
 use crate::runner::{Change, InForce, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
 use crate::set::private_dirs;
 
@@ -264,9 +264,9 @@ fn wait(child: &mut Child, timeout: Option<Duration>) -> Waited {
 
 /// Where a set goes if nobody says so: `NAME.set` in the current directory, NAME being the plan's folder if the plan is
 /// called `plan.toml`, else the plan's own name.
-pub fn default_set_dir(plan: &Path) -> PathBuf {
-    let stem = plan.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let folder = plan.canonicalize().ok().and_then(|path| Some(path.parent()?.file_name()?.to_string_lossy().into_owned()));
-    let name = if stem == "plan" { folder.unwrap_or(stem) } else { stem };
+pub fn default_set_dir(plan: &Plan) -> PathBuf {
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let stem = plan.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = if stem == "plan" { name(plan.dir()).unwrap_or(stem) } else { stem };
     PathBuf::from(format!("{name}.set"))
 }
