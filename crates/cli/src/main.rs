@@ -1,1 +1,115 @@
-fn main() {}
+//! The command line of pagelab: flags and glue. One file per command in `commands/`; what a command does lies in the
+//! crates it calls.
+//!
+//! Exit status: 0 done; 1 measured, and the answer is bad; 2 the input is wrong; 3 the host cannot do it. `record`
+//! returns the status of the command it ran, and 125 for its own failures.
+
+mod commands;
+mod failure;
+mod options;
+mod print;
+mod progress;
+mod verdict;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Finds out why a Linux memory or storage workload got slower, and proves it.
+#[derive(Debug, Parser)]
+#[command(name = "pagelab", version, about, max_term_width = 110, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    /// Say more on standard error (twice: everything, libbpf's words included).
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run fio jobs with built-in engines, recorded.
+    Run(commands::run::Args),
+    /// Record any command.
+    Record(commands::record::Args),
+    /// Show one view of a recording.
+    Show(commands::show::Args),
+    /// Run a plan's variants interleaved, then compare them.
+    Experiment(commands::experiment::Args),
+    /// Are two sets of runs different, in what, and why.
+    Compare(commands::compare::Args),
+    /// What one recording alone shows.
+    Explain(commands::explain::Args),
+    /// SQL over recordings.
+    Query(commands::query::Args),
+    /// Is a recording whole.
+    Check(commands::check::Args),
+    /// Undo what a dead pagelab left changed.
+    Restore(commands::restore::Args),
+    /// Runs a workload in a process of its own.
+    #[command(name = "__load", hide = true)]
+    Load(commands::hidden::LoadArgs),
+    /// Undoes changes to the host when pagelab dies.
+    #[command(name = "__guard", hide = true)]
+    Guard(commands::hidden::GuardArgs),
+}
+
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => tracing::Level::WARN,
+        1 => tracing::Level::INFO,
+        _ => tracing::Level::DEBUG,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(verbose > 0)
+        .init();
+}
+
+/// What was typed, as clap understands it. Wrong words are status 2, as for every command; for `record`, which keeps
+/// all others for the command it runs, 125.
+fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        let recording = std::env::args().nth(1).is_some_and(|word| word == "record");
+        let status = match error.exit_code() {
+            0 => 0,
+            _ if recording => 125,
+            _ => 2,
+        };
+        // Printing fails only if the terminal is gone; then nobody reads it.
+        let _ = error.print();
+        ExitCode::from(status)
+    })
+}
+
+fn main() -> ExitCode {
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
+    start_logging(cli.verbose);
+    let done: Result<u8, Failure> = match cli.command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Record(args) => return commands::record::run(&args),
+        Command::Show(args) => commands::show::run(&args),
+        Command::Experiment(args) => commands::experiment::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
+        Command::Query(args) => commands::query::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Restore(args) => commands::restore::run(&args),
+        Command::Load(args) => return commands::hidden::load(&args),
+        Command::Guard(args) => return commands::hidden::guard(&args),
+    };
+    match done {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            eprintln!("pagelab: {failure}");
+            ExitCode::from(failure.status())
+        }
+    }
+}

@@ -1,0 +1,54 @@
+# pagelab. `make demo` and `make test` are all a newcomer needs; both install what they need and may be run again.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+PAGELAB := target/debug/pagelab
+
+# Debian packages: clang and the two headers to build; the rest are what the tests compare with.
+BUILD_PACKAGES := clang libelf-dev zlib1g-dev pkg-config gcc make
+TEST_PACKAGES := fio linux-perf sqlite3 git postgresql
+
+.PHONY: help setup setup-test build demo test test-all check bench fmt lint docs clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
+
+setup: ## install what building needs
+	@tools/install-packages $(BUILD_PACKAGES)
+
+setup-test: setup ## install what the tests compare with
+	@tools/install-packages $(TEST_PACKAGES)
+
+build: setup ## build pagelab into target/debug (optimised where it measures)
+	$(CARGO) build --locked -p pagelab-cli
+
+demo: build ## a regression goes in, its cause comes out (needs root)
+	tools/demo
+
+test: build setup-test ## everything that must pass; under 40 minutes on 2 cores
+	tools/test short
+
+test-all: build setup-test ## the same with the long forms: 20 repetitions of each verdict, 40 A/A runs, all benchmarks' checks
+	tools/test full
+
+check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass
+	$(CARGO) check --locked --workspace --all-targets
+	$(if $(CRATE),$(CARGO) test --locked -p pagelab-$(CRATE))
+
+bench: build ## side-by-side measurements against perf and plain loops; results in benches/results
+	tools/bench
+
+fmt: ## format
+	$(CARGO) fmt --all
+
+lint: ## rustfmt, clippy, style
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+docs: ## write the generated pages in docs/ anew
+	PAGELAB_WRITE_DOCS=1 $(CARGO) test --locked --workspace docs_match
+
+clean: ## remove what was built
+	$(CARGO) clean

@@ -1,0 +1,81 @@
+//! `pagelab experiment`: runs the variants of a plan, interleaved, then compares them.
+
+use std::path::PathBuf;
+
+use pagelab_experiment::{LocalRunner, Outcome, Plan, RunOptions, default_set_dir};
+
+use crate::failure::Failure;
+use crate::options::parse_level;
+use crate::print;
+use crate::progress::Bar;
+use crate::verdict;
+
+/// Run the variants of a plan in randomised complete blocks, record each run, and compare.
+///
+/// Settings that the plan changes are put back after each run, also when pagelab is killed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  pagelab experiment experiments/thp-regression/plan.toml -o set\n  pagelab experiment plan.toml --dry-run")]
+pub struct Args {
+    /// The plan (docs/plans.md).
+    plan: PathBuf,
+    /// Directory of the set [default: beside the working directory, named after the plan].
+    #[arg(short, long = "output", value_name = "SET")]
+    output: Option<PathBuf>,
+    /// Show order, settings and commands; change and run nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Go on with a set that was broken off.
+    #[arg(long)]
+    resume: bool,
+    /// With --resume: rounds to add to a finished set. What is found is then exploratory.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "resume")]
+    add_runs: usize,
+    /// Seed of every random choice; goes before the plan's.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Level below which a p value counts as a difference.
+    #[arg(long, default_value_t = 0.05, value_parser = parse_level)]
+    alpha: f64,
+    /// Go on without streams that the plan names and the host refuses.
+    #[arg(long)]
+    best_effort: bool,
+    /// Give the variants names drawn at random: what is found must not depend on names.
+    #[arg(long, value_name = "SEED", hide = true)]
+    random_names: Option<u64>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the plan and prints the verdict.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let plan = Plan::load(&args.plan).map_err(|error| verdict::plan_failure(error.into()))?;
+    let plan = match args.random_names {
+        Some(seed) => plan.with_random_names(seed),
+        None => plan,
+    };
+    let mut options = RunOptions::new(args.output.clone().unwrap_or_else(|| default_set_dir(&plan)));
+    options.resume = args.resume;
+    options.add_runs = args.add_runs;
+    options.seed = args.seed;
+    options.alpha = args.alpha;
+    options.best_effort = args.best_effort;
+    if args.dry_run {
+        let dry = pagelab_experiment::dry_run(&plan, &options).map_err(verdict::plan_failure)?;
+        return if args.json { print::json(&dry) } else { print::text(&dry.to_string()) }.map(|()| 0);
+    }
+    let outcome = make_runs(&plan, &options)?;
+    if args.json {
+        print::json(&outcome.document)?;
+    } else {
+        print::text(&verdict::experiment(&outcome))?;
+    }
+    // Broken off by the user, as shells report SIGINT.
+    Ok(if outcome.interrupted { 130 } else { 0 })
+}
+
+/// Makes the runs of a plan on this host, with a progress bar on a terminal.
+pub fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> {
+    let runner = LocalRunner::new().map_err(Failure::host)?;
+    pagelab_experiment::run(plan, options, &runner, &mut Bar::new()).map_err(verdict::plan_failure)
+}

@@ -1,0 +1,12 @@
+//! One file per command.
+
+pub mod check;
+pub mod compare;
+pub mod experiment;
+pub mod explain;
+pub mod hidden;
+pub mod query;
+pub mod record;
+pub mod restore;
+pub mod run;
+pub mod show;

@@ -1,0 +1,78 @@
+//! `pagelab query`: SQL over recordings.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use pagelab_analysis::sql;
+
+use crate::failure::Failure;
+
+/// Layout of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Columns of text.
+    Table,
+    /// Comma-separated values.
+    Csv,
+    /// An array of objects.
+    Json,
+    /// A Parquet file.
+    Parquet,
+}
+
+impl From<Format> for sql::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Table => Self::Table,
+            Format::Csv => Self::Csv,
+            Format::Json => Self::Json,
+            Format::Parquet => Self::Parquet,
+        }
+    }
+}
+
+/// Run SQL over recordings and sets of them. Every table of docs/recording.md is there, with the columns host, variant and
+/// run beside its own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  pagelab query set \"select variant, run, count(*) from faults group by 1, 2 order by 1, 2\"")]
+pub struct Args {
+    /// Recordings or sets, then the query.
+    #[arg(required = true, num_args = 2.., value_name = "DIR... SQL")]
+    words: Vec<String>,
+    /// Layout of the result.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Write to this file.
+    #[arg(short, long = "output", value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the query and writes its result.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let Some((sql_text, dirs)) = args.words.split_last() else {
+        return Err(Failure::input(anyhow::anyhow!("query: needed DIR... SQL")));
+    };
+    let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
+    let format = if args.json { sql::Format::Json } else { args.format.into() };
+    let mut out: Box<dyn Write + Send> = match &args.output {
+        Some(path) => {
+            let cannot = |error: io::Error| Failure::host(anyhow::anyhow!("cannot write {}: {error}", path.display()));
+            Box::new(BufWriter::new(File::create(path).map_err(cannot)?))
+        }
+        None if format == sql::Format::Parquet && io::stdout().is_terminal() => {
+            let needed = "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
+            return Err(Failure::input(anyhow::anyhow!(needed)));
+        }
+        None => Box::new(BufWriter::new(io::stdout())),
+    };
+    sql::query(&dirs, sql_text, format, &mut out).map_err(Failure::input)?;
+    match out.flush() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        other => other.map(|()| 0).map_err(Failure::host),
+    }
+}

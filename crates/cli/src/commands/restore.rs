@@ -1,0 +1,30 @@
+//! `pagelab restore`: undoes what a dead pagelab left changed.
+
+use pagelab_host::guard::restore_leftovers;
+
+use crate::failure::{BAD, Failure};
+use crate::print;
+
+/// Undo changes to the host that a killed pagelab left behind.
+///
+/// A helper process does this by itself within a second; this command is for the case that it was killed too. Settings
+/// that somebody else has changed since are left and listed. Status 1 if something could not be put back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  sudo pagelab restore")]
+pub struct Args {
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Restores, and prints what was done.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let report = restore_leftovers();
+    if args.json {
+        print::json(&report)?;
+    } else {
+        let text = report.to_string();
+        print::text(if text.is_empty() { "nothing to restore\n" } else { &text })?;
+    }
+    Ok(if report.is_clean() { 0 } else { BAD })
+}

@@ -1,0 +1,81 @@
+//! `pagelab run`: runs fio jobs with built-in engines and records them.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use pagelab_load::output::{json, normal};
+use pagelab_load::{JobReport, Workload, parse_args};
+use pagelab_session::{SessionOutcome, Target};
+
+use crate::commands::record;
+use crate::failure::{BAD, Failure};
+use crate::options::RecordingArgs;
+use crate::print;
+
+/// How the report is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// fio's text.
+    Normal,
+    /// fio's JSON.
+    Json,
+    /// fio's JSON with all latency buckets.
+    #[value(name = "json+")]
+    JsonPlus,
+}
+
+/// Run fio jobs with built-in engines, and record what the kernel did meanwhile.
+///
+/// Takes job files, or jobs in fio's own style: --name=x --rw=randread --bs=4k ... (docs/job-options.md lists the options).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  pagelab run job.fio -o run.rec\n  \
+    pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m")]
+pub struct Args {
+    #[command(flatten)]
+    recording: RecordingArgs,
+    /// Layout of the report.
+    #[arg(long, value_enum, default_value_t = Format::Normal)]
+    output_format: Format,
+    /// Write to this file or device although pagelab did not make it. What it holds is lost.
+    #[arg(long, value_name = "PATH")]
+    allow_write: Vec<PathBuf>,
+    /// Job files, or options in fio's style.
+    #[arg(required = true, num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true, value_name = "JOB")]
+    jobs: Vec<String>,
+}
+
+/// Runs the jobs and prints their report.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let words: Vec<String> = args.jobs.iter().filter(|word| *word != "--").cloned().collect();
+    for file in words.iter().filter(|word| !word.starts_with('-')) {
+        if !Path::new(file).is_file() {
+            let message = format!("{file}: found no such job file; needed: the path of a job file, or options such as --name=x --rw=read");
+            return Err(Failure::input(anyhow::anyhow!(message)));
+        }
+    }
+    let workload: Workload = parse_args(&words).map_err(Failure::input)?;
+    let mut options = args.recording.session(Target::Job(Box::new(workload)))?;
+    options.allow_write.clone_from(&args.allow_write);
+    let outcome = pagelab_session::run(&options)?;
+    let Some(report) = &outcome.report else {
+        return Err(Failure::host(anyhow::anyhow!("the load process ended without a report; {}", ended_in_words(&outcome))));
+    };
+    print_report(args, report)?;
+    if !args.recording.json && args.output_format == Format::Normal {
+        record::say(&outcome, false)?;
+    }
+    Ok(if report.succeeded() { 0 } else { BAD })
+}
+
+fn ended_in_words(outcome: &SessionOutcome) -> String {
+    outcome.ended.map_or_else(|| "it was still running".to_owned(), |ended| format!("its status was {}", ended.shell_status()))
+}
+
+fn print_report(args: &Args, report: &JobReport) -> Result<(), Failure> {
+    let detail = match (args.recording.json, args.output_format) {
+        (_, Format::JsonPlus) => json::Detail::Plus,
+        (true, _) | (_, Format::Json) => json::Detail::Plain,
+        (false, Format::Normal) => return print::text(&normal::render(report)),
+    };
+    print::text(&json::render(report, detail).map_err(Failure::host)?)
+}

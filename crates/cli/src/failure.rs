@@ -1,0 +1,67 @@
+//! What ends a command early, and the exit status that says whose fault it is.
+
+use std::fmt;
+
+use pagelab_session::SessionError;
+
+/// Measured, and the answer is bad.
+pub const BAD: u8 = 1;
+
+/// A failure with its exit status.
+#[derive(Debug)]
+pub enum Failure {
+    /// The input is wrong: status 2.
+    Input(anyhow::Error),
+    /// The host cannot do it: status 3.
+    Host(anyhow::Error),
+}
+
+impl Failure {
+    /// The input is wrong.
+    pub fn input(error: impl Into<anyhow::Error>) -> Self {
+        Self::Input(error.into())
+    }
+
+    /// The host cannot do it.
+    pub fn host(error: impl Into<anyhow::Error>) -> Self {
+        Self::Host(error.into())
+    }
+
+    /// The exit status.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::Input(_) => 2,
+            Self::Host(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Input(error) | Self::Host(error)) = self;
+        write!(f, "{error:#}")
+    }
+}
+
+impl From<pagelab_recording::Error> for Failure {
+    /// A recording that cannot be written for lack of space or rights is the host's fault; all else is the input's.
+    fn from(error: pagelab_recording::Error) -> Self {
+        use pagelab_recording::Error as E;
+        match error {
+            E::NoSpace { .. } => Self::host(error),
+            E::Io { ref source, .. } if source.kind() != std::io::ErrorKind::NotFound => Self::host(error),
+            _ => Self::input(error),
+        }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Recording(error) => error.into(),
+            SessionError::Load { status: Some(3), .. } => Self::host(error),
+            SessionError::Spawn(_) | SessionError::Load { .. } => Self::input(error),
+            SessionError::StreamRefused { .. } | SessionError::System { .. } => Self::host(error),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What comparisons, explanations and experiments say in text, and the exit status of their errors.
+
+use std::fmt::Write as _;
+
+use pagelab_analysis::compare::{Comparison, Verdict};
+use pagelab_analysis::explain::Explanation;
+use pagelab_experiment::{ExperimentError, Outcome};
+
+use crate::failure::Failure;
+
+/// A failed experiment: the plan's fault or the host's.
+pub fn plan_failure(error: ExperimentError) -> Failure {
+    if error.exit_status() == 3 { Failure::host(error) } else { Failure::input(error) }
+}
+
+/// Whether the test side is worse in the primary metric.
+pub fn is_regression(comparison: &Comparison) -> bool {
+    comparison.primary.as_ref().is_some_and(|primary| primary.verdict == Verdict::Worse)
+}
+
+/// The verdict of a comparison.
+pub fn comparison(comparison: &Comparison) -> String {
+    pagelab_report::verdict::comparison(comparison, &style())
+}
+
+/// What an experiment found: runs, verdict, pictures.
+pub fn experiment(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    for failed in &outcome.document.failed_runs {
+        let _ = writeln!(text, "failed: {} run {}: {}", failed.variant, failed.run, failed.reason);
+    }
+    let all = outcome.document.comparison.iter().chain(&outcome.document.further_comparisons);
+    for one in all {
+        text.push_str(&comparison(one));
+    }
+    if outcome.interrupted {
+        let _ = writeln!(text, "broken off; go on with: pagelab experiment PLAN --resume -o {}", outcome.dir.display());
+    }
+    text
+}
+
+/// What one recording shows.
+pub fn explanation(explanation: &Explanation) -> String {
+    pagelab_report::verdict::explanation(explanation, &style())
+}
+
+/// How to print on this standard output.
+fn style() -> pagelab_report::Style {
+    let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    pagelab_report::Style::detect(columns.filter(|columns| *columns > 0), terminal)
+}
