@@ -65,7 +65,7 @@ pub fn load_side(side: &'static str, paths: &[PathBuf]) -> Result<Vec<RunData>> 
 
 /// Whether the set that a recording belongs to says that runs were added after looking.
 fn set_is_exploratory(dir: &Path) -> bool {
-    let set = dir.ancestors().skip(1).take(3).find(|d| d.join(SET_JSON).is_file());
+    let set = dir.ancestors().skip(1).take(4).find(|d| d.join(SET_JSON).is_file());
     let document = set.and_then(|set| SetJson::load(set).ok());
     document.is_some_and(|set| set.extra.get("exploratory").and_then(serde_json::Value::as_bool) == Some(true))
 }

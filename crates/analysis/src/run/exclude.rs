@@ -18,6 +18,11 @@ pub enum Exclusion {
         /// Signal, if one ended it.
         signal: Option<i32>,
     },
+    /// The run was ended before its work was done: `timed_out` or `interrupted` of the manifest.
+    CutShort {
+        /// `timed_out` or `interrupted`.
+        by: String,
+    },
     /// The recorder died before the end: `complete` of the manifest is false.
     Incomplete {
         /// `incomplete_reason` of the manifest.
@@ -46,6 +51,7 @@ impl fmt::Display for Exclusion {
             Self::Failed { signal: Some(signal), .. } => write!(f, "ended by signal {signal}"),
             Self::Failed { code: Some(code), .. } => write!(f, "exit status {code}"),
             Self::Failed { .. } => f.write_str("failed"),
+            Self::CutShort { by } => write!(f, "cut short: {by}"),
             Self::Incomplete { detail: Some(detail) } => write!(f, "incomplete: {detail}"),
             Self::Incomplete { detail: None } => f.write_str("incomplete: the recorder did not reach a clean end"),
             Self::Set { detail } => write!(f, "{SET_JSON}: {detail}"),
@@ -56,9 +62,14 @@ impl fmt::Display for Exclusion {
 }
 
 impl Exclusion {
-    /// The reason that manifest or set give, if any. A failed command comes before an incomplete recording: it is what
-    /// made the run useless, whatever the recorder did.
+    /// The reason that manifest or set give, if any. What ended the run comes before how
+    /// the recording ended: it is what made the run useless, whatever the recorder did.
     pub(crate) fn of(dir: &Path, manifest: &Manifest) -> Option<Self> {
+        for by in ["timed_out", "interrupted"] {
+            if manifest.extra.get(by).and_then(serde_json::Value::as_bool) == Some(true) {
+                return Some(Self::CutShort { by: by.to_owned() });
+            }
+        }
         if let Some(exit) = &manifest.exit
             && (exit.signal.is_some() || exit.code.is_some_and(|code| code != 0))
         {
@@ -74,8 +85,8 @@ impl Exclusion {
 
 /// What the document of the set that `dir` belongs to says about this run.
 fn planned_state(dir: &Path) -> Option<Exclusion> {
-    // SET/host=h/variant=v/run=n: at most three levels up.
-    let set = dir.ancestors().skip(1).take(3).find(|d| d.join(SET_JSON).is_file())?;
+    // SET/warmup/host=h/variant=v/run=n: at most four levels up.
+    let set = dir.ancestors().skip(1).take(4).find(|d| d.join(SET_JSON).is_file())?;
     let document = SetJson::load(set).ok()?;
     let here = dir.strip_prefix(set).ok()?;
     match &document.order.iter().find(|run| run.dir == here)?.state {

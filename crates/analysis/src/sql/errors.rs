@@ -8,6 +8,9 @@ use pagelab_vocab::settings::nearest_of;
 use super::table::PARTITION_COLUMNS;
 use crate::error::AnalysisError;
 
+/// How the engine begins its refusals of everything that is not a query.
+const REFUSED: [&str; 3] = ["DDL not supported", "DML not supported", "Statement not supported"];
+
 /// The message for an error of planning or running `sql`; `names` are the tables that there are.
 pub(super) fn explain(error: &DataFusionError, sql: &str, names: &[&str]) -> AnalysisError {
     let root = error.find_root();
@@ -17,7 +20,7 @@ pub(super) fn explain(error: &DataFusionError, sql: &str, names: &[&str]) -> Ana
         DataFusionError::SchemaError(schema, _) => unknown_column(schema, sql),
         DataFusionError::Plan(text) => match quoted_table(text) {
             Some(table) => unknown_table(table, names),
-            None if text.contains("not supported") && text.starts_with("D") => {
+            None if REFUSED.iter().any(|start| text.starts_with(start)) => {
                 format!("{text}: a query may only read; SELECT is needed")
             }
             None => text.clone(),
