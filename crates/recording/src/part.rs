@@ -15,7 +15,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::Statistics;
 
@@ -195,7 +195,7 @@ fn read_footer(file: &File, len: u64) -> Result<(ParquetMetaData, Option<Vec<u32
     let at_footer = Damage::at(footer_at);
     let trailer = footer::unseal(&bytes).map_err(&at_footer)?;
     let metadata = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes)).map_err(&at_footer)?;
-    let chunks: usize = metadata.row_groups().iter().map(|g| g.num_columns()).sum();
+    let chunks: usize = metadata.row_groups().iter().map(RowGroupMetaData::num_columns).sum();
     let ours = metadata.file_metadata().created_by().is_some_and(|by| by.starts_with(footer::CREATED_BY));
     match trailer {
         Trailer::Checksums(list) if list.len() != chunks => {

@@ -250,7 +250,7 @@ impl RecordingWriter {
     /// Takes the space that the last manifest will need.
     fn reserve(&mut self) -> Result<()> {
         let path = self.dir.join(RESERVE);
-        let written = self.storage.create(&path).and_then(|mut file| file.write_all(&[0; RESERVE_BYTES]));
+        let written = self.storage.create(&path).and_then(|mut file| file.write_all(&vec![0; RESERVE_BYTES]));
         self.stats.bytes_written += RESERVE_BYTES as u64;
         written.map_err(Error::io("write", &path))
     }

@@ -92,14 +92,15 @@ impl PartEncoder {
             let arrays: Vec<ArrayRef> = batches.iter().map(|b| b.column(i).clone()).collect();
             if chunk::handles(field.data_type()) {
                 let is_ts = field.name() == "ts";
-                chunks.push(Encoded::Numbers(self.numbers(i, desc, &arrays, is_ts, number)?));
+                let chunk = self.numbers(i, desc, &arrays, is_ts, number)?;
+                chunks.push(Encoded::Numbers(Box::new(chunk)));
             } else if let Some(mut writer) = text.get_mut(i).and_then(Option::take) {
                 for array in &arrays {
                     for leaf in compute_leaves(field, array)? {
                         writer.write(&leaf)?;
                     }
                 }
-                chunks.push(Encoded::Text(writer));
+                chunks.push(Encoded::Text(Box::new(writer)));
             }
         }
         let mut group = self.file.next_row_group()?;
@@ -178,8 +179,8 @@ impl PartEncoder {
 }
 
 enum Encoded {
-    Numbers(Chunk),
-    Text(ArrowColumnWriter),
+    Numbers(Box<Chunk>),
+    Text(Box<ArrowColumnWriter>),
 }
 
 fn is_float(desc: &ColumnDescPtr) -> bool {

@@ -254,7 +254,9 @@ impl Dictionary {
         let mut keys = std::mem::take(&mut self.keys);
         let nulls = (std::mem::take(&mut self.nulls) > 0).then(|| {
             let valid = keys.iter().map(|k| *k != NULL_KEY).collect();
-            keys.iter_mut().for_each(|k| *k = (*k).max(0));
+            for key in &mut keys {
+                *key = (*key).max(0);
+            }
             valid
         });
         Int32Array::new(keys.into(), nulls)
