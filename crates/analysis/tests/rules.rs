@@ -300,6 +300,27 @@ fn without_faults_it_is_only_correlated() {
     assert!(said(&comparison, "thp.disabled").starts_with("unknown"), "{}", said(&comparison, "thp.disabled"));
 }
 
+/// Work is mixed and runs for a fixed time: the slow side does fewer operations of one sort and as many of the other.
+/// Bytes per operation differ then, although the same file was read.
+#[test]
+fn mixed_work_is_compared_by_what_was_read() {
+    let base = World { pieces: 16, file_bytes: 24 << 20, read_ahead_kb: 512, ..good() };
+    let test = World { pieces: 8, thp: "madvise", file_bytes: 24 << 20, read_ahead_kb: 64, ..good() };
+    let comparison = compare_worlds(&base, &test, 1);
+    assert!(causes(&comparison).contains(&"readahead.reduced"), "{}", said(&comparison, "readahead.reduced"));
+    assert!(causes(&comparison).contains(&"thp.disabled"), "{}", said(&comparison, "thp.disabled"));
+}
+
+/// Without times of its own a load tells no share: the cause is named, and less certain.
+#[test]
+fn unknown_times_weaken_the_claim() {
+    let silent = |world: World| World { times_known: false, ..world };
+    let comparison = compare_worlds(&silent(good()), &silent(thp_off()), 1);
+    let finding = &comparison.findings[0];
+    assert_eq!((finding.cause.as_str(), finding.confidence), ("thp.disabled", Confidence::Correlated));
+    assert!(finding.effect.is_none() && finding.not_looked_at.iter().any(|text| text.contains("time that it costs")));
+}
+
 #[test]
 fn a_clean_toggle_confirms() {
     let same = |thp| World { thp, harmless: harmless(1), ..good() };

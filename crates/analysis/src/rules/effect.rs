@@ -107,7 +107,8 @@ const LEAST_FAULT_NS: f64 = 50.0;
 /// Time in the kernel, spread over the CPUs that worked at once: what faults cost. `None` for a run whose faults alone
 /// would take longer than the time it reports: then it is the time of another process than the one that faulted.
 pub(crate) fn kernel_time(scene: &Scene<'_>) -> impl Fn(&RunEvidence) -> Option<f64> {
-    let busy = scene.slow.median(|run| Some(run.cpu_ns()? / run.window_ns)).unwrap_or(1.0).max(1.0);
+    let busy = |run: &RunEvidence| run.concurrency().or_else(|| Some(run.cpu_ns()? / run.window_ns));
+    let busy = scene.slow.median(busy).unwrap_or(1.0).max(1.0);
     move |run| {
         let faults = run.profile.as_ref().map_or(0, |profile| profile.window_faults);
         let kernel = run.kernel_ns().filter(|ns| *ns >= LEAST_FAULT_NS * faults as f64)?;
@@ -115,18 +116,16 @@ pub(crate) fn kernel_time(scene: &Scene<'_>) -> impl Fn(&RunEvidence) -> Option<
     }
 }
 
-/// Time of the window in which the program was not on a CPU: what waiting costs. Told only where no more than one CPU
-/// was busy at a time, because the waits of one thread hide behind the work of another otherwise.
-///
-/// Where the window is a part of the program's life, CPU time from outside it is in the figure too; it is the same on
-/// both sides and cancels in their difference, but a lone recording then tells nothing.
-pub(crate) fn waiting_time(scene: &Scene<'_>) -> impl Fn(&RunEvidence) -> Option<f64> {
-    let alone = scene.fast.is_none();
-    move |run| {
-        let cpu = run.cpu_ns()?;
-        let tells = if run.whole_life { cpu <= run.window_ns * 1.1 } else { !alone };
-        tells.then_some(run.window_ns - cpu)
+/// Time in which the program was not on a CPU: what waiting costs. Of a load, its workers' measured time less their
+/// time on CPUs, divided by how many were at work at once. Of a command, the time it took less its time on CPUs, told
+/// only where no more than one CPU was busy at a time: the waits of one thread hide behind the work of another
+/// otherwise.
+pub(crate) fn waiting_time(run: &RunEvidence) -> Option<f64> {
+    let cpu = run.cpu_ns()?;
+    if let (Some(workers), Some(at_once)) = (run.workers, run.concurrency()) {
+        return Some((workers.runtime_ns - cpu) / at_once);
     }
+    (run.whole_life && cpu <= run.window_ns * 1.1).then_some(run.window_ns - cpu)
 }
 
 /// Least share of the lost time that a cause must be able to explain (upper end of its interval).

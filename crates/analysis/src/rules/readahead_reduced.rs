@@ -124,7 +124,7 @@ impl Rule for ReadaheadReduced {
             same_bytes_link(scene, fast, &device, &mut chain);
         }
         cache_refuter(scene, &device, &mut chain);
-        let effect = effect::effect(scene, METHOD, effect::waiting_time(scene));
+        let effect = effect::effect(scene, METHOD, effect::waiting_time);
         if scene.fast.is_some() {
             effect::material_link(scene, effect.as_ref(), None, &mut chain);
         } else {
@@ -190,17 +190,27 @@ fn request_links(scene: &Scene<'_>, device: &str, chain: &mut Chain) {
     );
 }
 
+/// Bytes that the device gave for what was wanted. The work of a run can be measured in several ways, and a mixed one
+/// by some of them only: by bytes the program read, by operations, by runs. One that agrees is enough; read-ahead on
+/// random access shows in all of them, as bytes that nobody asked for on the side that reads ahead more.
 fn same_bytes_link(scene: &Scene<'_>, fast: &SideEvidence, device: &str, chain: &mut Chain) {
-    let rate = |side| scene.per_work(side, |run| read_bytes(run, device));
-    let rates = rate(scene.slow).zip(rate(fast));
-    // Read-ahead on random access shows as bytes that nobody asked for, on the side that reads ahead more.
-    let same = rates.map(|(slow, fast)| slow <= fast * 1.25 && fast <= slow * 1.25);
-    let per = scene.evidence.per();
-    let said = rates.map_or_else(String::new, |(slow, fast_rate)| {
-        format!("{slow:.0} bytes per {per} on {}, {fast_rate:.0} on {}", scene.slow.name.word(), fast.name.word())
+    let by_wanted = |side: &SideEvidence| side.median(|run| Some(read_bytes(run, device)? / wanted_bytes(run)?));
+    let by_work = |side: &SideEvidence| scene.per_work(side, |run| read_bytes(run, device));
+    let by_run = |side: &SideEvidence| side.median(|run| read_bytes(run, device));
+    let per_work = format!("per {}", scene.evidence.per());
+    let ways = [
+        ("for each byte that the program read", by_wanted(scene.slow).zip(by_wanted(fast))),
+        (per_work.as_str(), by_work(scene.slow).zip(by_work(fast))),
+        ("in a run", by_run(scene.slow).zip(by_run(fast))),
+    ];
+    let known: Vec<(&str, f64, f64)> = ways.iter().filter_map(|(way, rates)| rates.map(|(s, f)| (*way, s, f))).collect();
+    let agree = known.iter().find(|(_, slow, fast)| *slow <= fast * 1.25 && *fast <= slow * 1.25);
+    let said = agree.or(known.first()).map_or_else(String::new, |(way, slow, fast_rate)| {
+        let number = |n: f64| if n < 100.0 { format!("{n:.3}") } else { format!("{n:.0}") };
+        format!("{} {way} on {}, {} on {}", number(*slow), scene.slow.name.word(), number(*fast_rate), fast.name.word())
     });
     chain.refuter(
-        same.map(|same| !same),
+        if known.is_empty() { None } else { Some(agree.is_none()) },
         format!("bytes read from {device} for the same work differ ({said}): read-ahead in vain, or other work"),
         format!("read-ahead in vain (random access) or other work: the device gave the same bytes ({said})"),
         "bytes per unit of work",
@@ -256,7 +266,7 @@ fn parts(scene: &Scene<'_>, device: &str, setting: SettingSubject, effect: Optio
             scene.number(&format!("bytes per read request of {device}"), "B", |run| request(run, device)),
             scene.work_number(&format!("reads of {device}"), "", |run| run.events("disk.reads", Some(device))),
             scene.work_number(&format!("bytes read from {device}"), "B", |run| read_bytes(run, device)),
-            scene.work_number("time off the CPU", "ns", effect::waiting_time(scene)),
+            scene.work_number("time off the CPU", "ns", effect::waiting_time),
         ],
         fixes: fixes(device, &setting, scene),
         effect,

@@ -75,6 +75,8 @@ pub struct World {
     pub lost_maps: u64,
     pub faults_recorded: bool,
     pub settings_recorded: bool,
+    /// Workers say how long they were on a CPU.
+    pub times_known: bool,
     pub label: String,
     pub comm: &'static str,
 }
@@ -105,6 +107,7 @@ impl Default for World {
             lost_maps: 0,
             faults_recorded: true,
             settings_recorded: true,
+            times_known: true,
             label: "run".to_owned(),
             comm: "cache",
         }
@@ -405,13 +408,18 @@ impl Player<'_> {
         self.sample();
         let (from, to) = (START, self.tally.now);
         let operations = self.tally.operations;
+        let mut percent = |ns: u64| Some(100.0 * ns as f64 * noise.factor() / took);
+        let (usr, sys) = (percent(self.tally.user_ns), percent(self.tally.kernel_ns));
         self.writer.push_jobs(&JobsRow {
             ts: to,
             job: &self.world.label,
+            thread: Some(0),
             direction: "write",
             ios: operations,
             bytes: operations * PAGE,
             runtime_ns: (to - from) as u64,
+            usr: usr.filter(|_| self.world.times_known),
+            sys: sys.filter(|_| self.world.times_known),
             ..JobsRow::default()
         });
         let faults = self.tally.faults;
@@ -419,19 +427,11 @@ impl Player<'_> {
         for (stream, seen, lost) in [("faults", faults + lost, lost), ("maps", 100, self.world.lost_maps)] {
             self.writer.push_loss(&LossRow { ts: to, stream, cpu: None, seen, lost, filtered: 0 });
         }
-        let times = [
-            ("stime_ns", self.tally.kernel_ns as f64 * noise.factor()),
-            ("utime_ns", self.tally.user_ns as f64 * noise.factor()),
-        ];
         self.writer
             .close(|manifest| {
-                let measured = json!({"start_ns": from, "end_ns": to, "operations": operations, "source": "job"});
+                let measured = json!({"start_ns": from, "end_ns": to, "operations": operations, "source": "load"});
                 manifest.extra.insert("measured".to_owned(), measured);
-                let mut exit = Exit { code: Some(0), ..Exit::default() };
-                for (key, value) in times {
-                    exit.extra.insert(key.to_owned(), json!(value.round()));
-                }
-                manifest.exit = Some(exit);
+                manifest.exit = Some(Exit { code: Some(0), ..Exit::default() });
             })
             .unwrap();
     }

@@ -6,7 +6,7 @@ use std::thread;
 use pagelab_recording::{Manifest, Recording};
 use pagelab_vocab::settings::setting;
 
-use super::{Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, pools};
+use super::{Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, pools, workers};
 use crate::compare::{CompareInputs, Comparison, Verdict};
 use crate::error::Result;
 use crate::mappings::{MappingProfile, ProfileOptions};
@@ -79,6 +79,7 @@ fn one_run(run: &RunData) -> Result<RunEvidence> {
         whole_life: run.window.source == WindowSource::Command,
         operations: run.window.operations,
         metrics,
+        workers: or_note(workers::load(&recording), &mut unreadable).flatten(),
         loss: run.loss.clone(),
         pools: or_note(pools::load(&recording), &mut unreadable).unwrap_or_default(),
         unreadable,

@@ -6,12 +6,14 @@
 
 mod collect;
 mod pools;
+mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use collect::differing;
 pub use collect::{of_comparison, of_run, profile_options};
 pub use pools::PoolLevels;
+pub use workers::Workers;
 
 use super::finding::SideName;
 use crate::mappings::MappingProfile;
@@ -33,6 +35,8 @@ pub struct RunEvidence {
     pub operations: Option<f64>,
     /// Metrics, those of single jobs left out.
     pub metrics: BTreeMap<MetricKey, RunMetric>,
+    /// The load's workers together; `None` for a command.
+    pub workers: Option<Workers>,
     /// What each stream saw and lost.
     pub loss: BTreeMap<String, StreamLoss>,
     /// Pools of huge pages by page size in bytes, over the whole recording.
@@ -52,23 +56,33 @@ impl RunEvidence {
         self.metrics.get(&MetricKey::new(name, None))?.value
     }
 
-    /// Time in the kernel, ns, of the measured program: as wait4 gave it at the end, else as sampled in the window.
+    /// Time in the kernel, ns, of the measured program: of a load its workers' in their measured time, of a command
+    /// what wait4 gave at its end, else what was sampled in the window.
     pub fn kernel_ns(&self) -> Option<f64> {
-        self.value("run.stime_ns").or_else(|| {
+        let sampled = || {
             let own = self.events("target.stat.stime_ns", None)?;
             Some(own + self.events("target.stat.child_stime_ns", None).unwrap_or(0.0))
-        })
+        };
+        let of_workers = self.workers.and_then(|workers| workers.system_ns);
+        of_workers.or_else(|| self.value("run.stime_ns")).or_else(sampled)
     }
 
     /// Time on a CPU, ns, likewise.
     pub fn cpu_ns(&self) -> Option<f64> {
+        let of_workers = self.workers.and_then(|workers| Some(workers.user_ns? + workers.system_ns?));
         let of_exit = || Some(self.value("run.utime_ns")? + self.value("run.stime_ns")?);
         let sampled = || {
             let own = self.events("target.stat.utime_ns", None)? + self.events("target.stat.stime_ns", None)?;
             let child = |name| self.events(name, None).unwrap_or(0.0);
             Some(own + child("target.stat.child_utime_ns") + child("target.stat.child_stime_ns"))
         };
-        self.value("run.cpu_ns").or_else(of_exit).or_else(sampled)
+        of_workers.or_else(|| self.value("run.cpu_ns")).or_else(of_exit).or_else(sampled)
+    }
+
+    /// How many workers were at work at once, on average: known of a load, at least 1.
+    pub fn concurrency(&self) -> Option<f64> {
+        let workers = self.workers?;
+        (self.window_ns > 0.0).then(|| (workers.runtime_ns / self.window_ns).max(1.0))
     }
 
     /// What the stream lost, as far as the recording says.
