@@ -34,8 +34,8 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
         out.push_str(&labelled("Setting", &text, width));
     }
     out.push_str(&list("Evidence", &finding.evidence, true, width));
-    out.push_str(&list("Not there", &finding.refuted, false, width));
-    out.push_str(&list("Not seen", &finding.not_looked_at, false, width));
+    out.push_str(&list("Ruled out", &finding.refuted, false, width));
+    out.push_str(&list("Unknown", &finding.not_looked_at, false, width));
     out.push_str(&fixes(&finding.fixes, width));
     out
 }

@@ -10,7 +10,7 @@ pub fn significant(value: f64, figures: usize) -> String {
     }
     let magnitude = value.abs().log10().floor() as i64;
     let decimals = figures as i64 - 1 - magnitude;
-    if !(-6..=9).contains(&magnitude) {
+    if !(-4..=9).contains(&magnitude) {
         return format!("{value:.*e}", figures.saturating_sub(1));
     }
     let text = format!("{value:.*}", decimals.clamp(0, 12) as usize);
@@ -45,16 +45,15 @@ pub fn duration(ns: f64) -> String {
 /// us, ms or s, bytes to binary units, everything else by thousands.
 pub fn quantity(value: f64, unit: &str) -> String {
     let (base, per) = unit.split_once('/').map_or((unit, ""), |(base, per)| (base, per));
+    let (base, per) = base.strip_suffix("_per_second").map_or((base, per), |base| (base, "s"));
+    let (base, per) = if base == "per_second" { ("", "s") } else { (base, per) };
     let per = if per.is_empty() { String::new() } else { format!("/{per}") };
     match base {
         "ns" => format!("{}{per}", duration(value)),
         "B" | "bytes" => format!("{}{per}", scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])),
-        "" | "count" | "per_second" => {
-            let text = scaled(value, 1000.0, &["", "k", "M", "G"]);
-            let per = if base == "per_second" { "/s".to_owned() } else { per };
-            format!("{}{per}", text.trim_end())
-        }
-        _ => format!("{} {unit}", significant(value, 4)),
+        "kibibytes" => format!("{}{per}", scaled(value, 1024.0, &["KiB", "MiB", "GiB", "TiB"])),
+        "" | "count" | "ratio" => format!("{}{per}", scaled(value, 1000.0, &["", "k", "M", "G"]).trim_end()),
+        other => format!("{} {}{per}", significant(value, 4), other.replace('_', " ")),
     }
 }
 
@@ -94,7 +93,9 @@ mod tests {
         assert_eq!(quantity(203_456.0, "per_second"), "203.5 k/s");
         assert_eq!(quantity(0.002, "count/op"), "0.002/op");
         assert_eq!(quantity(2_097_152.0, "bytes/s"), "2 MiB/s");
-        assert_eq!(quantity(3.0, "pages"), "3 pages");
+        assert_eq!(quantity(1.5e10, "bytes_per_second"), "13.97 GiB/s");
+        assert_eq!(quantity(3.0, "huge_pages"), "3 huge pages");
+        assert_eq!(quantity(3.0, "pages/op"), "3 pages/op");
         assert_eq!(count(1_234_567), "1 234 567");
         assert_eq!(count(123), "123");
     }
