@@ -7,8 +7,8 @@
 //! it go backwards. Otherwise `clock_gettime` is read for every stamp, and the report says why.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,8 @@ use crate::job::words::ClockSource;
 /// tens of ns that reading both clocks takes, so 10 ms give the rate to about 1e-5.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// Stamps passed between two threads to see whether the counter ever goes backwards.
-const WARP_ROUNDS: u32 = 20_000;
+/// How long two threads compare their counters.
+const WARP_TEST: Duration = Duration::from_millis(2);
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_ns() -> u64 {
@@ -248,35 +248,31 @@ fn kernel_keeps_it(root: &Path) -> Result<(), String> {
     }
 }
 
-/// Two threads, on different CPUs if the scheduler has several, take turns in stamping; a stamp below its forerunner is a warp.
+/// Two threads, on different CPUs if the scheduler has several to give, stamp in turns under a lock for a moment; a stamp below
+/// the one before it is a warp. It is the kernel's own test at boot (`check_tsc_warp`), repeated on the CPUs at hand.
 fn never_backwards() -> Result<(), String> {
-    let last = AtomicU64::new(0);
-    let turn = AtomicBool::new(false);
-    let worst = AtomicU64::new(0);
-    let player = |mine: bool| {
-        for _ in 0..WARP_ROUNDS {
-            let mut spins = 0_u32;
-            while turn.load(Ordering::Acquire) != mine {
-                spins += 1;
-                // Both threads may share one CPU: let the other one have it.
-                if spins.is_multiple_of(64) {
-                    std::thread::yield_now();
+    let last = Mutex::new(0_u64);
+    let player = || {
+        let begin = Instant::now();
+        let mut worst = 0;
+        // By time, not by rounds: on a busy machine the other thread may not run at all meanwhile.
+        while begin.elapsed() < WARP_TEST {
+            for _ in 0..32 {
+                if let Ok(mut last) = last.try_lock() {
+                    let stamp = tsc();
+                    worst = worst.max(last.saturating_sub(stamp));
+                    *last = stamp;
                 }
                 std::hint::spin_loop();
             }
-            let stamp = tsc();
-            let before = last.swap(stamp, Ordering::AcqRel);
-            if stamp < before {
-                worst.fetch_max(before - stamp, Ordering::Relaxed);
-            }
-            turn.store(!mine, Ordering::Release);
         }
+        worst
     };
-    std::thread::scope(|scope| {
-        scope.spawn(|| player(true));
-        player(false);
+    let worst = std::thread::scope(|scope| {
+        let other = scope.spawn(player);
+        player().max(other.join().unwrap_or(0))
     });
-    match worst.into_inner() {
+    match worst {
         0 => Ok(()),
         ticks => Err(format!("the time stamp counter of one CPU is {ticks} ticks behind another's")),
     }

@@ -21,7 +21,7 @@ pub const BUCKETS: usize = ((64 - SUB_BITS as usize) << SUB_BITS) + (1 << SUB_BI
 /// The bucket of a value.
 #[inline(always)]
 pub fn bucket(value: u64) -> usize {
-    let high_bit = 63 - (value | (1 << SUB_BITS)).leading_zeros();
+    let high_bit = (value | (1 << SUB_BITS)).ilog2();
     let shift = high_bit - SUB_BITS;
     ((shift as usize) << SUB_BITS) + (value >> shift) as usize
 }
@@ -243,7 +243,9 @@ mod tests {
 
     fn recorded(values: &[u64]) -> Latencies {
         let mut recorder = Recorder::default();
-        values.iter().for_each(|v| recorder.record(*v));
+        for value in values {
+            recorder.record(*value);
+        }
         recorder.finish()
     }
 
@@ -276,7 +278,9 @@ mod tests {
         let mut recorder = Recorder::default();
         let mut flushed = Vec::new();
         for chunk in (0..10_000_u64).collect::<Vec<_>>().chunks(777) {
-            chunk.iter().for_each(|v| recorder.record(v * 37));
+            for value in chunk {
+                recorder.record(value * 37);
+            }
             flushed = merge_buckets(&flushed, &recorder.flush());
         }
         assert_eq!(recorder.finish().buckets, flushed);

@@ -57,7 +57,9 @@ fn front(arguments: Vec<String>) -> Result<ExitCode, LoadError> {
         "json+" => json::render(&report, json::Detail::Plus),
         "report" => serde_json::to_string_pretty(&report),
         other => {
-            return Err(LoadError::Protocol(format!("--output-format={other}: expected normal, json, json+ or report")));
+            return Err(LoadError::Protocol(format!(
+                "--output-format={other}: expected normal, json, json+ or report"
+            )));
         }
     };
     let text = text.map_err(|error| LoadError::Protocol(error.to_string()))?;

@@ -144,7 +144,7 @@ impl Stream {
 
     /// The next operation of the pass; `None` at its end.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<Operation> {
+    pub fn next_operation(&mut self) -> Option<Operation> {
         let direction = match self.course.read_percent {
             100 => Direction::Read,
             0 => Direction::Write,
@@ -261,7 +261,7 @@ mod tests {
 
     fn pass(stream: &mut Stream, limit: PassLimit) -> Vec<Operation> {
         stream.begin_pass(limit);
-        std::iter::from_fn(|| stream.next()).collect()
+        std::iter::from_fn(|| stream.next_operation()).collect()
     }
 
     #[test]

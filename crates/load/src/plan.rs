@@ -37,6 +37,8 @@ pub struct WorkerPlan {
 }
 
 /// A target and what jobs need of it.
+// Five independent facts about a file, each of which some job adds: not a state machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetPlan {
     /// Where.
@@ -215,26 +217,23 @@ fn region(job: &JobSpec, existing: Option<u64>) -> Result<(u64, u64), LoadError>
     let o = &job.options;
     let target = |reason: String| LoadError::Target { job: job.name.clone(), reason };
     let smallest = u64::from(block_bytes(job).into_iter().min().unwrap_or(1)).max(1);
+    let share_of_nothing =
+        |name: &str| target(format!("{name} is a percentage of a file that does not exist yet; give bytes"));
     let start = match o.offset {
         None => 0,
         Some(extent) => {
-            let start = extent
-                .resolve(existing)
-                .ok_or_else(|| target("offset is a percentage of a file that does not exist yet".to_owned()))?;
+            let start = extent.resolve(existing).ok_or_else(|| share_of_nothing("offset"))?;
             // fio rounds a percentage up to a block.
             if matches!(extent, Extent::Percent(_)) { start.next_multiple_of(smallest) } else { start }
         }
     };
-    let size = match o.size {
-        Some(extent) => extent.resolve(existing).ok_or_else(|| {
-            target("size is a percentage of a file that does not exist yet; give size= in bytes".to_owned())
-        })?,
-        None => {
-            let existing = existing.ok_or_else(|| target("the file does not exist yet; give size=".to_owned()))?;
-            existing
-                .checked_sub(start)
-                .ok_or_else(|| target(format!("offset {start} is beyond the end of the file, {existing}")))?
-        }
+    let size = if let Some(extent) = o.size {
+        extent.resolve(existing).ok_or_else(|| share_of_nothing("size"))?
+    } else {
+        let existing = existing.ok_or_else(|| target("the file does not exist yet; give size=".to_owned()))?;
+        existing
+            .checked_sub(start)
+            .ok_or_else(|| target(format!("offset {start} is beyond the end of the file, {existing}")))?
     };
     // A percentage of a file ends with the file.
     let size = match (o.size, existing) {

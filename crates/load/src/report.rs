@@ -59,6 +59,16 @@ impl Moments {
         if self.count < 2 { 0.0 } else { (self.scatter / (self.count as f64 - 1.0)).sqrt() }
     }
 
+    /// Adds the series of a worker that ran beside: rates of both together. As in fio the parts are added, extremes and scatter too,
+    /// although extremes of the parts need not fall together: the result bounds the sum's.
+    pub fn add_parallel(&mut self, other: &Self) {
+        self.count += other.count;
+        self.min += other.min;
+        self.max += other.max;
+        self.mean += other.mean;
+        self.scatter += other.scatter;
+    }
+
     /// Adds another series of the same quantity (Chan, Golub, LeVeque 1983).
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
@@ -126,8 +136,8 @@ impl DirectionResult {
         self.short_operations += other.short_operations;
         self.clat.merge(&other.clat);
         self.lat.merge(&other.lat);
-        self.bandwidth_kib.merge(&other.bandwidth_kib);
-        self.iops.merge(&other.iops);
+        self.bandwidth_kib.add_parallel(&other.bandwidth_kib);
+        self.iops.add_parallel(&other.iops);
         match (&mut self.slat, &other.slat) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
@@ -303,7 +313,7 @@ mod tests {
     proptest! {
         #[test]
         fn merged_moments_are_those_of_all_samples(a in proptest::collection::vec(-1e6_f64..1e6, 0..50), b in proptest::collection::vec(-1e6_f64..1e6, 0..50)) {
-            let of = |values: &[f64]| { let mut m = Moments::default(); values.iter().for_each(|v| m.add(*v)); m };
+            let of = |values: &[f64]| { let mut m = Moments::default(); for value in values { m.add(*value); } m };
             let mut merged = of(&a);
             merged.merge(&of(&b));
             let all = of(&[a, b].concat());

@@ -43,7 +43,7 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
     let per_job: Vec<Clock> =
         workload.jobs.iter().map(|job| clocks.choose(job.options.clocksource)).collect::<Result<_, _>>()?;
     let shared = Shared::new(plan.workers.len())?;
-    let handling = signals::Handling::new(&shared, false);
+    let handling = signals::Handling::new(&shared);
     let prepared = layout::prepare(&plan, workload, control, &|| shared.stopped())?;
     let crew = Crew { plan: &plan, workload, clocks: &per_job, shared: &shared, state_dir: &control.state_dir };
     let results = match spawn::run(&crew) {

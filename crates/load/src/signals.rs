@@ -20,12 +20,9 @@ static IS_WORKER: AtomicBool = AtomicBool::new(false);
 pub struct Handling(());
 
 impl Handling {
-    /// Points the handlers at `shared`, and installs them if `install` says so.
-    pub fn new(shared: &Shared, install: bool) -> Self {
+    /// Points the handlers at `shared`.
+    pub fn new(shared: &Shared) -> Self {
         PAGE.store((&raw const *shared).cast_mut(), Ordering::Release);
-        if install {
-            install_handlers();
-        }
         // A signal that came before the page was there counts.
         if let Some(signal) = pending() {
             shared.stop(signal);

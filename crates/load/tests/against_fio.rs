@@ -152,3 +152,53 @@ fn the_published_sequential_write_job() {
     let length = |directory: &Path| std::fs::metadata(directory.join("test")).expect("made").len();
     assert_eq!(length(ours.path()), length(theirs.path()));
 }
+
+/// Paths of all keys of a document, with numbers of percentiles and names of options left out.
+fn keys(value: &serde_json::Value, path: &str, into: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (key, value) in map {
+                let path = format!("{path}/{key}");
+                if !path.contains("options/") {
+                    into.insert(path.clone());
+                    keys(value, &path, into);
+                }
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, path, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_json_has_every_key_of_fio() {
+    let (theirs, ours) = (tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir"));
+    for job in [
+        "--rw=randrw --fsync=3 --lat_percentiles=1",
+        "--rw=read --numjobs=2 --group_reporting",
+        "--rw=write --description=x",
+    ] {
+        let mut documents = Vec::new();
+        for (mut command, directory) in [(std::process::Command::new("fio"), &theirs), (common::pagelab(), &ours)] {
+            let output = command
+                .args([
+                    "--output-format=json".to_owned(),
+                    format!("--directory={}", directory.path().display()),
+                    "--bs=4k".to_owned(),
+                ])
+                .args(["--size=1m", "--name=j"])
+                .args(job.split_whitespace())
+                .output()
+                .expect("runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let text = text.get(text.find('{').expect("JSON")..).expect("JSON").to_owned();
+            let mut found = std::collections::BTreeSet::new();
+            keys(&serde_json::from_str(&text).expect("JSON"), "", &mut found);
+            documents.push(found);
+        }
+        // What pagelab does not measure yet is absent rather than zero.
+        let missing: Vec<&String> =
+            documents[0].difference(&documents[1]).filter(|key| !key.starts_with("/disk_util")).collect();
+        assert!(missing.is_empty(), "{job}: {missing:?}");
+    }
+}

@@ -109,6 +109,7 @@ fn mistakes_tell_file_line_and_remedy() {
         ("[a]\nsize=1m\nioengine=anon\nmap_touch=8k\n", 4, &["more than a block"]),
         ("[a]\nsize=1m\ngtod_reduce=1\nlatency_sample=8\n", 4, &["choose one"]),
         ("[a]\nsize=1m\nthinktime=1\nthinktime_spin=2\n", 4, &["cannot be longer"]),
+        ("[a]\nsize=1m\nioengine=anon\nmap_granularity=8t\n", 4, &["is above"]),
         ("[global]\nsize=1m\n", 0, &["no job"]),
     ] {
         let error = file(text).expect_err(text).to_string();

@@ -242,6 +242,24 @@ fn a_pool_too_small_is_an_error_or_a_counted_fallback() {
 }
 
 #[test]
+fn more_pieces_than_the_kernel_maps_is_said_before_the_run() {
+    // Eight times the largest number of mappings that this host allows.
+    let limit: u64 =
+        std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("read").trim().parse().expect("number");
+    if limit > 1 << 20 {
+        // A host set up for very many mappings: reaching its limit would take minutes.
+        return;
+    }
+    let options = format!("--ioengine=anon --rw=write --size={} --map_granularity=4k --number_ios=1", 8 * limit * 4096);
+    let words = refused(&arguments(&options), 3);
+    assert!(words.contains("vm.max_map_count") && words.contains("sysctl -w"), "{words}");
+    let words = refused(&arguments("--ioengine=anon --rw=write --size=4e --map_granularity=4k"), 2);
+    assert!(words.contains("unknown unit"), "{words}");
+    let words = refused(&arguments("--ioengine=anon --rw=write --size=4096p --map_granularity=4k --number_ios=1"), 3);
+    assert!(words.contains("addresses for mappings"), "{words}");
+}
+
+#[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_hugetlb_pages_are_used_and_the_fallback_is_exact() {
     struct Restore(&'static str, String);

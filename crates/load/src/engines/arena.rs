@@ -28,16 +28,20 @@ static NEXT: AtomicU64 = AtomicU64::new(START);
 /// All is taken.
 pub fn take(span: u64, align: u64) -> Result<u64, LoadError> {
     let unit = align.max(SPACING);
-    let exhausted = || LoadError::Host {
-        what: "addresses for mappings".to_owned(),
-        found: format!("{} bytes left", END - START),
-        needed: format!("{span} bytes"),
-        command: "use a smaller size= or larger map_granularity=".to_owned(),
-    };
-    let padded = span.checked_add(2 * unit).filter(|padded| *padded <= END - START).ok_or_else(exhausted)?;
+    let padded = span.checked_add(2 * unit).filter(|padded| *padded <= END - START).ok_or_else(|| exhausted(span))?;
     let first = NEXT.fetch_add(padded, Ordering::Relaxed);
     let start = first.next_multiple_of(unit);
-    if start.checked_add(span).is_some_and(|end| end <= END) { Ok(start) } else { Err(exhausted()) }
+    if start.checked_add(span).is_some_and(|end| end <= END) { Ok(start) } else { Err(exhausted(span)) }
+}
+
+/// There is no range of `span` bytes.
+pub fn exhausted(span: u64) -> LoadError {
+    LoadError::Host {
+        what: "addresses for mappings".to_owned(),
+        found: format!("{} bytes in all", END - START),
+        needed: format!("{span} bytes"),
+        command: "use a smaller size= or a larger map_granularity=".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -78,9 +78,8 @@ fn hinted(options: &crate::job::JobOptions) -> Option<Advice> {
     match options.fadvise_hint {
         FadviseHint::Off | FadviseHint::NoReuse => None,
         FadviseHint::Random => Some(Advice::Random),
-        FadviseHint::Sequential => Some(Advice::Sequential),
         FadviseHint::Workload if options.rw.0.is_random() => Some(Advice::Random),
-        FadviseHint::Workload => Some(Advice::Sequential),
+        FadviseHint::Sequential | FadviseHint::Workload => Some(Advice::Sequential),
     }
 }
 

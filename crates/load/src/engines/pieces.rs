@@ -97,6 +97,11 @@ impl Layout {
         left.min(self.piece_bytes).next_multiple_of(self.page)
     }
 
+    /// Whether neighbours touch, so that the kernel may merge them.
+    fn touch(&self) -> bool {
+        self.stride == self.piece_bytes
+    }
+
     /// Address space from the first piece's start to the last one's end.
     fn span(&self) -> u64 {
         let last = self.pieces().saturating_sub(1);
@@ -180,7 +185,7 @@ impl Pieces {
                 stride_bytes: layout.stride,
                 ..MapReport::default()
             },
-            contiguous: !evicts && (layout.pieces() == 1 || layout.stride == layout.piece_bytes),
+            contiguous: !evicts && (layout.pieces() == 1 || layout.touch()),
             layout,
             guard,
             job: setup.job.to_owned(),
@@ -375,6 +380,7 @@ impl Pieces {
                 let left = self.layout.pieces() - piece;
                 hugetlb::pool_too_small(Path::new("/"), &self.job, page, left * self.layout.piece_bytes.div_ceil(page))
             }
+            (Fault::Errno(libc::ENOMEM), None) if piece > 0 && !self.layout.touch() => self.too_many_mappings(piece),
             (fault, _) => {
                 let what = format!(
                     "job '{}': mapping piece {piece} of {} bytes at {:#x}",
@@ -384,6 +390,22 @@ impl Pieces {
                 );
                 LoadError::system(what, std::io::Error::from_raw_os_error(fault.errno()))
             }
+        }
+    }
+
+    /// The kernel gave `piece` mappings and then no more: its limit, most likely.
+    fn too_many_mappings(&self, piece: u64) -> LoadError {
+        let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+        // Room for what the process maps besides.
+        let needed = self.layout.pieces() + 1000;
+        LoadError::Host {
+            what: format!("job '{}': mapping {} pieces", self.job, self.layout.pieces()),
+            found: format!(
+                "room for {piece} (vm.max_map_count is {})",
+                limit.as_deref().map_or("not readable", str::trim)
+            ),
+            needed: format!("vm.max_map_count of {needed}"),
+            command: format!("sysctl -w vm.max_map_count={needed}, or map_merge=1, or a larger map_granularity="),
         }
     }
 
@@ -450,6 +472,10 @@ fn plan_layout(setup: &Setup<'_>, is_file: bool, page: u64) -> Result<Layout, Lo
         shift: piece_bytes.is_power_of_two().then(|| piece_bytes.trailing_zeros()),
         page,
     };
+    // Checked in wide numbers before the product is used in narrow ones.
+    if u128::from(layout.pieces()) * u128::from(stride) > u128::from(u64::MAX >> 1) {
+        return Err(arena::exhausted(u64::MAX >> 1));
+    }
     let displacement = if is_file { range_start % align } else { 0 } + o.map_shift.0;
     layout.base = arena::take(layout.span() + displacement, align)? + displacement;
     Ok(layout)
@@ -457,7 +483,7 @@ fn plan_layout(setup: &Setup<'_>, is_file: bool, page: u64) -> Result<Layout, Lo
 
 /// The largest power of two in a piece, between the page and 2 MiB.
 fn default_align(piece_bytes: u64, page: u64) -> u64 {
-    let floor = 1 << (63 - piece_bytes.max(1).leading_zeros());
+    let floor = 1 << piece_bytes.max(1).ilog2();
     page.max(HUGE.min(floor))
 }
 

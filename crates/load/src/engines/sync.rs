@@ -44,7 +44,8 @@ impl Engine for Sync {
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        Ok(if data_only { rustix::fs::fdatasync(self.file.fd()?)? } else { rustix::fs::fsync(self.file.fd()?)? })
+        let fd = self.file.fd()?;
+        if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map_err(Fault::from)
     }
 
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {

@@ -85,7 +85,7 @@ fn engine_table(out: &mut String) {
 
 fn row(out: &mut String, def: &OptionDef) {
     let mark = if def.extension { "*" } else { "" };
-    let aliases: String = def.aliases.iter().map(|alias| format!(", `{alias}`")).collect();
+    let aliases = def.aliases.iter().fold(String::new(), |list, alias| list + ", `" + alias + "`");
     let mut help = cell(sentences(def).trim());
     if !def.words.is_empty() {
         let words: Vec<String> =

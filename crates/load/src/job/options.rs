@@ -226,7 +226,7 @@ impl Default for JobOptions {
         let context = ParseContext::default();
         for def in OPTIONS.iter().filter(|def| !def.default.is_empty()) {
             // Declared defaults are values of their options: a unit test goes through them all.
-            let result = (def.assign)(&mut options, def.default, &context);
+            let result = (def.assign)(&mut options, def.default, context);
             debug_assert!(result.is_ok(), "{}: {result:?}", def.name);
         }
         options
@@ -260,7 +260,7 @@ pub struct EngineName(pub String);
 
 impl OptionValue for EngineName {
     const KIND: &'static str = "engine";
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         text.trim().clone_into(&mut self.0);
         if self.0.is_empty() { Err("an engine's name is needed".to_owned()) } else { Ok(()) }
     }

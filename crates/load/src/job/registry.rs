@@ -73,7 +73,7 @@ pub struct OptionDef {
     /// Whether pagelab added it to the language.
     pub extension: bool,
     /// Reads text into the options.
-    pub assign: fn(&mut JobOptions, &str, &ParseContext) -> Result<(), String>,
+    pub assign: fn(&mut JobOptions, &str, ParseContext) -> Result<(), String>,
 }
 
 /// Declares options: a field of [`JobOptions`] and an entry of the registry each.
@@ -152,7 +152,7 @@ mod tests {
         let context = ParseContext::default();
         for def in OPTIONS.iter().filter(|def| !def.default.is_empty()) {
             let mut options = JobOptions::default();
-            (def.assign)(&mut options, def.default, &context).unwrap_or_else(|reason| panic!("{}: {reason}", def.name));
+            (def.assign)(&mut options, def.default, context).unwrap_or_else(|reason| panic!("{}: {reason}", def.name));
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
         for def in OPTIONS {
             for (word, help) in def.words {
                 assert!(!help.is_empty());
-                (def.assign)(&mut JobOptions::default(), word, &context)
+                (def.assign)(&mut JobOptions::default(), word, context)
                     .unwrap_or_else(|reason| panic!("{}={word}: {reason}", def.name));
             }
         }

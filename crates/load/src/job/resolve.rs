@@ -99,14 +99,14 @@ impl Resolver {
         let first = given.iter().filter(|one| units == Units::Section && is_base(one));
         let rest = given.iter().filter(|one| units == Units::Onwards || !is_base(one));
         for one in first.chain(rest) {
-            let def = assign(options, one, &context)?;
+            let def = assign(options, one, context)?;
             context.kb_base = options.kb_base.value();
-            self.warn_swapped_prefix(def, one, &context);
+            self.warn_swapped_prefix(def, one, context);
         }
         Ok(())
     }
 
-    fn warn_swapped_prefix(&mut self, def: &OptionDef, given: &Given, context: &ParseContext) {
+    fn warn_swapped_prefix(&mut self, def: &OptionDef, given: &Given, context: ParseContext) {
         let value = given.value.as_deref().unwrap_or("");
         let is_size = def.kind.starts_with("size");
         if context.kb_base == 1024 && is_size && value.split([',', '/']).any(has_swapped_prefix) {
@@ -132,7 +132,7 @@ impl Resolver {
 }
 
 /// Reads one given option.
-fn assign(options: &mut JobOptions, given: &Given, context: &ParseContext) -> Result<&'static OptionDef, JobError> {
+fn assign(options: &mut JobOptions, given: &Given, context: ParseContext) -> Result<&'static OptionDef, JobError> {
     let def = registry::option(&given.name).ok_or_else(|| unknown(given))?;
     let bad = |reason: String| JobError::BadValue {
         origin: given.origin.clone(),

@@ -20,7 +20,7 @@ impl Default for ParseContext {
 ///
 /// # Errors
 /// The reason in words: an unknown suffix, a fraction, overflow of 64 bits.
-pub fn size(text: &str, context: &ParseContext) -> Result<u64, String> {
+pub fn size(text: &str, context: ParseContext) -> Result<u64, String> {
     evaluate(text, &|atom| size_atom(atom, context))
 }
 
@@ -36,7 +36,7 @@ pub fn time_ns(text: &str, default_unit_ns: u64) -> Result<u64, String> {
 ///
 /// # Errors
 /// The reason in words.
-pub fn count(text: &str, context: &ParseContext) -> Result<u64, String> {
+pub fn count(text: &str, context: ParseContext) -> Result<u64, String> {
     size(text, context)
 }
 
@@ -72,7 +72,7 @@ fn overflow(text: &str) -> String {
     format!("'{text}' does not fit into 64 bits (at most {})", u64::MAX)
 }
 
-fn size_atom(text: &str, context: &ParseContext) -> Result<u64, String> {
+fn size_atom(text: &str, context: ParseContext) -> Result<u64, String> {
     let (value, suffix) = split_number(text)?;
     let lower = suffix.to_ascii_lowercase();
     let body = lower.strip_suffix('b').unwrap_or(&lower);
@@ -116,7 +116,7 @@ pub fn substitute_keywords(text: &str) -> String {
     }
     let page_size = rustix::param::page_size() as u64;
     let info = rustix::system::sysinfo();
-    let memory = u64::try_from(info.totalram).unwrap_or(0).saturating_mul(u64::from(info.mem_unit.max(1)));
+    let memory = info.totalram.saturating_mul(u64::from(info.mem_unit.max(1)));
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     text.replace("$pagesize", &page_size.to_string())
         .replace("$mb_memory", &(memory >> 20).to_string())
@@ -220,7 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn bytes(text: &str) -> u64 {
-        size(text, &ParseContext::default()).expect(text)
+        size(text, ParseContext::default()).expect(text)
     }
 
     #[test]
@@ -241,8 +241,8 @@ mod tests {
             assert_eq!(bytes(text), expected, "{text}");
         }
         let si = ParseContext { kb_base: 1000 };
-        assert_eq!(size("4kib", &si), Ok(4096));
-        assert_eq!(size("4k", &si), Ok(4000));
+        assert_eq!(size("4kib", si), Ok(4096));
+        assert_eq!(size("4k", si), Ok(4000));
         assert!(has_swapped_prefix("4KiB") && !has_swapped_prefix("4k"));
     }
 
@@ -278,22 +278,22 @@ mod tests {
             ("-4k", "expected a number"),
             ("1-2", "leaves"),
         ] {
-            let reason = size(text, &ParseContext::default()).expect_err(text);
+            let reason = size(text, ParseContext::default()).expect_err(text);
             assert!(reason.contains(word), "{text}: {reason}");
         }
-        assert!(size(&"(".repeat(100_000), &ParseContext::default()).is_err());
+        assert!(size(&"(".repeat(100_000), ParseContext::default()).is_err());
     }
 
     proptest! {
         #[test]
         fn any_text_is_a_number_or_an_error(text in "[0-9a-zA-Z()+*/%^. -]{0,24}") {
-            let _ = size(&text, &ParseContext::default());
+            let _ = size(&text, ParseContext::default());
             let _ = time_ns(&text, 1);
         }
 
         #[test]
         fn decimal_numbers_read_back(value: u64) {
-            prop_assert_eq!(size(&value.to_string(), &ParseContext::default()), Ok(value));
+            prop_assert_eq!(size(&value.to_string(), ParseContext::default()), Ok(value));
         }
     }
 }

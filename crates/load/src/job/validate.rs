@@ -35,6 +35,9 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>) -> Result<(), Job
     Ok(())
 }
 
+/// Largest distance in a layout of pieces, 1 TiB: far beyond any use, and sums of them stay far from overflow.
+const MAX_MAP_BYTES: u64 = 1 << 40;
+
 struct Checker<'a> {
     job: &'a JobSpec,
     options: &'a JobOptions,
@@ -75,6 +78,9 @@ impl Checker<'_> {
             let Some(def) = registry::option(&given.name).filter(|def| !caps.contains(def.needs)) else {
                 continue;
             };
+            if is_default(def, given) {
+                continue;
+            }
             if own && def.extension {
                 return Err(JobError::Conflict {
                     origin: given.origin.clone(),
@@ -82,12 +88,10 @@ impl Checker<'_> {
                     reason: format!("{} means nothing to ioengine={engine}", def.name),
                 });
             }
-            if !is_default(def, given) {
-                warnings.push(format!(
-                    "{}: job '{}': {} has no effect with ioengine={engine}",
-                    given.origin, self.job.name, def.name
-                ));
-            }
+            warnings.push(format!(
+                "{}: job '{}': {} has no effect with ioengine={engine}",
+                given.origin, self.job.name, def.name
+            ));
         }
         Ok(())
     }
@@ -215,8 +219,9 @@ impl Checker<'_> {
         self.require(align == 0 || align.is_power_of_two(), "map_align", || {
             format!("map_align={align} is not a power of two")
         })?;
-        self.require(o.map_shift.0 <= 1 << 40, "map_shift", || "map_shift is beyond 1t".to_owned())?;
-        self.require(align <= 1 << 40, "map_align", || "map_align is beyond 1t".to_owned())?;
+        for (name, value) in [("map_granularity", piece), ("map_shift", o.map_shift.0), ("map_align", align)] {
+            self.require(value <= MAX_MAP_BYTES, name, || format!("{name}={value} is above {MAX_MAP_BYTES}"))?;
+        }
         if let (Some(Extent::Bytes(size)), true) = (o.size, o.hugetlb.0 > 0) {
             self.require(size.is_multiple_of(page), "size", || {
                 format!("size={size} is not a multiple of the hugetlb page, {page}")
@@ -265,5 +270,5 @@ fn is_default(def: &OptionDef, given: &Given) -> bool {
     let mut options = JobOptions::default();
     let text = given.value.as_deref().unwrap_or("1");
     // A value that was accepted once is accepted again; numbers are compared as read, not as spelled.
-    (def.assign)(&mut options, text, &context).is_ok() && options == JobOptions::default()
+    (def.assign)(&mut options, text, context).is_ok() && options == JobOptions::default()
 }

@@ -17,13 +17,13 @@ pub trait OptionValue {
     ///
     /// # Errors
     /// The reason in words, without the option's name.
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String>;
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String>;
 }
 
 impl OptionValue for bool {
     const KIND: &'static str = "bool";
     const FLAG: bool = true;
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         *self = match text.trim() {
             "1" => true,
             "0" => false,
@@ -36,7 +36,7 @@ impl OptionValue for bool {
 impl OptionValue for Option<bool> {
     const KIND: &'static str = "bool";
     const FLAG: bool = true;
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         let mut value = false;
         value.assign(text, context)?;
         *self = Some(value);
@@ -46,7 +46,7 @@ impl OptionValue for Option<bool> {
 
 impl OptionValue for u64 {
     const KIND: &'static str = "int";
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         *self = units::count(text, context)?;
         Ok(())
     }
@@ -54,7 +54,7 @@ impl OptionValue for u64 {
 
 impl OptionValue for Option<u64> {
     const KIND: &'static str = "int";
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         *self = Some(units::count(text, context)?);
         Ok(())
     }
@@ -62,7 +62,7 @@ impl OptionValue for Option<u64> {
 
 impl OptionValue for Option<String> {
     const KIND: &'static str = "str";
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         let text = text.trim();
         *self = (!text.is_empty()).then(|| text.to_owned());
         Ok(())
@@ -76,7 +76,7 @@ pub struct Bytes(pub u64);
 
 impl OptionValue for Bytes {
     const KIND: &'static str = "size";
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         self.0 = units::size(text, context)?;
         Ok(())
     }
@@ -107,7 +107,7 @@ impl Extent {
 
 impl OptionValue for Option<Extent> {
     const KIND: &'static str = "size or percent";
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         let text = text.trim();
         *self = Some(match text.strip_suffix('%') {
             Some(number) => match units::count(number, context)? {
@@ -127,7 +127,7 @@ pub struct Percent(pub u8);
 
 impl OptionValue for Option<Percent> {
     const KIND: &'static str = "percent";
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         let value = units::count(text.trim().trim_end_matches('%'), context)?;
         match u8::try_from(value) {
             Ok(percent @ 0..=100) => *self = Some(Percent(percent)),
@@ -147,7 +147,7 @@ pub struct Seconds(
 
 impl OptionValue for Seconds {
     const KIND: &'static str = "time (s)";
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         self.0 = units::time_ns(text, 1_000_000_000)?;
         Ok(())
     }
@@ -163,7 +163,7 @@ pub struct Micros(
 
 impl OptionValue for Micros {
     const KIND: &'static str = "time (us)";
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         self.0 = units::time_ns(text, 1_000)?;
         Ok(())
     }
@@ -180,7 +180,7 @@ pub struct SecondsRange {
 
 impl OptionValue for SecondsRange {
     const KIND: &'static str = "time or range (s)";
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         let (low, high) = text.split_once([':', '-']).unwrap_or((text, text));
         let low = units::time_ns(low, 1_000_000_000)?;
         let high = units::time_ns(high, 1_000_000_000)?;
@@ -205,8 +205,8 @@ impl<T> PerDirection<T> {
     fn assign_with(
         &mut self,
         text: &str,
-        context: &ParseContext,
-        one: fn(&mut T, &str, &ParseContext) -> Result<(), String>,
+        context: ParseContext,
+        one: fn(&mut T, &str, ParseContext) -> Result<(), String>,
     ) -> Result<(), String> {
         let parts: Vec<&str> = text.split([',', '/']).map(str::trim).collect();
         match parts.as_slice() {
@@ -233,8 +233,8 @@ impl<T> PerDirection<T> {
     fn unless_gap(
         slot: &mut T,
         text: &str,
-        context: &ParseContext,
-        one: fn(&mut T, &str, &ParseContext) -> Result<(), String>,
+        context: ParseContext,
+        one: fn(&mut T, &str, ParseContext) -> Result<(), String>,
     ) -> Result<(), String> {
         if text.is_empty() { Ok(()) } else { one(slot, text, context) }
     }
@@ -242,7 +242,7 @@ impl<T> PerDirection<T> {
 
 impl OptionValue for PerDirection<Bytes> {
     const KIND: &'static str = "size[,size][,size]";
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         if text.contains([':', '-']) {
             return Err(
                 "ranges of block sizes are not supported: a pass covers blocks of one size per direction".to_owned()
@@ -254,7 +254,7 @@ impl OptionValue for PerDirection<Bytes> {
 
 impl OptionValue for PerDirection<Option<u64>> {
     const KIND: &'static str = "int[,int][,int]";
-    fn assign(&mut self, text: &str, context: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         self.assign_with(text, context, Option::<u64>::assign)
     }
 }
@@ -266,7 +266,7 @@ pub struct PercentileList(pub Vec<f64>);
 
 impl OptionValue for PercentileList {
     const KIND: &'static str = "list of floats, separated by ':'";
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         let mut list = Vec::new();
         for part in text.split(':') {
             let value: f64 = part.trim().parse().map_err(|_| format!("'{part}' is not a number"))?;
@@ -315,7 +315,7 @@ macro_rules! choice {
         impl $crate::job::value::OptionValue for $name {
             const KIND: &'static str = "word";
             const WORDS: &'static [(&'static str, &'static str)] = <Self as $crate::job::value::Choice>::ALL;
-            fn assign(&mut self, text: &str, _: &$crate::job::units::ParseContext) -> Result<(), String> {
+            fn assign(&mut self, text: &str, _: $crate::job::units::ParseContext) -> Result<(), String> {
                 *self = $crate::job::value::choose(text)?;
                 Ok(())
             }
@@ -356,44 +356,44 @@ mod tests {
     fn two_values_mean_read_and_the_rest() {
         let context = ParseContext::default();
         let mut bs = PerDirection { read: Bytes(4096), write: Bytes(4096), trim: Bytes(4096) };
-        bs.assign(",8k", &context).expect("valid");
+        bs.assign(",8k", context).expect("valid");
         assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (4096, 8192, 8192));
-        bs.assign("16k,", &context).expect("valid");
+        bs.assign("16k,", context).expect("valid");
         assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (16384, 8192, 8192));
-        bs.assign("1k,2k,", &context).expect("valid");
+        bs.assign("1k,2k,", context).expect("valid");
         assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (1024, 2048, 8192));
-        bs.assign("64k", &context).expect("valid");
+        bs.assign("64k", context).expect("valid");
         assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (65536, 65536, 65536));
-        assert!(bs.assign("1,2,3,4", &context).is_err());
-        assert!(bs.assign("4k-8k", &context).is_err());
+        assert!(bs.assign("1,2,3,4", context).is_err());
+        assert!(bs.assign("4k-8k", context).is_err());
     }
 
     #[test]
     fn percentages_are_of_the_file() {
         let mut extent: Option<Extent> = None;
-        extent.assign("25%", &ParseContext::default()).expect("valid");
+        extent.assign("25%", ParseContext::default()).expect("valid");
         assert_eq!(extent.and_then(|e| e.resolve(Some(4096))), Some(1024));
         assert_eq!(extent.and_then(|e| e.resolve(None)), None);
-        assert!(extent.assign("101%", &ParseContext::default()).is_err());
-        assert!(extent.assign("0%", &ParseContext::default()).is_err());
+        assert!(extent.assign("101%", ParseContext::default()).is_err());
+        assert!(extent.assign("0%", ParseContext::default()).is_err());
         assert_eq!(Extent::Percent(100).resolve(Some(u64::MAX)), Some(u64::MAX));
     }
 
     #[test]
     fn ranges_swap() {
         let mut range = SecondsRange::default();
-        range.assign("5-2", &ParseContext::default()).expect("valid");
+        range.assign("5-2", ParseContext::default()).expect("valid");
         assert_eq!((range.low_ns, range.high_ns), (2_000_000_000, 5_000_000_000));
     }
 
     #[test]
     fn percentile_lists_are_sorted_and_bounded() {
         let mut list = PercentileList::default();
-        list.assign("99.9:50:99", &ParseContext::default()).expect("valid");
+        list.assign("99.9:50:99", ParseContext::default()).expect("valid");
         assert_eq!(list.0, vec![50.0, 99.0, 99.9]);
         for bad in ["50:x", "101", "NaN", "inf", ""] {
-            assert!(list.assign(bad, &ParseContext::default()).is_err(), "{bad}");
+            assert!(list.assign(bad, ParseContext::default()).is_err(), "{bad}");
         }
-        assert!(list.assign(&vec!["1"; 21].join(":"), &ParseContext::default()).is_err());
+        assert!(list.assign(&vec!["1"; 21].join(":"), ParseContext::default()).is_err());
     }
 }

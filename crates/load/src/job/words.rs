@@ -47,7 +47,7 @@ pub struct RwOption(pub Pattern);
 impl OptionValue for RwOption {
     const KIND: &'static str = "word";
     const WORDS: &'static [(&'static str, &'static str)] = Pattern::ALL;
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         let text = text.trim();
         if let Some((_, modifier)) = text.split_once(':') {
             return Err(format!(
@@ -170,7 +170,7 @@ pub struct AdviceList(pub Vec<Advice>);
 impl OptionValue for AdviceList {
     const KIND: &'static str = "words, separated by ','";
     const WORDS: &'static [(&'static str, &'static str)] = Advice::ALL;
-    fn assign(&mut self, text: &str, _: &ParseContext) -> Result<(), String> {
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         let text = text.trim();
         self.0 = if text == "none" || text.is_empty() {
             Vec::new()
@@ -197,7 +197,7 @@ mod tests {
             ("randrw", true, true, true),
         ] {
             let mut option = RwOption::default();
-            option.assign(text, &ParseContext::default()).expect(text);
+            option.assign(text, ParseContext::default()).expect(text);
             let pattern = option.0;
             assert_eq!((pattern.reads(), pattern.writes(), pattern.is_random()), (reads, writes, random), "{text}");
         }
@@ -207,7 +207,7 @@ mod tests {
     fn trims_and_modifiers_are_refused_with_reason() {
         let mut option = RwOption::default();
         for (text, word) in [("randtrim", "trims"), ("read:8k", "modifier"), ("reda", "did you mean 'read'")] {
-            let reason = option.assign(text, &ParseContext::default()).expect_err(text);
+            let reason = option.assign(text, ParseContext::default()).expect_err(text);
             assert!(reason.contains(word), "{reason}");
         }
     }
@@ -215,12 +215,12 @@ mod tests {
     #[test]
     fn advice_comes_in_lists() {
         let mut list = AdviceList::default();
-        list.assign("hugepage,willneed", &ParseContext::default()).expect("valid");
+        list.assign("hugepage,willneed", ParseContext::default()).expect("valid");
         assert_eq!(list.0, vec![Advice::HugePage, Advice::WillNeed]);
-        list.assign("none", &ParseContext::default()).expect("valid");
+        list.assign("none", ParseContext::default()).expect("valid");
         assert!(list.0.is_empty());
         assert!(
-            list.assign("hugepages", &ParseContext::default()).expect_err("wrong").contains("did you mean 'hugepage'")
+            list.assign("hugepages", ParseContext::default()).expect_err("wrong").contains("did you mean 'hugepage'")
         );
     }
 }

@@ -26,8 +26,11 @@ use crate::report::{Failure, Usage, Window, WorkerReport};
 /// Distance of samples, as fio's `bwavgtime` and `iopsavgtime`; every second one closes an interval.
 const SAMPLE_NS: u64 = 500_000_000;
 
-/// Operations between two looks at the clock where operations are not timed.
+/// Most operations between two looks at the clock where operations are not timed.
 const BURST: u64 = 256;
+
+/// Longest time between two such looks that is aimed at.
+const BURST_NS: u64 = 1_000_000;
 
 /// A worker's life with engine `E`.
 pub fn run<E: Engine>(task: &Task<'_>) -> WorkerResult {
@@ -209,7 +212,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             if stop.load(Ordering::Relaxed) != 0 {
                 return End::Stopped;
             }
-            let Some(operation) = self.stream.next() else { return End::Pass };
+            let Some(operation) = self.stream.next_operation() else { return End::Pass };
             if self.attended {
                 if let Some(end) = self.attend(operation.direction) {
                     return end;
@@ -257,10 +260,13 @@ impl<'a, E: Engine> Drive<'a, E> {
             until_timed = u64::MAX;
         }
         let stop = self.task.shared.stop_flag();
+        let mut looked = self.clock.ticks();
+        let mut longest = if self.attended { 1 } else { BURST };
+        let (short, long) = (self.clock.from_ns(BURST_NS / 4), self.clock.from_ns(BURST_NS));
         loop {
-            let burst = if self.attended { 1 } else { BURST }.min(until_timed);
+            let burst = longest.min(until_timed);
             for _ in 0..burst {
-                let Some(operation) = self.stream.next() else { return End::Pass };
+                let Some(operation) = self.stream.next_operation() else { return End::Pass };
                 if self.attended
                     && let Some(end) = self.attend(operation.direction)
                 {
@@ -278,12 +284,19 @@ impl<'a, E: Engine> Drive<'a, E> {
             let mut now = self.clock.ticks();
             if until_timed == 0 {
                 until_timed = period - 1;
-                let Some(operation) = self.stream.next() else { return End::Pass };
+                let Some(operation) = self.stream.next_operation() else { return End::Pass };
                 match self.timed(operation, now) {
                     Ok(done) => now = done,
                     Err(failure) => return End::Failed(failure),
                 }
             }
+            // Slow operations: look at the clock more often, so that the end of the runtime is not overslept.
+            match now.saturating_sub(looked) {
+                took if took > long => longest = (longest / 2).max(1),
+                took if took < short && !self.attended => longest = (longest * 2).min(BURST),
+                _ => {}
+            }
+            looked = now;
             if stop.load(Ordering::Relaxed) != 0 {
                 return End::Stopped;
             }

@@ -1,5 +1,6 @@
 //! A page shared by the supervisor and all workers, processes or threads: when to start, when to stop, how far everybody is.
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::error::LoadError;
 /// How long anybody sleeps before looking again, in case a wake-up was missed because its sender died.
 const NAP: Duration = Duration::from_millis(20);
 
-#[repr(C)]
+#[repr(C, align(64))]
 struct Header {
     /// Not 0: everybody ends as soon as the present operation is done.
     stop: AtomicU32,
@@ -64,7 +65,7 @@ struct Slot {
 
 /// The shared memory. All of it is atomics; zero bytes are its first state.
 pub struct Shared {
-    start: *mut u8,
+    start: NonNull<Header>,
     len: usize,
     slots: usize,
 }
@@ -80,26 +81,28 @@ impl Shared {
     /// # Errors
     /// The kernel has no memory to give.
     pub fn new(slots: usize) -> Result<Self, LoadError> {
-        let len = size_of::<Header>().next_multiple_of(align_of::<Slot>()) + slots * size_of::<Slot>();
+        let len = size_of::<Header>() + slots * size_of::<Slot>();
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
         let start =
             unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED) }
                 .map_err(|error| LoadError::system("allocating shared memory", error))?;
-        Ok(Self { start: start.cast(), len, slots })
+        let start = NonNull::new(start.cast::<Header>())
+            .ok_or_else(|| LoadError::Protocol("shared memory at address 0".to_owned()))?;
+        Ok(Self { start, len, slots })
     }
 
     fn header(&self) -> &Header {
         // SAFETY: the mapping is larger than a Header, page-aligned, zeroed (a valid Header), and lives as long as `self`.
-        unsafe { &*self.start.cast::<Header>() }
+        unsafe { self.start.as_ref() }
     }
 
     fn slot(&self, index: usize) -> Option<&Slot> {
         if index >= self.slots {
             return None;
         }
-        let offset = size_of::<Header>().next_multiple_of(align_of::<Slot>()) + index * size_of::<Slot>();
-        // SAFETY: `index` is below the number of slots that the mapping was sized for; alignment follows from the offset's rounding.
-        Some(unsafe { &*self.start.add(offset).cast::<Slot>() })
+        // SAFETY: slots follow the header, which is padded to a slot's alignment; `index` is below the number that the mapping was
+        // sized for.
+        Some(unsafe { self.start.add(1).cast::<Slot>().add(index).as_ref() })
     }
 
     /// The flag that ends everything; workers look at it once per operation.
@@ -194,7 +197,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `new`; all references were borrowed from `self`.
-        let _ = unsafe { munmap(self.start.cast(), self.len) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 

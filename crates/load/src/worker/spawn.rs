@@ -227,7 +227,7 @@ fn receive(crew: &Crew<'_>, members: &mut [Member], timeout_ms: i64) {
 }
 
 fn read_some(crew: &Crew<'_>, member: &mut Member, index: usize) {
-    let mut chunk = [0_u8; 1 << 16];
+    let mut chunk = [0_u8; 1 << 14];
     match member.pipe.read(&mut chunk) {
         Ok(0) => {
             member.open = false;
