@@ -32,6 +32,10 @@ pub fn experiment(outcome: &Outcome) -> String {
     let all = outcome.document.comparison.iter().chain(&outcome.document.further_comparisons);
     for one in all {
         text.push_str(&comparison(one));
+        match pagelab_report::pictures(one, &style()) {
+            Ok(pictures) => text.push_str(&pictures),
+            Err(error) => _ = writeln!(text, "no pictures of the faults: {error}"),
+        }
     }
     if outcome.interrupted {
         let _ = writeln!(text, "broken off; go on with: pagelab experiment PLAN --resume -o {}", outcome.dir.display());

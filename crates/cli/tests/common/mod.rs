@@ -1,0 +1,58 @@
+//! What the tests of the binary share.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The binary under test.
+pub fn pagelab() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab"));
+    command.env("LC_ALL", "C");
+    command
+}
+
+/// A program of the workspace, built beside the binary.
+pub fn beside(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_pagelab")).with_file_name(name);
+    assert!(path.is_file(), "{} is not built; type: cargo build --workspace --bins", path.display());
+    path
+}
+
+/// A scratch directory in memory, so that a slow disk does not decide what is tested.
+pub fn scratch() -> TempDir {
+    tempfile::Builder::new().prefix("pagelab-test-").tempdir_in("/dev/shm").expect("/dev/shm is writable")
+}
+
+/// Runs to the end and demands the status.
+#[track_caller]
+pub fn run(command: &mut Command, status: i32) -> Output {
+    let output = command.output().expect("the program starts");
+    let found = output.status.code();
+    assert_eq!(
+        found,
+        Some(status),
+        "{command:?}\nstdout: {}\nstderr: {}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// Standard error as text.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Standard output as one JSON document.
+#[track_caller]
+pub fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Whether this is root on a kernel that takes the probes: what most of these tests are about.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
