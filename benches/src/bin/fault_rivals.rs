@@ -26,7 +26,8 @@ fn timed(before: &[&str], program: &Path) -> Result<f64> {
 }
 
 fn main() -> Result<()> {
-    let rounds: usize = std::env::args().nth(1).map_or(Ok(7), |text| text.parse()).context("ROUNDS: needed a number")?;
+    let rounds: usize =
+        std::env::args().nth(1).map_or(Ok(7), |text| text.parse()).context("ROUNDS: needed a number")?;
     let beside: PathBuf = std::env::current_exe()?.parent().context("a directory")?.to_path_buf();
     let (program, pagelab) = (beside.join("fault_program"), beside.join("pagelab"));
     let scratch = PathBuf::from("/dev/shm").join(format!("pagelab-rivals-{}", std::process::id()));

@@ -12,7 +12,9 @@ pub enum AnalysisError {
     #[error(transparent)]
     Recording(#[from] pagelab_recording::Error),
     /// A side of a comparison has no recordings.
-    #[error("no recordings were given for the {side} side; at least 2 are needed: pagelab compare --base DIR... --test DIR...")]
+    #[error(
+        "no recordings were given for the {side} side; at least 2 are needed: pagelab compare --base DIR... --test DIR..."
+    )]
     NoRuns {
         /// `base` or `test`.
         side: &'static str,

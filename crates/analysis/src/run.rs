@@ -59,9 +59,7 @@ impl RunData {
 
     /// All instances of a metric with their values.
     pub fn instances<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a MetricKey, &'a RunMetric)> + 'a {
-        self.metrics
-            .range(MetricKey::new(name, None)..)
-            .take_while(move |(key, _)| key.name == name)
+        self.metrics.range(MetricKey::new(name, None)..).take_while(move |(key, _)| key.name == name)
     }
 
     /// A setting's value at the start of the run, `None` if it was not there or could not be read.

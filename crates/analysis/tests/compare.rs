@@ -107,11 +107,61 @@ fn the_keys_of_the_document_are_the_contracts_in_its_order() {
             at += found + key.len();
         }
     };
-    keys(&text, &["format", "method", "base", "label", "runs", "test", "label", "runs", "primary", "metric", "unit",
-        "base_mean", "test_mean", "ratio", "ratio_ci95", "p", "families", "name", "size", "metrics", "profile", "settings", "findings"]);
+    keys(
+        &text,
+        &[
+            "format",
+            "method",
+            "base",
+            "label",
+            "runs",
+            "test",
+            "label",
+            "runs",
+            "primary",
+            "metric",
+            "unit",
+            "base_mean",
+            "test_mean",
+            "ratio",
+            "ratio_ci95",
+            "p",
+            "families",
+            "name",
+            "size",
+            "metrics",
+            "profile",
+            "settings",
+            "findings",
+        ],
+    );
     let metric = &text[text.find("\"metrics\":[").unwrap()..];
-    keys(metric, &["name", "instance", "unit", "per_operation", "base", "n", "mean", "sd", "test", "n", "mean", "sd",
-        "t", "df", "p", "q", "hedges_g", "ratio", "ratio_ci95", "significant", "note"]);
+    keys(
+        metric,
+        &[
+            "name",
+            "instance",
+            "unit",
+            "per_operation",
+            "base",
+            "n",
+            "mean",
+            "sd",
+            "test",
+            "n",
+            "mean",
+            "sd",
+            "t",
+            "df",
+            "p",
+            "q",
+            "hedges_g",
+            "ratio",
+            "ratio_ci95",
+            "significant",
+            "note",
+        ],
+    );
     let back: Comparison = serde_json::from_str(&text).unwrap();
     assert_eq!(shape(&serde_json::to_value(&back).unwrap()), shape(&serde_json::to_value(&document).unwrap()));
 }

@@ -47,14 +47,8 @@ fn weather(run: usize, draws: &mut ChaCha8Rng) -> Weather {
 
 /// Names that the vocabulary knows, with instances, so that counters, gauges and rare events are all in the family.
 fn series_name(i: usize) -> (&'static str, Option<String>) {
-    const NAMES: [&str; 6] = [
-        "interrupts",
-        "slab.active_bytes",
-        "disk.reads",
-        "cpu.user_ns",
-        "net.rx_bytes",
-        "disk.in_flight",
-    ];
+    const NAMES: [&str; 6] =
+        ["interrupts", "slab.active_bytes", "disk.reads", "cpu.user_ns", "net.rx_bytes", "disk.in_flight"];
     (NAMES[i % NAMES.len()], Some(format!("i{i}")))
 }
 
@@ -142,7 +136,9 @@ fn halves_of_one_set_of_runs_do_not_differ() {
         }
     }
     let share = found as f64 / SPLITS as f64;
-    println!("splits with any significant metric: {found} of {SPLITS}; p < 0.05 of one metric: {false_primaries}; family {smallest_family}");
+    println!(
+        "splits with any significant metric: {found} of {SPLITS}; p < 0.05 of one metric: {false_primaries}; family {smallest_family}"
+    );
     assert!(smallest_family >= 250, "{smallest_family} tests only");
     let bound = 0.05 + 3.0 * (0.05 * 0.95 / SPLITS as f64).sqrt();
     assert!(share <= bound, "{found} of {SPLITS} splits show something");
@@ -156,7 +152,12 @@ fn a_true_difference_among_hundreds_is_found() {
     let mut side = |name: &str, factor: f64| {
         let dirs: Vec<_> = (0..10)
             .map(|run| {
-                let weather = Weather { slow: false, drift: 0.0, storm: 0.0, causes: std::array::from_fn(|_| normal(&mut draws)) };
+                let weather = Weather {
+                    slow: false,
+                    drift: 0.0,
+                    storm: 0.0,
+                    causes: std::array::from_fn(|_| normal(&mut draws)),
+                };
                 record(&tmp.path().join(format!("{name}{run}")), job(0, SECOND, 1000), |w| {
                     fill(w, &weather, &mut draws);
                     for (ts, done) in [(0, 0.0), (SECOND, 1000.0 * factor * (1.0 + 0.01 * normal(&mut draws)))] {

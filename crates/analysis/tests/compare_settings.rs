@@ -40,8 +40,18 @@ fn keys(diff: &SettingsDiff) -> Vec<&str> {
 
 #[test]
 fn only_what_differs_and_means_something_is_listed() {
-    let base = [("thp.enabled", Some("always")), ("sysctl.vm.swappiness", Some("60")), ("sysctl.fs.file-nr", Some("1 2 3")), ("env.PWD", Some("/a"))];
-    let test = [("thp.enabled", Some("madvise")), ("sysctl.vm.swappiness", Some("60")), ("sysctl.fs.file-nr", Some("4 5 6")), ("env.PWD", Some("/b"))];
+    let base = [
+        ("thp.enabled", Some("always")),
+        ("sysctl.vm.swappiness", Some("60")),
+        ("sysctl.fs.file-nr", Some("1 2 3")),
+        ("env.PWD", Some("/a")),
+    ];
+    let test = [
+        ("thp.enabled", Some("madvise")),
+        ("sysctl.vm.swappiness", Some("60")),
+        ("sysctl.fs.file-nr", Some("4 5 6")),
+        ("env.PWD", Some("/b")),
+    ];
     let diff = diff(&base, &test, &["thp"]);
     assert_eq!(keys(&diff), ["thp.enabled"]);
     let thp = &diff.differing[0];
@@ -61,8 +71,16 @@ fn a_key_that_varies_within_a_side_is_no_difference() {
 
 #[test]
 fn build_options_and_their_run_time_twin_are_one_entry() {
-    let base = [("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("y")), ("kconfig.TRANSPARENT_HUGEPAGE_MADVISE", Some("n")), ("thp.enabled", Some("always"))];
-    let test = [("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("n")), ("kconfig.TRANSPARENT_HUGEPAGE_MADVISE", Some("y")), ("thp.enabled", Some("madvise"))];
+    let base = [
+        ("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("y")),
+        ("kconfig.TRANSPARENT_HUGEPAGE_MADVISE", Some("n")),
+        ("thp.enabled", Some("always")),
+    ];
+    let test = [
+        ("kconfig.TRANSPARENT_HUGEPAGE_ALWAYS", Some("n")),
+        ("kconfig.TRANSPARENT_HUGEPAGE_MADVISE", Some("y")),
+        ("thp.enabled", Some("madvise")),
+    ];
     let joined = diff(&base, &test, &["thp"]);
     assert_eq!(keys(&joined), ["thp.enabled"]);
     assert_eq!(joined.differing[0].also.len(), 2);
@@ -82,8 +100,18 @@ fn build_options_and_their_run_time_twin_are_one_entry() {
 
 #[test]
 fn the_ranking_follows_what_changed() {
-    let base = [("thp.enabled", Some("always")), ("block.vda.read_ahead_kb", Some("128")), ("sysctl.net.core.somaxconn", Some("1")), ("env.LANG", Some("C"))];
-    let test = [("thp.enabled", Some("never")), ("block.vda.read_ahead_kb", Some("0")), ("sysctl.net.core.somaxconn", Some("2")), ("env.LANG", Some("de"))];
+    let base = [
+        ("thp.enabled", Some("always")),
+        ("block.vda.read_ahead_kb", Some("128")),
+        ("sysctl.net.core.somaxconn", Some("1")),
+        ("env.LANG", Some("C")),
+    ];
+    let test = [
+        ("thp.enabled", Some("never")),
+        ("block.vda.read_ahead_kb", Some("0")),
+        ("sysctl.net.core.somaxconn", Some("2")),
+        ("env.LANG", Some("de")),
+    ];
     assert_eq!(keys(&diff(&base, &test, &["thp", "faults"]))[0], "thp.enabled");
     assert_eq!(keys(&diff(&base, &test, &["readahead", "io"]))[0], "block.vda.read_ahead_kb");
     let none = diff(&base, &test, &[]);
@@ -103,7 +131,12 @@ fn a_value_the_kernel_derives_ranks_below_its_source() {
 
 #[test]
 fn not_there_is_a_value_and_not_readable_is_none() {
-    let base = [("env.A", Some("masked:3fa2")), ("env.LANG", Some("C")), ("thp.enabled", Some("always")), ("thp.defrag", Some("madvise"))];
+    let base = [
+        ("env.A", Some("masked:3fa2")),
+        ("env.LANG", Some("C")),
+        ("thp.enabled", Some("always")),
+        ("thp.defrag", Some("madvise")),
+    ];
     let test = [("env.A", Some("masked:0001")), ("thp.enabled", None)];
     let diff = diff(&base, &test, &[]);
     let mut found = keys(&diff);

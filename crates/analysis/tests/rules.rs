@@ -32,10 +32,18 @@ fn thp_disabled_is_found_with_its_chain() {
         assert_eq!(causes(&comparison), ["thp.disabled"], "seed {seed}");
         let finding = &comparison.findings[0];
         assert_eq!(finding.rank, 1);
-        assert_eq!(finding.confidence, Confidence::Mechanism, "harmless differences are differences: {:?}", finding.not_looked_at);
+        assert_eq!(
+            finding.confidence,
+            Confidence::Mechanism,
+            "harmless differences are differences: {:?}",
+            finding.not_looked_at
+        );
         assert_eq!(finding.side, SideName::Test);
         let setting = finding.setting.as_ref().unwrap();
-        assert_eq!((setting.key.as_str(), setting.base.as_deref(), setting.test.as_deref()), ("thp.enabled", Some("always"), Some("madvise")));
+        assert_eq!(
+            (setting.key.as_str(), setting.base.as_deref(), setting.test.as_deref()),
+            ("thp.enabled", Some("always"), Some("madvise"))
+        );
         let mapping = finding.mapping.as_ref().unwrap();
         assert_eq!((mapping.len_bytes, mapping.thread.as_deref()), (HUGE, Some("cache")));
         let effect = finding.effect.as_ref().unwrap();
@@ -100,7 +108,8 @@ fn small_pieces_refute_thp() {
 /// Small pieces that are mapped next to each other before they are used are one area, and huge pages fit.
 #[test]
 fn small_pieces_that_merge_take_huge_pages() {
-    let merged = |world: World| World { pieces: 4096, piece_bytes: PAGE, stride: PAGE, habit: Habit::AllFirst, ..world };
+    let merged =
+        |world: World| World { pieces: 4096, piece_bytes: PAGE, stride: PAGE, habit: Habit::AllFirst, ..world };
     let comparison = compare_worlds(&merged(good()), &merged(thp_off()), 1);
     assert_eq!(causes(&comparison), ["thp.disabled"], "{}", said(&comparison, "thp.disabled"));
 }
@@ -224,7 +233,13 @@ fn two_causes_are_both_named() {
         let comparison = compare_worlds(&base, &test, seed);
         let mut found = causes(&comparison);
         found.sort_unstable();
-        assert_eq!(found, ["readahead.reduced", "thp.disabled"], "{} / {}", said(&comparison, "readahead.reduced"), said(&comparison, "thp.disabled"));
+        assert_eq!(
+            found,
+            ["readahead.reduced", "thp.disabled"],
+            "{} / {}",
+            said(&comparison, "readahead.reduced"),
+            said(&comparison, "thp.disabled")
+        );
         let shares: f64 = comparison.findings.iter().map(|finding| finding.effect.as_ref().unwrap().share).sum();
         assert!((0.9..1.1).contains(&shares), "the two share the loss between them: {shares}");
     }
@@ -348,7 +363,14 @@ fn names_do_not_matter() {
     let lying = compare_worlds(&named(good(), "thp never", "bad"), &named(thp_off(), "thp always", "good"), 1);
     let text = |comparison: &Comparison| {
         let finding = &comparison.findings[0];
-        serde_json::to_string(&(&finding.evidence, &finding.refuted, &finding.numbers, &finding.effect, &finding.setting)).unwrap()
+        serde_json::to_string(&(
+            &finding.evidence,
+            &finding.refuted,
+            &finding.numbers,
+            &finding.effect,
+            &finding.setting,
+        ))
+        .unwrap()
     };
     assert_eq!(causes(&plain), causes(&lying));
     assert_eq!(text(&plain), text(&lying));

@@ -27,7 +27,9 @@ fn close(a: f64, b: f64) -> bool {
 /// A counter that grows evenly has the same rate whatever the window and the times of the samples.
 #[test]
 fn an_even_counter_has_its_slope_in_any_window() {
-    for (start, end) in [(0, 10 * SECOND), (3, 7 * SECOND + 77), (SECOND / 3, SECOND * 2 / 3), (5 * SECOND, 5 * SECOND + 1000)] {
+    for (start, end) in
+        [(0, 10 * SECOND), (3, 7 * SECOND + 77), (SECOND / 3, SECOND * 2 / 3), (5 * SECOND, 5 * SECOND + 1000)]
+    {
         let run = load(job(start, end, 500), |w| {
             let mut ts = -SECOND / 7;
             while ts < 11 * SECOND {
@@ -72,7 +74,9 @@ fn a_change_lies_after_the_last_reading_that_did_not_see_it() {
 #[test]
 fn a_reset_counts_from_zero_and_a_small_step_back_is_a_correction() {
     let run = load(job(0, 10 * SECOND, 1), |w| {
-        for (second, value) in [500.0, 700.0, 900.0, 50.0, 150.0, 250.0, 251.0, 252.0, 253.0, 254.0, 255.0].into_iter().enumerate() {
+        for (second, value) in
+            [500.0, 700.0, 900.0, 50.0, 150.0, 250.0, 251.0, 252.0, 253.0, 254.0, 255.0].into_iter().enumerate()
+        {
             sample(w, second as i64 * SECOND, "disk.reads", value);
         }
         for (second, value) in [(0, 1000.0), (3, 1010.0), (6, 1009.0), (10, 1020.0)] {
@@ -160,7 +164,16 @@ fn a_stream_that_ran_and_saw_nothing_says_zero_and_one_that_did_not_run_says_not
 }
 
 fn jobs_row<'a>(job: &'a str, thread: Option<u32>, ios: u64) -> JobsRow<'a> {
-    JobsRow { ts: 1, job, thread, direction: "read", ios, bytes: ios * 4096, runtime_ns: 2_000_000_000, ..JobsRow::default() }
+    JobsRow {
+        ts: 1,
+        job,
+        thread,
+        direction: "read",
+        ios,
+        bytes: ios * 4096,
+        runtime_ns: 2_000_000_000,
+        ..JobsRow::default()
+    }
 }
 
 #[test]
@@ -188,7 +201,16 @@ fn latency_quantiles_lie_in_their_buckets_and_the_ramp_is_left_out() {
     let run = load(job(10 * SECOND, 12 * SECOND, 100), |w| {
         let mut row = |second: i64, low_ns: u64, high_ns: u64, count: u64| {
             let ts = second * SECOND;
-            w.push_latency(&LatencyRow { ts, job: "a", thread: None, direction: "read", kind: "lat", low_ns, high_ns, count });
+            w.push_latency(&LatencyRow {
+                ts,
+                job: "a",
+                thread: None,
+                direction: "read",
+                kind: "lat",
+                low_ns,
+                high_ns,
+                count,
+            });
         };
         row(9, 1, 1, 1_000_000);
         row(11, 100, 109, 60);
@@ -206,7 +228,8 @@ fn latency_quantiles_lie_in_their_buckets_and_the_ramp_is_left_out() {
 #[test]
 fn a_command_is_one_operation_and_has_an_elapsed_time() {
     let mut manifest = command(SECOND, 3 * SECOND);
-    let rusage = json!({"minor_faults": 321, "utime_ns": 5, "stime_ns": 7, "voluntary_context_switches": 9, "nonsense": 1});
+    let rusage =
+        json!({"minor_faults": 321, "utime_ns": 5, "stime_ns": 7, "voluntary_context_switches": 9, "nonsense": 1});
     manifest.extra.insert("rusage".to_owned(), rusage);
     let run = load(manifest, |w| (0..50).for_each(|i| fault(w, SECOND + i, 6)));
     assert_eq!(run.window.source, WindowSource::Command);
@@ -278,7 +301,11 @@ fn a_damaged_part_excludes_the_run_and_names_the_file() {
 }
 
 fn first_part(folder: &Path) -> std::path::PathBuf {
-    std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).find(|p| p.extension().is_some_and(|e| e == "parquet")).unwrap()
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.extension().is_some_and(|e| e == "parquet"))
+        .unwrap()
 }
 
 #[test]

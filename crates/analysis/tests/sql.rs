@@ -56,12 +56,18 @@ fn counts_are_those_of_the_rows_written() {
             {"variant": "b", "run": 1, "n": 101}, {"variant": "b", "run": 2, "n": 102}])
     );
     assert_eq!(
-        rows(&set, "SELECT count(*) AS n, min(ts) AS first, max(ts) AS last FROM faults WHERE variant = 'b' AND error_code = 6"),
+        rows(
+            &set,
+            "SELECT count(*) AS n, min(ts) AS first, max(ts) AS last FROM faults WHERE variant = 'b' AND error_code = 6"
+        ),
         json!([{"n": 102, "first": 0, "last": 100}])
     );
     assert_eq!(
-        rows(&set, "SELECT r.kernel, sum(m.value) AS s FROM metrics m JOIN runs r ON m.variant = r.variant AND m.run = r.run
-                    WHERE m.name LIKE 'vmstat.%' GROUP BY r.kernel"),
+        rows(
+            &set,
+            "SELECT r.kernel, sum(m.value) AS s FROM metrics m JOIN runs r ON m.variant = r.variant AND m.run = r.run
+                    WHERE m.name LIKE 'vmstat.%' GROUP BY r.kernel"
+        ),
         json!([{"kernel": "6.18.0", "s": 6.0}])
     );
 }
@@ -138,9 +144,15 @@ fn mistakes_are_named_with_what_there_is() {
     let tmp = TempDir::new().unwrap();
     let set = [set(&tmp)];
     let table = error(&set, "SELECT * FROM fault");
-    assert!(table.contains("no table fault") && table.contains("did you mean faults?") && table.contains("mappings"), "{table}");
+    assert!(
+        table.contains("no table fault") && table.contains("did you mean faults?") && table.contains("mappings"),
+        "{table}"
+    );
     let column = error(&set, "SELECT adr FROM faults");
-    assert!(column.contains("no column adr") && column.contains("did you mean addr?") && column.contains("error_code"), "{column}");
+    assert!(
+        column.contains("no column adr") && column.contains("did you mean addr?") && column.contains("error_code"),
+        "{column}"
+    );
     let elsewhere = error(&set, "SELECT comm FROM faults");
     assert!(elsewhere.contains("tables that have it: tasks"), "{elsewhere}");
     let syntax = error(&set, "SELEC 1");

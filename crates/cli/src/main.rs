@@ -19,7 +19,14 @@ use failure::Failure;
 
 /// Finds out why a Linux memory or storage workload got slower, and proves it.
 #[derive(Debug, Parser)]
-#[command(name = "pagelab", version, about, max_term_width = 110, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    name = "pagelab",
+    version,
+    about,
+    max_term_width = 110,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     /// Say more on standard error (twice: everything, libbpf's words included).
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]

@@ -69,7 +69,9 @@ fn warn_of_shared_device(out: &std::path::Path) {
     let parent = parent.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."));
     let (Ok(out), Ok(here)) = (parent.metadata(), std::path::Path::new(".").metadata()) else { return };
     if out.dev() == here.dev() {
-        tracing::info!("the recording is written to the device of the working directory; -o /dev/shm/... keeps it apart");
+        tracing::info!(
+            "the recording is written to the device of the working directory; -o /dev/shm/... keeps it apart"
+        );
     }
 }
 

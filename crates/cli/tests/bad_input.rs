@@ -39,11 +39,17 @@ fn plans_that_are_wrong() {
     refused(&mut plan("title = \"x\nruns = 2\n"), 2, &["plan.toml", "1"]);
     refused(&mut plan(&format!("title = \"x\"\nruns = 2\nrun = 3\n{two}")), 2, &["run"]);
     refused(
-        &mut plan("title = \"x\"\nruns = 2\n[variant.a]\ncommand = [\"true\"]\nsettings = { \"thp.enable\" = \"always\" }\n[variant.b]\ncommand = [\"true\"]\n"),
+        &mut plan(
+            "title = \"x\"\nruns = 2\n[variant.a]\ncommand = [\"true\"]\nsettings = { \"thp.enable\" = \"always\" }\n[variant.b]\ncommand = [\"true\"]\n",
+        ),
         2,
         &["thp.enable", "thp.enabled"],
     );
-    refused(&mut plan("title = \"x\"\nruns = 2\njob = \"nothing.fio\"\n[variant.a]\n[variant.b]\n"), 2, &["nothing.fio"]);
+    refused(
+        &mut plan("title = \"x\"\nruns = 2\njob = \"nothing.fio\"\n[variant.a]\n[variant.b]\n"),
+        2,
+        &["nothing.fio"],
+    );
     refused(pagelab().args(["experiment", "/no/such/plan.toml"]), 2, &["/no/such/plan.toml"]);
     assert!(!dir.path().join("set").exists(), "a plan that is wrong leaves no set");
 }
@@ -68,7 +74,8 @@ fn recordings_that_are_damaged_or_newer() {
     let damage = |name: &str, how: &dyn Fn(&mut fs::File, u64)| {
         let copy = dir.path().join(name);
         run(Command::new("cp").arg("-r").arg(&whole).arg(&copy), 0);
-        let part = fs::read_dir(copy.join("settings")).expect("a table").next().expect("a part").expect("a part").path();
+        let part =
+            fs::read_dir(copy.join("settings")).expect("a table").next().expect("a part").expect("a part").path();
         let mut file = fs::OpenOptions::new().read(true).write(true).open(&part).expect("our copy");
         let bytes = file.metadata().expect("its length").len();
         how(&mut file, bytes);
@@ -101,7 +108,8 @@ fn queries_that_are_wrong() {
     record_into(&whole);
     refused(pagelab().arg("query").arg(&whole).arg("select * from fault"), 2, &["fault"]);
     refused(pagelab().arg("query").arg(&whole).arg("selec 1"), 2, &["selec"]);
-    let counted = json(&run(pagelab().arg("query").arg("--json").arg(&whole).arg("select count(*) as n from tasks"), 0));
+    let counted =
+        json(&run(pagelab().arg("query").arg("--json").arg(&whole).arg("select count(*) as n from tasks"), 0));
     assert!(counted[0]["n"].as_u64().is_some_and(|n| n >= 1), "{counted}");
 }
 

@@ -1,11 +1,13 @@
 //! The companion plans of the thp-regression experiment: regressions whose cause is known, look-alikes, and none at all.
 //!
 //! Each is run with names drawn at random for its variants, so that nothing but the recordings can lead to the verdict.
-//! `make test` runs each once, `make test-all` 20 times with different seeds, of which 19 must be right.
+//! `make test-all` runs each 20 times with different seeds, of which 19 must be right. `make test` runs each once, and if
+//! the verdict is wrong twice more, which must then both be right: a verdict that is right 19 times in 20 passes that in
+//! all but 1 of 200 tries.
 
 mod common;
 
-use common::{json, pagelab, run, scratch};
+use common::{json, pagelab, run};
 
 struct Companion {
     plan: &'static str,
@@ -22,7 +24,8 @@ fn plan(name: &str) -> String {
 
 /// The causes found in one run of the plan with this seed, and the verdict on the primary metric.
 fn causes(companion: &Companion, seed: u64) -> (Vec<String>, String) {
-    let dir = scratch();
+    // On a disk: one of the plans changes the read-ahead of the device that the set lies on.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory is writable");
     let seed = seed.to_string();
     let mut command = pagelab();
     command.args(["experiment", "--json", "--seed", &seed, "--random-names", &seed, "-o"]);
@@ -47,17 +50,19 @@ fn is_right(companion: &Companion, found: &[String]) -> bool {
 #[track_caller]
 fn check(companion: &Companion) {
     let full = std::env::var_os("PAGELAB_TEST_FULL").is_some();
-    let (repetitions, needed) = if full { (20, 19) } else { (1, 1) };
+    let repetitions = if full { 20 } else { 3 };
     let mut wrong = Vec::new();
     for seed in 1..=repetitions {
         let (found, primary) = causes(companion, seed);
         if !is_right(companion, &found) {
             wrong.push(format!("seed {seed}: found {found:?}; primary {primary}"));
+        } else if !full && wrong.is_empty() {
+            return println!("{}: right", companion.plan);
         }
     }
-    println!("{}: {} of {repetitions} right", companion.plan, repetitions as usize - wrong.len());
     let right = repetitions as usize - wrong.len();
-    assert!(right >= needed, "{}: {right} of {repetitions} right\n{}", companion.plan, wrong.join("\n"));
+    println!("{}: {right} of {repetitions} right", companion.plan);
+    assert!(wrong.len() <= 1, "{}: {right} of {repetitions} right\n{}", companion.plan, wrong.join("\n"));
 }
 
 #[test]

@@ -56,7 +56,9 @@ fn an_output_that_cannot_be_is_refused_with_words() {
     let dir = scratch();
     let file = dir.path().join("file");
     fs::write(&file, "x").expect("scratch");
-    for (out, word) in [(file.clone(), "not a directory"), (file.join("below"), "cannot"), (Path::new("/proc/x").into(), "cannot")] {
+    for (out, word) in
+        [(file.clone(), "not a directory"), (file.join("below"), "cannot"), (Path::new("/proc/x").into(), "cannot")]
+    {
         let output = run(pagelab().args(["record", "-o"]).arg(&out).args(["--", "true"]), 125);
         assert!(stderr(&output).contains(word), "{}", stderr(&output));
     }
@@ -93,7 +95,9 @@ fn faults_are_as_many_as_the_kernels_counter_says() {
     let (mut tree, mut before) = (BTreeSet::new(), BTreeSet::new());
     let mut tasks = Vec::new();
     recording
-        .for_each::<TasksRow>(|row| tasks.push((row.op.to_owned(), row.task_id, row.parent_task_id, row.mm_id, row.exe.map(<[u8]>::to_vec))))
+        .for_each::<TasksRow>(|row| {
+            tasks.push((row.op.to_owned(), row.task_id, row.parent_task_id, row.mm_id, row.exe.map(<[u8]>::to_vec)))
+        })
         .expect("tasks");
     for (op, task, parent, mm, exe) in &tasks {
         let gcc = exe.as_ref().is_some_and(|exe| String::from_utf8_lossy(exe).contains("gcc"));

@@ -120,7 +120,8 @@ pub fn pairing(set: &Path, runs: &[PlannedRun], base: &str, test: &str) -> Pairi
             }
             (false, false) => {}
             (base_there, _) => {
-                let (there, gone, missing) = if base_there { (of_base, of_test, test) } else { (of_test, of_base, base) };
+                let (there, gone, missing) =
+                    if base_there { (of_base, of_test, test) } else { (of_test, of_base, base) };
                 let Some(there) = there.filter(|run| run.state == RunState::Done) else { continue };
                 let why = match gone.map(|run| &run.state) {
                     Some(RunState::Failed { reason } | RunState::Excluded { reason }) => reason.clone(),

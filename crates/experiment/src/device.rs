@@ -17,10 +17,12 @@ pub struct NoDevice {
 /// whole device, which is what has a queue. `root` is where /proc and /sys are.
 pub fn block_device_of(root: &Path, path: &Path) -> Result<String, NoDevice> {
     let existing = path.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
-    let no_device = |found: String| NoDevice {
+    let no_device = |found: String| {
+        NoDevice {
         found,
         needed: "a directory on a file system with one block device; choose one with `workdir`, or put the set on a disk with -o DIR"
             .to_owned(),
+    }
     };
     let meta = fs::metadata(existing).map_err(|error| no_device(format!("{}: {error}", existing.display())))?;
     let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));

@@ -130,12 +130,20 @@ pub struct Item<'a> {
 impl<'a> Item<'a> {
     /// An error about the value: what was found and what is needed.
     pub fn wrong(&self, needed: impl Into<String>) -> PlanError {
-        PlanError::Value { at: self.at.clone(), key: self.name.clone(), found: shown(self.value), needed: needed.into() }
+        PlanError::Value {
+            at: self.at.clone(),
+            key: self.name.clone(),
+            found: shown(self.value),
+            needed: needed.into(),
+        }
     }
 
     /// Text.
     pub fn text(&self) -> Result<String, PlanError> {
-        self.value.as_str().map(str::to_owned).ok_or_else(|| self.wrong(format!("text in quotes: {} = \"...\"", self.key)))
+        self.value
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| self.wrong(format!("text in quotes: {} = \"...\"", self.key)))
     }
 
     /// Text that is not empty.

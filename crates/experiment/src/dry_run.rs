@@ -170,7 +170,8 @@ fn rounds(plan: &Plan, started: Option<&Set>, seed: u64, add_runs: usize) -> Vec
 }
 
 fn estimate(filled: &Filled, started: Option<&Set>, runs: usize) -> Estimate {
-    let took: Vec<u64> = started.into_iter().flat_map(|set| set.details().values()).filter_map(|run| run.took_ms).collect();
+    let took: Vec<u64> =
+        started.into_iter().flat_map(|set| set.details().values()).filter_map(|run| run.took_ms).collect();
     if !took.is_empty() {
         let mean = took.iter().sum::<u64>() as f64 / took.len() as f64 / 1000.0;
         let basis = format!("the {} runs made so far took {mean:.1} s each", took.len());

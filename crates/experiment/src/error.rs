@@ -190,7 +190,9 @@ pub enum ExperimentError {
         reason: String,
     },
     /// Not one run of the first round succeeded.
-    #[error("all {runs} runs of round {round} failed, so the rest was not tried; the first: {first}; mend it, then start again")]
+    #[error(
+        "all {runs} runs of round {round} failed, so the rest was not tried; the first: {first}; mend it, then start again"
+    )]
     NothingRuns {
         /// The round.
         round: u64,
@@ -238,7 +240,11 @@ impl ExperimentError {
                     2
                 }
             }
-            Self::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EIO)) => 3,
+            Self::Io { source, .. }
+                if matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EIO)) =>
+            {
+                3
+            }
             _ => 2,
         }
     }

@@ -238,7 +238,9 @@ impl Work<'_> {
             progress.event(&Event::Note(note));
         }
         for index in 0..total {
-            let Some(run) = set.runs().get(index).filter(|run| run.state == RunState::Planned).cloned() else { continue };
+            let Some(run) = set.runs().get(index).filter(|run| run.state == RunState::Planned).cloned() else {
+                continue;
+            };
             if self.runner.stopped() {
                 return Ok(Executed { set, interrupted: true });
             }
@@ -297,9 +299,11 @@ impl Work<'_> {
 
     /// Everything up to the end of the run. `Err(None)`: the user ended it.
     fn prepared(&self, set: &Set, run: &PlannedRun, details: &mut RunDetails) -> Result<RunOutcome, Option<Failure>> {
-        let failed = |otherwise| move |error: RunError| match error.kind {
-            RunErrorKind::Interrupted => None,
-            _ => Some(Failure::of_error(&error, otherwise)),
+        let failed = |otherwise| {
+            move |error: RunError| match error.kind {
+                RunErrorKind::Interrupted => None,
+                _ => Some(Failure::of_error(&error, otherwise)),
+            }
         };
         if let Some(argv) = &self.plan.prepare {
             self.runner.step(&Step::Prepare(self.program(argv))).map_err(failed(FailureKind::Prepare))?;
@@ -308,7 +312,10 @@ impl Work<'_> {
             self.runner.step(&Step::Between(*between)).map_err(failed(FailureKind::Between))?;
         }
         let Some(variant) = self.filled.variants.iter().find(|variant| variant.name == run.variant) else {
-            return Err(Some(Failure::new(FailureKind::NotStarted, format!("the set's plan has no variant {}", run.variant))));
+            return Err(Some(Failure::new(
+                FailureKind::NotStarted,
+                format!("the set's plan has no variant {}", run.variant),
+            )));
         };
         let spec = RunSpec {
             variant: run.variant.clone(),

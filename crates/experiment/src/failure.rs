@@ -95,14 +95,20 @@ impl Failure {
     pub(crate) fn of_changes(changes: &[Change]) -> Option<Self> {
         let change = changes.iter().find(|change| !change.granted())?;
         let Change { key, asked, got, previous } = change;
-        Some(Self::new(FailureKind::SettingNotGot, format!("{key}: asked for {asked}, got {got} (it was {previous} before)")))
+        Some(Self::new(
+            FailureKind::SettingNotGot,
+            format!("{key}: asked for {asked}, got {got} (it was {previous} before)"),
+        ))
     }
 
     /// What a run's end says.
     pub(crate) fn of_outcome(outcome: &RunOutcome, timeout: Option<std::time::Duration>) -> Option<Self> {
         if outcome.timed_out {
             let limit = timeout.map_or("its time".to_owned(), |limit| format!("{} s", limit.as_secs_f64()));
-            return Some(Self::new(FailureKind::Timeout, format!("not done after {limit}; a longer time: `timeout` of the plan")));
+            return Some(Self::new(
+                FailureKind::Timeout,
+                format!("not done after {limit}; a longer time: `timeout` of the plan"),
+            ));
         }
         if let Some(signal) = outcome.signal {
             return Some(Self::new(FailureKind::Signal, format!("ended by signal {signal}")));

@@ -96,7 +96,12 @@ impl Runner for LocalRunner {
             let applied = self.with_guard(|guard| guard.set(key, value))?;
             // Two spellings of a number are one value; the guard knows.
             let got = if applied.granted() { applied.requested.clone() } else { applied.got };
-            in_force.changes.push(Change { key: applied.key, previous: applied.previous, asked: applied.requested, got });
+            in_force.changes.push(Change {
+                key: applied.key,
+                previous: applied.previous,
+                asked: applied.requested,
+                got,
+            });
         }
         Ok(Box::new(in_force))
     }
@@ -199,14 +204,19 @@ fn may_write(path: &Path, what: &str) -> Result<(), RunError> {
                 Some(libc::EROFS) => "a writable file system there; in a container, run on the host",
                 _ => "write permission; run as root: sudo pagelab experiment ...",
             };
-            Err(RunError::new(RunErrorKind::Host, format!("{what}: found {}: {found}; needed: {advice}", path.display())))
+            Err(RunError::new(
+                RunErrorKind::Host,
+                format!("{what}: found {}: {found}; needed: {advice}", path.display()),
+            ))
         }
     }
 }
 
 fn write_word(path: &str, word: &str) -> Result<(), RunError> {
     let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(word.as_bytes()));
-    written.map_err(|error| RunError::new(RunErrorKind::Host, format!("cannot write {word} to {path}: {error}; run as root")))
+    written.map_err(|error| {
+        RunError::new(RunErrorKind::Host, format!("cannot write {word} to {path}: {error}; run as root"))
+    })
 }
 
 /// Runs a program to its end; its output goes to standard error.

@@ -52,7 +52,13 @@ pub struct Set {
 
 impl Set {
     /// Makes the directory of a new set and writes its document.
-    pub fn create(dir: &Path, plan: &Plan, filled: &Filled, seed: u64, order: &[Slot]) -> Result<Self, ExperimentError> {
+    pub fn create(
+        dir: &Path,
+        plan: &Plan,
+        filled: &Filled,
+        seed: u64,
+        order: &[Slot],
+    ) -> Result<Self, ExperimentError> {
         refuse_existing(dir)?;
         private_dirs(dir)?;
         let mut json = SetJson {
@@ -82,7 +88,8 @@ impl Set {
         let json = SetJson::load(dir)?;
         let found = json.format;
         if found > u64::from(FORMAT) {
-            let writer = json.extra.get("pagelab_version").and_then(Value::as_str).unwrap_or("of unknown version").to_owned();
+            let writer =
+                json.extra.get("pagelab_version").and_then(Value::as_str).unwrap_or("of unknown version").to_owned();
             return Err(pagelab_recording::Error::NewerFormat { path: dir.join(SET_JSON), found, writer }.into());
         }
         let details = from_extra(dir, &json, "details")?;
@@ -194,7 +201,11 @@ impl Set {
     }
 }
 
-fn from_extra<T: serde::de::DeserializeOwned>(dir: &Path, json: &SetJson, key: &str) -> Result<Option<T>, ExperimentError> {
+fn from_extra<T: serde::de::DeserializeOwned>(
+    dir: &Path,
+    json: &SetJson,
+    key: &str,
+) -> Result<Option<T>, ExperimentError> {
     let Some(value) = json.extra.get(key) else { return Ok(None) };
     T::deserialize(value).map(Some).map_err(|error| bad_json(dir, &format!("`{key}`: {error}")))
 }
@@ -226,9 +237,7 @@ fn planned_runs(plan: &Plan, order: &[Slot]) -> Vec<PlannedRun> {
 }
 
 fn refuse_existing(dir: &Path) -> Result<(), ExperimentError> {
-    let refuse = |found: String, advice: String| {
-        Err(ExperimentError::Exists { dir: dir.to_owned(), found, advice })
-    };
+    let refuse = |found: String, advice: String| Err(ExperimentError::Exists { dir: dir.to_owned(), found, advice });
     match fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
@@ -238,7 +247,10 @@ fn refuse_existing(dir: &Path) -> Result<(), ExperimentError> {
         Ok(entries) => {
             let entries = entries.count();
             if dir.join(SET_JSON).is_file() {
-                let advice = format!("to go on with it: --resume; to start anew: choose another one with -o, or rm -r {}", dir.display());
+                let advice = format!(
+                    "to go on with it: --resume; to start anew: choose another one with -o, or rm -r {}",
+                    dir.display()
+                );
                 refuse("a set".to_owned(), advice)
             } else if entries > 0 {
                 let advice = format!("choose another one with -o, or remove it: rm -r {}", dir.display());

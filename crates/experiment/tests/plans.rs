@@ -38,58 +38,198 @@ const CASES: &[Case] = &[
     // Keys.
     ("run = 2\n[variant.a]\n[variant.b]\n", 2, &["plan.toml:1", "`run`", "did you mean `runs`"]),
     ("runs = 2\n\n[varient.a]\ncommand='x'\n", 2, &["plan.toml:3", "`varient`", "did you mean `variant`"]),
-    ("runs = 2\n[variant.a]\ncomand = 'x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:3", "variant.a.comand", "`variant.a.command`"]),
-    ("runs = 2\nprimary = { metrik = 'load.iops' }\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:2", "primary.metrik", "`primary.metric`"]),
-    ("runs = 2\nzzz = 1\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["unknown key `zzz`", "known here: title, runs"]),
+    (
+        "runs = 2\n[variant.a]\ncomand = 'x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:3", "variant.a.comand", "`variant.a.command`"],
+    ),
+    (
+        "runs = 2\nprimary = { metrik = 'load.iops' }\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:2", "primary.metrik", "`primary.metric`"],
+    ),
+    (
+        "runs = 2\nzzz = 1\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["unknown key `zzz`", "known here: title, runs"],
+    ),
     // Values.
-    ("runs = 'ten'\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:1", "runs: found \"ten\"", "whole number"]),
+    (
+        "runs = 'ten'\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:1", "runs: found \"ten\"", "whole number"],
+    ),
     ("runs = 1\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["runs: found 1", "from 2"]),
     ("runs = 2.5\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["runs: found 2.5"]),
     ("[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["`runs` is missing", "runs = 10"]),
-    ("seed = -1\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:1", "seed: found -1"]),
-    ("timeout = '5 parsecs'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:1", "5 parsecs", "\"90s\""]),
-    ("timeout = 0\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["timeout: found 0", "above 0"]),
-    ("between = 'drop_cache'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:1", "did you mean \"drop_caches\"", "compact"]),
-    ("observe = 'fault'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:1", "\"fault\"", "faults"]),
-    ("primary = { metric = 'load.iop' }\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["primary.metric", "load.iop", "did you mean \"load.iops\""]),
-    ("primary = { metric = 'load.iops', direction = 'up' }\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["primary.direction", "\"higher\" or \"lower\""]),
-    ("primary = 'load.iops'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["primary", "a table"]),
-    ("prepare = ''\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:1", "prepare", "command line"]),
-    ("base = 'c'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 2, &["plan.toml:1", "base: found \"c\"", "a, b"]),
+    (
+        "seed = -1\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:1", "seed: found -1"],
+    ),
+    (
+        "timeout = '5 parsecs'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:1", "5 parsecs", "\"90s\""],
+    ),
+    (
+        "timeout = 0\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["timeout: found 0", "above 0"],
+    ),
+    (
+        "between = 'drop_cache'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:1", "did you mean \"drop_caches\"", "compact"],
+    ),
+    (
+        "observe = 'fault'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:1", "\"fault\"", "faults"],
+    ),
+    (
+        "primary = { metric = 'load.iop' }\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["primary.metric", "load.iop", "did you mean \"load.iops\""],
+    ),
+    (
+        "primary = { metric = 'load.iops', direction = 'up' }\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["primary.direction", "\"higher\" or \"lower\""],
+    ),
+    (
+        "primary = 'load.iops'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["primary", "a table"],
+    ),
+    (
+        "prepare = ''\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:1", "prepare", "command line"],
+    ),
+    (
+        "base = 'c'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        2,
+        &["plan.toml:1", "base: found \"c\"", "a, b"],
+    ),
     // Variants.
     ("runs = 2\n[variant.only]\ncommand='x'\n", 2, &["plan.toml:2", "only one, only", "at least 2"]),
     ("runs = 2\nvariant = 3\n", 2, &["plan.toml:2", "a table: [variant]"]),
-    ("runs = 2\n[variant.a]\n[variant.b]\ncommand='x'\n", 2, &["plan.toml:2", "[variant.a] runs", "job = \"FILE.fio\""]),
+    (
+        "runs = 2\n[variant.a]\n[variant.b]\ncommand='x'\n",
+        2,
+        &["plan.toml:2", "[variant.a] runs", "job = \"FILE.fio\""],
+    ),
     ("runs = 2\n[variant.a]\ncommand='x'\njob='y'\n[variant.b]\ncommand='x'\n", 2, &["plan.toml:3", "not both"]),
     ("runs = 2\n[variant.'a/b']\ncommand='x'\n[variant.b]\ncommand='x'\n", 2, &["plan.toml:2", "a/b", "letters"]),
     ("runs = 2\n[variant.a]\ncommand=''\n[variant.b]\ncommand='x'\n", 2, &["plan.toml:3", "variant.a.command"]),
     // Jobs.
-    ("runs = 2\n[variant.a]\njob='missing.fio'\n[variant.b]\ncommand='x'\n", 2, &["plan.toml:3", "missing.fio", "No such file", "relative to the plan"]),
+    (
+        "runs = 2\n[variant.a]\njob='missing.fio'\n[variant.b]\ncommand='x'\n",
+        2,
+        &["plan.toml:3", "missing.fio", "No such file", "relative to the plan"],
+    ),
     ("runs = 2\n[variant.a]\njob='wrong.fio'\n[variant.b]\ncommand='x'\n", 2, &["plan.toml:3", "wrong.fio:3", "bogus"]),
     ("runs = 2\njob = []\n[variant.a]\n[variant.b]\n", 2, &["plan.toml:2", "job"]),
     // Settings.
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b]\nsettings = { 'thp.enable' = 'always' }\n", 2, &["plan.toml:5", "thp.enable", "did you mean `thp.enabled`"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'thp.enabled' = 'allways'\n", 2, &["plan.toml:5", "allways", "always, madvise, never"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'sysctl.vm.swapiness' = 10\n", 2, &["plan.toml:5", "sysctl.vm.swapiness", "sysctl.vm.swappiness"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'block.sda.read_ahead_kb' = 0\n", 2, &["plan.toml:5", "sda"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'kernel.release' = '9'\n", 2, &["plan.toml:5", "only be recorded"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'rlimit.nofil' = 9\n", 2, &["plan.toml:5", "rlimit.nofile"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'rlimit.nofile' = 'many'\n", 2, &["plan.toml:5", "many"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'mm.thp_disable' = 'perhaps'\n", 2, &["plan.toml:5", "perhaps"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'thp.enabled' = true\n", 2, &["plan.toml:5", "found true"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'hugetlb.2M.nr_hugepages' = 'lots'\n", 2, &["plan.toml:5", "lots", "number of pages"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'hugetlb.2M.nr_hugepages' = 1\n'hugetlb.2048kB.nr_hugepages' = 2\n", 2, &["plan.toml:6", "set twice"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'hugetlb.1G.nr_hugepages' = 1\n", 3, &["plan.toml:5", "only 2M"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'block.{device of /proc}.read_ahead_kb' = 0\n", 3, &["plan.toml:5", "block device", "workdir"]),
-    ("runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'block.{device of .read_ahead_kb' = 0\n", 2, &["plan.toml:5", "closing brace"]),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b]\nsettings = { 'thp.enable' = 'always' }\n",
+        2,
+        &["plan.toml:5", "thp.enable", "did you mean `thp.enabled`"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'thp.enabled' = 'allways'\n",
+        2,
+        &["plan.toml:5", "allways", "always, madvise, never"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'sysctl.vm.swapiness' = 10\n",
+        2,
+        &["plan.toml:5", "sysctl.vm.swapiness", "sysctl.vm.swappiness"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'block.sda.read_ahead_kb' = 0\n",
+        2,
+        &["plan.toml:5", "sda"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'kernel.release' = '9'\n",
+        2,
+        &["plan.toml:5", "only be recorded"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'rlimit.nofil' = 9\n",
+        2,
+        &["plan.toml:5", "rlimit.nofile"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'rlimit.nofile' = 'many'\n",
+        2,
+        &["plan.toml:5", "many"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'mm.thp_disable' = 'perhaps'\n",
+        2,
+        &["plan.toml:5", "perhaps"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'thp.enabled' = true\n",
+        2,
+        &["plan.toml:5", "found true"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'hugetlb.2M.nr_hugepages' = 'lots'\n",
+        2,
+        &["plan.toml:5", "lots", "number of pages"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'hugetlb.2M.nr_hugepages' = 1\n'hugetlb.2048kB.nr_hugepages' = 2\n",
+        2,
+        &["plan.toml:6", "set twice"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'hugetlb.1G.nr_hugepages' = 1\n",
+        3,
+        &["plan.toml:5", "only 2M"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'block.{device of /proc}.read_ahead_kb' = 0\n",
+        3,
+        &["plan.toml:5", "block device", "workdir"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'block.{device of .read_ahead_kb' = 0\n",
+        2,
+        &["plan.toml:5", "closing brace"],
+    ),
     // Harmless differences.
     ("runs = 2\ncommand='x'\n[decoys]\ncount = 0\n[variant.a]\n[variant.b]\n", 2, &["plan.toml:4", "decoys.count"]),
-    ("runs = 2\ncommand='x'\n[decoys]\ncount = 500\n[variant.a]\n[variant.b]\n", 3, &["plan.toml:3", "decoys.count", "1000"]),
-    ("runs = 2\ncommand='x'\n[decoys.pool]\n'env.A' = ['1', '1']\n[variant.a]\n[variant.b]\n", 2, &["plan.toml:4", "differ"]),
-    ("runs = 2\ncommand='x'\n[decoys.pool]\n'env.A' = '1'\n[variant.a]\n[variant.b]\n", 2, &["plan.toml:4", "two harmless values"]),
-    ("runs = 2\ncommand='x'\n[decoys.pool]\n'evn.A' = ['1', '2']\n[variant.a]\n[variant.b]\n", 2, &["plan.toml:4", "evn.A"]),
+    (
+        "runs = 2\ncommand='x'\n[decoys]\ncount = 500\n[variant.a]\n[variant.b]\n",
+        3,
+        &["plan.toml:3", "decoys.count", "1000"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[decoys.pool]\n'env.A' = ['1', '1']\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "differ"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[decoys.pool]\n'env.A' = '1'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "two harmless values"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[decoys.pool]\n'evn.A' = ['1', '2']\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "evn.A"],
+    ),
     // The lab.
-    ("runs = 2\n[lab]\nkernel = '6.1'\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n", 3, &["plan.toml:2", "[lab]"]),
+    (
+        "runs = 2\n[lab]\nkernel = '6.1'\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
+        3,
+        &["plan.toml:2", "[lab]"],
+    ),
 ];
 
 #[test]
@@ -205,7 +345,9 @@ fn the_device_of_the_work_directory_is_found() {
     let link = place.root().join("sys/dev/block").join(number);
     std::fs::create_dir_all(link.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink("../../devices/x/block/vda", link).unwrap();
-    let plan = place.plan("runs = 2\ncommand='x'\n[variant.a]\n[variant.b]\nsettings = { 'block.{device of .}.read_ahead_kb' = 0 }\n");
+    let plan = place.plan(
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b]\nsettings = { 'block.{device of .}.read_ahead_kb' = 0 }\n",
+    );
     let filled = plan.fill(&Surroundings { root: place.root(), set: place.set(), seed: 1 }).unwrap();
     assert_eq!(filled.variants[1].host["block.vda.read_ahead_kb"], "0");
     assert!(filled.variants[0].host.is_empty());

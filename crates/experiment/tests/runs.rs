@@ -81,7 +81,9 @@ fn failures_are_shown_and_the_rest_still_runs() {
     let cases: [(FailureKind, Fault); 9] = [
         (FailureKind::ExitStatus, |r| third(r, || Ok(RunOutcome { code: Some(7), complete: true, ..good() }))),
         (FailureKind::Signal, |r| third(r, || Ok(RunOutcome { code: None, signal: Some(11), ..good() }))),
-        (FailureKind::Timeout, |r| third(r, || Ok(RunOutcome { timed_out: true, code: None, signal: Some(15), ..good() }))),
+        (FailureKind::Timeout, |r| {
+            third(r, || Ok(RunOutcome { timed_out: true, code: None, signal: Some(15), ..good() }))
+        }),
         (FailureKind::Recording, |r| third(r, || Ok(RunOutcome { complete: false, ..good() }))),
         (FailureKind::Recording, |r| third(r, || Err(broken(RunErrorKind::Recording, "no space")))),
         (FailureKind::NotStarted, |r| third(r, || Err(broken(RunErrorKind::Work, "no such program")))),
@@ -147,7 +149,10 @@ fn an_experiment_in_which_nothing_works_ends_after_one_round() {
     let runner = FakeRunner::scripted(|_| Err(broken(RunErrorKind::Work, "no such program")));
     let error = execute(&place.plan(TWO), &place.options(), &runner, &mut Silent).unwrap_err();
     assert_eq!(error.exit_status(), 2);
-    assert!(error.to_string().contains("all 2 runs of round 1") && error.to_string().contains("no such program"), "{error}");
+    assert!(
+        error.to_string().contains("all 2 runs of round 1") && error.to_string().contains("no such program"),
+        "{error}"
+    );
     assert_eq!(runner.runs.get(), 2);
     let place = Place::new();
     let runner = FakeRunner::scripted(|_| Err(broken(RunErrorKind::Host, "no BTF")));
@@ -186,7 +191,11 @@ fn a_round_without_one_recording_is_left_out_on_both_sides() {
     assert_eq!((pairing.base.len(), pairing.test.len()), (3, 3));
     assert_eq!(pairing.unpaired.len(), 1);
     assert_eq!((pairing.unpaired[0].round, pairing.unpaired[0].missing.as_str()), (2, "bad"));
-    assert!(pairing.unpaired[0].reason.starts_with("no_partner: bad in round 2: not_started"), "{:?}", pairing.unpaired);
+    assert!(
+        pairing.unpaired[0].reason.starts_with("no_partner: bad in round 2: not_started"),
+        "{:?}",
+        pairing.unpaired
+    );
 }
 
 #[test]
@@ -249,7 +258,8 @@ fn a_kill_at_any_instant_costs_one_run() {
                 RunState::Running | RunState::Failed { .. } => {}
             }
         }
-        let over = json.order.iter().filter(|run| matches!(run.state, RunState::Done | RunState::Excluded { .. })).count();
+        let over =
+            json.order.iter().filter(|run| matches!(run.state, RunState::Done | RunState::Excluded { .. })).count();
         let rest = FakeRunner::default();
         let executed = execute(&plan, &place.resume(), &rest, &mut Silent).unwrap();
         assert_eq!(rest.ran().len(), 6 - over, "instant {instant}");
@@ -321,7 +331,10 @@ fn directories_are_refused_with_what_to_type() {
     let place = Place::new();
     let plan = place.plan(TWO);
     let error = execute(&plan, &place.resume(), &FakeRunner::default(), &mut Silent).unwrap_err();
-    assert!(matches!(error, ExperimentError::NoSet { .. }) && error.to_string().contains("pagelab experiment PLAN.toml -o"), "{error}");
+    assert!(
+        matches!(error, ExperimentError::NoSet { .. }) && error.to_string().contains("pagelab experiment PLAN.toml -o"),
+        "{error}"
+    );
     std::fs::create_dir(place.set()).unwrap();
     std::fs::write(place.set().join("diary.txt"), "mine").unwrap();
     let error = execute(&plan, &place.options(), &FakeRunner::default(), &mut Silent).unwrap_err();
@@ -347,10 +360,9 @@ fn damaged_sets_are_refused_with_the_file() {
     drop(execute(&plan, &place.options(), &FakeRunner::default(), &mut Silent).unwrap());
     let file = place.set().join("set.json");
     let text = std::fs::read_to_string(&file).unwrap();
-    for (damage, needed) in [
-        (text[..text.len() / 2].to_owned(), "set.json"),
-        (text.replacen("\"format\": 1", "\"format\": 99", 1), "99"),
-    ] {
+    for (damage, needed) in
+        [(text[..text.len() / 2].to_owned(), "set.json"), (text.replacen("\"format\": 1", "\"format\": 99", 1), "99")]
+    {
         std::fs::write(&file, damage).unwrap();
         let error = execute(&plan, &place.resume(), &FakeRunner::default(), &mut Silent).unwrap_err();
         assert_eq!(error.exit_status(), 2);
@@ -386,7 +398,9 @@ fn names_do_not_matter_to_the_order_and_base() {
     let executed = execute(&renamed, &place.options(), &runner, &mut Silent).unwrap();
     let roles: Vec<bool> = executed.set.runs().iter().map(|run| run.variant == renamed.base).collect();
     let other = Place::new();
-    let executed = execute(&plan, &RunOptions { root: place.root(), ..other.options() }, &FakeRunner::default(), &mut Silent).unwrap();
+    let executed =
+        execute(&plan, &RunOptions { root: place.root(), ..other.options() }, &FakeRunner::default(), &mut Silent)
+            .unwrap();
     let original: Vec<bool> = executed.set.runs().iter().map(|run| run.variant == "good").collect();
     assert_eq!(roles, original);
 }
@@ -434,6 +448,8 @@ fn a_seed_is_drawn_and_kept_where_the_plan_has_none() {
     let executed = execute(&plan, &place.resume(), &FakeRunner::default(), &mut Silent).unwrap();
     assert_eq!(executed.set.json().seed, seed);
     let other = Place::new();
-    let executed = execute(&plan, &RunOptions { root: place.root(), ..other.options() }, &FakeRunner::default(), &mut Silent).unwrap();
+    let executed =
+        execute(&plan, &RunOptions { root: place.root(), ..other.options() }, &FakeRunner::default(), &mut Silent)
+            .unwrap();
     assert_ne!(executed.set.json().seed, seed);
 }

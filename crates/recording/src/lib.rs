@@ -1,4 +1,34 @@
 //! The recording format: table registry, crash-safe writer, reader and checker.
+//!
+//! A recording is a directory: `manifest.json` and a folder of Parquet parts per table. `docs/recording.md`, generated
+//! from [`tables`], lists every column.
+//!
+//! # Writing
+//! [`RecordingWriter::create`] refuses a directory that holds anything and writes a manifest with `complete: false`. Rows
+//! are pushed into column buffers; [`RecordingWriter::tick`], called often, writes a part of each table about once a
+//! second: under a temporary name, then renamed, without `fsync` unless the recording is to be durable. A reader sees a
+//! part whole or not at all, so a killed recorder loses at most the last second.
+//! [`RecordingWriter::close`] joins faults to mappings ([`attribution`]), merges the parts into large ones sorted by time,
+//! and writes the manifest with `complete: true`. At each instant of that a reader sees every row exactly once.
+//!
+//! # Reading
+//! [`Recording::open`] reads the manifest only; [`Recording::read`] streams batches in the registry's schema. Columns
+//! that a recording lacks read as null, columns and tables that the registry lacks are ignored, a newer major format is
+//! refused. Damage is found by checksums and reported with file and offset; [`check()`] looks at everything.
+//! Sets of recordings are found by [`set::discover`].
+//!
+//! # Cost
+//! `benches/recording`: 2.4 million rows of `faults` per pattern, thread CPU time, on a busy 2-core VM. Live is what is
+//! spent while the workload runs, close what is spent after it; bytes are those of the table `faults`.
+//!
+//! | pattern | live ns/row | live B/row | close ns/row | closed B/row |
+//! |---|---|---|---|---|
+//! | ascending | 23.8 | 1.59 | 62 | 1.54 |
+//! | descending within 2 MiB mappings | 19.5 | 1.77 | 59 | 1.54 |
+//! | ascending, two tasks | 29.0 | 6.87 | 97 | 1.55 |
+//! | random over 4 GiB, page aligned | 23.5 | 5.74 | 76 | 4.22 |
+//! | random over 4 GiB, exact addresses | 24.6 | 5.74 | 64 | 5.74 |
+//! | compiler-like (4 tasks, 2,000 instructions) | 33.5 | 7.66 | 120 | 6.33 |
 
 pub mod attribution;
 mod check;

@@ -61,5 +61,8 @@ fn mappings(explanation: &Explanation, style: &Style) -> String {
             line.order.clone().unwrap_or_default(),
         ]);
     }
-    format!("Where the faults were (slots: pieces of 2 MiB that could hold a huge page):\n{}", table.render(style.width))
+    format!(
+        "Where the faults were (slots: pieces of 2 MiB that could hold a huge page):\n{}",
+        table.render(style.width)
+    )
 }

@@ -103,11 +103,7 @@ fn filled(map: &FaultMap, span: i64, columns: usize, rows: usize, glyphs: Glyphs
 
 /// Labels of the vertical axis by row: the length, its half and the start.
 fn heights(len: u64, rows: usize) -> Vec<(usize, String)> {
-    vec![
-        (0, format!("+{}", bytes(len))),
-        (rows / 2, format!("+{}", bytes(len / 2))),
-        (rows - 1, "start".to_owned()),
-    ]
+    vec![(0, format!("+{}", bytes(len))), (rows / 2, format!("+{}", bytes(len / 2))), (rows - 1, "start".to_owned())]
 }
 
 /// The line with its ticks and the labels below it.
@@ -147,22 +143,25 @@ fn caption(map: &FaultMap) -> String {
         n if n * 8 >= room => format!("{faults} in {}, page by page", duration(map.span_ns as f64)),
         _ => format!("{faults} in {}", duration(map.span_ns as f64)),
     });
-    if fills > 2 && let Some(order) = &map.order {
+    if fills > 2
+        && let Some(order) = &map.order
+    {
         parts.push(format!("{order} order"));
     }
     let end = map.start.saturating_add(map.len);
     parts.push(format!("addresses {:#x} to {end:#x}", map.start));
     if map.len < map.mapping_len {
-        parts.push(format!("one of the {} slots of a mapping of {}", count(map.mapping_len / map.huge_bytes.max(1)), bytes(map.mapping_len)));
+        parts.push(format!(
+            "one of the {} slots of a mapping of {}",
+            count(map.mapping_len / map.huge_bytes.max(1)),
+            bytes(map.mapping_len)
+        ));
     }
     if map.mapped_before_ns > 0 {
         parts.push(format!("mapped {} earlier", duration(map.mapped_before_ns as f64)));
     }
-    let of_class = format!(
-        "one of {} such mappings with {} faults",
-        count(map.class_mappings),
-        count(map.class_faults)
-    );
+    let of_class =
+        format!("one of {} such mappings with {} faults", count(map.class_mappings), count(map.class_faults));
     parts.push(of_class);
     let mut legend = Vec::new();
     if map.points.iter().any(|point| point.kind == PointKind::Map) {

@@ -42,9 +42,9 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
 
 fn share(effect: &Effect) -> String {
     let what = if effect.of == "change" { "of the lost time" } else { "of the time" };
-    let interval = effect
-        .share_ci95
-        .map_or_else(String::new, |[low, high]| format!(" (95 % interval {:.0} to {:.0} %)", low * 100.0, high * 100.0));
+    let interval = effect.share_ci95.map_or_else(String::new, |[low, high]| {
+        format!(" (95 % interval {:.0} to {:.0} %)", low * 100.0, high * 100.0)
+    });
     format!("{:.0} % {what}{interval}", effect.share * 100.0)
 }
 
@@ -53,7 +53,8 @@ fn changed(numbers: &[Number], compared: bool, width: usize) -> String {
     let mut out = String::new();
     let known = numbers.iter().filter(|number| number.test.is_some() || number.base.is_some());
     for (place, number) in known.enumerate() {
-        let show = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| quantity(value, &number.unit));
+        let show =
+            |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| quantity(value, &number.unit));
         let text = if compared {
             format!("{}: {} on base, {} on test", number.name, show(number.base), show(number.test))
         } else {

@@ -59,7 +59,8 @@ impl Table {
         loop {
             let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
             let left = self.headings.iter().map(|(_, align)| *align == Align::Left);
-            let widest = widths.iter_mut().zip(left).filter(|(width, left)| *left && **width > 8).map(|(width, _)| width).max();
+            let widest =
+                widths.iter_mut().zip(left).filter(|(width, left)| *left && **width > 8).map(|(width, _)| width).max();
             match widest {
                 Some(widest) if total > limit => *widest -= (total - limit).min(*widest - 8),
                 _ => return widths,

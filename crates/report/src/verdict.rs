@@ -126,7 +126,11 @@ fn metrics(comparison: &Comparison, style: &Style) -> String {
         table.row([name, show(metric.base.mean), show(metric.test.mean), number(metric.ratio, 3), number(metric.q, 2)]);
     }
     let mut out = format!("{} of {tested} metrics differ", differing.len());
-    let _ = writeln!(out, "{}", if differing.len() > METRICS { format!("; the {METRICS} most certain:") } else { ":".to_owned() });
+    let _ = writeln!(
+        out,
+        "{}",
+        if differing.len() > METRICS { format!("; the {METRICS} most certain:") } else { ":".to_owned() }
+    );
     out.push_str(&table.render(style.width));
     out
 }
@@ -141,7 +145,8 @@ fn settings(comparison: &Comparison, style: &Style) -> String {
     let mut table =
         Table::new([("setting", Align::Left), ("base", Align::Left), ("test", Align::Left), ("named", Align::Left)]);
     for diff in comparison.settings.iter().take(SETTINGS) {
-        let show = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not there)".to_owned()).replace('\n', " ");
+        let show =
+            |value: &Option<String>| value.clone().unwrap_or_else(|| "(not there)".to_owned()).replace('\n', " ");
         table.row([
             diff.key.clone(),
             show(&diff.base),

@@ -33,7 +33,9 @@ pub struct ChildSpec {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// No such program.
-    #[error("cannot run {program:?}: found no such program in {searched}; needed: the name of a program, try: command -v {program}")]
+    #[error(
+        "cannot run {program:?}: found no such program in {searched}; needed: the name of a program, try: command -v {program}"
+    )]
     NotFound {
         /// What was asked for.
         program: String,
@@ -112,7 +114,8 @@ impl Ended {
 
 /// Where `program` lies: as given if it has a slash, else found in `path`.
 pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, SpawnError> {
-    let not_found = |searched: String| SpawnError::NotFound { program: program.to_string_lossy().into_owned(), searched };
+    let not_found =
+        |searched: String| SpawnError::NotFound { program: program.to_string_lossy().into_owned(), searched };
     if program.as_bytes().contains(&b'/') {
         let path = PathBuf::from(program);
         return if path.exists() { Ok(path) } else { Err(not_found(path.display().to_string())) };

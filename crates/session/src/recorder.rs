@@ -84,7 +84,8 @@ impl Recorder {
         if now >= self.next_sample_ns {
             self.sample(now, Emit::Changed);
             // After a stall the next sample is a full interval away: several at once would say nothing.
-            self.next_sample_ns = (self.next_sample_ns.saturating_add(SAMPLE_INTERVAL_NS)).max(now + SAMPLE_INTERVAL_NS / 2);
+            self.next_sample_ns =
+                (self.next_sample_ns.saturating_add(SAMPLE_INTERVAL_NS)).max(now + SAMPLE_INTERVAL_NS / 2);
         }
         if let Err(error) = self.writer.tick(now) {
             tracing::warn!("{error}");

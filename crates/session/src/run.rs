@@ -223,7 +223,8 @@ fn finish(
     if let Some(report) = report.as_ref().and_then(|report| report.as_ref().ok()) {
         load_rows::push(report, &mut writer);
     }
-    let window = report.as_ref().and_then(|report| report.as_ref().ok()).and_then(|report| Some((report, report.window?)));
+    let window =
+        report.as_ref().and_then(|report| report.as_ref().ok()).and_then(|report| Some((report, report.window?)));
     let measured = match window {
         Some((report, window)) => json!({
             "start_ns": window.start_ns, "end_ns": window.end_ns,

@@ -52,11 +52,7 @@ impl Started {
         let control = Control { allow_write: options.allow_write.clone(), ..Control::default() };
         let mut argv = vec![exe.into_os_string(), OsString::from(LOAD_COMMAND)];
         argv.extend(arguments(&control, report.as_raw_fd()));
-        let mut spec = ChildSpec {
-            argv,
-            dies_with_recorder: true,
-            ..spec(options)
-        };
+        let mut spec = ChildSpec { argv, dies_with_recorder: true, ..spec(options) };
         // The report keeps its number, so that it cannot land on a descriptor that is still needed.
         spec.hand_down.extend([(input.as_raw_fd(), 0), (report.as_raw_fd(), report.as_raw_fd())]);
         Ok(Self { child: Child::spawn(&spec)?, is_load: true, report: Some(report) })

@@ -8,9 +8,7 @@ use super::MetricComparison;
 use super::loss::Losses;
 use crate::metrics::info::info;
 use crate::run::{MetricKey, RunData, RunMetric};
-use crate::stats::{
-    Count, Design, MetricSamples, Observation, Outcome, Side, Summary, TestResult, test_metric,
-};
+use crate::stats::{Count, Design, MetricSamples, Observation, Outcome, Side, Summary, TestResult, test_metric};
 
 /// Names of the recorder's own figures. What the tool does to itself says nothing about the workload.
 const OWN_FIGURES: [&str; 2] = ["self.", "recorder."];
@@ -27,8 +25,7 @@ pub(super) struct Sides<'a> {
 
 impl<'a> Sides<'a> {
     pub(super) fn new(base: &'a [&'a RunData], test: &'a [&'a RunData], design: Design) -> Self {
-        let per_operation =
-            base.iter().chain(test).all(|run| run.window.operations.is_some_and(|n| n > 0.0));
+        let per_operation = base.iter().chain(test).all(|run| run.window.operations.is_some_and(|n| n > 0.0));
         Self { base, test, design, per_operation, losses: Losses::of(base, test) }
     }
 

@@ -42,9 +42,10 @@ impl Losses {
 
     /// Streams that lost more than events may, for the document's notes.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
-        self.0.iter().filter(|(_, share)| **share > MAX_EVENTS_LOST).map(|(stream, share)| {
-            format!("stream {stream} lost up to {:.2} % of its events in a run", share * 100.0)
-        })
+        self.0
+            .iter()
+            .filter(|(_, share)| **share > MAX_EVENTS_LOST)
+            .map(|(stream, share)| format!("stream {stream} lost up to {:.2} % of its events in a run", share * 100.0))
     }
 }
 

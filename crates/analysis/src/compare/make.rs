@@ -88,11 +88,8 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     let chosen = choose_primary(options, &sides, &keys)?;
     let primary_key = chosen.as_ref().map(|choice| key_of(&choice.metric));
     let primary = chosen.map(|choice| test_primary(&choice, &sides, options.alpha));
-    let mut tested: Vec<Tested> = keys
-        .iter()
-        .filter(|key| Some(**key) != primary_key.as_ref())
-        .map(|key| sides.compare(key))
-        .collect();
+    let mut tested: Vec<Tested> =
+        keys.iter().filter(|key| Some(**key) != primary_key.as_ref()).map(|key| sides.compare(key)).collect();
     let family = tested.iter_mut().filter(|t| t.in_family()).map(|t| &mut t.result);
     let size = settle_family(family, options.alpha);
     let mut metrics: Vec<MetricComparison> = tested.into_iter().map(Tested::into_comparison).collect();

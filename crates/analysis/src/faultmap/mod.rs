@@ -107,7 +107,11 @@ pub fn of_comparison(comparison: &Comparison) -> Result<[Option<FaultMap>; 2]> {
     let number = subject.map_or(0, |subject| subject.run);
     let class = subject.map(|subject| &subject.class);
     let of = |side: &SideRuns, name: SideName| -> Result<Option<FaultMap>> {
-        let number = if subject.is_none_or(|subject| subject.side == name) { number } else { number.min(side.n.saturating_sub(1)) };
+        let number = if subject.is_none_or(|subject| subject.side == name) {
+            number
+        } else {
+            number.min(side.n.saturating_sub(1))
+        };
         match dir_of(side, number) {
             Some(dir) => of_dir(&dir, class),
             None => Ok(None),

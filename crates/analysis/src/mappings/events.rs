@@ -197,7 +197,8 @@ fn request_of(row: &MappingsRow<'_>, hugetlbfs: &[String], page_bytes: u64, name
     let exponent = (flags >> MAP_HUGE_SHIFT) & MAP_HUGE_MASK;
     let hugetlb_page = if flags & MAP_HUGETLB != 0 && exponent > 0 { 1u64 << exponent } else { 0 };
     let mut other = 0;
-    for (flag, bit) in [(MAP_LOCKED, bits::LOCKED), (MAP_NORESERVE, bits::NORESERVE), (MAP_GROWSDOWN, bits::GROWSDOWN)] {
+    for (flag, bit) in [(MAP_LOCKED, bits::LOCKED), (MAP_NORESERVE, bits::NORESERVE), (MAP_GROWSDOWN, bits::GROWSDOWN)]
+    {
         if flags & flag != 0 {
             other |= bit;
         }

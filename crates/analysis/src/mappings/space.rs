@@ -136,8 +136,10 @@ impl Areas {
         if addr >= area.end || area.anon != 0 {
             return;
         }
-        let like = |other: &Area| other.anon != 0 && Attrs { prot: 0, ..other.attrs } == Attrs { prot: 0, ..area.attrs };
-        let left = self.by_start.range(..start).next_back().filter(|(_, l)| l.end == start && like(l)).map(|(_, l)| l.anon);
+        let like =
+            |other: &Area| other.anon != 0 && Attrs { prot: 0, ..other.attrs } == Attrs { prot: 0, ..area.attrs };
+        let left =
+            self.by_start.range(..start).next_back().filter(|(_, l)| l.end == start && like(l)).map(|(_, l)| l.anon);
         let right = self.by_start.get(&area.end).filter(|r| like(r)).map(|r| r.anon);
         let anon = right.or(left).unwrap_or_else(|| {
             self.last_anon += 1;
@@ -197,15 +199,8 @@ mod tests {
     use super::*;
 
     const SLOT: u64 = 2 << 20;
-    const ANON: Attrs = Attrs {
-        kind: MemoryKind::Anonymous,
-        shared: false,
-        prot: 3,
-        thp: ThpAdvice::None,
-        bits: 0,
-        file: 0,
-        delta: 0,
-    };
+    const ANON: Attrs =
+        Attrs { kind: MemoryKind::Anonymous, shared: false, prot: 3, thp: ThpAdvice::None, bits: 0, file: 0, delta: 0 };
 
     fn extent(areas: &Areas, addr: u64) -> Option<Range<u64>> {
         areas.at(addr).map(|(range, _)| range)

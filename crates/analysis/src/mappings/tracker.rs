@@ -432,19 +432,17 @@ impl Tracker {
             self.unmap(ts, mm_id, to..from);
             return;
         }
-        let heap = Attrs {
-            kind: MemoryKind::Heap,
-            shared: false,
-            prot: 3,
-            thp: ThpAdvice::None,
-            bits: 0,
-            file: 0,
-            delta: 0,
-        };
-        let end_before = self.spaces.get(&mm_id).and_then(|space| space.held.range(..from).next_back().map(|(s, h)| (*s, *h)));
+        let heap =
+            Attrs { kind: MemoryKind::Heap, shared: false, prot: 3, thp: ThpAdvice::None, bits: 0, file: 0, delta: 0 };
+        let end_before =
+            self.spaces.get(&mm_id).and_then(|space| space.held.range(..from).next_back().map(|(s, h)| (*s, *h)));
         let request = Request { attrs: heap, path: 0, len: to - from, hugetlb_page: 0 };
         let grown_piece = end_before.filter(|(_, held)| {
-            held.end == from && self.pieces.get(held.piece as usize).is_some_and(|p| self.ledger.kind(p.class) == Some(MemoryKind::Heap))
+            held.end == from
+                && self
+                    .pieces
+                    .get(held.piece as usize)
+                    .is_some_and(|p| self.ledger.kind(p.class) == Some(MemoryKind::Heap))
         });
         let Some((start, held)) = grown_piece else {
             self.map(ts, task_id, mm_id, from, request, Origin::Call { asked: false }, None);

@@ -71,8 +71,7 @@ pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics>
             if ts <= window.start_ns {
                 continue;
             }
-            let (whole, threads) =
-                histograms.entry((format!("{job}/{direction}"), kind.to_owned())).or_default();
+            let (whole, threads) = histograms.entry((format!("{job}/{direction}"), kind.to_owned())).or_default();
             let buckets = if thread.is_none() { whole } else { threads };
             buckets.add(low_ns, high_ns, count);
         }

@@ -50,16 +50,7 @@ pub(crate) struct Series {
 
 impl Series {
     pub(crate) fn new(kind: MetricKind, unit: Unit) -> Self {
-        Self {
-            kind,
-            unit,
-            last: None,
-            rows: 0,
-            covered_ns: 0,
-            sum: 0.0,
-            smallest_step: f64::INFINITY,
-            resets: 0,
-        }
+        Self { kind, unit, last: None, rows: 0, covered_ns: 0, sum: 0.0, smallest_step: f64::INFINITY, resets: 0 }
     }
 
     /// Takes one row. `ticks` must have been advanced to `ts` already.
@@ -121,10 +112,17 @@ impl Series {
         }
         let share = self.covered_ns as f64 / (window.end_ns - window.start_ns) as f64;
         if self.covered_ns == 0 {
-            return self.absent(format!("{} samples, none of them in the measured time; at least 2 around it are needed", self.rows));
+            return self.absent(format!(
+                "{} samples, none of them in the measured time; at least 2 around it are needed",
+                self.rows
+            ));
         }
         if share < MIN_COVERED {
-            return self.absent(format!("known for {:.0} % of the measured time; at least {:.0} % are needed", share * 100.0, MIN_COVERED * 100.0));
+            return self.absent(format!(
+                "known for {:.0} % of the measured time; at least {:.0} % are needed",
+                share * 100.0,
+                MIN_COVERED * 100.0
+            ));
         }
         let note = self.note(share);
         let mut metric = match self.kind {

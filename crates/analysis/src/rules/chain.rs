@@ -73,7 +73,13 @@ impl Chain {
     }
 
     /// Something that would refute the cause. `absent` is said where it was looked for and is not there.
-    pub(crate) fn refuter(&mut self, found: Option<bool>, there: impl Into<String>, absent: impl Into<String>, what: &str) {
+    pub(crate) fn refuter(
+        &mut self,
+        found: Option<bool>,
+        there: impl Into<String>,
+        absent: impl Into<String>,
+        what: &str,
+    ) {
         match found {
             Some(true) => self.against.push(there.into()),
             Some(false) => self.refuted.push(absent.into()),

@@ -15,7 +15,9 @@ pub(super) fn toggled(contrast: &Contrast, key: &str) -> Result<String, String> 
         return Err(format!("settings varied within a side: {}", contrast.varying.join(", ")));
     }
     match contrast.same_work {
-        Some(true) => Ok(format!("{key} was toggled: no other setting differs, the same work ran on both sides in blocks")),
+        Some(true) => {
+            Ok(format!("{key} was toggled: no other setting differs, the same work ran on both sides in blocks"))
+        }
         Some(false) => Err("the two sides ran different commands or jobs".to_owned()),
         None => Err("the recordings do not say what was run".to_owned()),
     }
@@ -67,7 +69,10 @@ pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
         return Confirmation::Undecided("the toggle has no primary metric".to_owned());
     };
     let Some(bad_on_test) = bad_on_test(finding, setting, toggle) else {
-        return Confirmation::Undecided(format!("neither side of the toggle has the value of {} that is to blame", setting.key));
+        return Confirmation::Undecided(format!(
+            "neither side of the toggle has the value of {} that is to blame",
+            setting.key
+        ));
     };
     let p = primary.p.map_or_else(String::new, |p| format!(", p = {p:.2e}"));
     let ratio = primary.ratio.map_or_else(String::new, |ratio| format!(" {ratio:.3}"));
@@ -83,10 +88,13 @@ pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
             ));
             Confirmation::Confirmed(Box::new(confirmed))
         }
-        (Verdict::NoDifference, _) => Confirmation::Refuted(format!("toggling {} made no difference to {}{p}", setting.key, primary.metric)),
-        (Verdict::Better | Verdict::Worse, _) => {
-            Confirmation::Refuted(format!("toggling {} moved {} the other way (ratio{ratio}{p})", setting.key, primary.metric))
+        (Verdict::NoDifference, _) => {
+            Confirmation::Refuted(format!("toggling {} made no difference to {}{p}", setting.key, primary.metric))
         }
+        (Verdict::Better | Verdict::Worse, _) => Confirmation::Refuted(format!(
+            "toggling {} moved {} the other way (ratio{ratio}{p})",
+            setting.key, primary.metric
+        )),
         (Verdict::Different | Verdict::NotTested, _) => {
             Confirmation::Undecided(format!("{} does not say which side is worse", primary.metric))
         }

@@ -28,7 +28,13 @@ pub fn markdown() -> String {
         let _ = writeln!(out, "## `{}`\n", about.cause);
         if let Some(def) = cause(about.cause) {
             let settings: Vec<String> = def.settings.iter().map(|key| format!("`{key}`")).collect();
-            let _ = writeln!(out, "{}.\n\n{}\n\nSettings that can bring it about: {}.\n", capital(def.title), def.help, settings.join(", "));
+            let _ = writeln!(
+                out,
+                "{}.\n\n{}\n\nSettings that can bring it about: {}.\n",
+                capital(def.title),
+                def.help,
+                settings.join(", ")
+            );
         }
         let _ = writeln!(out, "Looks at {}.\n\nHolds in a comparison if all of:\n", about.looks_at);
         list(&mut out, about.holds_if);

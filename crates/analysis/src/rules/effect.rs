@@ -3,7 +3,9 @@
 //! The time of one unit of work is the measured time over its operations. A cause's cost is a time too (time in the
 //! kernel for faults, time off the CPU for waits), taken per unit of work from the same runs. The share is
 //!
-//!     (cost of the slow side - cost of the fast side) / (time of the slow side - time of the fast side),
+//! ```text
+//! (cost of the slow side - cost of the fast side) / (time of the slow side - time of the fast side),
+//! ```
 //!
 //! means over runs, with a percentile interval from resampling the runs of each side (B. Efron, "Bootstrap methods",
 //! Annals of Statistics 7 (1979)); one fixed seed, so a document is the same each time it is made. Where several CPUs
@@ -167,9 +169,9 @@ pub(crate) fn material_link(scene: &Scene<'_>, effect: Option<&Effect>, window_s
 
 /// The effect in a sentence.
 pub(crate) fn sentence(effect: &Effect) -> String {
-    let interval = effect
-        .share_ci95
-        .map_or_else(String::new, |[low, high]| format!(" (95 % interval {:.0} to {:.0} %)", low * 100.0, high * 100.0));
+    let interval = effect.share_ci95.map_or_else(String::new, |[low, high]| {
+        format!(" (95 % interval {:.0} to {:.0} %)", low * 100.0, high * 100.0)
+    });
     format!(
         "{} of {} per {}, {:.0} %{interval}, is accounted for by {}",
         nanoseconds(effect.attributed_ns),

@@ -116,7 +116,11 @@ fn refusal_links(scene: &Scene<'_>, default: u64, chain: &mut Chain) {
     };
     chain.needs(
         slow.mostly(|run| refusals(run, default).map(|n| n > 0)),
-        format!("{}: {:.0} mmap calls with MAP_HUGETLB failed with ENOMEM in a run (median)", slow.name.word(), count(slow)),
+        format!(
+            "{}: {:.0} mmap calls with MAP_HUGETLB failed with ENOMEM in a run (median)",
+            slow.name.word(),
+            count(slow)
+        ),
         why_not,
         "calls of the slower side",
     );
@@ -132,7 +136,12 @@ fn refusal_links(scene: &Scene<'_>, default: u64, chain: &mut Chain) {
         chain.needs(
             fewer,
             format!("{}: {:.0} such failures", fast.name.word(), count(fast)),
-            format!("{}: {:.0} such failures, at least half as many per {}", fast.name.word(), count(fast), scene.evidence.per()),
+            format!(
+                "{}: {:.0} such failures, at least half as many per {}",
+                fast.name.word(),
+                count(fast),
+                scene.evidence.per()
+            ),
             "calls of the other side",
         );
     }
@@ -150,9 +159,8 @@ fn substitute_link(scene: &Scene<'_>, chain: &mut Chain) {
         rates.map(|(slow, fast)| slow >= fast * 1.2)
     });
     let faults = slow.median(|run| substitute_faults(run).map(|n| n as f64)).unwrap_or(0.0);
-    let substitutes = slow.median(|run| {
-        Some(run.profile.as_ref()?.classes.iter().map(|class| class.after_refusal).sum::<u64>() as f64)
-    });
+    let substitutes = slow
+        .median(|run| Some(run.profile.as_ref()?.classes.iter().map(|class| class.after_refusal).sum::<u64>() as f64));
     let link = match (material, more) {
         (Some(true), None | Some(true)) | (_, Some(true)) => Some(true),
         (None, None) => None,
@@ -275,7 +283,9 @@ fn deciding_setting(scene: &Scene<'_>, size: u64) -> Option<SettingSubject> {
 fn said(setting: &SettingSubject, scene: &Scene<'_>) -> String {
     let show = |value: &Option<String>| value.clone().unwrap_or_else(|| "not known".to_owned());
     match (scene.fast.is_some(), setting.differs) {
-        (true, true) => format!("{} is {} on base and {} on test", setting.key, show(&setting.base), show(&setting.test)),
+        (true, true) => {
+            format!("{} is {} on base and {} on test", setting.key, show(&setting.base), show(&setting.test))
+        }
         (true, false) => format!("{} is {} on both sides", setting.key, show(&setting.test)),
         (false, _) => format!("{} is {}", setting.key, show(&setting.test)),
     }
@@ -295,9 +305,9 @@ fn window_share(scene: &Scene<'_>) -> Option<f64> {
 
 fn parts(scene: &Scene<'_>, size: u64, default: u64, effect: Option<Effect>) -> CaseParts {
     let setting = deciding_setting(scene, size);
-    let subject = scene
-        .subject(scene.slow, in_place)
-        .or_else(|| scene.subject(scene.slow, |class| if class.key.kind == MemoryKind::Anonymous { class.faults } else { 0 }));
+    let subject = scene.subject(scene.slow, in_place).or_else(|| {
+        scene.subject(scene.slow, |class| if class.key.kind == MemoryKind::Anonymous { class.faults } else { 0 })
+    });
     let count = scene.slow.median(|run| refusals(run, default).map(|n| n as f64)).unwrap_or(0.0);
     let why = setting.as_ref().map(|setting| format!(" ({})", said(setting, scene))).unwrap_or_default();
     let name = format_size(size);
@@ -317,8 +327,12 @@ fn parts(scene: &Scene<'_>, size: u64, default: u64, effect: Option<Effect>) -> 
         ),
         numbers: vec![
             scene.number("requests for hugetlb memory refused", "", |run| refusals(run, default).map(|n| n as f64)),
-            scene.number(&format!("pages of {name} left at least"), "", |run| pool(run, size).map(|l| l.least_available)),
-            scene.number(&format!("pages of {name} in the pool at most"), "", |run| pool(run, size).map(|l| l.most_pages)),
+            scene.number(&format!("pages of {name} left at least"), "", |run| {
+                pool(run, size).map(|l| l.least_available)
+            }),
+            scene.number(&format!("pages of {name} in the pool at most"), "", |run| {
+                pool(run, size).map(|l| l.most_pages)
+            }),
             scene.number("faults in what was mapped instead", "", |run| substitute_faults(run).map(|n| n as f64)),
             scene.work_number("faults", "", |run| Some(run.profile.as_ref()?.window_faults as f64)),
             scene.work_number("time in the kernel", "ns", RunEvidence::kernel_ns),
@@ -336,7 +350,8 @@ fn fixes(size: u64, wanted: u64) -> Vec<Fix> {
     let folder = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", size / 1024);
     let mut fixes = vec![fix(
         Reach::Mapping,
-        "where the program falls back, ask for transparent huge pages for the same range, which need no pool".to_owned(),
+        "where the program falls back, ask for transparent huge pages for the same range, which need no pool"
+            .to_owned(),
         "madvise(addr, length, MADV_HUGEPAGE);".to_owned(),
     )];
     if size != 2 << 20 {
@@ -348,7 +363,9 @@ fn fixes(size: u64, wanted: u64) -> Vec<Fix> {
     }
     fixes.push(fix(
         Reach::System,
-        format!("let the pool grow on demand, by up to what was refused ({pages} pages); nothing is taken while nobody asks"),
+        format!(
+            "let the pool grow on demand, by up to what was refused ({pages} pages); nothing is taken while nobody asks"
+        ),
         format!("echo {pages} | sudo tee {folder}/nr_overcommit_hugepages"),
     ));
     fixes.push(fix(

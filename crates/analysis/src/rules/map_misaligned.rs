@@ -95,7 +95,9 @@ impl Rule for MapMisaligned {
 
     fn examine(&self, scene: &Scene<'_>) -> Verdict {
         if !scene.has_profiles() {
-            return Verdict::Unknown(vec!["faults and mappings were not recorded; record with --observe default".to_owned()]);
+            return Verdict::Unknown(vec![
+                "faults and mappings were not recorded; record with --observe default".to_owned(),
+            ]);
         }
         let weight = |class: &ClassProfile| {
             let odd = class.aligned_share().is_some_and(|share| share < 1.0);
@@ -222,13 +224,18 @@ fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, key: &ClassKey, chain:
     };
     chain.needs(
         fast.mostly(few),
-        format!("{name}: {:.0} of {:.0} whole slots took only a fault or two, as a huge page does", median(|c| c.whole.few as f64), median(|c| c.whole.touched as f64)),
+        format!(
+            "{name}: {:.0} of {:.0} whole slots took only a fault or two, as a huge page does",
+            median(|c| c.whole.few as f64),
+            median(|c| c.whole.touched as f64)
+        ),
         format!("{name}: its whole slots were filled page by page too, so alignment did not matter there"),
         "faults of the faster side",
     );
-    let lengths = scene.slow.median(|run| counted(run, key).map(|c| c.mean_length())).zip(fast.median(|run| {
-        counted(run, key).map(|c| c.mean_length())
-    }));
+    let lengths = scene
+        .slow
+        .median(|run| counted(run, key).map(|c| c.mean_length()))
+        .zip(fast.median(|run| counted(run, key).map(|c| c.mean_length())));
     let alike = lengths.map(|(slow, fast)| slow <= fast * 1.25 && fast <= slow * 1.25);
     let said = lengths.map_or_else(String::new, |(slow, fast)| {
         format!("{} on {}, {} on {name}", bytes(slow as u64), scene.slow.name.word(), bytes(fast as u64))
@@ -253,10 +260,14 @@ fn policy_link(scene: &Scene<'_>, key: &ClassKey, chain: &mut Chain) {
         return;
     }
     let huge = scene.huge_bytes();
-    let allows = |side: &SideEvidence| ThpPolicy::of(&side.settings, huge).map(|policy| policy.allows(key.advice).is_some());
+    let allows =
+        |side: &SideEvidence| ThpPolicy::of(&side.settings, huge).map(|policy| policy.allows(key.advice).is_some());
     let slow = allows(scene.slow);
     let yes = format!("the settings allow huge pages for this memory on {}", scene.slow.name.word());
-    let no = format!("the settings forbid huge pages for this memory on {}: alignment alone would not bring them back", scene.slow.name.word());
+    let no = format!(
+        "the settings forbid huge pages for this memory on {}: alignment alone would not bring them back",
+        scene.slow.name.word()
+    );
     match scene.fast {
         None => chain.needs(slow, yes, no, "thp.enabled"),
         Some(_) => chain.supports(slow, yes, no, "thp.enabled"),
@@ -283,7 +294,12 @@ fn deciding_setting(scene: &Scene<'_>, key: &ClassKey) -> Option<SettingSubject>
     let differing = &scene.evidence.contrast.as_ref()?.differing;
     let by_kernel = ["kernel.release", "sysctl.vm.legacy_va_layout"];
     let change = by_kernel.iter().find_map(|key| differing.iter().find(|change| change.key == *key))?;
-    Some(SettingSubject { key: change.key.clone(), base: change.base.clone(), test: change.test.clone(), differs: true })
+    Some(SettingSubject {
+        key: change.key.clone(),
+        base: change.base.clone(),
+        test: change.test.clone(),
+        differs: true,
+    })
 }
 
 fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<Effect>) -> CaseParts {
@@ -313,11 +329,15 @@ fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<Effect>) -> CasePa
             scene.slow.name.word()
         ),
         numbers: vec![
-            scene.number("mappings that begin at a slot", "", |run| counted(run, key).map(|c| c.aligned * c.mappings as f64)),
+            scene.number("mappings that begin at a slot", "", |run| {
+                counted(run, key).map(|c| c.aligned * c.mappings as f64)
+            }),
             scene.number("mappings", "", |run| counted(run, key).map(|c| c.mappings as f64)),
             scene.number("whole slots held", "", |run| counted(run, key).map(|c| c.held as f64)),
             scene.number("whole slots possible", "", |run| counted(run, key).map(|c| c.possible as f64)),
-            scene.work_number("faults where no huge page fits", "", |run| counted(run, key).map(|c| c.partial.faults as f64)),
+            scene.work_number("faults where no huge page fits", "", |run| {
+                counted(run, key).map(|c| c.partial.faults as f64)
+            }),
             scene.work_number("faults", "", |run| Some(run.profile.as_ref()?.window_faults as f64)),
             scene.work_number("time in the kernel", "ns", RunEvidence::kernel_ns),
         ],
@@ -352,7 +372,8 @@ fn fixes(key: &ClassKey, huge: u64) -> Vec<Fix> {
     ));
     fixes.push(fix(
         Reach::System,
-        "let the kernel choose the address: Linux 6.7 and later align anonymous mappings of whole huge pages".to_owned(),
+        "let the kernel choose the address: Linux 6.7 and later align anonymous mappings of whole huge pages"
+            .to_owned(),
         "mmap(NULL, ...) in place of a fixed address; uname -r".to_owned(),
     ));
     fixes

@@ -99,8 +99,12 @@ pub static RULES: &[&dyn Rule] = &[
 /// Looks for causes of the difference that a comparison shows.
 pub fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     let primary = inputs.comparison.primary.as_ref();
-    let shown = primary.is_some_and(|primary| matches!(primary.verdict, crate::compare::Verdict::Better
-        | crate::compare::Verdict::Worse | crate::compare::Verdict::Different));
+    let shown = primary.is_some_and(|primary| {
+        matches!(
+            primary.verdict,
+            crate::compare::Verdict::Better | crate::compare::Verdict::Worse | crate::compare::Verdict::Different
+        )
+    });
     if !shown {
         // Without a difference no rule is asked, so the recordings' faults need not be read.
         return Ok(consider_nothing(&no_difference(primary)));

@@ -30,10 +30,8 @@ pub(crate) struct ThpPolicy {
 impl ThpPolicy {
     /// Reads the policy; `None` if `thp.enabled` is not known, without which nothing is.
     pub(crate) fn of(settings: &BTreeMap<String, String>, huge_bytes: u64) -> Option<Self> {
-        let mut sizes: BTreeMap<u64, String> = settings
-            .iter()
-            .filter_map(|(key, value)| Some((size_of_key(key)?, value.clone())))
-            .collect();
+        let mut sizes: BTreeMap<u64, String> =
+            settings.iter().filter_map(|(key, value)| Some((size_of_key(key)?, value.clone()))).collect();
         sizes.entry(huge_bytes).or_insert_with(|| "inherit".to_owned());
         Some(Self {
             enabled: settings.get(ENABLED)?.clone(),

@@ -87,12 +87,8 @@ fn reduced(scene: &Scene<'_>, change: &SettingChange) -> Option<(String, Setting
         SideName::Test => test < base,
         SideName::Base => base < test,
     };
-    let subject = SettingSubject {
-        key: change.key.clone(),
-        base: change.base.clone(),
-        test: change.test.clone(),
-        differs: true,
-    };
+    let subject =
+        SettingSubject { key: change.key.clone(), base: change.base.clone(), test: change.test.clone(), differs: true };
     smaller.then(|| (device.to_owned(), subject))
 }
 
@@ -179,12 +175,18 @@ fn request_links(scene: &Scene<'_>, device: &str, chain: &mut Chain) {
     chain.needs(
         grown,
         format!("{}: {fast_said}, larger in every run", fast.name.word()),
-        format!("{}: {fast_said}; requests did not grow with the limit, so the access is random or O_DIRECT", fast.name.word()),
+        format!(
+            "{}: {fast_said}; requests did not grow with the limit, so the access is random or O_DIRECT",
+            fast.name.word()
+        ),
         "size of read requests of the other side",
     );
     chain.refuter(
         exceeds.map(|exceeds| !exceeds),
-        format!("random access or O_DIRECT: the requests of {} ({fast_said}) stay below the smaller limit too", fast.name.word()),
+        format!(
+            "random access or O_DIRECT: the requests of {} ({fast_said}) stay below the smaller limit too",
+            fast.name.word()
+        ),
         "random access or O_DIRECT, whose requests would not follow the limit",
         "size of read requests of the other side",
     );
@@ -203,7 +205,8 @@ fn same_bytes_link(scene: &Scene<'_>, fast: &SideEvidence, device: &str, chain: 
         (per_work.as_str(), by_work(scene.slow).zip(by_work(fast))),
         ("in a run", by_run(scene.slow).zip(by_run(fast))),
     ];
-    let known: Vec<(&str, f64, f64)> = ways.iter().filter_map(|(way, rates)| rates.map(|(s, f)| (*way, s, f))).collect();
+    let known: Vec<(&str, f64, f64)> =
+        ways.iter().filter_map(|(way, rates)| rates.map(|(s, f)| (*way, s, f))).collect();
     let agree = known.iter().find(|(_, slow, fast)| *slow <= fast * 1.25 && *fast <= slow * 1.25);
     let said = agree.or(known.first()).map_or_else(String::new, |(way, slow, fast_rate)| {
         let number = |n: f64| if n < 100.0 { format!("{n:.3}") } else { format!("{n:.0}") };
@@ -250,10 +253,10 @@ fn said(setting: &SettingSubject, scene: &Scene<'_>) -> String {
 }
 
 fn parts(scene: &Scene<'_>, device: &str, setting: SettingSubject, effect: Option<Effect>) -> CaseParts {
-    let size = |side: &SideEvidence| side.median(|run| request(run, device)).map_or_else(String::new, |n| bytes(n as u64));
-    let against = scene
-        .fast
-        .map_or_else(String::new, |fast| format!(", where {} reads {}", fast.name.word(), size(fast)));
+    let size =
+        |side: &SideEvidence| side.median(|run| request(run, device)).map_or_else(String::new, |n| bytes(n as u64));
+    let against =
+        scene.fast.map_or_else(String::new, |fast| format!(", where {} reads {}", fast.name.word(), size(fast)));
     CaseParts {
         summary: format!(
             "{}: {} reads {device} in pieces of {}{against}, because {}",
@@ -287,7 +290,8 @@ fn fixes(device: &str, setting: &SettingSubject, scene: &Scene<'_>) -> Vec<Fix> 
         fix(
             Reach::File,
             "tell the kernel which part of the file will be read, ahead of the reads",
-            "readahead(fd, offset, length);   /* or posix_fadvise(fd, offset, length, POSIX_FADV_WILLNEED) */".to_owned(),
+            "readahead(fd, offset, length);   /* or posix_fadvise(fd, offset, length, POSIX_FADV_WILLNEED) */"
+                .to_owned(),
         ),
         fix(
             Reach::File,

@@ -91,7 +91,8 @@ impl<'a> Scene<'a> {
             Some((number, class, class.example.as_ref()?))
         });
         // The first of the largest: the outcome may not depend on how ties happen to be visited.
-        let (run, class, example) = found.reduce(|best, next| if next.2.faults > best.2.faults { next } else { best })?;
+        let (run, class, example) =
+            found.reduce(|best, next| if next.2.faults > best.2.faults { next } else { best })?;
         Some(MappingSubject {
             description: describe(class),
             class: key.clone(),
@@ -168,9 +169,6 @@ fn describe(class: &ClassProfile) -> String {
     let each = class.bytes.checked_div(class.mappings).unwrap_or(0);
     let what = class.key.path.clone().unwrap_or_else(|| class.key.kind.word().to_owned());
     let who = class.key.comm.as_ref().map_or_else(String::new, |comm| format!(" of thread {comm}"));
-    let order = class
-        .order
-        .word()
-        .map_or_else(String::new, |word| format!(", touched in {word} order"));
+    let order = class.order.word().map_or_else(String::new, |word| format!(", touched in {word} order"));
     format!("{what} memory{who}: {} mappings of {} each, {} faults{order}", class.mappings, bytes(each), class.faults)
 }

@@ -80,7 +80,8 @@ impl Rule for ThpDisabled {
             return without_faults(scene);
         }
         let mut chain = Chain::default();
-        let Some(subject) = scene.subject(scene.slow, |class| if concerns(class) { class.whole.many } else { 0 }) else {
+        let Some(subject) = scene.subject(scene.slow, |class| if concerns(class) { class.whole.many } else { 0 })
+        else {
             return Verdict::Refuted(vec![nothing_filled(scene)]);
         };
         policy_link(scene, &subject, &mut chain);
@@ -109,7 +110,8 @@ fn nothing_filled(scene: &Scene<'_>) -> String {
     }
     let partial = scene.slow.median(|run| {
         let profile = run.profile.as_ref()?;
-        Some(profile.classes.iter().filter(|c| c.key.kind.takes_anonymous_thp()).map(|c| c.partial.faults).sum::<u64>() as f64)
+        Some(profile.classes.iter().filter(|c| c.key.kind.takes_anonymous_thp()).map(|c| c.partial.faults).sum::<u64>()
+            as f64)
     });
     format!(
         "no whole {} slot of private memory was filled page by page on {}; {:.0} faults lie in slots that no huge page fits",
@@ -163,7 +165,9 @@ fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, chain: &mut Chain) {
     chain.needs(
         fast.mostly(mostly_few),
         format!("{name}: {few:.0} of {touched:.0} whole slots took only a fault or two, as a huge page does"),
-        format!("{name}: only {few:.0} of {touched:.0} whole slots took few faults, so it did not get huge pages either"),
+        format!(
+            "{name}: only {few:.0} of {touched:.0} whole slots took few faults, so it did not get huge pages either"
+        ),
         "faults of the faster side",
     );
     let per_work = |side, of: fn(&Counted) -> u64| scene.per_work(side, |run| counted(run).map(|c| of(&c) as f64));
@@ -173,7 +177,10 @@ fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, chain: &mut Chain) {
     chain.needs(
         same_memory,
         format!("both sides use such memory: {touched:.0} slots a run on {name}"),
-        format!("{name} hardly uses such memory: {touched:.0} slots a run, less than a quarter of the other side's per {}", scene.evidence.per()),
+        format!(
+            "{name} hardly uses such memory: {touched:.0} slots a run, less than a quarter of the other side's per {}",
+            scene.evidence.per()
+        ),
         "slots of the faster side",
     );
     let accounted = |run: &RunEvidence| {
@@ -183,7 +190,10 @@ fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, chain: &mut Chain) {
     };
     let allocs = |side: &SideEvidence| side.median(|run| run.events("vmstat.thp_fault_alloc", None));
     let said = allocs(fast).zip(allocs(scene.slow)).map_or_else(String::new, |(fast, slow)| {
-        format!("vmstat.thp_fault_alloc in the measured time: {fast:.0} on {name}, {slow:.0} on {}", scene.slow.name.word())
+        format!(
+            "vmstat.thp_fault_alloc in the measured time: {fast:.0} on {name}, {slow:.0} on {}",
+            scene.slow.name.word()
+        )
     });
     chain.supports(
         fast.mostly(accounted),
@@ -269,9 +279,8 @@ fn deciding_setting(scene: &Scene<'_>, subject: &Subject) -> Option<SettingSubje
         super::SideName::Test => change.test.clone(),
     };
     let candidates = || contrast.differing.iter().filter(|change| ThpPolicy::decides(&change.key));
-    let enough = candidates().find(|change| {
-        slow.with(&change.key, value_of(change).as_deref()).allows(subject.key.advice) >= wanted
-    });
+    let enough = candidates()
+        .find(|change| slow.with(&change.key, value_of(change).as_deref()).allows(subject.key.advice) >= wanted);
     if let Some(change) = enough.or_else(|| candidates().next()) {
         return Some(SettingSubject {
             key: change.key.clone(),
@@ -306,12 +315,7 @@ fn by_call(
 }
 
 fn call(name: &str, base: Option<&str>, test: Option<&str>, differs: bool) -> SettingSubject {
-    SettingSubject {
-        key: name.to_owned(),
-        base: base.map(str::to_owned),
-        test: test.map(str::to_owned),
-        differs,
-    }
+    SettingSubject { key: name.to_owned(), base: base.map(str::to_owned), test: test.map(str::to_owned), differs }
 }
 
 fn said(setting: &SettingSubject, scene: &Scene<'_>) -> String {
@@ -350,7 +354,9 @@ fn window_share(scene: &Scene<'_>) -> Option<f64> {
 fn without_faults(scene: &Scene<'_>) -> Verdict {
     let mut chain = Chain::default();
     let Some(fast) = scene.fast else {
-        return Verdict::Unknown(vec!["faults and mappings were not recorded; record with --observe default".to_owned()]);
+        return Verdict::Unknown(vec![
+            "faults and mappings were not recorded; record with --observe default".to_owned(),
+        ]);
     };
     let none = ClassKey {
         kind: crate::mappings::MemoryKind::Anonymous,
@@ -364,7 +370,8 @@ fn without_faults(scene: &Scene<'_>) -> Verdict {
     let count = |side: &SideEvidence, name: &str| scene.per_work(side, |run| run.events(name, None));
     let names = ["vmstat.thp_fault_alloc", "vmstat.pgfault"];
     let [allocs, faults] = names.map(|name| count(scene.slow, name).zip(count(fast, name)));
-    let moved = allocs.zip(faults).map(|((slow_a, fast_a), (slow_f, fast_f))| fast_a > slow_a * 4.0 && slow_f > fast_f * 1.5);
+    let moved =
+        allocs.zip(faults).map(|((slow_a, fast_a), (slow_f, fast_f))| fast_a > slow_a * 4.0 && slow_f > fast_f * 1.5);
     chain.needs(
         moved,
         "the host took more faults and gave fewer huge pages (vmstat.pgfault, vmstat.thp_fault_alloc) on the slower side",
@@ -385,7 +392,10 @@ fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<super::Effect>) ->
     };
     let huge = bytes(scene.huge_bytes());
     let slow_each = each(scene.slow).map_or_else(|| "base pages".to_owned(), |n| format!("{n:.0} faults"));
-    let against = scene.fast.and_then(each).map_or_else(String::new, |n| format!(", where {} takes {n:.1}", scene.slow.name.other().word()));
+    let against = scene
+        .fast
+        .and_then(each)
+        .map_or_else(String::new, |n| format!(", where {} takes {n:.1}", scene.slow.name.other().word()));
     let why = setting.as_ref().map(|setting| format!(", because {}", said(setting, scene))).unwrap_or_default();
     CaseParts {
         summary: format!(
@@ -415,7 +425,9 @@ fn fixes(setting: Option<&SettingSubject>, key: &ClassKey, huge: &str) -> Vec<Fi
     let mut fixes = vec![
         fix(
             Reach::Mapping,
-            &format!("ask for huge pages where the memory is mapped, right after mmap and before the first touch (works with thp.enabled=madvise; mappings of whole {huge} only)"),
+            &format!(
+                "ask for huge pages where the memory is mapped, right after mmap and before the first touch (works with thp.enabled=madvise; mappings of whole {huge} only)"
+            ),
             "madvise(addr, length, MADV_HUGEPAGE);",
         ),
         fix(
@@ -425,7 +437,11 @@ fn fixes(setting: Option<&SettingSubject>, key: &ClassKey, huge: &str) -> Vec<Fi
         ),
     ];
     if forbidden_by(THP_DISABLE) || forbidden_by("prctl") || key.advice == ThpAdvice::Prctl {
-        fixes.push(fix(Reach::Process, "take back the prohibition for the process", "prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);"));
+        fixes.push(fix(
+            Reach::Process,
+            "take back the prohibition for the process",
+            "prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);",
+        ));
     }
     fixes.push(fix(
         Reach::Process,

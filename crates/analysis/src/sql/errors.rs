@@ -26,7 +26,9 @@ pub(super) fn explain(error: &DataFusionError, sql: &str, names: &[&str]) -> Ana
             None => text.clone(),
         },
         DataFusionError::ResourcesExhausted(text) => {
-            format!("the query needs more memory than it may use: {text}; ask for fewer columns or rows, or add a LIMIT")
+            format!(
+                "the query needs more memory than it may use: {text}; ask for fewer columns or rows, or add a LIMIT"
+            )
         }
         other => other.strip_backtrace(),
     };

@@ -117,8 +117,15 @@ impl Default for World {
 /// Eight settings that have nothing to do with anything, with values by seed.
 pub fn harmless(seed: u64) -> BTreeMap<String, String> {
     let keys = [
-        "env.TZ", "env.LANG", "env.RUST_LOG", "rlimit.core", "sysctl.kernel.core_pattern", "sysctl.vm.stat_interval",
-        "sysctl.net.core.somaxconn", "thp.khugepaged.scan_sleep_millisecs", "sysctl.vm.page-cluster",
+        "env.TZ",
+        "env.LANG",
+        "env.RUST_LOG",
+        "rlimit.core",
+        "sysctl.kernel.core_pattern",
+        "sysctl.vm.stat_interval",
+        "sysctl.net.core.somaxconn",
+        "thp.khugepaged.scan_sleep_millisecs",
+        "sysctl.vm.page-cluster",
     ];
     keys.iter().enumerate().map(|(i, key)| ((*key).to_owned(), format!("{}", 10 + seed * 7 + i as u64))).collect()
 }
@@ -282,7 +289,14 @@ impl Player<'_> {
         self.call(&MappingsRow { mapping_id, ..row });
         self.mapped.extend((start..start + len).step_by(PAGE as usize).map(|addr| addr / PAGE));
         if let Some(advice) = self.world.advice {
-            let advised = MappingsRow { op: "madvise", addr: Some(start), len: Some(len), advice: Some(advice), ret: Some(0), ..MappingsRow::default() };
+            let advised = MappingsRow {
+                op: "madvise",
+                addr: Some(start),
+                len: Some(len),
+                advice: Some(advice),
+                ret: Some(0),
+                ..MappingsRow::default()
+            };
             self.call(&advised);
         }
     }
@@ -336,7 +350,15 @@ impl Player<'_> {
         self.tally.now += cost as i64;
         self.tally.faults += 1;
         if self.world.faults_recorded && self.tally.faults > self.world.lost_faults {
-            let row = FaultsRow { ts: self.tally.now, task_id: 1, mm_id: 1, addr: addr + 8, ip: 0x40_1000, error_code: 6, ..FaultsRow::default() };
+            let row = FaultsRow {
+                ts: self.tally.now,
+                task_id: 1,
+                mm_id: 1,
+                addr: addr + 8,
+                ip: 0x40_1000,
+                error_code: 6,
+                ..FaultsRow::default()
+            };
             self.writer.push_faults(&row);
         }
     }

@@ -31,7 +31,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let complete = if report.complete { "complete" } else { "not complete: the recorder did not reach its end" };
     let _ = writeln!(text, "{}: {complete}", args.dir.display());
     for (name, table) in &report.tables {
-        let _ = writeln!(text, "  {name:<14} {:>12} rows {:>4} parts {:>12}", table.rows, table.parts, print::bytes(table.bytes));
+        let _ = writeln!(
+            text,
+            "  {name:<14} {:>12} rows {:>4} parts {:>12}",
+            table.rows,
+            table.parts,
+            print::bytes(table.bytes)
+        );
     }
     for problem in &report.problems {
         let _ = writeln!(text, "  {}: {}: {}", problem.id, problem.path.display(), problem.message);

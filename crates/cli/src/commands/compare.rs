@@ -62,7 +62,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let comparison = match args.runs {
         Some(runs) => compare_commands(args, runs)?,
         None if args.base.is_empty() => {
-            let needed = "compare: found neither --base and --test nor -n; needed two sides; try: pagelab compare --help";
+            let needed =
+                "compare: found neither --base and --test nor -n; needed two sides; try: pagelab compare --help";
             return Err(Failure::input(anyhow::anyhow!(needed)));
         }
         None => compare_recordings(args)?,
@@ -101,7 +102,10 @@ fn compare_commands(args: &Args, runs: usize) -> Result<Comparison, Failure> {
     options.alpha = args.alpha;
     let outcome = make_runs(&plan, &options)?;
     eprintln!("pagelab: the runs are in {}", outcome.dir.display());
-    outcome.document.comparison.ok_or_else(|| Failure::input(anyhow::anyhow!("ended before all runs were made; nothing is compared")))
+    outcome
+        .document
+        .comparison
+        .ok_or_else(|| Failure::input(anyhow::anyhow!("ended before all runs were made; nothing is compared")))
 }
 
 fn plan_text(args: &Args, runs: usize) -> Result<String, Failure> {
@@ -149,7 +153,10 @@ fn plan_text(args: &Args, runs: usize) -> Result<String, Failure> {
             Some(Direction::HigherIsBetter) => "higher",
             _ => "lower",
         };
-        let primary = toml::Table::from_iter([("metric".to_owned(), metric.clone().into()), ("direction".to_owned(), direction.into())]);
+        let primary = toml::Table::from_iter([
+            ("metric".to_owned(), metric.clone().into()),
+            ("direction".to_owned(), direction.into()),
+        ]);
         plan.insert("primary".to_owned(), primary.into());
     }
     plan.insert("variant".to_owned(), sides.into());

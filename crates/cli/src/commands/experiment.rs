@@ -14,7 +14,9 @@ use crate::verdict;
 ///
 /// Settings that the plan changes are put back after each run, also when pagelab is killed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  pagelab experiment experiments/thp-regression/plan.toml -o set\n  pagelab experiment plan.toml --dry-run")]
+#[command(
+    after_help = "Example:\n  pagelab experiment experiments/thp-regression/plan.toml -o set\n  pagelab experiment plan.toml --dry-run"
+)]
 pub struct Args {
     /// The plan (docs/plans.md).
     plan: PathBuf,

@@ -36,7 +36,9 @@ impl From<Format> for sql::Format {
 /// Run SQL over recordings and sets of them. Every table of docs/recording.md is there, with the columns host, variant and
 /// run beside its own.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  pagelab query set \"select variant, run, count(*) from faults group by 1, 2 order by 1, 2\"")]
+#[command(
+    after_help = "Example:\n  pagelab query set \"select variant, run, count(*) from faults group by 1, 2 order by 1, 2\""
+)]
 pub struct Args {
     /// Recordings or sets, then the query.
     #[arg(required = true, num_args = 2.., value_name = "DIR... SQL")]
@@ -65,7 +67,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             Box::new(BufWriter::new(File::create(path).map_err(cannot)?))
         }
         None if format == sql::Format::Parquet && io::stdout().is_terminal() => {
-            let needed = "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
+            let needed =
+                "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
             return Err(Failure::input(anyhow::anyhow!(needed)));
         }
         None => Box::new(BufWriter::new(io::stdout())),

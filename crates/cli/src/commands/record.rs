@@ -28,10 +28,8 @@ pub struct Args {
 
 /// Records the command; the status is the command's.
 pub fn run(args: &Args) -> ExitCode {
-    let recorded = args
-        .recording
-        .session(Target::Command(args.command.clone()))
-        .and_then(|options| match pagelab_session::run(&options) {
+    let recorded = args.recording.session(Target::Command(args.command.clone())).and_then(|options| {
+        match pagelab_session::run(&options) {
             Err(SessionError::Spawn(error)) => {
                 eprintln!("pagelab: {error}");
                 Ok(error.exit_status() as u8)
@@ -41,7 +39,8 @@ pub fn run(args: &Args) -> ExitCode {
                 say(&outcome, args.recording.json)?;
                 Ok(outcome.ended.map_or(OWN_FAILURE, |ended| ended.shell_status() as u8))
             }
-        });
+        }
+    });
     match recorded {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
@@ -69,7 +68,12 @@ pub fn say(outcome: &SessionOutcome, as_json: bool) -> Result<(), Failure> {
         }));
     }
     let faults = outcome.manifest.probes.iter().find(|probe| probe.name == "faults");
-    let faults = faults.and_then(|probe| probe.events_seen).map_or_else(String::new, |count| format!(", {count} faults"));
-    eprintln!("pagelab: recorded into {}{faults}; look at it with: pagelab show {} summary", outcome.dir.display(), outcome.dir.display());
+    let faults =
+        faults.and_then(|probe| probe.events_seen).map_or_else(String::new, |count| format!(", {count} faults"));
+    eprintln!(
+        "pagelab: recorded into {}{faults}; look at it with: pagelab show {} summary",
+        outcome.dir.display(),
+        outcome.dir.display()
+    );
     Ok(())
 }

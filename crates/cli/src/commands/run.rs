@@ -49,7 +49,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let words: Vec<String> = args.jobs.iter().filter(|word| *word != "--").cloned().collect();
     for file in words.iter().filter(|word| !word.starts_with('-')) {
         if !Path::new(file).is_file() {
-            let message = format!("{file}: found no such job file; needed: the path of a job file, or options such as --name=x --rw=read");
+            let message = format!(
+                "{file}: found no such job file; needed: the path of a job file, or options such as --name=x --rw=read"
+            );
             return Err(Failure::input(anyhow::anyhow!(message)));
         }
     }
@@ -58,7 +60,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     options.allow_write.clone_from(&args.allow_write);
     let outcome = pagelab_session::run(&options)?;
     let Some(report) = &outcome.report else {
-        return Err(Failure::host(anyhow::anyhow!("the load process ended without a report; {}", ended_in_words(&outcome))));
+        return Err(Failure::host(anyhow::anyhow!(
+            "the load process ended without a report; {}",
+            ended_in_words(&outcome)
+        )));
     };
     print_report(args, report)?;
     if !args.recording.json && args.output_format == Format::Normal {
@@ -68,7 +73,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 }
 
 fn ended_in_words(outcome: &SessionOutcome) -> String {
-    outcome.ended.map_or_else(|| "it was still running".to_owned(), |ended| format!("its status was {}", ended.shell_status()))
+    outcome
+        .ended
+        .map_or_else(|| "it was still running".to_owned(), |ended| format!("its status was {}", ended.shell_status()))
 }
 
 fn print_report(args: &Args, report: &JobReport) -> Result<(), Failure> {

@@ -90,7 +90,11 @@ impl Work {
 /// A word as a POSIX shell needs it.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// A setting as the plan has it; the key may hold `{device of PATH}`.
@@ -175,11 +179,14 @@ pub struct Plan {
 impl Plan {
     /// Reads and checks the plan in the file `path`.
     pub fn load(path: &Path) -> Result<Self, PlanError> {
-        let unreadable = |error: std::io::Error| PlanError::Unreadable { path: path.to_owned(), reason: error.to_string() };
+        let unreadable =
+            |error: std::io::Error| PlanError::Unreadable { path: path.to_owned(), reason: error.to_string() };
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let absolute = path.canonicalize().map_err(unreadable)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|error| PlanError::Unreadable { path: path.to_owned(), reason: format!("not UTF-8: {}", error.utf8_error()) })?;
+        let text = String::from_utf8(bytes).map_err(|error| PlanError::Unreadable {
+            path: path.to_owned(),
+            reason: format!("not UTF-8: {}", error.utf8_error()),
+        })?;
         read::plan(path, &absolute, &text)
     }
 

@@ -20,22 +20,20 @@ use crate::error::PlanError;
 const MOST_RUNS: u64 = 10_000;
 
 /// Where one variant begins; also what a plan without variants is told to write.
-const VARIANT_EXAMPLE: &str = "two tables such as [variant.good] and [variant.bad], each with job = \"FILE.fio\" or command = \"...\"";
+const VARIANT_EXAMPLE: &str =
+    "two tables such as [variant.good] and [variant.bad], each with job = \"FILE.fio\" or command = \"...\"";
 
 /// Keys of the top table.
 const TOP_KEYS: &[&str] = &[
-    "title", "runs", "seed", "observe", "primary", "warmup", "prepare", "cleanup", "between", "timeout", "workdir", "base", "job",
-    "command", "settings", "decoys", "variant", "lab",
+    "title", "runs", "seed", "observe", "primary", "warmup", "prepare", "cleanup", "between", "timeout", "workdir",
+    "base", "job", "command", "settings", "decoys", "variant", "lab",
 ];
 
 pub(super) fn plan(shown: &Path, absolute: &Path, text: &str) -> Result<Plan, PlanError> {
     with_document(shown, text, |top| {
         top.only(TOP_KEYS)?;
         let dir = absolute.parent().unwrap_or(Path::new("/"));
-        let shared = Shared {
-            work: work(top, dir)?,
-            settings: settings(top)?,
-        };
+        let shared = Shared { work: work(top, dir)?, settings: settings(top)? };
         let variants = variants(top, dir, &shared)?;
         let base = base(top, &variants)?;
         refuse_lab(top)?;
@@ -102,7 +100,8 @@ fn primary(item: &Item<'_>) -> Result<PrimaryMetric, PlanError> {
         return Err(PlanError::Missing {
             at: table.at().clone(),
             what: "primary.metric".to_owned(),
-            needed: "the metric that is to be compared: primary = { metric = \"load.iops\", direction = \"higher\" }".to_owned(),
+            needed: "the metric that is to be compared: primary = { metric = \"load.iops\", direction = \"higher\" }"
+                .to_owned(),
         });
     };
     let metric_name = name.words()?;
@@ -110,7 +109,8 @@ fn primary(item: &Item<'_>) -> Result<PrimaryMetric, PlanError> {
     let declared = metric(&metric_name).or_else(|| metric(metric_name.rsplit_once('.')?.0));
     if declared.is_none() {
         let names: Vec<String> = pagelab_vocab::metrics::declared().map(|info| info.name).collect();
-        let near = nearest_of(&metric_name, names.iter().map(String::as_str)).map(|near| format!(" (did you mean {near:?}?)"));
+        let near =
+            nearest_of(&metric_name, names.iter().map(String::as_str)).map(|near| format!(" (did you mean {near:?}?)"));
         return Err(name.wrong(format!("a metric of docs/metrics.md{}", near.unwrap_or_default())));
     }
     let direction = match table.get("direction") {
@@ -138,7 +138,8 @@ fn program(item: &Item<'_>) -> Result<Vec<String>, PlanError> {
 }
 
 fn between(item: &Item<'_>) -> Result<Vec<Between>, PlanError> {
-    let words: Vec<String> = item.texts()?.iter().flat_map(|text| text.split([' ', ',']).map(str::to_owned).collect::<Vec<_>>()).collect();
+    let words: Vec<String> =
+        item.texts()?.iter().flat_map(|text| text.split([' ', ',']).map(str::to_owned).collect::<Vec<_>>()).collect();
     let mut steps = Vec::new();
     for word in words.iter().filter(|word| !word.is_empty()) {
         match Between::ALL.iter().find(|(_, known)| known == word) {
@@ -287,7 +288,8 @@ fn variant(item: &Item<'_>, dir: &Path, shared: &Shared) -> Result<Variant, Plan
         return Err(PlanError::Missing {
             at: item.at.clone(),
             what: format!("what [{}] runs", item.name),
-            needed: "job = \"FILE.fio\" or command = \"...\", there or, for all variants, above the first table".to_owned(),
+            needed: "job = \"FILE.fio\" or command = \"...\", there or, for all variants, above the first table"
+                .to_owned(),
         });
     };
     let mut all = shared.settings.clone();
@@ -325,7 +327,8 @@ fn decoys(item: &Item<'_>) -> Result<Decoys, PlanError> {
             }
             let mut key = String::new();
             for value in [one, other] {
-                key = checked_key(&item.key, value).map_err(|error| PlanError::Setting { at: item.at.clone(), error })?;
+                key =
+                    checked_key(&item.key, value).map_err(|error| PlanError::Setting { at: item.at.clone(), error })?;
             }
             pool.push(PoolEntry { key, values: [one.clone(), other.clone()] });
         }

@@ -113,7 +113,8 @@ impl Observer {
     /// Loads the programs; nothing is attached yet.
     pub fn load(options: ObserverOptions) -> Result<Self, BpfError> {
         listen_to_libbpf();
-        let cpus = libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
+        let cpus =
+            libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
         let slots = ring_slots(options.ring_bytes_per_cpu);
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -182,9 +183,8 @@ impl Observer {
     fn put_first_task(&mut self, pidfd: BorrowedFd<'_>, waiting: u32) -> Result<(), BpfError> {
         let state = types::task_state { task_id: 1, mm_id: 1, waiting, ..Default::default() };
         // SAFETY: task_state is plain integers, its padding a member, and lives until the call returns.
-        let value = unsafe {
-            std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<types::task_state>())
-        };
+        let value =
+            unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<types::task_state>()) };
         let key = pidfd.as_raw_fd().to_ne_bytes();
         self.skel
             .maps
@@ -226,7 +226,10 @@ fn ring_slots(bytes: usize) -> u32 {
     1 << slots.ilog2()
 }
 
-fn event_ring(skel: &ObserverSkel<'static>, received: &Rc<RefCell<Vec<Event>>>) -> Result<RingBuffer<'static>, BpfError> {
+fn event_ring(
+    skel: &ObserverSkel<'static>,
+    received: &Rc<RefCell<Vec<Event>>>,
+) -> Result<RingBuffer<'static>, BpfError> {
     let needed = "the BPF ring buffer (Linux 5.8)";
     let sink = Rc::clone(received);
     let mut builder = RingBufferBuilder::new();

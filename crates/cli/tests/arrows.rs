@@ -1,0 +1,38 @@
+//! Dependencies between the crates go one way: each may know only those that its line names.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Crate, and what it may know. Every crate may know `vocab`, which knows nothing.
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("vocab", &[]),
+    ("recording", &[]),
+    ("host", &[]),
+    ("load", &["host", "recording"]),
+    ("observe", &["recording", "host"]),
+    ("session", &["load", "observe", "host", "recording"]),
+    ("analysis", &["recording"]),
+    // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
+    ("experiment", &["session", "host", "analysis", "recording", "load", "observe"]),
+    ("report", &["analysis", "recording"]),
+    ("cli", &["host", "recording", "load", "observe", "session", "analysis", "experiment", "report"]),
+];
+
+#[test]
+fn arrows_point_one_way() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(&crates).expect("crates/").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let text = fs::read_to_string(entry.path().join("Cargo.toml")).expect("each folder is a crate");
+        let manifest: toml::Table = text.parse().expect("a manifest");
+        let (_, allowed) = ARROWS.iter().find(|(krate, _)| *krate == name).expect("each crate has a line in ARROWS");
+        let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        for dependency in dependencies.keys().filter_map(|key| key.strip_prefix("pagelab-")) {
+            assert!(dependency == "vocab" || allowed.contains(&dependency), "{name} may not know {dependency}");
+        }
+        found.insert(name);
+    }
+    assert_eq!(found.len(), ARROWS.len(), "every line is a crate");
+}
