@@ -160,7 +160,7 @@ fn text(data: &Document, start: i64) -> String {
     };
     paragraph(&said, &mut out);
     let mut table =
-        Table::new([left("METRIC").at_most(36), right("FIRST"), right("LAST"), right("VALUE"), left(""), left("UNIT")]);
+        Table::new([left("METRIC").at_most(44), right("FIRST"), right("LAST"), right("VALUE"), left(""), left("UNIT")]);
     for row in &data.metrics {
         let mark = match row.value_is {
             Some("per_second") => "/s",

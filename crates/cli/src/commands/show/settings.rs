@@ -14,8 +14,8 @@ use super::table::{Table, left, or_dash, paragraph};
 use crate::failure::Failure;
 
 /// Widths that leave room for each other in a line.
-const KEY_WIDTH: usize = 38;
-const VALUE_WIDTH: usize = 15;
+const KEY_WIDTH: usize = 40;
+const VALUE_WIDTH: usize = 18;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -24,18 +24,16 @@ enum State {
     Same,
     /// Another value at the end.
     Changed,
-    /// Not looked for, or not there, at the end: most settings cannot change and are read once.
+    /// Not looked for, or not there, at the end.
     StartOnly,
     /// Not there at the start.
     EndOnly,
-    /// Read at one of the two only; of a process that has ended nothing can be read.
-    Unknown,
 }
 
 #[derive(Debug, Serialize)]
 struct Setting {
     key: String,
-    /// Null if it was not read or could not be; `state` says which.
+    /// Null if it could not be read; `state` says whether it was there.
     start: Option<String>,
     end: Option<String>,
     state: State,
@@ -90,7 +88,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         notes.push("the settings were not read at the end, so nothing is known of changes".to_owned());
     }
     let rows: Vec<Setting> = found.into_iter().map(|(key, found)| setting_of(key, found)).collect();
-    let changed = rows.iter().filter(|row| row.state == State::Changed).count();
+    let changed = rows.iter().filter(|row| !matches!(row.state, State::Same) && has_end).count();
     let (settings, settings_total) = cut(rows, options.limit(false));
     let data = Document { settings, settings_total, changed, has_end };
     View::new("settings", recording, &notes, &data, &text(&data))
@@ -99,7 +97,6 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
 fn setting_of(key: String, found: Found) -> Setting {
     let state = match (&found.start, &found.end) {
         (Some(start), Some(end)) if start == end => State::Same,
-        (Some(Reading(None)), Some(_)) | (Some(_), Some(Reading(None))) => State::Unknown,
         (Some(_), Some(_)) => State::Changed,
         (Some(_), None) => State::StartOnly,
         (None, _) => State::EndOnly,
@@ -129,8 +126,8 @@ fn text(data: &Document) -> String {
     for row in &data.settings {
         let (mark, end) = match row.state {
             State::Same => ("", "same".to_owned()),
-            State::Changed => (if row.volatile == Some(true) { "~" } else { "*" }, shown(row.end.as_deref())),
-            State::StartOnly | State::EndOnly | State::Unknown => ("", shown(row.end.as_deref())),
+            _ if !data.has_end => ("", "-".to_owned()),
+            _ => (if row.volatile == Some(true) { "~" } else { "*" }, shown(row.end.as_deref())),
         };
         table.row([mark.to_owned(), row.key.clone(), shown(row.start.as_deref()), end, row.source.clone()]);
     }

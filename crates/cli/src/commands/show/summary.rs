@@ -258,10 +258,6 @@ fn changes(run: &RunData) -> (Vec<Change>, usize) {
     let mut volatile = 0;
     let mut changed = Vec::new();
     for (key, start, end) in run.settings.changed() {
-        // What could not be read, as of a process that has ended, is not known to have changed.
-        if start.is_none() || end.is_none() {
-            continue;
-        }
         if setting(key).is_some_and(|info| info.def.volatile) {
             volatile += 1;
         } else {

@@ -9,7 +9,7 @@ use std::fmt::{Display, Write as _};
 pub const WIDTH: usize = 100;
 
 /// Least width left to the last column, however wide the others are.
-const LAST_AT_LEAST: usize = 20;
+const LAST_AT_LEAST: usize = 24;
 
 /// One column.
 #[derive(Debug, Clone, Copy)]
@@ -17,28 +17,22 @@ pub struct Column {
     head: &'static str,
     right: bool,
     at_most: usize,
-    one_line: bool,
 }
 
 /// A column of text.
 pub const fn left(head: &'static str) -> Column {
-    Column { head, right: false, at_most: usize::MAX, one_line: false }
+    Column { head, right: false, at_most: usize::MAX }
 }
 
 /// A column of numbers.
 pub const fn right(head: &'static str) -> Column {
-    Column { head, right: true, at_most: usize::MAX, one_line: false }
+    Column { head, right: true, at_most: usize::MAX }
 }
 
 impl Column {
     /// Longer texts are shortened to `width`.
     pub const fn at_most(self, width: usize) -> Self {
         Self { at_most: width, ..self }
-    }
-
-    /// As the last column, shortens what does not fit instead of going on in the next line.
-    pub const fn one_line(self) -> Self {
-        Self { one_line: true, ..self }
     }
 }
 
@@ -75,8 +69,7 @@ impl Table {
                 let _ = if column.right { write!(line, "{gap}{cell}  ") } else { write!(line, "{cell}{gap}  ") };
             }
             let text = row.last().map_or("", String::as_str);
-            let parts = if last.one_line { vec![shorten(text, room)] } else { wrap(text, room) };
-            for (number, part) in parts.into_iter().enumerate() {
+            for (number, part) in wrap(text, room).into_iter().enumerate() {
                 if number > 0 {
                     line = " ".repeat(before);
                 }
@@ -107,7 +100,7 @@ pub fn clean(text: &str) -> String {
         .collect()
 }
 
-/// At most `width` characters: of a path the end is kept, of other text beginning and end.
+/// At most `width` characters: of a path the end is kept, of other text the beginning.
 pub fn shorten(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width || width < 4 {
@@ -116,9 +109,7 @@ pub fn shorten(text: &str, width: usize) -> String {
     if text.starts_with('/') {
         format!("...{}", text.chars().skip(length - (width - 3)).collect::<String>())
     } else {
-        let end = (width - 3) / 2;
-        let kept: String = text.chars().take(width - 3 - end).collect();
-        format!("{kept}...{}", text.chars().skip(length - end).collect::<String>())
+        format!("{}...", text.chars().take(width - 3).collect::<String>())
     }
 }
 
@@ -239,7 +230,6 @@ mod tests {
         assert_eq!(wrap("", 4), [""]);
         assert_eq!(wrap("  one two", 6), ["  one", "two"]);
         assert_eq!(wrap("a MAP_ONE|MAP_TWO", 10), ["a MAP_ONE|", "MAP_TWO"]);
-        assert_eq!(shorten("target.status.switches[cpu0]", 15), "target...[cpu0]");
         assert_eq!(wrap("/long/path/name of it", 8), [".../name", "of it"]);
     }
 }

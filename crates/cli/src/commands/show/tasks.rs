@@ -192,8 +192,7 @@ fn text(data: &TaskList, start: i64, tree: bool) -> String {
         right("FAULTS"),
         right("MIN+MAJ"),
         right("DIFF"),
-        left("TASK").at_most(40),
-        left("EXE").one_line(),
+        left("TASK"),
     ]);
     for line in &data.tasks {
         let before = if line.present_at_start { "<" } else { "" };
@@ -208,7 +207,6 @@ fn text(data: &TaskList, start: i64, tree: bool) -> String {
             or_dash(accounted),
             or_dash(line.faults_difference),
             title(line, tree),
-            or_dash(line.exe.exe.as_deref()),
         ]);
     }
     table.write(0, &mut out);
@@ -219,10 +217,11 @@ fn text(data: &TaskList, start: i64, tree: bool) -> String {
     out
 }
 
-/// The name; a thread is marked, because its process has the executable.
+/// Name and executable; a thread is marked, because its process has the executable.
 fn title(line: &TaskLine, tree: bool) -> String {
     let indent = if tree { "  ".repeat(line.depth.min(DEEPEST)) } else { String::new() };
     let name = line.comm.as_deref().unwrap_or("-");
     let thread = if line.tid == line.pid { String::new() } else { format!(" thread of {}", line.pid) };
-    format!("{indent}{name}{thread}")
+    let exe = line.exe.exe.as_deref().map_or_else(String::new, |exe| format!(" {exe}"));
+    format!("{indent}{name}{thread}{exe}")
 }

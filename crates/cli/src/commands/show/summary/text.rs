@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use pagelab_analysis::mappings::bytes;
-use pagelab_analysis::run::WindowSource;
 use pagelab_recording::{Exit, ProbeState};
 use serde_json::Value;
 
@@ -60,9 +59,7 @@ fn what(data: &Summary, clock_start_ns: i64, out: &mut String) {
     fact(out, "host", &format!("{host}, Linux {kernel}, {arch}, {cpus} CPUs, virtualisation {virt}, pages of {page}"));
     fact(out, "duration", &or_dash(data.duration_ns.map(print::duration)));
     if let Some(window) = &data.window {
-        // A command is one operation, which says nothing.
-        let counted = window.operations.filter(|_| window.source == WindowSource::Job);
-        let operations = counted.map_or_else(String::new, |count| format!(", {} operations", figure(count)));
+        let operations = window.operations.map_or_else(String::new, |count| format!(", {} operations", figure(count)));
         let since = seconds(window.start_ns.saturating_sub(clock_start_ns));
         let source = format!("{:?}", window.source).to_ascii_lowercase();
         fact(out, "measured", &format!("{:.3} s from {since} s (by the {source}){operations}", window.seconds()));
