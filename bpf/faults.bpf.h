@@ -19,8 +19,16 @@ struct {
 	__type(value, struct fault_ring);
 } fault_rings SEC(".maps");
 
-/* Producers that nest (see wire.h) may each pass the check below before either takes a slot. */
-#define RING_SLACK 8
+/*
+ * Stores that the recorder must see in this order. The compiler keeps them so;
+ * of the machines that have these tracepoints x86 does too.
+ */
+#define STORE_IN_ORDER(to, value)                    \
+	do {                                         \
+		asm volatile("" ::: "memory");       \
+		*(volatile __u64 *)&(to) = (value);  \
+		asm volatile("" ::: "memory");       \
+	} while (0)
 
 static __noinline int refresh_cache(struct fault_ring *ring)
 {
@@ -63,11 +71,12 @@ static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, un
 		ring->counted++;
 		return 0;
 	}
-	if (ring->reserved - ring->consumed > ring_slot_mask - RING_SLACK) {
-		__sync_fetch_and_add(&ring->lost, 1);
+	position = ring->produced;
+	if (ring->busy || position - ring->consumed > ring_slot_mask) {
+		ring->lost++;
 		return 0;
 	}
-	position = __sync_fetch_and_add(&ring->reserved, 1);
+	STORE_IN_ORDER(ring->busy, 1);
 	slot = &ring->slots[position & ring_slot_mask];
 	slot->ts = bpf_ktime_get_ns();
 	slot->addr_error = addr | (__u64)(error_code & 0x7f) << FAULT_ADDR_BITS;
@@ -76,6 +85,7 @@ static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, un
 	slot->ip = regs->ip;
 	slot->task_id = ring->cached_task_id;
 	slot->mm_id = ring->cached_mm_id;
-	__sync_fetch_and_add(&ring->committed, 1);
+	STORE_IN_ORDER(ring->produced, position + 1);
+	STORE_IN_ORDER(ring->busy, 0);
 	return 0;
 }

@@ -38,16 +38,16 @@ struct fault_slot {
  * The head of a CPU's ring; `slots` follow. Producer, consumer and cache of
  * the current task lie on cache lines of their own.
  *
- * A producer adds 1 to `reserved`, writes its slot, adds 1 to `committed`. A
- * program can be interrupted by another on the same CPU (an NMI that faults
- * while it copies a user stack), which then finishes first; so slots below
- * `reserved` are whole exactly when the two counts are equal. The consumer
- * reads `committed`, then `reserved`, and takes what it saw if they agree.
+ * A producer writes the slot at `produced`, then adds 1 to it: what lies below
+ * is whole. There is one producer at a time: faults come with interrupts off,
+ * and an NMI that faults (while it copies a user stack) does so with page
+ * faults disabled and takes no slot. Should one ever want to, it finds `busy`
+ * and is counted as lost. So neither counter needs an atomic operation.
  */
 struct fault_ring {
-	__u64 reserved;
-	__u64 committed;
-	__u64 lost;       /* the ring was full */
+	__u64 produced;
+	__u64 busy;       /* a producer is at work */
+	__u64 lost;       /* the ring was full, or busy */
 	__u64 filtered;   /* page faults disabled: the access failed, nothing was mapped */
 	__u64 counted;    /* counting only: faults seen, none recorded */
 	__u64 producer_padding[3];

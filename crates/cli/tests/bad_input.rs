@@ -190,3 +190,56 @@ fn a_full_disk_does_not_stop_the_command() {
     assert!(stderr(&output).contains("space"), "{}", stderr(&output));
     assert_eq!(opened.expect("it ran").status.code(), Some(1), "readable, and said not to be whole");
 }
+
+/// Runs pagelab in a mount namespace of its own, after `script`, which may hide parts of the kernel's interface.
+fn in_namespace(script: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation=private", "sh", "-ec"]);
+    command.arg(format!("{script}; exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_pagelab")).args(words);
+    command
+}
+
+#[test]
+fn without_btf_it_says_what_is_missing() {
+    if !is_root() {
+        return;
+    }
+    let dir = scratch();
+    let out = dir.path().join("r");
+    let out = out.to_str().expect("plain path");
+    let hide = "mount -t tmpfs tmpfs /sys/kernel/btf";
+    let words = ["record", "--observe", "faults", "-o", out, "--", "true"];
+    refused(&mut in_namespace(hide, &words), 3, &["BTF", "/sys/kernel/btf/vmlinux", "CONFIG_DEBUG_INFO_BTF"]);
+    assert!(!Path::new(out).exists(), "refused before anything was written");
+    // `default` goes on without, and says so in the manifest too.
+    let output = run(&mut in_namespace(hide, &["record", "--json", "-o", out, "--", "true"]), 0);
+    let probes = json(&output)["manifest"]["probes"].clone();
+    let faults = probes.as_array().and_then(|all| all.iter().find(|probe| probe["name"] == "faults")).cloned();
+    let faults = faults.expect("listed");
+    assert_eq!(faults["state"], "refused", "{faults}");
+    assert!(faults["reason"].as_str().is_some_and(|reason| reason.contains("BTF")), "{faults}");
+    assert!(stderr(&output).contains("BTF"), "{}", stderr(&output));
+}
+
+/// The probes are attached through BPF alone: a host without tracefs, or with an empty one, loses nothing.
+#[test]
+fn without_tracefs_nothing_is_missing() {
+    if !is_root() {
+        return;
+    }
+    let dir = scratch();
+    let out = dir.path().join("r");
+    let out = out.to_str().expect("plain path");
+    let hide = "mount -t tmpfs tmpfs /sys/kernel/tracing; mount -t tmpfs tmpfs /sys/kernel/debug";
+    let output = run(
+        &mut in_namespace(hide, &["record", "--json", "--observe", "tasks,faults,maps", "-o", out, "--", "true"]),
+        0,
+    );
+    let document = json(&output);
+    let probes = document["manifest"]["probes"].as_array().expect("a list");
+    for name in ["tasks", "faults", "maps"] {
+        let probe = probes.iter().find(|probe| probe["name"] == name).expect("listed");
+        assert_eq!(probe["state"], "active", "{probe}");
+    }
+    assert!(!stderr(&output).contains("tracefs"), "nothing to warn of: {}", stderr(&output));
+}

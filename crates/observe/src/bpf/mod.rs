@@ -109,6 +109,20 @@ fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error
 
 const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with BTF (/sys/kernel/btf/vmlinux) and raw tracepoints; try: sudo pagelab record ...";
 
+const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Why the programs could not be loaded. libbpf says no more than ESRCH when the kernel's types are missing.
+fn not_loaded(error: libbpf_rs::Error) -> BpfError {
+    if std::path::Path::new(KERNEL_BTF).exists() {
+        return refused("load", NEEDED_TO_LOAD)(error);
+    }
+    BpfError::Refused {
+        step: "load",
+        reason: format!("the kernel's BTF is not there: found no {KERNEL_BTF} ({error:#})"),
+        needed: "a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are, and sysfs mounted; look: grep DEBUG_INFO_BTF /boot/config-$(uname -r)",
+    }
+}
+
 impl Observer {
     /// Loads the programs; nothing is attached yet.
     pub fn load(options: ObserverOptions) -> Result<Self, BpfError> {
@@ -128,11 +142,11 @@ impl Observer {
             rodata.ring_slot_mask = slots - 1;
             rodata.counting_only = options.counting_only;
         }
-        let skel = open.load().map_err(refused("load", NEEDED_TO_LOAD))?;
+        let skel = open.load().map_err(not_loaded)?;
         let rings = FaultRings::map(skel.maps.fault_rings.as_fd(), cpus, slots).map_err(|error| BpfError::Refused {
             step: "mapping the rings",
             reason: error.to_string(),
-            needed: "memory for the rings; try: --ring-bytes with a smaller value",
+            needed: "memory for the rings of all CPUs; look: grep MemAvailable /proc/meminfo",
         })?;
         let received: Rc<RefCell<Vec<Event>>> = Rc::default();
         let events = event_ring(&skel, &received)?;
@@ -141,7 +155,7 @@ impl Observer {
 
     /// Attaches the programs that the options ask for. Tasks must be attached first and detached last, so order matters.
     pub fn attach(&mut self) -> Result<(), BpfError> {
-        let needed = "the tracepoint in the running kernel; see: pagelab doctor";
+        let needed = "the raw tracepoint in the running kernel, and no other limit on BPF; look: cat /sys/kernel/security/lockdown";
         let progs = &mut self.skel.progs;
         let mut wanted = vec![
             ("sched_process_fork", &mut progs.process_fork),

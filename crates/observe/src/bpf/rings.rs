@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::skeleton::types::{fault_ring, fault_slot};
 
@@ -86,21 +86,14 @@ impl FaultRings {
     /// Hands the slots that are whole to `sink`, oldest first, in one or two pieces, and frees them. Returns how many.
     pub fn drain(&mut self, cpu: usize, mut sink: impl FnMut(&[fault_slot])) -> usize {
         // SAFETY: only addresses are computed, nothing is read.
-        let committed = self.word(cpu, |ring| unsafe { &raw mut (*ring).committed }).load(Ordering::Acquire);
-        // SAFETY: as above.
-        let reserved = self.word(cpu, |ring| unsafe { &raw mut (*ring).reserved }).load(Ordering::Acquire);
-        if reserved != committed {
-            // A producer is at work this very moment; what it and those before it wrote is taken next time.
-            return 0;
-        }
+        let produced = self.word(cpu, |ring| unsafe { &raw mut (*ring).produced }).load(Ordering::Acquire);
         // SAFETY: as above.
         let consumed = self.word(cpu, |ring| unsafe { &raw mut (*ring).consumed });
         let begin = consumed.load(Ordering::Relaxed);
-        let count = (reserved - begin) as usize;
+        let count = (produced - begin) as usize;
         if count == 0 {
             return 0;
         }
-        fence(Ordering::Acquire);
         let slots = self.slots as usize;
         let first = begin as usize & (slots - 1);
         let until_wrap = count.min(slots - first);
@@ -112,7 +105,7 @@ impl FaultRings {
             // SAFETY: count <= slots, so the rest starts at 0 and ends before `first`.
             sink(unsafe { std::slice::from_raw_parts(storage, count - until_wrap) });
         }
-        consumed.store(reserved, Ordering::Release);
+        consumed.store(produced, Ordering::Release);
         count
     }
 
@@ -122,7 +115,7 @@ impl FaultRings {
         let read = |field: fn(*mut fault_ring) -> *mut u64| self.word(cpu, field).load(Ordering::Relaxed);
         FaultCounts {
             // SAFETY: as above.
-            recorded: read(|ring| unsafe { &raw mut (*ring).reserved }),
+            recorded: read(|ring| unsafe { &raw mut (*ring).produced }),
             // SAFETY: as above.
             lost: read(|ring| unsafe { &raw mut (*ring).lost }),
             // SAFETY: as above.

@@ -17,11 +17,13 @@ const KERNEL_MINOR_BITS: u32 = 20;
 
 impl FaultSlot {
     /// The address that was accessed.
+    #[inline]
     pub fn addr(&self) -> u64 {
         self.addr_error & ((1 << FAULT_ADDR_BITS) - 1)
     }
 
     /// The processor's page fault error code (bit 0 protection, 1 write, 2 user, 4 instruction fetch, 15 SGX).
+    #[inline]
     pub fn error_code(&self) -> u32 {
         let wire = (self.addr_error >> FAULT_ADDR_BITS) as u32;
         let sgx = if wire & FAULT_ERROR_SGX_WIRE == 0 { 0 } else { FAULT_ERROR_SGX };

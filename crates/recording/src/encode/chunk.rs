@@ -226,12 +226,18 @@ fn numbers<T: Copy + PartialEq>(
     dictionary: &mut IntDictionary,
 ) -> Option<Indices> {
     match values.first() {
-        Some(first) if values.iter().all(|v| v == first) => dictionary.number(wide(*first)).map(Indices::Run),
+        Some(first) if all_are(*first, values) => dictionary.number(wide(*first)).map(Indices::Run),
         _ => {
             let mut indices = Vec::with_capacity(values.len());
             dictionary.index(values.iter().map(|v| wide(*v)), &mut indices).then_some(Indices::Many(indices))
         }
     }
+}
+
+/// Whether every value is `first`. Looks at a stretch at a time without leaving it early, which the compiler turns into
+/// vector instructions: most columns of faults are constant, and this is all that they cost.
+fn all_are<T: Copy + PartialEq>(first: T, values: &[T]) -> bool {
+    values.chunks(256).all(|stretch| stretch.iter().fold(true, |same, v| same & (*v == first)))
 }
 
 /// A page's numbers into the dictionary.
