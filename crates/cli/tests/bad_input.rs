@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{is_root, json, pagelab, run, scratch, stderr};
+use common::{binary, is_root, json, pagelab, run, scratch, stderr};
 
 fn record_into(out: &Path) {
     run(pagelab().args(["record", "-o"]).arg(out).args(["--", "true"]), 0);
@@ -122,7 +122,7 @@ fn without_root_it_says_what_is_missing() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("scratch");
     let as_nobody = |words: &[&str]| {
         let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_pagelab")]);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
         command.args(words).env("PAGELAB_STATE_DIR", dir.path().join("state"));
         command
     };
@@ -140,7 +140,7 @@ fn run_status(command: &mut Command) -> Option<i32> {
 
 fn without_root_from_a_copy(dir: &Path) {
     let copy = dir.join("pagelab");
-    fs::copy(env!("CARGO_BIN_EXE_pagelab"), &copy).expect("a copy in memory");
+    fs::copy(binary(), &copy).expect("a copy in memory");
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("our copy");
     nobody(
         &|words| {
@@ -195,7 +195,7 @@ fn a_full_disk_does_not_stop_the_command() {
 fn in_namespace(script: &str, words: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation=private", "sh", "-ec"]);
-    command.arg(format!("{script}; exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_pagelab")).args(words);
+    command.arg(format!("{script}; exec \"$0\" \"$@\"")).arg(binary()).args(words);
     command
 }
 

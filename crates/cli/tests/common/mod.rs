@@ -1,21 +1,26 @@
 //! What the tests of the binary share.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// The binary under test.
+/// The binary under test: the one just built, or the one that PAGELAB_BINARY names (an installed one, say).
+pub fn binary() -> PathBuf {
+    std::env::var_os("PAGELAB_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_pagelab").into(), PathBuf::from)
+}
+
+/// A command that begins with the binary under test.
 pub fn pagelab() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab"));
+    let mut command = Command::new(binary());
     command.env("LC_ALL", "C");
     command
 }
 
 /// A program of the workspace, built beside the binary.
 pub fn beside(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_pagelab")).with_file_name(name);
+    let path = binary().with_file_name(name);
     assert!(path.is_file(), "{} is not built; type: cargo build --workspace --bins", path.display());
     path
 }

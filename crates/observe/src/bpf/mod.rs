@@ -146,7 +146,7 @@ impl Observer {
         let rings = FaultRings::map(skel.maps.fault_rings.as_fd(), cpus, slots).map_err(|error| BpfError::Refused {
             step: "mapping the rings",
             reason: error.to_string(),
-            needed: "memory for the rings of all CPUs; look: grep MemAvailable /proc/meminfo",
+            needed: "memory for the rings of all CPUs; try: --ring-bytes with a smaller value",
         })?;
         let received: Rc<RefCell<Vec<Event>>> = Rc::default();
         let events = event_ring(&skel, &received)?;
