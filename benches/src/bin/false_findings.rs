@@ -7,8 +7,8 @@
 //!
 //! The splits share their runs, so an interval over splits would be too narrow. The bootstrap is over runs: each
 //! replicate draws as many runs as there are, with replacement, keeps the distinct ones (about 63 %; two copies of one run
-//! would be no independent measurements of it) and splits those as often. Fewer runs make the shares vary more, so the
-//! intervals are on the wide side.
+//! would be no independent measurements of it) and splits those a quarter as often. Fewer runs and fewer splits make the
+//! shares vary more, so the intervals are on the wide side.
 //!
 //! Usage: false_findings SET [SPLITS] [REPLICATES] [SEED]
 
@@ -101,7 +101,7 @@ fn main() -> Result<()> {
     ensure!(runs.len() >= 40, "found {} runs, needed at least 40", runs.len());
     let mut names = Vec::new();
     let shares = split(&runs, splits, seed, &mut names)?.shares(splits);
-    let drawn = replicates(&runs, count, splits, seed)?;
+    let drawn = replicates(&runs, count, (splits / 4).max(1), seed)?;
     let mut result = json!({"runs": runs.len(), "excluded": loaded.len() - runs.len(), "splits": splits,
                             "replicates": count, "seed": seed});
     for (k, word) in WORDS.iter().enumerate() {

@@ -179,6 +179,13 @@ impl Child {
             return Err(refused("fork")(io::Error::last_os_error()));
         }
         if pid == 0 {
+            // With its own copy of the other ends the child would never see that the recorder is gone, and wait for
+            // ever, with the locks of the settings in its hands.
+            // SAFETY: descriptors that this function opened; the values that own them are never dropped in the child.
+            unsafe {
+                libc::close(gate_write.as_raw_fd());
+                libc::close(result_read.as_raw_fd());
+            }
             let failed = in_child(spec, &prepared, &argv, &envp, gate_read.as_fd(), recorder.as_raw_pid());
             let bytes = failed.to_ne_bytes();
             // SAFETY: the buffer lives on this stack; then the child ends without running anything of the parent's.
@@ -343,4 +350,35 @@ fn in_child(
         libc::execve(prepared.program.as_ptr(), argv.as_ptr(), envp.as_ptr());
     }
     errno()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_never_let_go_ends_with_the_gate() {
+        let witness = std::env::temp_dir().join(format!("pagelab-gate-{}", std::process::id()));
+        let spec = ChildSpec {
+            argv: vec!["touch".into(), witness.clone().into()],
+            cwd: None,
+            settings: ProcessSettings::default(),
+            dies_with_recorder: false,
+            own_group: false,
+            hand_down: Vec::new(),
+        };
+        let child = Child::spawn(&spec).expect("touch is there");
+        let gone = child.pidfd().try_clone_to_owned().expect("a descriptor");
+        // Drop waits for the process; from a thread, so that a process that waits for ever fails the test.
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(child);
+            sender.send(())
+        });
+        receiver.recv_timeout(std::time::Duration::from_secs(10)).expect("the process ends when the gate is closed");
+        let mut polled = [rustix::event::PollFd::new(&gone, rustix::event::PollFlags::IN)];
+        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut polled, Some(&now)).expect("poll"), 1, "it has ended");
+        assert!(!witness.exists(), "and never ran its program");
+    }
 }

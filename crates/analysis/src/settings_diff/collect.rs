@@ -1,6 +1,6 @@
 //! The values of one setting over the runs of a side.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::run::RunData;
 
@@ -15,43 +15,64 @@ pub(super) enum SideValue<'a> {
     Varying(BTreeSet<Option<&'a str>>),
 }
 
-/// The settings of one side's runs, with the namespaces that each run read.
+/// The settings of one side's runs, collected once: a set has thousands of keys, and tens of runs.
 pub(super) struct SideSettings<'a> {
-    runs: Vec<(&'a RunData, HashSet<&'a str>)>,
+    runs: &'a [&'a RunData],
+    keys: HashMap<&'a str, Collected<'a>>,
+    /// How many runs read each namespace.
+    namespaces: HashMap<&'a str, usize>,
+}
+
+/// What the runs that have a key say of it.
+#[derive(Default)]
+struct Collected<'a> {
+    /// Runs that have it.
+    runs: usize,
+    /// The values read, each once.
+    values: Vec<&'a str>,
 }
 
 impl<'a> SideSettings<'a> {
     pub(super) fn of(runs: &'a [&'a RunData]) -> Self {
-        let spaces = |run: &'a RunData| run.settings.start.keys().map(|key| namespace(key)).collect();
-        Self { runs: runs.iter().map(|run| (*run, spaces(run))).collect() }
+        let mut keys: HashMap<&'a str, Collected<'a>> = HashMap::new();
+        let mut namespaces: HashMap<&'a str, usize> = HashMap::new();
+        for run in runs {
+            for (key, read) in &run.settings.start {
+                let collected = keys.entry(key).or_default();
+                collected.runs += 1;
+                // The last is nearly always the one that comes again.
+                if let Some(value) = read.value.as_deref()
+                    && collected.values.last() != Some(&value)
+                    && !collected.values.contains(&value)
+                {
+                    collected.values.push(value);
+                }
+            }
+            let read: HashSet<&'a str> = run.settings.start.keys().map(|key| namespace(key)).collect();
+            read.into_iter().for_each(|space| *namespaces.entry(space).or_default() += 1);
+        }
+        Self { runs, keys, namespaces }
     }
 
     /// All keys that any run has.
     pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> + '_ {
-        self.runs.iter().flat_map(|(run, _)| run.settings.start.keys().map(String::as_str))
+        self.keys.keys().copied()
     }
 
     /// What the runs say of `key` at their start. A key that is absent from a namespace that was read is not there; one
     /// whose value is null or whose namespace was not read is unknown and says nothing.
     pub(super) fn value(&self, key: &str) -> SideValue<'a> {
-        let mut values: BTreeSet<Option<&'a str>> = BTreeSet::new();
-        for (run, spaces) in &self.runs {
-            match run.settings.start.get(key) {
-                Some(read) => {
-                    if let Some(value) = read.value.as_deref() {
-                        values.insert(Some(value));
-                    }
-                }
-                None if spaces.contains(namespace(key)) => {
-                    values.insert(None);
-                }
-                None => {}
+        let collected = self.keys.get(key);
+        let have = collected.map_or(0, |collected| collected.runs);
+        let absent = self.namespaces.get(namespace(key)).is_some_and(|read| *read > have);
+        let values = collected.map(|collected| collected.values.as_slice()).unwrap_or_default();
+        match (values, absent) {
+            ([], false) => SideValue::Unknown,
+            ([], true) => SideValue::Constant(None),
+            ([value], false) => SideValue::Constant(Some(value)),
+            (values, absent) => {
+                SideValue::Varying(values.iter().copied().map(Some).chain(absent.then_some(None)).collect())
             }
-        }
-        match values.len() {
-            0 => SideValue::Unknown,
-            1 => SideValue::Constant(values.into_iter().next().flatten()),
-            _ => SideValue::Varying(values),
         }
     }
 
@@ -61,7 +82,7 @@ impl<'a> SideSettings<'a> {
             let (start, end) = (run.settings.start.get(key), run.settings.end.get(key));
             start.zip(end).is_some_and(|(start, end)| start.value != end.value)
         };
-        self.runs.iter().filter(|(run, _)| changed(run)).count()
+        self.runs.iter().filter(|run| changed(run)).count()
     }
 }
 
