@@ -8,7 +8,7 @@ PAGELAB := target/debug/pagelab
 
 # Debian packages: clang and the two headers to build; the rest are what the tests compare with.
 BUILD_PACKAGES := clang libelf-dev zlib1g-dev pkg-config gcc make
-TEST_PACKAGES := fio linux-perf sqlite3 git postgresql strace
+TEST_PACKAGES := fio linux-perf sqlite3 git postgresql strace python3-venv python3-six
 
 .PHONY: help setup setup-test build demo test test-all check bench fmt lint docs clean
 
@@ -20,6 +20,7 @@ setup: ## install what building needs
 
 setup-test: setup ## install what the tests compare with
 	@tools/install-packages $(TEST_PACKAGES)
+	@tools/install-fio-plot
 
 build: setup ## build pagelab into target/debug (optimised where it measures)
 	$(CARGO) build --locked -p pagelab-cli

@@ -1,5 +1,6 @@
 //! `pagelab run`: runs fio jobs with built-in engines and records them.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -44,6 +45,49 @@ pub struct Args {
     jobs: Vec<String>,
 }
 
+/// Puts pagelab's own options of `run` before the job's: fio takes `--output-format=json` anywhere among the options of
+/// the job, and whoever comes from fio writes it last. What follows `--` is the job's alone.
+pub fn own_options_first(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    let Some(run) = words.iter().skip(1).position(|word| !word.as_encoded_bytes().starts_with(b"-")) else {
+        return words;
+    };
+    if words[run + 1] != "run" {
+        return words;
+    }
+    let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    let mut rest = words.split_off(run + 2).into_iter();
+    while let Some(word) = rest.next() {
+        if word == "--" {
+            others.push(word);
+            break;
+        }
+        let takes_value = own_option(&command, &word);
+        let target = if takes_value.is_some() { &mut own } else { &mut others };
+        target.push(word);
+        if takes_value == Some(true) {
+            own.extend(rest.next());
+        }
+    }
+    words.extend(own);
+    words.extend(others);
+    words.extend(rest);
+    words
+}
+
+/// Whether a word is an option of `command`, and if so whether its value is the next word.
+fn own_option(command: &clap::Command, word: &OsString) -> Option<bool> {
+    let word = word.to_str()?;
+    let (name, value_inside) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
+    let of = |arg: &&clap::Arg| match name.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => name.strip_prefix('-').is_some_and(|short| arg.get_short().is_some_and(|own| short == own.to_string())),
+    };
+    let arg = command.get_arguments().find(of)?;
+    Some(arg.get_action().takes_values() && !value_inside)
+}
+
 /// Runs the jobs and prints their report.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let words: Vec<String> = args.jobs.iter().filter(|word| *word != "--").cloned().collect();
@@ -85,4 +129,31 @@ fn print_report(args: &Args, report: &JobReport) -> Result<(), Failure> {
         (false, Format::Normal) => return print::text(&normal::render(report)),
     };
     print::text(&json::render(report, detail).map_err(Failure::host)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arranged(line: &str) -> String {
+        let words = own_options_first(line.split(' ').map(OsString::from));
+        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn own_options_may_stand_anywhere() {
+        assert_eq!(
+            arranged("pagelab run --name=x --rw=read --output-format=json --bs=4k"),
+            "pagelab run --output-format=json --name=x --rw=read --bs=4k"
+        );
+        assert_eq!(arranged("pagelab -v run a.fio -o out --json"), "pagelab -v run -o out --json a.fio");
+        assert_eq!(arranged("pagelab run --name=x -- --json"), "pagelab run --name=x -- --json");
+    }
+
+    #[test]
+    fn other_commands_are_left_alone() {
+        let line = "pagelab record -- fio --output-format=json";
+        assert_eq!(arranged(line), line);
+        assert_eq!(arranged("pagelab --help"), "pagelab --help");
+    }
 }
