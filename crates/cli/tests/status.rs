@@ -11,7 +11,7 @@ fn an_output_below_a_file_is_a_wrong_input() {
     std::fs::write(&file, "text").expect("a file");
     for below in ["rec", "deep/rec"] {
         let mut command = pagelab();
-        command.args(["run", "--name=x", "--rw=read", "--size=1M", "--observe", "metrics", "-o"]).arg(file.join(below));
+        command.args(["run", "-o"]).arg(file.join(below)).args(["--name=x", "--rw=read", "--size=1M"]);
         let said = stderr(&run(command.current_dir(tmp.path()), 2));
         assert!(said.contains("file") && said.contains("a directory is needed"), "{said}");
     }

@@ -190,7 +190,8 @@ fn hint(e: &io::Error, path: &Path) -> String {
         }
         Some(libc::EROFS) => "; a writable file system is needed: choose another directory with -o".to_owned(),
         Some(libc::ENOSPC | libc::EDQUOT) => format!("; free space is needed: df {parent}"),
-        Some(libc::ENOTDIR | libc::EEXIST) => format!("; a directory is needed there: ls -ld {parent}"),
+        Some(libc::EEXIST) => format!("; a directory is needed there: ls -ld {}", path.display()),
+        Some(libc::ENOTDIR) => format!("; a directory is needed there: ls -ld {parent}"),
         Some(libc::EMFILE) => "; more open files are needed: ulimit -n".to_owned(),
         _ => String::new(),
     }
