@@ -68,6 +68,8 @@ struct PendingPart {
     table: &'static TableDef,
     rows: u64,
     bytes: Vec<u8>,
+    /// Dropped rows that this part, of `loss`, tells of, by table.
+    tells: BTreeMap<&'static str, u64>,
 }
 
 /// Writes one recording; see the crate's manual for what survives what.
@@ -86,6 +88,8 @@ pub struct RecordingWriter {
     dropped: BTreeMap<&'static str, u64>,
     /// Dropped rows that no `loss` row tells of yet.
     untold: BTreeMap<&'static str, u64>,
+    /// Dropped rows that the next part of `loss` tells of.
+    telling: BTreeMap<&'static str, u64>,
     /// What made rows be dropped for the first time.
     dropped_because: Option<String>,
 }
@@ -125,6 +129,7 @@ impl RecordingWriter {
             stats: WriterStats::default(),
             dropped: BTreeMap::new(),
             untold: BTreeMap::new(),
+            telling: BTreeMap::new(),
             dropped_because: None,
         };
         writer.save_manifest()?;
@@ -229,7 +234,7 @@ impl RecordingWriter {
         let done = self.close_tables(now);
         while let Some(part) = self.pending.pop_front() {
             self.stats.kept_rows -= part.rows;
-            self.drop_rows(part.table.name, part.rows);
+            self.drop_rows(part.table.name, part.rows, &part.tells);
         }
         // The space kept back makes sure that the last manifest fits even on a full file system.
         let reserve = self.dir.join(RESERVE);
@@ -259,6 +264,7 @@ impl RecordingWriter {
     /// Puts dropped rows into `loss`. The events were counted as seen when the probe saw them.
     fn push_untold(&mut self, now_ns: i64) {
         for (table, lost) in std::mem::take(&mut self.untold) {
+            *self.telling.entry(table).or_default() += lost;
             let stream = if table == "mappings" { "maps" } else { table };
             self.push_loss(&LossRow { ts: now_ns, stream, cpu: None, seen: 0, lost, filtered: 0 });
         }
@@ -274,7 +280,7 @@ impl RecordingWriter {
         self.push_untold(now_ns);
         let stored = self.tables.loss.take_batch().and_then(|batch| {
             let (table, rows) = (LossRow::TABLE, batch.num_rows() as u64);
-            self.store(&PendingPart { table, rows, bytes: encode::live_part(&batch)? })
+            self.store(&PendingPart { table, rows, bytes: encode::live_part(&batch)?, tells: BTreeMap::new() })
         });
         if let Err(e) = stored {
             tracing::warn!("the last rows of loss are not written: {e}");
@@ -303,15 +309,16 @@ impl RecordingWriter {
     /// Encodes and stores one part. When the file system fails, the encoded part is kept if there is room.
     fn write_rows(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows() as u64;
+        let tells = if table.name == LossRow::TABLE.name { std::mem::take(&mut self.telling) } else { BTreeMap::new() };
         let bytes = match encode::live_part(batch) {
             Ok(bytes) => bytes,
             Err(e) => {
-                self.drop_rows(table.name, rows);
+                self.drop_rows(table.name, rows, &tells);
                 self.dropped_because.get_or_insert_with(|| e.to_string());
                 return Err(e);
             }
         };
-        let part = PendingPart { table, rows, bytes };
+        let part = PendingPart { table, rows, bytes, tells };
         let Err(e) = self.store(&part) else { return Ok(()) };
         let (path, needed) = (self.part_path(table), part.bytes.len() as u64);
         let kept = self.keep_or_drop(part);
@@ -339,13 +346,17 @@ impl RecordingWriter {
             self.stats.kept_rows += part.rows;
             self.pending.push_back(part);
         } else {
-            self.drop_rows(part.table.name, part.rows);
+            self.drop_rows(part.table.name, part.rows, &part.tells);
         }
         fits
     }
 
-    fn drop_rows(&mut self, table: &'static str, rows: u64) {
+    /// Counts the rows of a part that is given up; what it told of is untold again.
+    fn drop_rows(&mut self, table: &'static str, rows: u64, tells: &BTreeMap<&'static str, u64>) {
         self.stats.dropped_rows += rows;
+        for (told, lost) in tells {
+            *self.untold.entry(told).or_default() += lost;
+        }
         *self.dropped.entry(table).or_default() += rows;
         *self.untold.entry(table).or_default() += rows;
         let dropped = serde_json::to_value(&self.dropped).unwrap_or_default();
