@@ -49,11 +49,10 @@ lint: ## rustfmt, clippy, style
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 docs: ## write the generated pages in docs/ anew
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-recording --test docs
-	PAGELAB_WRITE_DOCS=1 $(CARGO) test --locked -p pagelab-load --test job_docs
-	PAGELAB_UPDATE_DOCS=1 $(CARGO) test --locked -p pagelab-vocab metrics
-	PAGELAB_UPDATE_DOCS=1 $(CARGO) test --locked -p pagelab-analysis --no-default-features rules
-	page=$$(mktemp); $(CARGO) run --locked -q -p pagelab-vocab --example settings_doc > "$$page"; cat "$$page" > docs/settings.md; rm "$$page"
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-recording --test docs docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-load --test job_docs
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-vocab docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-analysis --no-default-features --lib docs_page
 
 clean: ## remove what was built
 	$(CARGO) clean

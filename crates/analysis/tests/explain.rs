@@ -31,6 +31,13 @@ fn each_cause_shows_alone_and_with_less_confidence() {
         assert!(finding.not_looked_at.iter().any(|text| text.contains("nothing to compare with")));
         assert!(finding.summary.starts_with("this recording alone"));
         assert_eq!(finding.effect.as_ref().unwrap().of, "time");
+        let said =
+            format!("{} {:?} {:?} {:?}", finding.summary, finding.evidence, finding.refuted, finding.not_looked_at);
+        let considered = explanation.considered.iter().flat_map(|one| one.reasons.iter().cloned());
+        for text in considered.chain([said]) {
+            let mut words = text.split(|letter: char| !letter.is_alphanumeric());
+            assert!(words.all(|word| word != "test" && word != "base"), "a lone recording is no side: {text}");
+        }
     }
 }
 

@@ -46,12 +46,7 @@ impl fmt::Display for Failure {
 impl From<pagelab_recording::Error> for Failure {
     /// A recording that cannot be written for lack of space or rights is the host's fault; all else is the input's.
     fn from(error: pagelab_recording::Error) -> Self {
-        use pagelab_recording::Error as E;
-        match error {
-            E::NoSpace { .. } => Self::host(error),
-            E::Io { ref source, .. } if source.kind() != std::io::ErrorKind::NotFound => Self::host(error),
-            _ => Self::input(error),
-        }
+        if error.is_hosts_fault() { Self::host(error) } else { Self::input(error) }
     }
 }
 

@@ -7,6 +7,8 @@ mod show_fixture;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use pagelab_recording::Manifest;
+use pagelab_recording::tables::LossRow;
 use serde_json::Value;
 use show_fixture::{
     ACTIONS, CHILD_PAGES, FAULTS, KERNEL_FAULTS, OPERATIONS, PARENT_AT, PARENT_PAGES, START, UGLY, last, write,
@@ -207,7 +209,8 @@ fn metrics_have_rates_and_means_in_the_measured_time() {
 fn settings_that_changed_are_marked() {
     let (_tmp, dir) = whole();
     let document = json(&dir, &["settings"]);
-    assert_eq!((&document["changed"], &document["settings_total"]), (&1.into(), &5.into()));
+    assert_eq!((&document["changed"], &document["settings_total"]), (&1.into(), &6.into()));
+    assert_eq!(document["not_read"], 2, "at the end: one could not be read, one was not looked for");
     let changed = row(&document["settings"], "state", "changed");
     assert_eq!(
         (&changed["key"], &changed["start"], &changed["end"]),
@@ -215,8 +218,14 @@ fn settings_that_changed_are_marked() {
     );
     let unreadable = row(&document["settings"], "key", "sysctl.vm.stat_refresh");
     assert_eq!((&unreadable["start"], &unreadable["state"]), (&Value::Null, &"same".into()));
+    for (key, state) in [("sysctl.vm.swappiness", "not_read"), ("kconfig.TRANSPARENT_HUGEPAGE", "start_only")] {
+        let unread = row(&document["settings"], "key", key);
+        assert_eq!((&unread["end"], &unread["state"]), (&Value::Null, &state.into()), "{key}");
+    }
     let lines = text(&dir, &["settings"]);
     assert!(lines.lines().any(|line| line.starts_with("*  thp.enabled  ")), "{lines}");
+    assert_eq!(lines.lines().filter(|line| line.starts_with('*')).count(), 1, "{lines}");
+    assert!(lines.lines().any(|line| line.contains("kconfig.") && line.contains("not read")), "{lines}");
     assert!(
         lines.lines().any(|line| line.contains("cmdline.quiet") && line.contains("\"\"")),
         "empty is not missing: {lines}"
@@ -264,7 +273,8 @@ fn the_summary_says_what_there_is() {
     assert_eq!(document["slots"]["unattributed"], 1);
     assert_eq!(document["slots"]["whole_many_pages"], 2, "{:#}", document["slots"]);
     assert_eq!(document["rusage"]["minor_faults"], 1200);
-    assert_eq!(document["settings_changed"][0]["key"], "thp.enabled");
+    let changed = document["settings_changed"].as_array().unwrap();
+    assert_eq!(changed.iter().map(|change| &change["key"]).collect::<Vec<_>>(), ["thp.enabled"]);
     assert_eq!(document["loss"]["faults"]["lost"], 6);
     let lines = text(&dir, &["summary"]);
     for said in [
@@ -295,6 +305,37 @@ fn a_recording_that_broke_off_is_shown_and_said_to_be_one() {
         assert_eq!(summary[unknown], Value::Null, "{unknown}");
     }
     assert!(summary["excluded"].as_str().unwrap().contains("incomplete"));
+}
+
+#[test]
+fn rows_that_were_given_up_are_said_to_be_missing() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = tmp.path().join("rec");
+    let mut writer = write(&dir);
+    writer.push(&LossRow { ts: START, stream: "metrics", cpu: None, seen: 0, lost: 3, filtered: 0 });
+    let reason = "3 rows of metrics were given up: cannot write metrics: Input/output error";
+    let ended = |manifest: &mut Manifest| {
+        last(manifest);
+        manifest.complete = false;
+        manifest.extra.insert("incomplete_reason".to_owned(), reason.into());
+        manifest.extra.insert("rows_dropped".to_owned(), serde_json::json!({"metrics": 3}));
+    };
+    writer.close(ended).unwrap();
+    for view in ["summary", "loss"] {
+        let document = json(&dir, &[view]);
+        assert_eq!((&document["complete"], &document["incomplete_reason"]), (&false.into(), &reason.into()), "{view}");
+        assert_eq!(document["rows_dropped"]["metrics"], 3, "{view}");
+        let said = text(&dir, &[view]);
+        assert!(said.contains("NOT COMPLETE") && said.contains("3 rows of metrics were given up"), "{said}");
+    }
+    assert_eq!(json(&dir, &["summary"])["loss"]["metrics"]["lost"], 3);
+    assert_eq!(row(&json(&dir, &["loss"])["totals"], "stream", "metrics")["lost"], 3);
+    let checked = Command::new(env!("CARGO_BIN_EXE_pagelab")).arg("check").arg(&dir).output().unwrap();
+    assert_eq!(checked.status.code(), Some(1));
+    let said = String::from_utf8(checked.stdout).unwrap();
+    for part in [reason, "rows.dropped", "3 events of stream metrics were lost"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
 
 #[test]

@@ -233,19 +233,32 @@ impl ExperimentError {
         match self {
             Self::Plan(error) => error.exit_status(),
             Self::Host { .. } => 3,
-            Self::NothingRuns { host, .. } | Self::TooFewRuns { host, .. } => {
-                if *host {
-                    3
-                } else {
-                    2
-                }
-            }
-            Self::Io { source, .. }
-                if matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EIO)) =>
-            {
-                3
-            }
+            Self::NothingRuns { host: true, .. } | Self::TooFewRuns { host: true, .. } => 3,
+            Self::Set(error) if error.is_hosts_fault() => 3,
+            Self::Io { source, .. } if pagelab_recording::is_hosts_fault(source) => 3,
             _ => 2,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_the_hosts_fault_and_a_wrong_path_the_inputs() {
+        let io = |errno| ExperimentError::io("create directory", "/a/set")(io::Error::from_raw_os_error(errno));
+        assert_eq!((io(libc::ENOSPC).exit_status(), io(libc::ENOTDIR).exit_status()), (3, 2));
+        let full = || pagelab_recording::Error::Io {
+            action: "write",
+            path: "/a/set/set.json".into(),
+            source: io::Error::from_raw_os_error(libc::ENOSPC),
+        };
+        assert_eq!(ExperimentError::Set(full()).exit_status(), 3);
+        let taken = pagelab_recording::Error::OutputNotEmpty { dir: Path::new("/a/set").to_owned(), entries: 1 };
+        assert_eq!(ExperimentError::Set(taken).exit_status(), 2);
     }
 }

@@ -6,12 +6,9 @@ use std::path::Path;
 fn the_page_of_options_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/job-options.md");
     let page = pagelab_load::job::docs::markdown();
-    if std::env::var_os("PAGELAB_WRITE_DOCS").is_some() {
+    if std::env::var_os("PAGELAB_BLESS").is_some() {
         std::fs::write(&path, &page).expect("write");
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == page,
-        "docs/job-options.md is not what the registry says; PAGELAB_WRITE_DOCS=1 cargo test -p pagelab-load --test job_docs"
-    );
+    assert!(found == page, "docs/job-options.md is not what the registry says; run: make docs");
 }

@@ -106,7 +106,7 @@ impl Checker<'_> {
             self.add("incomplete", Level::Problem, &path, reason);
         }
         if let Some(dropped) = text("rows_dropped") {
-            self.add("rows.dropped", Level::Problem, &path, format!("rows given up for want of space: {dropped}"));
+            self.add("rows.dropped", Level::Problem, &path, format!("rows given up: {dropped}"));
         }
         let keys = [
             ("clock.id", manifest.clock.id.is_empty()),

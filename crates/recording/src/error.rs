@@ -149,6 +149,15 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 
+    /// Whether the host cannot do it (no space, no rights, a broken disk), rather than the path or file being a wrong one.
+    pub fn is_hosts_fault(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } => true,
+            Self::Io { source, .. } => is_hosts_fault(source),
+            _ => false,
+        }
+    }
+
     /// Whether the cause is a full file system or an exhausted quota.
     pub fn is_no_space(&self) -> bool {
         match self {
@@ -157,6 +166,15 @@ impl Error {
             _ => false,
         }
     }
+}
+
+/// Whether the kernel's answer speaks of the host, and not of a path that another one could take the place of.
+pub fn is_hosts_fault(e: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    !matches!(
+        e.kind(),
+        K::NotFound | K::NotADirectory | K::IsADirectory | K::AlreadyExists | K::InvalidFilename | K::InvalidInput
+    )
 }
 
 /// Whether the kernel said that a file system is full or a quota exhausted.
@@ -172,6 +190,8 @@ fn hint(e: &io::Error, path: &Path) -> String {
         }
         Some(libc::EROFS) => "; a writable file system is needed: choose another directory with -o".to_owned(),
         Some(libc::ENOSPC | libc::EDQUOT) => format!("; free space is needed: df {parent}"),
+        Some(libc::EEXIST) => format!("; a directory is needed there: ls -ld {}", path.display()),
+        Some(libc::ENOTDIR) => format!("; a directory is needed there: ls -ld {parent}"),
         Some(libc::EMFILE) => "; more open files are needed: ulimit -n".to_owned(),
         _ => String::new(),
     }
@@ -179,4 +199,20 @@ fn hint(e: &io::Error, path: &Path) -> String {
 
 fn recording_dir(part: &Path) -> &Path {
     part.parent().and_then(Path::parent).unwrap_or(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_path_is_not_the_hosts_fault_and_a_full_disk_is() {
+        let of = |errno| Error::io("write", Path::new("/a/b"))(io::Error::from_raw_os_error(errno)).is_hosts_fault();
+        for errno in [libc::ENOSPC, libc::EDQUOT, libc::EIO, libc::EACCES, libc::EROFS, libc::EMFILE] {
+            assert!(of(errno), "{}", io::Error::from_raw_os_error(errno));
+        }
+        for errno in [libc::ENOENT, libc::ENOTDIR, libc::EISDIR, libc::EEXIST, libc::ENAMETOOLONG] {
+            assert!(!of(errno), "{}", io::Error::from_raw_os_error(errno));
+        }
+    }
 }

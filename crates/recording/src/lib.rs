@@ -46,7 +46,7 @@ pub mod tables;
 mod writer;
 
 pub use check::{CheckReport, Level, Problem, TableReport, check};
-pub use error::{Error, FORMAT, Result};
+pub use error::{Error, FORMAT, Result, is_hosts_fault};
 pub use manifest::{Clock, Exit, MANIFEST, Manifest, Probe, ProbeState, SelfCost};
 pub use reader::{BatchReader, Recording, SortedReader};
 pub use storage::{FileStorage, Storage, StorageFile};

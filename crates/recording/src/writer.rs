@@ -57,7 +57,7 @@ pub struct WriterStats {
     pub bytes_written: u64,
     /// Rows encoded that wait for space on the file system.
     pub kept_rows: u64,
-    /// Rows given up because the file system was full.
+    /// Rows given up because they could not be written.
     pub dropped_rows: u64,
 }
 
@@ -68,6 +68,8 @@ struct PendingPart {
     table: &'static TableDef,
     rows: u64,
     bytes: Vec<u8>,
+    /// Dropped rows that this part, of `loss`, tells of, by table.
+    tells: BTreeMap<&'static str, u64>,
 }
 
 /// Writes one recording; see the crate's manual for what survives what.
@@ -86,6 +88,10 @@ pub struct RecordingWriter {
     dropped: BTreeMap<&'static str, u64>,
     /// Dropped rows that no `loss` row tells of yet.
     untold: BTreeMap<&'static str, u64>,
+    /// Dropped rows that the next part of `loss` tells of.
+    telling: BTreeMap<&'static str, u64>,
+    /// What made rows be dropped for the first time.
+    dropped_because: Option<String>,
 }
 
 impl std::fmt::Debug for RecordingWriter {
@@ -123,6 +129,8 @@ impl RecordingWriter {
             stats: WriterStats::default(),
             dropped: BTreeMap::new(),
             untold: BTreeMap::new(),
+            telling: BTreeMap::new(),
+            dropped_because: None,
         };
         writer.save_manifest()?;
         writer.reserve()?;
@@ -199,11 +207,7 @@ impl RecordingWriter {
         if let Some(provider) = self.loss.as_mut() {
             provider(now_ns, &mut self.tables.loss);
         }
-        for (table, lost) in std::mem::take(&mut self.untold) {
-            let stream = if table == "mappings" { "maps" } else { table };
-            // The events were counted as seen when the probe saw them.
-            self.push_loss(&LossRow { ts: now_ns, stream, cpu: None, seen: 0, lost, filtered: 0 });
-        }
+        self.push_untold(now_ns);
         let mut first_error = self.retry_pending().err();
         // Taken out for the time, because writing needs the rest of the writer; the buffers' memory comes back with it.
         let mut tables = std::mem::take(&mut self.tables);
@@ -222,29 +226,65 @@ impl RecordingWriter {
     /// values into the manifest and writes it with `complete: true`.
     ///
     /// If something fails the recording stays readable with `complete: false`, `last` is still called and the error is
-    /// returned; the manifest's `incomplete_reason` has its text.
+    /// returned. If rows had to be given up on the way ([`WriterStats::dropped_rows`]) that is no error here, it was one
+    /// when it happened, but the recording is not complete either. The manifest's `incomplete_reason` tells why; `last`
+    /// finds it and `complete` as they will be written.
     pub fn close(mut self, last: impl FnOnce(&mut Manifest)) -> Result<WriterStats> {
         let now = self.last_parts_ns.unwrap_or_default();
         let done = self.close_tables(now);
         while let Some(part) = self.pending.pop_front() {
             self.stats.kept_rows -= part.rows;
-            self.drop_rows(part.table.name, part.rows);
-        }
-        last(&mut self.manifest);
-        self.manifest.complete = done.is_ok();
-        if let Err(e) = &done {
-            let text = e.to_string().into();
-            self.manifest.extra.insert("incomplete_reason".to_owned(), text);
+            self.drop_rows(part.table.name, part.rows, &part.tells);
         }
         // The space kept back makes sure that the last manifest fits even on a full file system.
         let reserve = self.dir.join(RESERVE);
         if let Err(e) = self.storage.remove_file(&reserve) {
             tracing::warn!("{} stays behind: {e}", reserve.display());
         }
+        self.tell_last_losses(now);
+        let reason = done.as_ref().err().map(ToString::to_string).or_else(|| self.dropped_reason());
+        self.manifest.complete = reason.is_none();
+        if let Some(reason) = reason {
+            self.manifest.extra.insert("incomplete_reason".to_owned(), reason.into());
+        }
+        last(&mut self.manifest);
         let saved = self.save_manifest();
         done?;
         saved?;
         Ok(self.stats)
+    }
+
+    /// Why rows are missing although the end was clean.
+    fn dropped_reason(&self) -> Option<String> {
+        let because = self.dropped_because.as_deref()?;
+        let tables: Vec<String> = self.dropped.iter().map(|(table, rows)| format!("{rows} rows of {table}")).collect();
+        Some(format!("{} were given up: {because}", tables.join(", ")))
+    }
+
+    /// Puts dropped rows into `loss`. The events were counted as seen when the probe saw them.
+    fn push_untold(&mut self, now_ns: i64) {
+        for (table, lost) in std::mem::take(&mut self.untold) {
+            *self.telling.entry(table).or_default() += lost;
+            let stream = if table == "mappings" { "maps" } else { table };
+            self.push_loss(&LossRow { ts: now_ns, stream, cpu: None, seen: 0, lost, filtered: 0 });
+        }
+    }
+
+    /// A part of `loss` alone, for rows given up when the last parts were written. It is small, and the reserve has just
+    /// made room; if it fails all the same the manifest's `rows_dropped` still tells.
+    fn tell_last_losses(&mut self, now_ns: i64) {
+        // Rows that are untold now were dropped by a failed flush: so there was no compaction that this part could upset.
+        if self.untold.is_empty() {
+            return;
+        }
+        self.push_untold(now_ns);
+        let stored = self.tables.loss.take_batch().and_then(|batch| {
+            let (table, rows) = (LossRow::TABLE, batch.num_rows() as u64);
+            self.store(&PendingPart { table, rows, bytes: encode::live_part(&batch)?, tells: BTreeMap::new() })
+        });
+        if let Err(e) = stored {
+            tracing::warn!("the last rows of loss are not written: {e}");
+        }
     }
 
     /// Takes the space that the last manifest will need.
@@ -268,18 +308,25 @@ impl RecordingWriter {
 
     /// Encodes and stores one part. When the file system fails, the encoded part is kept if there is room.
     fn write_rows(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<()> {
-        let bytes = encode::live_part(batch)?;
         let rows = batch.num_rows() as u64;
-        let part = PendingPart { table, rows, bytes };
-        match self.store(&part) {
-            Ok(()) => Ok(()),
+        let tells = if table.name == LossRow::TABLE.name { std::mem::take(&mut self.telling) } else { BTreeMap::new() };
+        let bytes = match encode::live_part(batch) {
+            Ok(bytes) => bytes,
             Err(e) => {
-                let needed = part.bytes.len() as u64;
-                let path = self.part_path(table);
-                self.keep_or_drop(part);
-                Err(self.explain(e, path, needed))
+                self.drop_rows(table.name, rows, &tells);
+                self.dropped_because.get_or_insert_with(|| e.to_string());
+                return Err(e);
             }
+        };
+        let part = PendingPart { table, rows, bytes, tells };
+        let Err(e) = self.store(&part) else { return Ok(()) };
+        let (path, needed) = (self.part_path(table), part.bytes.len() as u64);
+        let kept = self.keep_or_drop(part);
+        let error = self.explain(e, path, needed);
+        if !kept {
+            self.dropped_because.get_or_insert_with(|| error.to_string());
         }
+        Err(error)
     }
 
     fn explain(&self, e: Error, path: PathBuf, needed: u64) -> Error {
@@ -291,18 +338,25 @@ impl RecordingWriter {
         }
     }
 
-    fn keep_or_drop(&mut self, part: PendingPart) {
+    /// Keeps a part for another try if there is room; false if its rows had to be given up.
+    fn keep_or_drop(&mut self, part: PendingPart) -> bool {
         let held: usize = self.pending.iter().map(|p| p.bytes.len()).sum();
-        if held + part.bytes.len() <= self.options.max_pending_bytes {
+        let fits = held + part.bytes.len() <= self.options.max_pending_bytes;
+        if fits {
             self.stats.kept_rows += part.rows;
             self.pending.push_back(part);
-            return;
+        } else {
+            self.drop_rows(part.table.name, part.rows, &part.tells);
         }
-        self.drop_rows(part.table.name, part.rows);
+        fits
     }
 
-    fn drop_rows(&mut self, table: &'static str, rows: u64) {
+    /// Counts the rows of a part that is given up; what it told of is untold again.
+    fn drop_rows(&mut self, table: &'static str, rows: u64, tells: &BTreeMap<&'static str, u64>) {
         self.stats.dropped_rows += rows;
+        for (told, lost) in tells {
+            *self.untold.entry(told).or_default() += lost;
+        }
         *self.dropped.entry(table).or_default() += rows;
         *self.untold.entry(table).or_default() += rows;
         let dropped = serde_json::to_value(&self.dropped).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::{FailingStorage, Failure, PER_INTERVAL, intervals, push_interval, scratch};
+use common::{FailingStorage, Failure, PER_INTERVAL, intervals, lost, push_interval, scratch};
 use pagelab_recording::{Error, Level, Manifest, Recording, RecordingWriter, WriterOptions, check};
 
 const INTERVALS: i64 = 4;
@@ -110,6 +110,49 @@ fn an_operation_that_fails_once_costs_no_row() {
             );
         }
     }
+}
+
+/// Nothing is kept for another try here, so that what fails once is given up; the end is clean all the same.
+#[test]
+fn rows_given_up_leave_the_recording_incomplete_and_are_told() {
+    let all = operations(false);
+    let mut given_up = 0;
+    for at in 0..all {
+        let tmp = scratch();
+        let dir = tmp.path().join("rec");
+        let options = WriterOptions { max_pending_bytes: 0, ..WriterOptions::default() };
+        let storage = Arc::new(FailingStorage::new(at, Failure::Once));
+        let Ok(mut w) = RecordingWriter::create_with(&dir, Manifest::default(), options, storage) else { continue };
+        for n in 0..INTERVALS {
+            push_interval(&mut w, n);
+            let _ = w.flush(n * 1_000_000);
+        }
+        let dropped = w.stats().dropped_rows;
+        let mut seen_at_the_end = None;
+        let closed = w.close(|last| seen_at_the_end = Some(last.complete));
+        let recording = Recording::open(&dir).unwrap();
+        let context = format!("operation {at} of {all} failed once, {dropped} rows given up, closed {closed:?}");
+        if closed.is_err() {
+            assert!(!recording.manifest().complete, "{context}");
+            continue;
+        }
+        assert_eq!(recording.manifest().complete, dropped == 0, "{context}");
+        assert_eq!(seen_at_the_end, Some(dropped == 0), "{context}");
+        if dropped == 0 {
+            continue;
+        }
+        given_up += 1;
+        let reason = recording.manifest().extra["incomplete_reason"].as_str().unwrap();
+        assert!(reason.contains("given up") && reason.contains("Input/output error"), "{context}: {reason}");
+        let by_table = recording.manifest().extra["rows_dropped"].as_object().unwrap();
+        assert_eq!(by_table.values().filter_map(serde_json::Value::as_u64).sum::<u64>(), dropped, "{context}");
+        assert_eq!(lost(&recording), dropped, "{context}: loss tells of every row");
+        let ids: Vec<_> = check(&dir).unwrap().problems.into_iter().map(|problem| problem.id).collect();
+        for id in ["incomplete", "rows.dropped", "loss.events"] {
+            assert!(ids.iter().any(|found| found == id), "{context}: {ids:?}");
+        }
+    }
+    assert!(given_up > 10, "{given_up}");
 }
 
 #[test]

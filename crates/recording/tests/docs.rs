@@ -6,7 +6,7 @@ use std::path::Path;
 use pagelab_recording::{docs, tables};
 
 #[test]
-fn the_document_matches_the_registry() {
+fn docs_page_matches_the_registry() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recording.md");
     let text = fs::read_to_string(&path).unwrap();
     let end = text.find("-->").expect("the marker before the generated part") + "-->".len();
@@ -15,10 +15,7 @@ fn the_document_matches_the_registry() {
         fs::write(&path, wanted).unwrap();
         return;
     }
-    assert!(
-        text == wanted,
-        "docs/recording.md differs from the registry; run: PAGELAB_BLESS=1 cargo test -p pagelab-recording --test docs"
-    );
+    assert!(text == wanted, "docs/recording.md differs from the registry; run: make docs");
 }
 
 /// Columns of format 1. Others may be added; none of these may be renamed or dropped, because recordings, queries and

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use common::{intervals, push_interval};
+use common::{intervals, lost, push_interval};
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions, check};
 
 /// A small file system in memory, unmounted when the test ends, however it ends.
@@ -73,6 +73,12 @@ fn a_full_disk_is_said_clearly_and_what_was_written_stays() {
     assert!(reason.contains("no space left"), "{reason}");
     let dropped = recording.manifest().extra["rows_dropped"]["faults"].as_u64().unwrap();
     assert_eq!(recording.rows("faults").unwrap() + dropped, intervals_pushed as u64 * 200);
+    let all = recording.manifest().extra["rows_dropped"].as_object().unwrap().values();
+    assert_eq!(
+        lost(&recording),
+        all.filter_map(serde_json::Value::as_u64).sum::<u64>(),
+        "also those of the end are told"
+    );
     let report = check(&dir).unwrap();
     assert!(report.problems.iter().any(|p| p.id == "rows.dropped"), "{report:?}");
     assert!(!report.problems.iter().any(|p| p.id == "part.damaged"), "{report:?}");

@@ -7,7 +7,7 @@ use crate::finding::finding;
 use crate::number::{count, significant};
 use crate::paragraph::wrap;
 use crate::style::Style;
-use crate::table::{Align, Table};
+use crate::table::{Table, left, right};
 use crate::verdict::considered;
 
 /// The findings, where the faults were, and what was looked for in vain.
@@ -16,7 +16,7 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     let head = format!("{}{label}: {} s measured", explanation.dir, significant(explanation.seconds, 4));
     let mut out = wrap(&head, style.width, "", "  ");
     if !explanation.complete {
-        out.push_str("The recorder did not reach a clean end.\n");
+        out.push_str("The recording is not complete: rows may be missing.\n");
     }
     out.push('\n');
     for one in &explanation.findings {
@@ -40,15 +40,17 @@ fn mappings(explanation: &Explanation, style: &Style) -> String {
         return "Mappings and faults were not recorded.\n".to_owned();
     }
     let mut table = Table::new([
-        ("memory", Align::Left),
-        ("mappings", Align::Right),
-        ("bytes", Align::Right),
-        ("faults", Align::Right),
-        ("slots", Align::Right),
-        ("by huge page", Align::Right),
-        ("page by page", Align::Right),
-        ("order", Align::Left),
-    ]);
+        left("memory"),
+        right("mappings"),
+        right("bytes"),
+        right("faults"),
+        right("slots"),
+        right("by huge page"),
+        right("page by page"),
+        left("order"),
+    ])
+    .ruled()
+    .wide(style.width);
     for line in &explanation.mappings {
         table.row([
             line.what.clone(),
@@ -61,8 +63,5 @@ fn mappings(explanation: &Explanation, style: &Style) -> String {
             line.order.clone().unwrap_or_default(),
         ]);
     }
-    format!(
-        "Where the faults were (slots: pieces of 2 MiB that could hold a huge page):\n{}",
-        table.render(style.width)
-    )
+    format!("Where the faults were (slots: pieces of 2 MiB that could hold a huge page):\n{}", table.render())
 }

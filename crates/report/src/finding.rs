@@ -1,5 +1,7 @@
 //! One finding as text.
 
+use std::fmt::Write as _;
+
 use pagelab_analysis::mappings::bytes;
 use pagelab_analysis::rules::{Effect, Finding, Fix, Number};
 
@@ -73,7 +75,7 @@ fn fixes(fixes: &[Fix], width: usize) -> String {
         let first = format!("  {label:<LABEL$}{}. ", place + 1);
         let rest = " ".repeat(first.chars().count());
         out.push_str(&wrap(&format!("{} ({})", fix.text, fix.reach.word()), width, &first, &rest));
-        out.push_str(&format!("{rest}{}\n", fix.command));
+        let _ = writeln!(out, "{rest}{}", fix.command);
     }
     out
 }

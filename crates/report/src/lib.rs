@@ -6,7 +6,7 @@
 //! | what one recording alone shows | [`verdict::explanation`] |
 //! | pictures of the faults behind a comparison, read from its recordings | [`pictures`] |
 //! | address against time of one mapping, or of two on one scale | [`fault_map`], [`fault_maps`] |
-//! | rows in columns | [`Table`] |
+//! | rows in columns | [`table::Table`] |
 //! | numbers with units | [`quantity`] |
 //!
 //! Everything returns text that ends in a newline and fits [`Style::width`], except for words and commands that are
@@ -21,10 +21,9 @@ mod finding;
 mod number;
 mod paragraph;
 mod style;
-mod table;
+pub mod table;
 pub mod verdict;
 
 pub use faultmap::{fault_map, fault_maps, pictures};
 pub use number::{count, duration, quantity, significant};
 pub use style::{Glyphs, Style};
-pub use table::{Align, Table};

@@ -1,101 +1,202 @@
 //! Rows in columns.
+//!
+//! What comes out of a recording was chosen by other programs: names may hold line ends and escape sequences. Every
+//! cell goes through [`clean`], so that a recording cannot draw on the terminal of who looks at it.
 
-/// On which side a column's values line up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    /// Text.
-    Left,
-    /// Numbers.
-    Right,
+use std::fmt::Write as _;
+
+/// Width for which tables are made unless they are told another.
+pub const WIDTH: usize = 100;
+
+/// Least width left to the last column, however wide the others are.
+const LAST_AT_LEAST: usize = 24;
+/// Columns of text are not cut further than this to make a table fit.
+const TEXT_AT_LEAST: usize = 8;
+
+/// One column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    head: &'static str,
+    right: bool,
+    at_most: usize,
 }
 
-/// A table of text: headings, rows, two spaces between columns.
+/// A column of text.
+pub const fn left(head: &'static str) -> Column {
+    Column { head, right: false, at_most: usize::MAX }
+}
+
+/// A column of numbers.
+pub const fn right(head: &'static str) -> Column {
+    Column { head, right: true, at_most: usize::MAX }
+}
+
+impl Column {
+    /// Longer texts are shortened to `width`.
+    pub const fn at_most(self, width: usize) -> Self {
+        Self { at_most: width, ..self }
+    }
+}
+
+/// A table. A last column of text takes what is left of the line and goes on in the next one if that is too little;
+/// where that does not do, the widest columns of text are cut. Numbers are never cut.
 #[derive(Debug, Clone)]
 pub struct Table {
-    headings: Vec<(String, Align)>,
+    columns: Vec<Column>,
     rows: Vec<Vec<String>>,
+    width: usize,
+    ruled: bool,
 }
 
 impl Table {
-    /// A table with these columns.
-    pub fn new<T: Into<String>>(columns: impl IntoIterator<Item = (T, Align)>) -> Self {
-        Self { headings: columns.into_iter().map(|(name, align)| (name.into(), align)).collect(), rows: Vec::new() }
+    /// A table without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self { columns: columns.into_iter().collect(), rows: Vec::new(), width: WIDTH, ruled: false }
     }
 
-    /// Adds a row; cells beyond the columns are dropped, missing ones are empty.
-    pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
-        row.resize(self.headings.len(), String::new());
+    /// Lines of at most `width` characters, if the numbers leave that much.
+    pub fn wide(self, width: usize) -> Self {
+        Self { width, ..self }
+    }
+
+    /// A rule below the heads.
+    pub fn ruled(self) -> Self {
+        Self { ruled: true, ..self }
+    }
+
+    /// Appends a row: one cell for each column; cells beyond the columns are dropped, missing ones are empty.
+    pub fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells = cells.into_iter().zip(&self.columns);
+        let mut row: Vec<String> = cells.map(|(cell, column)| shorten(&clean(cell.as_ref()), column.at_most)).collect();
+        row.resize(self.columns.len(), String::new());
         self.rows.push(row);
     }
 
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// The text: headings, a rule, rows. Where it is wider than `width`, the widest left-aligned column is cut, its
-    /// cells ending in `..`; numbers are never cut.
-    pub fn render(&self, width: usize) -> String {
-        let widths = self.widths(width);
+    /// The table as text.
+    pub fn render(&self) -> String {
         let mut out = String::new();
-        let headings: Vec<&str> = self.headings.iter().map(|(name, _)| name.as_str()).collect();
-        self.line(&headings, &widths, &mut out);
-        let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-        self.line(&rules.iter().map(String::as_str).collect::<Vec<_>>(), &widths, &mut out);
-        for row in &self.rows {
-            self.line(&row.iter().map(String::as_str).collect::<Vec<_>>(), &widths, &mut out);
-        }
+        self.write(0, &mut out);
         out
     }
 
-    fn widths(&self, limit: usize) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.headings.iter().map(|(name, _)| name.chars().count()).collect();
+    /// Appends the table to `out`, each line behind `indent` blanks.
+    pub fn write(&self, indent: usize, out: &mut String) {
+        let widths = self.widths(indent);
+        self.line(indent, &widths, self.columns.iter().map(|column| column.head), out);
+        if self.ruled {
+            let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+            self.line(indent, &widths, rules.iter().map(String::as_str), out);
+        }
+        for row in &self.rows {
+            self.line(indent, &widths, row.iter().map(String::as_str), out);
+        }
+    }
+
+    fn line<'a>(&self, indent: usize, widths: &[usize], cells: impl Iterator<Item = &'a str>, out: &mut String) {
+        let mut line = " ".repeat(indent);
+        let last = self.columns.len().saturating_sub(1);
+        for (at, ((cell, column), width)) in cells.zip(&self.columns).zip(widths).enumerate() {
+            let parts = if at == last { wrap(cell, *width) } else { vec![shorten(cell, *width)] };
+            let before = " ".repeat(line.chars().count());
+            for (number, part) in parts.iter().enumerate() {
+                if number > 0 {
+                    out.push_str(line.trim_end());
+                    out.push('\n');
+                    line.clone_from(&before);
+                }
+                let gap = " ".repeat(width.saturating_sub(part.chars().count()));
+                let _ = if column.right { write!(line, "{gap}{part}  ") } else { write!(line, "{part}{gap}  ") };
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+
+    /// The widths of the columns: as their cells need, unless a line is too long.
+    fn widths(&self, indent: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.head.chars().count()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        loop {
-            let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-            let left = self.headings.iter().map(|(_, align)| *align == Align::Left);
-            let widest =
-                widths.iter_mut().zip(left).filter(|(width, left)| *left && **width > 8).map(|(width, _)| width).max();
-            match widest {
-                Some(widest) if total > limit => *widest -= (total - limit).min(*widest - 8),
-                _ => return widths,
-            }
+        let Some(last) = self.columns.len().checked_sub(1) else { return widths };
+        let wraps = !self.columns[last].right;
+        let wanted = widths[last];
+        if wraps {
+            widths[last] = wanted.min(LAST_AT_LEAST);
         }
-    }
-
-    fn line(&self, cells: &[&str], widths: &[usize], out: &mut String) {
-        let mut line = String::new();
-        for ((cell, width), (_, align)) in cells.iter().zip(widths).zip(&self.headings) {
-            let cell = cut(cell, *width);
-            let gap = " ".repeat(width.saturating_sub(cell.chars().count()));
-            match align {
-                Align::Left => {
-                    line.push_str(&cell);
-                    line.push_str(&gap);
-                }
-                Align::Right => {
-                    line.push_str(&gap);
-                    line.push_str(&cell);
-                }
-            }
-            line.push_str("  ");
+        let length = |widths: &[usize]| indent + 2 * last + widths.iter().sum::<usize>();
+        while length(&widths) > self.width {
+            let cuttable = |(width, column): &(&mut usize, &Column)| {
+                !column.right && **width > TEXT_AT_LEAST.max(column.head.chars().count())
+            };
+            let text = widths.iter_mut().zip(&self.columns).filter(cuttable);
+            let Some((widest, _)) = text.max_by_key(|(width, _)| **width) else { break };
+            *widest -= 1;
         }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        if wraps {
+            widths[last] = wanted.min(widths[last] + self.width.saturating_sub(length(&widths)));
+        }
+        widths
     }
 }
 
-fn cut(cell: &str, width: usize) -> String {
-    if cell.chars().count() <= width {
-        return cell.to_owned();
+/// Text with everything escaped that a terminal would act on.
+pub fn clean(text: &str) -> String {
+    // Bidirectional controls are no control characters to `char`, and still turn the rest of a line around.
+    let acts =
+        |letter: &char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.chars().any(|letter| acts(&letter)) {
+        return text.to_owned();
     }
-    let kept: String = cell.chars().take(width.saturating_sub(2)).collect();
-    format!("{kept}..")
+    text.chars()
+        .map(|letter| if acts(&letter) { letter.escape_default().to_string() } else { letter.to_string() })
+        .collect()
+}
+
+/// At most `width` characters: of a path the end is kept, of other text the beginning.
+pub fn shorten(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width || width < 4 {
+        return text.to_owned();
+    }
+    if text.starts_with('/') {
+        format!("...{}", text.chars().skip(length - (width - 3)).collect::<String>())
+    } else {
+        format!("{}...", text.chars().take(width - 3).collect::<String>())
+    }
+}
+
+/// Lines of at most `width` characters, broken between words and, where a word is too long, behind a `|` in it; what
+/// is longer still is shortened. At least one line.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    if text.chars().count() <= width {
+        return vec![text.to_owned()];
+    }
+    // Blanks in front show the depth of a tree.
+    let depth = (text.len() - text.trim_start().len()).min(width / 2);
+    let room = width - depth;
+    let mut lines = Vec::new();
+    let mut line = " ".repeat(depth);
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        let whole = word.chars().count() <= room;
+        let pieces = if whole { vec![word] } else { word.split_inclusive('|').collect() };
+        for (number, piece) in pieces.into_iter().enumerate() {
+            let piece = shorten(piece, room);
+            let gap = usize::from(number == 0 && !empty);
+            if !empty && line.chars().count() + gap + piece.chars().count() > width {
+                lines.push(std::mem::take(&mut line));
+            } else {
+                line.push_str(&" ".repeat(gap));
+            }
+            line.push_str(&piece);
+            empty = false;
+        }
+    }
+    lines.push(line);
+    lines
 }
 
 #[cfg(test)]
@@ -103,26 +204,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up() {
-        let mut table = Table::new([("name", Align::Left), ("n", Align::Right)]);
+    fn columns_line_up_and_lines_fit() {
+        let mut table = Table::new([right("N"), left("NAME").at_most(10), left("WHAT")]);
+        table.row(["1", "short", &"word ".repeat(60)]);
+        table.row(["22222", "/a/very/long/path", "end"]);
+        let mut text = String::new();
+        table.write(2, &mut text);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() > 4 && lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
+        let at = lines[0].find("WHAT").unwrap_or_default();
+        assert!(at > 0 && lines[2].starts_with(&" ".repeat(at)), "the text goes on below itself");
+        assert_eq!(lines.last().and_then(|line| line.find("end")), Some(at));
+        assert!(text.contains("...ng/path"));
+    }
+
+    #[test]
+    fn wide_columns_of_text_give_way_and_numbers_do_not() {
+        let long = "/a/very/long/path/that/does/not/fit/into/a/line/together/with/another/one/of/its/own/length";
+        let mut table = Table::new([left("PATH"), right("BYTES"), left("OTHER"), right("N")]);
+        table.row([long, "123456789012345678", long, "123456789"]);
+        for width in [100, 72, 50] {
+            let text = table.clone().wide(width).render();
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(text.contains("123456789012345678") && text.contains("own/length"), "{text}");
+        }
+    }
+
+    #[test]
+    fn rules_and_missing_cells() {
+        let mut table = Table::new([left("name"), right("n")]).ruled();
         table.row(["faults", "12"]);
-        table.row(["x", "12345"]);
-        assert_eq!(table.render(80), "name        n\n------  -----\nfaults     12\nx       12345\n");
+        table.row(["x"]);
+        assert_eq!(table.render(), "name     n\n------  --\nfaults  12\nx\n");
     }
 
     #[test]
-    fn long_text_is_cut_and_numbers_are_not() {
-        let mut table = Table::new([("path", Align::Left), ("bytes", Align::Right)]);
-        table.row(["/a/very/long/path/that/does/not/fit/into/the/line".to_owned(), "123456789".to_owned()]);
-        let text = table.render(30);
-        assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
-        assert!(text.contains("..") && text.contains("123456789"));
+    fn nothing_reaches_the_terminal_that_it_would_act_on() {
+        assert_eq!(clean("a\x1b[2Jb\nc\u{202e}d"), "a\\u{1b}[2Jb\\nc\\u{202e}d");
+        assert_eq!(clean("Grüße"), "Grüße");
     }
 
     #[test]
-    fn short_rows_are_filled() {
-        let mut table = Table::new([("a", Align::Left), ("b", Align::Left)]);
-        table.row(["only"]);
-        assert_eq!(table.render(80).lines().last(), Some("only"));
+    fn wide_letters_do_not_break_words_apart() {
+        assert_eq!(wrap("äöü", 4), ["äöü"]);
+        assert_eq!(wrap("", 4), [""]);
+        assert_eq!(wrap("  one two", 6), ["  one", "two"]);
+        assert_eq!(wrap("a MAP_ONE|MAP_TWO", 10), ["a MAP_ONE|", "MAP_TWO"]);
+        assert_eq!(wrap("/long/path/name of it", 8), [".../name", "of it"]);
     }
 }

@@ -10,7 +10,7 @@ use crate::finding::finding;
 use crate::number::{quantity, significant};
 use crate::paragraph::wrap;
 use crate::style::Style;
-use crate::table::{Align, Table};
+use crate::table::{Table, left, right};
 
 /// Metrics listed at most.
 const METRICS: usize = 10;
@@ -112,13 +112,9 @@ fn metrics(comparison: &Comparison, style: &Style) -> String {
     if differing.is_empty() {
         return format!("No other metric differs, of {tested} tested.\n");
     }
-    let mut table = Table::new([
-        ("metric", Align::Left),
-        ("base", Align::Right),
-        ("test", Align::Right),
-        ("ratio", Align::Right),
-        ("q", Align::Right),
-    ]);
+    let mut table = Table::new([left("metric"), right("base"), right("test"), right("ratio"), right("q")])
+        .ruled()
+        .wide(style.width);
     for metric in differing.iter().take(METRICS) {
         let name = metric.instance.as_ref().map_or_else(|| metric.name.clone(), |i| format!("{}[{i}]", metric.name));
         let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| quantity(value, &metric.unit));
@@ -131,7 +127,7 @@ fn metrics(comparison: &Comparison, style: &Style) -> String {
         "{}",
         if differing.len() > METRICS { format!("; the {METRICS} most certain:") } else { ":".to_owned() }
     );
-    out.push_str(&table.render(style.width));
+    out.push_str(&table.render());
     out
 }
 
@@ -142,8 +138,7 @@ fn settings(comparison: &Comparison, style: &Style) -> String {
     let named = |key: &str| {
         comparison.findings.iter().any(|one| one.setting.as_ref().is_some_and(|setting| setting.key == key))
     };
-    let mut table =
-        Table::new([("setting", Align::Left), ("base", Align::Left), ("test", Align::Left), ("named", Align::Left)]);
+    let mut table = Table::new([left("setting"), left("base"), left("test"), left("named")]).ruled().wide(style.width);
     for diff in comparison.settings.iter().take(SETTINGS) {
         let show =
             |value: &Option<String>| value.clone().unwrap_or_else(|| "(not there)".to_owned()).replace('\n', " ");
@@ -156,5 +151,5 @@ fn settings(comparison: &Comparison, style: &Style) -> String {
     }
     let more = comparison.settings.len().saturating_sub(SETTINGS);
     let rest = if more > 0 { format!("; {more} less relevant ones are not listed") } else { String::new() };
-    format!("\n{} settings differ{rest}:\n{}", comparison.settings.len(), table.render(style.width))
+    format!("\n{} settings differ{rest}:\n{}", comparison.settings.len(), table.render())
 }

@@ -13,6 +13,7 @@
 //! more (the disk is full) the command goes on, and the session says so at the end. Workers of a load die with the recorder.
 
 mod child;
+mod close;
 pub mod feed;
 mod load_rows;
 mod options;

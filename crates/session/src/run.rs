@@ -8,12 +8,12 @@ use pagelab_host::settings::{self, SnapshotOptions};
 use pagelab_observe::metrics::Sampler;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::tables::{SettingsRow, TasksRow};
-use pagelab_recording::{Clock, Exit, Manifest, RecordingWriter, SelfCost, WriterOptions};
+use pagelab_recording::{Clock, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
 use crate::child::{Child, Ended};
+use crate::close::{finish, own_usage};
 use crate::feed::Feed;
-use crate::load_rows;
 use crate::options::{SessionError, SessionOptions, SessionOutcome, Target};
 use crate::probes::Probes;
 use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
@@ -28,10 +28,40 @@ pub fn run(options: &SessionOptions) -> Result<SessionOutcome, SessionError> {
     signals::install().map_err(SessionError::system("installing signal handlers"))?;
     let cpu_before_ns = own_usage().0;
     let probes = Probes::open(options)?;
+    let mut begun = begin(options, probes, Started::at_gate)?;
+    let watched = watch(options, &mut begun.recorder, &mut begun.started);
+    finish(options, begun, &watched, cpu_before_ns)
+}
+
+/// A session whose target runs.
+pub struct Begun {
+    pub recorder: Recorder,
+    pub started: Started,
+    /// When the gate opened, CLOCK_MONOTONIC.
+    pub released_ns: i64,
+}
+
+/// How the target's process is made: it waits at the gate.
+type AtGate = fn(&SessionOptions) -> Result<Started, SessionError>;
+
+/// Makes the recording and lets the target go. If anything refuses, nothing is left behind.
+fn begin(options: &SessionOptions, probes: Probes, at_gate: AtGate) -> Result<Begun, SessionError> {
+    let was_there = options.out.exists();
     let manifest = first_manifest(options, &probes);
     let writer_options = WriterOptions { durable: options.durable, ..WriterOptions::default() };
+    // Until here nothing was written; an output directory that the writer refuses is somebody else's and stays as it is.
     let writer = RecordingWriter::create(&options.out, manifest, writer_options)?;
-    let mut started = Started::at_gate(options).inspect_err(|_| forget_empty(&options.out))?;
+    release(options, probes, writer, at_gate).inspect_err(|_| forget_empty(&options.out, was_there))
+}
+
+/// Attaches the probes to the target at its gate, notes how things stand and opens the gate.
+fn release(
+    options: &SessionOptions,
+    probes: Probes,
+    writer: RecordingWriter,
+    at_gate: AtGate,
+) -> Result<Begun, SessionError> {
+    let mut started = at_gate(options)?;
     let sampler = options.streams.contains(Stream::Metrics).then(|| {
         let mut sampler = Sampler::new(Path::new("/"), None);
         sampler.set_target(started.child.pid());
@@ -48,26 +78,16 @@ pub fn run(options: &SessionOptions) -> Result<SessionOutcome, SessionError> {
     note_first_task(&mut recorder, &started.child);
     recorder.step();
     let released_ns = monotonic_ns();
-    if let Err(error) = started.child.release() {
-        forget_empty(&options.out);
-        return Err(error.into());
-    }
-    let watched = watch(options, &mut recorder, &mut started);
-    finish(options, recorder, started, &watched, Begun { released_ns, cpu_ns: cpu_before_ns })
-}
-
-/// How things stood when the gate opened.
-struct Begun {
-    released_ns: i64,
-    /// CPU time that this process had used before the session: an experiment runs many in one process.
-    cpu_ns: u64,
+    started.child.release()?;
+    Ok(Begun { recorder, started, released_ns })
 }
 
 /// How watching the target ended.
-struct Watched {
-    ended: Option<Ended>,
-    timed_out: bool,
-    interrupted: bool,
+pub struct Watched {
+    /// None if it still runs.
+    pub ended: Option<Ended>,
+    pub timed_out: bool,
+    pub interrupted: bool,
 }
 
 /// Records until the target ends; passes signals on, and enforces the timeout.
@@ -144,11 +164,24 @@ fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
     manifest
 }
 
-/// A recording that never began leaves nothing behind.
-fn forget_empty(out: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(out) {
+/// A recording that never began leaves nothing behind; an empty directory that was there before stays.
+fn forget_empty(out: &Path, was_there: bool) {
+    let restored = if was_there { remove_entries(out) } else { std::fs::remove_dir_all(out) };
+    if let Err(error) = restored {
         tracing::warn!("cannot remove the empty recording {}: {error}", out.display());
     }
+}
+
+fn remove_entries(dir: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: u32, at: &'static str) {
@@ -199,112 +232,35 @@ fn note_first_task(recorder: &mut Recorder, child: &Child) {
     });
 }
 
-fn finish(
-    options: &SessionOptions,
-    mut recorder: Recorder,
-    mut started: Started,
-    watched: &Watched,
-    begun: Begun,
-) -> Result<SessionOutcome, SessionError> {
-    let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
-    if let Some(observer) = &mut recorder.probes.observer {
-        observer.detach();
-    }
-    recorder.drain();
-    let report = started.take_report(watched.ended.as_ref());
-    recorder.probes.count_events();
-    let mut warnings = std::mem::take(&mut recorder.probes.warnings);
-    let lost: u64 = recorder.probes.states.iter().filter_map(|probe| probe.events_lost).max().unwrap_or(0);
-    if lost > 0 {
-        warnings.push(format!("{lost} events were lost; try a larger ring: --ring-bytes 64M"));
-    }
-    let refused_sources = recorder.refused_sources();
-    let Recorder { probes, feed, mut writer, write_error, .. } = recorder;
-    if let Some(report) = report.as_ref().and_then(|report| report.as_ref().ok()) {
-        load_rows::push(report, &mut writer);
-    }
-    let window =
-        report.as_ref().and_then(|report| report.as_ref().ok()).and_then(|report| Some((report, report.window?)));
-    let measured = match window {
-        Some((report, window)) => json!({
-            "start_ns": window.start_ns, "end_ns": window.end_ns,
-            "operations": report.operations, "source": "load",
-        }),
-        None => json!({
-            "start_ns": feed.first_exec_ns.unwrap_or(begun.released_ns), "end_ns": ended_ns,
-            "operations": null, "source": "command",
-        }),
-    };
-    let mut manifest = Manifest::default();
-    let bytes_so_far = writer.stats().bytes_written;
-    let closed = writer.close(|last| {
-        last.clock.realtime_at_end_ns = Some(realtime_ns());
-        last.exit = watched.ended.map(|ended| Exit { code: ended.code(), signal: ended.signal(), ..Exit::default() });
-        last.probes.clone_from(&probes.states);
-        last.self_cost = self_cost(begun.cpu_ns, bytes_so_far);
-        last.extra.insert("measured".to_owned(), measured);
-        last.extra.insert("timed_out".to_owned(), json!(watched.timed_out));
-        last.extra.insert("interrupted".to_owned(), json!(watched.interrupted));
-        last.extra.insert("metric_sources_refused".to_owned(), json!(refused_sources));
-        if let Some(ended) = &watched.ended {
-            last.extra.insert("rusage".to_owned(), rusage_json(ended));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A target that is gone before the probes can be attached to it.
+    fn gone(options: &SessionOptions) -> Result<Started, SessionError> {
+        let mut started = Started::at_gate(options)?;
+        started.child.signal(libc::SIGKILL);
+        while started.child.try_reap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
         }
-        manifest = last.clone();
-    });
-    match (closed, write_error) {
-        (Ok(_), None) => manifest.complete = true,
-        (Err(error), _) | (Ok(_), Some(error)) => {
-            warnings.push(format!("the recording has a hole: {error}"));
+        Ok(started)
+    }
+
+    #[test]
+    fn a_session_refused_while_adopting_leaves_nothing_behind() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        for was_there in [false, true] {
+            let out = tmp.path().join(format!("rec-{was_there}"));
+            if was_there {
+                std::fs::create_dir(&out).expect("a directory");
+            }
+            let options = SessionOptions::new(Target::Command(vec!["true".into()]), out.clone());
+            let probes = Probes::open(&options).expect("probes");
+            assert!(probes.observer.is_some(), "attaching BPF programs needs root: {:?}", probes.warnings);
+            let Err(error) = begin(&options, probes, gone) else { panic!("a dead process was adopted") };
+            assert!(matches!(error, SessionError::StreamRefused { .. }), "{error}");
+            assert_eq!(out.exists(), was_there, "{error}");
+            assert!(!was_there || std::fs::read_dir(&out).expect("the directory").next().is_none());
         }
     }
-    let report = match report {
-        Some(Err(error)) if !watched.timed_out => return Err(error),
-        other => other.and_then(Result::ok),
-    };
-    Ok(SessionOutcome {
-        dir: options.out.clone(),
-        ended: watched.ended,
-        report,
-        manifest,
-        timed_out: watched.timed_out,
-        interrupted: watched.interrupted,
-        warnings,
-    })
-}
-
-fn rusage_json(ended: &Ended) -> serde_json::Value {
-    json!({
-        "utime_ns": ended.utime_ns, "stime_ns": ended.stime_ns,
-        "minor_faults": ended.minor_faults, "major_faults": ended.major_faults,
-        "voluntary_context_switches": ended.context_switches.0,
-        "involuntary_context_switches": ended.context_switches.1,
-        "max_rss_bytes": ended.max_rss_bytes,
-    })
-}
-
-/// CPU time, ns, and largest resident size, bytes, of this process so far.
-fn own_usage() -> (u64, u64) {
-    // SAFETY: rusage is plain integers, and the pointer refers to a local.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    (ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_maxrss as u64 * 1024)
-}
-
-/// What the session has cost until now.
-fn self_cost(cpu_before_ns: u64, bytes_written: u64) -> SelfCost {
-    let (cpu_ns, max_rss_bytes) = own_usage();
-    let mut cost = SelfCost {
-        cpu_ns: Some(cpu_ns - cpu_before_ns),
-        bpf_ns: None,
-        max_rss_bytes: Some(max_rss_bytes),
-        bytes_written: Some(bytes_written),
-        ..SelfCost::default()
-    };
-    let reason = "the kernel accounts BPF run time only while kernel.bpf_stats_enabled is 1, which itself costs time";
-    cost.extra.insert("bpf_ns_reason".to_owned(), json!(reason));
-    cost
 }

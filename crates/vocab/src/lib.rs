@@ -15,7 +15,7 @@
 //! 1. Add a line to the table of its namespace under `settings/` (one file for each group of namespaces).
 //! 2. If it is the build-time or boot-time form of another key, name that one in `twins`, only when it is certain.
 //! 3. If writing it makes the kernel rewrite others, name them in `companions`: the guard puts them back as well.
-//! 4. `cargo run -p pagelab-vocab --example settings_doc > docs/settings.md`; a test compares the two.
+//! 4. `make docs` rewrites docs/settings.md; a test compares the two.
 
 pub mod causes;
 pub mod metrics;

@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::{Comparison, SideRuns};
 use crate::error::Result;
-use crate::mappings::{ClassKey, ClassProfile, Example, MappingProfile};
+use crate::mappings::{ClassKey, ClassProfile, Example, MappingProfile, ProfileOptions};
 use crate::rules::SideName;
-use crate::rules::evidence::profile_options;
 use crate::run::RunData;
 
 /// Most points kept; the rest is counted only.
@@ -94,7 +93,7 @@ impl FaultMap {
 /// without one, of the class with most faults among those long enough for a huge page. `None` if there is none.
 pub fn of_dir(dir: &Path, class: Option<&ClassKey>) -> Result<Option<FaultMap>> {
     let run = RunData::load(dir)?;
-    let options = profile_options(&run);
+    let options = ProfileOptions::of_run(&run);
     let Some(profile) = MappingProfile::load(dir, &options)? else { return Ok(None) };
     let Some((class, example)) = pick(&profile, class) else { return Ok(None) };
     Ok(Some(draw(dir, &profile, class, example)?))

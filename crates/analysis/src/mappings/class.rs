@@ -67,7 +67,8 @@ pub struct ClassKey {
     pub kind: MemoryKind,
     /// File, for [`MemoryKind::File`] and files on hugetlbfs; bytes that are not UTF-8 replaced.
     pub path: Option<String>,
-    /// Lengths from this power of two up to, not including, the next.
+    /// Lengths from this power of two up to, not including, the next; 0 where the length tells nothing: heaps and
+    /// stacks grow, and what the kernel makes is always alike.
     pub size_bytes: u64,
     /// Name of the thread that mapped it.
     pub comm: Option<String>,
@@ -90,7 +91,9 @@ impl fmt::Display for ClassKey {
             (Some(path), kind) => write!(f, "{} {path}", kind.word())?,
             (None, kind) => f.write_str(kind.word())?,
         }
-        write!(f, ", {}", size_class(self.size_bytes))?;
+        if self.size_bytes > 0 {
+            write!(f, ", {} to {}", bytes(self.size_bytes), bytes(self.size_bytes.saturating_mul(2)))?;
+        }
         if let Some(comm) = &self.comm {
             write!(f, ", by {comm}")?;
         }
@@ -101,10 +104,6 @@ impl fmt::Display for ClassKey {
             ThpAdvice::Prctl => f.write_str(", huge pages off by prctl"),
         }
     }
-}
-
-fn size_class(low: u64) -> String {
-    if low == 0 { "of no length".to_owned() } else { format!("{} to {}", bytes(low), bytes(low.saturating_mul(2))) }
 }
 
 /// The lower end of the size class of a length: the largest power of two that is not above it, 0 for 0.
@@ -149,6 +148,20 @@ mod tests {
         assert_eq!(bytes((2 << 20) + 4096), "2052 KiB");
         assert_eq!(bytes(12_345_678), "11.8 MiB");
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn what_grows_is_of_no_size_class() {
+        let heap = ClassKey {
+            kind: MemoryKind::Heap,
+            path: None,
+            size_bytes: 0,
+            comm: Some("sh".to_owned()),
+            advice: ThpAdvice::None,
+        };
+        assert_eq!(heap.to_string(), "heap, by sh");
+        let mapped = ClassKey { kind: MemoryKind::Anonymous, size_bytes: 1 << 20, ..heap };
+        assert_eq!(mapped.to_string(), "anonymous, 1 MiB to 2 MiB, by sh");
     }
 
     #[test]

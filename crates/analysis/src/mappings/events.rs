@@ -65,6 +65,8 @@ pub(super) struct Request {
     pub len: u64,
     /// Huge page size asked for with MAP_HUGETLB, 0 for the default.
     pub hugetlb_page: u64,
+    /// Name of who maps, where it is not the one that the task has at that time; 0 where it is.
+    pub comm: u32,
 }
 
 /// What happened to an address space.
@@ -139,7 +141,21 @@ pub(super) fn load(recording: &Recording, hugetlbfs: &[String], page_bytes: u64)
     // A call is written when it returns and carries the time it began, so rows of two parts may interleave.
     maps.sort_by_key(|event| event.ts);
     tasks.sort_by_key(|event| event.ts);
+    name_by_exec(maps, tasks);
     Ok(events)
+}
+
+/// The kernel maps a program before exec is over and the task renamed: these mappings belong to the new program and are
+/// named after it. An exec makes a new address space, so task and address space tell which exec it was.
+fn name_by_exec(maps: &mut [MapEvent], tasks: &[TaskEvent]) {
+    let execs = tasks.iter().filter(|event| event.change == TaskChange::Execs);
+    let names: HashMap<(u32, u32), u32> =
+        execs.filter_map(|event| Some(((event.task_id, event.mm_id?), event.comm))).collect();
+    for event in maps {
+        if let Change::Map { request, origin: Origin::Kernel, .. } = &mut event.change {
+            request.comm = names.get(&(event.task_id, event.mm_id)).copied().unwrap_or(0);
+        }
+    }
 }
 
 fn change_of(row: &MappingsRow<'_>, hugetlbfs: &[String], page_bytes: u64, names: &mut Names) -> Option<Change> {
@@ -214,7 +230,7 @@ fn request_of(row: &MappingsRow<'_>, hugetlbfs: &[String], page_bytes: u64, name
         file: if anonymous { 0 } else { file_number(row, names) },
         delta,
     };
-    Request { attrs, path, len: round_up(row.len.unwrap_or(0), hugetlb_page.max(page_bytes)), hugetlb_page }
+    Request { attrs, path, len: round_up(row.len.unwrap_or(0), hugetlb_page.max(page_bytes)), hugetlb_page, comm: 0 }
 }
 
 fn kind_of(
@@ -256,6 +272,29 @@ mod tests {
 
     fn row(op: &'static str) -> MappingsRow<'static> {
         MappingsRow { op, kind: "call", task_id: 1, mm_id: 1, ..MappingsRow::default() }
+    }
+
+    #[test]
+    fn what_exec_maps_is_named_after_the_new_program() {
+        let (shell, program) = (1, 2);
+        let exec = TaskEvent { ts: 20, task_id: 1, mm_id: Some(2), comm: program, change: TaskChange::Execs };
+        let mut names = Names::default();
+        let segment = MappingsRow { kind: "kernel", addr: Some(0x1000), len: Some(4096), mm_id: 2, ..row("mmap") };
+        let mut of = |row: &MappingsRow<'static>| MapEvent {
+            ts: 10,
+            task_id: 1,
+            mm_id: row.mm_id,
+            change: change_of(row, &[], 4096, &mut names).expect("a mapping"),
+        };
+        let inherited = MappingsRow { mm_id: 1, ..segment };
+        let call = MappingsRow { kind: "call", ret: Some(0x1000), ..segment };
+        let mut maps = [of(&segment), of(&inherited), of(&call)];
+        name_by_exec(&mut maps, &[TaskEvent { mm_id: Some(1), comm: shell, ts: 5, ..exec }, exec]);
+        let comms = maps.map(|event| match event.change {
+            Change::Map { request, .. } => request.comm,
+            _ => panic!("a mapping"),
+        });
+        assert_eq!(comms, [program, shell, 0], "a call is named after the task as it is then");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use super::class::{ClassKey, MemoryKind};
 use super::events::{Names, Origin, Request};
 use super::profile::{ClassProfile, Example, MappingProfile, RefusedHugetlb, SlotSummary};
-use super::tracker::{Piece, RawKey, slots_if_aligned};
+use super::space::whole_slots;
+use super::tracker::Piece;
 use super::{Order, ThpAdvice};
 
 /// Classes kept apart; beyond, path and thread are left out of the key.
@@ -23,6 +24,28 @@ pub(super) struct Scale {
 impl Scale {
     pub(super) fn pages_per_slot(self) -> u64 {
         (self.slot / self.page.max(1)).max(1)
+    }
+}
+
+/// A class before its names are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct RawKey {
+    pub kind: MemoryKind,
+    pub path: u32,
+    pub size: u64,
+    pub comm: u32,
+    pub advice: ThpAdvice,
+}
+
+impl RawKey {
+    pub(super) fn named(self, names: &Names) -> ClassKey {
+        ClassKey {
+            kind: self.kind,
+            path: names.text(self.path).map(str::to_owned),
+            size_bytes: self.size,
+            comm: names.text(self.comm).map(str::to_owned),
+            advice: self.advice,
+        }
     }
 }
 
@@ -120,7 +143,7 @@ impl Ledger {
         }
         let to = self.class(RawKey { advice, ..key });
         let slot = self.scale.slot;
-        let slots = super::space::whole_slots(&(start..start.saturating_add(len)), slot);
+        let slots = whole_slots(&(start..start.saturating_add(len)), slot);
         // A file's alignment depends on its offset, which is not known here; advice on files is rare.
         let aligned_by_address = key.kind != MemoryKind::File;
         if let Some(profile) = self.profile(class) {
@@ -136,7 +159,7 @@ impl Ledger {
             profile.bytes += len;
             profile.eligible_slots += slots;
             if aligned_by_address {
-                profile.slots_if_aligned += slots_if_aligned(len, slot);
+                profile.slots_if_aligned += whole_slots(&(0..len), slot);
                 if len >= slot {
                     add_misalignment(profile, start % slot);
                 }
@@ -237,7 +260,7 @@ impl Ledger {
 }
 
 fn count_alignment(profile: &mut ClassProfile, request: &Request, start: u64, slot: u64) {
-    profile.slots_if_aligned += slots_if_aligned(request.len, slot);
+    profile.slots_if_aligned += whole_slots(&(0..request.len), slot);
     if request.len < slot {
         return;
     }
@@ -258,7 +281,7 @@ fn add_misalignment(profile: &mut ClassProfile, at: u64) {
 }
 
 fn uncount_alignment(profile: &mut ClassProfile, start: u64, len: u64, slot: u64) {
-    profile.slots_if_aligned = profile.slots_if_aligned.saturating_sub(slots_if_aligned(len, slot));
+    profile.slots_if_aligned = profile.slots_if_aligned.saturating_sub(whole_slots(&(0..len), slot));
     if len < slot {
         return;
     }

@@ -26,6 +26,7 @@ pub use class::{ClassKey, MemoryKind, ThpAdvice, bytes, size_class_of};
 pub use profile::{ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats, few_pages, many_pages};
 
 use crate::error::Result;
+use crate::run::RunData;
 use events::Events;
 use ledger::Scale;
 use tracker::Tracker;
@@ -47,6 +48,31 @@ pub struct ProfileOptions {
 impl Default for ProfileOptions {
     fn default() -> Self {
         Self { huge_bytes: 2 << 20, hugetlbfs: Vec::new(), window: (i64::MIN, i64::MAX) }
+    }
+}
+
+impl ProfileOptions {
+    /// What a run's own settings and its measured time give.
+    pub fn of_run(run: &RunData) -> Self {
+        let start = run.settings.start.iter();
+        let settings = start.filter_map(|(key, found)| Some((key.as_str(), found.value.as_deref()?)));
+        Self { window: (run.window.start_ns, run.window.end_ns), ..Self::from_settings(settings) }
+    }
+
+    /// What settings, as keys and values, give: the size of huge pages and the mounts of hugetlbfs. All time counts as
+    /// measured.
+    pub fn from_settings<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut options = Self::default();
+        for (key, value) in settings {
+            if key == "thp.hpage_pmd_size" {
+                options.huge_bytes = value.parse().ok().filter(|bytes| *bytes > 0).unwrap_or(options.huge_bytes);
+            } else if let Some(mount) = key.strip_prefix("mount.").and_then(|key| key.strip_suffix(".fs"))
+                && value == "hugetlbfs"
+            {
+                options.hugetlbfs.push(mount.trim_end_matches('/').to_owned());
+            }
+        }
+        options
     }
 }
 

@@ -10,9 +10,7 @@ const SOURCE: &str = include_str!("mod.rs");
 
 /// The page: every rule with its conditions and refuters, then how to add one.
 pub fn markdown() -> String {
-    let mut out = String::from(
-        "# Rules\n\nWritten by `PAGELAB_UPDATE_DOCS=1 cargo test -p pagelab-analysis --no-default-features rules`; change the sources, not this page.\n\n",
-    );
+    let mut out = String::from("# Rules\n\nWritten by `make docs`; change the sources, not this page.\n\n");
     let manual: Vec<&str> = SOURCE
         .lines()
         .map_while(|line| line.strip_prefix("//!"))

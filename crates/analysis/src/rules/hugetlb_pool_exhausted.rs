@@ -110,17 +110,13 @@ fn refusal_links(scene: &Scene<'_>, default: u64, chain: &mut Chain) {
         .map(|refused| refused.count)
         .sum();
     let why_not = if other_errors > 0 {
-        format!("{}: {other_errors} requests for hugetlb memory failed, but not with ENOMEM", slow.name.word())
+        format!("{}: {other_errors} requests for hugetlb memory failed, but not with ENOMEM", slow.word())
     } else {
-        format!("{}: no request for hugetlb memory was refused", slow.name.word())
+        format!("{}: no request for hugetlb memory was refused", slow.word())
     };
     chain.needs(
         slow.mostly(|run| refusals(run, default).map(|n| n > 0)),
-        format!(
-            "{}: {:.0} mmap calls with MAP_HUGETLB failed with ENOMEM in a run (median)",
-            slow.name.word(),
-            count(slow)
-        ),
+        format!("{}: {:.0} mmap calls with MAP_HUGETLB failed with ENOMEM in a run (median)", slow.word(), count(slow)),
         why_not,
         "calls of the slower side",
     );
@@ -135,10 +131,10 @@ fn refusal_links(scene: &Scene<'_>, default: u64, chain: &mut Chain) {
         let fewer = rate(slow).zip(rate(fast)).map(|(slow, fast)| fast < slow / 2.0);
         chain.needs(
             fewer,
-            format!("{}: {:.0} such failures", fast.name.word(), count(fast)),
+            format!("{}: {:.0} such failures", fast.word(), count(fast)),
             format!(
                 "{}: {:.0} such failures, at least half as many per {}",
-                fast.name.word(),
+                fast.word(),
                 count(fast),
                 scene.evidence.per()
             ),
@@ -166,7 +162,7 @@ fn substitute_link(scene: &Scene<'_>, chain: &mut Chain) {
         (None, None) => None,
         _ => Some(false),
     };
-    let name = slow.name.word();
+    let name = slow.word();
     chain.needs(
         link,
         format!(
@@ -216,7 +212,7 @@ fn pool_links(scene: &Scene<'_>, size: u64, default: u64, chain: &mut Chain) {
     chain.needs(
         if smaller || limited.is_some() { Some(true) } else { short.or(had_room.map(|room| !room)) },
         if smaller {
-            format!("the pool is smaller on {}: {why}", slow.name.word())
+            format!("the pool is smaller on {}: {why}", slow.word())
         } else if let Some(limit) = &limited {
             format!("the cgroup bars more: {limit}")
         } else {
@@ -323,7 +319,7 @@ fn parts(scene: &Scene<'_>, size: u64, default: u64, effect: Option<Effect>) -> 
         summary: format!(
             "{}: on {} {count:.0} requests for {name} pages were refused with ENOMEM because the pool is too small{why}, and base pages were used in their place",
             scene.movement(),
-            scene.slow.name.word()
+            scene.slow.word()
         ),
         numbers: vec![
             scene.number("requests for hugetlb memory refused", "", |run| refusals(run, default).map(|n| n as f64)),

@@ -135,11 +135,11 @@ fn aligned_already(scene: &Scene<'_>) -> String {
     }
     let huge = bytes(scene.huge_bytes());
     if all == 0 {
-        return format!("{} makes no mappings of {huge} or more that huge pages exist for", scene.slow.name.word());
+        return format!("{} makes no mappings of {huge} or more that huge pages exist for", scene.slow.word());
     }
     format!(
         "{}: no faults in mappings of {huge} or more that begin off a multiple of {huge}; {aligned} of {all} begin at one",
-        scene.slow.name.word()
+        scene.slow.word()
     )
 }
 
@@ -163,13 +163,13 @@ fn start_link(scene: &Scene<'_>, key: &ClassKey, chain: &mut Chain) {
         slow.mostly(lost),
         format!(
             "{}: {:.0} of {:.0} such mappings do not begin at a multiple of {huge}{usual}; they hold {held:.0} whole slots, their length allows {possible:.0}",
-            slow.name.word(),
+            slow.word(),
             median(|c| c.odd_starts as f64),
             median(|c| c.mappings as f64)
         ),
         format!(
             "{}: the mappings hold {held:.0} of the {possible:.0} whole slots that their length allows, {:.0} % begin at a multiple of {huge}",
-            slow.name.word(),
+            slow.word(),
             median(|c| c.aligned) * 100.0
         ),
         "starts of the mappings",
@@ -188,10 +188,10 @@ fn fault_link(scene: &Scene<'_>, key: &ClassKey, chain: &mut Chain) {
     let (outside, inside) = (median(|c| c.partial.faults as f64), median(|c| c.whole.faults as f64));
     chain.needs(
         slow.mostly(heavy),
-        format!("{}: {outside:.0} faults where no huge page fits, {inside:.0} where one would", slow.name.word()),
+        format!("{}: {outside:.0} faults where no huge page fits, {inside:.0} where one would", slow.word()),
         format!(
             "{}: {outside:.0} faults where no huge page fits against {inside:.0} where one would: neighbours merged into whole slots, or it is too little to matter",
-            slow.name.word()
+            slow.word()
         ),
         "faults of the slower side",
     );
@@ -204,7 +204,7 @@ fn fault_link(scene: &Scene<'_>, key: &ClassKey, chain: &mut Chain) {
 }
 
 fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, key: &ClassKey, chain: &mut Chain) {
-    let name = fast.name.word();
+    let name = fast.word();
     let slow_lost = scene.slow.median(|run| counted(run, key).map(|c| c.lost_share())).unwrap_or(0.0);
     let median = |of: fn(&Counted) -> f64| fast.median(|run| counted(run, key).map(|c| of(&c))).unwrap_or(0.0);
     let (held, possible) = (median(|c| c.held as f64), median(|c| c.possible as f64));
@@ -238,7 +238,7 @@ fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, key: &ClassKey, chain:
         .zip(fast.median(|run| counted(run, key).map(|c| c.mean_length())));
     let alike = lengths.map(|(slow, fast)| slow <= fast * 1.25 && fast <= slow * 1.25);
     let said = lengths.map_or_else(String::new, |(slow, fast)| {
-        format!("{} on {}, {} on {name}", bytes(slow as u64), scene.slow.name.word(), bytes(fast as u64))
+        format!("{} on {}, {} on {name}", bytes(slow as u64), scene.slow.word(), bytes(fast as u64))
     });
     chain.refuter(
         alike.map(|alike| !alike),
@@ -263,10 +263,10 @@ fn policy_link(scene: &Scene<'_>, key: &ClassKey, chain: &mut Chain) {
     let allows =
         |side: &SideEvidence| ThpPolicy::of(&side.settings, huge).map(|policy| policy.allows(key.advice).is_some());
     let slow = allows(scene.slow);
-    let yes = format!("the settings allow huge pages for this memory on {}", scene.slow.name.word());
+    let yes = format!("the settings allow huge pages for this memory on {}", scene.slow.word());
     let no = format!(
         "the settings forbid huge pages for this memory on {}: alignment alone would not bring them back",
-        scene.slow.name.word()
+        scene.slow.word()
     );
     match scene.fast {
         None => chain.needs(slow, yes, no, "thp.enabled"),
@@ -326,7 +326,7 @@ fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<Effect>) -> CasePa
         summary: format!(
             "{}: mappings on {} do not begin at a multiple of {huge}, so no huge page fits and each takes {slow_each:.0} faults{against}{who}",
             scene.movement(),
-            scene.slow.name.word()
+            scene.slow.word()
         ),
         numbers: vec![
             scene.number("mappings that begin at a slot", "", |run| {

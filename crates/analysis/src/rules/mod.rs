@@ -34,7 +34,7 @@
 //! 6. Put the rule into `RULES` below.
 //! 7. Test it in `crates/analysis/tests/rules.rs`: a recording on which it holds, one for each refuter that flips it,
 //!    and the other rules' recordings, on which it must stay silent.
-//! 8. Rewrite the page: `PAGELAB_UPDATE_DOCS=1 cargo test -p pagelab-analysis --no-default-features rules`.
+//! 8. Rewrite the page: `make docs`.
 
 mod chain;
 mod confirm;

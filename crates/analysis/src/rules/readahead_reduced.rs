@@ -134,7 +134,7 @@ const METHOD: &str = "time off the CPU, waiting";
 
 fn nothing_smaller(scene: &Scene<'_>) -> String {
     match scene.fast {
-        Some(_) => format!("read_ahead_kb and max_sectors_kb of no device are smaller on {}", scene.slow.name.word()),
+        Some(_) => format!("read_ahead_kb and max_sectors_kb of no device are smaller on {}", scene.slow.word()),
         None => format!("no device that was read from has a read_ahead_kb of {SUSPECT_KB:.0} or less"),
     }
 }
@@ -144,8 +144,8 @@ fn volume_link(scene: &Scene<'_>, device: &str, chain: &mut Chain) {
     let said = bytes(read.unwrap_or(0.0) as u64);
     chain.needs(
         read.map(|read| read >= LEAST_BYTES),
-        format!("{}: {said} were read from {device} in the measured time", scene.slow.name.word()),
-        format!("{}: only {said} were read from {device} in the measured time", scene.slow.name.word()),
+        format!("{}: {said} were read from {device} in the measured time", scene.slow.word()),
+        format!("{}: only {said} were read from {device} in the measured time", scene.slow.word()),
         "disk.read_bytes",
     );
 }
@@ -158,8 +158,8 @@ fn request_links(scene: &Scene<'_>, device: &str, chain: &mut Chain) {
     let said = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| bytes(value as u64));
     chain.needs(
         mean.zip(bound).map(|(mean, bound)| mean <= 2.0 * bound),
-        format!("{}: a read request of {device} has {} on average, at most twice the limit of {}", scene.slow.name.word(), said(mean), said(bound)),
-        format!("{}: a read request of {device} has {} on average, more than twice the limit of {}: the limit does not bind", scene.slow.name.word(), said(mean), said(bound)),
+        format!("{}: a read request of {device} has {} on average, at most twice the limit of {}", scene.slow.word(), said(mean), said(bound)),
+        format!("{}: a read request of {device} has {} on average, more than twice the limit of {}: the limit does not bind", scene.slow.word(), said(mean), said(bound)),
         "size of read requests",
     );
     let Some(fast) = scene.fast else { return };
@@ -174,10 +174,10 @@ fn request_links(scene: &Scene<'_>, device: &str, chain: &mut Chain) {
     let fast_said = said(fast.median(|run| request(run, device)));
     chain.needs(
         grown,
-        format!("{}: {fast_said}, larger in every run", fast.name.word()),
+        format!("{}: {fast_said}, larger in every run", fast.word()),
         format!(
             "{}: {fast_said}; requests did not grow with the limit, so the access is random or O_DIRECT",
-            fast.name.word()
+            fast.word()
         ),
         "size of read requests of the other side",
     );
@@ -185,7 +185,7 @@ fn request_links(scene: &Scene<'_>, device: &str, chain: &mut Chain) {
         exceeds.map(|exceeds| !exceeds),
         format!(
             "random access or O_DIRECT: the requests of {} ({fast_said}) stay below the smaller limit too",
-            fast.name.word()
+            fast.word()
         ),
         "random access or O_DIRECT, whose requests would not follow the limit",
         "size of read requests of the other side",
@@ -210,7 +210,7 @@ fn same_bytes_link(scene: &Scene<'_>, fast: &SideEvidence, device: &str, chain: 
     let agree = known.iter().find(|(_, slow, fast)| *slow <= fast * 1.25 && *fast <= slow * 1.25);
     let said = agree.or(known.first()).map_or_else(String::new, |(way, slow, fast_rate)| {
         let number = |n: f64| if n < 100.0 { format!("{n:.3}") } else { format!("{n:.0}") };
-        format!("{} {way} on {}, {} on {}", number(*slow), scene.slow.name.word(), number(*fast_rate), fast.name.word())
+        format!("{} {way} on {}, {} on {}", number(*slow), scene.slow.word(), number(*fast_rate), fast.word())
     });
     chain.refuter(
         if known.is_empty() { None } else { Some(agree.is_none()) },
@@ -255,13 +255,12 @@ fn said(setting: &SettingSubject, scene: &Scene<'_>) -> String {
 fn parts(scene: &Scene<'_>, device: &str, setting: SettingSubject, effect: Option<Effect>) -> CaseParts {
     let size =
         |side: &SideEvidence| side.median(|run| request(run, device)).map_or_else(String::new, |n| bytes(n as u64));
-    let against =
-        scene.fast.map_or_else(String::new, |fast| format!(", where {} reads {}", fast.name.word(), size(fast)));
+    let against = scene.fast.map_or_else(String::new, |fast| format!(", where {} reads {}", fast.word(), size(fast)));
     CaseParts {
         summary: format!(
             "{}: {} reads {device} in pieces of {}{against}, because {}",
             scene.movement(),
-            scene.slow.name.word(),
+            scene.slow.word(),
             size(scene.slow),
             said(&setting, scene)
         ),

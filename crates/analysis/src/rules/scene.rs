@@ -120,9 +120,9 @@ impl<'a> Scene<'a> {
         (lost > 0.0 && few * 2.0 > slow).then(|| {
             format!(
                 "{} lost up to {lost:.0} fault records in a run; counted in, its {few:.4} faults per {} are too near {slow:.4} of {}",
-                fast.name.word(),
+                fast.word(),
                 self.evidence.per(),
-                self.slow.name.word()
+                self.slow.word()
             )
         })
     }
@@ -136,7 +136,7 @@ impl<'a> Scene<'a> {
                     if share > MAX_MAPS_LOST {
                         return Some(format!(
                             "a run of {} lost {:.1} % of its {stream} events; above {:.0} % it is not known which memory areas there were",
-                            side.name.word(),
+                            side.word(),
                             share * 100.0,
                             MAX_MAPS_LOST * 100.0
                         ));

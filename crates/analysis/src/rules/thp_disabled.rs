@@ -116,7 +116,7 @@ fn nothing_filled(scene: &Scene<'_>) -> String {
     format!(
         "no whole {} slot of private memory was filled page by page on {}; {:.0} faults lie in slots that no huge page fits",
         bytes(scene.huge_bytes()),
-        scene.slow.name.word(),
+        scene.slow.word(),
         partial.unwrap_or(0.0)
     )
 }
@@ -139,12 +139,12 @@ fn slots_link(scene: &Scene<'_>, chain: &mut Chain) {
         slow.mostly(material),
         format!(
             "{}: {many:.0} of {touched:.0} whole {huge} slots were filled page by page, {:.0} faults a slot; they hold {share:.0} % of all faults",
-            slow.name.word(),
+            slow.word(),
             each.unwrap_or(0.0)
         ),
         format!(
             "{}: whole {huge} slots filled page by page hold {share:.1} % of all faults, at least {:.0} % are needed: the faults lie in memory too small or misaligned for huge pages",
-            slow.name.word(),
+            slow.word(),
             MATERIAL_SHARE * 100.0
         ),
         "faults of the slower side",
@@ -159,7 +159,7 @@ fn slots_link(scene: &Scene<'_>, chain: &mut Chain) {
 }
 
 fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, chain: &mut Chain) {
-    let name = fast.name.word();
+    let name = fast.word();
     let median = |of: fn(&Counted) -> f64| fast.median(|run| counted(run).map(|c| of(&c))).unwrap_or(0.0);
     let (touched, few) = (median(|c| c.whole.touched as f64), median(|c| c.whole.few as f64));
     chain.needs(
@@ -190,10 +190,7 @@ fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, chain: &mut Chain) {
     };
     let allocs = |side: &SideEvidence| side.median(|run| run.events("vmstat.thp_fault_alloc", None));
     let said = allocs(fast).zip(allocs(scene.slow)).map_or_else(String::new, |(fast, slow)| {
-        format!(
-            "vmstat.thp_fault_alloc in the measured time: {fast:.0} on {name}, {slow:.0} on {}",
-            scene.slow.name.word()
-        )
+        format!("vmstat.thp_fault_alloc in the measured time: {fast:.0} on {name}, {slow:.0} on {}", scene.slow.word())
     });
     chain.supports(
         fast.mostly(accounted),
@@ -244,14 +241,14 @@ fn policy_link(scene: &Scene<'_>, subject: &Subject, chain: &mut Chain) {
         differs.map(|differs| differs && named.is_some()),
         format!(
             "the settings allow {} {} for this memory, {} {}: {text}",
-            scene.slow.name.word(),
+            scene.slow.word(),
             words(slow_allows),
             scene.slow.name.other().word(),
             words(fast_allows)
         ),
         format!(
             "the settings allow both sides the same for this memory: {} {}, {} {}",
-            scene.slow.name.word(),
+            scene.slow.word(),
             words(slow_allows),
             scene.slow.name.other().word(),
             words(fast_allows)
@@ -401,7 +398,7 @@ fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<super::Effect>) ->
         summary: format!(
             "{}: memory that could hold huge pages takes {slow_each} for each {huge} on {}{against}{why}",
             scene.movement(),
-            scene.slow.name.word()
+            scene.slow.word()
         ),
         fixes: fixes(setting.as_ref(), &subject.key, &huge),
         numbers: vec![

@@ -26,11 +26,12 @@ pub struct RunSettings {
 }
 
 impl RunSettings {
-    /// Keys whose value at the end is not that of the start, with both.
-    pub fn changed(&self) -> impl Iterator<Item = (&str, Option<&str>, Option<&str>)> {
+    /// Keys whose value at the end is not that of the start, with both. A key that was not read at one of them (some are
+    /// read at the start only, as they cannot change) is not known to have changed.
+    pub fn changed(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.start.iter().filter_map(|(key, start)| {
-            let end = self.end.get(key)?;
-            (start.value != end.value).then_some((key.as_str(), start.value.as_deref(), end.value.as_deref()))
+            let (start, end) = (start.value.as_deref()?, self.end.get(key)?.value.as_deref()?);
+            (start != end).then_some((key.as_str(), start, end))
         })
     }
 
@@ -40,11 +41,29 @@ impl RunSettings {
             let view = SettingsView::new(&batch?)?;
             for SettingsRow { key, value, source, at, .. } in view.rows() {
                 let map = if at == "end" { &mut settings.end } else { &mut settings.start };
-
                 let read = SettingValue { value: value.map(str::to_owned), source: source.to_owned() };
                 map.insert(key.to_owned(), read);
             }
         }
         Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_read_at_both_ends_has_not_changed() {
+        let of = |pairs: &[(&str, Option<&str>)]| {
+            let read = |value: Option<&str>| SettingValue { value: value.map(str::to_owned), source: String::new() };
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), read(*value))).collect()
+        };
+        let start =
+            [("changed", Some("a")), ("same", Some("a")), ("gone", Some("a")), ("came", None), ("once", Some("a"))];
+        let end =
+            [("changed", Some("b")), ("same", Some("a")), ("gone", None), ("came", Some("b")), ("new", Some("b"))];
+        let settings = RunSettings { start: of(&start), end: of(&end) };
+        assert_eq!(settings.changed().collect::<Vec<_>>(), [("changed", "a", "b")]);
     }
 }

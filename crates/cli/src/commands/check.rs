@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use pagelab_analysis::mappings::bytes;
+
 use crate::failure::{BAD, Failure};
 use crate::print;
 
@@ -28,16 +30,11 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         return Ok(status);
     }
     let mut text = String::new();
-    let complete = if report.complete { "complete" } else { "not complete: the recorder did not reach its end" };
+    let complete = if report.complete { "complete" } else { "not complete" };
     let _ = writeln!(text, "{}: {complete}", args.dir.display());
     for (name, table) in &report.tables {
-        let _ = writeln!(
-            text,
-            "  {name:<14} {:>12} rows {:>4} parts {:>12}",
-            table.rows,
-            table.parts,
-            print::bytes(table.bytes)
-        );
+        let _ =
+            writeln!(text, "  {name:<14} {:>12} rows {:>4} parts {:>12}", table.rows, table.parts, bytes(table.bytes));
     }
     for problem in &report.problems {
         let _ = writeln!(text, "  {}: {}: {}", problem.id, problem.path.display(), problem.message);

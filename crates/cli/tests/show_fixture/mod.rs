@@ -244,11 +244,17 @@ fn settings(writer: &mut RecordingWriter) {
     ];
     for at in ["start", "end"] {
         for (key, value) in start {
-            let value = if at == "end" && key == "thp.enabled" { Some("always") } else { value };
+            let value = match (at, key) {
+                ("end", "thp.enabled") => Some("always"),
+                ("end", "sysctl.vm.swappiness") => None,
+                _ => value,
+            };
             let ts = if at == "end" { START + 3 * SECOND } else { START };
             writer.push(&SettingsRow { ts, key, value, source: "/sys/of/this", at });
         }
     }
+    let (key, source) = ("kconfig.TRANSPARENT_HUGEPAGE", "/proc/config.gz");
+    writer.push(&SettingsRow { ts: START, key, value: Some("y"), source, at: "start" });
 }
 
 fn loss(writer: &mut RecordingWriter) {

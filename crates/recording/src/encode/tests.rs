@@ -60,9 +60,9 @@ fn shape(values: &[u64], nulls: &[bool]) -> RecordBatch {
     batch(vec![
         ("ts", Arc::new(Int64Array::from_iter_values(values.iter().map(|v| *v as i64)))),
         ("a", Arc::new(UInt64Array::from(opt.clone()))),
-        ("b", Arc::new(UInt32Array::from_iter(opt.iter().map(|v| v.map(|v| v as u32))))),
+        ("b", Arc::new(opt.iter().map(|v| v.map(|v| v as u32)).collect::<UInt32Array>())),
         ("c", Arc::new(Int32Array::from_iter_values(values.iter().map(|v| *v as i32)))),
-        ("d", Arc::new(Float64Array::from_iter(opt.iter().map(|v| v.map(f64::from_bits))))),
+        ("d", Arc::new(opt.iter().map(|v| v.map(f64::from_bits)).collect::<Float64Array>())),
         ("e", Arc::new(UInt64Array::from_iter_values(values.iter().copied()))),
     ])
 }
@@ -111,7 +111,7 @@ fn pages_beyond_one_are_read_back() {
     let rows = batch(vec![
         ("ts", Arc::new(Int64Array::from_iter_values((0..n).map(|i| i * 1500 + i % 7)))),
         ("a", Arc::new(UInt64Array::from_iter_values((0..n as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15))))),
-        ("b", Arc::new(UInt32Array::from_iter((0..n).map(|i| (i % 5 != 0).then_some((i / 512) as u32))))),
+        ("b", Arc::new((0..n).map(|i| (i % 5 != 0).then_some((i / 512) as u32)).collect::<UInt32Array>())),
     ]);
     for effort in [Effort::Live, Effort::Compact(3)] {
         assert_eq!(decode(encode(std::slice::from_ref(&rows), 1, effort)).columns(), rows.columns());

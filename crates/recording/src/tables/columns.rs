@@ -1,14 +1,15 @@
 //! Column buffers: what the writer collects rows in, made so that a column nobody fills costs nothing.
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, DictionaryArray, FixedSizeListArray, Int32Array, ListArray,
-    PrimitiveArray, StringArray, UInt64Array,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, DictionaryArray, FixedSizeListArray, GenericByteArray,
+    Int32Array, ListArray, PrimitiveArray, StringArray, UInt64Array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow::datatypes::{ByteArrayType, DataType, Field, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 
 use super::value::ColumnBuffer;
 
@@ -191,7 +192,7 @@ impl<T: Number> ColumnBuffer for OptColumn<T> {
 /// The key of a null while a column is being filled.
 const NULL_KEY: i32 = -1;
 
-/// The shared body of [`StrColumn`] and [`BytesColumn`], which differ only in what they let in.
+/// The body of a [`DictColumn`], whatever its values are.
 #[derive(Debug, Default)]
 struct Dictionary {
     keys: Vec<i32>,
@@ -272,83 +273,58 @@ impl Dictionary {
     }
 }
 
-/// A column of text, dictionary-encoded as it is filled.
-#[derive(Debug, Default)]
-pub struct StrColumn(Dictionary);
+/// A column of texts, dictionary-encoded as it is filled; `A` is the array of its distinct values.
+#[derive(Debug)]
+pub struct DictColumn<A> {
+    dictionary: Dictionary,
+    values: PhantomData<fn() -> A>,
+}
 
-impl StrColumn {
-    /// Appends one value.
-    #[inline]
-    pub fn push(&mut self, value: Option<&str>) {
-        self.0.push(value.map(str::as_bytes));
+/// A column of text.
+pub type StrColumn = DictColumn<StringArray>;
+
+/// A column of bytes that need not be UTF-8.
+pub type BytesColumn = DictColumn<BinaryArray>;
+
+impl<A> Default for DictColumn<A> {
+    fn default() -> Self {
+        Self { dictionary: Dictionary::default(), values: PhantomData }
     }
 }
 
-impl ColumnBuffer for StrColumn {
+impl<T: ByteArrayType<Offset = i32>> DictColumn<GenericByteArray<T>> {
+    /// Appends one value.
+    #[inline]
+    pub fn push(&mut self, value: Option<&T::Native>) {
+        self.dictionary.push(value.map(AsRef::as_ref));
+    }
+}
+
+impl<T: ByteArrayType<Offset = i32>> ColumnBuffer for DictColumn<GenericByteArray<T>> {
     fn count(&self) -> usize {
-        self.0.keys.len()
+        self.dictionary.keys.len()
     }
 
     fn memory(&self) -> usize {
-        self.0.memory()
+        self.dictionary.memory()
     }
 
     fn level(&mut self, rows: usize, nullable: bool) -> bool {
-        self.0.level(rows, nullable)
+        self.dictionary.level(rows, nullable)
     }
 
     fn reorder(&mut self, at: usize, order: &[u32]) {
-        reorder(&mut self.0.keys, at, order);
+        reorder(&mut self.dictionary.keys, at, order);
     }
 
     fn take(&mut self) -> Option<ArrayRef> {
-        let keys = self.0.take_keys();
-        let (offsets, bytes) = self.0.take_values();
+        let keys = self.dictionary.take_keys();
+        let (offsets, bytes) = self.dictionary.take_values();
         if keys.null_count() == keys.len() {
             return None;
         }
-        // Only `&str` was pushed, so this checks what is known; it costs one pass over the distinct values.
-        let values = StringArray::try_new(offsets, bytes.into(), None).ok()?;
-        Some(Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).ok()?))
-    }
-}
-
-/// A column of bytes that need not be UTF-8, dictionary-encoded as it is filled.
-#[derive(Debug, Default)]
-pub struct BytesColumn(Dictionary);
-
-impl BytesColumn {
-    /// Appends one value.
-    #[inline]
-    pub fn push(&mut self, value: Option<&[u8]>) {
-        self.0.push(value);
-    }
-}
-
-impl ColumnBuffer for BytesColumn {
-    fn count(&self) -> usize {
-        self.0.keys.len()
-    }
-
-    fn memory(&self) -> usize {
-        self.0.memory()
-    }
-
-    fn level(&mut self, rows: usize, nullable: bool) -> bool {
-        self.0.level(rows, nullable)
-    }
-
-    fn reorder(&mut self, at: usize, order: &[u32]) {
-        reorder(&mut self.0.keys, at, order);
-    }
-
-    fn take(&mut self) -> Option<ArrayRef> {
-        let keys = self.0.take_keys();
-        let (offsets, bytes) = self.0.take_values();
-        if keys.null_count() == keys.len() {
-            return None;
-        }
-        let values = BinaryArray::try_new(offsets, bytes.into(), None).ok()?;
+        // Of text only `&str` was pushed, so this checks what is known; it costs one pass over the distinct values.
+        let values = GenericByteArray::<T>::try_new(offsets, bytes.into(), None).ok()?;
         Some(Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).ok()?))
     }
 }

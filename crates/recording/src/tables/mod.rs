@@ -24,9 +24,9 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-pub use columns::{BytesColumn, ListColumn, OptColumn, StrColumn};
+pub use columns::{BytesColumn, DictColumn, ListColumn, OptColumn, StrColumn};
 pub use registry::*;
-pub use view::{BoolView, BytesView, ListView, PrimitiveView, StrView, WordsView};
+pub use view::{BoolView, BytesView, DictView, ListView, PrimitiveView, StrView, WordsView};
 
 use crate::error::{Error, Result};
 

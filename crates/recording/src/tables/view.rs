@@ -1,11 +1,11 @@
 //! Column views: typed access to the columns of a record batch, whatever way its strings are encoded.
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, Int32Array, ListArray, PrimitiveArray,
-    RecordBatch, StringArray, UInt64Array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, GenericByteArray, Int32Array, ListArray,
+    PrimitiveArray, RecordBatch, StringArray, UInt64Array,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type, UInt64Type};
+use arrow::datatypes::{ByteArrayType, DataType, Int32Type, UInt64Type};
 
 use crate::error::{Error, Result};
 
@@ -80,71 +80,38 @@ impl BoolView {
     }
 }
 
-/// Keys and distinct values of a dictionary column.
+/// A column of texts, dictionary-encoded; `A` is the array of its distinct values.
 #[derive(Debug)]
-struct Keyed<V> {
-    keys: Int32Array,
-    values: V,
-}
-
-impl<V> Keyed<V> {
-    fn key(&self, i: usize) -> Option<usize> {
-        self.keys.is_valid(i).then(|| self.keys.value(i) as usize)
-    }
-}
-
-fn keyed(array: &ArrayRef) -> (Int32Array, ArrayRef) {
-    let dictionary = array.as_dictionary::<Int32Type>();
-    (dictionary.keys().clone(), dictionary.values().clone())
-}
+pub struct DictView<A>(Option<(Int32Array, A)>);
 
 /// A column of text.
-#[derive(Debug)]
-pub struct StrView(Option<Keyed<StringArray>>);
-
-impl StrView {
-    pub(super) fn of(batch: &RecordBatch, table: &'static str, column: &'static str, nullable: bool) -> Result<Self> {
-        let array = find(batch, table, column, nullable, &ColType::Str.arrow())?;
-        Ok(Self(array.map(|a| {
-            let (keys, values) = keyed(&a);
-            Keyed { keys, values: values.as_string::<i32>().clone() }
-        })))
-    }
-
-    /// The text of row `i`; empty where it is null, which a required column never is.
-    pub fn value(&self, i: usize) -> &str {
-        self.get(i).unwrap_or_default()
-    }
-
-    /// The text of row `i`, or `None` where it is null.
-    pub fn get(&self, i: usize) -> Option<&str> {
-        let keyed = self.0.as_ref()?;
-        Some(keyed.values.value(keyed.key(i)?))
-    }
-}
+pub type StrView = DictView<StringArray>;
 
 /// A column of bytes.
-#[derive(Debug)]
-pub struct BytesView(Option<Keyed<BinaryArray>>);
+pub type BytesView = DictView<BinaryArray>;
 
-impl BytesView {
+impl<T: ByteArrayType<Offset = i32>> DictView<GenericByteArray<T>> {
     pub(super) fn of(batch: &RecordBatch, table: &'static str, column: &'static str, nullable: bool) -> Result<Self> {
-        let array = find(batch, table, column, nullable, &ColType::Bytes.arrow())?;
-        Ok(Self(array.map(|a| {
-            let (keys, values) = keyed(&a);
-            Keyed { keys, values: values.as_binary::<i32>().clone() }
+        let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(T::DATA_TYPE));
+        let array = find(batch, table, column, nullable, &encoded)?;
+        Ok(Self(array.map(|array| {
+            let dictionary = array.as_dictionary::<Int32Type>();
+            (dictionary.keys().clone(), dictionary.values().as_bytes::<T>().clone())
         })))
     }
 
-    /// The bytes of row `i`; empty where it is null, which a required column never is.
-    pub fn value(&self, i: usize) -> &[u8] {
+    /// The value of row `i`; empty where it is null, which a required column never is.
+    pub fn value<'a>(&'a self, i: usize) -> &'a T::Native
+    where
+        &'a T::Native: Default,
+    {
         self.get(i).unwrap_or_default()
     }
 
-    /// The bytes of row `i`, or `None` where it is null.
-    pub fn get(&self, i: usize) -> Option<&[u8]> {
-        let keyed = self.0.as_ref()?;
-        Some(keyed.values.value(keyed.key(i)?))
+    /// The value of row `i`, or `None` where it is null.
+    pub fn get(&self, i: usize) -> Option<&T::Native> {
+        let (keys, values) = self.0.as_ref()?;
+        keys.is_valid(i).then(|| values.value(keys.value(i) as usize))
     }
 }
 

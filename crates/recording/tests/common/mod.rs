@@ -85,6 +85,13 @@ pub fn intervals(recording: &Recording, table: &str) -> BTreeMap<i64, usize> {
     found
 }
 
+/// Rows that `loss` says are not in the recording.
+pub fn lost(recording: &Recording) -> u64 {
+    let mut lost = 0;
+    recording.for_each::<LossRow>(|row| lost += row.lost).unwrap();
+    lost
+}
+
 /// How [`FailingStorage`] fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {

@@ -6,8 +6,7 @@ use super::{GROUPS, Group, MetricInfo};
 
 const HEAD: &str = "# Metrics
 
-<!-- Printed from crates/vocab/src/metrics by its test; rewrite with
-     PAGELAB_UPDATE_DOCS=1 cargo test -p pagelab-vocab metrics -->
+<!-- Printed from crates/vocab/src/metrics by its test; rewrite with: make docs -->
 
 Every name that may stand in the `metrics` table of a recording, with what analysis knows about it. The same facts are
 in `pagelab_vocab::metrics`.
@@ -99,14 +98,10 @@ mod tests {
     fn docs_page_matches_the_registry() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
         let now = super::markdown();
-        if std::env::var_os("PAGELAB_UPDATE_DOCS").is_some() {
+        if std::env::var_os("PAGELAB_BLESS").is_some() {
             std::fs::write(&page, &now).expect("docs/metrics.md can be written");
         }
         let stored = std::fs::read_to_string(&page).unwrap_or_default();
-        assert!(
-            stored == now,
-            "{} differs from the registry: PAGELAB_UPDATE_DOCS=1 cargo test -p pagelab-vocab metrics",
-            page.display()
-        );
+        assert!(stored == now, "{} differs from the registry; run: make docs", page.display());
     }
 }

@@ -14,7 +14,7 @@
 //! 1. Put a line into the group of the file it is read from (`vmstat.rs`, `memory.rs`, `cpu.rs`, `devices.rs`,
 //!    `target.rs`, `load.rs`), or a new [`Group`] into that file and into [`GROUPS`].
 //! 2. Let the sampler emit it; its test fails for a name that this registry does not know.
-//! 3. Rewrite the page: `PAGELAB_UPDATE_DOCS=1 cargo test -p pagelab-vocab metrics`.
+//! 3. Rewrite the page: `make docs`.
 
 mod cpu;
 mod devices;

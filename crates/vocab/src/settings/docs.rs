@@ -7,8 +7,7 @@ use super::{Companions, Form, Impact, Reading, Scope, SettingDef, TABLES, TOPICS
 const INTRO: &str = "\
 # Settings
 
-Generated from the registry in `crates/vocab/src/settings`; change it there and run
-`cargo run -p pagelab-vocab --example settings_doc > docs/settings.md`.
+Generated from the registry in `crates/vocab/src/settings`; change it there and run `make docs`.
 
 Recordings, plans, `doctor`, `compare` and `bisect` use one vocabulary of keys. `<size>` is written `64K`, `2M`, `1G`;
 `<node>` is `node0`; in `sysctl.*` a dot separates folders and a slash stands for a dot in a folder's name, as in

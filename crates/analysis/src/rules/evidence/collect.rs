@@ -30,21 +30,7 @@ pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
 
 /// The evidence of one recording alone.
 pub fn of_run(run: &RunData) -> Result<Evidence> {
-    Ok(Evidence { test: side(SideName::Test, &[run])?, contrast: None })
-}
-
-/// The options for a run's mapping profile that its own settings give.
-pub fn profile_options(run: &RunData) -> ProfileOptions {
-    let huge = run.setting("thp.hpage_pmd_size").and_then(|text| text.parse().ok()).filter(|n: &u64| *n > 0);
-    let hugetlbfs = run.settings.start.iter().filter_map(|(key, found)| {
-        let mount = key.strip_prefix("mount.")?.strip_suffix(".fs")?;
-        (found.value.as_deref() == Some("hugetlbfs")).then(|| mount.trim_end_matches('/').to_owned())
-    });
-    ProfileOptions {
-        huge_bytes: huge.unwrap_or(2 << 20),
-        hugetlbfs: hugetlbfs.collect(),
-        window: (run.window.start_ns, run.window.end_ns),
-    }
+    Ok(Evidence { test: SideEvidence { alone: true, ..side(SideName::Test, &[run])? }, contrast: None })
 }
 
 fn side(name: SideName, runs: &[&RunData]) -> Result<SideEvidence> {
@@ -64,7 +50,7 @@ fn side(name: SideName, runs: &[&RunData]) -> Result<SideEvidence> {
         }
     });
     let (settings, varied) = settings(runs);
-    Ok(SideEvidence { name, runs: read.into_iter().collect::<Result<_>>()?, settings, varied })
+    Ok(SideEvidence { name, alone: false, runs: read.into_iter().collect::<Result<_>>()?, settings, varied })
 }
 
 fn one_run(run: &RunData) -> Result<RunEvidence> {
@@ -74,7 +60,7 @@ fn one_run(run: &RunData) -> Result<RunEvidence> {
     // Instances of `load.*` are names of jobs.
     metrics.retain(|key, _| !(key.name.starts_with("load.") && key.instance.is_some()));
     Ok(RunEvidence {
-        profile: or_note(MappingProfile::load(&run.dir, &profile_options(run)), &mut unreadable).flatten(),
+        profile: or_note(MappingProfile::load(&run.dir, &ProfileOptions::of_run(run)), &mut unreadable).flatten(),
         window_ns: run.window.seconds() * 1e9,
         whole_life: run.window.source == WindowSource::Command,
         operations: run.window.operations,

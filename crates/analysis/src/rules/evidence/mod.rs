@@ -11,7 +11,7 @@ mod workers;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use collect::differing;
-pub use collect::{of_comparison, of_run, profile_options};
+pub use collect::{of_comparison, of_run};
 pub use pools::PoolLevels;
 pub use workers::Workers;
 
@@ -96,6 +96,8 @@ impl RunEvidence {
 pub struct SideEvidence {
     /// Which side.
     pub name: SideName,
+    /// It is the only one: a lone recording, which nobody calls base or test.
+    pub alone: bool,
     /// Its runs that count.
     pub runs: Vec<RunEvidence>,
     /// Settings at the start that have one value in all runs.
@@ -105,6 +107,11 @@ pub struct SideEvidence {
 }
 
 impl SideEvidence {
+    /// What sentences call it.
+    pub const fn word(&self) -> &'static str {
+        if self.alone { "this recording" } else { self.name.word() }
+    }
+
     /// A setting that has one value in all runs.
     pub fn setting(&self, key: &str) -> Option<&str> {
         self.settings.get(key).map(String::as_str)

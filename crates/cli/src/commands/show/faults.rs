@@ -143,7 +143,7 @@ fn profile_options(recording: &Recording, notes: &mut Vec<String>) -> Result<Pro
             settings.push((row.key.to_owned(), value.to_owned()));
         }
     })?;
-    Ok(read::profile_options(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())), None))
+    Ok(ProfileOptions::from_settings(settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
 }
 
 /// The classes of mappings. They are made over all tasks: whether a slot could be huge depends on all of them.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::LatencyRow;
+use pagelab_report::duration;
 use serde::Serialize;
 
 use super::View;
@@ -11,7 +12,6 @@ use super::options::Options;
 use super::read;
 use super::table::{Table, left, or_dash, right};
 use crate::failure::Failure;
-use crate::print;
 
 /// The percentiles shown.
 const PERCENTILES: [(&str, f64); 4] = [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p99_9_ns", 0.999)];
@@ -107,8 +107,7 @@ fn text(data: &Latency) -> String {
         right("P99.9"),
         right("MAX"),
     ]);
-    let time =
-        |ns: Option<u64>| or_dash(ns.map(|ns| print::duration(i64::try_from(ns).unwrap_or(i64::MAX)).replace(' ', "")));
+    let time = |ns: Option<u64>| or_dash(ns.map(|ns| duration(ns as f64).replace(' ', "")));
     for row in &data.histograms {
         let percentile = |name: &str| time(row.percentiles.get(name).copied().flatten());
         table.row([

@@ -23,6 +23,7 @@ mod summary;
 mod table;
 mod tasks;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use pagelab_recording::{Error, Recording};
@@ -172,6 +173,11 @@ impl View {
             fields.insert("view".to_owned(), name.into());
             fields.insert("recording".to_owned(), recording.dir().to_string_lossy().into());
             fields.insert("complete".to_owned(), manifest.complete.into());
+            for reason in ["incomplete_reason", "rows_dropped"] {
+                if let Some(value) = manifest.extra.get(reason) {
+                    fields.insert(reason.to_owned(), value.clone());
+                }
+            }
             fields.insert("clock_start_ns".to_owned(), manifest.clock.start_ns.into());
             fields.insert("notes".to_owned(), notes.into());
         }
@@ -180,22 +186,25 @@ impl View {
         if manifest.complete {
             text.push_str(": complete\n");
         } else {
-            text.push_str(": NOT COMPLETE, the recorder did not reach its end");
-            if let Some(reason) = manifest.extra.get("incomplete_reason").and_then(Value::as_str) {
-                text.push_str(": ");
-                text.push_str(&table::clean(reason));
-            }
-            text.push_str("\n  at most its last second is missing; exit, end and self cost are not known\n");
+            text.push_str(": NOT COMPLETE\n");
+            let reason = manifest.extra.get("incomplete_reason").and_then(Value::as_str).unwrap_or(
+                "the recorder did not reach its end: at most its last second is missing; exit, end and self cost are \
+                 not known",
+            );
+            indented(reason, &mut text);
         }
         for note in notes {
-            for line in table::wrap(&format!("note: {}", table::clean(note)), table::WIDTH - 2) {
-                text.push_str("  ");
-                text.push_str(&line);
-                text.push('\n');
-            }
+            indented(&format!("note: {note}"), &mut text);
         }
         text.push_str(body);
         Ok(Self { text, json })
+    }
+}
+
+/// Appends text to `out` in lines behind two blanks.
+fn indented(text: &str, out: &mut String) {
+    for line in table::wrap(&table::clean(text), table::WIDTH - 2) {
+        let _ = writeln!(out, "  {line}");
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use pagelab_analysis::AnalysisError;
-use pagelab_analysis::mappings::ProfileOptions;
 use pagelab_recording::tables::{Row, TableView, TasksRow};
 use pagelab_recording::{Error, Recording, Result};
 use serde::Serialize;
@@ -16,31 +15,31 @@ use crate::failure::Failure;
 pub fn each<R: Row>(
     recording: &Recording,
     notes: &mut Vec<String>,
-    mut each: impl FnMut(<R::View as TableView>::Row<'_>),
+    each: impl FnMut(<R::View as TableView>::Row<'_>),
 ) -> Result<()> {
-    for batch in recording.read(R::TABLE.name, None)? {
-        visit::<R::View>(batch.and_then(|batch| R::View::new(&batch)), notes, &mut each)?;
-    }
-    Ok(())
+    visit(recording.read(R::TABLE.name, None)?.map(|batch| R::View::new(&batch?)), notes, each)
 }
 
 /// Like [`each`], in order of time across the parts: in a recording that broke off rows may have come late.
 pub fn each_in_time<R: Row>(
     recording: &Recording,
     notes: &mut Vec<String>,
-    mut each: impl FnMut(<R::View as TableView>::Row<'_>),
+    each: impl FnMut(<R::View as TableView>::Row<'_>),
 ) -> Result<()> {
-    for batch in recording.read_sorted(R::TABLE.name, None)? {
-        visit::<R::View>(batch.and_then(|batch| R::View::new(&batch)), notes, &mut each)?;
-    }
-    Ok(())
+    visit(recording.read_sorted(R::TABLE.name, None)?.map(|batch| R::View::new(&batch?)), notes, each)
 }
 
-fn visit<V: TableView>(view: Result<V>, notes: &mut Vec<String>, each: &mut impl FnMut(V::Row<'_>)) -> Result<()> {
-    match view {
-        Ok(view) => view.rows().for_each(each),
-        Err(error) if is_damage(&error) => notes.push(format!("left out: {error}")),
-        Err(error) => return Err(error),
+fn visit<V: TableView>(
+    views: impl Iterator<Item = Result<V>>,
+    notes: &mut Vec<String>,
+    mut each: impl FnMut(V::Row<'_>),
+) -> Result<()> {
+    for view in views {
+        match view {
+            Ok(view) => view.rows().for_each(&mut each),
+            Err(error) if is_damage(&error) => notes.push(format!("left out: {error}")),
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }
@@ -56,27 +55,6 @@ pub fn analysis(error: AnalysisError) -> Failure {
         AnalysisError::Recording(error) => error.into(),
         other => Failure::input(other),
     }
-}
-
-/// What the settings of a recording say to the analysis of its mappings.
-pub fn profile_options<'a>(
-    settings: impl Iterator<Item = (&'a str, &'a str)>,
-    window: Option<(i64, i64)>,
-) -> ProfileOptions {
-    let mut options = ProfileOptions::default();
-    if let Some(window) = window {
-        options.window = window;
-    }
-    for (key, value) in settings {
-        if key == "thp.hpage_pmd_size" {
-            options.huge_bytes = value.parse().ok().filter(|bytes| *bytes > 0).unwrap_or(options.huge_bytes);
-        } else if let Some(mount) = key.strip_prefix("mount.").and_then(|key| key.strip_suffix(".fs"))
-            && value == "hugetlbfs"
-        {
-            options.hugetlbfs.push(mount.trim_end_matches('/').to_owned());
-        }
-    }
-    options
 }
 
 /// Bytes that are a path, for JSON: as text, and exact where that is not the same.

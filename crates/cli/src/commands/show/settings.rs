@@ -24,7 +24,9 @@ enum State {
     Same,
     /// Another value at the end.
     Changed,
-    /// Not looked for, or not there, at the end.
+    /// Looked for at both, and at one of them it could not be read: whether it changed is not known.
+    NotRead,
+    /// Not looked for at the end, such as the kernel's configuration, which cannot change.
     StartOnly,
     /// Not there at the start.
     EndOnly,
@@ -46,7 +48,10 @@ struct Setting {
 struct Document {
     settings: Vec<Setting>,
     settings_total: usize,
+    /// Read at both start and end, with different values.
     changed: usize,
+    /// Not read at one of them.
+    not_read: usize,
     /// Whether anything was read at the end.
     has_end: bool,
 }
@@ -88,16 +93,18 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         notes.push("the settings were not read at the end, so nothing is known of changes".to_owned());
     }
     let rows: Vec<Setting> = found.into_iter().map(|(key, found)| setting_of(key, found)).collect();
-    let changed = rows.iter().filter(|row| !matches!(row.state, State::Same) && has_end).count();
+    let changed = rows.iter().filter(|row| row.state == State::Changed).count();
+    let not_read = rows.iter().filter(|row| !matches!(row.state, State::Same | State::Changed)).count();
     let (settings, settings_total) = cut(rows, options.limit(false));
-    let data = Document { settings, settings_total, changed, has_end };
+    let data = Document { settings, settings_total, changed, not_read, has_end };
     View::new("settings", recording, &notes, &data, &text(&data))
 }
 
 fn setting_of(key: String, found: Found) -> Setting {
     let state = match (&found.start, &found.end) {
         (Some(start), Some(end)) if start == end => State::Same,
-        (Some(_), Some(_)) => State::Changed,
+        (Some(Reading(Some(_))), Some(Reading(Some(_)))) => State::Changed,
+        (Some(_), Some(_)) => State::NotRead,
         (Some(_), None) => State::StartOnly,
         (None, _) => State::EndOnly,
     };
@@ -115,9 +122,12 @@ fn text(data: &Document) -> String {
     }
     let mut out = String::from("\n");
     let changed = or_dash(data.has_end.then_some(data.changed));
-    let total = data.settings_total;
+    let (total, not_read) = (data.settings_total, data.not_read);
     paragraph(
-        &format!("{total} settings, {changed} differ at the end (* changed, ~ changed as it always does)"),
+        &format!(
+            "{total} settings: {changed} differ at the end (* changed, ~ changed as it always does), {not_read} were not \
+             read at both start and end"
+        ),
         &mut out,
     );
     let value = |head| left(head).at_most(VALUE_WIDTH);
@@ -126,8 +136,10 @@ fn text(data: &Document) -> String {
     for row in &data.settings {
         let (mark, end) = match row.state {
             State::Same => ("", "same".to_owned()),
-            _ if !data.has_end => ("", "-".to_owned()),
-            _ => (if row.volatile == Some(true) { "~" } else { "*" }, shown(row.end.as_deref())),
+            State::Changed if row.volatile == Some(true) => ("~", shown(row.end.as_deref())),
+            State::Changed => ("*", shown(row.end.as_deref())),
+            _ if row.end.is_none() => ("", "not read".to_owned()),
+            _ => ("", shown(row.end.as_deref())),
         };
         table.row([mark.to_owned(), row.key.clone(), shown(row.start.as_deref()), end, row.source.clone()]);
     }

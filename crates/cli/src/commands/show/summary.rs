@@ -4,7 +4,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use pagelab_analysis::mappings::{ClassProfile, MappingProfile};
+use pagelab_analysis::mappings::{ClassProfile, MappingProfile, ProfileOptions};
 use pagelab_analysis::run::{RunData, StreamLoss, Window};
 use pagelab_recording::{Exit, Probe, Recording, SelfCost};
 use pagelab_vocab::settings::setting;
@@ -112,8 +112,8 @@ struct ClassFacts {
 #[derive(Debug, Serialize)]
 struct Change {
     key: String,
-    start: Option<String>,
-    end: Option<String>,
+    start: String,
+    end: String,
 }
 
 /// The metrics counted from faults: key of this view, and the analysis' name.
@@ -220,10 +220,7 @@ fn faults(run: &RunData, tables: &[TableFacts]) -> Option<Faults> {
 }
 
 fn slots(recording: &Recording, run: &RunData, notes: &mut Vec<String>) -> Result<Option<Slots>, Failure> {
-    let start = run.settings.start.iter();
-    let settings = start.filter_map(|(key, found)| Some((key.as_str(), found.value.as_deref()?)));
-    let options = read::profile_options(settings, Some((run.window.start_ns, run.window.end_ns)));
-    let profile = match MappingProfile::load(recording.dir(), &options) {
+    let profile = match MappingProfile::load(recording.dir(), &ProfileOptions::of_run(run)) {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(None),
         Err(pagelab_analysis::AnalysisError::Recording(error)) if read::is_damage(&error) => {
@@ -261,8 +258,7 @@ fn changes(run: &RunData) -> (Vec<Change>, usize) {
         if setting(key).is_some_and(|info| info.def.volatile) {
             volatile += 1;
         } else {
-            let own = |value: Option<&str>| value.map(str::to_owned);
-            changed.push(Change { key: key.to_owned(), start: own(start), end: own(end) });
+            changed.push(Change { key: key.to_owned(), start: start.to_owned(), end: end.to_owned() });
         }
     }
     (changed, volatile)

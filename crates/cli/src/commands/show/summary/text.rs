@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use pagelab_analysis::mappings::bytes;
 use pagelab_recording::{Exit, ProbeState};
+use pagelab_report::duration;
 use serde_json::Value;
 
 use super::{Counted, FAULT_KINDS, Summary};
 use crate::commands::show::names;
 use crate::commands::show::table::{Table, WIDTH, clean, figure, left, or_dash, percent, right, seconds, wrap};
-use crate::print;
 
 /// Width of the words in front of a fact.
 const LABEL: usize = 12;
@@ -57,7 +57,7 @@ fn what(data: &Summary, clock_start_ns: i64, out: &mut String) {
         (or_dash(data.host.as_ref()), or_dash(data.kernel.as_ref()), or_dash(data.arch.as_ref()));
     let (cpus, virt) = (or_dash(data.cpus), or_dash(data.virt.as_ref()));
     fact(out, "host", &format!("{host}, Linux {kernel}, {arch}, {cpus} CPUs, virtualisation {virt}, pages of {page}"));
-    fact(out, "duration", &or_dash(data.duration_ns.map(print::duration)));
+    fact(out, "duration", &or_dash(data.duration_ns.map(|ns| duration(ns as f64))));
     if let Some(window) = &data.window {
         let operations = window.operations.map_or_else(String::new, |count| format!(", {} operations", figure(count)));
         let since = seconds(window.start_ns.saturating_sub(clock_start_ns));
@@ -158,7 +158,7 @@ fn usage(data: &Summary, out: &mut String) {
     };
     for (key, value) in usage {
         let text = match (value.as_i64(), key.as_str()) {
-            (Some(ns), key) if key.ends_with("_ns") => print::duration(ns),
+            (Some(ns), key) if key.ends_with("_ns") => duration(ns as f64),
             (Some(size), key) if key.ends_with("_bytes") => bytes(size.unsigned_abs()),
             (Some(number), _) => number.to_string(),
             (None, _) if value.is_null() => "-".to_owned(),
@@ -176,7 +176,7 @@ fn changes(data: &Summary, out: &mut String) {
     }
     let mut table = Table::new([left("KEY").at_most(48), left("START").at_most(20), left("END").at_most(20)]);
     for change in data.settings_changed.iter().take(CHANGES) {
-        table.row([change.key.clone(), or_dash(change.start.as_ref()), or_dash(change.end.as_ref())]);
+        table.row([change.key.clone(), change.start.clone(), change.end.clone()]);
     }
     if !data.settings_changed.is_empty() {
         table.write(2, out);
@@ -243,7 +243,7 @@ fn tables(data: &Summary, out: &mut String) {
             row.table.to_owned(),
             or_dash(row.rows),
             row.parts.to_string(),
-            or_dash(row.bytes.map(print::bytes)),
+            or_dash(row.bytes.map(bytes)),
             or_dash(each.map(|each| format!("{each:.1}"))),
         ]);
     }
@@ -253,8 +253,8 @@ fn tables(data: &Summary, out: &mut String) {
 fn cost(data: &Summary, out: &mut String) {
     out.push_str("\nCOST of recording\n");
     let cost = &data.self_cost;
-    let time = |ns: Option<u64>| or_dash(ns.map(|ns| print::duration(i64::try_from(ns).unwrap_or(i64::MAX))));
-    let size = |count: Option<u64>| or_dash(count.map(print::bytes));
+    let time = |ns: Option<u64>| or_dash(ns.map(|ns| duration(ns as f64)));
+    let size = |count: Option<u64>| or_dash(count.map(bytes));
     let mut bpf = time(cost.bpf_ns);
     if let Some(reason) = cost.extra.get("bpf_ns_reason").and_then(Value::as_str)
         && cost.bpf_ns.is_none()

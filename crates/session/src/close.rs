@@ -1,0 +1,229 @@
+//! The end of a session: what is left in the probes is taken, the recording closed, the outcome put together.
+
+use pagelab_load::JobReport;
+use pagelab_recording::{Exit, Manifest, RecordingWriter, SelfCost};
+use serde_json::{Value, json};
+
+use crate::child::Ended;
+use crate::feed::Feed;
+use crate::load_rows;
+use crate::options::{SessionError, SessionOptions, SessionOutcome};
+use crate::probes::Probes;
+use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
+use crate::run::{Begun, Watched};
+
+/// Closes the recording of a target that has ended; `cpu_before_ns` is the CPU time that this process had used before
+/// the session: an experiment runs many in one process.
+pub fn finish(
+    options: &SessionOptions,
+    begun: Begun,
+    watched: &Watched,
+    cpu_before_ns: u64,
+) -> Result<SessionOutcome, SessionError> {
+    let Begun { mut recorder, mut started, released_ns } = begun;
+    let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
+    stop(&mut recorder);
+    let report = started.take_report(watched.ended.as_ref());
+    let mut warnings = std::mem::take(&mut recorder.probes.warnings);
+    warnings.extend(lost_events(&recorder.probes));
+    let refused_sources = recorder.refused_sources();
+    let Recorder { probes, feed, mut writer, write_error, .. } = recorder;
+    let good_report = report.as_ref().and_then(|report| report.as_ref().ok());
+    if let Some(report) = good_report {
+        load_rows::push(report, &mut writer);
+    }
+    let measured = measured(good_report, &feed, released_ns, ended_ns);
+    let bytes_so_far = writer.stats().bytes_written;
+    let (manifest, hole) = close(writer, write_error, |last| {
+        last.clock.realtime_at_end_ns = Some(realtime_ns());
+        last.exit = watched.ended.map(|ended| Exit { code: ended.code(), signal: ended.signal(), ..Exit::default() });
+        last.probes = probes.states;
+        last.self_cost = self_cost(cpu_before_ns, bytes_so_far);
+        last.extra.insert("measured".to_owned(), measured);
+        last.extra.insert("timed_out".to_owned(), json!(watched.timed_out));
+        last.extra.insert("interrupted".to_owned(), json!(watched.interrupted));
+        last.extra.insert("metric_sources_refused".to_owned(), json!(refused_sources));
+        if let Some(ended) = &watched.ended {
+            last.extra.insert("rusage".to_owned(), rusage_json(ended));
+        }
+    });
+    warnings.extend(hole);
+    let report = match report {
+        Some(Err(error)) if !watched.timed_out => return Err(error),
+        other => other.and_then(Result::ok),
+    };
+    Ok(SessionOutcome {
+        dir: options.out.clone(),
+        ended: watched.ended,
+        report,
+        manifest,
+        timed_out: watched.timed_out,
+        interrupted: watched.interrupted,
+        warnings,
+    })
+}
+
+/// Detaches the probes and takes what they still hold.
+fn stop(recorder: &mut Recorder) {
+    if let Some(observer) = &mut recorder.probes.observer {
+        observer.detach();
+    }
+    recorder.drain();
+    recorder.probes.count_events();
+}
+
+fn lost_events(probes: &Probes) -> Option<String> {
+    let lost = probes.states.iter().filter_map(|probe| probe.events_lost).max().unwrap_or(0);
+    (lost > 0).then(|| format!("{lost} events were lost; try a larger ring: --ring-bytes 64M"))
+}
+
+/// The measured time: the load's own if it reported one, else from the command's `exec` to its end.
+fn measured(report: Option<&JobReport>, feed: &Feed, released_ns: i64, ended_ns: i64) -> Value {
+    match report.and_then(|report| Some((report, report.window?))) {
+        Some((report, window)) => json!({
+            "start_ns": window.start_ns, "end_ns": window.end_ns,
+            "operations": report.operations, "source": "load",
+        }),
+        None => json!({
+            "start_ns": feed.first_exec_ns.unwrap_or(released_ns), "end_ns": ended_ns,
+            "operations": null, "source": "command",
+        }),
+    }
+}
+
+/// Closes the recording. Returns the manifest as written and what the user should know of a hole in the recording;
+/// `write_error` is the first error that the writer met before.
+fn close(
+    writer: RecordingWriter,
+    write_error: Option<pagelab_recording::Error>,
+    last: impl FnOnce(&mut Manifest),
+) -> (Manifest, Option<String>) {
+    let mut manifest = Manifest::default();
+    let closed = writer.close(|closing| {
+        last(closing);
+        manifest = closing.clone();
+    });
+    if let Err(error) = closed {
+        // If it was the last manifest that could not be written, the one on disk does not say complete either.
+        manifest.complete = false;
+        manifest.extra.entry("incomplete_reason").or_insert_with(|| error.to_string().into());
+    }
+    let reason = manifest.extra.get("incomplete_reason").and_then(Value::as_str);
+    let hole = reason.map(|reason| format!("the recording has a hole: {reason}"));
+    let late = || write_error.map(|error| format!("parts were written late, no row is missing: {error}"));
+    (manifest.clone(), hole.or_else(late))
+}
+
+fn rusage_json(ended: &Ended) -> serde_json::Value {
+    json!({
+        "utime_ns": ended.utime_ns, "stime_ns": ended.stime_ns,
+        "minor_faults": ended.minor_faults, "major_faults": ended.major_faults,
+        "voluntary_context_switches": ended.context_switches.0,
+        "involuntary_context_switches": ended.context_switches.1,
+        "max_rss_bytes": ended.max_rss_bytes,
+    })
+}
+
+/// CPU time, ns, and largest resident size, bytes, of this process so far.
+pub fn own_usage() -> (u64, u64) {
+    // SAFETY: rusage is plain integers, and the pointer refers to a local.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    (ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_maxrss as u64 * 1024)
+}
+
+/// What the session has cost until now.
+fn self_cost(cpu_before_ns: u64, bytes_written: u64) -> SelfCost {
+    let (cpu_ns, max_rss_bytes) = own_usage();
+    let mut cost = SelfCost {
+        cpu_ns: Some(cpu_ns - cpu_before_ns),
+        bpf_ns: None,
+        max_rss_bytes: Some(max_rss_bytes),
+        bytes_written: Some(bytes_written),
+        ..SelfCost::default()
+    };
+    let reason = "the kernel accounts BPF run time only while kernel.bpf_stats_enabled is 1, which itself costs time";
+    cost.extra.insert("bpf_ns_reason".to_owned(), json!(reason));
+    cost
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use pagelab_recording::tables::MetricsRow;
+    use pagelab_recording::{FileStorage, Storage, StorageFile, WriterOptions};
+
+    use super::*;
+
+    /// The real file system, but for parts while it is said to fail.
+    #[derive(Debug, Default)]
+    struct Flaky(AtomicBool);
+
+    impl Storage for Flaky {
+        fn create_dir(&self, path: &Path) -> io::Result<()> {
+            FileStorage.create_dir(path)
+        }
+
+        fn create(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+            if self.0.load(Ordering::Relaxed) {
+                return Err(io::Error::from_raw_os_error(libc::EIO));
+            }
+            FileStorage.create(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            FileStorage.rename(from, to)
+        }
+
+        fn remove_file(&self, path: &Path) -> io::Result<()> {
+            FileStorage.remove_file(path)
+        }
+
+        fn sync_dir(&self, path: &Path) -> io::Result<()> {
+            FileStorage.sync_dir(path)
+        }
+    }
+
+    /// A session's end after the writer failed once; parts that fail are kept up to `max_pending_bytes`.
+    fn ended_after_a_failure(max_pending_bytes: usize) -> (Manifest, Manifest, String) {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let dir = tmp.path().join("rec");
+        let storage = Arc::new(Flaky::default());
+        let options = WriterOptions { max_pending_bytes, ..WriterOptions::default() };
+        let mut writer =
+            RecordingWriter::create_with(&dir, Manifest::default(), options, storage.clone()).expect("a recording");
+        writer.push(&MetricsRow { ts: 1, name: "vmstat.x", instance: None, value: Some(1.0) });
+        storage.0.store(true, Ordering::Relaxed);
+        let error = writer.flush(2).expect_err("the storage fails");
+        storage.0.store(false, Ordering::Relaxed);
+        let (told, warning) = close(writer, Some(error), |last| last.label = Some("ended".to_owned()));
+        (told, Manifest::load(&dir).expect("a manifest"), warning.expect("a failure is no secret"))
+    }
+
+    #[test]
+    fn rows_given_up_once_make_the_recording_incomplete_although_it_closes_well() {
+        let (told, written, warning) = ended_after_a_failure(0);
+        assert_eq!(told, written);
+        assert!(!written.complete);
+        assert_eq!(written.label.as_deref(), Some("ended"));
+        assert_eq!(written.extra["rows_dropped"]["metrics"], 1);
+        let reason = written.extra["incomplete_reason"].as_str().expect("a reason");
+        assert!(reason.contains("1 rows of metrics") && warning.contains(reason), "{reason}; {warning}");
+    }
+
+    #[test]
+    fn parts_written_late_leave_no_hole() {
+        let (told, written, warning) = ended_after_a_failure(1 << 20);
+        assert_eq!(told, written);
+        assert!(written.complete);
+        assert!(warning.contains("no row is missing"), "{warning}");
+    }
+}
