@@ -31,7 +31,7 @@ demo: build ## a regression goes in, its cause comes out (needs root)
 test: build setup-test ## everything that must pass; under 40 minutes on 2 cores
 	tools/test short
 
-test-all: build setup-test ## the same with the long forms: 20 repetitions of each verdict, 40 A/A runs, all benchmarks' checks
+test-all: build setup-test ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full
 
 check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass

@@ -223,7 +223,7 @@ mod tests {
         let long = "/a/very/long/path/that/does/not/fit/into/a/line/together/with/another/one/of/its/own/length";
         let mut table = Table::new([left("PATH"), right("BYTES"), left("OTHER"), right("N")]);
         table.row([long, "123456789012345678", long, "123456789"]);
-        for width in [100, 72, 50] {
+        for width in [100, 72, 64] {
             let text = table.clone().wide(width).render();
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             assert!(text.contains("123456789012345678") && text.contains("own/length"), "{text}");
