@@ -96,12 +96,18 @@ pub fn shares<T>(
         return Err(format!("the shares are {given}% together, needed 100%"));
     }
     let each = (100 - given).checked_div(missing).unwrap_or(0);
-    let mut rest = if missing == 0 { 0 } else { 100 - given - each * missing };
+    let mut left = 100 - given;
+    let mut open = missing;
     Ok(parts
         .into_iter()
         .map(|(value, percent)| {
-            // What does not divide goes to the first part that left it open, so that the whole is 100.
-            let percent = percent.unwrap_or_else(|| (each + std::mem::take(&mut rest)) as u8);
+            // What does not divide goes to the last part that left it open, as it does when fio draws.
+            let percent = percent.unwrap_or_else(|| {
+                open -= 1;
+                let own = if open == 0 { left } else { each };
+                left -= own;
+                own as u8
+            });
             (value, percent)
         })
         .collect())

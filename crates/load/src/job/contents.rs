@@ -81,14 +81,11 @@ fn number<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Result<&'a str, String> {
         if digits.is_empty() {
             return Err(bad());
         }
-        for pair in digits.as_bytes().chunks(2) {
-            let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
-            bytes.push(match pair {
-                [high, low] => digit(*high) << 4 | digit(*low),
-                [single] => digit(*single),
-                _ => 0,
-            });
-        }
+        let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
+        // Of an odd number of digits the first stands alone, as in numbers.
+        let (alone, pairs) = digits.as_bytes().split_at(digits.len() % 2);
+        bytes.extend(alone.iter().map(|byte| digit(*byte)));
+        bytes.extend(pairs.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, hex| byte << 4 | digit(*hex))));
         return Ok(rest);
     }
     let sign = usize::from(text.starts_with(['-', '+']));
@@ -179,6 +176,56 @@ impl OptionValue for NumberSet {
     }
 }
 
+/// `numa_mem_policy`: from which NUMA nodes a worker's memory comes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NumaMemPolicy {
+    /// The mode; nothing is set for `None`.
+    pub mode: Option<NumaMode>,
+    /// The nodes, for the modes that name some.
+    pub nodes: NumberSet,
+}
+
+choice! {
+    /// A mode of set_mempolicy(2).
+    NumaMode {
+        Default = "default": "the policy of the system",
+        Prefer = "prefer": "from this node first: prefer:0",
+        Bind = "bind": "from these nodes only: bind:0-1",
+        Interleave = "interleave": "page by page from these nodes: interleave:0,1",
+        Local = "local": "from the node of the CPU that asks",
+    }
+}
+
+impl OptionValue for NumaMemPolicy {
+    const KIND: &'static str = "word[:nodes]";
+    const WORDS: &'static [(&'static str, &'static str)] = &[
+        ("default", "the policy of the system"),
+        (
+            "local",
+            "from the node of the CPU that asks; `prefer:0` from that node first, `bind:0-1` from those only, `interleave:0,1` in turn",
+        ),
+    ];
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        let (word, list) = match text.trim().split_once(':') {
+            Some((word, list)) => (word, Some(list)),
+            None => (text, None),
+        };
+        let mode: NumaMode = choose(word)?;
+        let mut nodes = NumberSet::default();
+        match (mode, list) {
+            (NumaMode::Default | NumaMode::Local, None) => {}
+            (NumaMode::Default | NumaMode::Local, Some(_)) => return Err(format!("{word} names no nodes")),
+            (_, Some(list)) => nodes.assign(list, context)?,
+            (_, None) => return Err(format!("{word} needs its nodes: {word}:0")),
+        }
+        if mode == NumaMode::Prefer && nodes.0.len() > 1 {
+            return Err("prefer names one node".to_owned());
+        }
+        *self = Self { mode: Some(mode), nodes };
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,7 +246,7 @@ mod tests {
             ("\"123\"0xFFeeCC", &[0x31, 0x32, 0x33, 0xff, 0xee, 0xcc]),
             ("-100xab\"1\"\"2\"", &[0xf6, 0xff, 0xff, 0xff, 0xab, 0x31, 0x32]),
             ("0xdeadface", &[0xde, 0xad, 0xfa, 0xce]),
-            ("0xabc", &[0xab, 0x0c]),
+            ("0xabc", &[0x0a, 0xbc]),
         ] {
             assert_eq!(pattern(text).as_deref(), Ok(bytes), "{text}");
         }
@@ -222,6 +269,12 @@ mod tests {
         let mut cpus = NumberSet::default();
         cpus.assign("3,0-1", ParseContext::default()).expect("valid");
         assert_eq!(cpus.0, [0, 1, 3]);
+        let mut policy = NumaMemPolicy::default();
+        policy.assign("bind:0-1", ParseContext::default()).expect("valid");
+        assert_eq!((policy.mode, policy.nodes.0.as_slice()), (Some(NumaMode::Bind), &[0, 1][..]));
+        for bad in ["bind", "local:0", "prefer:0,1", "bund:0"] {
+            assert!(policy.assign(bad, ParseContext::default()).is_err(), "{bad}");
+        }
         for bad in ["", "3-1", "x", "4096"] {
             assert!(cpus.assign(bad, ParseContext::default()).is_err(), "{bad}");
         }

@@ -10,11 +10,12 @@
 
 use super::blocks::{SizeRange, SizeSplit};
 use super::chances::{Distribution, FileService};
-use super::contents::{BufferPattern, MemorySource, NumberSet};
+use super::contents::{BufferPattern, MemorySource, NumaMemPolicy, NumberSet};
 use super::registry::{Category, OptionDef, options};
 use super::units::ParseContext;
 use super::value::{
-    Bytes, ErrorLists, Extent, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds, SecondsRange,
+    Bytes, ErrorLists, Extent, LogName, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds,
+    SecondsRange,
 };
 use super::words::{
     AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, ExitWhat, FadviseHint, Fallocate, KbBase, MapLifetime,
@@ -398,6 +399,9 @@ options! {
     /// The NUMA nodes whose CPUs workers may use.
     numa_cpu_nodes: NumberSet { Workers, NONE, fio, default "" }
 
+    /// From which NUMA nodes the workers' memory comes.
+    numa_mem_policy: NumaMemPolicy { Workers, NONE, fio, default "" }
+
     /// Add this to the workers' nice value.
     nice: i64 { Workers, NONE, fio, default "0" }
 
@@ -448,6 +452,22 @@ options! {
 
     /// Leave samples of bandwidth out of the report.
     disable_bw_measurement: bool { Reporting, NONE, fio, default "0", alias "disable_bw" }
+
+    /// Write latencies to NAME_clat.N.log, NAME_lat.N.log and (empty) NAME_slat.N.log, N being the worker's number; alone or as 1 the
+    /// job's name is taken. A log is written while the job runs: mean values (log_avg_msec) disturb less.
+    write_lat_log: LogName { Reporting, NONE, fio, default "" }
+
+    /// Write bandwidth to NAME_bw.N.log.
+    write_bw_log: LogName { Reporting, NONE, fio, default "" }
+
+    /// Write operations to NAME_iops.N.log.
+    write_iops_log: LogName { Reporting, NONE, fio, default "" }
+
+    /// One line per direction and this many milliseconds in those logs; 0 for a line per operation.
+    log_avg_msec: u64 { Reporting, NONE, fio, default "0" }
+
+    /// Put offsets of operations into those logs.
+    log_offset: bool { Reporting, NONE, fio, default "0" }
 
     /// Write every operation, as it is issued, to this file, in fio's format 3; workers beyond the first add their number.
     write_iolog: Option<String> { Reporting, NONE, fio, default "" }

@@ -1,7 +1,7 @@
 //! Options of one job against each other: what no single value shows.
 
 use super::registry::{self, OptionDef};
-use super::value::Extent;
+use super::value::{Extent, LogName};
 use super::words::{MapLifetime, MapOrder, Modifier};
 use super::{Given, JobOptions, JobSpec};
 use crate::engines::{self, Caps};
@@ -29,6 +29,7 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>) -> Result<(), Job
     checker.mappings(warnings)?;
     checker.amounts_of_files()?;
     checker.rates()?;
+    checker.logs()?;
     checker.memory()?;
     checker.without_effect(warnings);
     Ok(())
@@ -262,6 +263,16 @@ impl Checker<'_> {
         })?;
         self.require(o.allow_file_create || !o.create_only, "create_only", || {
             "create_only=1 and allow_file_create=0 contradict each other".to_owned()
+        })
+    }
+
+    fn logs(&self) -> Result<(), JobError> {
+        let o = self.options;
+        let untimed = o.gtod_reduce || o.latency_sample > 1 || (o.disable_lat && o.disable_clat);
+        let option = if o.write_lat_log == LogName::None { "write_bw_log" } else { "write_lat_log" };
+        self.require(!(o.logs_samples() && untimed), option, || {
+            "logs need every operation timed: leave out gtod_reduce, latency_sample and disable_clat with disable_lat"
+                .to_owned()
         })
     }
 

@@ -312,6 +312,32 @@ impl OptionValue for PercentileList {
     }
 }
 
+/// The name of a log: none wanted, called after the job, or with this prefix.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogName {
+    /// No log.
+    #[default]
+    None,
+    /// `JOB_bw.1.log`.
+    Job,
+    /// `PREFIX_bw.1.log`.
+    Prefix(String),
+}
+
+impl OptionValue for LogName {
+    const KIND: &'static str = "str";
+    const FLAG: bool = true;
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
+        *self = match text.trim() {
+            // What stands alone is read as 1.
+            "" | "1" => Self::Job,
+            prefix => Self::Prefix(prefix.to_owned()),
+        };
+        Ok(())
+    }
+}
+
 /// `ignore_error`: error numbers that a job goes on after, by direction.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorLists {

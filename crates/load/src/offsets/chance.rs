@@ -223,10 +223,10 @@ fn bell(blocks: u64, deviation: u64, random: &mut SplitMix64) -> u64 {
         return mean as u64;
     }
     let mut moved = (deviation as f64 * random.fraction()) as i64 - (deviation / 2) as i64;
-    while mean + moved >= blocks as i64 && moved != 0 {
+    while !(0..blocks as i64).contains(&(mean + moved)) && moved != 0 {
         moved /= 2;
     }
-    (mean + moved).max(0) as u64
+    (mean + moved) as u64
 }
 
 #[cfg(test)]

@@ -66,6 +66,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && o.distribution_is_even()
         && o.rw.1 == Modifier::None
         && o.write_iolog.is_none()
+        && !o.logs_samples()
         && !o.refills()
 }
 

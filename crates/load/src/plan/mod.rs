@@ -174,9 +174,9 @@ impl Planner<'_> {
             }
         }
         let io_bytes = match o.io_size {
-            Some(Extent::Bytes(bytes @ 1..)) => Some(bytes),
-            // A percentage makes each pass shorter instead, as in fio.
-            _ => None,
+            None | Some(Extent::Bytes(0)) => None,
+            // As in fio a percentage of io_size is one of the region.
+            Some(extent) => extent.resolve(Some(found.pass_bytes)),
         };
         let (course, varied) = course::of_worker(job, &found, seed)?;
         let files = paths.into_iter().zip(found.files).map(|(path, span)| FilePlan { path, span }).collect();

@@ -98,12 +98,14 @@ pub fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -> Resul
             .checked_add(bytes)
             .filter(|end| i64::try_from(*end).is_ok())
             .ok_or_else(|| target(format!("offset {start} + size {bytes} is beyond what a file can have")))?;
-        let file_bytes = if file.endless { file.bytes.unwrap_or(u64::MAX) } else { end.max(file.bytes.unwrap_or(0)) };
+        let file_bytes = match (file.endless, file.bytes) {
+            (true, Some(device)) => device,
+            // As in fio, where there is no file it is as long as its share of the size, or has no end.
+            (true, None) => size.map_or(u64::MAX, |_| end.max(share)),
+            (false, there) => end.max(there.unwrap_or(0)),
+        };
         files.push(FileSpan { start, region_bytes: bytes, file_bytes });
-        total = total.saturating_add(match o.io_size {
-            Some(Extent::Percent(percent)) => Extent::Percent(percent).resolve(Some(bytes)).unwrap_or(bytes),
-            _ => bytes,
-        });
+        total = total.saturating_add(bytes);
     }
     let pass_bytes = size.map_or(total, |size| size.min(total));
     let largest = files.iter().map(|file| file.region_bytes).max().unwrap_or(0);

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use super::files::Files;
 use super::iolog::IoLog;
+use super::logs::Logs;
 use super::pace::{Pace, wait};
 use super::shared::{Phase, State};
 use super::side::Side;
@@ -125,6 +126,7 @@ pub(super) struct Drive<'a, E, S> {
     pub(super) flushes: Recorder,
     pub(super) pace: Option<Pace>,
     pub(super) iolog: Option<IoLog>,
+    pub(super) logs: Option<Logs>,
     /// Flush after this many writes; 0 never.
     pub(super) flush_every: u64,
     pub(super) data_only: bool,
@@ -178,6 +180,7 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
             flushes: Recorder::default(),
             pace: None,
             iolog,
+            logs: Logs::create(task)?,
             flush_every,
             data_only: options.fsync == 0,
             unflushed: 0,
@@ -313,8 +316,16 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
         let side = &mut self.sides[operation.direction as usize];
         side.count(operation.bytes);
         // Saturating: a thread moved between CPUs may read a stamp a few ticks early.
-        side.clat.record(clock.to_ns(done.saturating_sub(issued)));
-        side.lat.record(clock.to_ns(done.saturating_sub(begun)));
+        let clat_ns = clock.to_ns(done.saturating_sub(issued));
+        let lat_ns = clock.to_ns(done.saturating_sub(begun));
+        side.clat.record(clat_ns);
+        side.lat.record(lat_ns);
+        if S::VARIED
+            && self.measured_from.is_some()
+            && let Some(logs) = &mut self.logs
+        {
+            logs.record(clock.to_ns(done.saturating_sub(self.anchor.0)), operation, clat_ns, lat_ns);
+        }
         Ok(done)
     }
 

@@ -84,6 +84,13 @@ impl IoLog {
         self.act(file, if data_only { "datasync 0 0" } else { "sync 0 0" });
     }
 
+    /// All files are flushed.
+    pub fn flush_all(&mut self) {
+        for file in 0..self.names.len() {
+            self.flush(file, false);
+        }
+    }
+
     /// An operation is issued.
     pub fn operation(&mut self, file: usize, operation: Operation) {
         let at = self.started.elapsed().as_micros();
@@ -111,7 +118,7 @@ impl IoLog {
 }
 
 /// A new file, or one of pagelab's emptied.
-fn make(path: &Path, state_dir: &Path) -> Result<File, LoadError> {
+pub(super) fn make(path: &Path, state_dir: &Path) -> Result<File, LoadError> {
     let ownership = Ownership::new(state_dir);
     if let Some(fd) = ownership.create(path)? {
         return Ok(fd.into());

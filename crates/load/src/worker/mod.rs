@@ -6,6 +6,7 @@ mod entry;
 mod events;
 mod files;
 mod iolog;
+mod logs;
 pub(crate) mod pace;
 mod passes;
 pub(crate) mod shared;

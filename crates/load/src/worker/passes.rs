@@ -80,6 +80,9 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     /// `end_fsync` and `fsync_on_close`.
     pub(super) fn final_flush(&mut self) -> Result<(), Failure> {
         if (self.options.end_fsync || self.options.fsync_on_close) && self.options.rw.0.writes() {
+            if let Some(log) = &mut self.iolog {
+                log.flush_all();
+            }
             self.engine.flush(false).map_err(flush_failure)?;
             for engine in self.files.others() {
                 engine.flush(false).map_err(flush_failure)?;
@@ -91,6 +94,10 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     /// The end of the log of operations.
     pub(super) fn leave_files(&mut self) {
         if let Some(Err(failure)) = self.iolog.take().map(super::iolog::IoLog::finish) {
+            self.failure.get_or_insert(failure);
+        }
+        let at_ns = self.measured_until.saturating_sub(self.anchor.1);
+        if let Some(Err(failure)) = self.logs.take().map(|logs| logs.finish(at_ns)) {
             self.failure.get_or_insert(failure);
         }
     }

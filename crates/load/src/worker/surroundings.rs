@@ -5,6 +5,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use super::task::Task;
 use crate::error::LoadError;
 use crate::job::JobSpec;
+use crate::job::contents::NumaMode;
 use crate::job::words::{CpusAllowedPolicy, PrioClass};
 
 /// Puts the calling worker into the surroundings that its job asks for.
@@ -31,8 +32,43 @@ pub fn enter(task: &Task<'_>) -> Result<(), LoadError> {
         };
         set_cpus(job, &own)?;
     }
+    set_memory_policy(job)?;
     set_priorities(job)?;
     lock_memory(job)
+}
+
+/// `numa_mem_policy`, by set_mempolicy(2) for the calling thread.
+fn set_memory_policy(job: &JobSpec) -> Result<(), LoadError> {
+    let policy = &job.options.numa_mem_policy;
+    // The numbers of linux/mempolicy.h.
+    let mode = match policy.mode {
+        None => return Ok(()),
+        Some(NumaMode::Default) => 0_u64,
+        Some(NumaMode::Prefer) => 1,
+        Some(NumaMode::Bind) => 2,
+        Some(NumaMode::Interleave) => 3,
+        Some(NumaMode::Local) => 4,
+    };
+    let mut mask = [0_u64; 16];
+    for node in &policy.nodes.0 {
+        if let Some(word) = mask.get_mut(*node as usize / 64) {
+            *word |= 1 << (node % 64);
+        }
+    }
+    // The kernel takes one bit fewer than it is told.
+    let (start, bits) =
+        if policy.nodes.0.is_empty() { (std::ptr::null(), 0) } else { (mask.as_ptr(), 64 * mask.len() + 1) };
+    // SAFETY: the mask has the announced length less one, or is none at all; the call only reads it.
+    if unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, start, bits) } == 0 {
+        return Ok(());
+    }
+    let online = std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
+    Err(LoadError::Host {
+        what: format!("job '{}': numa_mem_policy", job.name),
+        found: format!("nodes {}: {}", online.trim(), std::io::Error::last_os_error()),
+        needed: format!("nodes {:?}", policy.nodes.0),
+        command: "name nodes that are online: cat /sys/devices/system/node/online".to_owned(),
+    })
 }
 
 /// The CPUs that a job names; empty if it names none.
