@@ -69,9 +69,8 @@ fn include_loops_are_refused() {
 
 #[test]
 fn ten_thousand_sections_are_refused_at_the_one_that_is_wrong() {
-    let mut text = "[global]\nsize=4k\n".to_owned();
-    (0..10_000).for_each(|i| text.push_str(&format!("[job{i}]\n")));
-    text.push_str("bs=wrong\n");
+    let sections: Vec<String> = (0..10_000).map(|i| format!("[job{i}]\n")).collect();
+    let text = format!("[global]\nsize=4k\n{}bs=wrong\n", sections.concat());
     refused_file(text.as_bytes(), &["job.fio:10003", "bs=wrong"]);
 }
 
@@ -175,7 +174,7 @@ fn a_full_file_system_ends_the_job_with_its_place() {
 /// A loop device whose file is shorter than the device: the kernel answers reads behind its end with EIO.
 struct BadDevice {
     path: String,
-    _file: tempfile::NamedTempFile,
+    file: tempfile::NamedTempFile,
 }
 
 impl BadDevice {
@@ -185,8 +184,8 @@ impl BadDevice {
         let output = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output().expect("losetup");
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "a loop device needs root: run the tests as root: {words}");
-        let device = Self { path: String::from_utf8_lossy(&output.stdout).trim().to_owned(), _file: file };
-        device._file.as_file().set_len(good_bytes).expect("length");
+        let device = Self { path: String::from_utf8_lossy(&output.stdout).trim().to_owned(), file };
+        device.file.as_file().set_len(good_bytes).expect("length");
         device
     }
 }

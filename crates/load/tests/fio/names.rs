@@ -61,7 +61,7 @@ fn every_engine_of_fio_is_known_with_its_options() {
 
 /// The survey of the examples, made by a process of its own: some of them name variables of the environment.
 fn survey() -> Vec<Vec<String>> {
-    let files = std::fs::read_dir(EXAMPLES).map(Iterator::count).unwrap_or(0);
+    let files = std::fs::read_dir(EXAMPLES).map_or(0, Iterator::count);
     assert!(files > 0, "{EXAMPLES} is missing; apt-get install fio-examples");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["names::prints_the_survey", "--exact", "--nocapture"]).env("PAGELAB_TEST_SURVEY", EXAMPLES);

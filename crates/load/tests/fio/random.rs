@@ -47,7 +47,9 @@ fn the_whole_region_is_covered() {
         let (both, _) = logs(&format!("--ioengine=null --bs=4k {job}"));
         let passes = if job.contains("loops") { 2 } else { 1 };
         for mut log in both {
-            log.iter_mut().for_each(|operation| operation.act = "");
+            for operation in &mut log {
+                operation.act = "";
+            }
             log.sort();
             assert_eq!(log.len(), 16384 * passes, "{job}");
             log.dedup();
