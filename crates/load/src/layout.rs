@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 
+use crate::buffer::Contents;
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::hugetlb;
 use crate::job::words::Fallocate;
-use crate::job::{JobSpec, Workload};
+use crate::job::{JobOptions, JobSpec, Workload};
+use crate::offsets::Direction;
 use crate::plan::{Plan, TargetPlan};
-use crate::random::SplitMix64;
 use crate::safety::{self, Ownership, TargetKind};
 
 /// How much is written at once when a file is filled.
@@ -155,9 +156,11 @@ fn make(
     if safety::is_hugetlbfs(fd.as_fd()) {
         return allocate_hugetlb(target, job, fd.as_fd());
     }
-    allocate(target, job.options.fallocate, fd.as_fd()).map_err(|error| failed("allocating space for", error))?;
+    // What is to fill the file system cannot be allocated before.
+    let how = if target.fill_device { Fallocate::None } else { job.options.fallocate };
+    allocate(target, how, fd.as_fd()).map_err(|error| failed("allocating space for", error))?;
     if target.filled {
-        prepared.stopped |= !fill(target, there, fd.into(), stop).map_err(|error| {
+        prepared.stopped |= !fill(target, &job.options, there, fd.into(), stop).map_err(|error| {
             LoadError::system(format!("job '{}': filling {}", job.name, target.path.display()), error)
         })?;
     }
@@ -203,29 +206,42 @@ fn allocate_hugetlb(target: &TargetPlan, job: &JobSpec, fd: rustix::fd::Borrowed
     }
 }
 
-/// Writes random bytes from `from` to the needed length and waits until they are on the medium, so that writing them back does not
-/// run into the measured window. Gives false if it was stopped.
-fn fill(target: &TargetPlan, from: u64, mut file: std::fs::File, stop: &dyn Fn() -> bool) -> std::io::Result<bool> {
+/// Writes from `from` to the needed length, with contents as the job's buffers have them, and waits until they are on the medium
+/// (unless `create_fsync=0`), so that writing them back does not run into the measured window. Gives false if it was stopped.
+fn fill(
+    target: &TargetPlan,
+    options: &JobOptions,
+    from: u64,
+    mut file: std::fs::File,
+    stop: &dyn Fn() -> bool,
+) -> std::io::Result<bool> {
     use std::io::{Seek as _, SeekFrom};
-    let mut draw = SplitMix64::new(target.bytes_needed);
-    let mut block = vec![0_u8; FILL_BYTES];
-    for chunk in block.chunks_exact_mut(8) {
-        chunk.copy_from_slice(&draw.next_u64().to_ne_bytes());
-    }
+    // A pattern starts anew in each block, as it does in the blocks that jobs write.
+    let patterned = options.zero_buffers || !options.buffer_pattern.0.is_empty();
+    let length = options.lengths(Direction::Write).max_bytes as usize;
+    let mut block = vec![0_u8; if patterned { length.max(1) } else { FILL_BYTES }];
+    let mut contents = Contents::new(options, target.bytes_needed);
+    contents.fill(&mut block);
     let mut at = from;
     file.seek(SeekFrom::Start(at))?;
     while at < target.bytes_needed {
         if stop() {
             return Ok(false);
         }
-        let len = usize::try_from(target.bytes_needed - at).unwrap_or(FILL_BYTES).min(FILL_BYTES);
-        // Every block differs in its first bytes, so that no storage folds them into one.
-        for (byte, number) in block.iter_mut().zip(at.to_ne_bytes()) {
-            *byte = number;
+        let len = usize::try_from(target.bytes_needed - at).unwrap_or(block.len()).min(block.len());
+        if options.refills() {
+            contents.fill(&mut block);
+        } else if !patterned {
+            // Every block differs in its first bytes, so that no storage folds them into one.
+            for (byte, number) in block.iter_mut().zip(at.to_ne_bytes()) {
+                *byte = number;
+            }
         }
         file.write_all(block.get(..len).unwrap_or(&[]))?;
         at += len as u64;
     }
-    file.sync_data()?;
+    if options.create_fsync {
+        file.sync_data()?;
+    }
     Ok(true)
 }

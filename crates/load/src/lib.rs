@@ -28,6 +28,7 @@
 // between engines and the calls show in the latency of small copies.
 #![allow(clippy::inline_always)]
 
+pub mod buffer;
 pub mod clock;
 pub mod control;
 pub mod engines;

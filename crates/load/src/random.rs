@@ -17,6 +17,11 @@ impl SplitMix64 {
         mix64(self.0)
     }
 
+    /// A number of 0 up to below 1, of 53 bits.
+    pub fn fraction(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number below `bound` (0 for a bound of 0), by multiplication instead of division (Lemire 2019). Its bias, at most
     /// `bound / 2^64`, is far below what any run could show.
     #[inline(always)]
@@ -73,6 +78,16 @@ impl Permutation {
         let multipliers = [draw.next_u64() | 1, draw.next_u64() | 1, draw.next_u64() | 1];
         let offsets = [draw.next_u64(), draw.next_u64(), draw.next_u64()];
         Self { n, mask, half: (bits / 2).max(1), multipliers, offsets }
+    }
+
+    /// How many numbers it permutes.
+    pub fn len(&self) -> u64 {
+        self.n
+    }
+
+    /// Never: it permutes at least one number.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
     }
 
     /// The `index`-th number of the permutation, for an `index` below `n`.

@@ -225,6 +225,12 @@ pub struct WorkerReport {
     pub mapped: Option<MapReport>,
     /// Passes over the region that were begun.
     pub passes: u64,
+    /// Operations that failed and that the job went on after (`continue_on_error`); they are in no other figure.
+    #[serde(default)]
+    pub errors: u64,
+    /// Error number of the first of them; null if there is none.
+    #[serde(default)]
+    pub first_error: Option<i32>,
     /// Why it ended early; null if it did not.
     pub failure: Option<Failure>,
 }
@@ -251,6 +257,8 @@ impl WorkerReport {
         self.write.merge(&other.write);
         self.flushes.merge(&other.flushes);
         self.passes += other.passes;
+        self.errors += other.errors;
+        self.first_error = self.first_error.or(other.first_error);
         self.window = match (self.window, other.window) {
             (Some(a), Some(b)) => Some(a.hull(b)),
             (a, b) => a.or(b),

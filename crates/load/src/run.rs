@@ -59,7 +59,7 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
     let workers: Vec<WorkerReport> = results.into_iter().map(|result| result.report).collect();
     let window = workers.iter().filter_map(|worker| worker.window).reduce(Window::hull);
     let clock = clocks.report(workload.jobs.first().map_or_else(Default::default, |job| job.options.clocksource));
-    warn(&workers, &clock, &mut warnings);
+    warn(workload, &workers, &clock, &mut warnings);
     Ok(JobReport {
         format: REPORT_FORMAT,
         pagelab_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -80,13 +80,15 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
 /// Largest tolerable difference between the counter's rate at calibration and over the whole run: 200 ppm is 0.2 ns in a microsecond.
 const DRIFT_PPM: f64 = 200.0;
 
-fn warn(workers: &[WorkerReport], clock: &crate::clock::ClockReport, warnings: &mut Vec<String>) {
+fn warn(workload: &Workload, workers: &[WorkerReport], clock: &crate::clock::ClockReport, warnings: &mut Vec<String>) {
     if let Some(drift) = clock.drift_ppm.filter(|drift| drift.abs() > DRIFT_PPM) {
         warnings.push(format!(
             "the time stamp counter ran {drift:.0} ppm off its calibration; run with clocksource=clock_gettime"
         ));
     }
-    for worker in workers.iter().filter(|worker| worker.window.is_none() && worker.failure.is_none()) {
+    let wanted = |worker: &&WorkerReport| workload.jobs.get(worker.job).is_none_or(|job| !job.options.create_only);
+    let unmeasured = |worker: &&WorkerReport| worker.window.is_none() && worker.failure.is_none();
+    for worker in workers.iter().filter(wanted).filter(unmeasured) {
         warnings.push(format!(
             "job '{}' worker {}: the run ended before its measured window began",
             worker.name, worker.clone

@@ -81,10 +81,37 @@ fn mistakes_tell_file_line_and_remedy() {
     for (text, line, words) in [
         ("[a]\nsize=1m\nrtime=3\n", 3, &["unknown option 'rtime'", "did you mean 'runtime'"][..]),
         ("[a]\nsize=1m\nverify=md5\n", 3, &["option of fio that pagelab does not have", "does not verify"]),
-        ("[a]\nsize=1m\nioengine=libaio\n", 3, &["engine of fio", "pagelab has: psync, sync, mmap, anon, null"]),
+        (
+            "[a]\nsize=1m\nioengine=libaio\n",
+            3,
+            &["engine of fio", "pagelab has: psync, sync, vsync, pvsync, pvsync2, mmap, anon, null"],
+        ),
         ("[a]\nsize=1m\nioengine=psnyc\n", 3, &["unknown ioengine", "did you mean 'psync'"]),
         ("[a]\nrw=randtrim\n", 2, &["rw=randtrim", "no engine of it discards"]),
-        ("[a]\nrw=read:8k\n", 2, &["offset modifier"]),
+        ("[a]\nrw=randread:0\n", 2, &["at least 1 operation"]),
+        ("[a]\nsize=1m\nbsrange=1k-4k\nbssplit=4k/100\n", 4, &["bsrange and bssplit", "choose one"]),
+        ("[a]\nsize=1m\nbs=1k-4k\n", 3, &["bsrange="]),
+        ("[a]\nsize=1m\nbssplit=4k/10:8k/10\n", 3, &["20% together"]),
+        ("[a]\nsize=1m\nbssplit=0/100\n", 3, &["bssplit of reads is 0 bytes"]),
+        ("[a]\nsize=1m\nrandom_distribution=zipf:1\n", 3, &["not 1"]),
+        ("[a]\nsize=1m\nfile_service_type=sequentiel\n", 3, &["did you mean 'sequential'"]),
+        ("[a]\nsize=1m\nrate=1m\nrate_iops=10\n", 4, &["rate and rate_iops"]),
+        ("[a]\nsize=1m\nrate=1m\nrate_min=2m\n", 4, &["rate_min=2097152", "more than rate=1048576"]),
+        ("[a]\nsize=1m\nnrfiles=0\n", 3, &["nrfiles=0"]),
+        ("[a]\nsize=1m\nfilesize=0\n", 3, &["filesize is 0 bytes"]),
+        ("[a]\nrw=read\nfill_device=1\n", 3, &["fill_device writes until"]),
+        ("[a]\nsize=1m\nunlink_each_loop=1\n", 3, &["unlink_each_loop"]),
+        ("[a]\nsize=1m\nioengine=mmap\nfile_append=1\n", 4, &["cannot make a file longer"]),
+        ("[a]\nsize=1m\niomem_align=3k\n", 3, &["not a power of two"]),
+        ("[a]\nsize=1m\nmem=cudamalloc\n", 3, &["GPU"]),
+        ("[a]\nsize=1m\nwait_for=b\n", 1, &["wait_for=b", "no job before"]),
+        ("[a]\nsize=1m\nbuffer_pattern=%o\n", 3, &["verify_pattern"]),
+        ("[a]\nsize=1m\ncpus_allowed=5-2\n", 3, &["runs backwards"]),
+        ("[a]\nsize=1m\nprio=9\n", 3, &["prio=9, at most 7"]),
+        ("[a]\nsize=1m\nignore_error=EWHAT\n", 3, &["'EWHAT' is no error"]),
+        ("[a]\nsize=1m\nthinktime_blocks=0\n", 3, &["thinktime_blocks=0"]),
+        ("[a]\nsize=1m\nioengine=anon\nmap_granularity=64k\nbsrange=4k-8k\n", 4, &["pieces need blocks of one length"]),
+        ("[a]\nsize=1m\nioengine=anon\nnrfiles=2\n", 4, &["has no files"]),
         ("[a]\nbs\n", 2, &["a value is needed"]),
         ("[a]\nbs=0\n", 2, &["bs of reads is 0 bytes", "needed 1 to"]),
         ("[a]\nsize=1k\n", 2, &["holds no block of 4096"]),
@@ -95,7 +122,7 @@ fn mistakes_tell_file_line_and_remedy() {
         ("[a]\nsize=1m\nrw=rw\nrwmixread=30\nrwmixwrite=30\n", 5, &["60 together, not 100"]),
         ("[a]\nsize=1m\nnumjobs=0\n", 3, &["numjobs=0", "at least 1"]),
         ("[a]\nsize=1m\nnumjobs=1m\n", 3, &["at most"]),
-        ("[a]\nsize=1m\nfilename=a:b\n", 3, &["a list of files", "'\\:'"]),
+        ("[a]\nsize=1m\nfilename=:\n", 3, &["names no file"]),
         ("[a]\nsize=1m\nfilename=/a\ndirectory=/b\n", 3, &["choose one"]),
         ("[a]\nioengine=null\n", 1, &["no file to take its size from", "give size="]),
         ("[a]\nsize=1m\nmap_order=descending\n", 3, &["map_order means nothing to ioengine=psync"]),
@@ -146,6 +173,15 @@ fn what_has_no_effect_is_said() {
             "{word}: {:?}",
             workload.warnings
         );
+    }
+    let workload = file(
+        "[a]\nsize=1m\niodepth_batch=4\nslat_percentiles=1\ncreate_serialize=0\nnorandommap\nrandom_distribution=zipf\n",
+    )
+    .expect("valid");
+    for word in
+        ["iodepth_batch=4 has no effect", "slat_percentiles", "create_serialize", "norandommap", "random_distribution"]
+    {
+        assert!(workload.warnings.iter().any(|w| w.contains(word)), "{word}: {:?}", workload.warnings);
     }
     let quiet = file("[a]\nsize=1m\nioengine=null\ndirect=0\niodepth=1\n").expect("valid");
     assert!(quiet.warnings.is_empty(), "defaults written out have nothing to lose: {:?}", quiet.warnings);

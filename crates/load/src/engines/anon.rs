@@ -3,22 +3,22 @@
 //! A block cache, a heap or an arena without the application: what the kernel does when memory is mapped, touched and unmapped in a
 //! certain rhythm, on base pages, transparent huge pages or hugetlb pages.
 
-use super::buffer::Buffer;
 use super::pieces::{Backing, Pieces};
 use super::{Caps, Engine, Fault, MapReport, Setup, explain_plainly};
+use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::hugetlb;
 use crate::job::words::MapShare;
 use crate::offsets::{Direction, Operation};
 
-/// Pieces and a buffer.
+/// Pieces.
 pub struct Anon {
     pieces: Pieces,
-    buffer: Buffer,
 }
 
 impl Engine for Anon {
-    const CAPS: Caps = Caps::MAPS.with(Caps::ANONYMOUS).with(Caps::SYNCHRONOUS).with(Caps::TOUCHES_MEMORY);
+    const CAPS: Caps =
+        Caps::MAPS.with(Caps::ANONYMOUS).with(Caps::BUFFERS).with(Caps::SYNCHRONOUS).with(Caps::TOUCHES_MEMORY);
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         let o = setup.options;
@@ -26,16 +26,14 @@ impl Engine for Anon {
         if let Some(page) = page {
             hugetlb::check_size(std::path::Path::new("/"), setup.job, page)?;
         }
-        let [read, write] = setup.course.transfer_bytes;
-        let buffer = Buffer::new(read.max(write) as usize, setup.course.seed)?;
         let backing =
             Backing::Anonymous { shared: o.map_share == MapShare::Shared, hugetlb: page, fallback: o.hugetlb_fallback };
-        Ok(Self { pieces: Pieces::new(setup, backing)?, buffer })
+        Ok(Self { pieces: Pieces::new(setup, backing)? })
     }
 
     #[inline(always)]
-    fn execute(&mut self, operation: Operation) -> Result<u32, Fault> {
-        copy(&mut self.pieces, &self.buffer, operation)
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
+        copy(&mut self.pieces, buffer, operation)
     }
 
     fn mapped(&mut self) -> Option<MapReport> {
@@ -53,7 +51,7 @@ pub(super) fn copy(pieces: &mut Pieces, buffer: &Buffer, operation: Operation) -
     let target = pieces.address(operation.offset)?;
     let len = operation.bytes as usize;
     // SAFETY: `target` to `target + len` lies in a mapped piece (the course keeps blocks inside the region, and validation keeps
-    // them inside one piece), the buffer holds the largest transfer, and the two mappings are distinct. Memory shared with other
+    // them inside one piece), the buffer holds the longest operation, and the two mappings are distinct. Memory shared with other
     // workers may change while it is copied: the bytes are never interpreted. The buffer is written through its raw pointer; no
     // reference to its contents is alive.
     unsafe {

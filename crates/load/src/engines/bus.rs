@@ -40,6 +40,11 @@ impl BusGuard {
         Self { watch }
     }
 
+    /// Makes this the range that is watched, after another guard of the same thread was.
+    pub fn watch(&self) {
+        WATCH.set(&raw const *self.watch);
+    }
+
     /// The first address that had no page, if there was one.
     #[inline(always)]
     pub fn failed(&self) -> Option<u64> {

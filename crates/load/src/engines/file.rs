@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, Mode, OFlags};
 
-use super::{Setup, StartOver};
+use super::{Fault, Setup, StartOver};
 use crate::error::LoadError;
 use crate::job::words::{FadviseHint, SyncMode};
 use crate::safety::Ownership;
@@ -20,6 +20,9 @@ pub struct TargetFile {
     len: u64,
     invalidate: bool,
     advice: Option<Advice>,
+    /// Remove the file and make it anew for the next pass.
+    anew: bool,
+    state_dir: PathBuf,
 }
 
 impl TargetFile {
@@ -62,9 +65,15 @@ impl TargetFile {
             flags,
             start: setup.course.start,
             len: setup.course.region_bytes,
-            invalidate: setup.options.invalidate,
+            // As in fio: what was read ahead of the start is to stay.
+            invalidate: setup.options.invalidate && !setup.options.pre_read,
             advice,
+            anew: setup.options.unlink_each_loop,
+            state_dir: setup.state_dir.to_path_buf(),
         };
+        if setup.options.pre_read {
+            file.pre_read().map_err(|error| LoadError::system(format!("reading {} ahead", path.display()), error))?;
+        }
         file.advise();
         Ok(file)
     }
@@ -81,19 +90,65 @@ impl TargetFile {
         }
     }
 
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn flush(&self, data_only: bool) -> Result<(), Fault> {
+        let fd = self.fd()?;
+        if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map_err(Fault::from)
+    }
+
     /// Gets ready for the next pass.
     ///
     /// # Errors
     /// The file cannot be opened again.
-    pub fn start_over(&mut self, how: StartOver) -> rustix::io::Result<()> {
+    pub fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         match how {
             StartOver::Reopen => {
                 // Closed first, as in fio: a job never has its file open twice.
                 self.fd = None;
+                if self.anew {
+                    self.make_anew()?;
+                }
                 self.fd = Some(open_with(&self.path, self.flags)?);
                 self.advise();
             }
             StartOver::Rewind => self.drop_cached(),
+        }
+        Ok(())
+    }
+
+    /// As [`TargetFile::start_over`], for engines that follow the file's position; gives where it is then.
+    ///
+    /// # Errors
+    /// The file cannot be opened again.
+    pub fn start_over_at(&mut self, how: StartOver, position: u64) -> Result<u64, Fault> {
+        self.start_over(how)?;
+        Ok(if how == StartOver::Reopen { 0 } else { position })
+    }
+
+    fn make_anew(&self) -> Result<(), Fault> {
+        let ownership = Ownership::new(&self.state_dir);
+        // A file that pagelab did not make stays and is written over.
+        if ownership.remove(&self.path).map_err(|error| Fault::Errno(error.raw_os_error().unwrap_or(libc::EIO)))? {
+            ownership.create(&self.path).map_err(|_| Fault::Errno(libc::EIO))?;
+        }
+        Ok(())
+    }
+
+    /// Brings the region into the page cache.
+    fn pre_read(&self) -> std::io::Result<()> {
+        let file = std::fs::File::open(&self.path)?;
+        let mut chunk = vec![0_u8; 1 << 20];
+        let (mut at, end) = (self.start, self.start.saturating_add(self.len));
+        while at < end {
+            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX).min(chunk.len());
+            let part = chunk.get_mut(..wanted).unwrap_or(&mut []);
+            match std::os::unix::fs::FileExt::read_at(&file, part, at)? {
+                0 => break,
+                read => at += read as u64,
+            }
         }
         Ok(())
     }

@@ -1,20 +1,19 @@
 //! `ioengine=mmap`: copies from and to a mapping of the file, as a whole or in pieces.
 
 use super::anon::copy;
-use super::buffer::Buffer;
 use super::file::TargetFile;
 use super::pieces::{Backing, Pieces};
 use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, explain_plainly};
+use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::job::words::{Advice, FadviseHint, MapShare};
 use crate::offsets::Operation;
 use crate::safety;
 
-/// An open file, its pieces and a buffer.
+/// An open file and its pieces.
 pub struct Mmap {
     file: TargetFile,
     pieces: Pieces,
-    buffer: Buffer,
     invalidate: bool,
 }
 
@@ -24,6 +23,7 @@ impl Engine for Mmap {
         .with(Caps::SYNC_OPEN)
         .with(Caps::FSYNC)
         .with(Caps::SYNCHRONOUS)
+        .with(Caps::BUFFERS)
         .with(Caps::TOUCHES_MEMORY)
         .with(Caps::NEEDS_LENGTH);
 
@@ -36,19 +36,17 @@ impl Engine for Mmap {
         let setup = Setup { options: &options, ..*setup };
         let file = TargetFile::open(&setup)?;
         check_length(&setup, &file)?;
-        let [read, write] = setup.course.transfer_bytes;
-        let buffer = Buffer::new(read.max(write) as usize, setup.course.seed)?;
         let (page, fd) = file
             .fd()
             .and_then(|fd| Ok((safety::mapping_page_bytes(fd), rustix::io::fcntl_dupfd_cloexec(fd, 0)?)))
             .map_err(|error| LoadError::system("duplicating a descriptor", error))?;
         let backing = Backing::File { fd, shared: options.map_share != MapShare::Private, page };
-        Ok(Self { pieces: Pieces::new(&setup, backing)?, file, buffer, invalidate: options.invalidate })
+        Ok(Self { pieces: Pieces::new(&setup, backing)?, file, invalidate: options.invalidate })
     }
 
     #[inline(always)]
-    fn execute(&mut self, operation: Operation) -> Result<u32, Fault> {
-        copy(&mut self.pieces, &self.buffer, operation)
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
+        copy(&mut self.pieces, buffer, operation)
     }
 
     fn flush(&mut self, _data_only: bool) -> Result<(), Fault> {
@@ -62,7 +60,11 @@ impl Engine for Mmap {
             StartOver::Rewind if self.invalidate => self.pieces.drop_pages(),
             StartOver::Rewind => {}
         }
-        Ok(self.file.start_over(how)?)
+        self.file.start_over(how)
+    }
+
+    fn resume(&mut self) {
+        self.pieces.guard_this();
     }
 
     fn mapped(&mut self) -> Option<MapReport> {

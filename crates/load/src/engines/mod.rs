@@ -1,8 +1,9 @@
 //! Engines: what carries out operations. One file each behind one trait; the rest of the crate knows capabilities, not names.
 //!
 //! # How to add an engine
-//! 1. Copy `null.rs`, the smallest one. Implement [`Engine`]: `open` makes everything ready before the start barrier, `execute` does
-//!    one operation and nothing else, the other methods are only for engines that have something to flush, reopen or report.
+//! 1. Copy `skeleton.rs`, which says at each place what belongs there. Implement [`Engine`]: `open` makes everything ready before the
+//!    start barrier, `execute` does one operation and nothing else, the other methods are only for engines that have something to
+//!    flush, reopen or report.
 //! 2. State its capabilities in [`Engine::CAPS`] truthfully: options are offered, refused or warned about by them.
 //! 3. Add it to [`ENGINES`], take its name off the list in `job/unsupported.rs`.
 //! 4. Test counts and contents against fio (`tests/against_fio.rs`) if fio has it.
@@ -11,7 +12,6 @@
 
 mod anon;
 mod arena;
-mod buffer;
 mod bus;
 mod file;
 mod got;
@@ -19,12 +19,18 @@ mod mmap;
 mod null;
 mod pieces;
 mod psync;
+mod pvsync;
+mod pvsync2;
+#[cfg(test)]
+mod skeleton;
 mod sync;
+mod vsync;
 
 use std::path::Path;
 
 pub use got::{MapReport, MappedMemory};
 
+use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::job::JobOptions;
 use crate::offsets::{Course, Operation};
@@ -56,6 +62,17 @@ impl Caps {
     pub const TOUCHES_MEMORY: Self = Self(1 << 7);
     /// Needs its file to have full length before it starts.
     pub const NEEDS_LENGTH: Self = Self(1 << 8);
+    /// Transfers from and to a buffer.
+    pub const BUFFERS: Self = Self(1 << 9);
+    /// Takes the flags of preadv2(2) and pwritev2(2).
+    pub const RWF: Self = Self(1 << 10);
+    /// Not an ability: what an engine has that reads and writes files by system calls.
+    pub const FILE_CALLS: Self = Self::FILES
+        .with(Self::DIRECT)
+        .with(Self::SYNC_OPEN)
+        .with(Self::FSYNC)
+        .with(Self::SYNCHRONOUS)
+        .with(Self::BUFFERS);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {
@@ -120,13 +137,13 @@ pub struct Setup<'a> {
     pub options: &'a JobOptions,
     /// The file or device, for engines that have one.
     pub path: Option<&'a Path>,
-    /// Where and how the worker will move.
+    /// Where and how the worker will move in this file.
     pub course: &'a Course,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,
 }
 
-/// An engine at work for one worker.
+/// An engine at work for one worker on one file. A worker with several files has one for each that is open.
 pub trait Engine: Sized {
     /// What it can do.
     const CAPS: Caps;
@@ -137,11 +154,12 @@ pub trait Engine: Sized {
     /// What the host, the file or the job lacks.
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError>;
 
-    /// Does one operation; gives the bytes transferred. Fewer than asked means a short transfer: the caller asks for the rest.
+    /// Does one operation, from or to the start of the buffer; gives the bytes transferred. Fewer than asked means a short transfer:
+    /// the caller asks for the rest. The buffer holds the longest operation of the job.
     ///
     /// # Errors
-    /// Why it failed; the worker ends with it.
-    fn execute(&mut self, operation: Operation) -> Result<u32, Fault>;
+    /// Why it failed; the worker ends with it, unless the job goes on after errors.
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault>;
 
     /// Makes what was written durable.
     ///
@@ -160,6 +178,9 @@ pub trait Engine: Sized {
         let _ = how;
         Ok(())
     }
+
+    /// Told before the next operation when the worker comes back to this file from another one.
+    fn resume(&mut self) {}
 
     /// What was really mapped, for engines that map. Called once, after the measured window.
     fn mapped(&mut self) -> Option<MapReport> {
@@ -207,6 +228,12 @@ const fn define<E: Engine>(name: &'static str, help: &'static str) -> EngineDef 
 pub static ENGINES: &[EngineDef] = &[
     define::<psync::PSync>("psync", "pread(2) and pwrite(2)"),
     define::<sync::Sync>("sync", "read(2) and write(2), with lseek(2) where the position is another"),
+    define::<vsync::VSync>("vsync", "readv(2) and writev(2), with lseek(2) where the position is another"),
+    define::<pvsync::PvSync>("pvsync", "preadv(2) and pwritev(2)"),
+    define::<pvsync2::PvSync2>(
+        "pvsync2",
+        "preadv2(2) and pwritev2(2), with the flags that hipri, nowait and uncached ask for",
+    ),
     define::<mmap::Mmap>("mmap", "copies from and to a mapping of the file, in pieces of any size"),
     define::<anon::Anon>(
         "anon",

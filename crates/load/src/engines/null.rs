@@ -1,6 +1,7 @@
 //! `ioengine=null`: does nothing, at once. Shows what choosing, timing and counting operations cost.
 
 use super::{Caps, Engine, Fault, Setup};
+use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::Operation;
 
@@ -15,7 +16,7 @@ impl Engine for Null {
     }
 
     #[inline(always)]
-    fn execute(&mut self, operation: Operation) -> Result<u32, Fault> {
+    fn execute(&mut self, operation: Operation, _: &mut Buffer) -> Result<u32, Fault> {
         // Without this the optimiser would see that offsets are never used and not compute them.
         std::hint::black_box(operation.offset);
         Ok(operation.bytes)

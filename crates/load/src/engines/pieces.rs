@@ -319,6 +319,11 @@ impl Pieces {
         Ok(())
     }
 
+    /// Makes these pieces the ones that SIGBUS is looked for in.
+    pub fn guard_this(&self) {
+        self.guard.watch();
+    }
+
     /// Unmaps everything and maps it again as at the start.
     pub fn map_anew(&mut self) -> Result<(), Fault> {
         for piece in 0..self.layout.pieces() {

@@ -36,9 +36,20 @@ const MAX_INCLUDE_DEPTH: usize = 16;
 /// Unreadable files, text that is not a job file, include loops; all with file and line.
 pub fn read_sections(path: &Path) -> Result<Vec<Section>, JobError> {
     let text = read(path)?;
-    let mut reader = Reader { sections: Vec::new(), including: vec![path.to_path_buf()] };
+    let mut reader = Reader { sections: Vec::new(), including: vec![path.to_path_buf()], expand: true };
     reader.lines(&text, path, None)?;
     Ok(reader.sections)
+}
+
+/// Every option of a job file as it is written, without the environment put in: what surveys count.
+///
+/// # Errors
+/// As [`read_sections`].
+pub fn written_options(path: &Path) -> Result<Vec<Given>, JobError> {
+    let text = read(path)?;
+    let mut reader = Reader { sections: Vec::new(), including: vec![path.to_path_buf()], expand: false };
+    reader.lines(&text, path, None)?;
+    Ok(reader.sections.into_iter().flat_map(|section| section.given).collect())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, JobError> {
@@ -48,6 +59,8 @@ fn read(path: &Path) -> Result<Vec<u8>, JobError> {
 struct Reader {
     sections: Vec<Section>,
     including: Vec<PathBuf>,
+    /// Put the environment's and the host's values in.
+    expand: bool,
 }
 
 impl Reader {
@@ -84,7 +97,7 @@ impl Reader {
     }
 
     fn option(&mut self, line: &str, origin: Origin) -> Result<(), JobError> {
-        let given = split_option(line, origin)?;
+        let given = if self.expand { split_option(line, origin)? } else { split_raw(line, origin)? };
         match self.sections.last_mut() {
             Some(section) => section.given.push(given),
             None => {
@@ -150,6 +163,15 @@ fn include_target(line: &str) -> Option<&str> {
 
 /// Splits `name = value` or `name`, with environment and reserved words put in.
 pub(super) fn split_option(text: &str, origin: Origin) -> Result<Given, JobError> {
+    let Given { name, value, origin } = split_raw(text, origin)?;
+    let value = match value {
+        Some(value) => Some(substitute_keywords(&expand_environment(&value, &origin)?)),
+        None => None,
+    };
+    Ok(Given { name, value, origin })
+}
+
+fn split_raw(text: &str, origin: Origin) -> Result<Given, JobError> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name.trim(), Some(value.trim())),
         None => (text.trim(), None),
@@ -157,11 +179,7 @@ pub(super) fn split_option(text: &str, origin: Origin) -> Result<Given, JobError
     if name.is_empty() {
         return Err(JobError::Syntax { origin, reason: format!("'{text}' names no option") });
     }
-    let value = match value {
-        Some(value) => Some(substitute_keywords(&expand_environment(value, &origin)?)),
-        None => None,
-    };
-    Ok(Given { name: name.to_owned(), value, origin })
+    Ok(Given { name: name.to_owned(), value: value.map(str::to_owned), origin })
 }
 
 /// Puts the environment's values for `${NAME}`.

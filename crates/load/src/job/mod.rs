@@ -5,6 +5,9 @@
 //! is the pool large enough) is decided later, when the job is planned.
 
 pub mod args;
+pub mod blocks;
+pub mod chances;
+pub mod contents;
 pub mod docs;
 pub mod file;
 pub mod nearest;

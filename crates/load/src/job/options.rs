@@ -8,11 +8,18 @@
 //! 4. Use the field where it acts, and test it against fio.
 //! 5. `PAGELAB_WRITE_DOCS=1 cargo test -p pagelab-load --test job_docs` writes `docs/job-options.md` anew.
 
+use super::blocks::{SizeRange, SizeSplit};
+use super::chances::{Distribution, FileService};
+use super::contents::{BufferPattern, MemorySource, NumaMemPolicy, NumberSet};
 use super::registry::{Category, OptionDef, options};
 use super::units::ParseContext;
-use super::value::{Bytes, Extent, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds, SecondsRange};
+use super::value::{
+    Bytes, ErrorLists, Extent, LogName, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds,
+    SecondsRange,
+};
 use super::words::{
-    AdviceList, ClockSource, FadviseHint, Fallocate, KbBase, MapLifetime, MapOrder, MapShare, RwOption, SyncMode,
+    AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, ExitWhat, FadviseHint, Fallocate, KbBase, MapLifetime,
+    MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer, SyncMode, ThinktimeBlocksType,
 };
 use crate::engines::Caps;
 
@@ -28,15 +35,56 @@ options! {
     /// In a file it rules its whole section, on the command line what comes after it, as in fio.
     kb_base: KbBase { Job, NONE, fio, default "1024" }
 
-    /// The file or block device to work on.
-    /// Without it each worker gets a file of its own, named JOB.WORKER.0. A literal ':' is written '\:'.
+    /// The file or block device to work on, or several, separated by ':'; workers share them.
+    /// Without it each worker gets files of its own, named by filename_format. A literal ':' is written '\:'.
     filename: Option<String> { Files, FILES, fio, default "" }
 
-    /// The directory that relative file names start from. It must exist.
+    /// Names of the files of jobs without filename; $jobname, $jobnum (the worker) and $filenum stand for themselves.
+    /// Without it JOB.WORKER.FILE. The same name for all workers makes them share the file.
+    filename_format: Option<String> { Files, FILES, fio, default "" }
+
+    /// Names files of workers on different machines apart, in fio; here all workers are on one machine and names are as written.
+    unique_filename: bool { Files, FILES, fio, default "1" }
+
+    /// The directory that relative file names start from. It must exist. Of several, separated by ':', workers take turns.
     directory: Option<String> { Files, FILES, fio, default "" }
+
+    /// How many files each worker has; size is the size of all together.
+    nrfiles: u64 { Files, NONE, fio, default "1", alias "nr_files" }
+
+    /// Size of each file, or a range of which each file draws its own; size then bounds the work, not the files.
+    filesize: Option<SizeRange> { Files, NONE, fio, default "" }
+
+    /// How many files are open at a time; 0 for all.
+    /// Only open files serve operations: a further one is opened when one of them is done.
+    openfiles: u64 { Files, FILES, fio, default "0" }
+
+    /// Which file serves the next operation.
+    file_service_type: FileService { Files, NONE, fio, default "roundrobin" }
+
+    /// Work behind the present end of the files.
+    file_append: bool { Files, FILES, fio, default "0" }
+
+    /// Write until the file system is full, which is then no error; size may be left out.
+    fill_device: bool { Files, FILES, fio, default "0", alias "fill_fs" }
 
     /// Leave the making of the file to the job's own open: no space is allocated and nothing is laid out before.
     create_on_open: bool { Files, FILES, fio, default "0" }
+
+    /// Make files one job after the other. pagelab always does; 0 gets a warning.
+    create_serialize: bool { Files, FILES, fio, default "1" }
+
+    /// fdatasync a file that was laid out, so that its pages are not written back while jobs run.
+    create_fsync: bool { Files, FILES, fio, default "1" }
+
+    /// Make the files ready and do nothing else.
+    create_only: bool { Files, FILES, fio, default "0" }
+
+    /// Make missing files; 0 refuses a job whose file does not exist.
+    allow_file_create: bool { Files, FILES, fio, default "1" }
+
+    /// Read each worker's regions into the page cache before the start; invalidate is then not done.
+    pre_read: bool { Files, FILES, fio, default "0" }
 
     /// How the space of a file is made ready that the job will write.
     fallocate: Fallocate { Files, FILES, fio, default "native" }
@@ -53,8 +101,28 @@ options! {
     /// Remove the job's files when it is done. Only files that pagelab made are ever removed.
     unlink: bool { Files, FILES, fio, default "0" }
 
+    /// Remove the job's files at the end of each pass but the last, so that the next one makes them anew.
+    unlink_each_loop: bool { Files, FILES, fio, default "0" }
+
     /// Which way data goes, in which order blocks come.
+    /// Sequential patterns take bytes to skip after each operation (`rw=write:4k`, `rw=read:-8k` goes backwards), random ones the
+    /// number of operations to a new random block (`rw=randread:8`).
     rw: RwOption { Pattern, NONE, fio, default "read", alias "readwrite" }
+
+    /// What the operations between two random blocks do, with a count behind a random rw.
+    rw_sequencer: Sequencer { Pattern, NONE, fio, default "sequential" }
+
+    /// Share of random blocks in a random pattern, percent, for each direction if separated by commas; the others go on behind the
+    /// one before. 100 where nothing is said.
+    percentage_random: PerDirection<Option<Percent>> { Pattern, NONE, fio, default "" }
+
+    /// How random blocks lie over the region.
+    /// Also `zoned:ACCESS/SIZE:...` (percent of the operations, percent of the region; directions separated by commas) and
+    /// `zoned_abs:ACCESS/BYTES:...`. All but `random` draw each block independently.
+    random_distribution: Distribution { Pattern, NONE, fio, default "random" }
+
+    /// How random blocks are made. Here it only decides whether each comes once.
+    random_generator: RandomGenerator { Pattern, NONE, fio, default "tausworthe" }
 
     /// Share of reads in a mixed pattern, percent.
     /// Each operation draws anew. The default is 50.
@@ -73,8 +141,27 @@ options! {
     /// Coverage costs no memory here: blocks come from a seeded permutation, not from a map of those done.
     norandommap: bool { Pattern, NONE, fio, default "0" }
 
+    /// In fio: do without the map of random blocks if there is no memory for it. Here there is no map, so it never is without.
+    softrandommap: bool { Pattern, NONE, fio, default "0" }
+
     /// Size of one operation; for each direction if separated by commas (`bs=8k,4k`, `bs=,4k`).
     bs: PerDirection<Bytes> { Amount, NONE, fio, default "4k", alias "blocksize" }
+
+    /// Range of operation sizes, drawn evenly in multiples of the least (`bsrange=1k-4k,2k-8k`); overrules bs.
+    bsrange: PerDirection<Option<SizeRange>> { Amount, NONE, fio, default "", alias "blocksize_range" }
+
+    /// Operation sizes with shares in percent: `bssplit=4k/10:64k/50:32k/40`, directions separated by commas; overrules bs.
+    bssplit: PerDirection<SizeSplit> { Amount, NONE, fio, default "" }
+
+    /// Let bsrange draw any length, not only multiples of the least.
+    bs_unaligned: bool { Amount, NONE, fio, default "0", alias "blocksize_unaligned" }
+
+    /// Use the read sizes for sequential and the write sizes for random operations, whichever way the data goes.
+    bs_is_seq_rand: bool { Amount, NONE, fio, default "0" }
+
+    /// Random operations start at multiples of this, for each direction if separated by commas; 0 for those of the block size.
+    /// Operations may then overlap, so each is drawn independently.
+    blockalign: PerDirection<Bytes> { Amount, NONE, fio, default "0", alias "ba" }
 
     /// The region to work on, from offset on, in bytes or percent of the file; one pass covers it once.
     /// Without it: from offset to the end of the existing file.
@@ -85,6 +172,12 @@ options! {
 
     /// Where the region starts in the file, in bytes or percent of the file.
     offset: Option<Extent> { Amount, FILES, fio, default "", alias "fileoffset" }
+
+    /// Shift each worker's region by this much more than the worker's before it, in bytes or percent of the file.
+    offset_increment: Option<Extent> { Amount, FILES, fio, default "" }
+
+    /// Round an offset that came from percent up to a multiple of this; 0 for the block size.
+    offset_align: Bytes { Amount, FILES, fio, default "0" }
 
     /// How many passes over the region.
     loops: u64 { Amount, NONE, fio, default "1" }
@@ -98,6 +191,18 @@ options! {
     /// Operations in flight. Engines that complete each operation before the next keep it at 1 and say so.
     iodepth: u64 { Engine, NONE, fio, default "1" }
 
+    /// Operations submitted at a time. As iodepth.
+    iodepth_batch: u64 { Engine, NONE, fio, default "1", alias "iodepth_batch_submit" }
+
+    /// Least number of completions taken at a time. As iodepth.
+    iodepth_batch_complete_min: u64 { Engine, NONE, fio, default "1", alias "iodepth_batch_complete" }
+
+    /// Greatest number of completions taken at a time. As iodepth.
+    iodepth_batch_complete_max: u64 { Engine, NONE, fio, default "1" }
+
+    /// Depth at which the queue is filled again; 0 for iodepth. As iodepth.
+    iodepth_low: u64 { Engine, NONE, fio, default "0" }
+
     /// Bypass the page cache (O_DIRECT).
     direct: bool { Engine, DIRECT, fio, default "0" }
 
@@ -106,6 +211,52 @@ options! {
 
     /// Open the file for synchronous writing.
     sync: SyncMode { Engine, SYNC_OPEN, fio, default "none" }
+
+    /// Poll for the completion of each operation (RWF_HIPRI), where file system and device can.
+    hipri: bool { Engine, RWF, fio, default "0" }
+
+    /// Share of the operations with hipri, percent.
+    hipri_percentage: Option<Percent> { Engine, RWF, fio, default "" }
+
+    /// Give up instead of waiting where an operation would block (RWF_NOWAIT); it then fails with EAGAIN.
+    nowait: bool { Engine, RWF, fio, default "0" }
+
+    /// Drop an operation's pages from the page cache when it is done (RWF_DONTCACHE, Linux 6.14).
+    uncached: bool { Engine, RWF, fio, default "0" }
+
+    /// Contents of buffers are zeros.
+    zero_buffers: bool { Buffers, BUFFERS, fio, default "0" }
+
+    /// Fill the buffer anew for every write.
+    refill_buffers: bool { Buffers, BUFFERS, fio, default "0" }
+
+    /// Change a few bytes in every 512 of the buffer for every write, so that no storage folds equal blocks into one.
+    scramble_buffers: bool { Buffers, BUFFERS, fio, default "1" }
+
+    /// Contents of buffers: these bytes, repeated. It overrules scramble_buffers and zero_buffers.
+    buffer_pattern: BufferPattern { Buffers, BUFFERS, fio, default "" }
+
+    /// How much of each buffer can be compressed, percent: that share of each chunk is zeros (or buffer_pattern). Implies
+    /// refill_buffers.
+    buffer_compress_percentage: Option<Percent> { Buffers, BUFFERS, fio, default "" }
+
+    /// Size of the chunks that buffer_compress_percentage goes by; 0 for whole blocks.
+    buffer_compress_chunk: Bytes { Buffers, BUFFERS, fio, default "512" }
+
+    /// Share of the writes whose contents have been written before, percent. Implies refill_buffers.
+    dedupe_percentage: Option<Percent> { Buffers, BUFFERS, fio, default "" }
+
+    /// Where buffers come from.
+    iomem: MemorySource { Buffers, BUFFERS, fio, default "malloc", alias "mem" }
+
+    /// Alignment of buffers beyond the page's, a power of two.
+    iomem_align: Bytes { Buffers, BUFFERS, fio, default "0", alias "mem_align" }
+
+    /// Size of the huge pages of iomem=shmhuge and mmaphuge. In job files it is written hugepage-size.
+    hugepage_size: Bytes { Buffers, BUFFERS, fio, default "2m", alias "hugepage-size" }
+
+    /// Lock this much memory before the job starts, to run it with less. It is fresh memory of each worker, as in fio.
+    lockmem: Bytes { Buffers, NONE, fio, default "0" }
 
     /// Size of one mapping: the region is mapped in pieces of this size; 0 maps it as a whole.
     /// Any multiple of the page size from 4 KiB up (of the huge page size on hugetlb).
@@ -164,17 +315,53 @@ options! {
     /// Start this much later than the job otherwise would; of a range each worker draws its own delay.
     startdelay: SecondsRange { Time, NONE, fio, default "0" }
 
+    /// Start when all workers of this earlier job are done.
+    wait_for: Option<String> { Time, NONE, fio, default "" }
+
+    /// End the others when this job is done; exit_what says whom.
+    exitall: bool { Time, NONE, fio, default "0" }
+
+    /// Whom exitall and exitall_on_error end.
+    exit_what: ExitWhat { Time, NONE, fio, default "group" }
+
+    /// End the others when this job fails.
+    exitall_on_error: bool { Time, NONE, fio, default "0" }
+
     /// Pause after operations.
     thinktime: Micros { Rate, NONE, fio, default "0" }
 
     /// Spend this part of each thinktime computing instead of sleeping.
     thinktime_spin: Micros { Rate, NONE, fio, default "0" }
 
-    /// Operations between pauses.
-    thinktime_blocks: u64 { Rate, NONE, fio, default "1" }
+    /// Operations between pauses; 1 where nothing is said, unless thinktime_iotime says when to pause.
+    thinktime_blocks: Option<u64> { Rate, NONE, fio, default "" }
+
+    /// What thinktime_blocks counts.
+    thinktime_blocks_type: ThinktimeBlocksType { Rate, NONE, fio, default "complete" }
+
+    /// Pause after this much time at work.
+    thinktime_iotime: Seconds { Rate, NONE, fio, default "0" }
+
+    /// At most this many bytes per second, for each direction if separated by commas.
+    rate: PerDirection<Option<u64>> { Rate, NONE, fio, default "" }
+
+    /// End the job with an error if it transfers fewer bytes per second than this.
+    rate_min: PerDirection<Option<u64>> { Rate, NONE, fio, default "", alias "ratemin" }
 
     /// At most this many operations per second, for each direction if separated by commas.
     rate_iops: PerDirection<Option<u64>> { Rate, NONE, fio, default "" }
+
+    /// End the job with an error if it does fewer operations per second than this.
+    rate_iops_min: PerDirection<Option<u64>> { Rate, NONE, fio, default "" }
+
+    /// How operations of a limited rate lie in time.
+    rate_process: RateProcess { Rate, NONE, fio, default "linear" }
+
+    /// Over how many milliseconds rate_min and rate_iops_min are averaged.
+    rate_cycle: u64 { Rate, NONE, fio, default "1000", alias "ratecycle" }
+
+    /// Let the rate's clock run on through pauses of thinktime instead of catching up after them.
+    rate_ignore_thinktime: bool { Rate, NONE, fio, default "0" }
 
     /// fsync after this many writes (msync for mapped files); 0 never.
     fsync: u64 { Sync, FSYNC, fio, default "0" }
@@ -184,6 +371,9 @@ options! {
 
     /// fsync at the end of each pass that wrote.
     end_fsync: bool { Sync, FSYNC, fio, default "0" }
+
+    /// fsync a file that was written before it is closed.
+    fsync_on_close: bool { Sync, FSYNC, fio, default "0" }
 
     /// Workers of this job.
     numjobs: u64 { Workers, NONE, fio, default "1" }
@@ -196,6 +386,39 @@ options! {
 
     /// Start a new group of the report.
     new_group: bool { Workers, NONE, fio, default "0" }
+
+    /// The CPUs that workers may use.
+    cpus_allowed: NumberSet { Workers, NONE, fio, default "" }
+
+    /// The same as a number whose bits are CPUs; cpus_allowed overrules it.
+    cpumask: Option<u64> { Workers, NONE, fio, default "" }
+
+    /// How workers of the job share its CPUs.
+    cpus_allowed_policy: CpusAllowedPolicy { Workers, NONE, fio, default "shared" }
+
+    /// The NUMA nodes whose CPUs workers may use.
+    numa_cpu_nodes: NumberSet { Workers, NONE, fio, default "" }
+
+    /// From which NUMA nodes the workers' memory comes.
+    numa_mem_policy: NumaMemPolicy { Workers, NONE, fio, default "" }
+
+    /// Add this to the workers' nice value.
+    nice: i64 { Workers, NONE, fio, default "0" }
+
+    /// I/O priority within the class, 0 (first) to 7.
+    prio: Option<u64> { Workers, NONE, fio, default "" }
+
+    /// I/O scheduling class.
+    prioclass: PrioClass { Workers, NONE, fio, default "0" }
+
+    /// Go on after errors of operations, which are counted and left out of bytes and latencies.
+    continue_on_error: ContinueOnError { Workers, NONE, fio, default "none" }
+
+    /// Errors that the job goes on after: `READ,WRITE` lists of names or numbers separated by ':' (`ignore_error=EIO,ENOSPC:EDQUOT`).
+    ignore_error: ErrorLists { Workers, NONE, fio, default "" }
+
+    /// Print each error that the job goes on after to standard error.
+    error_dump: bool { Workers, NONE, fio, default "0" }
 
     /// Report the workers of a group together.
     group_reporting: bool { Reporting, NONE, fio, default "0" }
@@ -211,6 +434,43 @@ options! {
 
     /// Report percentiles of total latency.
     lat_percentiles: bool { Reporting, NONE, fio, default "0" }
+
+    /// Report percentiles of submission latency, which engines that complete each operation before the next do not have.
+    slat_percentiles: bool { Reporting, NONE, fio, default "0" }
+
+    /// Significant figures in the normal layout, 1 to 10.
+    significant_figures: u64 { Reporting, NONE, fio, default "4" }
+
+    /// Leave total latency out of the report. With disable_clat, operations are not timed at all.
+    disable_lat: bool { Reporting, NONE, fio, default "0" }
+
+    /// Leave completion latency out of the report.
+    disable_clat: bool { Reporting, NONE, fio, default "0" }
+
+    /// Leave submission latency out of the report; engines that complete each operation before the next have none anyway.
+    disable_slat: bool { Reporting, NONE, fio, default "0" }
+
+    /// Leave samples of bandwidth out of the report.
+    disable_bw_measurement: bool { Reporting, NONE, fio, default "0", alias "disable_bw" }
+
+    /// Write latencies to NAME_clat.N.log, NAME_lat.N.log and (empty) NAME_slat.N.log, N being the worker's number; alone or as 1 the
+    /// job's name is taken. A log is written while the job runs: mean values (log_avg_msec) disturb less.
+    write_lat_log: LogName { Reporting, NONE, fio, default "" }
+
+    /// Write bandwidth to NAME_bw.N.log.
+    write_bw_log: LogName { Reporting, NONE, fio, default "" }
+
+    /// Write operations to NAME_iops.N.log.
+    write_iops_log: LogName { Reporting, NONE, fio, default "" }
+
+    /// One line per direction and this many milliseconds in those logs; 0 for a line per operation.
+    log_avg_msec: u64 { Reporting, NONE, fio, default "0" }
+
+    /// Put offsets of operations into those logs.
+    log_offset: bool { Reporting, NONE, fio, default "0" }
+
+    /// Write every operation, as it is issued, to this file, in fio's format 3; workers beyond the first add their number.
+    write_iolog: Option<String> { Reporting, NONE, fio, default "" }
 
     /// Time one operation in this many; 1 times all. Counts of operations stay exact.
     latency_sample: u64 { Reporting, NONE, pagelab, default "1" }

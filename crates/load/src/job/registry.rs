@@ -17,6 +17,8 @@ pub enum Category {
     Amount,
     /// Which engine, and how it transfers.
     Engine,
+    /// What is transferred, and from which memory.
+    Buffers,
     /// How memory is mapped, for engines that map.
     Mapping,
     /// When a job starts and ends.
@@ -40,6 +42,7 @@ impl Category {
             Self::Pattern => "Pattern",
             Self::Amount => "Amount of work",
             Self::Engine => "Engine",
+            Self::Buffers => "Buffers",
             Self::Mapping => "Mappings",
             Self::Time => "Time",
             Self::Rate => "Rate",

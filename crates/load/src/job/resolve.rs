@@ -88,6 +88,18 @@ impl Resolver {
             group,
         };
         validate::check(&job, &mut self.warnings)?;
+        if let Some(awaited) = &job.options.wait_for
+            && !self.jobs.iter().any(|earlier| earlier.name == *awaited)
+        {
+            let names = self.jobs.iter().map(|earlier| earlier.name.as_str());
+            let hint = super::nearest::nearest(awaited, names)
+                .map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"));
+            return Err(JobError::Conflict {
+                origin: job.origin,
+                job: job.name,
+                reason: format!("wait_for={awaited}: no job before this one has that name{hint}"),
+            });
+        }
         self.jobs.push(job);
         Ok(())
     }

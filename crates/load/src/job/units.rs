@@ -40,6 +40,17 @@ pub fn count(text: &str, context: ParseContext) -> Result<u64, String> {
     size(text, context)
 }
 
+/// A size that may be negative: `-4k`.
+///
+/// # Errors
+/// The reason in words.
+pub fn signed(text: &str, context: ParseContext) -> Result<i64, String> {
+    let text = text.trim();
+    let (magnitude, negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
+    let value = i64::try_from(size(magnitude, context)?).map_err(|_| overflow(text))?;
+    Ok(if negative { -value } else { value })
+}
+
 /// Whether `text` ends in a prefix whose meaning `kb_base=1024` turns around (`4KiB` is then 4000 bytes).
 pub fn has_swapped_prefix(text: &str) -> bool {
     let lower = text.trim().to_ascii_lowercase();

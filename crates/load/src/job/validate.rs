@@ -1,14 +1,18 @@
 //! Options of one job against each other: what no single value shows.
 
 use super::registry::{self, OptionDef};
-use super::value::Extent;
-use super::words::{MapLifetime, MapOrder};
+use super::value::{Extent, LogName};
+use super::words::{MapLifetime, MapOrder, Modifier};
 use super::{Given, JobOptions, JobSpec};
 use crate::engines::{self, Caps};
 use crate::error::{JobError, Origin};
+use crate::offsets::Direction;
 
 /// Most workers of one job: each has buffers, histograms and a process or thread.
 const MAX_NUMJOBS: u64 = 2048;
+
+/// Most files of one worker.
+const MAX_NRFILES: u64 = 1 << 20;
 
 /// Largest block: a buffer of this size is made for each worker.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
@@ -23,15 +27,11 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>) -> Result<(), Job
     checker.contradictions()?;
     checker.names()?;
     checker.mappings(warnings)?;
-    if job.options.iodepth > 1 && checker.caps().contains(Caps::SYNCHRONOUS) {
-        warnings.push(format!(
-            "{}: job '{}': iodepth={} has no effect: {} completes each operation before the next, depth stays 1",
-            checker.origin("iodepth"),
-            job.name,
-            job.options.iodepth,
-            job.options.ioengine.0
-        ));
-    }
+    checker.amounts_of_files()?;
+    checker.rates()?;
+    checker.logs()?;
+    checker.memory()?;
+    checker.without_effect(warnings);
     Ok(())
 }
 
@@ -102,7 +102,10 @@ impl Checker<'_> {
             ("numjobs", o.numjobs),
             ("loops", o.loops),
             ("iodepth", o.iodepth),
-            ("thinktime_blocks", o.thinktime_blocks),
+            ("thinktime_blocks", o.thinktime_blocks.unwrap_or(1)),
+            ("nrfiles", o.nrfiles),
+            ("significant_figures", o.significant_figures),
+            ("rate_cycle", o.rate_cycle),
             ("latency_sample", o.latency_sample),
             ("map_resident", o.map_resident),
         ] {
@@ -113,38 +116,70 @@ impl Checker<'_> {
             let fits = rate.is_none_or(|r| r <= 1_000_000_000);
             self.require(fits, "rate_iops", || format!("rate_iops of {direction}s is above 1000000000 per second"))?;
         }
-        self.require(o.numjobs <= MAX_NUMJOBS, "numjobs", || format!("numjobs={}, at most {MAX_NUMJOBS}", o.numjobs))
+        for (name, value, most) in [
+            ("numjobs", o.numjobs, MAX_NUMJOBS),
+            ("nrfiles", o.nrfiles, MAX_NRFILES),
+            ("significant_figures", o.significant_figures, 10),
+            ("prio", o.prio.unwrap_or(0), 7),
+            ("nice", o.nice.unsigned_abs(), 20),
+        ] {
+            self.require(value <= most, name, || format!("{name}={value}, at most {most}"))?;
+        }
+        Ok(())
     }
 
     fn blocks(&self) -> Result<(), JobError> {
-        for (direction, bs) in self.block_sizes() {
-            self.require((1..=MAX_BLOCK_BYTES).contains(&bs), "bs", || {
-                format!("bs of {direction}s is {bs} bytes; needed 1 to {MAX_BLOCK_BYTES}")
+        let o = self.options;
+        let [ranges, splits] = [
+            o.bsrange.read.is_some() || o.bsrange.write.is_some(),
+            !(o.bssplit.read.0.is_empty() && o.bssplit.write.0.is_empty()),
+        ];
+        self.require(!(ranges && splits), "bssplit", || {
+            "bsrange and bssplit both say how long operations are: choose one".to_owned()
+        })?;
+        let option = if ranges {
+            "bsrange"
+        } else if splits {
+            "bssplit"
+        } else {
+            "bs"
+        };
+        for (direction, least, most) in self.block_sizes() {
+            self.require(least >= 1 && most <= MAX_BLOCK_BYTES, option, || {
+                let wrong = if least < 1 { least } else { most };
+                format!("{option} of {direction}s is {wrong} bytes; needed 1 to {MAX_BLOCK_BYTES}")
             })?;
-            let Some(Extent::Bytes(size)) = self.options.size else { continue };
-            self.require(size >= bs, "size", || {
-                format!("size is {size} bytes and holds no block of {bs} ({direction})")
+            let Some(Extent::Bytes(size)) = o.size else { continue };
+            self.require(size >= least || o.filesize.is_some(), "size", || {
+                format!("size is {size} bytes and holds no block of {least} ({direction})")
+            })?;
+        }
+        for (direction, align) in [("read", o.blockalign.read.0), ("write", o.blockalign.write.0)] {
+            self.require(align <= MAX_BLOCK_BYTES, "blockalign", || {
+                format!("blockalign of {direction}s is {align} bytes; at most {MAX_BLOCK_BYTES}")
             })?;
         }
         Ok(())
     }
 
-    /// The block sizes in use.
-    fn block_sizes(&self) -> Vec<(&'static str, u64)> {
+    /// The block sizes in use: (direction, least, greatest).
+    fn block_sizes(&self) -> Vec<(&'static str, u64, u64)> {
         let pattern = self.options.rw.0;
-        let mut sizes = Vec::new();
-        if pattern.reads() {
-            sizes.push(("read", self.options.bs.read.0));
-        }
-        if pattern.writes() {
-            sizes.push(("write", self.options.bs.write.0));
-        }
-        sizes
+        let used = [pattern.reads(), pattern.writes()];
+        Direction::ALL
+            .into_iter()
+            .zip(used)
+            .filter(|(_, used)| *used)
+            .map(|(direction, _)| {
+                let lengths = self.options.lengths(direction);
+                (direction.name(), u64::from(lengths.min_bytes), u64::from(lengths.max_bytes))
+            })
+            .collect()
     }
 
     fn amounts(&self) -> Result<(), JobError> {
         let o = self.options;
-        let needs_size = !self.caps().contains(Caps::FILES);
+        let needs_size = !self.caps().contains(Caps::FILES) && o.filesize.is_none();
         self.require(!needs_size || matches!(o.size, Some(Extent::Bytes(_))), "size", || {
             format!("ioengine={} has no file to take its size from; give size= in bytes", o.ioengine.0)
         })?;
@@ -185,19 +220,146 @@ impl Checker<'_> {
 
     fn names(&self) -> Result<(), JobError> {
         let o = self.options;
-        self.require(
-            !self.job.name.contains(['/', '\0']) || o.filename.is_some() || !self.caps().contains(Caps::FILES),
-            "name",
-            || format!("the name '{}' cannot be part of a file's name; give filename=", self.job.name),
-        )?;
+        if let Some(format) = &o.filename_format {
+            self.require(!format.to_ascii_lowercase().contains("$clientuid"), "filename_format", || {
+                "$clientuid is of fio's clients and servers, which pagelab does not have".to_owned()
+            })?;
+        }
         let Some(filename) = &o.filename else { return Ok(()) };
-        let plain = filename.replace("\\:", "");
-        self.require(!plain.contains(':'), "filename", || {
-            "a list of files separated by ':' is fio's; pagelab does not have it: give each file a job of its own (a literal ':' is written '\\:')".to_owned()
+        self.require(!filename.split(':').all(|name| name.trim().is_empty()), "filename", || {
+            "it names no file".to_owned()
         })?;
-        self.require(!(filename.starts_with('/') && o.directory.is_some()), "filename", || {
+        let absolute = filename.split(':').any(|name| name.trim().starts_with('/'));
+        self.require(!(absolute && o.directory.is_some()), "filename", || {
             "filename is absolute and directory is given too: choose one".to_owned()
         })
+    }
+
+    /// Options about files against each other.
+    fn amounts_of_files(&self) -> Result<(), JobError> {
+        let o = self.options;
+        let caps = self.caps();
+        let engine = &o.ioengine.0;
+        let maps = caps.contains(Caps::MAPS);
+        self.require(!caps.contains(Caps::ANONYMOUS) || (o.nrfiles == 1 && o.filesize.is_none()), "nrfiles", || {
+            format!("ioengine={engine} has no files; give size= only, or several jobs")
+        })?;
+        if let Some(range) = o.filesize {
+            let fits = i64::try_from(range.high_bytes).is_ok() && range.high_bytes > 0;
+            self.require(fits, "filesize", || {
+                format!("filesize is {} bytes; needed 1 to {}", range.high_bytes, i64::MAX)
+            })?;
+        }
+        self.require(!(o.fill_device && (!o.rw.0.writes() || o.rw.0.reads() || maps)), "fill_device", || {
+            "fill_device writes until nothing fits: it needs rw=write or randwrite and an engine of system calls"
+                .to_owned()
+        })?;
+        self.require(!(o.unlink_each_loop && (o.rw.0.reads() || maps)), "unlink_each_loop", || {
+            "unlink_each_loop makes files anew for each pass: it needs rw=write or randwrite and an engine of system calls"
+                .to_owned()
+        })?;
+        self.require(!(o.file_append && maps), "file_append", || {
+            format!("ioengine={engine} cannot make a file longer; file_append needs an engine of system calls")
+        })?;
+        self.require(o.allow_file_create || !o.create_only, "create_only", || {
+            "create_only=1 and allow_file_create=0 contradict each other".to_owned()
+        })
+    }
+
+    fn logs(&self) -> Result<(), JobError> {
+        let o = self.options;
+        let untimed = o.gtod_reduce || o.latency_sample > 1 || (o.disable_lat && o.disable_clat);
+        let option = if o.write_lat_log == LogName::None { "write_bw_log" } else { "write_lat_log" };
+        self.require(!(o.logs_samples() && untimed), option, || {
+            "logs need every operation timed: leave out gtod_reduce, latency_sample and disable_clat with disable_lat"
+                .to_owned()
+        })
+    }
+
+    fn rates(&self) -> Result<(), JobError> {
+        let o = self.options;
+        for (direction, rate, iops, least, least_iops) in [
+            ("read", o.rate.read, o.rate_iops.read, o.rate_min.read, o.rate_iops_min.read),
+            ("write", o.rate.write, o.rate_iops.write, o.rate_min.write, o.rate_iops_min.write),
+        ] {
+            let set = |value: Option<u64>| value.filter(|value| *value > 0);
+            self.require(set(rate).is_none() || set(iops).is_none(), "rate_iops", || {
+                format!("rate and rate_iops both limit {direction}s: choose one")
+            })?;
+            self.require(set(least).is_none() || set(least_iops).is_none(), "rate_iops_min", || {
+                format!("rate_min and rate_iops_min both ask something of {direction}s: choose one")
+            })?;
+            for (name, most, name_of_least, least) in
+                [("rate", rate, "rate_min", least), ("rate_iops", iops, "rate_iops_min", least_iops)]
+            {
+                let (Some(most), Some(least)) = (set(most), set(least)) else { continue };
+                self.require(least <= most, name_of_least, || {
+                    format!("{name_of_least}={least} of {direction}s is more than {name}={most} lets them do")
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&self) -> Result<(), JobError> {
+        let o = self.options;
+        for (name, value) in [("iomem_align", o.iomem_align.0), ("hugepage-size", o.hugepage_size.0)] {
+            let fits = value == 0 || (value.is_power_of_two() && value <= MAX_MAP_BYTES);
+            self.require(fits, if name == "iomem_align" { name } else { "hugepage_size" }, || {
+                format!("{name}={value} is not a power of two up to {MAX_MAP_BYTES}")
+            })?;
+        }
+        self.require(o.lockmem.0 <= MAX_MAP_BYTES, "lockmem", || {
+            format!("lockmem={} is above {MAX_MAP_BYTES}", o.lockmem.0)
+        })
+    }
+
+    /// What is accepted, as in fio, and does nothing here.
+    fn without_effect(&self, warnings: &mut Vec<String>) {
+        let o = self.options;
+        let mut warn = |option: &str, words: String| {
+            warnings.push(format!("{}: job '{}': {option}{words}", self.origin(option), self.job.name));
+        };
+        if self.caps().contains(Caps::SYNCHRONOUS) {
+            for (option, depth) in [
+                ("iodepth", o.iodepth),
+                ("iodepth_batch", o.iodepth_batch),
+                ("iodepth_batch_complete_min", o.iodepth_batch_complete_min),
+                ("iodepth_batch_complete_max", o.iodepth_batch_complete_max),
+                ("iodepth_low", o.iodepth_low),
+            ] {
+                if depth > 1 {
+                    let engine = &o.ioengine.0;
+                    warn(
+                        option,
+                        format!(
+                            "={depth} has no effect: {engine} completes each operation before the next, depth stays 1"
+                        ),
+                    );
+                }
+            }
+            if o.slat_percentiles {
+                warn("slat_percentiles", " has no effect: the engine has no submission latency".to_owned());
+            }
+        }
+        if !o.create_serialize {
+            warn(
+                "create_serialize",
+                "=0 has no effect: files are made one after the other, before the first job starts".to_owned(),
+            );
+        }
+        if !o.rw.0.is_random() {
+            for (option, given) in [
+                ("random_distribution", !o.distribution_is_even()),
+                ("percentage_random", o.percentage_random.read.is_some() || o.percentage_random.write.is_some()),
+                ("norandommap", o.norandommap),
+                ("blockalign", o.blockalign.read.0 > 0 || o.blockalign.write.0 > 0),
+            ] {
+                if given {
+                    warn(option, " has no effect: the pattern is sequential".to_owned());
+                }
+            }
+        }
     }
 
     fn mappings(&self, warnings: &mut Vec<String>) -> Result<(), JobError> {
@@ -227,9 +389,13 @@ impl Checker<'_> {
                 format!("size={size} is not a multiple of the hugetlb page, {page}")
             })?;
         }
-        for (direction, bs) in self.block_sizes() {
+        for (direction, bs, most) in self.block_sizes() {
             self.require(piece == 0 || piece.is_multiple_of(bs), "map_granularity", || {
                 format!("map_granularity={piece} is not a multiple of the block size of {direction}s, {bs}: a block would lie in two pieces")
+            })?;
+            let aligned = o.blockalign.read.0 == 0 && o.blockalign.write.0 == 0 && !matches!(o.rw.1, Modifier::Skip(_));
+            self.require(piece == 0 || (bs == most && aligned), "map_granularity", || {
+                "pieces need blocks of one length at its multiples: leave out bsrange, bssplit, blockalign and the skip of rw, or map_granularity".to_owned()
             })?;
             self.require(o.map_touch.0 <= bs, "map_touch", || {
                 format!("map_touch={} is more than a block of {bs}", o.map_touch.0)
@@ -258,6 +424,13 @@ impl Checker<'_> {
         let orders = o.map_order != MapOrder::Ascending;
         self.require(!(orders && o.rw.0.is_random()), "map_order", || {
             "map_order orders sequential patterns; this one is random".to_owned()
+        })?;
+        let plain = o.nrfiles == 1
+            && o.filename.as_deref().is_none_or(|names| !names.replace("\\:", "").contains(':'))
+            && o.rw.1 == Modifier::None
+            && Direction::ALL.iter().all(|direction| o.lengths(*direction).fixed());
+        self.require(!orders || plain, "map_order", || {
+            "map_order needs one file, one block size and rw without a skip".to_owned()
         })?;
         let equal = !o.rw.0.is_mixed() || o.bs.read == o.bs.write;
         self.require(!orders || equal, "map_order", || "map_order needs one block size for reads and writes".to_owned())

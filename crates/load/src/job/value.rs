@@ -60,6 +60,14 @@ impl OptionValue for Option<u64> {
     }
 }
 
+impl OptionValue for i64 {
+    const KIND: &'static str = "signed int";
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        *self = units::signed(text, context)?;
+        Ok(())
+    }
+}
+
 impl OptionValue for Option<String> {
     const KIND: &'static str = "str";
     fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
@@ -208,7 +216,20 @@ impl<T> PerDirection<T> {
         context: ParseContext,
         one: fn(&mut T, &str, ParseContext) -> Result<(), String>,
     ) -> Result<(), String> {
-        let parts: Vec<&str> = text.split([',', '/']).map(str::trim).collect();
+        self.assign_parts(text.split([',', '/']), context, one)
+    }
+
+    /// Reads one, two or three values: for all directions, for reads and the rest, for reads, writes and trims.
+    ///
+    /// # Errors
+    /// More than three, or what `one` says about one of them.
+    pub(super) fn assign_parts<'a>(
+        &mut self,
+        parts: impl Iterator<Item = &'a str>,
+        context: ParseContext,
+        one: impl Fn(&mut T, &str, ParseContext) -> Result<(), String> + Copy,
+    ) -> Result<(), String> {
+        let parts: Vec<&str> = parts.map(str::trim).collect();
         match parts.as_slice() {
             [all] => {
                 one(&mut self.read, all, context)?;
@@ -234,7 +255,7 @@ impl<T> PerDirection<T> {
         slot: &mut T,
         text: &str,
         context: ParseContext,
-        one: fn(&mut T, &str, ParseContext) -> Result<(), String>,
+        one: impl Fn(&mut T, &str, ParseContext) -> Result<(), String>,
     ) -> Result<(), String> {
         if text.is_empty() { Ok(()) } else { one(slot, text, context) }
     }
@@ -243,12 +264,17 @@ impl<T> PerDirection<T> {
 impl OptionValue for PerDirection<Bytes> {
     const KIND: &'static str = "size[,size][,size]";
     fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
-        if text.contains([':', '-']) {
-            return Err(
-                "ranges of block sizes are not supported: a pass covers blocks of one size per direction".to_owned()
-            );
+        if text.contains(':') || (text.contains('-') && !text.contains('(')) {
+            return Err("a range of sizes is written bsrange=, sizes with shares bssplit=".to_owned());
         }
         self.assign_with(text, context, Bytes::assign)
+    }
+}
+
+impl OptionValue for PerDirection<Option<Percent>> {
+    const KIND: &'static str = "percent[,percent][,percent]";
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        self.assign_with(text, context, Option::<Percent>::assign)
     }
 }
 
@@ -282,6 +308,98 @@ impl OptionValue for PercentileList {
         list.sort_by(f64::total_cmp);
         list.dedup();
         self.0 = list;
+        Ok(())
+    }
+}
+
+/// The name of a log: none wanted, called after the job, or with this prefix.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogName {
+    /// No log.
+    #[default]
+    None,
+    /// `JOB_bw.1.log`.
+    Job,
+    /// `PREFIX_bw.1.log`.
+    Prefix(String),
+}
+
+impl OptionValue for LogName {
+    const KIND: &'static str = "str";
+    const FLAG: bool = true;
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
+        *self = match text.trim() {
+            // What stands alone is read as 1.
+            "" | "1" => Self::Job,
+            prefix => Self::Prefix(prefix.to_owned()),
+        };
+        Ok(())
+    }
+}
+
+/// `ignore_error`: error numbers that a job goes on after, by direction.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ErrorLists {
+    /// Of reads.
+    pub read: Vec<i32>,
+    /// Of writes.
+    pub write: Vec<i32>,
+}
+
+/// The errors of reading and writing by name; others by number.
+const ERRORS: &[(&str, i32)] = &[
+    ("EPERM", libc::EPERM),
+    ("ENOENT", libc::ENOENT),
+    ("EINTR", libc::EINTR),
+    ("EIO", libc::EIO),
+    ("ENXIO", libc::ENXIO),
+    ("EBADF", libc::EBADF),
+    ("EAGAIN", libc::EAGAIN),
+    ("ENOMEM", libc::ENOMEM),
+    ("EACCES", libc::EACCES),
+    ("EFAULT", libc::EFAULT),
+    ("EBUSY", libc::EBUSY),
+    ("ENODEV", libc::ENODEV),
+    ("EINVAL", libc::EINVAL),
+    ("ETXTBSY", libc::ETXTBSY),
+    ("EFBIG", libc::EFBIG),
+    ("ENOSPC", libc::ENOSPC),
+    ("EROFS", libc::EROFS),
+    ("EPIPE", libc::EPIPE),
+    ("EILSEQ", libc::EILSEQ),
+    ("ETIMEDOUT", libc::ETIMEDOUT),
+    ("EDQUOT", libc::EDQUOT),
+    ("EREMOTEIO", libc::EREMOTEIO),
+    ("EOPNOTSUPP", libc::EOPNOTSUPP),
+];
+
+impl OptionValue for ErrorLists {
+    const KIND: &'static str = "errors:... [,errors:...]";
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
+        let list = |text: &str| -> Result<Vec<i32>, String> {
+            let number = |word: &str| {
+                let named = ERRORS.iter().find(|(name, _)| *name == word).map(|(_, number)| *number);
+                named.or_else(|| word.parse::<i32>().ok().map(i32::abs).filter(|n| (1..4096).contains(n)))
+            };
+            text.split(':')
+                .map(str::trim)
+                .filter(|word| !word.is_empty())
+                .map(|word| number(word).ok_or_else(|| format!("'{word}' is no error; give its number")))
+                .collect()
+        };
+        let parts: Vec<&str> = text.split(',').collect();
+        let [read, rest @ ..] = parts.as_slice() else { return Err("a value is needed".to_owned()) };
+        self.read = list(read)?;
+        match rest {
+            [] => {}
+            [write] => self.write = list(write)?,
+            [write, verify] => {
+                self.write = list(write)?;
+                list(verify)?;
+            }
+            _ => return Err(format!("{} lists; at most three are known: read, write, verify", parts.len())),
+        }
         Ok(())
     }
 }
@@ -384,6 +502,16 @@ mod tests {
         let mut range = SecondsRange::default();
         range.assign("5-2", ParseContext::default()).expect("valid");
         assert_eq!((range.low_ns, range.high_ns), (2_000_000_000, 5_000_000_000));
+    }
+
+    #[test]
+    fn errors_have_names_and_numbers() {
+        let mut lists = ErrorLists::default();
+        lists.assign("EIO:28,ENOSPC", ParseContext::default()).expect("valid");
+        assert_eq!((lists.read, lists.write), (vec![libc::EIO, libc::ENOSPC], vec![libc::ENOSPC]));
+        for bad in ["EWHAT", "0", "1,2,3,4"] {
+            assert!(ErrorLists::default().assign(bad, ParseContext::default()).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -39,26 +39,121 @@ impl Pattern {
     }
 }
 
-/// `rw=`: a [`Pattern`]; fio's offset modifiers and trims are refused with their reason.
+/// What the modifier after the colon of `rw=` does to the order of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RwOption(pub Pattern);
+#[serde(rename_all = "snake_case")]
+pub enum Modifier {
+    /// Nothing.
+    #[default]
+    None,
+    /// Sequential patterns: this many bytes are left out after each operation; a negative number goes backwards.
+    Skip(i64),
+    /// Random patterns: a new random block after this many operations; those between go on by `rw_sequencer`.
+    Every(u64),
+}
+
+/// `rw=`: a [`Pattern`] and its offset modifier; trims are refused with their reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RwOption(pub Pattern, pub Modifier);
 
 impl OptionValue for RwOption {
-    const KIND: &'static str = "word";
+    const KIND: &'static str = "word[:modifier]";
     const WORDS: &'static [(&'static str, &'static str)] = Pattern::ALL;
-    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
-        let text = text.trim();
-        if let Some((_, modifier)) = text.split_once(':') {
-            return Err(format!(
-                "the offset modifier ':{modifier}' is fio's; pagelab does not have it: blocks follow each other without gaps or repeats"
-            ));
-        }
-        if text.contains("trim") {
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        let (word, modifier) = match text.trim().split_once(':') {
+            Some((word, modifier)) => (word.trim(), Some(modifier.trim())),
+            None => (text.trim(), None),
+        };
+        if word.contains("trim") {
             return Err("trims are fio's; pagelab does not have them: no engine of it discards data".to_owned());
         }
-        self.0 = choose(text)?;
+        let pattern: Pattern = choose(word)?;
+        let modifier = match modifier {
+            None | Some("") => Modifier::None,
+            Some(text) if pattern.is_random() => match super::units::count(text, context)? {
+                0 => return Err("a random pattern needs a new block after at least 1 operation".to_owned()),
+                1 => Modifier::None,
+                every => Modifier::Every(every),
+            },
+            Some(text) => match super::units::signed(text, context)? {
+                0 => Modifier::None,
+                skip => Modifier::Skip(skip),
+            },
+        };
+        *self = Self(pattern, modifier);
         Ok(())
+    }
+}
+
+choice! {
+    /// `rw_sequencer`: what operations between two random blocks do (`rw=randread:8`).
+    Sequencer {
+        Sequential = "sequential": "they go on behind the one before",
+        Identical = "identical": "they repeat the same offset",
+    }
+}
+
+choice! {
+    /// `random_generator`: how random blocks are made.
+    RandomGenerator {
+        Tausworthe = "tausworthe": "fio's 32-bit generator; here SplitMix64, of 64 bits",
+        Lfsr = "lfsr": "each block exactly once, even with norandommap",
+        Tausworthe64 = "tausworthe64": "fio's 64-bit generator; here SplitMix64",
+    }
+}
+
+choice! {
+    /// `rate_process`: how operations of a limited rate lie in time.
+    RateProcess {
+        Linear = "linear": "at even distances",
+        Poisson = "poisson": "as a Poisson process: at exponentially distributed distances",
+    }
+}
+
+choice! {
+    /// `thinktime_blocks_type`: what `thinktime_blocks` counts.
+    ThinktimeBlocksType {
+        Complete = "complete": "completed operations",
+        Issue = "issue": "issued operations; the same for engines that complete each operation before the next",
+    }
+}
+
+choice! {
+    /// `exit_what`: who ends when a job with `exitall` or `exitall_on_error` does.
+    ExitWhat {
+        Group = "group": "the jobs of its group",
+        Stonewall = "stonewall": "the jobs between the same walls",
+        All = "all": "all jobs, those behind later walls too",
+    }
+}
+
+choice! {
+    /// `continue_on_error`: after which errors a job goes on.
+    ContinueOnError {
+        None = "none" | "0": "after none",
+        Read = "read": "after errors of reads",
+        Write = "write": "after errors of writes",
+        Io = "io": "after errors of reads and writes",
+        Verify = "verify": "after errors of verification, which pagelab has none of",
+        All = "all" | "1": "after all",
+    }
+}
+
+choice! {
+    /// `cpus_allowed_policy`: how workers of a job share its CPUs.
+    CpusAllowedPolicy {
+        Shared = "shared": "each worker may use all of them",
+        Split = "split": "each worker gets one of its own, in turn",
+    }
+}
+
+choice! {
+    /// `prioclass`: the I/O scheduling class.
+    PrioClass {
+        None = "0": "none: the nice value decides",
+        Realtime = "1": "realtime",
+        BestEffort = "2": "best effort",
+        Idle = "3": "idle",
     }
 }
 
@@ -204,9 +299,25 @@ mod tests {
     }
 
     #[test]
-    fn trims_and_modifiers_are_refused_with_reason() {
+    fn modifiers_belong_to_their_patterns() {
+        let context = ParseContext::default();
         let mut option = RwOption::default();
-        for (text, word) in [("randtrim", "trims"), ("read:8k", "modifier"), ("reda", "did you mean 'read'")] {
+        for (text, modifier) in [
+            ("read", Modifier::None),
+            ("write:8k", Modifier::Skip(8192)),
+            ("read:-4k", Modifier::Skip(-4096)),
+            ("randread:8", Modifier::Every(8)),
+            ("randrw:1", Modifier::None),
+        ] {
+            option.assign(text, context).expect(text);
+            assert_eq!(option.1, modifier, "{text}");
+        }
+    }
+
+    #[test]
+    fn trims_and_bad_modifiers_are_refused_with_reason() {
+        let mut option = RwOption::default();
+        for (text, word) in [("randtrim", "trims"), ("randread:0", "at least 1"), ("reda", "did you mean 'read'")] {
             let reason = option.assign(text, ParseContext::default()).expect_err(text);
             assert!(reason.contains(word), "{reason}");
         }

@@ -150,6 +150,11 @@ fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2]
     for (key, unit) in [("latency_ns", &lat[0]), ("latency_us", &lat[1]), ("latency_ms", &lat[2])] {
         object = object.object(key, unit.iter().fold(Object::new(), |o, (label, share)| o.number(label, *share)));
     }
+    if entry.job.options.continues() {
+        object = object
+            .count("total_err", figures.errors)
+            .count("first_error", figures.first_error.map_or(0, |errno| u64::from(errno.unsigned_abs())));
+    }
     object
         .count("latency_depth", 1)
         .count("latency_target", 0)

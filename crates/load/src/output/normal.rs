@@ -6,6 +6,8 @@ use super::json::distribution;
 use super::numbers::{TimeUnit, num, percentile_unit, time_unit};
 use super::summary::{Entry, Group, GroupDirection, bandwidth, entries, groups};
 use crate::histogram::Latencies;
+use crate::job::JobSpec;
+use crate::offsets::Direction;
 use crate::report::{DirectionResult, JobReport, Moments};
 
 /// Width that percentiles are laid out for.
@@ -56,11 +58,16 @@ fn heading(out: &mut String, report: &JobReport) {
     for job in &report.workload.jobs {
         let o = &job.options;
         let size = |bytes: u64| num(bytes as f64, 4, 1024) + "B";
-        let [read, write, trim] = [o.bs.read.0, o.bs.write.0, o.bs.trim.0].map(size);
+        let range = |low: u64, high: u64| format!("{}-{}", size(low), size(high));
+        let [read, write] = Direction::ALL.map(|direction| {
+            let lengths = o.lengths(direction);
+            range(u64::from(lengths.min_bytes), u64::from(lengths.max_bytes))
+        });
+        let trim = range(o.bs.trim.0, o.bs.trim.0);
         let pattern = crate::job::value::Choice::word(o.rw.0);
         let _ = writeln!(
             out,
-            "{}: (g={}): rw={pattern}, bs=(R) {read}-{read}, (W) {write}-{write}, (T) {trim}-{trim}, ioengine={}, iodepth=1",
+            "{}: (g={}): rw={pattern}, bs=(R) {read}, (W) {write}, (T) {trim}, ioengine={}, iodepth=1",
             job.name, job.group, o.ioengine.0
         );
         if o.numjobs > 1 {
@@ -129,7 +136,17 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
         figures.read.short_operations,
         figures.write.short_operations
     )?;
+    if entry.job.options.continues() && figures.errors > 0 {
+        let first = figures.first_error.unwrap_or(0);
+        let words = std::io::Error::from_raw_os_error(first);
+        writeln!(out, "     errors    : total={}, first_error={first}/<{words}>", figures.errors)?;
+    }
     writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth=1")
+}
+
+/// `significant_figures`, which validation keeps between 1 and 10.
+fn significant_figures(job: &JobSpec) -> usize {
+    usize::try_from(job.options.significant_figures).unwrap_or(4)
 }
 
 fn direction(
@@ -144,13 +161,14 @@ fn direction(
     }
     let seconds = entry.seconds().max(1e-9);
     let per_second = bandwidth(result.bytes, entry.figures.window);
+    let figures = significant_figures(entry.job);
     writeln!(
         out,
         "  {name}: IOPS={}, BW={}B/s ({}B/s)({}B/{}msec)",
-        num(result.operations as f64 / seconds, 4, 1000),
-        num(per_second, 4, 1024),
-        num(per_second, 4, 1000),
-        num(result.bytes as f64, 4, 1024),
+        num(result.operations as f64 / seconds, figures, 1000),
+        num(per_second, figures, 1024),
+        num(per_second, figures, 1000),
+        num(result.bytes as f64, figures, 1024),
         entry.milliseconds()
     )?;
     let options = &entry.job.options;

@@ -10,21 +10,23 @@
 
 use std::sync::atomic::Ordering;
 
+use super::files::Files;
+use super::iolog::IoLog;
+use super::logs::Logs;
 use super::pace::{Pace, wait};
 use super::shared::{Phase, State};
 use super::side::Side;
+use super::surroundings;
 use super::task::{Task, WorkerResult};
+use crate::buffer::Buffer;
 use crate::clock::{Clock, monotonic_ns};
-use crate::engines::{Caps, Engine, Fault, Setup, StartOver};
+use crate::engines::{Caps, Engine, Fault, StartOver};
 use crate::error::LoadError;
 use crate::histogram::Recorder;
 use crate::job::JobOptions;
-use crate::offsets::{Direction, Operation, PassLimit, Stream};
+use crate::offsets::{Direction, Operation, Source, Stamped, Stream, Varied};
 use crate::random::{SplitMix64, derive_seed};
-use crate::report::{Failure, Usage, Window, WorkerReport};
-
-/// Distance of samples, as fio's `bwavgtime` and `iopsavgtime`; every second one closes an interval.
-const SAMPLE_NS: u64 = 500_000_000;
+use crate::report::{Failure, Usage, WorkerReport};
 
 /// Most operations between two looks at the clock where operations are not timed.
 const BURST: u64 = 256;
@@ -32,8 +34,19 @@ const BURST: u64 = 256;
 /// Longest time between two such looks that is aimed at.
 const BURST_NS: u64 = 1_000_000;
 
-/// A worker's life with engine `E`.
+/// A worker's life with engine `E`, with the source of operations that its job needs.
 pub fn run<E: Engine>(task: &Task<'_>) -> WorkerResult {
+    let plain = || Stream::new(task.plan.course);
+    match &task.plan.varied {
+        Some(course) => live::<E, Varied>(task, Varied::new(course.clone())),
+        None if E::CAPS.contains(Caps::FILES) && task.job.options.stamps() => {
+            live::<E, Stamped>(task, Stamped(plain()))
+        }
+        None => live::<E, Stream>(task, plain()),
+    }
+}
+
+fn live<E: Engine, S: Source>(task: &Task<'_>, source: S) -> WorkerResult {
     let mut report = WorkerReport {
         job: task.plan.job,
         name: task.job.name.clone(),
@@ -43,29 +56,32 @@ pub fn run<E: Engine>(task: &Task<'_>) -> WorkerResult {
         tid: rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned(),
         ..WorkerReport::default()
     };
-    if !task.shared.await_phase(Phase::Prepare(task.plan.wave)) {
-        return WorkerResult { report, not_ready: None };
+    let never_began = |report| WorkerResult { report, not_ready: None };
+    if task.job.options.create_only || !task.await_phase(Phase::Prepare(task.plan.wave)) {
+        return never_began(report);
     }
-    let setup = Setup {
-        job: &task.job.name,
-        options: &task.job.options,
-        path: task.plan.path.as_deref(),
-        course: &task.plan.course,
-        state_dir: task.state_dir,
-    };
-    let engine = match E::open(&setup) {
-        Ok(engine) => engine,
+    // Who waits for others opens its files after them, as a process that is started later would.
+    let waits = !task.plan.waits_for.is_empty();
+    if waits {
+        task.shared.set_state(task.plan.index, State::Ready);
+        if !(task.await_phase(Phase::Work(task.plan.wave)) && task.await_others()) {
+            return never_began(report);
+        }
+    }
+    let mut drive = match Drive::<E, S>::open(task, source) {
+        Ok(drive) => drive,
         Err(error) => {
             report.failure = Some(Failure { errno: errno_of(&error), message: error.to_string() });
+            task.leave(true);
             return WorkerResult { report, not_ready: Some(error.exit_status()) };
         }
     };
     task.shared.set_state(task.plan.index, State::Ready);
-    if task.shared.await_phase(Phase::Work(task.plan.wave)) {
-        let mut drive = Drive::new(task, engine);
+    if waits || task.await_phase(Phase::Work(task.plan.wave)) {
         drive.delay_start();
         drive.work();
         drive.report(&mut report);
+        task.leave(report.failure.is_some());
     }
     WorkerResult { report, not_ready: None }
 }
@@ -79,7 +95,7 @@ fn errno_of(error: &LoadError) -> i32 {
 }
 
 /// Why a pass ended.
-enum End {
+pub(super) enum End {
     /// The region is done.
     Pass,
     /// The ramp is over: measuring starts.
@@ -88,59 +104,89 @@ enum End {
     Time,
     /// Somebody asked to stop.
     Stopped,
+    /// The file system is full, which is what the job wanted.
+    Full,
     /// An operation failed.
     Failed(Failure),
 }
 
-struct Drive<'a, E> {
-    task: &'a Task<'a>,
-    options: &'a JobOptions,
-    engine: E,
-    stream: Stream,
-    clock: Clock,
-    sides: [Side; 2],
-    flushes: Recorder,
-    pace: Option<Pace>,
+/// A worker at work. Its methods are in several files: the loops here, what happens between passes in `passes`, what happens at
+/// certain times in `events`, what operations beyond plain ones need in `between`.
+pub(super) struct Drive<'a, E, S> {
+    pub(super) task: &'a Task<'a>,
+    pub(super) options: &'a JobOptions,
+    /// The engine of the file that is worked on.
+    pub(super) engine: E,
+    /// The engines of the other files.
+    pub(super) files: Files<E>,
+    pub(super) buffer: Buffer,
+    pub(super) source: S,
+    pub(super) clock: Clock,
+    pub(super) sides: [Side; 2],
+    pub(super) flushes: Recorder,
+    pub(super) pace: Option<Pace>,
+    pub(super) iolog: Option<IoLog>,
+    pub(super) logs: Option<Logs>,
     /// Flush after this many writes; 0 never.
-    flush_every: u64,
-    data_only: bool,
-    unflushed: u64,
+    pub(super) flush_every: u64,
+    pub(super) data_only: bool,
+    pub(super) unflushed: u64,
     /// Something may have to happen before an operation: a pause or a flush.
-    attended: bool,
+    pub(super) attended: bool,
+    /// Why the source gave no operation, if not because the pass is over.
+    pub(super) pending_end: Option<End>,
+    /// Ticks at which the present operation was begun, where choosing it includes waiting.
+    pub(super) begun: u64,
     /// Ticks of the next event.
-    next_event: u64,
-    next_sample: u64,
-    samples: u64,
-    ramp_end: Option<u64>,
-    deadline: Option<u64>,
+    pub(super) next_event: u64,
+    pub(super) next_sample: u64,
+    pub(super) samples: u64,
+    pub(super) ramp_end: Option<u64>,
+    pub(super) deadline: Option<u64>,
     /// An instant on both clocks: (ticks, ns of CLOCK_MONOTONIC).
-    anchor: (u64, u64),
-    measured_from: Option<u64>,
-    measured_until: u64,
-    usage_before: Usage,
-    usage_after: Usage,
-    passes: u64,
-    covered: u64,
-    failure: Option<Failure>,
+    pub(super) anchor: (u64, u64),
+    pub(super) measured_from: Option<u64>,
+    pub(super) measured_until: u64,
+    pub(super) usage_before: Usage,
+    pub(super) usage_after: Usage,
+    pub(super) passes: u64,
+    pub(super) covered: u64,
+    /// Operations that failed and were passed over.
+    pub(super) errors: u64,
+    pub(super) first_error: Option<i32>,
+    pub(super) failure: Option<Failure>,
 }
 
-impl<'a, E: Engine> Drive<'a, E> {
-    fn new(task: &'a Task<'a>, engine: E) -> Self {
+impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
+    /// Makes everything ready: surroundings, buffer, files.
+    fn open(task: &'a Task<'a>, source: S) -> Result<Self, LoadError> {
         let options = &task.job.options;
+        surroundings::enter(task)?;
+        let [read, write] = task.plan.course.block_bytes;
+        let needed = if E::CAPS.contains(Caps::BUFFERS) { read.max(write) as usize } else { 1 };
+        let buffer = Buffer::new(&task.job.name, options, task.state_dir, needed, task.plan.course.seed)?;
+        let iolog = options.write_iolog.as_deref().map(|path| IoLog::create(task, path)).transpose()?;
+        let (engine, files) = Files::open(task)?;
         let flush_every = if options.fsync > 0 { options.fsync } else { options.fdatasync };
-        Self {
+        Ok(Self {
             task,
             options,
             engine,
-            stream: Stream::new(task.plan.course),
+            files,
+            buffer,
+            source,
             clock: task.clock,
             sides: <[Side; 2]>::default(),
             flushes: Recorder::default(),
             pace: None,
+            iolog,
+            logs: Logs::create(task)?,
             flush_every,
             data_only: options.fsync == 0,
             unflushed: 0,
             attended: false,
+            pending_end: None,
+            begun: 0,
             next_event: u64::MAX,
             next_sample: u64::MAX,
             samples: 0,
@@ -153,8 +199,10 @@ impl<'a, E: Engine> Drive<'a, E> {
             usage_after: Usage::default(),
             passes: 0,
             covered: 0,
+            errors: 0,
+            first_error: None,
             failure: None,
-        }
+        })
     }
 
     /// `startdelay`: a fixed one, or drawn from its range.
@@ -165,7 +213,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         let delay = range.low_ns + drawn;
         if delay > 0 {
             let until = self.clock.ticks().saturating_add(self.clock.from_ns(delay));
-            wait(&self.clock, 0, until, &|| self.task.shared.stopped());
+            wait(&self.clock, 0, until, &|| self.task.stopped());
         }
     }
 
@@ -178,11 +226,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             self.begin_measuring();
         }
         let end = loop {
-            let end = if self.options.gtod_reduce || self.options.latency_sample > 1 {
-                self.sparse_pass()
-            } else {
-                self.timed_pass()
-            };
+            let end = if self.period() > 1 { self.sparse_pass() } else { self.timed_pass() };
             match end {
                 End::Pass => match self.after_pass() {
                     Ok(true) => {}
@@ -195,33 +239,53 @@ impl<'a, E: Engine> Drive<'a, E> {
                     }
                     self.begin_measuring();
                 }
-                End::Time | End::Stopped => break self.final_flush().err(),
+                End::Time | End::Stopped | End::Full => break self.final_flush().err(),
                 End::Failed(failure) => break Some(failure),
             }
         };
         self.failure = end;
         self.measured_until = monotonic_ns();
-        self.usage_after = thread_usage();
+        self.usage_after = super::events::thread_usage();
+        self.leave_files();
+    }
+
+    /// One operation in this many is timed.
+    fn period(&self) -> u64 {
+        let o = self.options;
+        if o.gtod_reduce || (o.disable_lat && o.disable_clat) { u64::MAX } else { o.latency_sample }
+    }
+
+    /// The next operation; `None` at the end of the pass, or when [`Drive::pass_end`] says why.
+    #[inline(always)]
+    fn next(&mut self) -> Option<Operation> {
+        if S::VARIED { self.next_varied() } else { self.source.next_operation() }
+    }
+
+    #[cold]
+    fn pass_end(&mut self) -> End {
+        self.pending_end.take().unwrap_or(End::Pass)
     }
 
     /// Every operation timed.
     fn timed_pass(&mut self) -> End {
         let mut begun = self.clock.ticks();
-        let stop = self.task.shared.stop_flag();
+        let stop = self.task.stop_flag();
         loop {
             if stop.load(Ordering::Relaxed) != 0 {
                 return End::Stopped;
             }
-            let Some(operation) = self.stream.next_operation() else { return End::Pass };
-            if self.attended {
-                if let Some(end) = self.attend(operation.direction) {
+            let Some(operation) = self.next() else { return self.pass_end() };
+            if S::VARIED {
+                begun = self.begun;
+            } else if self.attended {
+                if let Some(end) = self.attend(operation) {
                     return end;
                 }
                 begun = self.clock.ticks();
             }
             match self.timed(operation, begun) {
                 Ok(done) => begun = done,
-                Err(failure) => return End::Failed(failure),
+                Err(end) => return end,
             }
             if begun >= self.next_event {
                 if let Some(end) = self.event(begun) {
@@ -234,49 +298,65 @@ impl<'a, E: Engine> Drive<'a, E> {
 
     /// One operation with its latencies; gives the ticks of its end.
     #[inline(always)]
-    fn timed(&mut self, operation: Operation, begun: u64) -> Result<u64, Failure> {
+    fn timed(&mut self, operation: Operation, begun: u64) -> Result<u64, End> {
+        if S::STAMPED && operation.direction == Direction::Write {
+            self.buffer.stamp(operation.bytes);
+        }
         let issued = self.clock.ticks();
-        let result = self.engine.execute(operation);
+        let result = self.engine.execute(operation, &mut self.buffer);
         let mut done =
             if E::CAPS.contains(Caps::TOUCHES_MEMORY) { self.clock.ticks_after_loads() } else { self.clock.ticks() };
         if result != Ok(operation.bytes) {
-            self.finish_short(operation, result)?;
+            if !self.finish_short(operation, result)? {
+                return Ok(self.clock.ticks());
+            }
             done = self.clock.ticks();
         }
         let clock = self.clock;
         let side = &mut self.sides[operation.direction as usize];
         side.count(operation.bytes);
         // Saturating: a thread moved between CPUs may read a stamp a few ticks early.
-        side.clat.record(clock.to_ns(done.saturating_sub(issued)));
-        side.lat.record(clock.to_ns(done.saturating_sub(begun)));
+        let clat_ns = clock.to_ns(done.saturating_sub(issued));
+        let lat_ns = clock.to_ns(done.saturating_sub(begun));
+        side.clat.record(clat_ns);
+        side.lat.record(lat_ns);
+        if S::VARIED
+            && self.measured_from.is_some()
+            && let Some(logs) = &mut self.logs
+        {
+            logs.record(clock.to_ns(done.saturating_sub(self.anchor.0)), operation, clat_ns, lat_ns);
+        }
         Ok(done)
     }
 
     /// One operation in `latency_sample` timed, or none (`gtod_reduce`).
     fn sparse_pass(&mut self) -> End {
-        let period = if self.options.gtod_reduce { u64::MAX } else { self.options.latency_sample };
-        let mut until_timed = 0;
-        if self.options.gtod_reduce {
-            until_timed = u64::MAX;
-        }
-        let stop = self.task.shared.stop_flag();
+        let period = self.period();
+        let mut until_timed = if period == u64::MAX { u64::MAX } else { 0 };
+        let stop = self.task.stop_flag();
         let mut looked = self.clock.ticks();
         let mut longest = if self.attended { 1 } else { BURST };
         let (short, long) = (self.clock.from_ns(BURST_NS / 4), self.clock.from_ns(BURST_NS));
         loop {
             let burst = longest.min(until_timed);
             for _ in 0..burst {
-                let Some(operation) = self.stream.next_operation() else { return End::Pass };
-                if self.attended
-                    && let Some(end) = self.attend(operation.direction)
+                let Some(operation) = self.next() else { return self.pass_end() };
+                if !S::VARIED
+                    && self.attended
+                    && let Some(end) = self.attend(operation)
                 {
                     return end;
                 }
-                let result = self.engine.execute(operation);
-                if result != Ok(operation.bytes)
-                    && let Err(failure) = self.finish_short(operation, result)
-                {
-                    return End::Failed(failure);
+                if S::STAMPED && operation.direction == Direction::Write {
+                    self.buffer.stamp(operation.bytes);
+                }
+                let result = self.engine.execute(operation, &mut self.buffer);
+                if result != Ok(operation.bytes) {
+                    match self.finish_short(operation, result) {
+                        Ok(true) => {}
+                        Ok(false) => continue,
+                        Err(end) => return end,
+                    }
                 }
                 self.sides[operation.direction as usize].count(operation.bytes);
             }
@@ -284,10 +364,10 @@ impl<'a, E: Engine> Drive<'a, E> {
             let mut now = self.clock.ticks();
             if until_timed == 0 {
                 until_timed = period - 1;
-                let Some(operation) = self.stream.next_operation() else { return End::Pass };
+                let Some(operation) = self.next() else { return self.pass_end() };
                 match self.timed(operation, now) {
                     Ok(done) => now = done,
-                    Err(failure) => return End::Failed(failure),
+                    Err(end) => return end,
                 }
             }
             // Slow operations: look at the clock more often, so that the end of the runtime is not overslept.
@@ -308,14 +388,14 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
     }
 
-    /// Transfers what a short operation left, or says why it failed.
+    /// Transfers what a short operation left; false if it failed and the job goes on without it.
     #[cold]
-    fn finish_short(&mut self, operation: Operation, first: Result<u32, Fault>) -> Result<(), Failure> {
+    fn finish_short(&mut self, operation: Operation, first: Result<u32, Fault>) -> Result<bool, End> {
         let mut rest = operation;
         let mut result = first;
         loop {
             match result {
-                Ok(bytes) if bytes >= rest.bytes => return Ok(()),
+                Ok(bytes) if bytes >= rest.bytes => return Ok(true),
                 Ok(bytes) => {
                     if rest == operation {
                         self.sides[operation.direction as usize].short += 1;
@@ -325,221 +405,9 @@ impl<'a, E: Engine> Drive<'a, E> {
                 }
                 // A signal came first; if it was one that ends the run, the loop around notices after this operation.
                 Err(Fault::Errno(libc::EINTR)) => {}
-                Err(fault) => return Err(Failure { errno: fault.errno(), message: self.engine.explain(fault, rest) }),
+                Err(fault) => return self.failed(fault, rest),
             }
-            result = self.engine.execute(rest);
+            result = self.engine.execute(rest, &mut self.buffer);
         }
-    }
-
-    /// What has to happen before an operation: flushing, waiting.
-    #[cold]
-    fn attend(&mut self, direction: Direction) -> Option<End> {
-        if self.flush_every > 0 {
-            if self.unflushed >= self.flush_every {
-                self.unflushed = 0;
-                let before = self.clock.ticks();
-                if let Err(fault) = self.engine.flush(self.data_only) {
-                    return Some(End::Failed(flush_failure(fault)));
-                }
-                let ticks = self.clock.ticks().saturating_sub(before);
-                self.flushes.record(self.clock.to_ns(ticks));
-            }
-            self.unflushed += u64::from(direction == Direction::Write);
-        }
-        let pace = self.pace.as_mut()?;
-        let now = self.clock.ticks();
-        let (spin, wake) = pace.next(direction, now);
-        if wake <= now {
-            return None;
-        }
-        // Sleep no longer than until the next event: it may end the run.
-        let shared = self.task.shared;
-        loop {
-            wait(&self.clock, spin, wake.min(self.next_event), &|| shared.stopped());
-            let now = self.clock.ticks();
-            if shared.stopped() {
-                return Some(End::Stopped);
-            }
-            if now >= self.next_event
-                && let Some(end) = self.event(now)
-            {
-                return Some(end);
-            }
-            if now >= wake {
-                return None;
-            }
-        }
-    }
-
-    /// Something is due: the end of the ramp or of the runtime, or a sample.
-    #[cold]
-    fn event(&mut self, now: u64) -> Option<End> {
-        if self.ramp_end.is_some_and(|end| now >= end) {
-            return Some(End::Ramp);
-        }
-        if self.deadline.is_some_and(|end| now >= end) {
-            return Some(End::Time);
-        }
-        if now >= self.next_sample {
-            let at = self.monotonic(now);
-            self.samples += 1;
-            for side in &mut self.sides {
-                side.sample(at);
-                if self.samples.is_multiple_of(2) {
-                    side.close_interval(at);
-                }
-            }
-            let [read, write] = &self.sides;
-            self.task.shared.publish(
-                self.task.plan.index,
-                read.operations + write.operations,
-                read.bytes + write.bytes,
-            );
-            self.next_sample = now.saturating_add(self.clock.from_ns(SAMPLE_NS));
-        }
-        self.set_next_event();
-        None
-    }
-
-    fn set_next_event(&mut self) {
-        self.next_event =
-            [Some(self.next_sample), self.ramp_end, self.deadline].into_iter().flatten().min().unwrap_or(u64::MAX);
-    }
-
-    /// Ticks as nanoseconds of `CLOCK_MONOTONIC`.
-    fn monotonic(&self, ticks: u64) -> u64 {
-        self.anchor.1 + self.clock.to_ns(ticks.saturating_sub(self.anchor.0))
-    }
-
-    fn begin_ramp(&mut self) {
-        self.anchor = self.clock.pair();
-        self.ramp_end = Some(self.anchor.0.saturating_add(self.clock.from_ns(self.options.ramp_time.0)));
-        self.prepare_pace();
-        self.set_next_event();
-        self.stream.begin_pass(PassLimit::REGION);
-    }
-
-    fn begin_measuring(&mut self) {
-        self.anchor = self.clock.pair();
-        let (ticks, now_ns) = self.anchor;
-        self.sides.iter_mut().for_each(|side| side.restart(now_ns));
-        self.flushes.reset();
-        self.unflushed = 0;
-        self.measured_from = Some(now_ns);
-        self.ramp_end = None;
-        let runtime = self.options.runtime.0;
-        self.deadline = (runtime > 0).then(|| ticks.saturating_add(self.clock.from_ns(runtime)));
-        self.next_sample = ticks.saturating_add(self.clock.from_ns(SAMPLE_NS));
-        self.prepare_pace();
-        self.set_next_event();
-        self.passes = 0;
-        self.covered = 0;
-        self.usage_before = thread_usage();
-        self.stream.begin_pass(self.limit().unwrap_or(PassLimit::REGION));
-    }
-
-    fn prepare_pace(&mut self) {
-        self.pace = Pace::new(self.options, &self.clock, self.clock.ticks());
-        self.attended = self.pace.is_some() || self.flush_every > 0;
-    }
-
-    /// The limit of the pass that would come next; `None` if none comes.
-    ///
-    /// As fio 3.33 counts: `loops` passes over the region, and further ones while less than `io_size` was done; a pass is cut
-    /// short when `io_size` x `loops` is reached, or `number_ios` x `loops` operations. `time_based` overrules all of it.
-    fn limit(&self) -> Option<PassLimit> {
-        if self.measured_from.is_none() || self.options.time_based {
-            return Some(PassLimit::REGION);
-        }
-        let loops = self.options.loops;
-        let bytes = match self.task.plan.io_bytes {
-            None if self.passes < loops => None,
-            Some(each) if self.passes < loops || self.covered < each => {
-                Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?)
-            }
-            _ => return None,
-        };
-        let done = self.sides.iter().map(|side| side.operations).sum();
-        let operations = match self.options.number_ios.filter(|n| *n > 0) {
-            None => u64::MAX,
-            Some(n) => n.saturating_mul(loops).saturating_sub(done),
-        };
-        (operations > 0).then_some(PassLimit { bytes, operations })
-    }
-
-    /// Starts the next pass, if there is one.
-    fn after_pass(&mut self) -> Result<bool, Failure> {
-        self.passes += 1;
-        self.covered += self.stream.covered();
-        let rewinds = self.measured_from.is_none() || self.options.time_based;
-        if !rewinds {
-            self.final_flush()?;
-        }
-        let Some(limit) = self.limit() else { return Ok(false) };
-        self.start_over(if rewinds { StartOver::Rewind } else { StartOver::Reopen })?;
-        if !rewinds {
-            self.unflushed = 0;
-        }
-        self.stream.begin_pass(limit);
-        // A pass can be shorter than the distance between two looks at the clock.
-        let now = self.clock.ticks();
-        if self.deadline.is_some_and(|deadline| now >= deadline) {
-            self.final_flush()?;
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    fn start_over(&mut self, how: StartOver) -> Result<(), Failure> {
-        self.engine.start_over(how).map_err(|fault| Failure {
-            errno: fault.errno(),
-            message: format!("starting over: {}", std::io::Error::from_raw_os_error(fault.errno())),
-        })
-    }
-
-    /// `end_fsync`.
-    fn final_flush(&mut self) -> Result<(), Failure> {
-        if self.options.end_fsync && self.options.rw.0.writes() {
-            self.engine.flush(false).map_err(flush_failure)?;
-        }
-        Ok(())
-    }
-
-    /// Puts everything measured into the report. What happened before measuring began is not in it.
-    fn report(mut self, report: &mut WorkerReport) {
-        report.passes = self.stream.passes();
-        report.failure = self.failure.take();
-        report.mapped = self.engine.mapped();
-        let Some(start_ns) = self.measured_from else { return };
-        let end_ns = self.measured_until;
-        report.window = Some(Window { start_ns, end_ns });
-        let [read, write] = &mut self.sides;
-        report.read = read.finish(end_ns);
-        report.write = write.finish(end_ns);
-        report.flushes = self.flushes.finish();
-        report.usage = Some(self.usage_after.since(&self.usage_before));
-    }
-}
-
-fn flush_failure(fault: Fault) -> Failure {
-    Failure { errno: fault.errno(), message: format!("flushing: {}", std::io::Error::from_raw_os_error(fault.errno())) }
-}
-
-/// CPU time and events of this thread so far.
-fn thread_usage() -> Usage {
-    // SAFETY: a zeroed rusage is a valid one, and the kernel fills it for the calling thread; the call cannot fail with these arguments.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-        usage
-    };
-    let ns = |t: libc::timeval| (t.tv_sec as u64) * 1_000_000_000 + (t.tv_usec as u64) * 1_000;
-    Usage {
-        user_ns: ns(usage.ru_utime),
-        system_ns: ns(usage.ru_stime),
-        voluntary_switches: usage.ru_nvcsw as u64,
-        involuntary_switches: usage.ru_nivcsw as u64,
-        minor_faults: usage.ru_minflt as u64,
-        major_faults: usage.ru_majflt as u64,
     }
 }

@@ -1,11 +1,18 @@
 //! Workers: what runs in each thread or process of a job, and the load process around them.
 
+mod between;
 pub(crate) mod drive;
 mod entry;
+mod events;
+mod files;
+mod iolog;
+mod logs;
 pub(crate) mod pace;
+mod passes;
 pub(crate) mod shared;
 pub(crate) mod side;
 pub(crate) mod spawn;
+mod surroundings;
 pub(crate) mod task;
 
 pub use entry::{arguments, main, read_report};

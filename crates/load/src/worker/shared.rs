@@ -59,6 +59,8 @@ pub enum State {
 #[repr(C, align(64))]
 struct Slot {
     state: AtomicU32,
+    /// Not 0: this worker ends as soon as the present operation is done.
+    stop: AtomicU32,
     operations: AtomicU64,
     bytes: AtomicU64,
 }
@@ -105,9 +107,21 @@ impl Shared {
         Some(unsafe { self.start.add(1).cast::<Slot>().add(index).as_ref() })
     }
 
-    /// The flag that ends everything; workers look at it once per operation.
-    pub fn stop_flag(&self) -> &AtomicU32 {
-        &self.header().stop
+    /// The flag that ends one worker; it looks at it once per operation. Ending everything sets all of them.
+    pub fn stop_flag(&self, index: usize) -> &AtomicU32 {
+        self.slot(index).map_or(&self.header().stop, |slot| &slot.stop)
+    }
+
+    /// Whether this worker is to end.
+    pub fn worker_stopped(&self, index: usize) -> bool {
+        self.stop_flag(index).load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends one worker.
+    pub fn stop_worker(&self, index: usize) {
+        self.stop_flag(index).store(1, Ordering::Relaxed);
+        wake(&self.header().released);
+        wake(&self.header().changes);
     }
 
     /// Whether everybody is to end.
@@ -120,7 +134,11 @@ impl Shared {
         let header = self.header();
         let _ = header.signal.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
         header.stop.fetch_add(1, Ordering::Relaxed);
+        for index in 0..self.slots {
+            self.stop_flag(index).store(1, Ordering::Relaxed);
+        }
         wake(&header.released);
+        wake(&header.changes);
     }
 
     /// The signal that ended the run, if one did.
@@ -168,11 +186,11 @@ impl Shared {
         wake(&self.header().released);
     }
 
-    /// Sleeps until `phase` may be entered; false if the run ends before that.
-    pub fn await_phase(&self, phase: Phase) -> bool {
+    /// Sleeps until `phase` may be entered; false if `stopped` says so before that.
+    pub fn await_phase(&self, phase: Phase, stopped: &dyn Fn() -> bool) -> bool {
         let released = &self.header().released;
         loop {
-            if self.stopped() {
+            if stopped() {
                 return false;
             }
             let seen = released.load(Ordering::Acquire);
@@ -223,7 +241,7 @@ mod tests {
             let phases = [Phase::Prepare(0), Phase::Work(0), Phase::Prepare(1)];
             let waiters = phases.map(|phase| {
                 let shared = &shared;
-                scope.spawn(move || shared.await_phase(phase))
+                scope.spawn(move || shared.await_phase(phase, &|| shared.stopped()))
             });
             shared.release(Phase::Prepare(0));
             shared.release(Phase::Work(0));
@@ -233,6 +251,7 @@ mod tests {
             assert!(!got[2]);
         });
         assert_eq!(shared.signal(), Some(2));
+        assert!((0..3).all(|index| shared.worker_stopped(index)));
         shared.set_state(1, State::Running);
         shared.set_state(99, State::Done);
         assert_eq!((shared.state(0), shared.state(1)), (State::Preparing, State::Running));

@@ -79,7 +79,16 @@ fn start<'scope, 'env: 'scope>(
                 continue;
             }
             let clock = crew.clocks.get(plan.job).copied().unwrap_or_else(Clock::gettime);
-            let task = Task { plan, job, clock, shared: crew.shared, state_dir: crew.state_dir };
+            let exitall = crew.workload.jobs.iter().any(|job| job.options.exitall);
+            let task = Task {
+                plan,
+                job,
+                crew: &crew.plan.workers,
+                exitall,
+                clock,
+                shared: crew.shared,
+                state_dir: crew.state_dir,
+            };
             let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
                 .map_err(|error| LoadError::system("making a pipe", error))?;
             let pid = if threads {

@@ -1,12 +1,14 @@
 //! What a worker gets and gives.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU32;
 
 use crate::clock::Clock;
 use crate::job::JobSpec;
+use crate::job::words::ExitWhat;
 use crate::plan::WorkerPlan;
 use crate::report::WorkerReport;
-use crate::worker::shared::Shared;
+use crate::worker::shared::{Phase, Shared, State};
 
 /// Everything a worker needs to know.
 pub struct Task<'a> {
@@ -14,12 +16,62 @@ pub struct Task<'a> {
     pub plan: &'a WorkerPlan,
     /// Its job.
     pub job: &'a JobSpec,
+    /// The plans of all workers.
+    pub crew: &'a [WorkerPlan],
+    /// Some job has `exitall`: in fio that holds for all.
+    pub exitall: bool,
     /// The clock that times its operations.
     pub clock: Clock,
     /// What it shares with the supervisor and the other workers.
     pub shared: &'a Shared,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,
+}
+
+impl Task<'_> {
+    /// The flag that ends this worker.
+    pub fn stop_flag(&self) -> &AtomicU32 {
+        self.shared.stop_flag(self.plan.index)
+    }
+
+    /// Whether this worker is to end.
+    pub fn stopped(&self) -> bool {
+        self.shared.worker_stopped(self.plan.index)
+    }
+
+    /// Sleeps until `phase` may be entered; false if this worker is to end before that.
+    pub fn await_phase(&self, phase: Phase) -> bool {
+        self.shared.await_phase(phase, &|| self.stopped())
+    }
+
+    /// Sleeps until the workers that this one waits for are done; false if it is to end before that.
+    pub fn await_others(&self) -> bool {
+        loop {
+            if self.stopped() {
+                return false;
+            }
+            let seen = self.shared.changes();
+            if self.plan.waits_for.iter().all(|index| self.shared.state(*index) == State::Done) {
+                return true;
+            }
+            self.shared.await_change(seen);
+        }
+    }
+
+    /// Ends the others, if this worker's end is to be theirs.
+    pub fn leave(&self, failed: bool) {
+        if !(self.exitall || (failed && self.job.options.exitall_on_error)) {
+            return;
+        }
+        let concerned = |other: &&WorkerPlan| match self.job.options.exit_what {
+            ExitWhat::Group => other.group == self.plan.group,
+            ExitWhat::Stonewall => other.wave == self.plan.wave,
+            ExitWhat::All => true,
+        };
+        for other in self.crew.iter().filter(concerned) {
+            self.shared.stop_worker(other.index);
+        }
+    }
 }
 
 /// What a worker gives back: its report, and whether it ended before its work could begin.

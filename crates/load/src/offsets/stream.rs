@@ -1,91 +1,8 @@
-//! Which block comes next: sequential, ordered inside pieces, permuted, or drawn.
+//! Plain walks: blocks of one size on one target, sequential, ordered inside pieces, permuted, or drawn evenly.
 
+use super::{Course, Direction, Operation, Order, PassLimit, Source};
 use crate::job::words::MapOrder;
 use crate::random::{Permutation, SplitMix64, derive_seed};
-
-/// Which way data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the target.
-    Read = 0,
-    /// To the target.
-    Write = 1,
-}
-
-impl Direction {
-    /// Both, in fio's order.
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
-
-    /// `read` or `write`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
-
-/// One operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
-    /// Which way.
-    pub direction: Direction,
-    /// Where in the target, bytes.
-    pub offset: u64,
-    /// How much, bytes.
-    pub bytes: u32,
-}
-
-/// The order of blocks in a pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Upwards.
-    Sequential,
-    /// Upwards by pieces of this many blocks; inside each piece by the given order.
-    Pieces {
-        /// Blocks in a piece.
-        blocks: u64,
-        /// Their order.
-        order: MapOrder,
-    },
-    /// Each block once, in an order that the seed decides and that differs from pass to pass.
-    Permuted,
-    /// Each block drawn independently.
-    Drawn,
-}
-
-/// Where and how a worker moves; fixed for the whole job.
-#[derive(Debug, Clone, Copy)]
-pub struct Course {
-    /// First byte of the region.
-    pub start: u64,
-    /// Bytes of the region.
-    pub region_bytes: u64,
-    /// Block size of reads and of writes: the distance from one block to the next.
-    pub block_bytes: [u32; 2],
-    /// Bytes transferred of each block, from its start, for reads and for writes; at most the block.
-    pub transfer_bytes: [u32; 2],
-    /// Percentage of reads: 0, 100, or between for mixed patterns.
-    pub read_percent: u8,
-    /// Order of blocks.
-    pub order: Order,
-    /// Seed.
-    pub seed: u64,
-}
-
-/// When a pass ends, besides with the region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PassLimit {
-    /// Bytes at which the pass ends: it goes on while fewer were issued. `None`: once the region.
-    pub bytes: Option<u64>,
-    /// Operations at which it ends.
-    pub operations: u64,
-}
-
-impl PassLimit {
-    /// Once the region, whatever that takes.
-    pub const REGION: Self = Self { bytes: None, operations: u64::MAX };
-}
 
 /// The operations of a worker, pass by pass.
 #[derive(Debug, Clone)]
@@ -124,9 +41,13 @@ impl Stream {
             course,
         }
     }
+}
 
-    /// Starts over from the beginning of the region.
-    pub fn begin_pass(&mut self, limit: PassLimit) {
+impl Source for Stream {
+    const VARIED: bool = false;
+    const STAMPED: bool = false;
+
+    fn begin_pass(&mut self, limit: PassLimit) {
         let region = self.course.region_bytes;
         // A limit of bytes lets the operation that crosses it happen; the end of the region does not.
         let smallest = u64::from(self.course.block_bytes[0].min(self.course.block_bytes[1])).max(1);
@@ -142,9 +63,8 @@ impl Stream {
         self.pass += 1;
     }
 
-    /// The next operation of the pass; `None` at its end.
     #[inline(always)]
-    pub fn next_operation(&mut self) -> Option<Operation> {
+    fn next_operation(&mut self) -> Option<Operation> {
         let direction = match self.course.read_percent {
             100 => Direction::Read,
             0 => Direction::Write,
@@ -163,14 +83,37 @@ impl Stream {
         Some(Operation { direction, offset, bytes: self.course.transfer_bytes[direction as usize] })
     }
 
-    /// Bytes of the blocks given in this pass.
-    pub fn covered(&self) -> u64 {
+    fn covered(&self) -> u64 {
         self.bytes_at_start - self.bytes_left
     }
 
-    /// Passes begun.
-    pub fn passes(&self) -> u64 {
+    fn passes(&self) -> u64 {
         self.pass
+    }
+}
+
+/// A [`Stream`] whose writes each get contents of their own (`scramble_buffers`).
+pub struct Stamped(pub Stream);
+
+impl Source for Stamped {
+    const VARIED: bool = false;
+    const STAMPED: bool = true;
+
+    fn begin_pass(&mut self, limit: PassLimit) {
+        self.0.begin_pass(limit);
+    }
+
+    #[inline(always)]
+    fn next_operation(&mut self) -> Option<Operation> {
+        self.0.next_operation()
+    }
+
+    fn covered(&self) -> u64 {
+        self.0.covered()
+    }
+
+    fn passes(&self) -> u64 {
+        self.0.passes()
     }
 }
 

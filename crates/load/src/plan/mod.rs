@@ -1,19 +1,32 @@
 //! From jobs to workers: who works on which region of which target, in which order, with which seed.
 
+mod course;
+mod paths;
+pub(crate) mod spans;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::engines::{self, Caps};
 use crate::error::LoadError;
 use crate::job::value::Extent;
-use crate::job::words::MapOrder;
 use crate::job::{JobSpec, Workload};
-use crate::offsets::{Course, Order};
+use crate::offsets::varied::FileSpan;
+use crate::offsets::{Course, VariedCourse};
 use crate::random::{derive_seed, system_seed};
 use crate::safety::TargetKind;
 
 /// The seed of jobs that name none and are to repeat.
 const DEFAULT_SEED: u64 = 0x7061_6765_6C61_6201;
+
+/// A file of a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePlan {
+    /// The file or device; none for engines without.
+    pub path: Option<PathBuf>,
+    /// What of it.
+    pub span: FileSpan,
+}
 
 /// One worker.
 #[derive(Debug, Clone)]
@@ -28,12 +41,16 @@ pub struct WorkerPlan {
     pub wave: u32,
     /// The group of the report.
     pub group: u32,
-    /// The file or device; none for engines without.
-    pub path: Option<PathBuf>,
-    /// Where and how it moves.
+    /// Its files, at least one.
+    pub files: Vec<FilePlan>,
+    /// Where and how it moves on its first file, for plain walks; for the others what engines need to know of it.
     pub course: Course,
+    /// Where and how it moves, if that is not a plain walk.
+    pub varied: Option<VariedCourse>,
     /// Bytes after which it ends (`io_size`), if that is not once the region.
     pub io_bytes: Option<u64>,
+    /// Workers, by place, that have to be done before it starts (`wait_for`).
+    pub waits_for: Vec<usize>,
 }
 
 /// A target and what jobs need of it.
@@ -59,6 +76,8 @@ pub struct TargetPlan {
     pub unlink: bool,
     /// Whether its making is left to the job's own open.
     pub create_on_open: bool,
+    /// Whether it is written until the file system is full: no space is allocated before.
+    pub fill_device: bool,
 }
 
 /// All workers and targets.
@@ -80,10 +99,10 @@ pub struct Plan {
 /// A job whose size is not given and cannot be found out, or whose region does not fit.
 pub fn plan(
     workload: &Workload,
-    inspect: &dyn Fn(&std::path::Path, &str) -> Result<TargetKind, LoadError>,
+    inspect: &dyn Fn(&Path, &str) -> Result<TargetKind, LoadError>,
 ) -> Result<Plan, LoadError> {
     let mut planner = Planner { inspect, targets: Vec::new(), by_path: BTreeMap::new() };
-    let mut workers = Vec::new();
+    let mut workers: Vec<WorkerPlan> = Vec::new();
     let mut seeds = Vec::new();
     let mut wave = 0;
     for (job_index, job) in workload.jobs.iter().enumerate() {
@@ -92,10 +111,19 @@ pub fn plan(
         }
         let base = base_seed(job);
         seeds.push(base);
+        // Of several jobs with that name, all have to be done.
+        let awaited = |worker: &&WorkerPlan| {
+            let name = workload.jobs.get(worker.job).map(|job| &job.name);
+            worker.job != job_index && job.options.wait_for.is_some() && name == job.options.wait_for.as_ref()
+        };
+        let waits_for: Vec<usize> = workers.iter().filter(awaited).map(|worker| worker.index).collect();
         for clone in 0..u32::try_from(job.options.numjobs).unwrap_or(u32::MAX) {
             let index = workers.len();
-            let (path, course, io_bytes) = planner.worker(job_index, job, clone, derive_seed(base, index as u64))?;
-            workers.push(WorkerPlan { index, job: job_index, clone, wave, group: job.group, path, course, io_bytes });
+            let seed = derive_seed(base, index as u64);
+            let mut worker = planner.worker(job_index, job, clone, seed)?;
+            (worker.index, worker.wave, worker.group) = (index, wave, job.group);
+            worker.waits_for.clone_from(&waits_for);
+            workers.push(worker);
         }
     }
     Ok(Plan { workers, targets: planner.targets, seeds, waves: wave + 1 })
@@ -110,45 +138,76 @@ fn base_seed(job: &JobSpec) -> u64 {
 }
 
 struct Planner<'a> {
-    inspect: &'a dyn Fn(&std::path::Path, &str) -> Result<TargetKind, LoadError>,
+    inspect: &'a dyn Fn(&Path, &str) -> Result<TargetKind, LoadError>,
     targets: Vec<TargetPlan>,
     by_path: BTreeMap<PathBuf, usize>,
 }
 
 impl Planner<'_> {
-    fn worker(
-        &mut self,
-        job_index: usize,
-        job: &JobSpec,
-        clone: u32,
-        seed: u64,
-    ) -> Result<(Option<PathBuf>, Course, Option<u64>), LoadError> {
+    /// A worker; its place, wave and group are filled in by the caller.
+    fn worker(&mut self, job_index: usize, job: &JobSpec, clone: u32, seed: u64) -> Result<WorkerPlan, LoadError> {
         let o = &job.options;
         let caps = engines::find(&o.ioengine.0).map_or(Caps::NONE, |engine| engine.caps);
-        let path = caps.contains(Caps::FILES).then(|| target_path(job, clone));
-        let existing = match &path {
-            Some(path) => {
-                let target = self.target(path, job_index, job)?;
-                self.targets.get(target).and_then(known_bytes)
-            }
-            None => None,
+        let paths: Vec<Option<PathBuf>> = if caps.contains(Caps::FILES) {
+            paths::of_worker(job, clone)?.into_iter().map(Some).collect()
+        } else {
+            vec![None; usize::try_from(o.nrfiles).unwrap_or(usize::MAX)]
         };
-        let (start, region_bytes) = region(job, existing)?;
-        let course = course(job, start, region_bytes, seed)?;
-        if let Some(target) =
-            path.as_ref().and_then(|path| self.by_path.get(path)).and_then(|index| self.targets.get_mut(*index))
-        {
-            need(target, job, caps, start + region_bytes)?;
+        let known = paths
+            .iter()
+            .map(|path| match path {
+                Some(path) => self.known(path, job_index, job),
+                None => Ok(spans::Known { bytes: None, endless: !caps.contains(Caps::MAPS), room: None }),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut found = spans::of_worker(job, clone, &known, seed)?;
+        if caps.contains(Caps::MAPS) {
+            // What is not mapped cannot be touched: operations stay inside their region.
+            for span in &mut found.files {
+                span.file_bytes = span.start + span.region_bytes;
+            }
+        }
+        for (path, span) in paths.iter().zip(&found.files) {
+            let index = path.as_ref().and_then(|path| self.by_path.get(path));
+            if let Some(target) = index.and_then(|index| self.targets.get_mut(*index)) {
+                need(target, job, caps, span.start + span.region_bytes)?;
+            }
         }
         let io_bytes = match o.io_size {
             None | Some(Extent::Bytes(0)) => None,
             // As in fio a percentage of io_size is one of the region.
-            Some(extent) => extent.resolve(Some(region_bytes)),
+            Some(extent) => extent.resolve(Some(found.pass_bytes)),
         };
-        Ok((path, course, io_bytes))
+        let (course, varied) = course::of_worker(job, &found, seed)?;
+        let files = paths.into_iter().zip(found.files).map(|(path, span)| FilePlan { path, span }).collect();
+        Ok(WorkerPlan {
+            index: 0,
+            job: job_index,
+            clone,
+            wave: 0,
+            group: 0,
+            files,
+            course,
+            varied,
+            io_bytes,
+            waits_for: Vec::new(),
+        })
     }
 
-    fn target(&mut self, path: &std::path::Path, job_index: usize, job: &JobSpec) -> Result<usize, LoadError> {
+    /// What is known about a file before the run.
+    fn known(&mut self, path: &Path, job_index: usize, job: &JobSpec) -> Result<spans::Known, LoadError> {
+        let index = self.target(path, job_index, job)?;
+        let target = self.targets.get(index);
+        let device = target.is_some_and(|target| matches!(target.kind, TargetKind::BlockDevice { .. }));
+        if !job.options.allow_file_create && target.is_some_and(|target| target.kind == TargetKind::Missing) {
+            let reason = format!("{} does not exist and allow_file_create=0", path.display());
+            return Err(LoadError::Target { job: job.name.clone(), reason });
+        }
+        let room = if job.options.fill_device && !device { Some(free_bytes(path, job)?) } else { None };
+        Ok(spans::Known { bytes: target.and_then(known_bytes), endless: device, room })
+    }
+
+    fn target(&mut self, path: &Path, job_index: usize, job: &JobSpec) -> Result<usize, LoadError> {
         if let Some(index) = self.by_path.get(path) {
             return Ok(*index);
         }
@@ -164,6 +223,7 @@ impl Planner<'_> {
             needs_length: false,
             unlink: false,
             create_on_open: job.options.create_on_open,
+            fill_device: false,
         });
         self.by_path.insert(path.to_path_buf(), index);
         Ok(index)
@@ -197,88 +257,17 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     target.needs_length |= caps.contains(Caps::NEEDS_LENGTH);
     target.unlink |= job.options.unlink;
     target.create_on_open &= job.options.create_on_open;
+    target.fill_device |= job.options.fill_device;
     Ok(())
 }
 
-/// fio's naming: what the job names, or `JOB.WORKER.FILE` for each worker.
-fn target_path(job: &JobSpec, clone: u32) -> PathBuf {
-    let name = match &job.options.filename {
-        Some(name) => name.replace("\\:", ":"),
-        None => format!("{}.{clone}.0", job.name),
-    };
-    match &job.options.directory {
-        Some(directory) => PathBuf::from(directory).join(name),
-        None => PathBuf::from(name),
-    }
-}
-
-/// Start and length of the region.
-fn region(job: &JobSpec, existing: Option<u64>) -> Result<(u64, u64), LoadError> {
-    let o = &job.options;
-    let target = |reason: String| LoadError::Target { job: job.name.clone(), reason };
-    let smallest = u64::from(block_bytes(job).into_iter().min().unwrap_or(1)).max(1);
-    let share_of_nothing =
-        |name: &str| target(format!("{name} is a percentage of a file that does not exist yet; give bytes"));
-    let start = match o.offset {
-        None => 0,
-        Some(extent) => {
-            let start = extent.resolve(existing).ok_or_else(|| share_of_nothing("offset"))?;
-            // fio rounds a percentage up to a block.
-            if matches!(extent, Extent::Percent(_)) { start.next_multiple_of(smallest) } else { start }
-        }
-    };
-    let size = if let Some(extent) = o.size {
-        extent.resolve(existing).ok_or_else(|| share_of_nothing("size"))?
-    } else {
-        let existing = existing.ok_or_else(|| target("the file does not exist yet; give size=".to_owned()))?;
-        existing
-            .checked_sub(start)
-            .ok_or_else(|| target(format!("offset {start} is beyond the end of the file, {existing}")))?
-    };
-    // A percentage of a file ends with the file.
-    let size = match (o.size, existing) {
-        (Some(Extent::Percent(_)), Some(existing)) => size.min(existing.saturating_sub(start)),
-        _ => size,
-    };
-    let largest = u64::from(block_bytes(job).into_iter().max().unwrap_or(1));
-    if size < largest {
-        return Err(target(format!("the region has {size} bytes and holds no block of {largest}")));
-    }
-    if start.checked_add(size).is_none_or(|end| i64::try_from(end).is_err()) {
-        return Err(target(format!("offset {start} + size {size} is beyond what a file can have")));
-    }
-    Ok((start, size))
-}
-
-/// Block sizes of reads and writes; of pure patterns the one in use twice.
-fn block_bytes(job: &JobSpec) -> [u32; 2] {
-    let pattern = job.options.rw.0;
-    // Validation keeps block sizes far below 2^32.
-    let size = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let (read, write) = (size(job.options.bs.read.0), size(job.options.bs.write.0));
-    match (pattern.reads(), pattern.writes()) {
-        (true, true) => [read, write],
-        (true, false) => [read, read],
-        _ => [write, write],
-    }
-}
-
-fn course(job: &JobSpec, start: u64, region_bytes: u64, seed: u64) -> Result<Course, LoadError> {
-    let o = &job.options;
-    let block_bytes = block_bytes(job);
-    let piece = o.map_granularity.0;
-    let order = if o.rw.0.is_random() {
-        if o.norandommap { Order::Drawn } else { Order::Permuted }
-    } else if o.map_order == MapOrder::Ascending {
-        Order::Sequential
-    } else {
-        let block = u64::from(block_bytes[0].max(1));
-        let blocks = if piece == 0 { region_bytes / block } else { piece / block };
-        Order::Pieces { blocks: blocks.max(1), order: o.map_order }
-    };
-    let touch = u32::try_from(o.map_touch.0).map_err(|_| LoadError::Protocol("map_touch above 4 GiB".to_owned()))?;
-    let transfer_bytes = if touch == 0 { block_bytes } else { block_bytes.map(|bytes| bytes.min(touch)) };
-    Ok(Course { start, region_bytes, block_bytes, transfer_bytes, read_percent: o.read_percent(), order, seed })
+/// Free bytes of the file system that a file lies on, and a little more, so that writing that much meets the end of it.
+fn free_bytes(path: &Path, job: &JobSpec) -> Result<u64, LoadError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let system = rustix::fs::statvfs(directory).map_err(|error| {
+        LoadError::system(format!("job '{}': free space of {}", job.name, directory.display()), error)
+    })?;
+    Ok(system.f_bfree.saturating_add(1).saturating_mul(system.f_frsize).next_multiple_of(1 << 20) + (1 << 20))
 }
 
 #[cfg(test)]
@@ -296,8 +285,13 @@ mod tests {
     #[test]
     fn each_worker_gets_its_own_file_unless_named() {
         let plan = planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--directory=/d"], 0).expect("plan");
-        let paths: Vec<_> =
-            plan.workers.iter().filter_map(|w| w.path.as_ref()).map(|p| p.display().to_string()).collect();
+        let paths: Vec<_> = plan
+            .workers
+            .iter()
+            .flat_map(|w| &w.files)
+            .filter_map(|f| f.path.as_ref())
+            .map(|p| p.display().to_string())
+            .collect();
         assert_eq!(paths, ["/d/j.0.0", "/d/j.1.0", "/d/j.2.0"]);
         assert_eq!(plan.targets.len(), 3);
         let plan =

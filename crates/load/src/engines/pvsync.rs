@@ -1,0 +1,41 @@
+//! `ioengine=pvsync`: `preadv(2)` and `pwritev(2)`, with a vector of one buffer.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use super::file::TargetFile;
+use super::{Caps, Engine, Fault, Setup, StartOver};
+use crate::buffer::Buffer;
+use crate::error::LoadError;
+use crate::offsets::{Direction, Operation};
+
+/// An open file.
+pub struct PvSync {
+    file: TargetFile,
+}
+
+impl Engine for PvSync {
+    const CAPS: Caps = Caps::FILE_CALLS;
+
+    fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+        Ok(Self { file: TargetFile::open(setup)? })
+    }
+
+    #[inline(always)]
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
+        let fd = self.file.fd()?;
+        let buffer = buffer.first(operation.bytes)?;
+        let done = match operation.direction {
+            Direction::Read => rustix::io::preadv(fd, &mut [IoSliceMut::new(buffer)], operation.offset)?,
+            Direction::Write => rustix::io::pwritev(fd, &[IoSlice::new(buffer)], operation.offset)?,
+        };
+        if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
+    }
+
+    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.file.start_over(how)
+    }
+}

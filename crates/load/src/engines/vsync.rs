@@ -1,0 +1,50 @@
+//! `ioengine=vsync`: `readv(2)` and `writev(2)`; `lseek(2)` only where the file's position is not already right.
+//!
+//! fio joins neighbouring operations into one call when iodepth is above 1; here the depth stays 1, and so does the vector's length.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use super::file::TargetFile;
+use super::{Caps, Engine, Fault, Setup, StartOver};
+use crate::buffer::Buffer;
+use crate::error::LoadError;
+use crate::offsets::{Direction, Operation};
+
+/// An open file and where its position is.
+pub struct VSync {
+    file: TargetFile,
+    position: u64,
+}
+
+impl Engine for VSync {
+    const CAPS: Caps = Caps::FILE_CALLS;
+
+    fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+        Ok(Self { file: TargetFile::open(setup)?, position: 0 })
+    }
+
+    #[inline(always)]
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
+        let fd = self.file.fd()?;
+        if self.position != operation.offset {
+            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(operation.offset))?;
+            self.position = operation.offset;
+        }
+        let buffer = buffer.first(operation.bytes)?;
+        let done = match operation.direction {
+            Direction::Read => rustix::io::readv(fd, &mut [IoSliceMut::new(buffer)])?,
+            Direction::Write => rustix::io::writev(fd, &[IoSlice::new(buffer)])?,
+        };
+        self.position += done as u64;
+        if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
+    }
+
+    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.position = self.file.start_over_at(how, self.position)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Values of the options that give an operation its length: ranges, splits, and what they come to together.
+
+use serde::{Deserialize, Serialize};
+
+use super::units::{self, ParseContext};
+use super::value::{OptionValue, PerDirection};
+use crate::offsets::Direction;
+
+/// A range of sizes in bytes, both ends included: `1k-4k` or `1k:4k`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeRange {
+    /// Least.
+    pub low_bytes: u64,
+    /// Greatest.
+    pub high_bytes: u64,
+}
+
+/// Reads `low-high` or a single size.
+///
+/// # Errors
+/// The reason in words.
+pub fn size_range(text: &str, context: ParseContext) -> Result<SizeRange, String> {
+    let (low, high) = text.split_once(['-', ':']).unwrap_or((text, text));
+    let (low, high) = (units::size(low, context)?, units::size(high, context)?);
+    // fio swaps a range that is written the wrong way round.
+    Ok(SizeRange { low_bytes: low.min(high), high_bytes: low.max(high) })
+}
+
+impl OptionValue for Option<SizeRange> {
+    const KIND: &'static str = "size or range";
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        *self = Some(size_range(text, context)?);
+        Ok(())
+    }
+}
+
+impl OptionValue for PerDirection<Option<SizeRange>> {
+    const KIND: &'static str = "size range[,range][,range]";
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        // The slash that fio also takes between directions of plain numbers stands inside other values; here only commas part.
+        self.assign_parts(text.split(','), context, Option::<SizeRange>::assign)
+    }
+}
+
+/// One part of a split: a size and its share of the operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeShare {
+    /// Bytes of the operation.
+    pub bytes: u64,
+    /// Share, percent.
+    pub percent: u8,
+}
+
+/// `bssplit`: sizes with their shares, `4k/10:64k/50:32k/40`; least share first. Empty for none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SizeSplit(pub Vec<SizeShare>);
+
+/// fio's own limit of parts in a split.
+const MAX_PARTS: usize = 64;
+
+/// Reads `value/percent` parts; a part without percentage gets an equal share of what the others leave. Where all are given, they add
+/// up to 100 if it has to be the `whole`, else to no more.
+///
+/// # Errors
+/// The reason in words: too many parts, shares that do not add up to 100.
+pub fn shares<T>(
+    text: &str,
+    whole: bool,
+    mut read: impl FnMut(&str) -> Result<T, String>,
+) -> Result<Vec<(T, u8)>, String> {
+    let mut parts: Vec<(T, Option<u8>)> = Vec::new();
+    for part in text.split(':').map(str::trim).filter(|part| !part.is_empty()) {
+        let (value, percent) = match part.split_once('/') {
+            Some((value, percent)) => (value, percent.trim().trim_end_matches('%')),
+            None => (part, ""),
+        };
+        let percent = match percent {
+            "" => None,
+            text => match text.parse::<u8>() {
+                Ok(percent @ 0..=100) => Some(percent),
+                _ => return Err(format!("'{text}' is not a percentage from 0 to 100")),
+            },
+        };
+        parts.push((read(value.trim())?, percent));
+    }
+    if parts.is_empty() {
+        return Err("a value is needed".to_owned());
+    }
+    if parts.len() > MAX_PARTS {
+        return Err(format!("{} parts; at most {MAX_PARTS} are known", parts.len()));
+    }
+    let given: u32 = parts.iter().filter_map(|(_, percent)| *percent).map(u32::from).sum();
+    let missing = parts.iter().filter(|(_, percent)| percent.is_none()).count() as u32;
+    if given > 100 || (whole && missing == 0 && given != 100) {
+        return Err(format!("the shares are {given}% together, needed 100%"));
+    }
+    let each = (100 - given).checked_div(missing).unwrap_or(0);
+    let mut left = 100 - given;
+    let mut open = missing;
+    Ok(parts
+        .into_iter()
+        .map(|(value, percent)| {
+            // What does not divide goes to the last part that left it open, as it does when fio draws.
+            let percent = percent.unwrap_or_else(|| {
+                open -= 1;
+                let own = if open == 0 { left } else { each };
+                left -= own;
+                own as u8
+            });
+            (value, percent)
+        })
+        .collect())
+}
+
+impl SizeSplit {
+    fn read(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        let parts = shares(text, true, |size| units::size(size, context))?;
+        self.0 = parts.into_iter().map(|(bytes, percent)| SizeShare { bytes, percent }).collect();
+        self.0.sort_by_key(|share| share.percent);
+        Ok(())
+    }
+}
+
+impl OptionValue for PerDirection<SizeSplit> {
+    const KIND: &'static str = "size/percent:... [,...][,...]";
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        self.assign_parts(text.split(','), context, SizeSplit::read)
+    }
+}
+
+/// How long the operations of one direction are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lengths {
+    /// Least, bytes; positions of random blocks are its multiples unless `blockalign` says otherwise.
+    pub min_bytes: u32,
+    /// Greatest, bytes.
+    pub max_bytes: u32,
+    /// Sizes with shares, least share first; empty for an even draw between the two.
+    pub split: Vec<(u32, u8)>,
+    /// Take any length instead of multiples of the least.
+    pub unaligned: bool,
+}
+
+impl Lengths {
+    /// Whether all are equal.
+    pub fn fixed(&self) -> bool {
+        self.min_bytes == self.max_bytes
+    }
+}
+
+impl super::JobOptions {
+    /// The lengths of this direction's operations. Sizes beyond 32 bits, which validation refuses, are cut.
+    pub fn lengths(&self, direction: Direction) -> Lengths {
+        let cut = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let pick = |read: u64, write: u64| if direction == Direction::Read { read } else { write };
+        let (split, range) = match direction {
+            Direction::Read => (&self.bssplit.read, self.bsrange.read),
+            Direction::Write => (&self.bssplit.write, self.bsrange.write),
+        };
+        let (low, high) = if split.0.is_empty() {
+            let bs = pick(self.bs.read.0, self.bs.write.0);
+            range.map_or((bs, bs), |range| (range.low_bytes, range.high_bytes))
+        } else {
+            let sizes = split.0.iter().map(|share| share.bytes);
+            (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0))
+        };
+        Lengths {
+            min_bytes: cut(low),
+            max_bytes: cut(high),
+            split: split.0.iter().map(|share| (cut(share.bytes), share.percent)).collect(),
+            unaligned: self.bs_unaligned,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_splits_are_read_by_direction() {
+        let context = ParseContext::default();
+        let mut range = PerDirection::<Option<SizeRange>>::default();
+        range.assign("1k-4k,8k:2k", context).expect("valid");
+        assert_eq!(range.read, Some(SizeRange { low_bytes: 1024, high_bytes: 4096 }));
+        assert_eq!(range.write, Some(SizeRange { low_bytes: 2048, high_bytes: 8192 }));
+        let mut split = PerDirection::<SizeSplit>::default();
+        split.assign("2k/50:4k/50,8k/90:16k", context).expect("valid");
+        assert_eq!(split.read.0.iter().map(|s| s.percent).collect::<Vec<_>>(), [50, 50]);
+        assert_eq!(split.write.0.first(), Some(&SizeShare { bytes: 16 << 10, percent: 10 }));
+        split.assign("512:1k:2k", context).expect("valid");
+        assert_eq!(split.read.0.iter().map(|s| u32::from(s.percent)).sum::<u32>(), 100);
+    }
+
+    #[test]
+    fn shares_that_do_not_add_up_are_refused() {
+        let mut split = PerDirection::<SizeSplit>::default();
+        for (text, word) in [("4k/60:8k/60", "120%"), ("4k/10:8k/10", "20%"), ("4k/x", "percentage"), ("", "needed")] {
+            assert!(split.assign(text, ParseContext::default()).expect_err(text).contains(word), "{text}");
+        }
+        assert!(split.assign(&["1k"; 65].join(":"), ParseContext::default()).expect_err("many").contains("at most 64"));
+    }
+}

@@ -1,0 +1,418 @@
+//! Everything beyond plain walks: several files, lengths that vary, sequences with jumps, distributions, random and sequential mixed.
+//!
+//! Sequential positions follow fio 3.33 to the byte, with its ways at the end of a file: a file ends when one direction has no next
+//! operation in it, operations never cross the end of their file, and a pass ends with the last file or when as many bytes were
+//! given as the job's size has.
+
+use super::chance::Chance;
+use super::lengths::{self, Slots};
+use super::service::Service;
+use super::{Direction, Operation, PassLimit, Source};
+use crate::job::blocks::Lengths;
+use crate::job::chances::{Distribution, FileService};
+use crate::job::words::{Modifier, Sequencer};
+use crate::random::{Permutation, SplitMix64, derive_seed};
+
+/// Where a worker moves in one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSpan {
+    /// First byte of the region.
+    pub start: u64,
+    /// Bytes of the region.
+    pub region_bytes: u64,
+    /// Length of the file, from its first byte.
+    pub file_bytes: u64,
+}
+
+/// What a worker's operations are made by; fixed for the whole job.
+// Independent facts about a pattern, each an option of its own: not a state machine.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Clone)]
+pub struct VariedCourse {
+    /// Its files.
+    pub files: Vec<FileSpan>,
+    /// How they take turns.
+    pub service: FileService,
+    /// At most this many are open.
+    pub open_files: usize,
+    /// Bytes of a pass.
+    pub pass_bytes: u64,
+    /// Percentage of reads.
+    pub read_percent: u8,
+    /// Lengths of reads and of writes.
+    pub lengths: [Lengths; 2],
+    /// Lengths of reads for sequential operations, of writes for random ones.
+    pub lengths_by_order: bool,
+    /// Bytes transferred of each operation at most (`map_touch`).
+    pub touch_bytes: u32,
+    /// Random starts are multiples of this, for reads and for writes.
+    pub align_bytes: [u32; 2],
+    /// A random pattern.
+    pub random: bool,
+    /// Share of random operations in a random pattern, for reads and for writes.
+    pub random_percent: [u8; 2],
+    /// The modifier of `rw`.
+    pub modifier: Modifier,
+    /// What operations between random blocks do.
+    pub sequencer: Sequencer,
+    /// How random blocks lie.
+    pub distribution: Distribution,
+    /// Each block once per pass.
+    pub once: bool,
+    /// A file at its end starts over (`time_based`).
+    pub endless: bool,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// Random blocks of one file.
+#[derive(Debug, Clone)]
+enum Blocks {
+    /// Each once, all of one length.
+    Permuted { permutation: Permutation, next: u64 },
+    /// Each byte once, in blocks of varying lengths.
+    Slots(Slots),
+    /// Independent draws.
+    Drawn(Chance),
+}
+
+/// A file on the way.
+#[derive(Debug, Clone)]
+struct Walk {
+    span: FileSpan,
+    /// Behind the last operation, by direction.
+    position: [u64; 2],
+    /// Where the last operation began, by direction.
+    last_start: [Option<u64>; 2],
+    /// Random blocks by direction; `None` for the second one where both share the first.
+    blocks: [Option<Blocks>; 2],
+    /// How often the blocks were begun anew: each time in another order.
+    round: u64,
+}
+
+/// The operations of a worker, pass by pass.
+#[derive(Debug, Clone)]
+pub struct Varied {
+    course: VariedCourse,
+    walks: Vec<Walk>,
+    service: Service,
+    random: SplitMix64,
+    file: usize,
+    done_files: Vec<usize>,
+    pass: u64,
+    given_bytes: u64,
+    most_bytes: u64,
+    operations_left: u64,
+    /// Operations to the next one that is not decided by the sequencer.
+    until_new: u64,
+}
+
+/// A place found for an operation.
+struct Place {
+    /// Relative to the region's start.
+    offset: u64,
+    /// Decided by chance.
+    random: bool,
+    /// Already decided, for blocks that come once.
+    length: Option<u32>,
+}
+
+impl Varied {
+    /// Before its first pass.
+    pub fn new(course: VariedCourse) -> Self {
+        let service = Service::new(&course.service, course.files.len(), course.open_files, course.seed);
+        let walk = |span: &FileSpan| Walk {
+            span: *span,
+            position: [span.start; 2],
+            last_start: [None; 2],
+            blocks: [None, None],
+            round: 0,
+        };
+        Self {
+            walks: course.files.iter().map(walk).collect(),
+            service,
+            random: SplitMix64::new(derive_seed(course.seed, u64::MAX)),
+            file: 0,
+            done_files: Vec::new(),
+            pass: 0,
+            given_bytes: 0,
+            most_bytes: 0,
+            operations_left: 0,
+            until_new: 1,
+            course,
+        }
+    }
+
+    /// Finds an operation in this file; `None` if it has no further one.
+    fn fill(&mut self, file: usize, direction: Direction) -> Option<Operation> {
+        self.until_new -= 1;
+        let new = self.until_new == 0;
+        if new {
+            self.until_new = match self.course.modifier {
+                Modifier::Every(every) => every,
+                _ => 1,
+            };
+        }
+        let place = self.place(file, direction, new)?;
+        let span = self.walks.get(file)?.span;
+        if place.offset >= span.region_bytes {
+            return None;
+        }
+        let offset = span.start + place.offset;
+        if offset >= span.file_bytes {
+            return None;
+        }
+        let length = match place.length {
+            Some(length) => length,
+            None => self.length(direction, place.random, (span.start + span.region_bytes).saturating_sub(offset))?,
+        };
+        if offset + u64::from(length) > span.file_bytes {
+            return None;
+        }
+        let walk = self.walks.get_mut(file)?;
+        walk.last_start[direction as usize] = Some(offset);
+        walk.position[direction as usize] = offset + u64::from(length);
+        self.given_bytes += u64::from(length);
+        let touched = if self.course.touch_bytes == 0 { length } else { length.min(self.course.touch_bytes) };
+        Some(Operation { direction, offset, bytes: touched })
+    }
+
+    fn length(&mut self, direction: Direction, random: bool, room: u64) -> Option<u32> {
+        let lengths = self.lengths(direction, random);
+        if lengths.fixed() {
+            // As in fio, blocks of one length may reach over the end of the region, as far as the file goes.
+            return Some(lengths.min_bytes);
+        }
+        let lengths = lengths.clone();
+        lengths::draw(&lengths, room, &mut self.random)
+    }
+
+    fn lengths(&self, direction: Direction, random: bool) -> &Lengths {
+        let [reads, writes] = &self.course.lengths;
+        let first = if self.course.lengths_by_order { !random } else { direction == Direction::Read };
+        if first { reads } else { writes }
+    }
+
+    fn place(&mut self, file: usize, direction: Direction, new: bool) -> Option<Place> {
+        if !new && self.course.sequencer == Sequencer::Identical {
+            let walk = self.walks.get(file)?;
+            let offset = walk.last_start[direction as usize].map_or(0, |start| start - walk.span.start);
+            return Some(Place { offset, random: false, length: None });
+        }
+        let by_chance = new && self.course.random && self.is_random(direction);
+        if by_chance {
+            return self.random_place(file, direction);
+        }
+        match self.next_in_sequence(file, direction) {
+            Some(offset) => Some(Place { offset, random: false, length: None }),
+            None if self.course.random => self.random_place(file, direction),
+            None => None,
+        }
+    }
+
+    fn is_random(&mut self, direction: Direction) -> bool {
+        let percent = self.course.random_percent[direction as usize];
+        percent == 100 || self.random.below(100) < u64::from(percent)
+    }
+
+    /// Behind the last operation, with the modifier's jump. The arithmetic wraps where fio's does.
+    fn next_in_sequence(&mut self, file: usize, direction: Direction) -> Option<u64> {
+        let endless = self.course.endless && self.course.files.len() == 1;
+        let skip = match self.course.modifier {
+            Modifier::Skip(skip) => skip,
+            _ => 0,
+        };
+        let walk = self.walks.get_mut(file)?;
+        let span = walk.span;
+        let position = &mut walk.position[direction as usize];
+        if endless && *position >= span.start + span.region_bytes {
+            *position = span.start;
+        }
+        if *position >= span.file_bytes {
+            return None;
+        }
+        let top = if span.file_bytes > span.region_bytes { span.region_bytes } else { span.file_bytes };
+        if *position == span.start && span.start > 0 && skip < 0 {
+            *position = top;
+        }
+        let mut offset = position.wrapping_sub(span.start);
+        if offset > 0 && skip != 0 {
+            offset = offset.wrapping_add_signed(skip);
+            if offset >= span.file_bytes {
+                offset = if skip > 0 { span.start } else { top.wrapping_add_signed(skip) };
+            }
+        }
+        Some(offset)
+    }
+
+    fn random_place(&mut self, file: usize, direction: Direction) -> Option<Place> {
+        if let Some(place) = self.draw_place(file, direction) {
+            return Some(place);
+        }
+        if !(self.course.endless || self.service.starts_over()) {
+            return None;
+        }
+        self.renew(file);
+        self.draw_place(file, direction)
+    }
+
+    fn draw_place(&mut self, file: usize, direction: Direction) -> Option<Place> {
+        // Both directions share the blocks where they have the same lengths: each block comes once, whichever way.
+        let shared = self.course.lengths[0] == self.course.lengths[1] && self.course.once;
+        let index = if shared { 0 } else { direction as usize };
+        let align = u64::from(self.course.align_bytes[direction as usize].max(1));
+        let lengths = self.course.lengths[index].clone();
+        if self.walks.get(file)?.blocks[index].is_none() {
+            let made = self.blocks(file, index, &lengths)?;
+            self.walks.get_mut(file)?.blocks[index] = Some(made);
+        }
+        let blocks = self.walks.get_mut(file)?.blocks[index].as_mut()?;
+        let (offset, length) = match blocks {
+            Blocks::Permuted { permutation, next } => {
+                if *next >= permutation.len() {
+                    return None;
+                }
+                *next += 1;
+                (permutation.at(*next - 1) * align, None)
+            }
+            Blocks::Slots(slots) => {
+                let (offset, length) = slots.next(&lengths)?;
+                (offset, Some(length))
+            }
+            Blocks::Drawn(chance) => (chance.draw(&mut self.random) * align, None),
+        };
+        Some(Place { offset, random: true, length })
+    }
+
+    /// The random blocks of a file, in their first order or anew; `None` if it holds none.
+    fn blocks(&mut self, file: usize, index: usize, lengths: &Lengths) -> Option<Blocks> {
+        let walk = self.walks.get(file)?;
+        let bytes = walk.span.region_bytes.min(walk.span.file_bytes);
+        let align = u64::from(self.course.align_bytes[index].max(1));
+        let min = u64::from(lengths.min_bytes);
+        // The last start that holds a block; where starts lie closer than blocks are long there are more of them.
+        let blocks = bytes.checked_sub(min.saturating_sub(align))? / align;
+        if blocks == 0 {
+            return None;
+        }
+        let seed = derive_seed(
+            derive_seed(self.course.seed, self.pass),
+            (walk.round << 32) ^ ((file as u64) << 1) ^ index as u64,
+        );
+        Some(if self.course.once && lengths.fixed() {
+            Blocks::Permuted { permutation: Permutation::new(blocks, seed), next: 0 }
+        } else if self.course.once {
+            Blocks::Slots(Slots::new(lengths, bytes, seed))
+        } else {
+            // A law belongs to the file, not to the pass: its frequent blocks stay where they are.
+            let mut draw = SplitMix64::new(derive_seed(self.course.seed, file as u64));
+            // As in fio: laws count blocks of the smaller of both directions, up to the last one begun.
+            let unit = self.course.lengths.iter().map(|lengths| u64::from(lengths.min_bytes.max(1))).min().unwrap_or(1);
+            let counted = match self.course.distribution {
+                Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. } => {
+                    bytes.div_ceil(unit)
+                }
+                _ => blocks,
+            };
+            Blocks::Drawn(Chance::new(&self.course.distribution, index == 1, counted, align, true, &mut draw))
+        })
+    }
+
+    /// Starts a file's random blocks over, in another order.
+    fn renew(&mut self, file: usize) {
+        if let Some(walk) = self.walks.get_mut(file) {
+            walk.round += 1;
+            walk.position = [walk.span.start; 2];
+            for blocks in &mut walk.blocks {
+                if !matches!(blocks, Some(Blocks::Drawn(_))) {
+                    *blocks = None;
+                }
+            }
+        }
+    }
+}
+
+/// Files that in turn had no place for an operation before the pass is given up: with laws that choose files they never end.
+const MAX_VAIN_TRIES: u32 = 10_000;
+
+impl Source for Varied {
+    const VARIED: bool = true;
+    const STAMPED: bool = false;
+
+    fn begin_pass(&mut self, limit: PassLimit) {
+        self.pass += 1;
+        self.given_bytes = 0;
+        self.most_bytes = limit.bytes.unwrap_or(u64::MAX).min(self.course.pass_bytes);
+        self.operations_left = limit.operations;
+        self.service.begin_pass();
+        self.done_files.clear();
+        for walk in &mut self.walks {
+            walk.position = [walk.span.start; 2];
+            walk.round = 0;
+            for blocks in &mut walk.blocks {
+                if !matches!(blocks, Some(Blocks::Drawn(_))) {
+                    *blocks = None;
+                }
+            }
+        }
+    }
+
+    fn next_operation(&mut self) -> Option<Operation> {
+        let direction = self.draw_direction();
+        self.next_in(direction)
+    }
+
+    fn covered(&self) -> u64 {
+        self.given_bytes
+    }
+
+    fn passes(&self) -> u64 {
+        self.pass
+    }
+
+    fn finished(&self) -> bool {
+        self.given_bytes >= self.most_bytes || self.operations_left == 0
+    }
+
+    fn draw_direction(&mut self) -> Direction {
+        match self.course.read_percent {
+            100 => Direction::Read,
+            0 => Direction::Write,
+            percent if self.random.below(100) < u64::from(percent) => Direction::Read,
+            _ => Direction::Write,
+        }
+    }
+
+    fn next_in(&mut self, direction: Direction) -> Option<Operation> {
+        if self.finished() {
+            return None;
+        }
+        for _ in 0..MAX_VAIN_TRIES {
+            let file = self.service.choose()?;
+            if let Some(operation) = self.fill(file, direction) {
+                self.operations_left -= 1;
+                self.file = file;
+                return Some(operation);
+            }
+            if self.service.starts_over() {
+                self.renew(file);
+            } else {
+                self.service.finish(file);
+                self.done_files.push(file);
+            }
+        }
+        None
+    }
+
+    fn file(&self) -> usize {
+        self.file
+    }
+
+    fn take_done_file(&mut self) -> Option<usize> {
+        self.done_files.pop()
+    }
+
+    fn next_file_to_flush(&mut self) -> usize {
+        self.service.choose().unwrap_or(self.file)
+    }
+}

@@ -1,0 +1,159 @@
+//! How a worker moves: on a plain walk where that will do, else on a varied one.
+
+use super::spans::Spans;
+use crate::error::LoadError;
+use crate::job::JobSpec;
+use crate::job::chances::Distribution;
+use crate::job::value::{Extent, Percent};
+use crate::job::words::{MapOrder, Modifier, RandomGenerator};
+use crate::offsets::{Course, Direction, Order, VariedCourse};
+
+/// The plain course, and the varied one if the plain one will not do.
+pub fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Course, Option<VariedCourse>), LoadError> {
+    let plain = plain(job, spans, seed)?;
+    let varied = (!is_plain(job, spans)).then(|| varied(job, spans, seed));
+    Ok((plain, varied))
+}
+
+/// Longest operations of reads and writes; of pure patterns the one in use twice.
+fn block_bytes(job: &JobSpec) -> [u32; 2] {
+    let pattern = job.options.rw.0;
+    let [read, write] = Direction::ALL.map(|direction| job.options.lengths(direction).max_bytes);
+    match (pattern.reads(), pattern.writes()) {
+        (true, true) => [read, write],
+        (true, false) => [read, read],
+        _ => [write, write],
+    }
+}
+
+/// Whether each block comes once per pass, in a random pattern.
+fn once(job: &JobSpec) -> bool {
+    let o = &job.options;
+    o.distribution_is_even() && (o.random_generator == RandomGenerator::Lfsr || !(o.norandommap || is_aligned(job)))
+}
+
+/// Starts of random blocks lie closer or further than blocks are long.
+fn is_aligned(job: &JobSpec) -> bool {
+    let o = &job.options;
+    let differs = |align: u64, direction| align != 0 && align != u64::from(o.lengths(direction).min_bytes);
+    o.rw.0.is_random()
+        && (differs(o.blockalign.read.0, Direction::Read) || differs(o.blockalign.write.0, Direction::Write))
+}
+
+fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
+    let o = &job.options;
+    let [only] = spans.files.as_slice() else { return false };
+    let blocks = block_bytes(job);
+    // Where the file goes on behind the region, fio lets the last block reach over the region's end.
+    let ends_with_block = only.file_bytes <= only.start + only.region_bytes
+        || blocks.iter().all(|bytes| only.region_bytes.is_multiple_of(u64::from((*bytes).max(1))));
+    let fixed = Direction::ALL.iter().all(|direction| o.lengths(*direction).fixed());
+    let all_random = [o.percentage_random.read, o.percentage_random.write].iter().flatten().all(|share| share.0 == 100);
+    let paced_apart = o.rw.0.is_mixed() && o.is_rated();
+    // Random writes without coverage go on to io_size in one pass.
+    let runs_over = o.rw.0.is_random()
+        && o.rw.0.writes()
+        && o.norandommap
+        && matches!(o.io_size, Some(Extent::Bytes(bytes)) if bytes > spans.pass_bytes);
+    spans.pass_bytes == only.region_bytes
+        && fixed
+        && ends_with_block
+        && all_random
+        && !paced_apart
+        && !runs_over
+        && !o.bs_is_seq_rand
+        && !is_aligned(job)
+        && o.distribution_is_even()
+        && o.rw.1 == Modifier::None
+        && o.write_iolog.is_none()
+        && !o.logs_samples()
+        && !o.refills()
+}
+
+fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, LoadError> {
+    let o = &job.options;
+    let first = spans.files.first().copied().ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
+    let block_bytes = block_bytes(job);
+    let piece = o.map_granularity.0;
+    let order = if o.rw.0.is_random() {
+        if once(job) { Order::Permuted } else { Order::Drawn }
+    } else if o.map_order == MapOrder::Ascending {
+        Order::Sequential
+    } else {
+        let block = u64::from(block_bytes[0].max(1));
+        let blocks = if piece == 0 { first.region_bytes / block } else { piece / block };
+        Order::Pieces { blocks: blocks.max(1), order: o.map_order }
+    };
+    let touch = u32::try_from(o.map_touch.0).map_err(|_| LoadError::Protocol("map_touch above 4 GiB".to_owned()))?;
+    let transfer_bytes = if touch == 0 { block_bytes } else { block_bytes.map(|bytes| bytes.min(touch)) };
+    let read_percent = o.read_percent();
+    Ok(Course {
+        start: first.start,
+        region_bytes: first.region_bytes,
+        block_bytes,
+        transfer_bytes,
+        read_percent,
+        order,
+        seed,
+    })
+}
+
+fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
+    let o = &job.options;
+    let lengths = Direction::ALL.map(|direction| o.lengths(direction));
+    let align = |set: u64, least: u32| if set == 0 { least } else { u32::try_from(set).unwrap_or(u32::MAX) };
+    let share = |percent: Option<Percent>| percent.map_or(100, |percent| percent.0);
+    let runs_over = o.rw.0.is_random() && o.rw.0.writes() && o.norandommap;
+    let pass_bytes = match o.io_size {
+        Some(Extent::Bytes(bytes)) if runs_over => spans.pass_bytes.max(bytes),
+        _ => spans.pass_bytes,
+    };
+    let open_files = usize::try_from(o.openfiles).unwrap_or(usize::MAX);
+    VariedCourse {
+        files: spans.files.clone(),
+        service: o.file_service_type.clone(),
+        open_files: if open_files == 0 { spans.files.len() } else { open_files },
+        pass_bytes,
+        read_percent: o.read_percent(),
+        align_bytes: [
+            align(o.blockalign.read.0, lengths[0].min_bytes),
+            align(o.blockalign.write.0, lengths[1].min_bytes),
+        ],
+        lengths,
+        lengths_by_order: o.bs_is_seq_rand,
+        touch_bytes: u32::try_from(o.map_touch.0).unwrap_or(u32::MAX),
+        random: o.rw.0.is_random(),
+        random_percent: [share(o.percentage_random.read), share(o.percentage_random.write)],
+        modifier: o.rw.1,
+        sequencer: o.rw_sequencer,
+        distribution: o.random_distribution.clone(),
+        once: once(job),
+        endless: o.time_based,
+        seed,
+    }
+}
+
+impl crate::job::JobOptions {
+    /// Whether random blocks come all alike.
+    pub fn distribution_is_even(&self) -> bool {
+        self.random_distribution == Distribution::Random
+    }
+
+    /// Whether some rate is limited.
+    pub fn is_rated(&self) -> bool {
+        [self.rate.read, self.rate.write, self.rate_iops.read, self.rate_iops.write]
+            .iter()
+            .flatten()
+            .any(|rate| *rate > 0)
+    }
+
+    /// Whether every write gets its buffer filled anew.
+    pub fn refills(&self) -> bool {
+        let some = |percent: Option<Percent>| percent.is_some_and(|percent| percent.0 > 0);
+        let compressed = self.buffer_compress_percentage.is_some_and(|percent| (1..100).contains(&percent.0));
+        // As in fio a pattern is put back before each write where reads overwrite it, and else need not be.
+        let patterned = !self.buffer_pattern.0.is_empty();
+        let anew = if patterned { self.rw.0.is_mixed() || compressed } else { self.refill_buffers || compressed };
+        self.rw.0.writes() && (anew || some(self.dedupe_percentage))
+    }
+}

@@ -1,0 +1,145 @@
+//! Which bytes of its files a worker works on.
+
+use crate::error::LoadError;
+use crate::job::JobSpec;
+use crate::job::value::Extent;
+use crate::offsets::Direction;
+use crate::offsets::varied::FileSpan;
+use crate::random::{SplitMix64, derive_seed};
+
+/// The regions of one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spans {
+    /// One for each file.
+    pub files: Vec<FileSpan>,
+    /// Bytes of a pass over all of them.
+    pub pass_bytes: u64,
+}
+
+/// What the planner knows about a file before the run.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Its length, if it exists or an earlier job will have made it.
+    pub bytes: Option<u64>,
+    /// Its length is a device's or of no consequence: it ends where it ends.
+    pub endless: bool,
+    /// Room for it to grow, for `fill_device`.
+    pub room: Option<u64>,
+}
+
+/// The least length of an operation that the job does.
+pub fn least_block(job: &JobSpec) -> u64 {
+    let pattern = job.options.rw.0;
+    let least = |direction| u64::from(job.options.lengths(direction).min_bytes).max(1);
+    match (pattern.reads(), pattern.writes()) {
+        (true, true) => least(Direction::Read).min(least(Direction::Write)),
+        (true, false) => least(Direction::Read),
+        _ => least(Direction::Write),
+    }
+}
+
+/// What fio rounds sizes and offsets to: the least length of any direction, used or not.
+fn rounding_unit(job: &JobSpec) -> u64 {
+    let [read, write] = Direction::ALL.map(|direction| u64::from(job.options.lengths(direction).min_bytes));
+    read.min(write).min(job.options.bs.trim.0).max(1)
+}
+
+/// The regions of worker `clone` on files of which `known` tells what is there.
+///
+/// # Errors
+/// A size that is not given and cannot be found out; a region that holds no block or does not fit.
+pub fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -> Result<Spans, LoadError> {
+    let o = &job.options;
+    let (least, unit) = (least_block(job), rounding_unit(job));
+    let target = |reason: String| LoadError::Target { job: job.name.clone(), reason };
+    let count = known.len().max(1) as u64;
+    let size = match o.size {
+        Some(Extent::Bytes(bytes)) => Some(bytes),
+        _ => None,
+    };
+    let share = size.map_or(0, |size| size / count);
+    let mut larger = size.map_or(0, |size| (size - share * count) / unit);
+    let mut draw = SplitMix64::new(derive_seed(seed, 0xF11E));
+    let mut files = Vec::with_capacity(known.len());
+    let mut total = 0_u64;
+    for file in known {
+        let start = start(job, clone, file.bytes)?;
+        let mut bytes = match (o.filesize, size, file.bytes) {
+            (Some(range), _, there) => {
+                let fits = there.is_some_and(|there| (range.low_bytes..=range.high_bytes).contains(&there));
+                let bytes = if fits {
+                    there.unwrap_or(0)
+                } else {
+                    let drawn = range.low_bytes + draw.below(range.high_bytes - range.low_bytes);
+                    if range.low_bytes == range.high_bytes { drawn } else { drawn - drawn % unit }
+                };
+                bytes.checked_sub(start).ok_or_else(|| target(format!("offset {start} is beyond filesize {bytes}")))?
+            }
+            (None, Some(_), _) => {
+                let more = u64::from(larger > 0) * unit;
+                larger = larger.saturating_sub(1);
+                share + more
+            }
+            (None, None, _) if o.fill_device => file.room.unwrap_or(0).saturating_add(file.bytes.unwrap_or(0)),
+            (None, None, Some(there)) if there > 0 => there
+                .checked_sub(start)
+                .ok_or_else(|| target(format!("offset {start} is beyond the end of the file, {there}")))?,
+            (None, None, _) if matches!(o.size, Some(Extent::Percent(_))) => {
+                return Err(target("size is a percentage of a file that does not exist yet; give bytes".to_owned()));
+            }
+            (None, None, _) => return Err(target("the file does not exist yet; give size=".to_owned())),
+        };
+        if let Some(Extent::Percent(percent @ 0..=99)) = o.size {
+            let whole = bytes + start;
+            bytes = Extent::Percent(percent).resolve(Some(whole)).unwrap_or(0).min(bytes);
+            bytes -= bytes % unit;
+        }
+        let end = start
+            .checked_add(bytes)
+            .filter(|end| i64::try_from(*end).is_ok())
+            .ok_or_else(|| target(format!("offset {start} + size {bytes} is beyond what a file can have")))?;
+        let file_bytes = match (file.endless, file.bytes) {
+            (true, Some(device)) => device,
+            // As in fio, where there is no file it is as long as its share of the size, or has no end.
+            (true, None) => size.map_or(u64::MAX, |_| end.max(share)),
+            (false, there) => end.max(there.unwrap_or(0)),
+        };
+        files.push(FileSpan { start, region_bytes: bytes, file_bytes });
+        total = total.saturating_add(bytes);
+    }
+    let pass_bytes = size.map_or(total, |size| size.min(total));
+    let largest = files.iter().map(|file| file.region_bytes).max().unwrap_or(0);
+    if pass_bytes < least || largest < least {
+        return Err(target(format!("the region has {} bytes and holds no block of {least}", pass_bytes.min(largest))));
+    }
+    Ok(Spans { files, pass_bytes })
+}
+
+/// Where a worker's region starts in a file of `there` bytes.
+fn start(job: &JobSpec, clone: u32, there: Option<u64>) -> Result<u64, LoadError> {
+    let o = &job.options;
+    let target = |reason: String| LoadError::Target { job: job.name.clone(), reason };
+    if o.file_append {
+        return Ok(there.unwrap_or(0));
+    }
+    let bytes = |name: &str, extent: Option<Extent>| match extent {
+        None => Ok((0, false)),
+        Some(Extent::Bytes(bytes)) => Ok((bytes, false)),
+        Some(percent) => percent
+            .resolve(there)
+            .map(|bytes| (bytes, true))
+            .ok_or_else(|| target(format!("{name} is a percentage of a file that does not exist yet; give bytes"))),
+    };
+    let (offset, by_percent) = bytes("offset", o.offset)?;
+    let (increment, increment_by_percent) = bytes("offset_increment", o.offset_increment)?;
+    let start = increment
+        .checked_mul(u64::from(clone))
+        .and_then(|shift| shift.checked_add(offset))
+        .filter(|start| i64::try_from(*start).is_ok())
+        .ok_or_else(|| {
+            target(format!("offset {offset} + {clone} x offset_increment {increment} is beyond what a file can have"))
+        })?;
+    let align = if o.offset_align.0 > 0 { o.offset_align.0 } else { rounding_unit(job) };
+    // As in fio: only what came from percentages is rounded.
+    Ok(if by_percent || increment_by_percent { start.next_multiple_of(align) } else { start })
+}

@@ -1,0 +1,154 @@
+//! What operations beyond plain ones need before they can be issued: a file, a direction, contents, a line in a log. And what becomes
+//! of those that fail.
+
+use super::drive::{Drive, End};
+use crate::engines::{Caps, Engine, Fault};
+use crate::job::value::Choice as _;
+use crate::job::words::ContinueOnError;
+use crate::offsets::{Direction, Operation, Source};
+use crate::report::Failure;
+
+impl<E: Engine, S: Source> Drive<'_, E, S> {
+    /// The next operation of a varied walk; everything that it waits for is done when this returns.
+    #[inline(never)]
+    pub(super) fn next_varied(&mut self) -> Option<Operation> {
+        match self.try_next_varied() {
+            Ok(operation) => operation,
+            Err(end) => {
+                self.pending_end = Some(end);
+                None
+            }
+        }
+    }
+
+    fn try_next_varied(&mut self) -> Result<Option<Operation>, End> {
+        if self.source.finished() {
+            return Ok(None);
+        }
+        if let Some(end) = self.flush_if_due() {
+            return Err(end);
+        }
+        let preferred = self.source.draw_direction();
+        let direction = match &self.pace {
+            // As in fio: while one direction is ahead of its rate, the other may go.
+            Some(pace) if self.options.rw.0.is_mixed() => pace.choose(preferred, self.clock.ticks()),
+            _ => preferred,
+        };
+        let found = self.source.next_in(direction);
+        while let Some(file) = self.source.take_done_file() {
+            self.close(file)?;
+        }
+        let Some(operation) = found else { return Ok(None) };
+        if let Some(end) = self.pause(direction) {
+            return Err(end);
+        }
+        self.begun = self.clock.ticks();
+        self.account(operation);
+        self.switch_to(self.source.file())?;
+        if direction == Direction::Write {
+            self.unflushed += 1;
+            if E::CAPS.contains(Caps::BUFFERS) {
+                if self.options.refills() {
+                    self.buffer.refill(operation.bytes);
+                } else if self.options.stamps() {
+                    self.buffer.stamp(operation.bytes);
+                }
+            }
+        }
+        if let Some(log) = &mut self.iolog {
+            log.operation(self.source.file(), operation);
+        }
+        Ok(Some(operation))
+    }
+
+    /// Makes this file the one that is worked on.
+    pub(super) fn switch_to(&mut self, file: usize) -> Result<(), End> {
+        if file == self.files.current() {
+            return Ok(());
+        }
+        let opened = self.files.switch(self.task, &mut self.engine, file).map_err(|error| {
+            let errno = match &error {
+                crate::error::LoadError::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+                _ => libc::EIO,
+            };
+            End::Failed(Failure { errno, message: error.to_string() })
+        })?;
+        if let (true, Some(log)) = (opened, &mut self.iolog) {
+            log.opened(file);
+        }
+        Ok(())
+    }
+
+    /// Nothing more will be done in this file in this pass.
+    fn close(&mut self, file: usize) -> Result<(), End> {
+        if self.options.fsync_on_close && self.options.rw.0.writes() {
+            self.switch_to(file)?;
+            self.engine.flush(false).map_err(|fault| End::Failed(super::events::flush_failure(fault)))?;
+        }
+        // Files that are to be removed at the end of the pass stay open until then.
+        if !self.options.unlink_each_loop {
+            self.files.close(file);
+        }
+        if let Some(log) = &mut self.iolog {
+            log.closed(file);
+        }
+        Ok(())
+    }
+
+    /// An operation failed: the end of the job, or one error more.
+    pub(super) fn failed(&mut self, fault: Fault, operation: Operation) -> Result<bool, End> {
+        let errno = fault.errno();
+        if self.options.fill_device && matches!(errno, libc::ENOSPC | libc::EDQUOT) {
+            return Err(End::Full);
+        }
+        let message = self.engine.explain(fault, operation);
+        if !self.options.goes_on_after(operation.direction, errno) {
+            return Err(End::Failed(Failure { errno, message }));
+        }
+        self.errors += 1;
+        self.first_error.get_or_insert(errno);
+        if self.options.error_dump {
+            // Standard error may be closed; the count says it too.
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("pagelab: job '{}': {message}\n", self.task.job.name).as_bytes(),
+            );
+        }
+        Ok(false)
+    }
+}
+
+impl crate::job::JobOptions {
+    /// Whether a job goes on after this error of an operation in this direction.
+    pub fn goes_on_after(&self, direction: Direction, errno: i32) -> bool {
+        let listed = match direction {
+            Direction::Read => &self.ignore_error.read,
+            Direction::Write => &self.ignore_error.write,
+        };
+        let all = match self.continue_on_error {
+            ContinueOnError::All | ContinueOnError::Io => true,
+            ContinueOnError::Read => direction == Direction::Read,
+            ContinueOnError::Write => direction == Direction::Write,
+            ContinueOnError::None | ContinueOnError::Verify => false,
+        };
+        all || listed.contains(&errno)
+    }
+
+    /// Whether each write gets its buffer stamped (`scramble_buffers`): where contents are random and filled once.
+    pub fn stamps(&self) -> bool {
+        let compressed = self.buffer_compress_percentage.is_some_and(|percent| percent.0 > 0);
+        self.rw.0.writes()
+            && self.scramble_buffers
+            && !self.zero_buffers
+            && self.buffer_pattern.0.is_empty()
+            && !compressed
+            && !self.refills()
+    }
+
+    /// The word of `continue_on_error`, for the output.
+    pub fn continues(&self) -> bool {
+        self.continue_on_error.word() != "none"
+            || !self.ignore_error.read.is_empty()
+            || !self.ignore_error.write.is_empty()
+    }
+}

@@ -1,0 +1,192 @@
+//! What happens to a worker at certain times: pauses, flushes, samples, the end of ramp and runtime.
+
+use super::drive::{Drive, End};
+use super::pace::{Pace, wait};
+use crate::engines::{Engine, Fault};
+use crate::offsets::{Direction, Operation, PassLimit, Source};
+use crate::report::{Failure, Usage};
+
+/// Distance of samples, as fio's `bwavgtime` and `iopsavgtime`; every second one closes an interval.
+const SAMPLE_NS: u64 = 500_000_000;
+
+impl<E: Engine, S: Source> Drive<'_, E, S> {
+    /// What has to happen before an operation of a plain walk: flushing, waiting.
+    #[cold]
+    pub(super) fn attend(&mut self, operation: Operation) -> Option<End> {
+        if let Some(end) = self.flush_if_due() {
+            return Some(end);
+        }
+        self.unflushed += u64::from(operation.direction == Direction::Write);
+        self.pause(operation.direction).or_else(|| {
+            self.account(operation);
+            None
+        })
+    }
+
+    /// `fsync` and `fdatasync`.
+    pub(super) fn flush_if_due(&mut self) -> Option<End> {
+        if self.flush_every == 0 || self.unflushed < self.flush_every {
+            return None;
+        }
+        self.unflushed = 0;
+        if S::VARIED {
+            let file = self.source.next_file_to_flush();
+            if let Err(end) = self.switch_to(file) {
+                return Some(end);
+            }
+            if let Some(log) = &mut self.iolog {
+                log.flush(file, self.data_only);
+            }
+        }
+        let before = self.clock.ticks();
+        if let Err(fault) = self.engine.flush(self.data_only) {
+            return Some(End::Failed(flush_failure(fault)));
+        }
+        let ticks = self.clock.ticks().saturating_sub(before);
+        self.flushes.record(self.clock.to_ns(ticks));
+        None
+    }
+
+    /// Waits until an operation of this direction may start.
+    pub(super) fn pause(&mut self, direction: Direction) -> Option<End> {
+        let pace = self.pace.as_mut()?;
+        let now = self.clock.ticks();
+        let (spin, wake) = pace.next(direction, now);
+        if wake <= now {
+            return None;
+        }
+        // Sleep no longer than until the next event: it may end the run.
+        let task = self.task;
+        loop {
+            wait(&self.clock, spin, wake.min(self.next_event), &|| task.stopped());
+            let now = self.clock.ticks();
+            if task.stopped() {
+                return Some(End::Stopped);
+            }
+            if now >= self.next_event
+                && let Some(end) = self.event(now)
+            {
+                return Some(end);
+            }
+            if now >= wake {
+                if let Some(pace) = &mut self.pace {
+                    pace.resume(now);
+                }
+                return None;
+            }
+        }
+    }
+
+    /// Tells the pace that an operation is issued.
+    pub(super) fn account(&mut self, operation: Operation) {
+        if let Some(pace) = &mut self.pace {
+            pace.issued(operation.direction, operation.bytes);
+        }
+    }
+
+    /// Something is due: the end of the ramp or of the runtime, or a sample.
+    #[cold]
+    pub(super) fn event(&mut self, now: u64) -> Option<End> {
+        if self.ramp_end.is_some_and(|end| now >= end) {
+            return Some(End::Ramp);
+        }
+        if self.deadline.is_some_and(|end| now >= end) {
+            return Some(End::Time);
+        }
+        if now >= self.next_sample {
+            let at = self.monotonic(now);
+            self.samples += 1;
+            for side in &mut self.sides {
+                side.sample(at);
+                if self.samples.is_multiple_of(2) {
+                    side.close_interval(at);
+                }
+            }
+            let [read, write] = &self.sides;
+            self.task.shared.publish(
+                self.task.plan.index,
+                read.operations + write.operations,
+                read.bytes + write.bytes,
+            );
+            if let Some(failure) = self.too_slow(now) {
+                return Some(End::Failed(failure));
+            }
+            self.next_sample = now.saturating_add(self.clock.from_ns(SAMPLE_NS));
+        }
+        self.set_next_event();
+        None
+    }
+
+    /// `rate_min` and `rate_iops_min`.
+    fn too_slow(&mut self, now: u64) -> Option<Failure> {
+        let done = [&self.sides[0], &self.sides[1]].map(|side| (side.operations, side.bytes));
+        let message = self.pace.as_mut()?.too_slow(&self.clock, now, done)?;
+        Some(Failure { errno: libc::EIO, message })
+    }
+
+    pub(super) fn set_next_event(&mut self) {
+        self.next_event =
+            [Some(self.next_sample), self.ramp_end, self.deadline].into_iter().flatten().min().unwrap_or(u64::MAX);
+    }
+
+    /// Ticks as nanoseconds of `CLOCK_MONOTONIC`.
+    fn monotonic(&self, ticks: u64) -> u64 {
+        self.anchor.1 + self.clock.to_ns(ticks.saturating_sub(self.anchor.0))
+    }
+
+    pub(super) fn begin_ramp(&mut self) {
+        self.anchor = self.clock.pair();
+        self.ramp_end = Some(self.anchor.0.saturating_add(self.clock.from_ns(self.options.ramp_time.0)));
+        self.prepare_pace();
+        self.set_next_event();
+        self.source.begin_pass(PassLimit::REGION);
+    }
+
+    pub(super) fn begin_measuring(&mut self) {
+        self.anchor = self.clock.pair();
+        let (ticks, now_ns) = self.anchor;
+        self.sides.iter_mut().for_each(|side| side.restart(now_ns));
+        self.flushes.reset();
+        (self.unflushed, self.errors, self.first_error) = (0, 0, None);
+        self.measured_from = Some(now_ns);
+        self.ramp_end = None;
+        let runtime = self.options.runtime.0;
+        self.deadline = (runtime > 0).then(|| ticks.saturating_add(self.clock.from_ns(runtime)));
+        self.next_sample = ticks.saturating_add(self.clock.from_ns(SAMPLE_NS));
+        self.prepare_pace();
+        self.set_next_event();
+        self.passes = 0;
+        self.covered = 0;
+        self.usage_before = thread_usage();
+        let limit = self.limit().unwrap_or(PassLimit::REGION);
+        self.source.begin_pass(limit);
+    }
+
+    fn prepare_pace(&mut self) {
+        self.pace = Pace::new(self.options, &self.clock, self.clock.ticks(), self.task.plan.course.seed);
+        self.attended = self.pace.is_some() || self.flush_every > 0;
+    }
+}
+
+pub(super) fn flush_failure(fault: Fault) -> Failure {
+    Failure { errno: fault.errno(), message: format!("flushing: {}", std::io::Error::from_raw_os_error(fault.errno())) }
+}
+
+/// CPU time and events of this thread so far.
+pub(super) fn thread_usage() -> Usage {
+    // SAFETY: a zeroed rusage is a valid one, and the kernel fills it for the calling thread; the call cannot fail with these arguments.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    let ns = |t: libc::timeval| (t.tv_sec as u64) * 1_000_000_000 + (t.tv_usec as u64) * 1_000;
+    Usage {
+        user_ns: ns(usage.ru_utime),
+        system_ns: ns(usage.ru_stime),
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
+        minor_faults: usage.ru_minflt as u64,
+        major_faults: usage.ru_majflt as u64,
+    }
+}

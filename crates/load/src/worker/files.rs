@@ -1,0 +1,91 @@
+//! The engines of a worker's files: one is worked on, the others are parked until their turn.
+
+use super::task::Task;
+use crate::engines::{Engine, Setup};
+use crate::error::LoadError;
+use crate::offsets::Course;
+
+/// The parked engines.
+pub struct Files<E> {
+    /// By file; `None` for files that are closed and for the one that is worked on.
+    parked: Vec<Option<E>>,
+    current: usize,
+    /// The one that is worked on has nothing more to do: it is closed when the next one takes its place.
+    current_done: bool,
+}
+
+impl<E: Engine> Files<E> {
+    /// Opens the files that may be open at the start; gives the first one's engine.
+    ///
+    /// # Errors
+    /// One cannot be opened.
+    pub fn open(task: &Task<'_>) -> Result<(E, Self), LoadError> {
+        let mut parked = Vec::new();
+        let at_start = task.plan.varied.as_ref().map_or(1, |course| course.open_files.max(1));
+        for file in 0..task.plan.files.len() {
+            parked.push(if file < at_start { Some(open_one::<E>(task, file)?) } else { None });
+        }
+        let first = parked.first_mut().and_then(Option::take);
+        let first = first.ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
+        let mut files = Self { parked, current: 0, current_done: false };
+        let mut first = first;
+        if files.others().next().is_some() {
+            first.resume();
+        }
+        Ok((first, files))
+    }
+
+    /// The file that is worked on.
+    #[inline]
+    pub fn current(&self) -> usize {
+        self.current
+    }
+
+    /// The engines of the other open files.
+    pub fn others(&mut self) -> impl Iterator<Item = &mut E> {
+        self.parked.iter_mut().flatten()
+    }
+
+    /// Puts the engine of `file` into `engine`, opening it if it is not open; tells whether it was opened.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn switch(&mut self, task: &Task<'_>, engine: &mut E, file: usize) -> Result<bool, LoadError> {
+        let parked = self.parked.get_mut(file).and_then(Option::take);
+        let opened = parked.is_none();
+        let mut next = match parked {
+            Some(next) => next,
+            None => open_one::<E>(task, file)?,
+        };
+        next.resume();
+        let before = std::mem::replace(engine, next);
+        if !std::mem::take(&mut self.current_done)
+            && let Some(slot) = self.parked.get_mut(self.current)
+        {
+            *slot = Some(before);
+        }
+        self.current = file;
+        Ok(opened)
+    }
+
+    /// Closes a file; the one that is worked on when the next one takes its place.
+    pub fn close(&mut self, file: usize) {
+        if file == self.current {
+            self.current_done = true;
+        } else if let Some(slot) = self.parked.get_mut(file) {
+            *slot = None;
+        }
+    }
+}
+
+fn open_one<E: Engine>(task: &Task<'_>, file: usize) -> Result<E, LoadError> {
+    let plan = task.plan.files.get(file).ok_or_else(|| LoadError::Protocol(format!("no file {file}")))?;
+    let course = Course { start: plan.span.start, region_bytes: plan.span.region_bytes, ..task.plan.course };
+    E::open(&Setup {
+        job: &task.job.name,
+        options: &task.job.options,
+        path: plan.path.as_deref(),
+        course: &course,
+        state_dir: task.state_dir,
+    })
+}

@@ -1,0 +1,145 @@
+//! What happens to a worker between passes over its files, and at the end.
+
+use super::drive::Drive;
+use super::events::flush_failure;
+use crate::engines::{Engine, Fault, StartOver};
+use crate::histogram::Latencies;
+use crate::offsets::{PassLimit, Source};
+use crate::report::{Failure, Moments, Window, WorkerReport};
+
+impl<E: Engine, S: Source> Drive<'_, E, S> {
+    /// The limit of the pass that would come next; `None` if none comes.
+    ///
+    /// As fio 3.33 counts: `loops` passes over the region, and further ones while less than `io_size` was done; a pass is cut
+    /// short when `io_size` x `loops` is reached, or `number_ios` x `loops` operations. `time_based` overrules all of it.
+    pub(super) fn limit(&self) -> Option<PassLimit> {
+        if self.measured_from.is_none() || self.options.time_based {
+            return Some(PassLimit::REGION);
+        }
+        let loops = self.options.loops;
+        let bytes = match self.task.plan.io_bytes {
+            None if self.passes < loops => None,
+            Some(each) if self.passes < loops || self.more_to_do(each) => {
+                Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?)
+            }
+            _ => return None,
+        };
+        let done = self.sides.iter().map(|side| side.operations).sum();
+        let operations = match self.options.number_ios.filter(|n| *n > 0) {
+            None => u64::MAX,
+            Some(n) => n.saturating_mul(loops).saturating_sub(done),
+        };
+        (operations > 0).then_some(PassLimit { bytes, operations })
+    }
+
+    /// Whether less than `each` bytes were done and the rest is at least a block, as fio asks after the last loop.
+    fn more_to_do(&self, each: u64) -> bool {
+        let [read, write] = self.task.plan.course.block_bytes;
+        each.checked_sub(self.covered).is_some_and(|left| left > 0 && left >= u64::from(read.max(write)))
+    }
+
+    /// Starts the next pass, if there is one.
+    pub(super) fn after_pass(&mut self) -> Result<bool, Failure> {
+        self.passes += 1;
+        let covered = self.source.covered();
+        self.covered += covered;
+        let rewinds = self.measured_from.is_none() || self.options.time_based;
+        if !rewinds {
+            self.final_flush()?;
+        }
+        // A pass that did nothing will do nothing next time, either.
+        let Some(limit) = self.limit().filter(|_| covered > 0) else { return Ok(false) };
+        self.start_over(if rewinds { StartOver::Rewind } else { StartOver::Reopen })?;
+        if !rewinds {
+            self.unflushed = 0;
+        }
+        self.source.begin_pass(limit);
+        // A pass can be shorter than the distance between two looks at the clock.
+        let now = self.clock.ticks();
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.final_flush()?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn start_over(&mut self, how: StartOver) -> Result<(), Failure> {
+        let words = |fault: Fault| Failure {
+            errno: fault.errno(),
+            message: format!("starting over: {}", std::io::Error::from_raw_os_error(fault.errno())),
+        };
+        self.engine.start_over(how).map_err(words)?;
+        for engine in self.files.others() {
+            engine.start_over(how).map_err(words)?;
+        }
+        // The one worked on comes last: where there is one thing per thread, it is the one that counts.
+        self.engine.resume();
+        Ok(())
+    }
+
+    /// `end_fsync` and `fsync_on_close`.
+    pub(super) fn final_flush(&mut self) -> Result<(), Failure> {
+        if (self.options.end_fsync || self.options.fsync_on_close) && self.options.rw.0.writes() {
+            if let Some(log) = &mut self.iolog {
+                log.flush_all();
+            }
+            self.engine.flush(false).map_err(flush_failure)?;
+            for engine in self.files.others() {
+                engine.flush(false).map_err(flush_failure)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of the log of operations.
+    pub(super) fn leave_files(&mut self) {
+        if let Some(Err(failure)) = self.iolog.take().map(super::iolog::IoLog::finish) {
+            self.failure.get_or_insert(failure);
+        }
+        let at_ns = self.measured_until.saturating_sub(self.anchor.1);
+        if let Some(Err(failure)) = self.logs.take().map(|logs| logs.finish(at_ns)) {
+            self.failure.get_or_insert(failure);
+        }
+    }
+
+    /// Puts everything measured into the report. What happened before measuring began is not in it.
+    pub(super) fn report(mut self, report: &mut WorkerReport) {
+        report.passes = self.source.passes();
+        report.failure = self.failure.take();
+        report.mapped = self.engine.mapped();
+        let Some(start_ns) = self.measured_from else { return };
+        let end_ns = self.measured_until;
+        report.window = Some(Window { start_ns, end_ns });
+        let [read, write] = &mut self.sides;
+        report.read = read.finish(end_ns);
+        report.write = write.finish(end_ns);
+        report.flushes = self.flushes.finish();
+        (report.errors, report.first_error) = (self.errors, self.first_error);
+        self.leave_out(report);
+        report.usage = Some(self.usage_after.since(&self.usage_before));
+    }
+
+    /// What the job does not want to see.
+    fn leave_out(&self, report: &mut WorkerReport) {
+        let o = self.options;
+        for result in [&mut report.read, &mut report.write] {
+            if o.disable_lat {
+                result.lat = Latencies::default();
+            }
+            if o.disable_clat {
+                result.clat = Latencies::default();
+            }
+            if o.disable_bw_measurement {
+                result.bandwidth_kib = Moments::default();
+            }
+            for interval in &mut result.intervals {
+                if o.disable_lat {
+                    interval.lat.clear();
+                }
+                if o.disable_clat {
+                    interval.clat.clear();
+                }
+            }
+        }
+    }
+}

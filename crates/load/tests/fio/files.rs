@@ -1,0 +1,174 @@
+//! Several files: their names and sizes, and the order in which they are served.
+
+use crate::common::{ks_distance, logs, same_files, same_operations};
+
+#[test]
+fn files_take_turns() {
+    for job in [
+        "--rw=write --bs=4k --size=256k --nrfiles=4",
+        "--rw=write --bs=4k --size=250k --nrfiles=3",
+        "--rw=write --bs=4k --size=256k --nr_files=4 --file_service_type=roundrobin:3",
+        "--rw=write --bs=4k --size=256k --nrfiles=4 --file_service_type=sequential",
+        "--rw=write --bs=4k --size=256k --nrfiles=4 --openfiles=2",
+        "--rw=write --bs=4k --size=256k --nrfiles=5 --openfiles=2 --file_service_type=roundrobin:2",
+        "--rw=write --bs=4k --size=256k --nrfiles=4 --fsync=3",
+        "--rw=write --bs=4k --size=256k --nrfiles=4 --fdatasync=5 --file_service_type=sequential",
+        "--rw=write --bs=4k --size=256k --nrfiles=4 --loops=2",
+        "--rw=write --bs=4k --size=256k --nrfiles=4 --io_size=600k",
+        "--rw=write --bs=4k --size=256k --nrfiles=4 --number_ios=10",
+        "--rw=write:8k --bs=4k --size=256k --nrfiles=2",
+        "--rw=read --bs=4k --filesize=100k --nrfiles=3",
+        "--rw=read --bs=4k --filesize=100k --nrfiles=3 --size=150k",
+        "--rw=write --bs=4k --size=64k --filename=a:b:c",
+        "--rw=write --bs=4k --size=64k --filename=a\\:b:c",
+        "--rw=write --bs=4k --size=64k --filename=a:b:c --nrfiles=2",
+        "--rw=write --bs=4k --size=64k --nrfiles=2 --filename_format=x.$jobname.$filenum.$jobnum",
+        "--rw=write --bs=4k --size=64k --filename_format=$jobname-data",
+        "--rw=write --bs=4k --size=64k --nrfiles=3 --ioengine=null",
+        "--rw=write --bs=4k --size=64k --nrfiles=3 --ioengine=sync --unique_filename=0",
+        "--rw=read --bs=4k --size=64k --nrfiles=3 --ioengine=vsync --file_service_type=sequential",
+        "--rw=write --bs=4k --size=64k --nrfiles=3 --ioengine=pvsync",
+        "--rw=write --bs=4k --size=64k --nrfiles=3 --ioengine=pvsync2",
+        "--rw=write --bs=4k --size=64k --nrfiles=3 --ioengine=mmap",
+        "--rw=write --bs=4k --size=64k --nrfiles=3 --fsync_on_close=1 --end_fsync=1",
+        "--rw=write --bs=4k --size=64k --create_on_open=1 --nrfiles=2",
+        "--rw=write --bs=4k --size=64k --unlink_each_loop=1 --loops=3",
+        "--rw=write --bs=4k --size=64k --create_serialize=0 --create_fsync=0 --nrfiles=2",
+        "--rw=read --bs=4k --size=64k --pre_read=1",
+        "--rw=read --bs=4k --size=64k --allow_file_create=1 --openfiles=1",
+    ] {
+        same_operations(job);
+    }
+}
+
+#[test]
+fn names_of_workers_files() {
+    for job in [
+        "--rw=write --bs=4k --size=64k --nrfiles=2 --numjobs=2",
+        "--rw=write --bs=4k --size=64k --numjobs=3 --filename_format=shared.$filenum",
+        "--rw=write --bs=4k --size=64k --numjobs=2 --directory=log.a:log.b",
+    ] {
+        // Directories of several workers are made by hand; their names begin as logs do, so that they are compared apart.
+        let ([_, _], places) = if job.contains("directory") {
+            let job = job.replace("log.a:log.b", ".");
+            logs(&job)
+        } else {
+            logs(job)
+        };
+        same_files(job, &places, false);
+    }
+}
+
+#[test]
+fn directories_take_turns() {
+    let names = |program: &mut std::process::Command| {
+        let place = tempfile::tempdir().expect("tempdir");
+        for directory in ["a", "b"] {
+            std::fs::create_dir(place.path().join(directory)).expect("mkdir");
+        }
+        let job = ["--directory=a:b", "--name=j", "--rw=write", "--size=64k", "--numjobs=3"];
+        assert!(program.current_dir(place.path()).args(job).output().expect("runs").status.success());
+        let mut names = Vec::new();
+        for directory in ["a", "b"] {
+            for entry in std::fs::read_dir(place.path().join(directory)).expect("directory") {
+                names.push(format!("{directory}/{}", entry.expect("entry").file_name().display()));
+            }
+        }
+        names.sort();
+        names
+    };
+    assert_eq!(names(&mut crate::common::pagelab()), names(&mut std::process::Command::new("fio")));
+}
+
+/// What is left behind: appended, pre-made, removed.
+#[test]
+fn what_is_left_on_disk() {
+    let run = |program: &mut std::process::Command, place: &std::path::Path, job: &str| {
+        let output = program
+            .current_dir(place)
+            .args(["--name=j", "--bs=4k"])
+            .args(job.split_whitespace())
+            .output()
+            .expect("runs");
+        assert!(output.status.success(), "{job}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    for jobs in [
+        &["--rw=write --size=64k --filename=f", "--rw=write --size=32k --filename=f --file_append=1"][..],
+        &["--rw=write --size=64k --nrfiles=3 --create_only=1"],
+        &["--rw=read --size=64k --nrfiles=3 --create_only=1"],
+        &["--rw=write --size=64k --unlink=1 --nrfiles=3"],
+        &["--rw=write --size=64k --filename=f", "--rw=randwrite --size=32k --filename=f --overwrite=1"],
+        &["--rw=write --size=64k --fallocate=none --number_ios=3 --nrfiles=2"],
+        &["--rw=write --filesize=40k-60k --nrfiles=1 --size=40k --fallocate=none --number_ios=3"],
+    ] {
+        let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
+        for job in jobs {
+            run(&mut std::process::Command::new("fio"), places[0].path(), job);
+            run(&mut crate::common::pagelab(), places[1].path(), job);
+        }
+        same_files(&jobs.join("; "), &places, false);
+    }
+}
+
+#[test]
+fn sizes_of_files_are_drawn_from_their_range() {
+    let sizes = |program: &mut std::process::Command| {
+        let place = tempfile::tempdir().expect("tempdir");
+        let job = ["--name=j", "--rw=write", "--bs=4k", "--filesize=64k-256k", "--nrfiles=200", "--create_only=1"];
+        assert!(program.current_dir(place.path()).args(job).output().expect("runs").status.success());
+        let lengths: Vec<u64> = std::fs::read_dir(place.path())
+            .expect("directory")
+            .map(|entry| entry.expect("entry").metadata().expect("metadata").len())
+            .collect();
+        assert_eq!(lengths.len(), 200);
+        assert!(lengths.iter().all(|length| (64 << 10..=256 << 10).contains(length) && length % 4096 == 0));
+        lengths.iter().sum::<u64>() as f64 / 200.0
+    };
+    let (theirs, ours) = (sizes(&mut std::process::Command::new("fio")), sizes(&mut crate::common::pagelab()));
+    // The mean of 200 even draws from 192 KiB deviates by 4 KiB; both together by less than five times that.
+    assert!((theirs - ours).abs() < 30_000.0, "{theirs} {ours}");
+}
+
+/// Files drawn by chance: the same shares.
+#[test]
+fn files_drawn_by_chance() {
+    for service in ["random", "random:4", "zipf:1.2:0.5", "pareto:0.3:0.5", "normal:5:0.5", "gauss"] {
+        let ([theirs, ours], _) = logs(&format!(
+            "--ioengine=null --rw=randread --norandommap --bs=4k --size=16g --nrfiles=16 --number_ios=2000000 --file_service_type={service}"
+        ));
+        let files = |log: &[crate::common::Logged]| -> Vec<u64> {
+            log.iter().map(|op| op.file.rsplit('.').next().and_then(|n| n.parse().ok()).expect("a number")).collect()
+        };
+        let distance = ks_distance(files(&theirs), files(&ours));
+        assert!(distance <= 0.002, "{service}: {distance}");
+    }
+}
+
+#[test]
+fn a_full_file_system_is_what_fill_device_wants() {
+    use std::process::Command;
+    let mut left = Vec::new();
+    for mut program in [Command::new("fio"), crate::common::pagelab()] {
+        let place = tempfile::tempdir().expect("tempdir");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=2m", "none"])
+            .arg(place.path())
+            .status()
+            .is_ok_and(|status| status.success());
+        assert!(mounted, "mounting a tmpfs of 2 MiB needs root: run the tests as root");
+        let state = tempfile::tempdir().expect("tempdir");
+        let output = program
+            .current_dir(place.path())
+            .env("PAGELAB_STATE_DIR", state.path())
+            .args(["--name=j", "--rw=write", "--bs=4k", "--fill_device=1", "--filename=f"])
+            .output();
+        let length = std::fs::metadata(place.path().join("f")).map(|metadata| metadata.len()).ok();
+        let unmounted = Command::new("umount").arg(place.path()).status().is_ok_and(|status| status.success());
+        assert!(unmounted);
+        let output = output.expect("runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        left.push(length.expect("made"));
+    }
+    assert_eq!(left[0], left[1]);
+    assert!(left[1] >= (2 << 20) - (64 << 10), "{left:?}");
+}

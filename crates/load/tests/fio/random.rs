@@ -1,0 +1,188 @@
+//! Random blocks: each once where the job covers its region, else by the same distribution as fio's.
+
+use crate::common::{Logged, ks_distance, logs};
+
+/// Enough that the distance of two samples of one distribution lies below 0.002 but for one seed in 1500.
+const MANY: u64 = 2_000_000;
+
+fn offsets(log: &[Logged]) -> Vec<u64> {
+    log.iter().map(|operation| operation.offset).collect()
+}
+
+fn compare_offsets(job: &str, near: f64) -> [Vec<Logged>; 2] {
+    let (both, _) = logs(&format!("--ioengine=null --bs=4k --number_ios={MANY} {job}"));
+    assert!(both.iter().all(|log| log.len() as u64 == MANY), "{job}: {} {}", both[0].len(), both[1].len());
+    let distance = ks_distance(offsets(&both[0]), offsets(&both[1]));
+    assert!(distance <= near, "{job}: {distance}");
+    both
+}
+
+#[test]
+fn random_blocks_are_alike() {
+    for job in [
+        "--rw=randread --size=16g",
+        "--rw=randwrite --size=16g --offset=4g",
+        "--rw=randread --size=16g --random_generator=lfsr",
+        "--rw=randread --size=16g --random_generator=tausworthe64 --randseed=5",
+    ] {
+        for mut log in compare_offsets(job, 0.002) {
+            log.sort_by_key(|operation| operation.offset);
+            assert!(log.windows(2).all(|pair| pair[0].offset < pair[1].offset), "{job}: a block came twice");
+        }
+    }
+    for job in [
+        "--rw=randread --size=16g --norandommap=1",
+        "--rw=randread --size=16g --norandommap=1 --softrandommap=1 --randrepeat=0 --allrandrepeat=1",
+        "--rw=randwrite --size=16g --blockalign=512",
+    ] {
+        compare_offsets(job, 0.002);
+    }
+}
+
+/// The whole region: each block exactly once, in both.
+#[test]
+fn the_whole_region_is_covered() {
+    for job in ["--rw=randread --size=64m", "--rw=randrw --size=64m --loops=2", "--rw=randwrite --size=64m --nrfiles=4"]
+    {
+        let (both, _) = logs(&format!("--ioengine=null --bs=4k {job}"));
+        let passes = if job.contains("loops") { 2 } else { 1 };
+        for mut log in both {
+            for operation in &mut log {
+                operation.act = "";
+            }
+            log.sort();
+            assert_eq!(log.len(), 16384 * passes, "{job}");
+            log.dedup();
+            assert_eq!(log.len(), 16384, "{job}");
+        }
+    }
+}
+
+/// Laws with a centre touch the same blocks equally often; without one fio puts the most frequent block anywhere.
+#[test]
+fn laws_of_chance() {
+    for law in [
+        "zipf:1.2:0.25",
+        "zipf:0.6:0.5",
+        "pareto:0.3:0.5",
+        "pareto:0.9:0",
+        "normal:10",
+        "normal",
+        "normal:30:0.25",
+        "zoned:60/10:30/20:8/30:2/40",
+        "zoned:50/5:30/15:20/",
+        "zoned_abs:60/100m:30/200m:10/300m",
+    ] {
+        compare_offsets(&format!("--rw=randread --size=16g --random_distribution={law}"), 0.002);
+    }
+    // How often the most frequent blocks come does not depend on where they lie.
+    let (both, _) = logs(&format!(
+        "--ioengine=null --bs=4k --number_ios={MANY} --rw=randread --size=16g --random_distribution=zipf"
+    ));
+    let counts = both.map(|log| {
+        let mut offsets = offsets(&log);
+        offsets.sort_unstable();
+        let mut counts: Vec<u64> = offsets.chunk_by(|a, b| a == b).map(|run| run.len() as u64).collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts
+    });
+    for rank in 0..20 {
+        let [theirs, ours] = [&counts[0], &counts[1]].map(|counts| counts[rank] as f64 / MANY as f64);
+        assert!((theirs - ours).abs() <= 0.002, "rank {rank}: {theirs} {ours}");
+    }
+}
+
+/// Zones of reads and of writes. fio 3.33 has them in its manual, but its parser stops at the comma: they are compared with the law.
+#[test]
+fn zones_of_reads_and_writes() {
+    let place = tempfile::tempdir().expect("tempdir");
+    let log = place.path().join("log");
+    let job = format!(
+        "--name=j --ioengine=null --rw=randrw --size=1g --norandommap --random_distribution=zoned:90/10:10/90,10/10:90/90 --write_iolog={}",
+        log.display()
+    );
+    crate::common::run(&job.split(' ').collect::<Vec<_>>());
+    for (act, expected) in [("read", 0.9), ("write", 0.1)] {
+        let own: Vec<u64> =
+            crate::common::read_log(&log).iter().filter(|op| op.act == act).map(|op| op.offset).collect();
+        let first = own.iter().filter(|offset| **offset < (1 << 30) / 10).count() as f64 / own.len() as f64;
+        // Five standard deviations of a binomial share at n = 130000.
+        assert!((first - expected).abs() < 0.0042, "{act}: {first}");
+    }
+}
+
+/// The share of operations that go on behind the one before.
+#[test]
+fn random_and_sequential_mixed() {
+    for (job, near) in [
+        // Operations that follow each other are no independent draws: there are as many of those as there are random ones.
+        ("--percentage_random=30", 0.002 / 0.3_f64.sqrt()),
+        ("--percentage_random=75 --norandommap=1", 0.002 / 0.75_f64.sqrt()),
+    ] {
+        let both = compare_offsets(&format!("--rw=randread --size=256g {job}"), near);
+        let share = both.each_ref().map(|log| {
+            log.windows(2).filter(|pair| pair[0].offset + pair[0].bytes == pair[1].offset).count() as f64 / MANY as f64
+        });
+        assert!((share[0] - share[1]).abs() <= 0.002, "{job}: {share:?}");
+    }
+}
+
+/// `rw=randread:8`: a new block now and then, the others by the sequencer.
+#[test]
+fn new_blocks_now_and_then() {
+    for job in
+        ["--rw=randread:8", "--rw=randread:8 --rw_sequencer=identical", "--rw=randwrite:3 --rw_sequencer=sequential"]
+    {
+        let (both, _) = logs(&format!("--ioengine=null --bs=4k --number_ios=200000 --size=64g --norandommap=1 {job}"));
+        let steps = both.each_ref().map(|log| {
+            // What follows what: behind it, at the same place, or elsewhere.
+            log.windows(2)
+                .map(|pair| match pair[1].offset {
+                    same if same == pair[0].offset => '=',
+                    next if next == pair[0].offset + pair[0].bytes => '+',
+                    _ => '*',
+                })
+                .collect::<String>()
+        });
+        assert_eq!(steps[0].len(), steps[1].len());
+        assert!(steps[0] == steps[1], "{job}: {} {}", &steps[0][..40], &steps[1][..40]);
+    }
+}
+
+/// Shares of reads and writes.
+#[test]
+fn directions_are_mixed_in_their_shares() {
+    for mix in ["--rwmixread=70", "--rwmixwrite=10", "--rwmixread=100", ""] {
+        for rw in ["rw", "randrw"] {
+            let (both, _) = logs(&format!("--ioengine=null --bs=4k --number_ios=200000 --size=64g --rw={rw} {mix}"));
+            let share = both
+                .each_ref()
+                .map(|log| log.iter().filter(|operation| operation.act == "read").count() as f64 / log.len() as f64);
+            // Five standard deviations of the difference of two binomial shares at n = 2e5.
+            assert!((share[0] - share[1]).abs() <= 0.008, "{rw} {mix}: {share:?}");
+            if rw == "rw" {
+                // Each direction goes on from its own place, without gaps.
+                for act in ["read", "write"] {
+                    let own = both[1].iter().filter(|op| op.act == act).enumerate();
+                    assert!(own.into_iter().all(|(n, op)| op.offset == n as u64 * 4096), "{mix}");
+                }
+            }
+        }
+    }
+}
+
+/// The same seed, the same way; another seed, another way.
+#[test]
+fn seeds_repeat() {
+    let order = |seed: &str| {
+        let place = tempfile::tempdir().expect("tempdir");
+        let log = place.path().join("log");
+        let job = format!("--name=j --ioengine=null --rw=randread --size=16m {seed} --write_iolog={}", log.display());
+        crate::common::run(&job.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>());
+        offsets(&crate::common::read_log(&log))
+    };
+    assert_eq!(order("--randseed=7"), order("--randseed=7"));
+    assert_eq!(order(""), order("--randrepeat=1"));
+    assert_ne!(order("--randseed=7"), order("--randseed=8"));
+    assert_ne!(order("--randrepeat=0"), order("--randrepeat=0"));
+}

@@ -1,0 +1,128 @@
+//! How much, how long, from where: sizes, offsets, block sizes, sequences with jumps.
+
+use crate::common::{ks_distance, logs, same_operations};
+
+#[test]
+fn sequences_with_jumps_and_backwards() {
+    for job in [
+        "--ioengine=null --rw=write:8k --bs=4k --size=256k",
+        "--ioengine=null --rw=read:4k --bs=4k --size=100k",
+        "--ioengine=null --rw=read:-8k --bs=4k --size=64k --offset=128k",
+        "--ioengine=psync --rw=write:4k --bs=4k --size=64k",
+        "--ioengine=psync --rw=write:12k --bs=4k --size=64k --loops=2",
+        "--ioengine=psync --rw=read:-8k --bs=4k --size=64k --offset=64k",
+        "--ioengine=null --rw=write:4k --bs=4k --size=64k --io_size=256k",
+    ] {
+        same_operations(job);
+    }
+}
+
+#[test]
+fn sizes_offsets_and_amounts() {
+    for job in [
+        "--ioengine=psync --rw=write --bs=4k --size=64k --offset=20k",
+        "--ioengine=psync --rw=write --bs=4k --size=64k --io_size=50%",
+        "--ioengine=psync --rw=write --bs=4k --size=64k --io_size=50% --loops=2",
+        "--ioengine=psync --rw=write --bs=4k --size=64k --io_size=66k",
+        "--ioengine=null --rw=write --bs=4k --size=64k --io_size=66k --loops=2",
+        "--ioengine=null --rw=read --bs=4k --size=10k",
+        "--ioengine=null --rw=write --bs=3k --size=64k",
+        "--ioengine=psync --rw=write --bs=3k --size=64k",
+        "--ioengine=null --rw=read --bs=8k --size=64k --number_ios=3 --loops=2",
+        "--ioengine=psync --rw=write --bs=,64k --size=1m",
+        "--ioengine=null --rw=read --bs=16k,8k --size=1m",
+        "--ioengine=null --rw=write --bsrange=8k-8k --size=100k",
+        "--ioengine=null --rw=write --bssplit=16k/100 --size=1m",
+        "--ioengine=null --rw=write --bssplit=16k --size=1m",
+        "--ioengine=null --rw=write --bs=4k --filesize=256k",
+        "--ioengine=psync --rw=write --bs=4k --filesize=256k --size=64k",
+    ] {
+        same_operations(job);
+    }
+}
+
+/// Files that are longer than the region: the last block may reach over the region's end, and percentages are of the file.
+#[test]
+fn regions_of_existing_files() {
+    for job in [
+        "--rw=read --bs=4k --size=10k",
+        "--rw=read --bs=3k --size=64k --offset=64k",
+        "--rw=read --bs=4k --size=30%",
+        "--rw=read --bs=4k --size=50% --offset=75%",
+        "--rw=read --bs=4k --size=100%",
+        "--rw=read --bs=4k --offset=33%",
+        "--rw=read --bs=4k --offset=10% --offset_align=64k --size=128k",
+        "--rw=read --bs=4k --size=64k --offset=64k --offset_increment=32k",
+        "--rw=read --bs=4k --offset=192k",
+        "--rw=read:16k --bs=4k --size=100k",
+        "--rw=read:-12k --bs=4k --size=100k --offset=40k",
+    ] {
+        let directory = tempfile::tempdir().expect("tempdir");
+        let path = directory.path().join("f");
+        std::fs::write(&path, vec![1_u8; 256 << 10]).expect("write");
+        same_operations(&format!("{job} --filename={}", path.display()));
+    }
+}
+
+/// The operations of the second worker: its region is shifted by the increment.
+#[test]
+fn regions_move_on_with_the_worker() {
+    let ([_, _], places) =
+        logs("--rw=write --bs=4k --size=64k --offset_increment=64k --numjobs=3 --filename=f --ioengine=psync");
+    // fio lets all workers write one log over each other; ours have one each, and the file tells whether all were there.
+    let mut offsets: Vec<u64> = ["log", "log.1", "log.2"]
+        .iter()
+        .flat_map(|name| crate::common::read_log(&places[1].path().join(name)))
+        .map(|operation| operation.offset)
+        .collect();
+    offsets.sort_unstable();
+    assert_eq!(offsets, (0..48).map(|i| i * 4096).collect::<Vec<u64>>());
+    crate::common::same_files("offset_increment", &places, false);
+}
+
+fn bytes(log: &[crate::common::Logged]) -> Vec<u64> {
+    log.iter().map(|operation| operation.bytes).collect()
+}
+
+/// Lengths are drawn: the same distribution, and the region is covered to the byte.
+#[test]
+fn lengths_that_vary() {
+    for job in [
+        "--rw=write --bsrange=1k-16k",
+        "--rw=read --bssplit=4k/10:64k/50:32k/40",
+        "--rw=write --bssplit=4k:8k:16k",
+        "--rw=write --bssplit=2k/30:6k/70",
+        "--rw=read --bsrange=512-3000 --bs_unaligned=1",
+        "--rw=randread --norandommap --bsrange=4k-64k",
+        "--rw=randread --norandommap --bssplit=4k/90:1m/10",
+        "--rw=randwrite --norandommap --bsrange=4k-64k --blockalign=512",
+        "--rw=randread --norandommap --bs_is_seq_rand=1 --bs=4k,16k",
+    ] {
+        let ([theirs, ours], _) = logs(&format!("{job} --ioengine=null --size=100g --number_ios=2000000"));
+        assert_eq!((theirs.len(), ours.len()), (2_000_000, 2_000_000), "{job}");
+        let distance = ks_distance(bytes(&theirs), bytes(&ours));
+        assert!(distance <= 0.002, "{job}: lengths {distance}");
+        if job.contains("rand") {
+            let offsets = |log: &[crate::common::Logged]| log.iter().map(|op| op.offset).collect();
+            let distance = ks_distance(offsets(&theirs), offsets(&ours));
+            assert!(distance <= 0.002, "{job}: offsets {distance}");
+        } else {
+            assert!(ours.windows(2).all(|pair| pair[0].offset + pair[0].bytes == pair[1].offset), "{job}");
+        }
+    }
+}
+
+/// Blocks of varying lengths in random order, each byte once: fio keeps a map, pagelab cuts by seed.
+#[test]
+fn varying_lengths_cover_the_region_once() {
+    for job in ["--bsrange=4k-64k", "--bssplit=4k/50:32k/50", "--bsrange=3k-12k"] {
+        let ([theirs, ours], _) = logs(&format!("--rw=randwrite {job} --ioengine=null --size=48m"));
+        for (who, mut log) in [("fio", theirs), ("pagelab", ours)] {
+            log.sort();
+            let covered: u64 = log.iter().map(|operation| operation.bytes).sum();
+            assert_eq!(covered, 48 << 20, "{job}: {who}");
+            let apart = log.windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset);
+            assert!(apart, "{job}: {who}");
+        }
+    }
+}
