@@ -144,6 +144,9 @@ impl OptionValue for Distribution {
                 })?;
                 if absolute { Self::ZonedAbs(parts) } else { Self::Zoned(parts) }
             }
+            ("sequence", _) => {
+                return Err("sequences of a distribution are of a later fio's; pagelab does not have them".to_owned());
+            }
             ("zoned" | "zoned_abs", None) => {
                 return Err(format!("{word} needs its zones: {word}:ACCESS/SIZE:ACCESS/SIZE..."));
             }
