@@ -76,75 +76,82 @@ fn further_files_wait_for_those_before_them() {
     );
 }
 
+/// Jobs with one mistake each, the line it stands in (0: none), and what the message says.
+const MISTAKES: &[(&str, usize, &[&str])] = &[
+    ("[a]\nsize=1m\nrtime=3\n", 3, &["unknown option 'rtime'", "did you mean 'runtime'"]),
+    ("[a]\nsize=1m\nverify=md5\n", 3, &["option of fio that pagelab does not have", "does not verify"]),
+    (
+        "[a]\nsize=1m\nioengine=libaio\n",
+        3,
+        &["engine of fio", "pagelab has: psync, sync, vsync, pvsync, pvsync2, mmap, anon, null"],
+    ),
+    ("[a]\nsize=1m\nioengine=psnyc\n", 3, &["unknown ioengine", "did you mean 'psync'"]),
+    ("[a]\nrw=randtrim\n", 2, &["rw=randtrim", "no engine of it discards"]),
+    ("[a]\nrw=randread:0\n", 2, &["at least 1 operation"]),
+    ("[a]\nsize=1m\nbsrange=1k-4k\nbssplit=4k/100\n", 4, &["bsrange and bssplit", "choose one"]),
+    ("[a]\nsize=1m\nbs=1k-4k\n", 3, &["bsrange="]),
+    ("[a]\nsize=1m\nbssplit=4k/10:8k/10\n", 3, &["20% together"]),
+    ("[a]\nsize=1m\nbssplit=0/100\n", 3, &["bssplit of reads is 0 bytes"]),
+    ("[a]\nsize=1m\nrandom_distribution=zipf:1\n", 3, &["not 1"]),
+    ("[a]\nsize=1m\nfile_service_type=sequentiel\n", 3, &["did you mean 'sequential'"]),
+    ("[a]\nsize=1m\nrate=1m\nrate_iops=10\n", 4, &["rate and rate_iops"]),
+    ("[a]\nsize=1m\nrate=1m\nrate_min=2m\n", 4, &["rate_min=2097152", "more than rate=1048576"]),
+    ("[a]\nsize=1m\nnrfiles=0\n", 3, &["nrfiles=0"]),
+    ("[a]\nsize=1m\nfilesize=0\n", 3, &["filesize is 0 bytes"]),
+    ("[a]\nrw=read\nfill_device=1\n", 3, &["fill_device writes until"]),
+    ("[a]\nsize=1m\nunlink_each_loop=1\n", 3, &["unlink_each_loop"]),
+    ("[a]\nsize=1m\nioengine=mmap\nfile_append=1\n", 4, &["cannot make a file longer"]),
+    ("[a]\nsize=1m\niomem_align=3k\n", 3, &["not a power of two"]),
+    ("[a]\nsize=1m\nmem=cudamalloc\n", 3, &["GPU"]),
+    ("[a]\nsize=1m\nwait_for=b\n", 1, &["wait_for=b", "no job before"]),
+    ("[a]\nsize=1m\nbuffer_pattern=%o\n", 3, &["verify_pattern"]),
+    ("[a]\nsize=1m\ncpus_allowed=5-2\n", 3, &["runs backwards"]),
+    ("[a]\nsize=1m\nprio=9\n", 3, &["prio=9, at most 7"]),
+    ("[a]\nsize=1m\nignore_error=EWHAT\n", 3, &["'EWHAT' is no error"]),
+    ("[a]\nsize=1m\nthinktime_blocks=0\n", 3, &["thinktime_blocks=0"]),
+    ("[a]\nsize=1m\nioengine=anon\nmap_granularity=64k\nbsrange=4k-8k\n", 4, &["pieces need blocks of one length"]),
+    ("[a]\nsize=1m\nioengine=anon\nnrfiles=2\n", 4, &["has no files"]),
+    ("[a]\nbs\n", 2, &["a value is needed"]),
+    ("[a]\nbs=0\n", 2, &["bs of reads is 0 bytes", "needed 1 to"]),
+    ("[a]\nsize=1k\n", 2, &["holds no block of 4096"]),
+    ("[a]\nsize=20000000t\n", 2, &["64 bits"]),
+    ("[a]\noffset=8191p\nsize=1p\n", 3, &["beyond what a file can have"]),
+    ("[a]\nsize=1m\ntime_based\n", 3, &["needs runtime="]),
+    ("[a]\nsize=1m\ndirect=1\nbuffered=1\n", 4, &["contradict"]),
+    ("[a]\nsize=1m\nrw=rw\nrwmixread=30\nrwmixwrite=30\n", 5, &["60 together, not 100"]),
+    ("[a]\nsize=1m\nnumjobs=0\n", 3, &["numjobs=0", "at least 1"]),
+    ("[a]\nsize=1m\nnumjobs=1m\n", 3, &["at most"]),
+    ("[a]\nsize=1m\nfilename=:\n", 3, &["names no file"]),
+    ("[a]\nsize=1m\nfilename=/a\ndirectory=/b\n", 3, &["choose one"]),
+    ("[a]\nioengine=null\n", 1, &["no file to take its size from", "give size="]),
+    ("[a]\nsize=1m\nmap_order=descending\n", 3, &["map_order means nothing to ioengine=psync"]),
+    ("[a]\nsize=1m\nioengine=anon\nrw=randread\nmap_order=descending\n", 5, &["orders sequential patterns"]),
+    ("[a]\nsize=1m\nioengine=anon\nmap_granularity=6k\n", 4, &["not a multiple of the page size"]),
+    ("[a]\nsize=1m\nioengine=anon\nbs=8k\nmap_granularity=4k\n", 5, &["a block would lie in two pieces"]),
+    ("[a]\nsize=1m\nioengine=anon\nmap_lifetime=evict\n", 4, &["needs map_granularity="]),
+    ("[a]\nsize=1m\nioengine=anon\nmap_resident=4\n", 4, &["unless map_lifetime=evict"]),
+    ("[a]\nsize=1m\nioengine=anon\nmap_align=12k\n", 4, &["not a power of two"]),
+    ("[a]\nsize=1m\nioengine=anon\nhugetlb=2m\n", 2, &["not a multiple of the hugetlb page"]),
+    ("[a]\nsize=1m\nioengine=anon\nmap_touch=8k\n", 4, &["more than a block"]),
+    ("[a]\nsize=1m\ngtod_reduce=1\nlatency_sample=8\n", 4, &["choose one"]),
+    ("[a]\nsize=1m\nthinktime=1\nthinktime_spin=2\n", 4, &["cannot be longer"]),
+    ("[a]\nsize=1m\nioengine=anon\nmap_granularity=8t\n", 4, &["is above"]),
+    ("[global]\nsize=1m\n", 0, &["no job"]),
+];
+
 #[test]
 fn mistakes_tell_file_line_and_remedy() {
-    for (text, line, words) in [
-        ("[a]\nsize=1m\nrtime=3\n", 3, &["unknown option 'rtime'", "did you mean 'runtime'"][..]),
-        ("[a]\nsize=1m\nverify=md5\n", 3, &["option of fio that pagelab does not have", "does not verify"]),
-        (
-            "[a]\nsize=1m\nioengine=libaio\n",
-            3,
-            &["engine of fio", "pagelab has: psync, sync, vsync, pvsync, pvsync2, mmap, anon, null"],
-        ),
-        ("[a]\nsize=1m\nioengine=psnyc\n", 3, &["unknown ioengine", "did you mean 'psync'"]),
-        ("[a]\nrw=randtrim\n", 2, &["rw=randtrim", "no engine of it discards"]),
-        ("[a]\nrw=randread:0\n", 2, &["at least 1 operation"]),
-        ("[a]\nsize=1m\nbsrange=1k-4k\nbssplit=4k/100\n", 4, &["bsrange and bssplit", "choose one"]),
-        ("[a]\nsize=1m\nbs=1k-4k\n", 3, &["bsrange="]),
-        ("[a]\nsize=1m\nbssplit=4k/10:8k/10\n", 3, &["20% together"]),
-        ("[a]\nsize=1m\nbssplit=0/100\n", 3, &["bssplit of reads is 0 bytes"]),
-        ("[a]\nsize=1m\nrandom_distribution=zipf:1\n", 3, &["not 1"]),
-        ("[a]\nsize=1m\nfile_service_type=sequentiel\n", 3, &["did you mean 'sequential'"]),
-        ("[a]\nsize=1m\nrate=1m\nrate_iops=10\n", 4, &["rate and rate_iops"]),
-        ("[a]\nsize=1m\nrate=1m\nrate_min=2m\n", 4, &["rate_min=2097152", "more than rate=1048576"]),
-        ("[a]\nsize=1m\nnrfiles=0\n", 3, &["nrfiles=0"]),
-        ("[a]\nsize=1m\nfilesize=0\n", 3, &["filesize is 0 bytes"]),
-        ("[a]\nrw=read\nfill_device=1\n", 3, &["fill_device writes until"]),
-        ("[a]\nsize=1m\nunlink_each_loop=1\n", 3, &["unlink_each_loop"]),
-        ("[a]\nsize=1m\nioengine=mmap\nfile_append=1\n", 4, &["cannot make a file longer"]),
-        ("[a]\nsize=1m\niomem_align=3k\n", 3, &["not a power of two"]),
-        ("[a]\nsize=1m\nmem=cudamalloc\n", 3, &["GPU"]),
-        ("[a]\nsize=1m\nwait_for=b\n", 1, &["wait_for=b", "no job before"]),
-        ("[a]\nsize=1m\nbuffer_pattern=%o\n", 3, &["verify_pattern"]),
-        ("[a]\nsize=1m\ncpus_allowed=5-2\n", 3, &["runs backwards"]),
-        ("[a]\nsize=1m\nprio=9\n", 3, &["prio=9, at most 7"]),
-        ("[a]\nsize=1m\nignore_error=EWHAT\n", 3, &["'EWHAT' is no error"]),
-        ("[a]\nsize=1m\nthinktime_blocks=0\n", 3, &["thinktime_blocks=0"]),
-        ("[a]\nsize=1m\nioengine=anon\nmap_granularity=64k\nbsrange=4k-8k\n", 4, &["pieces need blocks of one length"]),
-        ("[a]\nsize=1m\nioengine=anon\nnrfiles=2\n", 4, &["has no files"]),
-        ("[a]\nbs\n", 2, &["a value is needed"]),
-        ("[a]\nbs=0\n", 2, &["bs of reads is 0 bytes", "needed 1 to"]),
-        ("[a]\nsize=1k\n", 2, &["holds no block of 4096"]),
-        ("[a]\nsize=20000000t\n", 2, &["64 bits"]),
-        ("[a]\noffset=8191p\nsize=1p\n", 3, &["beyond what a file can have"]),
-        ("[a]\nsize=1m\ntime_based\n", 3, &["needs runtime="]),
-        ("[a]\nsize=1m\ndirect=1\nbuffered=1\n", 4, &["contradict"]),
-        ("[a]\nsize=1m\nrw=rw\nrwmixread=30\nrwmixwrite=30\n", 5, &["60 together, not 100"]),
-        ("[a]\nsize=1m\nnumjobs=0\n", 3, &["numjobs=0", "at least 1"]),
-        ("[a]\nsize=1m\nnumjobs=1m\n", 3, &["at most"]),
-        ("[a]\nsize=1m\nfilename=:\n", 3, &["names no file"]),
-        ("[a]\nsize=1m\nfilename=/a\ndirectory=/b\n", 3, &["choose one"]),
-        ("[a]\nioengine=null\n", 1, &["no file to take its size from", "give size="]),
-        ("[a]\nsize=1m\nmap_order=descending\n", 3, &["map_order means nothing to ioengine=psync"]),
-        ("[a]\nsize=1m\nioengine=anon\nrw=randread\nmap_order=descending\n", 5, &["orders sequential patterns"]),
-        ("[a]\nsize=1m\nioengine=anon\nmap_granularity=6k\n", 4, &["not a multiple of the page size"]),
-        ("[a]\nsize=1m\nioengine=anon\nbs=8k\nmap_granularity=4k\n", 5, &["a block would lie in two pieces"]),
-        ("[a]\nsize=1m\nioengine=anon\nmap_lifetime=evict\n", 4, &["needs map_granularity="]),
-        ("[a]\nsize=1m\nioengine=anon\nmap_resident=4\n", 4, &["unless map_lifetime=evict"]),
-        ("[a]\nsize=1m\nioengine=anon\nmap_align=12k\n", 4, &["not a power of two"]),
-        ("[a]\nsize=1m\nioengine=anon\nhugetlb=2m\n", 2, &["not a multiple of the hugetlb page"]),
-        ("[a]\nsize=1m\nioengine=anon\nmap_touch=8k\n", 4, &["more than a block"]),
-        ("[a]\nsize=1m\ngtod_reduce=1\nlatency_sample=8\n", 4, &["choose one"]),
-        ("[a]\nsize=1m\nthinktime=1\nthinktime_spin=2\n", 4, &["cannot be longer"]),
-        ("[a]\nsize=1m\nioengine=anon\nmap_granularity=8t\n", 4, &["is above"]),
-        ("[global]\nsize=1m\n", 0, &["no job"]),
-    ] {
+    for (text, line, words) in MISTAKES {
         let error = file(text).expect_err(text).to_string();
-        assert!(line == 0 || error.contains(&format!("job.fio:{line}:")), "{text}: {error}");
-        for word in words {
+        assert!(*line == 0 || error.contains(&format!("job.fio:{line}:")), "{text}: {error}");
+        for word in *words {
             assert!(error.contains(word), "{text}: {error}");
         }
     }
+}
+
+#[test]
+fn mistakes_on_the_command_line_tell_the_argument() {
     assert!(
         arguments("--name=a --size=1m --rw=reed")
             .expect_err("wrong")

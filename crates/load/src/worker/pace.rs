@@ -86,7 +86,9 @@ impl Pace {
         let (bytes, operations) = (pick(&options.rate), pick(&options.rate_iops));
         let (least_bytes, least_operations) = (pick(&options.rate_min), pick(&options.rate_iops_min));
         let rates = Direction::ALL.map(|direction| {
-            let block_bytes = u64::from(options.lengths(direction).min_bytes.max(1));
+            // What an operation transfers: its length, or less of it (`map_touch`).
+            let touched = if options.map_touch.0 > 0 { options.map_touch.0 } else { u64::MAX };
+            let block_bytes = u64::from(options.lengths(direction).min_bytes.max(1)).min(touched);
             let index = direction as usize;
             // As in fio, operations per second are bytes per second in blocks of the least length.
             let per_second =

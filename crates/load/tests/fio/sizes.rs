@@ -98,7 +98,7 @@ fn lengths_that_vary() {
         "--rw=randwrite --norandommap --bsrange=4k-64k --blockalign=512",
         "--rw=randread --norandommap --bs_is_seq_rand=1 --bs=4k,16k",
     ] {
-        let ([theirs, ours], _) = logs(&format!("{job} --ioengine=null --size=100g --number_ios=2000000"));
+        let ([theirs, ours], _) = logs(&format!("{job} --ioengine=null --size=400g --number_ios=2000000"));
         assert_eq!((theirs.len(), ours.len()), (2_000_000, 2_000_000), "{job}");
         let distance = ks_distance(bytes(&theirs), bytes(&ours));
         assert!(distance <= 0.002, "{job}: lengths {distance}");
