@@ -90,8 +90,9 @@ fn one_end_is_everybodys_end() {
     let place = tempfile::tempdir().expect("tempdir");
     let endless = "--ioengine=null --bs=4k --size=1m --time_based --runtime=1000";
     let ends = |options: &str| run(&words(&place, options));
-    // The short job ends, and with it the endless one of its group.
-    let report = ends(&format!("--name=short --ioengine=null --size=64k --exitall=1 --name=long {endless}"));
+    // The short job ends, and with it the endless one of its group; not so short that the other has not begun.
+    let report =
+        ends(&format!("--name=short --ioengine=null --size=64k --thinktime=20ms --exitall=1 --name=long {endless}"));
     assert!(report.workers.iter().all(|worker| worker.failure.is_none() && worker.window.is_some()));
     // Behind the next wall nobody starts if all are to end.
     let report = ends(&format!(
