@@ -119,15 +119,6 @@ impl TargetFile {
         Ok(())
     }
 
-    /// As [`TargetFile::start_over`], for engines that follow the file's position; gives where it is then.
-    ///
-    /// # Errors
-    /// The file cannot be opened again.
-    pub fn start_over_at(&mut self, how: StartOver, position: u64) -> Result<u64, Fault> {
-        self.start_over(how)?;
-        Ok(if how == StartOver::Reopen { 0 } else { position })
-    }
-
     fn make_anew(&self) -> Result<(), Fault> {
         let ownership = Ownership::new(&self.state_dir);
         // A file that pagelab did not make stays and is written over.
@@ -174,6 +165,72 @@ impl TargetFile {
             // Dirty or mapped pages stay; that is what the option means in fio, too.
             let _ = rustix::fs::fadvise(fd, self.start, std::num::NonZeroU64::new(self.len), Advice::DontNeed);
         }
+    }
+}
+
+/// What a call transferred, as engines report it: nothing at all is the end of the file.
+#[inline(always)]
+pub fn transferred(done: usize) -> Result<u32, Fault> {
+    if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
+}
+
+/// A target for engines that go by the file's own position, with where that is.
+pub struct PositionedFile {
+    file: TargetFile,
+    position: u64,
+}
+
+impl PositionedFile {
+    /// As [`TargetFile::open`].
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+        Ok(Self { file: TargetFile::open(setup)?, position: 0 })
+    }
+
+    /// The descriptor, its position at `offset`: `lseek(2)` only where it is not there already.
+    ///
+    /// # Errors
+    /// The kernel's, or opening the file again failed before.
+    #[inline(always)]
+    pub fn at(&mut self, offset: u64) -> rustix::io::Result<BorrowedFd<'_>> {
+        let fd = self.file.fd()?;
+        if self.position != offset {
+            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(offset))?;
+            self.position = offset;
+        }
+        Ok(fd)
+    }
+
+    /// A call moved the position on; gives what it transferred.
+    ///
+    /// # Errors
+    /// [`Fault::EndOfFile`] if that was nothing.
+    #[inline(always)]
+    pub fn moved(&mut self, done: usize) -> Result<u32, Fault> {
+        self.position += done as u64;
+        transferred(done)
+    }
+
+    /// As [`TargetFile::flush`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn flush(&self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    /// As [`TargetFile::start_over`].
+    ///
+    /// # Errors
+    /// The file cannot be opened again.
+    pub fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.file.start_over(how)?;
+        if how == StartOver::Reopen {
+            self.position = 0;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ioengine=psync`: `pread(2)` and `pwrite(2)`.
 
-use super::file::TargetFile;
+use super::file::{TargetFile, transferred};
 use super::{Caps, Engine, Fault, Setup, StartOver};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
@@ -26,7 +26,7 @@ impl Engine for PSync {
             Direction::Read => rustix::io::pread(fd, buffer, operation.offset)?,
             Direction::Write => rustix::io::pwrite(fd, buffer, operation.offset)?,
         };
-        if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
+        transferred(done)
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {

@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use super::file::TargetFile;
+use super::file::{TargetFile, transferred};
 use super::{Caps, Engine, Fault, Setup, StartOver};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
@@ -28,7 +28,7 @@ impl Engine for PvSync {
             Direction::Read => rustix::io::preadv(fd, &mut [IoSliceMut::new(buffer)], operation.offset)?,
             Direction::Write => rustix::io::pwritev(fd, &[IoSlice::new(buffer)], operation.offset)?,
         };
-        if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
+        transferred(done)
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {

@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use rustix::io::ReadWriteFlags;
 
-use super::file::TargetFile;
+use super::file::{TargetFile, transferred};
 use super::{Caps, Engine, Fault, Setup, StartOver, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
@@ -62,7 +62,7 @@ impl Engine for PvSync2 {
             Direction::Read => rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], operation.offset, flags)?,
             Direction::Write => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], operation.offset, flags)?,
         };
-        if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
+        transferred(done)
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {

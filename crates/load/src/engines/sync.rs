@@ -1,6 +1,6 @@
 //! `ioengine=sync`: `read(2)` and `write(2)`; `lseek(2)` only where the file's position is not already right.
 
-use super::file::TargetFile;
+use super::file::PositionedFile;
 use super::{Caps, Engine, Fault, Setup, StartOver};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
@@ -8,31 +8,25 @@ use crate::offsets::{Direction, Operation};
 
 /// An open file and where its position is.
 pub struct Sync {
-    file: TargetFile,
-    position: u64,
+    file: PositionedFile,
 }
 
 impl Engine for Sync {
     const CAPS: Caps = Caps::FILE_CALLS;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
-        Ok(Self { file: TargetFile::open(setup)?, position: 0 })
+        Ok(Self { file: PositionedFile::open(setup)? })
     }
 
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
-        let fd = self.file.fd()?;
-        if self.position != operation.offset {
-            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(operation.offset))?;
-            self.position = operation.offset;
-        }
+        let fd = self.file.at(operation.offset)?;
         let buffer = buffer.first(operation.bytes)?;
         let done = match operation.direction {
             Direction::Read => rustix::io::read(fd, buffer)?,
             Direction::Write => rustix::io::write(fd, buffer)?,
         };
-        self.position += done as u64;
-        if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
+        self.file.moved(done)
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
@@ -40,7 +34,6 @@ impl Engine for Sync {
     }
 
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
-        self.position = self.file.start_over_at(how, self.position)?;
-        Ok(())
+        self.file.start_over(how)
     }
 }

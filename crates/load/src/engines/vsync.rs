@@ -4,7 +4,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use super::file::TargetFile;
+use super::file::PositionedFile;
 use super::{Caps, Engine, Fault, Setup, StartOver};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
@@ -12,31 +12,25 @@ use crate::offsets::{Direction, Operation};
 
 /// An open file and where its position is.
 pub struct VSync {
-    file: TargetFile,
-    position: u64,
+    file: PositionedFile,
 }
 
 impl Engine for VSync {
     const CAPS: Caps = Caps::FILE_CALLS;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
-        Ok(Self { file: TargetFile::open(setup)?, position: 0 })
+        Ok(Self { file: PositionedFile::open(setup)? })
     }
 
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
-        let fd = self.file.fd()?;
-        if self.position != operation.offset {
-            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(operation.offset))?;
-            self.position = operation.offset;
-        }
+        let fd = self.file.at(operation.offset)?;
         let buffer = buffer.first(operation.bytes)?;
         let done = match operation.direction {
             Direction::Read => rustix::io::readv(fd, &mut [IoSliceMut::new(buffer)])?,
             Direction::Write => rustix::io::writev(fd, &[IoSlice::new(buffer)])?,
         };
-        self.position += done as u64;
-        if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
+        self.file.moved(done)
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
@@ -44,7 +38,6 @@ impl Engine for VSync {
     }
 
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
-        self.position = self.file.start_over_at(how, self.position)?;
-        Ok(())
+        self.file.start_over(how)
     }
 }

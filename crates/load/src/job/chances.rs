@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::shares;
 use super::units::{self, ParseContext};
-use super::value::{OptionValue, PerDirection};
+use super::value::{OptionValue, PerDirection, not_one_of, word_and_argument};
 
 /// One zone of a region: how many of the operations fall into it, and how large it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,11 +124,7 @@ impl OptionValue for Distribution {
         ("normal", "a bell curve (also `gauss`); `normal:deviation[:center]`, deviation in percent, default 0"),
     ];
     fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
-        let text = text.trim();
-        let (word, argument) = match text.split_once(':') {
-            Some((word, argument)) => (word, Some(argument)),
-            None => (text, None),
-        };
+        let (word, argument) = word_and_argument(text);
         if let Some(distribution) = curve(word, argument) {
             *self = distribution?;
             return Ok(());
@@ -151,17 +147,11 @@ impl OptionValue for Distribution {
                 return Err(format!("{word} needs its zones: {word}:ACCESS/SIZE:ACCESS/SIZE..."));
             }
             _ => {
-                return Err(unknown(word, &["random", "zipf", "pareto", "normal", "gauss", "zoned", "zoned_abs"]));
+                return Err(not_one_of(word, &["random", "zipf", "pareto", "normal", "gauss", "zoned", "zoned_abs"]));
             }
         };
         Ok(())
     }
-}
-
-fn unknown(word: &str, words: &[&str]) -> String {
-    let hint = super::nearest::nearest(word, words.iter().copied())
-        .map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"));
-    format!("not one of: {}{hint}", words.join(", "))
 }
 
 /// `file_service_type`: which of a job's files serves the next operation.
@@ -201,11 +191,7 @@ impl OptionValue for FileService {
         ("normal", "drawn by a bell curve (also `gauss`); `normal:deviation[:center]`"),
     ];
     fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
-        let text = text.trim();
-        let (word, argument) = match text.split_once(':') {
-            Some((word, argument)) => (word, Some(argument)),
-            None => (text, None),
-        };
+        let (word, argument) = word_and_argument(text);
         if let Some(distribution) = curve(word, argument) {
             *self = Self::Drawn(distribution?);
             return Ok(());
@@ -219,7 +205,7 @@ impl OptionValue for FileService {
             "random" => Self::Random { operations },
             "sequential" => Self::Sequential,
             _ => {
-                return Err(unknown(
+                return Err(not_one_of(
                     word,
                     &["roundrobin", "random", "sequential", "zipf", "pareto", "normal", "gauss"],
                 ));

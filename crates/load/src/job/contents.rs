@@ -5,7 +5,7 @@ use std::io::Read as _;
 use serde::{Deserialize, Serialize};
 
 use super::units::ParseContext;
-use super::value::{OptionValue, choice, choose};
+use super::value::{OptionValue, choice, choose, word_and_argument};
 
 /// Longest pattern, bytes.
 const MAX_PATTERN_BYTES: usize = 128 << 10;
@@ -127,10 +127,8 @@ impl OptionValue for MemorySource {
     const KIND: &'static str = "word[:file]";
     const WORDS: &'static [(&'static str, &'static str)] = <MemoryKind as super::value::Choice>::ALL;
     fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
-        let (word, path) = match text.trim().split_once(':') {
-            Some((word, path)) => (word, Some(path.trim().to_owned()).filter(|path| !path.is_empty())),
-            None => (text, None),
-        };
+        let (word, path) = word_and_argument(text);
+        let path = path.map(|path| path.trim().to_owned()).filter(|path| !path.is_empty());
         if word.trim() == "cudamalloc" {
             return Err("memory of a GPU is fio's; pagelab speaks to none".to_owned());
         }
@@ -206,10 +204,7 @@ impl OptionValue for NumaMemPolicy {
         ),
     ];
     fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
-        let (word, list) = match text.trim().split_once(':') {
-            Some((word, list)) => (word, Some(list)),
-            None => (text, None),
-        };
+        let (word, list) = word_and_argument(text);
         let mode: NumaMode = choose(word)?;
         let mut nodes = NumberSet::default();
         match (mode, list) {

@@ -460,10 +460,21 @@ pub fn choose<T: Choice>(text: &str) -> Result<T, String> {
     let text = text.trim();
     T::from_word(text).ok_or_else(|| {
         let words: Vec<&str> = T::ALL.iter().map(|(word, _)| *word).collect();
-        let hint = super::nearest::nearest(text, words.iter().copied())
-            .map_or_else(String::new, |n| format!("; did you mean '{n}'?"));
-        format!("not one of: {}{hint}", words.join(", "))
+        not_one_of(text, &words)
     })
+}
+
+/// What to say of a word that is none of `words`: all of them, and the nearest if one is near.
+pub fn not_one_of(text: &str, words: &[&str]) -> String {
+    let hint = super::nearest::nearest(text, words.iter().copied())
+        .map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"));
+    format!("not one of: {}{hint}", words.join(", "))
+}
+
+/// Takes `word:argument` apart; a word may stand alone.
+pub fn word_and_argument(text: &str) -> (&str, Option<&str>) {
+    let text = text.trim();
+    text.split_once(':').map_or((text, None), |(word, argument)| (word, Some(argument)))
 }
 
 #[cfg(test)]
