@@ -1,6 +1,9 @@
 /*
- * The bare loop that pagelab's mmap engine is held against: copies of BYTES from random places of a file mapped whole,
- * each between two time stamps, for SECONDS. Prints the copies per second.
+ * The bare loop that pagelab's mmap engine is held against: copies of BYTES from a file mapped whole, each between two
+ * time stamps, for SECONDS. Prints the copies per second.
+ *
+ * Every block comes once per round, in an order shuffled beforehand, as in a job with a random map: drawing blocks anew
+ * each time meets some of them while they are still cached, up to a quarter faster on a small file.
  *
  * The second stamp is rdtscp, which waits until the copied bytes have arrived; with a plain rdtsc the misses of several
  * copies would overlap and the difference of the stamps would be no latency.
@@ -39,7 +42,22 @@ int main(int argc, char **argv)
 	double seconds = atof(argv[3]);
 	if (fd < 0 || fstat(fd, &info) || bytes == 0 || bytes > sizeof(buffer))
 		return 1;
-	uint64_t blocks = info.st_size / bytes;
+	uint64_t blocks = info.st_size / bytes, next = 0;
+	uint32_t *order = malloc(blocks * sizeof(*order));
+	if (order == NULL || blocks == 0 || blocks > UINT32_MAX)
+		return 1;
+	for (uint64_t k = 0; k < blocks; k++)
+		order[k] = k;
+	for (uint64_t k = blocks - 1; k > 0; k--) {
+		seed ^= seed << 13;
+		seed ^= seed >> 7;
+		seed ^= seed << 17;
+		uint64_t other = seed % (k + 1);
+		uint32_t kept = order[k];
+
+		order[k] = order[other];
+		order[other] = kept;
+	}
 	char *map = mmap(NULL, info.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return 1;
@@ -48,10 +66,8 @@ int main(int argc, char **argv)
 		for (int k = 0; k < 4096; k++) {
 			unsigned int cpu;
 
-			seed ^= seed << 13;
-			seed ^= seed >> 7;
-			seed ^= seed << 17;
-			uint64_t block = ((unsigned __int128)seed * blocks) >> 64;
+			uint64_t block = order[next];
+			next = next + 1 == blocks ? 0 : next + 1;
 			uint64_t from = __rdtsc();
 			memcpy(buffer, map + block * bytes, bytes);
 			ticks += __rdtscp(&cpu) - from;

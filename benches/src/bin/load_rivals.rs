@@ -145,20 +145,20 @@ impl Bench {
     fn case(&self, case: &Case, pairs: usize) -> Result<Value> {
         let (mut over_fio, mut over_c, mut rates) = (Vec::new(), Vec::new(), Vec::new());
         for pair in 0..pairs {
-            // Which goes first alternates, so that a drift of the machine favours neither.
-            let (theirs, ours) = if pair % 2 == 0 {
-                let theirs = self.fio(case)?;
-                (theirs, self.pagelab(case)?)
+            // Which goes first alternates, so that a drift of the machine favours nobody; pagelab stands between its rivals.
+            let bare = || case.over_c.map(|_| self.bare(case)).transpose();
+            let (theirs, ours, bare) = if pair % 2 == 0 {
+                let (theirs, ours) = (self.fio(case)?, self.pagelab(case)?);
+                (theirs, ours, bare()?)
             } else {
-                let ours = self.pagelab(case)?;
-                (self.fio(case)?, ours)
+                let (bare, ours) = (bare()?, self.pagelab(case)?);
+                (self.fio(case)?, ours, bare)
             };
             ensure!(theirs.latencies == theirs.operations, "fio timed {} of {}", theirs.latencies, theirs.operations);
             if case.timed {
                 ensure!(ours.latencies == ours.operations, "pagelab timed {} of {}", ours.latencies, ours.operations);
             }
             over_fio.push(ours.per_second / theirs.per_second);
-            let bare = if case.over_c.is_some() { Some(self.bare(case)?) } else { None };
             over_c.extend(bare.map(|bare| ours.per_second / bare));
             rates.push(json!({"fio": theirs.per_second, "pagelab": ours.per_second, "c": bare}));
         }

@@ -5,6 +5,34 @@ use std::path::PathBuf;
 
 use crate::safety;
 
+/// When to show the status line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Status {
+    /// Not at all.
+    #[default]
+    Never,
+    /// Where standard error is a terminal.
+    Auto,
+    /// Also elsewhere, a line a second.
+    Always,
+}
+
+impl Status {
+    /// Each with its word, which is fio's for `--eta`.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("never", Self::Never), ("auto", Self::Auto), ("always", Self::Always)];
+
+    /// By its word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(own, _)| *own == word).map(|(_, status)| *status)
+    }
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, status)| *status == self).map_or("never", |(word, _)| word)
+    }
+}
+
 /// How to run a workload. Nothing here can be set from a job file.
 #[derive(Debug, Clone)]
 pub struct Control {
@@ -14,6 +42,8 @@ pub struct Control {
     pub readonly: bool,
     /// Read one byte from this descriptor before doing anything that a recording should see.
     pub go_fd: Option<RawFd>,
+    /// Whether to tell on standard error how far the run is.
+    pub status: Status,
     /// Let SIGINT and SIGTERM end the work early, with a report; a second one ends the process.
     pub handle_signals: bool,
     /// Kill workers when the process that started this one ends.
@@ -27,6 +57,7 @@ impl Default for Control {
         Self {
             allow_write: Vec::new(),
             readonly: false,
+            status: Status::default(),
             go_fd: None,
             handle_signals: false,
             die_with_parent: false,

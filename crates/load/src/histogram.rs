@@ -161,6 +161,7 @@ pub struct Recorder {
     /// Counts since the last flush. 32 bits hold an interval of a second at four times 10^9 operations.
     interval: Box<[u32]>,
     total: Box<[u64]>,
+    /// Values in `total`.
     count: u64,
     min: u64,
     max: u64,
@@ -189,9 +190,13 @@ impl Recorder {
         if let Some(slot) = self.interval.get_mut(bucket(ns)) {
             *slot += 1;
         }
-        self.count += 1;
-        self.min = self.min.min(ns);
-        self.max = self.max.max(ns);
+        // New extremes are rare: a branch that is seldom taken costs less than two stores.
+        if ns < self.min {
+            self.min = ns;
+        }
+        if ns > self.max {
+            self.max = ns;
+        }
         self.sum = self.sum.wrapping_add(ns);
         self.squares = self.squares.wrapping_add(u128::from(ns) * u128::from(ns));
     }
@@ -203,6 +208,7 @@ impl Recorder {
             if *interval > 0 {
                 filled.push((index as u16, u64::from(*interval)));
                 *total += u64::from(*interval);
+                self.count += u64::from(*interval);
                 *interval = 0;
             }
         }

@@ -26,6 +26,8 @@ pub struct Prepared {
     pub created: Vec<PathBuf>,
     /// Files to remove at the end, if they are pagelab's.
     pub unlink: Vec<PathBuf>,
+    /// What else the user should know.
+    pub warnings: Vec<String>,
     /// Whether the user asked to stop while files were being filled.
     pub stopped: bool,
 }
@@ -42,10 +44,13 @@ pub fn prepare(
     stop: &dyn Fn() -> bool,
 ) -> Result<Prepared, LoadError> {
     let ownership = Ownership::new(&control.state_dir);
-    for target in &plan.targets {
-        check(target, job_of(workload, target)?, control, &ownership)?;
-    }
     let mut prepared = Prepared::default();
+    for target in &plan.targets {
+        if let Some(what) = check(target, job_of(workload, target)?, control, &ownership)? {
+            let path = target.path.display();
+            prepared.warnings.push(format!("{path} held {what}; it was named with --allow-write and written over"));
+        }
+    }
     for target in &plan.targets {
         let job = job_of(workload, target)?;
         let result = make(target, job, &ownership, &mut prepared, stop);
@@ -86,7 +91,13 @@ fn job_of<'a>(workload: &'a Workload, target: &TargetPlan) -> Result<&'a JobSpec
     workload.jobs.get(target.job).ok_or_else(|| LoadError::Protocol(format!("no job {}", target.job)))
 }
 
-fn check(target: &TargetPlan, job: &JobSpec, control: &Control, ownership: &Ownership<'_>) -> Result<(), LoadError> {
+/// Whether the job may do to a target what it will do; gives what it destroys there.
+fn check(
+    target: &TargetPlan,
+    job: &JobSpec,
+    control: &Control,
+    ownership: &Ownership<'_>,
+) -> Result<Option<String>, LoadError> {
     let too_small = matches!(target.kind, TargetKind::File { bytes } if bytes < target.bytes_needed);
     let changes =
         target.written || (too_small && (target.filled || target.needs_length)) || target.kind == TargetKind::Missing;
@@ -97,7 +108,7 @@ fn check(target: &TargetPlan, job: &JobSpec, control: &Control, ownership: &Owne
         });
     }
     if target.kind == TargetKind::Missing || !changes {
-        return Ok(());
+        return Ok(None);
     }
     let verdict = safety::may_write(&target.path, &control.allow_write, ownership);
     match verdict {

@@ -15,7 +15,7 @@
 //! # What is measured
 //! `report.window` is the measured window in nanoseconds of `CLOCK_MONOTONIC` (the clock of BPF probes): it leaves out layout, ramp and
 //! tear-down, and `report.operations` are exactly the operations completed within it. Latencies follow fio's definitions: `clat` from
-//! handing an operation over to its completion, `lat` from the moment it was begun to be made; `slat` exists only for engines that
+//! handing an operation over to its completion, `lat` from the moment its preparation began (opening its file, filling its buffer); `slat` exists only for engines that
 //! submit without waiting. See [`histogram`] for the error bound and [`clock`] for the choice of the clock.
 //!
 //! # Identities that hold, and are tested

@@ -3,7 +3,7 @@
 //! Tests and benchmarks use it, because it starts as fast as fio does; users have `pagelab run`. The work is done by a second
 //! process of the same program, as in a recorded run.
 //!
-//! `pagelab-load [--output-format=normal|json|json+|report] [--allow-write=PATH] [--readonly] JOB.fio... | --name=x --rw=read ...`
+//! `pagelab-load [--output-format=normal|json|json+|report] [--allow-write=PATH] [--readonly] [--eta=auto|always|never] JOB.fio... | --name=x --rw=read ...`
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -11,6 +11,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
+use pagelab_load::control::Status;
 use pagelab_load::output::{json, normal};
 use pagelab_load::{Control, JobReport, LoadError, parse_args, worker};
 
@@ -39,6 +40,9 @@ fn front(arguments: Vec<String>) -> Result<ExitCode, LoadError> {
             value.clone_into(&mut format);
         } else if let Some(path) = argument.strip_prefix("--allow-write=") {
             control.allow_write.push(PathBuf::from(path));
+        } else if let Some(word) = argument.strip_prefix("--eta=") {
+            control.status = Status::from_word(word)
+                .ok_or_else(|| LoadError::Protocol(format!("--eta={word}: needed never, auto or always")))?;
         } else if argument == "--readonly" {
             control.readonly = true;
         } else {

@@ -45,7 +45,14 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
     let shared = Shared::new(plan.workers.len())?;
     let handling = signals::Handling::new(&shared);
     let prepared = layout::prepare(&plan, workload, control, &|| shared.stopped())?;
-    let crew = Crew { plan: &plan, workload, clocks: &per_job, shared: &shared, state_dir: &control.state_dir };
+    let crew = Crew {
+        plan: &plan,
+        workload,
+        clocks: &per_job,
+        shared: &shared,
+        state_dir: &control.state_dir,
+        status: control.status,
+    };
     let results = match spawn::run(&crew) {
         Ok(results) => results,
         Err(error) => {
@@ -55,6 +62,7 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
     };
     drop(handling);
     let mut warnings = workload.warnings.clone();
+    warnings.extend(prepared.warnings.iter().cloned());
     warnings.extend(layout::unlink(&prepared, control));
     let workers: Vec<WorkerReport> = results.into_iter().map(|result| result.report).collect();
     let window = workers.iter().filter_map(|worker| worker.window).reduce(Window::hull);

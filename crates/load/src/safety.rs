@@ -197,30 +197,34 @@ fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
     }
 }
 
-/// Whether a writing job may touch an existing target.
+/// Whether a writing job may touch an existing target; gives what it destroys there, in words, where the user allowed that by
+/// naming a device. A device that somebody uses is never touched.
 ///
 /// # Errors
 /// [`LoadError::Refused`] with what was found and how to allow it.
-pub fn may_write(path: &Path, allowed: &[PathBuf], ownership: &Ownership<'_>) -> Result<(), LoadError> {
+pub fn may_write(path: &Path, allowed: &[PathBuf], ownership: &Ownership<'_>) -> Result<Option<String>, LoadError> {
     let refused = |reason: String| LoadError::Refused { path: path.to_path_buf(), reason };
     let metadata = std::fs::metadata(path).map_err(|error| LoadError::system(format!("{}", path.display()), error))?;
     let named = allowed.iter().any(|other| std::fs::metadata(other).is_ok_and(|other| same(&metadata, &other)));
     if metadata.file_type().is_block_device() {
-        if !named {
-            return Err(refused(format!(
-                "it is a block device; name this very device outside the job file to allow it: --allow-write {}",
-                path.display()
-            )));
+        signatures::not_in_use(path, metadata.rdev()).map_err(refused)?;
+        let holds = signatures::contents(path, metadata.rdev()).map_err(refused)?;
+        if named {
+            return Ok(holds);
         }
-        return signatures::device_is_unused(path, metadata.rdev()).map_err(refused);
+        let what = holds.map_or_else(String::new, |what| format!(" that holds {what}"));
+        return Err(refused(format!(
+            "it is a block device{what}; name this very device outside the job file to allow it: --allow-write {}",
+            path.display()
+        )));
     }
     if named {
-        return Ok(());
+        return Ok(None);
     }
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
         .map_err(|error| LoadError::system(format!("opening {}", path.display()), error))?;
     if ownership.is_ours(fd.as_fd(), path) {
-        Ok(())
+        Ok(None)
     } else {
         Err(refused(format!(
             "the job writes and pagelab did not create this file ({} bytes); name it outside the job file to allow it: --allow-write {}",

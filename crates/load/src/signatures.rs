@@ -1,7 +1,7 @@
 //! Whether a block device holds anything: mounts, holders, partitions, signatures of file systems and volumes.
 
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -40,43 +40,44 @@ const SIGNATURES: &[Signature] = &[
 /// How much of the start is looked at: past the last signature above.
 const HEAD_BYTES: usize = 0x1_0080;
 
-/// Checks that nothing uses a device and nothing is on it. `rdev` is its device number.
+/// Checks that nothing uses a device. `rdev` is its device number.
 ///
 /// # Errors
-/// What was found, in words.
-pub fn device_is_unused(path: &Path, rdev: u64) -> Result<(), String> {
-    held(rdev)?;
-    // On a block device O_EXCL asks for sole use: the kernel refuses while it is mounted, swapped on or held by a volume manager.
-    let fd =
-        rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()).map_err(|error| {
-            match error {
-                rustix::io::Errno::BUSY => {
-                    "the device is in use (mounted, swap, or held by another driver); see lsblk".to_owned()
-                }
-                error => format!("opening it exclusively: {error}"),
-            }
-        })?;
-    let file = std::fs::File::from(fd);
-    match signature(&file).map_err(|error| format!("reading its start: {error}"))? {
-        None => Ok(()),
-        Some(what) => Err(format!("the device holds {what}; if it may go: wipefs -a {}", path.display())),
+/// Who uses it, in words.
+pub fn not_in_use(path: &Path, rdev: u64) -> Result<(), String> {
+    if let Some(holder) = entries(&sysfs(rdev).join("holders")).first() {
+        return Err(format!("the device is held by {}", holder.display()));
+    }
+    // On a block device O_EXCL asks for sole use: the kernel refuses while it, or a partition of it, is mounted, swapped on or held by
+    // a volume manager.
+    match rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(_) => Ok(()),
+        Err(rustix::io::Errno::BUSY) => {
+            Err("the device is in use (mounted, swap, or held by another driver); see lsblk".to_owned())
+        }
+        Err(error) => Err(format!("opening it exclusively: {error}")),
     }
 }
 
-fn held(rdev: u64) -> Result<(), String> {
-    let directory = format!("/sys/dev/block/{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev));
-    let entries = |path: &str| {
-        std::fs::read_dir(path)
-            .map(|entries| entries.flatten().map(|e| e.path()).collect::<Vec<_>>())
-            .unwrap_or_default()
-    };
-    if let Some(holder) = entries(&format!("{directory}/holders")).first() {
-        return Err(format!("the device is held by {}", holder.display()));
+/// What a device holds, in words: a file system, a volume, a partition table; `None` if nothing is known of it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn contents(path: &Path, rdev: u64) -> Result<Option<String>, String> {
+    let file = std::fs::File::open(path).map_err(|error| format!("opening it: {error}"))?;
+    if let Some(what) = signature(&file).map_err(|error| format!("reading its start: {error}"))? {
+        return Ok(Some(what.to_owned()));
     }
-    match entries(&directory).iter().find(|entry| entry.join("partition").exists()) {
-        Some(partition) => Err(format!("the device has partitions ({})", partition.display())),
-        None => Ok(()),
-    }
+    let partitions = entries(&sysfs(rdev)).into_iter().find(|entry| entry.join("partition").exists());
+    Ok(partitions.map(|partition| format!("partitions ({})", partition.display())))
+}
+
+fn sysfs(rdev: u64) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev)))
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default()
 }
 
 /// The first signature found, in words.

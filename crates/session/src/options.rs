@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagelab_host::process::ProcessSettings;
-use pagelab_load::{JobReport, Workload};
+use pagelab_load::{Control, JobReport, Workload};
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::Manifest;
 
@@ -57,9 +57,8 @@ pub struct SessionOptions {
     pub ring_bytes_per_cpu: usize,
     /// Flush every part to the device.
     pub durable: bool,
-    /// Files and devices that writing jobs may write to although pagelab did not make them, named by the user outside the
-    /// job file.
-    pub allow_write: Vec<PathBuf>,
+    /// What the user decides about jobs outside the job file: what they may write to, whether they tell how far they are.
+    pub load: Control,
 }
 
 impl SessionOptions {
@@ -83,7 +82,7 @@ impl SessionOptions {
             stdout_to_stderr: false,
             ring_bytes_per_cpu: 4 << 20,
             durable: false,
-            allow_write: Vec::new(),
+            load: Control::default(),
         }
     }
 }

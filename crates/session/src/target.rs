@@ -6,7 +6,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use pagelab_load::worker::{arguments, read_report};
-use pagelab_load::{Control, JobReport, Workload};
+use pagelab_load::{JobReport, Workload};
 
 use crate::child::{Child, ChildSpec, Ended};
 use crate::options::{SessionError, SessionOptions, Target};
@@ -49,9 +49,8 @@ impl Started {
         input.write_all(&text).map_err(io("handing over the workload"))?;
         input.seek(SeekFrom::Start(0)).map_err(io("handing over the workload"))?;
         let report = memfd("pagelab-report")?;
-        let control = Control { allow_write: options.allow_write.clone(), ..Control::default() };
         let mut argv = vec![exe.into_os_string(), OsString::from(LOAD_COMMAND)];
-        argv.extend(arguments(&control, report.as_raw_fd()));
+        argv.extend(arguments(&options.load, report.as_raw_fd()));
         let mut spec = ChildSpec { argv, dies_with_recorder: true, ..spec(options) };
         // The report keeps its number, so that it cannot land on a descriptor that is still needed.
         spec.hand_down.extend([(input.as_raw_fd(), 0), (report.as_raw_fd(), report.as_raw_fd())]);

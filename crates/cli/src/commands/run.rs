@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use pagelab_load::control::Status;
 use pagelab_load::output::{json, normal};
-use pagelab_load::{JobReport, Workload, parse_args};
+use pagelab_load::{Control, JobReport, Workload, parse_args};
 use pagelab_session::{SessionOutcome, Target};
 
 use crate::commands::record;
@@ -40,6 +41,12 @@ pub struct Args {
     /// Write to this file or device although pagelab did not make it. What it holds is lost.
     #[arg(long, value_name = "PATH")]
     allow_write: Vec<PathBuf>,
+    /// Refuse jobs that would change anything on disk.
+    #[arg(long)]
+    readonly: bool,
+    /// The status line, once a second on standard error: auto where that is a terminal.
+    #[arg(long, default_value = "auto", value_parser = Status::WORDS.map(|(word, _)| word), value_name = "WHEN")]
+    eta: String,
     /// Job files, or options in fio's style.
     #[arg(required = true, num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true, value_name = "JOB")]
     jobs: Vec<String>,
@@ -101,7 +108,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
     let workload: Workload = parse_args(&words).map_err(Failure::input)?;
     let mut options = args.recording.session(Target::Job(Box::new(workload)))?;
-    options.allow_write.clone_from(&args.allow_write);
+    options.load = Control {
+        allow_write: args.allow_write.clone(),
+        readonly: args.readonly,
+        status: Status::from_word(&args.eta).unwrap_or_default(),
+        ..Control::default()
+    };
     let outcome = pagelab_session::run(&options)?;
     let Some(report) = &outcome.report else {
         return Err(Failure::host(anyhow::anyhow!(

@@ -14,7 +14,6 @@ use crate::safety;
 pub struct Mmap {
     file: TargetFile,
     pieces: Pieces,
-    invalidate: bool,
 }
 
 impl Engine for Mmap {
@@ -41,7 +40,7 @@ impl Engine for Mmap {
             .and_then(|fd| Ok((safety::mapping_page_bytes(fd), rustix::io::fcntl_dupfd_cloexec(fd, 0)?)))
             .map_err(|error| LoadError::system("duplicating a descriptor", error))?;
         let backing = Backing::File { fd, shared: options.map_share != MapShare::Private, page };
-        Ok(Self { pieces: Pieces::new(&setup, backing)?, file, invalidate: options.invalidate })
+        Ok(Self { pieces: Pieces::new(&setup, backing)?, file })
     }
 
     #[inline(always)]
@@ -57,7 +56,7 @@ impl Engine for Mmap {
         match how {
             // A further loop maps anew, as in fio.
             StartOver::Reopen => self.pieces.map_anew()?,
-            StartOver::Rewind if self.invalidate => self.pieces.drop_pages(),
+            // What is mapped stays mapped, as in fio: `invalidate` drops what of the page cache nobody has mapped.
             StartOver::Rewind => {}
         }
         self.file.start_over(how)

@@ -342,20 +342,6 @@ impl Pieces {
         self.cache.as_ref().is_none_or(|cache| cache.is_mapped(piece))
     }
 
-    /// Drops the pages of all mapped pieces of a file from this process, so that they fault anew.
-    pub fn drop_pages(&self) {
-        for piece in 0..self.layout.pieces() {
-            if self.is_mapped(piece) {
-                // A hint at the end of a pass: where the kernel refuses it (locked memory) the pages stay.
-                let _ = madvise(
-                    self.layout.address_of(piece),
-                    self.layout.bytes_of(piece) as usize,
-                    Advise(libc::MADV_DONTNEED),
-                );
-            }
-        }
-    }
-
     /// Writes dirty pages of all mapped pieces back.
     pub fn sync(&self) -> Result<(), Fault> {
         for piece in 0..self.layout.pieces() {
@@ -517,8 +503,7 @@ fn advice_number(advice: Advice) -> i32 {
 }
 
 fn madvise(address: u64, len: usize, advice: Advise) -> Result<(), Fault> {
-    // SAFETY: the range is a piece of this crate's own; of the advice given here only MADV_DONTNEED discards contents, and it is given
-    // to mappings of files only, which read them again.
+    // SAFETY: the range is a piece of this crate's own, and none of the advice given here discards contents.
     if unsafe { libc::madvise(address as *mut libc::c_void, len, advice.0) } == 0 {
         Ok(())
     } else {

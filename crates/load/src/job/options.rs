@@ -6,7 +6,7 @@
 //! 2. If it is fio's, take it off the list in `unsupported.rs`.
 //! 3. If it can contradict another option, say so in `validate.rs`.
 //! 4. Use the field where it acts, and test it against fio.
-//! 5. `PAGELAB_WRITE_DOCS=1 cargo test -p pagelab-load --test job_docs` writes `docs/job-options.md` anew.
+//! 5. `make docs` writes `docs/job-options.md` anew.
 
 use super::blocks::{SizeRange, SizeSplit};
 use super::chances::{Distribution, FileService};
@@ -92,7 +92,8 @@ options! {
     /// Lay the whole file out with data before a writing job starts, so that its writes overwrite.
     overwrite: bool { Files, FILES, fio, default "0" }
 
-    /// Drop the file's pages from the page cache before the job starts and whenever it starts over.
+    /// Drop the file's pages from the page cache before the job starts and whenever it starts over; the kernel keeps those that
+    /// somebody has mapped.
     invalidate: bool { Files, FILES, fio, default "1" }
 
     /// What the kernel is told about the coming pattern (posix_fadvise, or madvise for mapped files).

@@ -1,12 +1,25 @@
 //! Plain walks: blocks of one size on one target, sequential, ordered inside pieces, permuted, or drawn evenly.
+//!
+//! Operations are chosen some tens at a time. Choosing one is short but not nothing, and a processor looks only a few hundred
+//! instructions ahead: with the choosing between them, fewer of an engine's cache misses are under way together.
 
 use super::{Course, Direction, Operation, Order, PassLimit, Source};
 use crate::job::words::MapOrder;
 use crate::random::{Permutation, SplitMix64, derive_seed};
 
+/// Operations chosen at once.
+const AHEAD: usize = 64;
+
+/// What stands in places not yet filled.
+const NOTHING: Operation = Operation { direction: Direction::Read, offset: 0, bytes: 0 };
+
 /// The operations of a worker, pass by pass.
 #[derive(Debug, Clone)]
 pub struct Stream {
+    /// Operations chosen and not yet given: those from `given` to `chosen`.
+    ahead: [Operation; AHEAD],
+    given: usize,
+    chosen: usize,
     course: Course,
     walkers: [Walker; 2],
     /// Reads and writes take turns in one walk: each block comes once per pass, whichever way.
@@ -30,6 +43,9 @@ impl Stream {
         let random = matches!(course.order, Order::Permuted | Order::Drawn);
         let shared = random && course.block_bytes[0] == course.block_bytes[1];
         Self {
+            ahead: [NOTHING; AHEAD],
+            given: 0,
+            chosen: 0,
             walkers,
             shared,
             draw: SplitMix64::new(derive_seed(course.seed, u64::MAX)),
@@ -39,6 +55,59 @@ impl Stream {
             bytes_at_start: 0,
             operations_left: 0,
             course,
+        }
+    }
+
+    /// Chooses the next operations; none at the end of the pass.
+    #[inline(never)]
+    fn choose(&mut self) {
+        (self.given, self.chosen) = (0, 0);
+        match self.course.read_percent {
+            100 => self.choose_in(Direction::Read),
+            0 => self.choose_in(Direction::Write),
+            _ => self.choose_mixed(),
+        }
+    }
+
+    /// Chooses operations that all go one way.
+    fn choose_in(&mut self, direction: Direction) {
+        let index = direction as usize;
+        let block_bytes = u64::from(self.course.block_bytes[index]);
+        let possible = self.operations_left.min(self.bytes_left.checked_div(block_bytes).unwrap_or(0));
+        let count = possible.min(AHEAD as u64) as usize;
+        let (start, bytes) = (self.course.start, self.course.transfer_bytes[index]);
+        let walker = if self.shared { 0 } else { index };
+        let (ahead, draw) = (&mut self.ahead[..count], &mut self.draw);
+        let (seed, pass) = (self.course.seed, self.pass);
+        self.walkers[walker].walk(draw, seed, pass, ahead, |slot, block| {
+            *slot = Operation { direction, offset: start + block * block_bytes, bytes };
+        });
+        self.chosen = count;
+        self.operations_left -= count as u64;
+        self.bytes_left -= count as u64 * block_bytes;
+    }
+
+    /// Chooses operations whose directions are drawn.
+    fn choose_mixed(&mut self) {
+        for slot in &mut self.ahead {
+            let direction =
+                if self.draw.next_u64() >> 32 < self.read_below { Direction::Read } else { Direction::Write };
+            let block_bytes = u64::from(self.course.block_bytes[direction as usize]);
+            if self.bytes_left < block_bytes || self.operations_left == 0 {
+                // The pass ends with the first operation that has no room.
+                self.operations_left = 0;
+                return;
+            }
+            self.bytes_left -= block_bytes;
+            self.operations_left -= 1;
+            let (start, bytes) = (self.course.start, self.course.transfer_bytes[direction as usize]);
+            let walker = if self.shared { Direction::Read } else { direction };
+            let (seed, pass) = (self.course.seed, self.pass);
+            let slot = std::slice::from_mut(slot);
+            self.walkers[walker as usize].walk(&mut self.draw, seed, pass, slot, |slot, block| {
+                *slot = Operation { direction, offset: start + block * block_bytes, bytes };
+            });
+            self.chosen += 1;
         }
     }
 }
@@ -57,6 +126,7 @@ impl Source for Stream {
         };
         self.bytes_at_start = self.bytes_left;
         self.operations_left = limit.operations;
+        (self.given, self.chosen) = (0, 0);
         for walker in &mut self.walkers {
             walker.begin_pass(self.course.seed, self.pass);
         }
@@ -65,26 +135,19 @@ impl Source for Stream {
 
     #[inline(always)]
     fn next_operation(&mut self) -> Option<Operation> {
-        let direction = match self.course.read_percent {
-            100 => Direction::Read,
-            0 => Direction::Write,
-            _ if self.draw.next_u64() >> 32 < self.read_below => Direction::Read,
-            _ => Direction::Write,
-        };
-        let bytes = self.course.block_bytes[direction as usize];
-        if self.bytes_left < u64::from(bytes) || self.operations_left == 0 {
-            return None;
+        if self.given == self.chosen {
+            self.choose();
         }
-        self.bytes_left -= u64::from(bytes);
-        self.operations_left -= 1;
-        let walker = if self.shared { Direction::Read } else { direction };
-        let block = self.walkers[walker as usize].next(&mut self.draw, self.course.seed, self.pass);
-        let offset = self.course.start + block * u64::from(bytes);
-        Some(Operation { direction, offset, bytes: self.course.transfer_bytes[direction as usize] })
+        let operation = self.ahead[..self.chosen].get(self.given).copied()?;
+        self.given += 1;
+        Some(operation)
     }
 
     fn covered(&self) -> u64 {
-        self.bytes_at_start - self.bytes_left
+        let waiting = self.ahead[self.given..self.chosen].iter();
+        let not_given: u64 =
+            waiting.map(|operation| u64::from(self.course.block_bytes[operation.direction as usize])).sum();
+        self.bytes_at_start - self.bytes_left - not_given
     }
 
     fn passes(&self) -> u64 {
@@ -144,16 +207,26 @@ impl Walker {
         }
     }
 
+    /// Gives the next block to each of `slots`. What kind of walk it is, is looked at once for all of them.
     #[inline(always)]
-    fn next(&mut self, draw: &mut SplitMix64, seed: u64, pass: u64) -> u64 {
+    fn walk(
+        &mut self,
+        draw: &mut SplitMix64,
+        seed: u64,
+        pass: u64,
+        slots: &mut [Operation],
+        mut give: impl FnMut(&mut Operation, u64),
+    ) {
         match self.order {
-            Order::Drawn => draw.below(self.blocks),
-            Order::Pieces { blocks, order } => self.next_in_piece(blocks, order, seed, pass),
-            Order::Sequential => self.advance(),
-            Order::Permuted => {
-                let index = self.advance();
-                self.permutation.at(index)
+            Order::Drawn => slots.iter_mut().for_each(|slot| give(slot, draw.below(self.blocks))),
+            Order::Pieces { blocks, order } => {
+                slots.iter_mut().for_each(|slot| give(slot, self.next_in_piece(blocks, order, seed, pass)));
             }
+            Order::Sequential => slots.iter_mut().for_each(|slot| give(slot, self.advance())),
+            Order::Permuted => slots.iter_mut().for_each(|slot| {
+                let index = self.advance();
+                give(slot, self.permutation.at(index));
+            }),
         }
     }
 

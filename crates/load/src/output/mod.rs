@@ -2,7 +2,7 @@
 
 pub mod json;
 pub mod normal;
-mod numbers;
+pub(crate) mod numbers;
 mod summary;
 
 pub use summary::{Entry, Group, entries, groups};

@@ -1,12 +1,12 @@
 //! A worker's life: get ready, wait for the start, work through passes, report.
 //!
 //! The loops here are compiled once per engine. Per operation they do: one look at the stop flag, the next block, two time stamps
-//! around the engine, two histogram updates and one comparison with the time of the next event (half-second sample, end of ramp,
+//! around the engine, a histogram update and one comparison with the time of the next event (half-second sample, end of ramp,
 //! end of runtime). Everything else is in functions marked cold.
 //!
-//! Total latency (`lat`) starts when the worker begins to make the operation: with nothing to wait for, that is the end of the one
-//! before. Completion latency (`clat`) starts when the operation is handed to the engine. So `lat` of an operation is its `clat`
-//! plus what choosing and counting cost, and without pauses the sum of `lat` is the time the worker spent.
+//! Completion latency (`clat`) starts when the operation is handed to the engine. Total latency (`lat`) starts when the worker has
+//! chosen the operation and begins to prepare it: to open its file, to fill its buffer. Where nothing is to be prepared the two are
+//! the same instant, and one histogram serves for both.
 
 use std::sync::atomic::Ordering;
 
@@ -158,6 +158,9 @@ pub(super) struct Drive<'a, E, S> {
 }
 
 impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
+    /// Whether anything happens to an operation between its choice and its issue.
+    const PREPARES: bool = S::VARIED || S::STAMPED;
+
     /// Makes everything ready: surroundings, buffer, files.
     fn open(task: &'a Task<'a>, source: S) -> Result<Self, LoadError> {
         let options = &task.job.options;
@@ -176,7 +179,7 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
             buffer,
             source,
             clock: task.clock,
-            sides: <[Side; 2]>::default(),
+            sides: [Side::new(Self::PREPARES), Side::new(Self::PREPARES)],
             flushes: Recorder::default(),
             pace: None,
             iolog,
@@ -219,7 +222,6 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
 
     /// Works until nothing is left to do.
     fn work(&mut self) {
-        self.task.shared.set_state(self.task.plan.index, State::Running);
         if self.options.ramp_time.0 > 0 {
             self.begin_ramp();
         } else {
@@ -268,38 +270,36 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
 
     /// Every operation timed.
     fn timed_pass(&mut self) -> End {
-        let mut begun = self.clock.ticks();
         let stop = self.task.stop_flag();
         loop {
             if stop.load(Ordering::Relaxed) != 0 {
                 return End::Stopped;
             }
             let Some(operation) = self.next() else { return self.pass_end() };
-            if S::VARIED {
-                begun = self.begun;
-            } else if self.attended {
-                if let Some(end) = self.attend(operation) {
-                    return end;
-                }
-                begun = self.clock.ticks();
+            if !S::VARIED
+                && self.attended
+                && let Some(end) = self.attend(operation)
+            {
+                return end;
             }
-            match self.timed(operation, begun) {
-                Ok(done) => begun = done,
+            let now = match self.timed(operation) {
+                Ok(done) => done,
                 Err(end) => return end,
-            }
-            if begun >= self.next_event {
-                if let Some(end) = self.event(begun) {
-                    return end;
-                }
-                begun = self.clock.ticks();
+            };
+            if now >= self.next_event
+                && let Some(end) = self.event(now)
+            {
+                return end;
             }
         }
     }
 
     /// One operation with its latencies; gives the ticks of its end.
     #[inline(always)]
-    fn timed(&mut self, operation: Operation, begun: u64) -> Result<u64, End> {
+    fn timed(&mut self, operation: Operation) -> Result<u64, End> {
+        let mut begun = if S::VARIED { self.begun } else { u64::MAX };
         if S::STAMPED && operation.direction == Direction::Write {
+            begun = self.clock.ticks();
             self.buffer.stamp(operation.bytes);
         }
         let issued = self.clock.ticks();
@@ -317,14 +317,16 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
         side.count(operation.bytes);
         // Saturating: a thread moved between CPUs may read a stamp a few ticks early.
         let clat_ns = clock.to_ns(done.saturating_sub(issued));
-        let lat_ns = clock.to_ns(done.saturating_sub(begun));
         side.clat.record(clat_ns);
-        side.lat.record(lat_ns);
-        if S::VARIED
-            && self.measured_from.is_some()
-            && let Some(logs) = &mut self.logs
-        {
-            logs.record(clock.to_ns(done.saturating_sub(self.anchor.0)), operation, clat_ns, lat_ns);
+        if Self::PREPARES {
+            let lat_ns = clock.to_ns(done.saturating_sub(begun.min(issued)));
+            side.lat.record(lat_ns);
+            if S::VARIED
+                && self.measured_from.is_some()
+                && let Some(logs) = &mut self.logs
+            {
+                logs.record(clock.to_ns(done.saturating_sub(self.anchor.0)), operation, clat_ns, lat_ns);
+            }
         }
         Ok(done)
     }
@@ -365,7 +367,7 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
             if until_timed == 0 {
                 until_timed = period - 1;
                 let Some(operation) = self.next() else { return self.pass_end() };
-                match self.timed(operation, now) {
+                match self.timed(operation) {
                     Ok(done) => now = done,
                     Err(end) => return end,
                 }

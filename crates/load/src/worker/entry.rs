@@ -11,7 +11,7 @@ use std::os::fd::{FromRawFd as _, RawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::control::Control;
+use crate::control::{Control, Status};
 use crate::error::LoadError;
 use crate::job::Workload;
 use crate::report::JobReport;
@@ -27,6 +27,7 @@ pub fn arguments(control: &Control, report_fd: RawFd) -> Vec<OsString> {
     if control.readonly {
         arguments.push("--readonly".into());
     }
+    arguments.push(format!("--eta={}", control.status.word()).into());
     let with_path = |name: &str, path: &PathBuf| {
         let mut argument = OsString::from(name);
         argument.push(path);
@@ -56,6 +57,8 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Control, RawFd), 
             control.state_dir = path(value);
         } else if let Some(value) = value_of("--allow-write=") {
             control.allow_write.push(path(value));
+        } else if let Some(value) = value_of("--eta=") {
+            control.status = std::str::from_utf8(value).ok().and_then(Status::from_word).unwrap_or_default();
         } else if bytes == b"--readonly" {
             control.readonly = true;
         } else {
@@ -121,14 +124,15 @@ mod tests {
         let control = Control {
             allow_write: vec!["/dev/loop7".into(), "/tmp/a b".into()],
             readonly: true,
+            status: Status::Always,
             go_fd: Some(5),
             state_dir: "/s".into(),
             ..Control::default()
         };
         let (read, fd) = parse(arguments(&control, 6).into_iter()).expect("valid");
         assert_eq!(
-            (read.allow_write, read.readonly, read.go_fd, read.state_dir, fd),
-            (control.allow_write, true, Some(5), control.state_dir, 6)
+            (read.allow_write, read.readonly, read.status, read.go_fd, read.state_dir, fd),
+            (control.allow_write, true, Status::Always, Some(5), control.state_dir, 6)
         );
         assert!(read.handle_signals && read.die_with_parent);
         assert!(parse(std::iter::empty()).is_err());

@@ -2,6 +2,7 @@
 
 use super::drive::{Drive, End};
 use super::pace::{Pace, wait};
+use super::shared::{Progress, State};
 use crate::engines::{Engine, Fault};
 use crate::offsets::{Direction, Operation, PassLimit, Source};
 use crate::report::{Failure, Usage};
@@ -103,11 +104,9 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
                 }
             }
             let [read, write] = &self.sides;
-            self.task.shared.publish(
-                self.task.plan.index,
-                read.operations + write.operations,
-                read.bytes + write.bytes,
-            );
+            let progress =
+                Progress { operations: [read.operations, write.operations], bytes: [read.bytes, write.bytes] };
+            self.task.shared.publish(self.task.plan.index, progress);
             if let Some(failure) = self.too_slow(now) {
                 return Some(End::Failed(failure));
             }
@@ -135,6 +134,7 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     }
 
     pub(super) fn begin_ramp(&mut self) {
+        self.task.shared.set_state(self.task.plan.index, State::Ramping);
         self.anchor = self.clock.pair();
         self.ramp_end = Some(self.anchor.0.saturating_add(self.clock.from_ns(self.options.ramp_time.0)));
         self.prepare_pace();
@@ -143,6 +143,7 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     }
 
     pub(super) fn begin_measuring(&mut self) {
+        self.task.shared.set_state(self.task.plan.index, State::Running);
         self.anchor = self.clock.pair();
         let (ticks, now_ns) = self.anchor;
         self.sides.iter_mut().for_each(|side| side.restart(now_ns));
@@ -163,7 +164,8 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     }
 
     fn prepare_pace(&mut self) {
-        self.pace = Pace::new(self.options, &self.clock, self.clock.ticks(), self.task.plan.course.seed);
+        let course = &self.task.plan.course;
+        self.pace = Pace::new(self.options, &self.clock, self.clock.ticks(), course.transfer_bytes, course.seed);
         self.attended = self.pace.is_some() || self.flush_every > 0;
     }
 }

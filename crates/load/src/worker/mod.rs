@@ -12,6 +12,7 @@ mod passes;
 pub(crate) mod shared;
 pub(crate) mod side;
 pub(crate) mod spawn;
+mod status;
 mod surroundings;
 pub(crate) mod task;
 

@@ -77,8 +77,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace of a job; `None` if it goes as fast as it can and that is always enough.
-    pub fn new(options: &JobOptions, clock: &Clock, now: u64, seed: u64) -> Option<Self> {
+    /// The pace of a job; `None` if it goes as fast as it can and that is always enough. An operation counts for the bytes
+    /// that it transfers: at most `transfer_bytes`, of reads and of writes.
+    pub fn new(options: &JobOptions, clock: &Clock, now: u64, transfer_bytes: [u32; 2], seed: u64) -> Option<Self> {
         let second = clock.from_ns(1_000_000_000) as f64;
         let pick = |values: &crate::job::value::PerDirection<Option<u64>>| {
             [values.read, values.write].map(|value| value.unwrap_or(0))
@@ -86,10 +87,8 @@ impl Pace {
         let (bytes, operations) = (pick(&options.rate), pick(&options.rate_iops));
         let (least_bytes, least_operations) = (pick(&options.rate_min), pick(&options.rate_iops_min));
         let rates = Direction::ALL.map(|direction| {
-            // What an operation transfers: its length, or less of it (`map_touch`).
-            let touched = if options.map_touch.0 > 0 { options.map_touch.0 } else { u64::MAX };
-            let block_bytes = u64::from(options.lengths(direction).min_bytes.max(1)).min(touched);
             let index = direction as usize;
+            let block_bytes = u64::from(options.lengths(direction).min_bytes.min(transfer_bytes[index]).max(1));
             // As in fio, operations per second are bytes per second in blocks of the least length.
             let per_second =
                 if bytes[index] > 0 { bytes[index] } else { operations[index].saturating_mul(block_bytes) };
@@ -245,13 +244,13 @@ mod tests {
 
     fn pace(options: &JobOptions) -> Pace {
         // A tick of this clock is a nanosecond.
-        Pace::new(options, &Clock::gettime(), 0, 1).expect("paced")
+        Pace::new(options, &Clock::gettime(), 0, [u32::MAX; 2], 1).expect("paced")
     }
 
     #[test]
     fn rates_keep_their_distance_and_catch_up() {
         let mut options = JobOptions::default();
-        assert!(Pace::new(&options, &Clock::gettime(), 0, 1).is_none());
+        assert!(Pace::new(&options, &Clock::gettime(), 0, [u32::MAX; 2], 1).is_none());
         options.rate_iops.read = Some(1000);
         let mut pace = pace(&options);
         let mut wake = |now| {

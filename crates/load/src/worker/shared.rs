@@ -50,10 +50,46 @@ pub enum State {
     Preparing = 0,
     /// Waiting for its wave.
     Ready = 1,
+    /// At work that is not yet measured.
+    Ramping = 2,
     /// At work.
-    Running = 2,
+    Running = 3,
     /// Done, well or not.
-    Done = 3,
+    Done = 4,
+}
+
+impl State {
+    /// Whether it works.
+    pub fn works(self) -> bool {
+        matches!(self, Self::Ramping | Self::Running)
+    }
+}
+
+/// What a worker has done so far; of reads and of writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Operations.
+    pub operations: [u64; 2],
+    /// Bytes.
+    pub bytes: [u64; 2],
+}
+
+impl Progress {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What came after `before`. A worker whose measured window begins starts from 0 again.
+    pub fn since(self, before: Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, join: fn(u64, u64) -> u64) -> Self {
+        let [read, write] =
+            [0, 1].map(|k| (join(self.operations[k], other.operations[k]), join(self.bytes[k], other.bytes[k])));
+        Self { operations: [read.0, write.0], bytes: [read.1, write.1] }
+    }
 }
 
 #[repr(C, align(64))]
@@ -61,8 +97,8 @@ struct Slot {
     state: AtomicU32,
     /// Not 0: this worker ends as soon as the present operation is done.
     stop: AtomicU32,
-    operations: AtomicU64,
-    bytes: AtomicU64,
+    operations: [AtomicU64; 2],
+    bytes: [AtomicU64; 2],
 }
 
 /// The shared memory. All of it is atomics; zero bytes are its first state.
@@ -151,7 +187,8 @@ impl Shared {
         match self.slot(index).map_or(0, |slot| slot.state.load(Ordering::Acquire)) {
             0 => State::Preparing,
             1 => State::Ready,
-            2 => State::Running,
+            2 => State::Ramping,
+            3 => State::Running,
             _ => State::Done,
         }
     }
@@ -165,19 +202,23 @@ impl Shared {
         wake(&self.header().changes);
     }
 
-    /// Publishes how far a worker is, for a status line.
-    pub fn publish(&self, index: usize, operations: u64, bytes: u64) {
+    /// Publishes how far a worker is, for the status line.
+    pub fn publish(&self, index: usize, progress: Progress) {
         if let Some(slot) = self.slot(index) {
-            slot.operations.store(operations, Ordering::Relaxed);
-            slot.bytes.store(bytes, Ordering::Relaxed);
+            for k in 0..2 {
+                slot.operations[k].store(progress.operations[k], Ordering::Relaxed);
+                slot.bytes[k].store(progress.bytes[k], Ordering::Relaxed);
+            }
         }
     }
 
-    /// Operations and bytes that a worker published last.
-    #[cfg(test)]
-    pub fn progress(&self, index: usize) -> (u64, u64) {
-        self.slot(index)
-            .map_or((0, 0), |slot| (slot.operations.load(Ordering::Relaxed), slot.bytes.load(Ordering::Relaxed)))
+    /// What a worker published last.
+    pub fn progress(&self, index: usize) -> Progress {
+        let load = |values: &[AtomicU64; 2]| [values[0].load(Ordering::Relaxed), values[1].load(Ordering::Relaxed)];
+        self.slot(index).map_or_else(Progress::default, |slot| Progress {
+            operations: load(&slot.operations),
+            bytes: load(&slot.bytes),
+        })
     }
 
     /// Lets workers enter `phase` and all before it.
@@ -255,7 +296,9 @@ mod tests {
         shared.set_state(1, State::Running);
         shared.set_state(99, State::Done);
         assert_eq!((shared.state(0), shared.state(1)), (State::Preparing, State::Running));
-        shared.publish(2, 5, 6);
-        assert_eq!(shared.progress(2), (5, 6));
+        let progress = Progress { operations: [5, 6], bytes: [7, 8] };
+        shared.publish(2, progress);
+        assert_eq!(shared.progress(2), progress);
+        assert_eq!(progress.plus(progress).since(progress), progress);
     }
 }

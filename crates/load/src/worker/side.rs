@@ -12,7 +12,6 @@ struct Mark {
 }
 
 /// One direction.
-#[derive(Default)]
 pub struct Side {
     /// Operations completed.
     pub operations: u64,
@@ -22,8 +21,10 @@ pub struct Side {
     pub short: u64,
     /// Completion latency.
     pub clat: Recorder,
-    /// Total latency.
+    /// Total latency, where it is not the completion latency.
     pub lat: Recorder,
+    /// Whether total latencies are recorded apart.
+    apart: bool,
     bandwidth_kib: Moments,
     iops: Moments,
     sampled: Mark,
@@ -32,6 +33,23 @@ pub struct Side {
 }
 
 impl Side {
+    /// Nothing yet. `apart`: total latencies differ from completion latencies and are recorded, too.
+    pub fn new(apart: bool) -> Self {
+        Self {
+            operations: 0,
+            bytes: 0,
+            short: 0,
+            clat: Recorder::default(),
+            lat: Recorder::default(),
+            apart,
+            bandwidth_kib: Moments::default(),
+            iops: Moments::default(),
+            sampled: Mark::default(),
+            interval: Mark::default(),
+            intervals: Vec::new(),
+        }
+    }
+
     /// Counts an operation.
     #[inline(always)]
     pub fn count(&mut self, bytes: u32) {
@@ -43,9 +61,10 @@ impl Side {
     pub fn restart(&mut self, now_ns: u64) {
         self.clat.reset();
         self.lat.reset();
-        let (clat, lat) = (std::mem::take(&mut self.clat), std::mem::take(&mut self.lat));
-        let mark = Mark { at_ns: now_ns, operations: 0, bytes: 0 };
-        *self = Self { clat, lat, sampled: mark, interval: mark, ..Self::default() };
+        (self.operations, self.bytes, self.short) = (0, 0, 0);
+        (self.bandwidth_kib, self.iops) = (Moments::default(), Moments::default());
+        (self.sampled, self.interval) = (self.mark(now_ns), self.mark(now_ns));
+        self.intervals.clear();
     }
 
     /// Takes a sample of the rates since the last one.
@@ -63,13 +82,14 @@ impl Side {
     pub fn close_interval(&mut self, now_ns: u64) {
         let operations = self.operations - self.interval.operations;
         if operations > 0 {
+            let clat = self.clat.flush();
             self.intervals.push(Interval {
                 start_ns: self.interval.at_ns,
                 end_ns: now_ns,
                 operations,
                 bytes: self.bytes - self.interval.bytes,
-                clat: self.clat.flush(),
-                lat: self.lat.flush(),
+                lat: if self.apart { self.lat.flush() } else { clat.clone() },
+                clat,
             });
         }
         self.interval = self.mark(now_ns);
@@ -82,13 +102,14 @@ impl Side {
     /// The finished figures.
     pub fn finish(&mut self, now_ns: u64) -> DirectionResult {
         self.close_interval(now_ns);
+        let clat = self.clat.finish();
         DirectionResult {
             operations: self.operations,
             bytes: self.bytes,
             short_operations: self.short,
             slat: None,
-            clat: self.clat.finish(),
-            lat: self.lat.finish(),
+            lat: if self.apart { self.lat.finish() } else { clat.clone() },
+            clat,
             bandwidth_kib: self.bandwidth_kib,
             iops: self.iops,
             intervals: std::mem::take(&mut self.intervals),

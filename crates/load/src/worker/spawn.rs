@@ -11,8 +11,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::shared::{Phase, Shared, State};
+use super::status::StatusLine;
 use super::task::{Task, WorkerResult};
 use crate::clock::Clock;
+use crate::control::Status;
 use crate::engines;
 use crate::error::LoadError;
 use crate::job::Workload;
@@ -32,6 +34,8 @@ pub struct Crew<'a> {
     pub shared: &'a Shared,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,
+    /// Whether to tell how far it is.
+    pub status: Status,
 }
 
 /// A worker seen from outside.
@@ -165,6 +169,7 @@ fn failed(task: &Task<'_>, message: String) -> WorkerResult {
 
 /// Leads the workers through their waves.
 fn supervise(crew: &Crew<'_>, members: &mut [Member]) -> Result<(), LoadError> {
+    let mut status = StatusLine::new(crew, crew.status);
     for wave in 0..crew.plan.waves {
         let of_wave: Vec<usize> =
             crew.plan.workers.iter().filter(|plan| plan.wave == wave).map(|plan| plan.index).collect();
@@ -183,6 +188,9 @@ fn supervise(crew: &Crew<'_>, members: &mut [Member]) -> Result<(), LoadError> {
         crew.shared.release(Phase::Work(wave));
         while of_wave.iter().any(|index| members.get(*index).is_some_and(|member| member.open)) {
             receive(crew, members, 100);
+            if let Some(status) = &mut status {
+                status.tick();
+            }
         }
     }
     Ok(())

@@ -1,0 +1,169 @@
+//! Block devices that hold something, on real loop devices: what other people's tools put there is found and not written over.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{refused, run, totals};
+
+/// Runs a tool; its output.
+fn tool(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let words = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {arguments:?}: {words}");
+    words
+}
+
+/// A loop device over a sparse file, gone when dropped.
+struct Loop {
+    path: PathBuf,
+    _image: tempfile::TempDir,
+}
+
+impl Loop {
+    fn new(bytes: u64) -> Self {
+        // Not on tmpfs: some tools refuse devices there.
+        let image = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let file = image.path().join("image");
+        std::fs::File::create(&file).and_then(|file| file.set_len(bytes)).expect("an image");
+        let words = tool("losetup", &["--partscan", "--find", "--show", file.to_str().expect("UTF-8")]);
+        Self { path: PathBuf::from(words.trim()), _image: image }
+    }
+
+    fn name(&self) -> &str {
+        self.path.to_str().expect("UTF-8")
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.path).status();
+    }
+}
+
+/// Undoes something when dropped, before the device goes.
+struct Undo(&'static str, String);
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        let _ = Command::new(self.0).arg(&self.1).status();
+    }
+}
+
+fn writing(path: &Path) -> Vec<String> {
+    let filename = format!("--filename={}", path.display());
+    ["--name=j", "--rw=write", "--bs=64k", "--size=1m", "--direct=1"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([filename])
+        .collect()
+}
+
+fn allowed(path: &Path) -> Vec<String> {
+    writing(path).into_iter().chain([format!("--allow-write={}", path.display())]).collect()
+}
+
+/// The device as it is; to see that nothing was written.
+fn contents(device: &Loop) -> Vec<u8> {
+    std::fs::read(&device.path).expect("reading the device")
+}
+
+/// `make` puts something there that pagelab calls `what`.
+fn is_found(bytes: u64, what: &str, make: impl FnOnce(&str)) {
+    let device = Loop::new(bytes);
+    make(device.name());
+    let before = contents(&device);
+    let words = refused(&writing(&device.path), 2);
+    assert!(words.contains(what) && words.contains("--allow-write"), "{words}");
+    assert_eq!(contents(&device), before, "{what}: refused, and written to nevertheless");
+    // A flag that names another target allows nothing here.
+    let mut other = writing(&device.path);
+    other.push("--allow-write=/dev/zero".to_owned());
+    refused(&other, 2);
+    assert_eq!(contents(&device), before);
+    // Named by the user it is written, and the report says what was there.
+    let report = run(&allowed(&device.path));
+    assert_eq!(totals(&report)[2], 16);
+    assert!(report.warnings.iter().any(|warning| warning.contains(what)), "{:?}", report.warnings);
+    assert_ne!(contents(&device), before);
+}
+
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_file_systems_and_volumes_are_not_written_over() {
+    is_found(16 << 20, "ext4", |device| {
+        tool("mkfs.ext4", &["-q", "-F", device]);
+    });
+    is_found(512 << 20, "xfs", |device| {
+        tool("mkfs.xfs", &["-q", device]);
+    });
+    is_found(16 << 20, "swap", |device| {
+        tool("mkswap", &[device]);
+    });
+    is_found(16 << 20, "LVM", |device| {
+        tool("pvcreate", &["-q", "-y", device]);
+    });
+}
+
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_partition_tables_are_not_written_over() {
+    for (label, what) in [("dos", "MBR partition table"), ("gpt", "GPT partition table")] {
+        is_found(16 << 20, what, |device| {
+            let script = format!("label: {label}\nsize=4MiB\n");
+            let mut child = Command::new("sfdisk")
+                .args(["-q", device])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .expect("sfdisk");
+            std::io::Write::write_all(&mut child.stdin.take().expect("piped"), script.as_bytes()).expect("script");
+            assert!(child.wait().expect("sfdisk").success());
+        });
+    }
+}
+
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_devices_in_use_are_never_written() {
+    let in_use = |device: &Loop| {
+        let before = contents(device);
+        for arguments in [writing(&device.path), allowed(&device.path)] {
+            let words = refused(&arguments, 2);
+            assert!(words.contains("in use"), "{words}");
+        }
+        assert_eq!(contents(device), before);
+    };
+    let device = Loop::new(16 << 20);
+    tool("mkfs.ext4", &["-q", "-F", device.name()]);
+    let place = tempfile::tempdir().expect("a directory");
+    let place = place.path().to_str().expect("UTF-8").to_owned();
+    {
+        tool("mount", &["-o", "ro", device.name(), &place]);
+        let _mounted = Undo("umount", place);
+        in_use(&device);
+    }
+    let device = Loop::new(16 << 20);
+    tool("mkswap", &[device.name()]);
+    {
+        tool("swapon", &[device.name()]);
+        let _on = Undo("swapoff", device.name().to_owned());
+        in_use(&device);
+    }
+}
+
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_empty_devices_need_to_be_named() {
+    let device = Loop::new(16 << 20);
+    let words = refused(&writing(&device.path), 2);
+    assert!(words.contains("block device") && words.contains("--allow-write"), "{words}");
+    let report = run(&allowed(&device.path));
+    assert_eq!(totals(&report)[2], 16);
+    assert_eq!(report.warnings, Vec::<String>::new());
+    // Reading needs no permission.
+    let filename = format!("--filename={}", device.name());
+    let reading = ["--name=j", "--rw=read", "--bs=64k", "--size=1m", &filename].map(str::to_owned);
+    assert_eq!(totals(&run(&reading))[0], 16);
+}
