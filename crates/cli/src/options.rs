@@ -13,9 +13,6 @@ use crate::failure::Failure;
 /// How and where to record.
 #[derive(Debug, Args)]
 pub struct RecordingArgs {
-    /// Directory of the recording; it must not exist, or be empty [default: pagelab-SECONDS.rec].
-    #[arg(short, long = "output", value_name = "DIR")]
-    pub output: Option<PathBuf>,
     /// What to call this recording.
     #[arg(long)]
     pub label: Option<String>,
@@ -37,9 +34,9 @@ pub struct RecordingArgs {
 }
 
 impl RecordingArgs {
-    /// The options of a session that records `target`.
-    pub fn session(&self, target: Target) -> Result<SessionOptions, Failure> {
-        let mut options = SessionOptions::new(target, self.output.clone().unwrap_or_else(default_output));
+    /// The options of a session that records `target` into `out`.
+    pub fn session(&self, target: Target, out: Option<&PathBuf>) -> Result<SessionOptions, Failure> {
+        let mut options = SessionOptions::new(target, out.cloned().unwrap_or_else(default_output));
         options.streams = StreamSet::parse(&self.observe).map_err(Failure::input)?;
         options.label.clone_from(&self.label);
         options.best_effort = self.best_effort;

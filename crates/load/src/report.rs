@@ -268,6 +268,7 @@ impl WorkerReport {
             (mine @ None, theirs) => *mine = *theirs,
             (_, None) => {}
         }
+        MapReport::merge_into(&mut self.mapped, other.mapped.as_ref());
         if self.failure.is_none() {
             self.failure.clone_from(&other.failure);
         }

@@ -1,14 +1,19 @@
-//! SIGINT and SIGTERM end the work early, with a report. A second one ends the process.
+//! SIGINT and SIGTERM end the work early, with a report. A second one, some time after the first, ends the process.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use crate::clock::monotonic_ns;
 use crate::worker::shared::Shared;
 
 /// The shared page of the run in progress; null if there is none.
 static PAGE: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Signals that this process got.
-static SEEN: AtomicU32 = AtomicU32::new(0);
+/// When the first signal came, ns of `CLOCK_MONOTONIC`; 0 before.
+static FIRST_NS: AtomicU64 = AtomicU64::new(0);
+
+/// What comes this soon after the first signal is the same wish: whoever signals a group (`timeout`, a shell's `kill -- -PGID`)
+/// reaches this process, and so does the recorder that passes its own signal on.
+const ECHO_NS: u64 = 300_000_000;
 
 /// The last one; 0 for none.
 static LAST: AtomicU32 = AtomicU32::new(0);
@@ -63,8 +68,9 @@ extern "C" fn on_signal(signal: libc::c_int) {
     // SAFETY: errno belongs to the interrupted code and is put back at the end.
     let errno = unsafe { *libc::__errno_location() };
     LAST.store(signal.cast_unsigned(), Ordering::Relaxed);
-    let before = SEEN.fetch_add(1, Ordering::Relaxed);
-    if before > 0 && !IS_WORKER.load(Ordering::Relaxed) {
+    let now = monotonic_ns().max(1);
+    let first = FIRST_NS.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).unwrap_or_else(|first| first);
+    if first > 0 && now.saturating_sub(first) > ECHO_NS && !IS_WORKER.load(Ordering::Relaxed) {
         // SAFETY: async-signal-safe; workers die with this process.
         unsafe { libc::_exit(128 + signal) };
     }

@@ -167,6 +167,23 @@ fn pages_of_a_piece_are_touched_in_its_order() {
 }
 
 #[test]
+fn mappings_of_all_files_and_workers_are_reported() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let place = format!("--directory={}", directory.path().display());
+    let options = "--ioengine=mmap --rw=read --bs=4k --size=3m --nrfiles=3 --numjobs=2";
+    for service in ["roundrobin", "sequential"] {
+        let report = run(&arguments(&format!("{place} {options} --file_service_type={service} --openfiles=1")));
+        for worker in &report.workers {
+            let mapped = worker.mapped.as_ref().expect("the engine maps");
+            assert_eq!(mapped.pieces_mapped, 3, "{service}: {mapped:?}");
+        }
+    }
+    let report = run(&arguments(&format!("{place} {options}")));
+    let memory = report.workers[0].mapped.as_ref().and_then(|mapped| mapped.at_end.clone()).expect("read");
+    assert_eq!((memory.vmas, memory.size_bytes), (3, 3 * MIB));
+}
+
+#[test]
 fn files_are_mapped_in_pieces_too() {
     let directory = tempfile::tempdir().expect("tempdir");
     let place = format!("--directory={}", directory.path().display());

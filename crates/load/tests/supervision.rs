@@ -121,8 +121,12 @@ fn a_second_signal_aborts() {
     });
     let worker = children(pid)[0];
     signal(worker, libc::SIGSTOP);
+    // Twice at once, as from `timeout` and a recorder that passes it on: one wish.
     signal(pid, libc::SIGINT);
-    std::thread::sleep(Duration::from_millis(100));
+    signal(pid, libc::SIGINT);
+    std::thread::sleep(Duration::from_millis(50));
+    signal(pid, libc::SIGINT);
+    std::thread::sleep(Duration::from_millis(400));
     assert!(load.child.try_wait().expect("wait").is_none());
     signal(pid, libc::SIGINT);
     assert_eq!(load.child.wait().expect("wait").code(), Some(130));

@@ -1,14 +1,27 @@
-//! SIGINT and SIGTERM to the recorder: the first ends the work and keeps everything, the second aborts.
+//! SIGINT and SIGTERM to the recorder: the first ends the work and keeps everything, the second, some time later, aborts.
 
 use std::io;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
+
+use crate::recorder::monotonic_ns;
 
 static RECEIVED: AtomicU32 = AtomicU32::new(0);
 static LAST: AtomicI32 = AtomicI32::new(0);
 static SENT_BY_PROCESS: AtomicU32 = AtomicU32::new(0);
 
+/// When the last signal that counted came, ns of `CLOCK_MONOTONIC`.
+static COUNTED_NS: AtomicI64 = AtomicI64::new(i64::MIN);
+
+/// What comes this soon after a signal is the same wish: `timeout` signals its command and then its whole group.
+const ECHO_NS: i64 = 300_000_000;
+
 extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    RECEIVED.fetch_add(1, Ordering::Relaxed);
+    // clock_gettime(2) is async-signal-safe.
+    let now = monotonic_ns();
+    if now.saturating_sub(COUNTED_NS.load(Ordering::Relaxed)) > ECHO_NS {
+        COUNTED_NS.store(now, Ordering::Relaxed);
+        RECEIVED.fetch_add(1, Ordering::Relaxed);
+    }
     LAST.store(signal, Ordering::Relaxed);
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo_t.
     let code = unsafe { info.as_ref() }.map_or(libc::SI_USER, |info| info.si_code);
@@ -35,7 +48,7 @@ pub fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// How many signals have come since the process began.
+/// How many signals have come since the process began, echoes left out.
 pub fn count() -> u32 {
     RECEIVED.load(Ordering::Relaxed)
 }

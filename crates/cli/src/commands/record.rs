@@ -1,6 +1,7 @@
 //! `pagelab record`: records any command.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pagelab_session::{SessionError, SessionOutcome, Target};
@@ -19,6 +20,9 @@ const OWN_FAILURE: u8 = 125;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pagelab record -o good.rec -- make -j2\n  pagelab show good.rec summary")]
 pub struct Args {
+    /// Directory of the recording; it must not exist, or be empty [default: pagelab-SECONDS.rec].
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
     /// The command with its arguments.
@@ -28,19 +32,20 @@ pub struct Args {
 
 /// Records the command; the status is the command's.
 pub fn run(args: &Args) -> ExitCode {
-    let recorded = args.recording.session(Target::Command(args.command.clone())).and_then(|options| {
-        match pagelab_session::run(&options) {
-            Err(SessionError::Spawn(error)) => {
-                eprintln!("pagelab: {error}");
-                Ok(error.exit_status() as u8)
+    let recorded =
+        args.recording.session(Target::Command(args.command.clone()), args.output.as_ref()).and_then(|options| {
+            match pagelab_session::run(&options) {
+                Err(SessionError::Spawn(error)) => {
+                    eprintln!("pagelab: {error}");
+                    Ok(error.exit_status() as u8)
+                }
+                other => {
+                    let outcome = other?;
+                    say(&outcome, args.recording.json)?;
+                    Ok(outcome.ended.map_or(OWN_FAILURE, |ended| ended.shell_status() as u8))
+                }
             }
-            other => {
-                let outcome = other?;
-                say(&outcome, args.recording.json)?;
-                Ok(outcome.ended.map_or(OWN_FAILURE, |ended| ended.shell_status() as u8))
-            }
-        }
-    });
+        });
     match recorded {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {

@@ -1,10 +1,14 @@
 //! `pagelab run`: runs fio jobs with built-in engines and records them.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use pagelab_load::control::Status;
+use pagelab_load::job::nearest::nearest;
+use pagelab_load::job::registry::nearest_option;
+use pagelab_load::job::{docs, unsupported};
 use pagelab_load::output::{json, normal};
 use pagelab_load::{Control, JobReport, Workload, parse_args};
 use pagelab_session::{SessionOutcome, Target};
@@ -33,8 +37,14 @@ enum Format {
 #[command(after_help = "Examples:\n  pagelab run job.fio -o run.rec\n  \
     pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m")]
 pub struct Args {
+    /// Directory of the recording; it must not exist, or be empty [default: pagelab-SECONDS.rec].
+    #[arg(short = 'o', long = "recording", value_name = "DIR")]
+    directory: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
+    /// Write the report to this file instead of standard output, as fio does.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Layout of the report.
     #[arg(long, value_enum, default_value_t = Format::Normal)]
     output_format: Format,
@@ -47,8 +57,20 @@ pub struct Args {
     /// The status line, once a second on standard error: auto where that is a terminal.
     #[arg(long, default_value = "auto", value_parser = Status::WORDS.map(|(word, _)| word), value_name = "WHEN")]
     eta: String,
+    /// Run only the jobs of this name; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    section: Vec<String>,
+    /// Read and check the jobs, run nothing.
+    #[arg(long)]
+    parse_only: bool,
+    /// Help on an option of the job language, or on all.
+    #[arg(long, value_name = "OPTION", num_args = 0..=1, default_missing_value = "all", require_equals = true)]
+    cmdhelp: Option<String>,
+    /// Help on an engine, or on all.
+    #[arg(long, value_name = "ENGINE", num_args = 0..=1, default_missing_value = "all", require_equals = true)]
+    enghelp: Option<String>,
     /// Job files, or options in fio's style.
-    #[arg(required = true, num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true, value_name = "JOB")]
+    #[arg(required_unless_present_any = ["cmdhelp", "enghelp"], num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true, value_name = "JOB")]
     jobs: Vec<String>,
 }
 
@@ -92,22 +114,22 @@ fn own_option(command: &clap::Command, word: &OsString) -> Option<bool> {
         None => name.strip_prefix('-').is_some_and(|short| arg.get_short().is_some_and(|own| short == own.to_string())),
     };
     let arg = command.get_arguments().find(of)?;
-    Some(arg.get_action().takes_values() && !value_inside)
+    // An option whose value may be left out takes it only after `=`.
+    Some(arg.get_action().takes_values() && !value_inside && !arg.is_require_equals_set())
 }
 
 /// Runs the jobs and prints their report.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let words: Vec<String> = args.jobs.iter().filter(|word| *word != "--").cloned().collect();
-    for file in words.iter().filter(|word| !word.starts_with('-')) {
-        if !Path::new(file).is_file() {
-            let message = format!(
-                "{file}: found no such job file; needed: the path of a job file, or options such as --name=x --rw=read"
-            );
-            return Err(Failure::input(anyhow::anyhow!(message)));
-        }
+    if let Some(text) = help(args)? {
+        return print::text(&text).map(|()| 0);
     }
-    let workload: Workload = parse_args(&words).map_err(Failure::input)?;
-    let mut options = args.recording.session(Target::Job(Box::new(workload)))?;
+    let workload = read_jobs(args)?;
+    if args.parse_only {
+        workload.warnings.iter().for_each(|warning| eprintln!("pagelab: warning: {warning}"));
+        return Ok(0);
+    }
+    let mut report_file = args.output.as_deref().map(ReportFile::create).transpose()?;
+    let mut options = args.recording.session(Target::Job(Box::new(workload)), args.directory.as_ref())?;
     options.load = Control {
         allow_write: args.allow_write.clone(),
         readonly: args.readonly,
@@ -121,11 +143,98 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             ended_in_words(&outcome)
         )));
     };
-    print_report(args, report)?;
+    let text = rendered(args, report)?;
+    match &mut report_file {
+        Some(file) => file.write(&text)?,
+        None => print::text(&text)?,
+    }
     if !args.recording.json && args.output_format == Format::Normal {
         record::say(&outcome, false)?;
     }
     Ok(if report.succeeded() { 0 } else { BAD })
+}
+
+/// A file for the report: made before anything runs, so that a path that cannot be written costs no run; gone if there is no report.
+struct ReportFile {
+    path: PathBuf,
+    file: std::fs::File,
+    /// Something was there before: it stays until the report takes its place.
+    existed: bool,
+    written: bool,
+}
+
+impl ReportFile {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let existed = path.exists();
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|error| Failure::input(anyhow::anyhow!("--output={}: {error}", path.display())))?;
+        Ok(Self { path: path.to_path_buf(), file, existed, written: false })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        self.written = true;
+        self.file
+            .set_len(0)
+            .and_then(|()| self.file.write_all(text.as_bytes()))
+            .map_err(|error| Failure::host(anyhow::anyhow!("writing the report to {}: {error}", self.path.display())))
+    }
+}
+
+impl Drop for ReportFile {
+    fn drop(&mut self) {
+        if !self.written && !self.existed {
+            // What cannot be removed is empty.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The help that was asked for, if any was.
+fn help(args: &Args) -> Result<Option<String>, Failure> {
+    let unknown = |what: &str, name: &str, nearest: Option<&str>| {
+        let hint = nearest.map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"));
+        Failure::input(anyhow::anyhow!("found {name:?}, which is no {what}{hint}"))
+    };
+    if let Some(name) = &args.cmdhelp {
+        if name == "all" {
+            return Ok(Some(docs::overview()));
+        }
+        let text = docs::help(name).ok_or_else(|| match unsupported::option(name) {
+            Some(reason) => {
+                Failure::input(anyhow::anyhow!("{name} is an option of fio that pagelab refuses: {reason}"))
+            }
+            None => unknown("option", name, nearest_option(name)),
+        });
+        return text.map(Some);
+    }
+    let Some(name) = &args.enghelp else { return Ok(None) };
+    if name == "all" {
+        return Ok(Some(docs::engine_overview()));
+    }
+    let text = docs::engine_help(name).ok_or_else(|| match unsupported::engine(name) {
+        Some(reason) => Failure::input(anyhow::anyhow!("{name} is an engine of fio that pagelab refuses: {reason}")),
+        None => unknown("engine", name, nearest(name, pagelab_load::engines::names())),
+    });
+    text.map(Some)
+}
+
+fn read_jobs(args: &Args) -> Result<Workload, Failure> {
+    let words: Vec<String> = args.jobs.iter().filter(|word| *word != "--").cloned().collect();
+    for file in words.iter().filter(|word| !word.starts_with('-')) {
+        if !Path::new(file).is_file() {
+            let message = format!(
+                "{file}: found no such job file; needed: the path of a job file, or options such as --name=x --rw=read"
+            );
+            return Err(Failure::input(anyhow::anyhow!(message)));
+        }
+    }
+    let mut workload = parse_args(&words).map_err(Failure::input)?;
+    workload.select(&args.section).map_err(|reason| Failure::input(anyhow::anyhow!(reason)))?;
+    Ok(workload)
 }
 
 fn ended_in_words(outcome: &SessionOutcome) -> String {
@@ -134,13 +243,13 @@ fn ended_in_words(outcome: &SessionOutcome) -> String {
         .map_or_else(|| "it was still running".to_owned(), |ended| format!("its status was {}", ended.shell_status()))
 }
 
-fn print_report(args: &Args, report: &JobReport) -> Result<(), Failure> {
+fn rendered(args: &Args, report: &JobReport) -> Result<String, Failure> {
     let detail = match (args.recording.json, args.output_format) {
         (_, Format::JsonPlus) => json::Detail::Plus,
         (true, _) | (_, Format::Json) => json::Detail::Plain,
-        (false, Format::Normal) => return print::text(&normal::render(report)),
+        (false, Format::Normal) => return Ok(normal::render(report)),
     };
-    print::text(&json::render(report, detail).map_err(Failure::host)?)
+    json::render(report, detail).map_err(Failure::host)
 }
 
 #[cfg(test)]
@@ -160,6 +269,7 @@ mod tests {
         );
         assert_eq!(arranged("pagelab -v run a.fio -o out --json"), "pagelab -v run -o out --json a.fio");
         assert_eq!(arranged("pagelab run --name=x -- --json"), "pagelab run --name=x -- --json");
+        assert_eq!(arranged("pagelab run a.fio --enghelp b.fio"), "pagelab run --enghelp a.fio b.fio");
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Engine for Anon {
         copy(&mut self.pieces, buffer, operation)
     }
 
-    fn mapped(&mut self) -> Option<MapReport> {
+    fn mapped(&self) -> Option<MapReport> {
         Some(self.pieces.report())
     }
 

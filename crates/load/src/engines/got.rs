@@ -22,10 +22,43 @@ pub struct MapReport {
     pub first_address: u64,
     /// Distance from one piece's address to the next.
     pub stride_bytes: u64,
+    /// Address space from the first piece's start to the last one's end.
+    pub span_bytes: u64,
     /// What was mapped when the measured window ended; null if it could not be read.
     pub at_end: Option<MappedMemory>,
     /// Why `at_end` is null.
     pub at_end_reason: Option<String>,
+}
+
+impl MapReport {
+    /// The addresses between which the pieces lie.
+    pub fn range(&self) -> (u64, u64) {
+        (self.first_address, self.first_address + self.span_bytes)
+    }
+
+    /// Adds another's, where there is one, to that of `all`.
+    pub fn merge_into(all: &mut Option<Self>, more: Option<&Self>) {
+        match (all, more) {
+            (Some(all), Some(more)) => all.merge(more),
+            (all, more) => *all = all.take().or_else(|| more.cloned()),
+        }
+    }
+
+    /// Adds another file's or worker's. Where its pieces lie is said of the first one only.
+    pub fn merge(&mut self, other: &Self) {
+        self.pieces_mapped += other.pieces_mapped;
+        self.pieces_evicted += other.pieces_evicted;
+        self.pieces_fallen_back += other.pieces_fallen_back;
+        self.pieces_not_collapsed += other.pieces_not_collapsed;
+        self.at_end = match (self.at_end.take(), &other.at_end) {
+            (Some(mut mine), Some(theirs)) => {
+                mine.merge(theirs);
+                Some(mine)
+            }
+            (mine, theirs) => mine.or_else(|| theirs.clone()),
+        };
+        self.at_end_reason = self.at_end_reason.take().or_else(|| other.at_end_reason.clone());
+    }
 }
 
 /// Sums over the mappings of a range, in bytes, by the names of `/proc/PID/smaps`.
@@ -49,13 +82,32 @@ pub struct MappedMemory {
     pub kernel_page_bytes: u64,
 }
 
-/// Sums the mappings that start in `[low, high)`. `root` is where `/proc` is looked for.
+impl MappedMemory {
+    fn merge(&mut self, other: &Self) {
+        self.vmas += other.vmas;
+        self.size_bytes += other.size_bytes;
+        self.rss_bytes += other.rss_bytes;
+        self.anon_huge_bytes += other.anon_huge_bytes;
+        self.shmem_pmd_bytes += other.shmem_pmd_bytes;
+        self.file_pmd_bytes += other.file_pmd_bytes;
+        self.hugetlb_bytes += other.hugetlb_bytes;
+        self.kernel_page_bytes = self.kernel_page_bytes.max(other.kernel_page_bytes);
+    }
+}
+
+/// Sums the mappings that start in one of `ranges`, each `[low, high)`. `root` is where `/proc` is looked for.
 ///
 /// # Errors
 /// The file cannot be read, in words.
-pub fn mapped_memory(root: &Path, low: u64, high: u64) -> Result<MappedMemory, String> {
+pub fn mapped_memory(root: &Path, ranges: &[(u64, u64)]) -> Result<MappedMemory, String> {
     let path = root.join("proc/self/smaps");
     let file = std::fs::File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut ranges = ranges.to_vec();
+    ranges.sort_unstable();
+    let contains = |start: u64| {
+        let after = ranges.partition_point(|(low, _)| *low <= start);
+        after.checked_sub(1).and_then(|k| ranges.get(k)).is_some_and(|(_, high)| start < *high)
+    };
     let mut sum = MappedMemory::default();
     let mut inside = false;
     for line in BufReader::with_capacity(1 << 16, file).split(b'\n') {
@@ -63,7 +115,7 @@ pub fn mapped_memory(root: &Path, low: u64, high: u64) -> Result<MappedMemory, S
         let Ok(line) = std::str::from_utf8(&line) else { continue };
         match heading(line) {
             Some(start) => {
-                inside = (low..high).contains(&start);
+                inside = contains(start);
                 sum.vmas += u64::from(inside);
             }
             None if inside => add(&mut sum, line),
@@ -135,7 +187,7 @@ Rss:                 132 kB
         let dir = tempfile::tempdir().expect("tempdir");
         std::fs::create_dir_all(dir.path().join("proc/self")).expect("mkdir");
         std::fs::write(dir.path().join("proc/self/smaps"), SMAPS).expect("write");
-        let sum = mapped_memory(dir.path(), 0x1000_0000_0000, 0x1000_0080_0000).expect("read");
+        let sum = mapped_memory(dir.path(), &[(0x1000_0000_0000, 0x1000_0080_0000)]).expect("read");
         let expected = MappedMemory {
             vmas: 2,
             size_bytes: 4 << 20,
@@ -146,14 +198,14 @@ Rss:                 132 kB
             ..MappedMemory::default()
         };
         assert_eq!(sum, expected);
-        assert!(mapped_memory(&dir.path().join("nowhere"), 0, 1).is_err());
+        assert!(mapped_memory(&dir.path().join("nowhere"), &[(0, 1)]).is_err());
     }
 
     #[test]
     fn this_process_has_a_stack() {
         let here = 0_u8;
         let address = (&raw const here) as u64;
-        let sum = mapped_memory(Path::new("/"), 0, u64::MAX).expect("read");
+        let sum = mapped_memory(Path::new("/"), &[(0, u64::MAX)]).expect("read");
         assert!(sum.vmas > 3 && sum.rss_bytes > 0 && address > 0);
     }
 }

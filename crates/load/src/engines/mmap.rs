@@ -66,7 +66,7 @@ impl Engine for Mmap {
         self.pieces.guard_this();
     }
 
-    fn mapped(&mut self) -> Option<MapReport> {
+    fn mapped(&self) -> Option<MapReport> {
         Some(self.pieces.report())
     }
 

@@ -28,6 +28,7 @@ mod vsync;
 
 use std::path::Path;
 
+pub(crate) use got::mapped_memory;
 pub use got::{MapReport, MappedMemory};
 
 use crate::buffer::Buffer;
@@ -182,8 +183,8 @@ pub trait Engine: Sized {
     /// Told before the next operation when the worker comes back to this file from another one.
     fn resume(&mut self) {}
 
-    /// What was really mapped, for engines that map. Called once, after the measured window.
-    fn mapped(&mut self) -> Option<MapReport> {
+    /// What was mapped so far and where, for engines that map. What the kernel made of it is looked up by the worker.
+    fn mapped(&self) -> Option<MapReport> {
         None
     }
 

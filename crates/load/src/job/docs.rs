@@ -1,5 +1,6 @@
 //! Help and the page `docs/job-options.md`, both generated from the registry.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::options::OPTIONS;
@@ -59,16 +60,13 @@ pub fn markdown() -> String {
          expressions in parentheses; `${NAME}` is the environment's value; `$pagesize`, `$mb_memory` and `$ncpus` are the host's.\n",
     );
     engine_table(&mut out);
-    let mut categories: Vec<Category> = OPTIONS.iter().map(|def| def.category).collect();
-    categories.sort();
-    categories.dedup();
-    for category in categories {
+    for (category, defs) in by_category() {
         let _ = write!(
             out,
             "\n## {}\n\n| option | type | default | engines | what it does |\n|---|---|---|---|---|\n",
             category.title()
         );
-        for def in OPTIONS.iter().filter(|def| def.category == category) {
+        for def in defs {
             row(&mut out, def);
         }
     }
@@ -99,16 +97,68 @@ fn row(out: &mut String, def: &OptionDef) {
 }
 
 fn refusals(out: &mut String) {
-    out.push_str("\n## Options of fio that pagelab refuses\n\nA job that uses one of them is refused with file, line and this reason; nothing is ignored.\n\n| reason | options |\n|---|---|\n");
-    for (reason, names) in unsupported::all() {
+    out.push_str(
+        "\n## Options of fio that pagelab refuses\n\n\
+         A job that uses one of them is refused with file, line and this reason; nothing is ignored.\n\n",
+    );
+    refusal_table(out, "options", unsupported::all());
+    out.push_str("\n## Options of the program fio that `pagelab run` refuses\n\n");
+    refusal_table(out, "options", unsupported::all_of_program());
+    out.push_str("\n## Engines of fio that pagelab refuses\n\n");
+    refusal_table(out, "engines", unsupported::all_engines());
+}
+
+fn refusal_table(
+    out: &mut String,
+    what: &str,
+    refusals: impl Iterator<Item = (&'static str, &'static [&'static str])>,
+) {
+    let _ = writeln!(out, "| reason | {what} |\n|---|---|");
+    for (reason, names) in refusals {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(out, "| {} | {} |", cell(reason), names.join(" "));
     }
-    out.push_str("\n## Engines of fio that pagelab refuses\n\n| reason | engines |\n|---|---|\n");
-    for (reason, names) in unsupported::all_engines() {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let _ = writeln!(out, "| {} | {} |", cell(reason), names.join(" "));
+}
+
+/// Every option with the first sentence of its help, by heading, as `--cmdhelp` prints them.
+pub fn overview() -> String {
+    let mut out = String::new();
+    for (category, defs) in by_category() {
+        let _ = writeln!(out, "{}:", category.title());
+        for def in defs {
+            let text = sentences(def);
+            let first = text.trim().split_inclusive(['.', ';']).next().unwrap_or("").trim_end_matches(['.', ';']);
+            let _ = writeln!(out, "  {:<28} {first}", def.name);
+        }
     }
+    out
+}
+
+/// Every engine, as `--enghelp` prints them.
+pub fn engine_overview() -> String {
+    engines::ENGINES.iter().fold(String::new(), |mut out, engine| {
+        let _ = writeln!(out, "{:<12} {}", engine.name, engine.help);
+        out
+    })
+}
+
+/// Help on one engine: what it does and the options that not every engine has; `None` for an unknown name.
+pub fn engine_help(name: &str) -> Option<String> {
+    let engine = engines::find(name)?;
+    let mut out = format!("{:<28} {}\n", engine.name, engine.help);
+    for def in OPTIONS.iter().filter(|def| def.needs != Caps::NONE && engine.caps.contains(def.needs)) {
+        let _ = writeln!(out, "  {:<26} {}", def.name, sentences(def).trim());
+    }
+    Some(out)
+}
+
+/// All options by heading, in the order of headings.
+fn by_category() -> BTreeMap<Category, Vec<&'static OptionDef>> {
+    let mut all: BTreeMap<Category, Vec<&OptionDef>> = BTreeMap::new();
+    for def in OPTIONS {
+        all.entry(def.category).or_default().push(def);
+    }
+    all
 }
 
 /// Text for a table's cell.
@@ -127,6 +177,9 @@ mod tests {
         let hugetlb = super::help("hugetlb").expect("known");
         assert!(hugetlb.contains("engines: anon"), "{hugetlb}");
         assert!(super::help("no_such_option").is_none());
+        let mmap = engine_help("mmap").expect("known");
+        assert!(mmap.contains("map_granularity") && !mmap.contains("hipri"), "{mmap}");
+        assert!(overview().lines().count() > OPTIONS.len() && engine_overview().contains("pvsync2"));
     }
 
     #[test]

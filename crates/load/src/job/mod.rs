@@ -69,6 +69,26 @@ pub struct Workload {
     pub warnings: Vec<String>,
 }
 
+impl Workload {
+    /// Keeps the jobs whose names are among `names` (fio's `--section`); of what is left the first needs to wait for nobody.
+    ///
+    /// # Errors
+    /// A name that no job has, with the nearest that one has.
+    pub fn select(&mut self, names: &[String]) -> Result<(), String> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let has = |name: &&String| self.jobs.iter().any(|job| job.name == **name);
+        if let Some(missing) = names.iter().find(|name| !has(name)) {
+            let hint = nearest::nearest(missing, self.jobs.iter().map(|job| job.name.as_str()))
+                .map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"));
+            return Err(format!("--section={missing}: no job has that name{hint}"));
+        }
+        self.jobs.retain(|job| names.contains(&job.name));
+        Ok(())
+    }
+}
+
 /// Reads job files. The first job of every file but the first waits for all jobs before it, as in fio.
 ///
 /// # Errors

@@ -283,6 +283,44 @@ const REFUSALS: &[Refusal] = &[
     },
 ];
 
+/// Options of the program fio, not of a job.
+const PROGRAM_REFUSALS: &[Refusal] = &[
+    Refusal {
+        reason: "there is no terse layout; --output-format=json is for programs",
+        names: &["minimal", "append-terse", "terse-version"],
+    },
+    Refusal {
+        reason: "name the logs in the job: write_bw_log=, write_lat_log=, write_iops_log=",
+        names: &["bandwidth-log", "latency-log", "inflate-log"],
+    },
+    Refusal {
+        reason: "the report comes once, at the end or on SIGINT; the recording has every second (-o DIR, then show or query)",
+        names: &["status-interval"],
+    },
+    Refusal {
+        reason: "pagelab runs jobs on the machine it is started on",
+        names: &["server", "client", "daemonize", "remote-config"],
+    },
+    Refusal {
+        reason: "a recording sees what fio's tracing and probes are for (-o DIR, --observe)",
+        names: &["debug", "idle-prof", "trigger", "trigger-file", "trigger-timeout", "trigger-remote"],
+    },
+    Refusal {
+        reason: "it is about how the program fio works inside",
+        names: &[
+            "aux-path",
+            "alloc-size",
+            "max-jobs",
+            "warnings-fatal",
+            "showcmd",
+            "crctest",
+            "cpuclock-test",
+            "merge-blktrace-only",
+            "eta-interval",
+        ],
+    },
+];
+
 const ENGINE_REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "asynchronous engines are not built; each operation is complete before the next starts",
@@ -351,7 +389,7 @@ fn find(list: &'static [Refusal], name: &str) -> Option<&'static str> {
 
 /// Why pagelab does not have an option that fio has; `None` if fio does not have it either.
 pub fn option(name: &str) -> Option<&'static str> {
-    find(REFUSALS, name)
+    find(REFUSALS, name).or_else(|| find(PROGRAM_REFUSALS, name))
 }
 
 /// Why pagelab does not have an engine that fio has.
@@ -363,6 +401,11 @@ pub fn engine(name: &str) -> Option<&'static str> {
 /// Every refused option with its reason, for the docs: (reason, names).
 pub fn all() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     REFUSALS.iter().map(|refusal| (refusal.reason, refusal.names))
+}
+
+/// Every refused option of the program fio with its reason, for the docs: (reason, names).
+pub fn all_of_program() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    PROGRAM_REFUSALS.iter().map(|refusal| (refusal.reason, refusal.names))
 }
 
 /// Every refused engine with its reason, for the docs: (reason, names).
@@ -377,7 +420,7 @@ mod tests {
     #[test]
     fn each_name_is_refused_once() {
         let mut seen = std::collections::BTreeSet::new();
-        for (_, names) in all().chain(all_engines()) {
+        for (_, names) in all().chain(all_of_program()).chain(all_engines()) {
             for name in names {
                 assert!(seen.insert(*name), "{name} stands twice");
             }

@@ -2,7 +2,7 @@
 
 use super::registry::{self, OptionDef};
 use super::value::{Extent, LogName};
-use super::words::{MapLifetime, MapOrder, Modifier};
+use super::words::{MapLifetime, MapOrder, Modifier, RandomGenerator};
 use super::{Given, JobOptions, JobSpec};
 use crate::engines::{self, Caps};
 use crate::error::{JobError, Origin};
@@ -347,6 +347,17 @@ impl Checker<'_> {
                 "create_serialize",
                 "=0 has no effect: files are made one after the other, before the first job starts".to_owned(),
             );
+        }
+        if o.softrandommap {
+            let words = " has nothing to do: no map of blocks is kept that memory could be too small for";
+            warn("softrandommap", words.to_owned());
+        }
+        if !o.unique_filename {
+            warn("unique_filename", "=0 has nothing to do: all workers are on this machine".to_owned());
+        }
+        if o.random_generator != RandomGenerator::default() {
+            let words = ": another generator draws here; each block still comes once per pass";
+            warn("random_generator", words.to_owned());
         }
         if !o.rw.0.is_random() {
             for (option, given) in [

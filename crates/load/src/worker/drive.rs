@@ -179,7 +179,7 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
             buffer,
             source,
             clock: task.clock,
-            sides: [Side::new(Self::PREPARES), Side::new(Self::PREPARES)],
+            sides: [Side::new(task.clock, Self::PREPARES), Side::new(task.clock, Self::PREPARES)],
             flushes: Recorder::default(),
             pace: None,
             iolog,
@@ -316,17 +316,18 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
         let side = &mut self.sides[operation.direction as usize];
         side.count(operation.bytes);
         // Saturating: a thread moved between CPUs may read a stamp a few ticks early.
-        let clat_ns = clock.to_ns(done.saturating_sub(issued));
-        side.clat.record(clat_ns);
+        let clat = done.saturating_sub(issued);
         if Self::PREPARES {
-            let lat_ns = clock.to_ns(done.saturating_sub(begun.min(issued)));
-            side.lat.record(lat_ns);
+            let (clat_ns, lat_ns) = (clock.to_ns(clat), clock.to_ns(done.saturating_sub(begun.min(issued))));
+            side.completed_apart(clat_ns, lat_ns);
             if S::VARIED
                 && self.measured_from.is_some()
                 && let Some(logs) = &mut self.logs
             {
                 logs.record(clock.to_ns(done.saturating_sub(self.anchor.0)), operation, clat_ns, lat_ns);
             }
+        } else {
+            side.completed(clat);
         }
         Ok(done)
     }

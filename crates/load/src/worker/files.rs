@@ -1,7 +1,9 @@
 //! The engines of a worker's files: one is worked on, the others are parked until their turn.
 
+use std::path::Path;
+
 use super::task::Task;
-use crate::engines::{Engine, Setup};
+use crate::engines::{Engine, MapReport, Setup, mapped_memory};
 use crate::error::LoadError;
 use crate::offsets::Course;
 
@@ -12,6 +14,8 @@ pub struct Files<E> {
     current: usize,
     /// The one that is worked on has nothing more to do: it is closed when the next one takes its place.
     current_done: bool,
+    /// What files that are closed had mapped.
+    left: Option<MapReport>,
 }
 
 impl<E: Engine> Files<E> {
@@ -27,7 +31,7 @@ impl<E: Engine> Files<E> {
         }
         let first = parked.first_mut().and_then(Option::take);
         let first = first.ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
-        let mut files = Self { parked, current: 0, current_done: false };
+        let mut files = Self { parked, current: 0, current_done: false, left: None };
         let mut first = first;
         if files.others().next().is_some() {
             first.resume();
@@ -59,9 +63,9 @@ impl<E: Engine> Files<E> {
         };
         next.resume();
         let before = std::mem::replace(engine, next);
-        if !std::mem::take(&mut self.current_done)
-            && let Some(slot) = self.parked.get_mut(self.current)
-        {
+        if std::mem::take(&mut self.current_done) {
+            MapReport::merge_into(&mut self.left, before.mapped().as_ref());
+        } else if let Some(slot) = self.parked.get_mut(self.current) {
             *slot = Some(before);
         }
         self.current = file;
@@ -72,9 +76,25 @@ impl<E: Engine> Files<E> {
     pub fn close(&mut self, file: usize) {
         if file == self.current {
             self.current_done = true;
-        } else if let Some(slot) = self.parked.get_mut(file) {
-            *slot = None;
+        } else if let Some(engine) = self.parked.get_mut(file).and_then(Option::take) {
+            MapReport::merge_into(&mut self.left, engine.mapped().as_ref());
         }
+    }
+
+    /// What all files had mapped, `engine`'s included, and what the kernel shows of those that are still open.
+    pub fn mapped(&self, engine: &E) -> Option<MapReport> {
+        let open: Vec<MapReport> = self.parked.iter().flatten().chain([engine]).filter_map(E::mapped).collect();
+        let ranges: Vec<(u64, u64)> = open.iter().map(MapReport::range).collect();
+        let mut all = None;
+        for report in open.iter().chain(&self.left) {
+            MapReport::merge_into(&mut all, Some(report));
+        }
+        let mut all: MapReport = all?;
+        match mapped_memory(Path::new("/"), &ranges) {
+            Ok(memory) => all.at_end = Some(memory),
+            Err(reason) => all.at_end_reason = Some(reason),
+        }
+        Some(all)
     }
 }
 

@@ -106,7 +106,7 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     pub(super) fn report(mut self, report: &mut WorkerReport) {
         report.passes = self.source.passes();
         report.failure = self.failure.take();
-        report.mapped = self.engine.mapped();
+        report.mapped = self.files.mapped(&self.engine);
         let Some(start_ns) = self.measured_from else { return };
         let end_ns = self.measured_until;
         report.window = Some(Window { start_ns, end_ns });

@@ -1,5 +1,6 @@
 //! One direction's counters and histograms while a worker runs.
 
+use crate::clock::Clock;
 use crate::histogram::Recorder;
 use crate::report::{DirectionResult, Interval, Moments};
 
@@ -11,6 +12,9 @@ struct Mark {
     bytes: u64,
 }
 
+/// Latencies that wait at most.
+const WAITING: usize = 64;
+
 /// One direction.
 pub struct Side {
     /// Operations completed.
@@ -20,9 +24,15 @@ pub struct Side {
     /// Short operations.
     pub short: u64,
     /// Completion latency.
-    pub clat: Recorder,
+    clat: Recorder,
+    /// Completion latencies in ticks that are not in `clat` yet. What is computed from a stamp waits for it, and the processor finds
+    /// room for only so much that waits: with the histogram's arithmetic behind every stamp, the next operation's first cache miss
+    /// could not start before this one's last was over.
+    waiting: [u64; WAITING],
+    filled: usize,
+    clock: Clock,
     /// Total latency, where it is not the completion latency.
-    pub lat: Recorder,
+    lat: Recorder,
     /// Whether total latencies are recorded apart.
     apart: bool,
     bandwidth_kib: Moments,
@@ -34,12 +44,15 @@ pub struct Side {
 
 impl Side {
     /// Nothing yet. `apart`: total latencies differ from completion latencies and are recorded, too.
-    pub fn new(apart: bool) -> Self {
+    pub fn new(clock: Clock, apart: bool) -> Self {
         Self {
             operations: 0,
             bytes: 0,
             short: 0,
             clat: Recorder::default(),
+            waiting: [0; WAITING],
+            filled: 0,
+            clock,
             lat: Recorder::default(),
             apart,
             bandwidth_kib: Moments::default(),
@@ -57,8 +70,36 @@ impl Side {
         self.bytes += u64::from(bytes);
     }
 
+    /// Records a completion latency, in ticks.
+    #[inline(always)]
+    pub fn completed(&mut self, ticks: u64) {
+        if let Some(slot) = self.waiting.get_mut(self.filled) {
+            *slot = ticks;
+        }
+        self.filled += 1;
+        if self.filled >= WAITING {
+            self.drain();
+        }
+    }
+
+    /// Records both latencies at once, in ns.
+    #[inline(always)]
+    pub fn completed_apart(&mut self, clat_ns: u64, lat_ns: u64) {
+        self.clat.record(clat_ns);
+        self.lat.record(lat_ns);
+    }
+
+    #[inline(never)]
+    fn drain(&mut self) {
+        for ticks in self.waiting.iter().take(self.filled) {
+            self.clat.record(self.clock.to_ns(*ticks));
+        }
+        self.filled = 0;
+    }
+
     /// Forgets everything; what follows counts from `now_ns`.
     pub fn restart(&mut self, now_ns: u64) {
+        self.filled = 0;
         self.clat.reset();
         self.lat.reset();
         (self.operations, self.bytes, self.short) = (0, 0, 0);
@@ -81,6 +122,7 @@ impl Side {
     /// Closes the interval that is being filled.
     pub fn close_interval(&mut self, now_ns: u64) {
         let operations = self.operations - self.interval.operations;
+        self.drain();
         if operations > 0 {
             let clat = self.clat.flush();
             self.intervals.push(Interval {
