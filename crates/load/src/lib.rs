@@ -31,6 +31,7 @@
 pub mod buffer;
 pub mod clock;
 pub mod control;
+pub mod disks;
 pub mod engines;
 pub mod error;
 pub mod histogram;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clock::ClockReport;
+use crate::disks::DiskUse;
 use crate::engines::MapReport;
 use crate::histogram::{BucketCount, Latencies};
 use crate::job::Workload;
@@ -112,6 +113,9 @@ pub struct DirectionResult {
     pub operations: u64,
     /// Bytes transferred.
     pub bytes: u64,
+    /// Operations that failed and that the job went on after; they are in no other figure.
+    #[serde(default)]
+    pub errors: u64,
     /// Operations whose first transfer was short; the rest was transferred after it.
     pub short_operations: u64,
     /// Submission latency; null: engines that complete each operation before the next have none.
@@ -133,6 +137,7 @@ impl DirectionResult {
     pub fn merge(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
+        self.errors += other.errors;
         self.short_operations += other.short_operations;
         self.clat.merge(&other.clat);
         self.lat.merge(&other.lat);
@@ -225,10 +230,7 @@ pub struct WorkerReport {
     pub mapped: Option<MapReport>,
     /// Passes over the region that were begun.
     pub passes: u64,
-    /// Operations that failed and that the job went on after (`continue_on_error`); they are in no other figure.
-    #[serde(default)]
-    pub errors: u64,
-    /// Error number of the first of them; null if there is none.
+    /// Error number of the first operation that failed and that the job went on after; null if there is none.
     #[serde(default)]
     pub first_error: Option<i32>,
     /// Why it ended early; null if it did not.
@@ -251,13 +253,17 @@ impl WorkerReport {
         self.read.bytes + self.write.bytes
     }
 
+    /// Operations of both directions that failed and that the job went on after (`continue_on_error`).
+    pub fn errors(&self) -> u64 {
+        self.read.errors + self.write.errors
+    }
+
     /// Adds another worker of the same group, as `group_reporting` shows them.
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
         self.flushes.merge(&other.flushes);
         self.passes += other.passes;
-        self.errors += other.errors;
         self.first_error = self.first_error.or(other.first_error);
         self.window = match (self.window, other.window) {
             (Some(a), Some(b)) => Some(a.hull(b)),
@@ -293,6 +299,9 @@ pub struct JobReport {
     pub operations: u64,
     /// Bytes within the window, of all workers.
     pub bytes: u64,
+    /// What the disks under the jobs' files did while workers worked.
+    #[serde(default)]
+    pub disks: Vec<DiskUse>,
     /// The clock that timed operations.
     pub clock: ClockReport,
     /// The base seed of each job.

@@ -6,10 +6,11 @@ use rustix::process::Signal;
 
 use crate::clock::{Clock, Clocks, monotonic_ns, realtime_ns};
 use crate::control::Control;
+use crate::disks::DiskWatch;
 use crate::error::LoadError;
 use crate::job::Workload;
 use crate::layout;
-use crate::plan;
+use crate::plan::{self, TargetPlan};
 use crate::report::{JobReport, Window, WorkerReport};
 use crate::safety;
 use crate::signals;
@@ -53,6 +54,9 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
         state_dir: &control.state_dir,
         status: control.status,
     };
+    let wanted = |target: &&TargetPlan| workload.jobs.get(target.job).is_some_and(|job| job.options.disk_util);
+    let disks =
+        DiskWatch::begin(Path::new("/"), plan.targets.iter().filter(wanted).map(|target| target.path.as_path()));
     let results = match spawn::run(&crew) {
         Ok(results) => results,
         Err(error) => {
@@ -60,6 +64,7 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
             return Err(error);
         }
     };
+    let disks = disks.end();
     drop(handling);
     let mut warnings = workload.warnings.clone();
     warnings.extend(prepared.warnings.iter().cloned());
@@ -76,6 +81,7 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
         window,
         operations: workers.iter().map(WorkerReport::operations).sum(),
         bytes: workers.iter().map(WorkerReport::bytes).sum(),
+        disks,
         clock,
         seeds: plan.seeds,
         workload: workload.clone(),

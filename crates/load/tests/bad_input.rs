@@ -72,6 +72,8 @@ fn ten_thousand_sections_are_refused_at_the_one_that_is_wrong() {
     let sections: Vec<String> = (0..10_000).map(|i| format!("[job{i}]\n")).collect();
     let text = format!("[global]\nsize=4k\n{}bs=wrong\n", sections.concat());
     refused_file(text.as_bytes(), &["job.fio:10003", "bs=wrong"]);
+    let text = format!("[global]\nsize=4k\nnumjobs=2\n{}", sections.concat());
+    refused_file(text.as_bytes(), &["job.fio:2052", "job 'job2048'", "at most 4096"]);
 }
 
 /// The second job cannot be prepared: the file that was made for the first one is gone again.
@@ -167,8 +169,8 @@ fn a_full_file_system_ends_the_job_with_its_place() {
     let (status, report, words) = run("--size=16m --fallocate=none --filename=i --continue_on_error=write");
     assert_eq!(status, Some(0), "{words}");
     let report: pagelab_load::JobReport = serde_json::from_str(&report).expect("a whole report");
-    assert!(report.workers[0].errors > 0 && report.workers[0].first_error == Some(libc::ENOSPC));
-    assert_eq!(report.workers[0].errors + report.workers[0].write.operations, 256);
+    assert!(report.workers[0].errors() > 0 && report.workers[0].first_error == Some(libc::ENOSPC));
+    assert_eq!(report.workers[0].errors() + report.workers[0].write.operations, 256);
 }
 
 /// A loop device whose file is shorter than the device: the kernel answers reads behind its end with EIO.
@@ -219,5 +221,5 @@ fn an_input_error_ends_the_job_with_its_place() {
     let output = job("--continue_on_error=io");
     let report: pagelab_load::JobReport = serde_json::from_slice(&output.stdout).expect("a whole report");
     let worker = &report.workers[0];
-    assert_eq!((worker.read.operations, worker.errors, worker.first_error), (4, 12, Some(libc::EIO)));
+    assert_eq!((worker.read.operations, worker.errors(), worker.first_error), (4, 12, Some(libc::EIO)));
 }

@@ -276,21 +276,36 @@ fn more_pieces_than_the_kernel_maps_is_said_before_the_run() {
     assert!(words.contains("addresses for mappings"), "{words}");
 }
 
+/// The pool of 2 MiB pages with a size of its own until dropped.
+struct Pool(String);
+
+impl Pool {
+    const PATH: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+
+    fn of(pages: u64) -> Self {
+        let pool = Self(std::fs::read_to_string(Self::PATH).expect("hugetlb"));
+        std::fs::write(Self::PATH, pages.to_string()).expect("set");
+        let got: u64 = std::fs::read_to_string(Self::PATH).expect("read").trim().parse().expect("number");
+        assert_eq!(got, pages, "this host has {pages} huge pages to give");
+        pool
+    }
+
+    fn free() -> u64 {
+        let path = Self::PATH.replace("nr_hugepages", "free_hugepages");
+        std::fs::read_to_string(path).expect("read").trim().parse().expect("number")
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        std::fs::write(Self::PATH, &self.0).expect("put back");
+    }
+}
+
 #[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_hugetlb_pages_are_used_and_the_fallback_is_exact() {
-    struct Restore(&'static str, String);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            std::fs::write(self.0, &self.1).expect("put back");
-        }
-    }
-    let path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
-    let before = std::fs::read_to_string(path).expect("hugetlb");
-    let restore = Restore(path, before);
-    std::fs::write(path, "6").expect("set");
-    let got: u64 = std::fs::read_to_string(path).expect("read").trim().parse().expect("number");
-    assert_eq!(got, 6, "this host has 12 MiB to give");
+    let _pool = Pool::of(6);
     let report = mapped("--ioengine=anon --rw=write --bs=4k --size=8m --map_granularity=2m --hugetlb=2m");
     assert_eq!((report.pieces_fallen_back, report.at_end.expect("read").hugetlb_bytes), (0, 8 * MIB));
     let report =
@@ -300,5 +315,39 @@ fn host_hugetlb_pages_are_used_and_the_fallback_is_exact() {
     let words =
         refused(&arguments("--ioengine=anon --rw=write --bs=4k --size=20m --map_granularity=2m --hugetlb=2m"), 3);
     assert!(words.contains("hugetlb_fallback=1"), "{words}");
-    drop(restore);
+}
+
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_files_on_hugetlbfs_are_laid_out_and_mapped() {
+    struct Mount(tempfile::TempDir);
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+        }
+    }
+    let _pool = Pool::of(8);
+    let mount = Mount(tempfile::tempdir().expect("a directory"));
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "hugetlbfs", "-o", "pagesize=2M", "none"])
+        .arg(mount.0.path())
+        .status()
+        .expect("mount");
+    assert!(mounted.success());
+    let place = format!("--directory={} --filename=f --ioengine=mmap --bs=4k", mount.0.path().display());
+    let written = mapped(&format!("{place} --rw=randwrite --size=8m")).at_end.expect("read");
+    assert_eq!((written.hugetlb_bytes, written.kernel_page_bytes, written.vmas), (8 * MIB, 2 * MIB, 1));
+    // The file stays, is pagelab's own, and is read back in pieces that are kept apart.
+    let pieces = mapped(&format!("{place} --rw=read --size=8m --map_granularity=2m"));
+    let memory = pieces.at_end.expect("read");
+    assert_eq!((pieces.pieces_mapped, memory.hugetlb_bytes), (4, 8 * MIB));
+    assert_eq!(Pool::free(), 4, "four of eight pages hold the file");
+    let contents = std::fs::read(mount.0.path().join("f")).expect("hugetlbfs can be read");
+    assert!(contents.chunks_exact(4096).all(|block| block.iter().any(|byte| *byte != 0)), "every block was written");
+    // A pool too small is said before anything runs, and nothing is left.
+    let words = refused(&arguments(&format!("{place} --filename=g --rw=write --size=20m")), 3);
+    assert!(words.contains("nr_hugepages") || words.contains("hugetlb"), "{words}");
+    assert_eq!(Pool::free(), 4);
+    mapped(&format!("{place} --rw=read --size=8m --unlink=1"));
+    assert_eq!(Pool::free(), 8, "the file is gone and its pages are back");
 }

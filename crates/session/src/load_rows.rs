@@ -10,12 +10,16 @@ const BYTES_PER_KIB: f64 = 1024.0;
 
 /// Writes one row per worker and direction that did something, and the workers' latencies per second.
 pub fn push(report: &JobReport, writer: &mut RecordingWriter) {
+    // What a disk did cannot be told apart by job.
+    let disks = serde_json::to_string(&report.disks).ok().filter(|_| !report.disks.is_empty());
     for worker in &report.workers {
+        // What ended a worker is one error more, said once.
+        let mut fatal = u64::from(worker.failure.is_some());
         for (direction, result) in worker.directions() {
-            if result.operations == 0 {
+            if result.operations == 0 && result.errors == 0 {
                 continue;
             }
-            push_job(worker, direction, result, writer);
+            push_job(worker, direction, result, std::mem::take(&mut fatal), disks.as_deref(), writer);
             for interval in &result.intervals {
                 for (kind, buckets) in [("clat", &interval.clat), ("lat", &interval.lat)] {
                     push_latency(worker, direction, kind, interval.end_ns as i64, buckets, writer);
@@ -30,7 +34,14 @@ fn some(series: &Moments, value: f64) -> Option<f64> {
     (series.count > 0).then_some(value)
 }
 
-fn push_job(worker: &WorkerReport, direction: &'static str, result: &DirectionResult, writer: &mut RecordingWriter) {
+fn push_job(
+    worker: &WorkerReport,
+    direction: &'static str,
+    result: &DirectionResult,
+    fatal: u64,
+    disks: Option<&str>,
+    writer: &mut RecordingWriter,
+) {
     let runtime_ns = worker.window.map_or(0, |window| window.duration_ns());
     let percent = |ns: u64| (runtime_ns > 0).then(|| 100.0 * ns as f64 / runtime_ns as f64);
     let (iops, bandwidth) = (&result.iops, &result.bandwidth_kib);
@@ -42,8 +53,8 @@ fn push_job(worker: &WorkerReport, direction: &'static str, result: &DirectionRe
         ios: result.operations,
         bytes: result.bytes,
         short: Some(result.short_operations),
-        dropped: None,
-        errors: Some(u64::from(worker.failure.is_some())),
+        dropped: Some(0),
+        errors: Some(result.errors + fatal),
         runtime_ns,
         usr: worker.usage.and_then(|usage| percent(usage.user_ns)),
         sys: worker.usage.and_then(|usage| percent(usage.system_ns)),
@@ -58,8 +69,9 @@ fn push_job(worker: &WorkerReport, direction: &'static str, result: &DirectionRe
         bw_max: some(bandwidth, bandwidth.max * BYTES_PER_KIB),
         bw_mean: some(bandwidth, bandwidth.mean * BYTES_PER_KIB),
         bw_sd: some(bandwidth, bandwidth.standard_deviation() * BYTES_PER_KIB),
-        depth: None,
-        disk_stats: None,
+        // Engines complete each operation before the next.
+        depth: Some(&[result.operations, 0, 0, 0, 0, 0, 0]),
+        disk_stats: disks,
     });
 }
 

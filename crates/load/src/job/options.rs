@@ -424,6 +424,9 @@ options! {
     /// Report the workers of a group together.
     group_reporting: bool { Reporting, NONE, fio, default "0" }
 
+    /// Report what the disks under the job's files did meanwhile.
+    disk_util: bool { Reporting, FILES, fio, default "1" }
+
     /// Where time stamps come from. The report tells what was used and why.
     clocksource: ClockSource { Reporting, NONE, fio, default "auto" }
 

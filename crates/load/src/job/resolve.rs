@@ -10,6 +10,9 @@ use super::{Given, JobSpec, Workload, unsupported, validate};
 use crate::engines;
 use crate::error::{JobError, Origin};
 
+/// Most workers of a run: each is a process or thread with buffers and histograms. fio has the same bound.
+const MAX_WORKERS: u64 = 4096;
+
 /// How far the units of a section reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Units {
@@ -132,12 +135,25 @@ impl Resolver {
     /// The workload, if there is any job.
     ///
     /// # Errors
-    /// [`JobError::NoJob`].
+    /// [`JobError::NoJob`], or more workers than can run.
     pub fn finish(self) -> Result<Workload, JobError> {
         if self.jobs.is_empty() {
             return Err(JobError::NoJob {
                 source_name: self.sources.first().cloned().unwrap_or_else(|| "command line".to_owned()),
             });
+        }
+        let mut workers: u64 = 0;
+        for job in &self.jobs {
+            workers = workers.saturating_add(job.options.numjobs);
+            if workers > MAX_WORKERS {
+                return Err(JobError::Conflict {
+                    origin: job.origin.clone(),
+                    job: job.name.clone(),
+                    reason: format!(
+                        "with it there are {workers} workers; at most {MAX_WORKERS} run, as in fio (numjobs counts)"
+                    ),
+                });
+            }
         }
         Ok(Workload { jobs: self.jobs, sources: self.sources, warnings: self.warnings })
     }

@@ -103,7 +103,6 @@ const REFUSALS: &[Refusal] = &[
             "job_start_clock_id",
             "block_error_percentiles",
             "stats",
-            "disk_util",
             "unified_rw_reporting",
             "unit_base",
         ],

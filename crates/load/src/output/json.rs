@@ -5,6 +5,7 @@ use std::fmt::Display;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::summary::{Entry, GroupDirection, bandwidth, entries, groups};
+use crate::disks::DiskUse;
 use crate::histogram::{Latencies, middle};
 use crate::job::{Given, JobSpec};
 use crate::report::{DirectionResult, JobReport, Moments};
@@ -102,9 +103,26 @@ pub fn render(report: &JobReport, detail: Detail) -> Result<String, serde_json::
         document = document.object("global options", given(&globals.inherited));
     }
     document.0.push(("jobs".to_owned(), Node::List(jobs)));
+    if !report.disks.is_empty() {
+        let disks = report.disks.iter().map(|disk| Node::Object(self::disk(disk))).collect();
+        document.0.push(("disk_util".to_owned(), Node::List(disks)));
+    }
     let mut text = serde_json::to_string_pretty(&document)?;
     text.push('\n');
     Ok(text)
+}
+
+fn disk(disk: &DiskUse) -> Object {
+    Object::new()
+        .text("name", &disk.name)
+        .count("read_ios", disk.read_ios)
+        .count("write_ios", disk.write_ios)
+        .count("read_merges", disk.read_merges)
+        .count("write_merges", disk.write_merges)
+        .count("read_ticks", disk.read_ticks)
+        .count("write_ticks", disk.write_ticks)
+        .count("in_queue", disk.in_queue)
+        .number("util", disk.util)
 }
 
 fn given(options: &[Given]) -> Object {
@@ -152,7 +170,7 @@ fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2]
     }
     if entry.job.options.continues() {
         object = object
-            .count("total_err", figures.errors)
+            .count("total_err", figures.errors())
             .count("first_error", figures.first_error.map_or(0, |errno| u64::from(errno.unsigned_abs())));
     }
     object

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::json::distribution;
 use super::numbers::{TimeUnit, num, percentile_unit, time_unit};
 use super::summary::{Entry, Group, GroupDirection, bandwidth, entries, groups};
+use crate::disks::DiskUse;
 use crate::histogram::Latencies;
 use crate::job::JobSpec;
 use crate::offsets::Direction;
@@ -27,6 +28,7 @@ pub fn render(report: &JobReport) -> String {
     for group in &groups {
         let _ = status(&mut out, group);
     }
+    let _ = disks(&mut out, &report.disks);
     for warning in &report.warnings {
         let _ = writeln!(out, "\nnote: {warning}");
     }
@@ -136,10 +138,10 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
         figures.read.short_operations,
         figures.write.short_operations
     )?;
-    if entry.job.options.continues() && figures.errors > 0 {
+    if entry.job.options.continues() && figures.errors() > 0 {
         let first = figures.first_error.unwrap_or(0);
         let words = std::io::Error::from_raw_os_error(first);
-        writeln!(out, "     errors    : total={}, first_error={first}/<{words}>", figures.errors)?;
+        writeln!(out, "     errors    : total={}, first_error={first}/<{words}>", figures.errors())?;
     }
     writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth=1")
 }
@@ -312,6 +314,27 @@ fn status(out: &mut String, group: &Group) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+fn disks(out: &mut String, disks: &[DiskUse]) -> std::fmt::Result {
+    if !disks.is_empty() {
+        writeln!(out, "\nDisk stats (read/write):")?;
+    }
+    disks.iter().try_for_each(|d| {
+        writeln!(
+            out,
+            "  {}: ios={}/{}, merge={}/{}, ticks={}/{}, in_queue={}, util={:.2}%",
+            d.name,
+            d.read_ios,
+            d.write_ios,
+            d.read_merges,
+            d.write_merges,
+            d.read_ticks,
+            d.write_ticks,
+            d.in_queue,
+            d.util
+        )
+    })
 }
 
 #[cfg(test)]

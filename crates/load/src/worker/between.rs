@@ -105,7 +105,7 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
         if !self.options.goes_on_after(operation.direction, errno) {
             return Err(End::Failed(Failure { errno, message }));
         }
-        self.errors += 1;
+        self.sides[operation.direction as usize].errors += 1;
         self.first_error.get_or_insert(errno);
         if self.options.error_dump {
             // Standard error may be closed; the count says it too.

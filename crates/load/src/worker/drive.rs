@@ -14,7 +14,7 @@ use super::files::Files;
 use super::iolog::IoLog;
 use super::logs::Logs;
 use super::pace::{Pace, wait};
-use super::shared::{Phase, State};
+use super::shared::{Stage, State};
 use super::side::Side;
 use super::surroundings;
 use super::task::{Task, WorkerResult};
@@ -57,14 +57,14 @@ fn live<E: Engine, S: Source>(task: &Task<'_>, source: S) -> WorkerResult {
         ..WorkerReport::default()
     };
     let never_began = |report| WorkerResult { report, not_ready: None };
-    if task.job.options.create_only || !task.await_phase(Phase::Prepare(task.plan.wave)) {
+    if task.job.options.create_only || !task.await_stage(Stage::Prepare) {
         return never_began(report);
     }
     // Who waits for others opens its files after them, as a process that is started later would.
     let waits = !task.plan.waits_for.is_empty();
     if waits {
         task.shared.set_state(task.plan.index, State::Ready);
-        if !(task.await_phase(Phase::Work(task.plan.wave)) && task.await_others()) {
+        if !(task.await_stage(Stage::Work) && task.await_others()) {
             return never_began(report);
         }
     }
@@ -77,7 +77,7 @@ fn live<E: Engine, S: Source>(task: &Task<'_>, source: S) -> WorkerResult {
         }
     };
     task.shared.set_state(task.plan.index, State::Ready);
-    if waits || task.await_phase(Phase::Work(task.plan.wave)) {
+    if waits || task.await_stage(Stage::Work) {
         drive.delay_start();
         drive.work();
         drive.report(&mut report);
@@ -151,8 +151,6 @@ pub(super) struct Drive<'a, E, S> {
     pub(super) usage_after: Usage,
     pub(super) passes: u64,
     pub(super) covered: u64,
-    /// Operations that failed and were passed over.
-    pub(super) errors: u64,
     pub(super) first_error: Option<i32>,
     pub(super) failure: Option<Failure>,
 }
@@ -202,7 +200,6 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
             usage_after: Usage::default(),
             passes: 0,
             covered: 0,
-            errors: 0,
             first_error: None,
             failure: None,
         })

@@ -148,7 +148,7 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
         let (ticks, now_ns) = self.anchor;
         self.sides.iter_mut().for_each(|side| side.restart(now_ns));
         self.flushes.reset();
-        (self.unflushed, self.errors, self.first_error) = (0, 0, None);
+        (self.unflushed, self.first_error) = (0, None);
         self.measured_from = Some(now_ns);
         self.ramp_end = None;
         let runtime = self.options.runtime.0;

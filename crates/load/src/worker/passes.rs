@@ -114,7 +114,7 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
         report.read = read.finish(end_ns);
         report.write = write.finish(end_ns);
         report.flushes = self.flushes.finish();
-        (report.errors, report.first_error) = (self.errors, self.first_error);
+        report.first_error = self.first_error;
         self.leave_out(report);
         report.usage = Some(self.usage_after.since(&self.usage_before));
     }

@@ -9,8 +9,11 @@ use rustix::thread::futex;
 
 use crate::error::LoadError;
 
-/// How long anybody sleeps before looking again, in case a wake-up was missed because its sender died.
+/// How long the supervisor, and whoever waits for other workers, sleeps before looking again, in case the sender of a wake-up died.
 const NAP: Duration = Duration::from_millis(20);
+
+/// How long a worker sleeps before its gate. Workers die with the supervisor, so nobody else can keep them waiting.
+const LONG_NAP: Duration = Duration::from_secs(5);
 
 #[repr(C, align(64))]
 struct Header {
@@ -18,29 +21,22 @@ struct Header {
     stop: AtomicU32,
     /// The signal that asked for it; 0 if none.
     signal: AtomicI32,
-    /// Number of phases released. Each wave has two: in the first its workers get ready, in the second they work.
-    released: AtomicU32,
     /// Counts changes of workers' states; the supervisor sleeps on it.
     changes: AtomicU32,
 }
 
-/// A stretch of the run that workers wait for.
+/// What a worker waits for at its gate. Each has a gate of its own: opening one wakes one, however many wait for later waves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Workers of this wave open, map and allocate.
-    Prepare(u32),
-    /// Workers of this wave work.
-    Work(u32),
+#[repr(u32)]
+pub enum Stage {
+    /// It may open, map and allocate.
+    Prepare = 1,
+    /// It may work.
+    Work = 2,
 }
 
-impl Phase {
-    fn number(self) -> u32 {
-        match self {
-            Self::Prepare(wave) => 2 * wave,
-            Self::Work(wave) => 2 * wave + 1,
-        }
-    }
-}
+/// A gate that is open because its worker is to end.
+const GATE_OF_THE_STOPPED: u32 = 3;
 
 /// How far a worker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +93,8 @@ struct Slot {
     state: AtomicU32,
     /// Not 0: this worker ends as soon as the present operation is done.
     stop: AtomicU32,
+    /// The last [`Stage`] that it may enter; 0 at first.
+    gate: AtomicU32,
     operations: [AtomicU64; 2],
     bytes: [AtomicU64; 2],
 }
@@ -153,10 +151,13 @@ impl Shared {
         self.stop_flag(index).load(Ordering::Relaxed) != 0
     }
 
-    /// Ends one worker.
+    /// Ends one worker. Async-signal-safe: atomics and a futex call.
     pub fn stop_worker(&self, index: usize) {
         self.stop_flag(index).store(1, Ordering::Relaxed);
-        wake(&self.header().released);
+        if let Some(slot) = self.slot(index) {
+            slot.gate.store(GATE_OF_THE_STOPPED, Ordering::Release);
+            wake(&slot.gate);
+        }
         wake(&self.header().changes);
     }
 
@@ -165,16 +166,12 @@ impl Shared {
         self.header().stop.load(Ordering::Relaxed) != 0
     }
 
-    /// Ends everything. Async-signal-safe: atomics and a futex call.
+    /// Ends everything. Async-signal-safe: atomics and futex calls.
     pub fn stop(&self, signal: i32) {
         let header = self.header();
         let _ = header.signal.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
         header.stop.fetch_add(1, Ordering::Relaxed);
-        for index in 0..self.slots {
-            self.stop_flag(index).store(1, Ordering::Relaxed);
-        }
-        wake(&header.released);
-        wake(&header.changes);
+        (0..self.slots).for_each(|index| self.stop_worker(index));
     }
 
     /// The signal that ended the run, if one did.
@@ -221,24 +218,27 @@ impl Shared {
         })
     }
 
-    /// Lets workers enter `phase` and all before it.
-    pub fn release(&self, phase: Phase) {
-        self.header().released.store(phase.number() + 1, Ordering::Release);
-        wake(&self.header().released);
+    /// Lets a worker enter `stage`.
+    pub fn release(&self, index: usize, stage: Stage) {
+        if let Some(slot) = self.slot(index) {
+            // Never closed again: neither for who was let further nor for who was stopped.
+            slot.gate.fetch_max(stage as u32, Ordering::Release);
+            wake(&slot.gate);
+        }
     }
 
-    /// Sleeps until `phase` may be entered; false if `stopped` says so before that.
-    pub fn await_phase(&self, phase: Phase, stopped: &dyn Fn() -> bool) -> bool {
-        let released = &self.header().released;
+    /// Sleeps until a worker may enter `stage`; false if it is to end before that.
+    pub fn await_stage(&self, index: usize, stage: Stage) -> bool {
+        let Some(slot) = self.slot(index) else { return false };
         loop {
-            if stopped() {
+            if self.worker_stopped(index) {
                 return false;
             }
-            let seen = released.load(Ordering::Acquire);
-            if seen > phase.number() {
-                return true;
+            let seen = slot.gate.load(Ordering::Acquire);
+            if seen >= stage as u32 {
+                return seen != GATE_OF_THE_STOPPED;
             }
-            nap_on(released, seen);
+            nap_on(&slot.gate, seen, LONG_NAP);
         }
     }
 
@@ -249,7 +249,7 @@ impl Shared {
 
     /// Sleeps until some worker's state changed since `seen`, or for a moment.
     pub fn await_change(&self, seen: u32) {
-        nap_on(&self.header().changes, seen);
+        nap_on(&self.header().changes, seen, NAP);
     }
 }
 
@@ -265,8 +265,11 @@ fn wake(word: &AtomicU32) {
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
 }
 
-fn nap_on(word: &AtomicU32, seen: u32) {
-    let nap = rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::from(NAP.subsec_nanos()) };
+fn nap_on(word: &AtomicU32, seen: u32, longest: Duration) {
+    let nap = rustix::time::Timespec {
+        tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(longest.subsec_nanos()),
+    };
     // A changed word, a signal and the end of the nap all mean: look again.
     let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&nap));
 }
@@ -276,21 +279,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waves_are_released_in_order_and_stopping_frees_everybody() {
+    fn gates_open_one_by_one_and_stopping_frees_everybody() {
         let shared = Shared::new(3).expect("memory");
         std::thread::scope(|scope| {
-            let phases = [Phase::Prepare(0), Phase::Work(0), Phase::Prepare(1)];
-            let waiters = phases.map(|phase| {
+            let stages = [(0, Stage::Prepare), (0, Stage::Work), (1, Stage::Prepare)];
+            let waiters = stages.map(|(index, stage)| {
                 let shared = &shared;
-                scope.spawn(move || shared.await_phase(phase, &|| shared.stopped()))
+                scope.spawn(move || shared.await_stage(index, stage))
             });
-            shared.release(Phase::Prepare(0));
-            shared.release(Phase::Work(0));
+            shared.release(0, Stage::Prepare);
+            shared.release(0, Stage::Work);
+            let [first, second, third] = waiters;
+            assert!(first.join().expect("join") && second.join().expect("join"));
             shared.stop(2);
-            let got = waiters.map(|waiter| waiter.join().expect("join"));
-            // The first two may have been released or stopped first; the third never was released.
-            assert!(!got[2]);
+            assert!(!third.join().expect("join"), "it was never let in");
         });
+        shared.release(1, Stage::Work);
+        assert!(!shared.await_stage(1, Stage::Prepare), "who was stopped stays so");
         assert_eq!(shared.signal(), Some(2));
         assert!((0..3).all(|index| shared.worker_stopped(index)));
         shared.set_state(1, State::Running);

@@ -23,6 +23,8 @@ pub struct Side {
     pub bytes: u64,
     /// Short operations.
     pub short: u64,
+    /// Operations that failed and were passed over.
+    pub errors: u64,
     /// Completion latency.
     clat: Recorder,
     /// Completion latencies in ticks that are not in `clat` yet. What is computed from a stamp waits for it, and the processor finds
@@ -49,6 +51,7 @@ impl Side {
             operations: 0,
             bytes: 0,
             short: 0,
+            errors: 0,
             clat: Recorder::default(),
             waiting: [0; WAITING],
             filled: 0,
@@ -102,7 +105,7 @@ impl Side {
         self.filled = 0;
         self.clat.reset();
         self.lat.reset();
-        (self.operations, self.bytes, self.short) = (0, 0, 0);
+        (self.operations, self.bytes, self.short, self.errors) = (0, 0, 0, 0);
         (self.bandwidth_kib, self.iops) = (Moments::default(), Moments::default());
         (self.sampled, self.interval) = (self.mark(now_ns), self.mark(now_ns));
         self.intervals.clear();
@@ -148,6 +151,7 @@ impl Side {
         DirectionResult {
             operations: self.operations,
             bytes: self.bytes,
+            errors: self.errors,
             short_operations: self.short,
             slat: None,
             lat: if self.apart { self.lat.finish() } else { clat.clone() },

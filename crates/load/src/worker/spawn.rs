@@ -10,7 +10,7 @@ use std::thread::Scope;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::shared::{Phase, Shared, State};
+use super::shared::{Shared, Stage, State};
 use super::status::StatusLine;
 use super::task::{Task, WorkerResult};
 use crate::clock::Clock;
@@ -173,7 +173,7 @@ fn supervise(crew: &Crew<'_>, members: &mut [Member]) -> Result<(), LoadError> {
     for wave in 0..crew.plan.waves {
         let of_wave: Vec<usize> =
             crew.plan.workers.iter().filter(|plan| plan.wave == wave).map(|plan| plan.index).collect();
-        crew.shared.release(Phase::Prepare(wave));
+        of_wave.iter().for_each(|index| crew.shared.release(*index, Stage::Prepare));
         while !crew.shared.stopped() {
             let seen = crew.shared.changes();
             receive(crew, members, 0);
@@ -185,7 +185,7 @@ fn supervise(crew: &Crew<'_>, members: &mut [Member]) -> Result<(), LoadError> {
         if wave == 0 {
             refuse_unready(crew, members, &of_wave)?;
         }
-        crew.shared.release(Phase::Work(wave));
+        of_wave.iter().for_each(|index| crew.shared.release(*index, Stage::Work));
         while of_wave.iter().any(|index| members.get(*index).is_some_and(|member| member.open)) {
             receive(crew, members, 100);
             if let Some(status) = &mut status {

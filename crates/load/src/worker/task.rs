@@ -8,7 +8,7 @@ use crate::job::JobSpec;
 use crate::job::words::ExitWhat;
 use crate::plan::WorkerPlan;
 use crate::report::WorkerReport;
-use crate::worker::shared::{Phase, Shared, State};
+use crate::worker::shared::{Shared, Stage, State};
 
 /// Everything a worker needs to know.
 pub struct Task<'a> {
@@ -39,9 +39,9 @@ impl Task<'_> {
         self.shared.worker_stopped(self.plan.index)
     }
 
-    /// Sleeps until `phase` may be entered; false if this worker is to end before that.
-    pub fn await_phase(&self, phase: Phase) -> bool {
-        self.shared.await_phase(phase, &|| self.stopped())
+    /// Sleeps until this worker may enter `stage`; false if it is to end before that.
+    pub fn await_stage(&self, stage: Stage) -> bool {
+        self.shared.await_stage(self.plan.index, stage)
     }
 
     /// Sleeps until the workers that this one waits for are done; false if it is to end before that.

@@ -124,7 +124,7 @@ fn errors_end_jobs_or_are_counted() {
         let report = run(&words(&place, &format!("--name=j {broken} {going_on} --error_dump=1")));
         let worker = &report.workers[0];
         assert_eq!(
-            (worker.errors, worker.first_error, worker.write.operations),
+            (worker.errors(), worker.first_error, worker.write.operations),
             (10, Some(libc::EINVAL), 0),
             "{going_on}"
         );

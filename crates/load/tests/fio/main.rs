@@ -8,6 +8,7 @@
 mod common;
 
 mod buffers;
+mod disks;
 mod files;
 mod flow;
 mod names;
