@@ -195,11 +195,11 @@ fn what_has_no_effect_is_said() {
 }
 
 #[test]
-fn ten_thousand_sections_are_read() {
+fn as_many_sections_as_workers_can_run_are_read() {
     let text: String = std::iter::once("[global]\nsize=1m\n".to_owned())
-        .chain((0..10_000).map(|i| format!("[job{i}]\nbs=4k\n")))
+        .chain((0..4096).map(|i| format!("[job{i}]\nbs=4k\n")))
         .collect();
-    assert_eq!(file(&text).expect("valid").jobs.len(), 10_000);
+    assert_eq!(file(&text).expect("valid").jobs.len(), 4096);
 }
 
 #[test]
