@@ -111,7 +111,7 @@ fn mappings(w: &mut RecordingWriter, pattern: &Pattern) {
 }
 
 fn main() {
-    let seconds = std::env::args().filter_map(|a| a.parse::<u64>().ok()).next().unwrap_or(4);
+    let seconds = std::env::args().find_map(|a| a.parse::<u64>().ok()).unwrap_or(4);
     println!(
         "{:32} {:>10} {:>10} {:>10} {:>10} {:>10}",
         "pattern", "live ns", "live B", "end ns", "end B", "maxrss MB"

@@ -126,12 +126,12 @@ fn fault_forever(order: Order, counter: &AtomicU64) -> ! {
 /// Maps fresh memory, writes once to each of many 4 KiB pages of it, unmaps it. After every `step` faults `told` is
 /// called with the number so far. Returns the number of pages written to, each of which was one fault.
 pub fn fault_some(order: Order, step: u64, mut told: impl FnMut(u64)) -> u64 {
+    // The generator goes on where the last batch ended.
+    static POSITION: AtomicU64 = AtomicU64::new(1);
     // Random order works on 4 GiB of addresses but never holds more than a part of them.
     let bytes: usize = if order == Order::Random { 4 << 30 } else { 64 << 20 };
     let pages = bytes / 4096;
     let batch = if order == Order::Random { 16384 } else { pages };
-    // The generator goes on where the last batch ended.
-    static POSITION: AtomicU64 = AtomicU64::new(1);
     let mut position = POSITION.load(Ordering::Relaxed) as usize;
     // SAFETY: memory of this process's own; every write is inside the mapping.
     unsafe {

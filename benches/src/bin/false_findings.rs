@@ -61,7 +61,7 @@ fn split(runs: &[&RunData], splits: usize, seed: u64, names: &mut Vec<String>) -
         let p = document.primary.as_ref().and_then(|primary| primary.p);
         found.primary += usize::from(p.context("the runs have a primary metric")? < options.alpha);
         names.extend(significant);
-        names.extend(document.findings.iter().map(|finding| finding.cause.to_string()));
+        names.extend(document.findings.iter().map(|finding| finding.cause.clone()));
     }
     Ok(found)
 }

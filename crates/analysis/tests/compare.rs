@@ -78,7 +78,9 @@ fn side(
                     runtime_ns: 1_000_000_000,
                     ..Default::default()
                 });
-                extras.into_iter().for_each(|extra| extra(w));
+                for extra in extras {
+                    extra(w);
+                }
             })
         })
         .collect()

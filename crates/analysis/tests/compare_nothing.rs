@@ -38,7 +38,7 @@ fn normal(draws: &mut ChaCha8Rng) -> f64 {
 fn weather(run: usize, draws: &mut ChaCha8Rng) -> Weather {
     Weather {
         // Phases last for several runs.
-        slow: (run / 7) % 2 == 0,
+        slow: (run / 7).is_multiple_of(2),
         drift: run as f64 / RUNS as f64,
         storm: if draws.random::<f64>() < 0.05 { 5.0 } else { 0.0 },
         causes: std::array::from_fn(|_| normal(draws)),
@@ -58,8 +58,8 @@ fn level(i: usize, weather: &Weather, draws: &mut ChaCha8Rng) -> f64 {
     let cause = weather.causes[i % weather.causes.len()];
     let own = normal(draws);
     let z = share * cause + (1.0 - share * share).sqrt() * own;
-    let phase = if weather.slow && i % 3 == 0 { 0.5 } else { 0.0 };
-    let drift = if i % 4 == 0 { weather.drift } else { 0.0 };
+    let phase = if weather.slow && i.is_multiple_of(3) { 0.5 } else { 0.0 };
+    let drift = if i.is_multiple_of(4) { weather.drift } else { 0.0 };
     match i % 7 {
         0 => (0.8 * z + phase + drift).exp(),
         1 => 1.0 + 0.1 * z + phase + weather.storm,

@@ -10,7 +10,7 @@ use std::path::Path;
 use pagelab_analysis::AnalysisError;
 use pagelab_analysis::run::{Exclusion, RunData, WindowSource};
 use pagelab_recording::tables::{JobsRow, LatencyRow, LossRow, TasksRow};
-use pagelab_recording::{Exit, Manifest, RecordingWriter};
+use pagelab_recording::{Exit, Manifest, RecordingWriter, WriterOptions};
 use proptest::prelude::*;
 use run_support::{SECOND, command, fault, job, record, sample};
 use serde_json::json;
@@ -163,7 +163,7 @@ fn a_stream_that_ran_and_saw_nothing_says_zero_and_one_that_did_not_run_says_not
     assert!(close(ran.value("faults.count").unwrap() + 1.0, 1.0));
 }
 
-fn jobs_row<'a>(job: &'a str, thread: Option<u32>, ios: u64) -> JobsRow<'a> {
+fn jobs_row(job: &str, thread: Option<u32>, ios: u64) -> JobsRow<'_> {
     JobsRow {
         ts: 1,
         job,
@@ -279,7 +279,7 @@ fn failed_and_broken_off_runs_are_excluded_with_a_reason() {
 
     let tmp = tempfile::tempdir().unwrap();
     let dir = tmp.path().join("r");
-    let writer = RecordingWriter::create(&dir, job(0, 1, 1), Default::default()).unwrap();
+    let writer = RecordingWriter::create(&dir, job(0, 1, 1), WriterOptions::default()).unwrap();
     drop(writer);
     assert!(matches!(RunData::load(&dir).unwrap().excluded, Some(Exclusion::Incomplete { .. })));
     let text = serde_json::to_value(Exclusion::Failed { code: Some(3), signal: None }).unwrap();

@@ -37,10 +37,13 @@ impl Progress for Bar {
                     self.bar = Some(bar);
                 }
             }
-            Event::Begins { run, number, total } => match &self.bar {
-                Some(bar) => bar.set_message(run.variant.clone()),
-                None => tracing::info!("run {number} of {total}: {} {}", run.variant, run.run),
-            },
+            Event::Begins { run, number, total } => {
+                if let Some(bar) = &self.bar {
+                    bar.set_message(run.variant.clone());
+                } else {
+                    tracing::info!("run {number} of {total}: {} {}", run.variant, run.run);
+                }
+            }
             Event::Ended { run, number, total } => {
                 if let RunState::Failed { reason } = &run.state {
                     self.say(&format!("run {number} of {total} ({} {}) failed: {reason}", run.variant, run.run));

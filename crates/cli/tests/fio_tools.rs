@@ -35,7 +35,9 @@ impl Job {
     /// The job's JSON by fio and by pagelab, each in a directory of its own.
     fn both(&self, dir: &Path) -> [PathBuf; 2] {
         let places = ["fio", "pagelab"].map(|who| dir.join(who));
-        places.iter().for_each(|place| fs::create_dir_all(place).expect("scratch"));
+        for place in &places {
+            fs::create_dir_all(place).expect("scratch");
+        }
         let name = format!("{}-1-{}.json", self.rw, self.numjobs);
         let fio = run(Command::new("fio").args(self.options(&places[0])).arg("--output-format=json+"), 0);
         let mut command = pagelab();

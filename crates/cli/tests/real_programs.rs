@@ -32,9 +32,8 @@ struct Counts {
 fn program_tasks(tasks: &[(String, u32, Option<u32>, Option<u32>)]) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let (mut tree, mut before) = (BTreeSet::new(), BTreeSet::new());
     for (op, task, parent, mm) in tasks {
-        if op == "exec" && *task != 1 && tree.is_empty() {
-            tree.insert(*task);
-        } else if op == "fork" && parent.is_some_and(|parent| tree.contains(&parent)) {
+        let first = op == "exec" && *task != 1 && tree.is_empty();
+        if first || (op == "fork" && parent.is_some_and(|parent| tree.contains(&parent))) {
             tree.insert(*task);
         } else if tree.is_empty() {
             before.extend(mm.iter().copied());
@@ -139,7 +138,8 @@ fn git_clones() {
     };
     git(&["init", "-q"]);
     for file in 0..300 {
-        let lines: String = (0..200).map(|line| format!("{} {}\n", file * line, line * 7919 % 1009)).collect();
+        let line = |line: u32| format!("{} {}", file * line, line * 7919 % 1009);
+        let lines = (0..200).map(line).collect::<Vec<_>>().join("\n");
         fs::write(origin.join(format!("f{file}")), lines).expect("scratch");
     }
     git(&["add", "."]);
@@ -155,7 +155,8 @@ fn sqlite_imports() {
         return;
     }
     let dir = on_disk();
-    let rows: String = (0..200_000_u64).map(|i| format!("{i},{},name{}\n", i * 7919 % 100_003, i % 997)).collect();
+    let row = |i: u64| format!("{i},{},name{}", i * 7919 % 100_003, i % 997);
+    let rows = (0..200_000).map(row).collect::<Vec<_>>().join("\n");
     fs::write(dir.path().join("rows.csv"), rows).expect("scratch");
     let script = dir.path().join("import.sql");
     let csv = dir.path().join("rows.csv");

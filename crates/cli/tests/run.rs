@@ -129,3 +129,19 @@ fn ctrl_c_prints_the_whole_report() {
         assert_eq!(manifest["complete"], true);
     }
 }
+
+/// What a killed recorder leaves: every second that was told, but the last one or two.
+#[test]
+fn seconds_are_recorded_as_they_pass() {
+    let place = scratch();
+    let args = "run --name=x --ioengine=null --rw=randread --bs=4k --size=1g --time_based --runtime=60 -o rec";
+    let mut child = pagelab().args(args.split(' ')).current_dir(place.path()).spawn().expect("pagelab starts");
+    std::thread::sleep(Duration::from_millis(5500));
+    child.kill().expect("kill -9");
+    child.wait().expect("it ends");
+    let sql = "select count(distinct ts) as seconds, sum(count) as operations from latency where kind = 'clat'";
+    let rows = json(&run(pagelab().args(["query", "rec", sql, "--format", "json"]).current_dir(place.path()), 0));
+    let seconds = rows[0]["seconds"].as_u64().expect("a count");
+    assert!((2..=5).contains(&seconds), "{rows}");
+    assert!(rows[0]["operations"].as_u64() > Some(1_000_000), "{rows}");
+}

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pagelab_host::guard::{Guard, GuardError};
 use pagelab_host::process::ProcessSettings;
 use pagelab_observe::streams::StreamSet;
-use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, signals};
+use pagelab_session::{Ended, SessionError, SessionOptions, SessionOutcome, Target, signals};
 use pagelab_vocab::settings::setting;
 
 use crate::plan::{Between, Plan, Work};
@@ -111,7 +111,7 @@ impl Runner for LocalRunner {
             private_dirs(parent).map_err(|error| RunError::new(RunErrorKind::Recording, error.to_string()))?;
         }
         let options = session_options(spec)?;
-        let outcome = pagelab_session::run(&options).map_err(session_error)?;
+        let outcome = pagelab_session::run(&options).map_err(|error| session_error(&error))?;
         Ok(outcome_of(&outcome))
     }
 
@@ -145,8 +145,8 @@ fn session_options(spec: &RunSpec) -> Result<SessionOptions, RunError> {
     Ok(options)
 }
 
-fn session_error(error: SessionError) -> RunError {
-    let kind = match &error {
+fn session_error(error: &SessionError) -> RunError {
+    let kind = match error {
         SessionError::StreamRefused { .. } | SessionError::System { .. } => RunErrorKind::Host,
         SessionError::Recording(_) => RunErrorKind::Recording,
         SessionError::Spawn(_) | SessionError::Load { .. } => RunErrorKind::Work,
@@ -156,8 +156,8 @@ fn session_error(error: SessionError) -> RunError {
 
 fn outcome_of(outcome: &SessionOutcome) -> RunOutcome {
     RunOutcome {
-        code: outcome.ended.as_ref().and_then(|ended| ended.code()),
-        signal: outcome.ended.as_ref().and_then(|ended| ended.signal()),
+        code: outcome.ended.as_ref().and_then(Ended::code),
+        signal: outcome.ended.as_ref().and_then(Ended::signal),
         timed_out: outcome.timed_out,
         interrupted: outcome.interrupted,
         complete: outcome.manifest.complete,

@@ -55,7 +55,7 @@ fn process_settings_and_the_rounds_seed_reach_the_run() {
     let seeds: Rc<std::cell::RefCell<BTreeMap<u64, BTreeSet<u64>>>> = Rc::default();
     let seen = seeds.clone();
     let runner = FakeRunner::scripted(move |spec| {
-        assert_eq!(spec.process.get("env.WHO").is_some(), spec.variant == "bad");
+        assert_eq!(spec.process.contains_key("env.WHO"), spec.variant == "bad");
         assert!(!spec.process.contains_key("thp.enabled"));
         assert_eq!(spec.timeout.unwrap().as_secs(), 5);
         seen.borrow_mut().entry(spec.round).or_default().insert(spec.seed);
@@ -82,7 +82,7 @@ fn failures_are_shown_and_the_rest_still_runs() {
         (FailureKind::ExitStatus, |r| third(r, || Ok(RunOutcome { code: Some(7), complete: true, ..good() }))),
         (FailureKind::Signal, |r| third(r, || Ok(RunOutcome { code: None, signal: Some(11), ..good() }))),
         (FailureKind::Timeout, |r| {
-            third(r, || Ok(RunOutcome { timed_out: true, code: None, signal: Some(15), ..good() }))
+            third(r, || Ok(RunOutcome { timed_out: true, code: None, signal: Some(15), ..good() }));
         }),
         (FailureKind::Recording, |r| third(r, || Ok(RunOutcome { complete: false, ..good() }))),
         (FailureKind::Recording, |r| third(r, || Err(broken(RunErrorKind::Recording, "no space")))),

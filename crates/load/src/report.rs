@@ -7,6 +7,7 @@ use crate::disks::DiskUse;
 use crate::engines::MapReport;
 use crate::histogram::{BucketCount, Latencies};
 use crate::job::Workload;
+use crate::offsets::Direction;
 
 /// A stretch of time on `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +107,21 @@ pub struct Interval {
     pub lat: Vec<BucketCount>,
 }
 
+/// An interval and whose it is, as it is told while the run goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerInterval {
+    /// The worker, by place among all.
+    pub worker: usize,
+    /// Its job's name.
+    pub name: String,
+    /// Its number within the job, from 0.
+    pub clone: u32,
+    /// Which way.
+    pub direction: Direction,
+    /// What happened.
+    pub interval: Interval,
+}
+
 /// One direction of one worker, or of several merged.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
@@ -128,7 +144,8 @@ pub struct DirectionResult {
     pub bandwidth_kib: Moments,
     /// Operations per second, sampled every half second.
     pub iops: Moments,
-    /// About a second each.
+    /// About a second each. They are told while the run goes on; who collects the report collects them here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
 }
 

@@ -20,13 +20,18 @@ use crate::worker::spawn::{self, Crew};
 /// Version of the report's format.
 const REPORT_FORMAT: u32 = 1;
 
-/// Runs a workload: makes its files ready, starts its workers, waits for them.
+/// Runs a workload: makes its files ready, starts its workers, waits for them. `tell` gets a line of JSON for every second of every
+/// worker, as they pass; the report is without them.
 ///
 /// Call it from a process of its own (see [`crate::worker::main`]): it forks workers, and its signal handlers and SIGBUS guard belong to the process.
 ///
 /// # Errors
 /// Nothing ran: the job asks for what cannot be, the host lacks something, data could be destroyed. What goes wrong later is in the report.
-pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport, LoadError> {
+pub fn run_workload(
+    workload: &Workload,
+    control: &Control,
+    tell: &mut dyn FnMut(&[u8]),
+) -> Result<JobReport, LoadError> {
     if control.handle_signals {
         signals::install_handlers();
     }
@@ -57,7 +62,7 @@ pub fn run_workload(workload: &Workload, control: &Control) -> Result<JobReport,
     let wanted = |target: &&TargetPlan| workload.jobs.get(target.job).is_some_and(|job| job.options.disk_util);
     let disks =
         DiskWatch::begin(Path::new("/"), plan.targets.iter().filter(wanted).map(|target| target.path.as_path()));
-    let results = match spawn::run(&crew) {
+    let results = match spawn::run(&crew, tell) {
         Ok(results) => results,
         Err(error) => {
             layout::discard(&prepared.created);

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::pagelab;
+use common::{children, pagelab};
 use pagelab_load::{Control, JobReport, parse_args, worker};
 
 /// A load process started as session does it.
@@ -46,11 +46,6 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(begin.elapsed() < Duration::from_secs(30), "{what} did not happen");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 fn signal(pid: u32, signal: i32) {

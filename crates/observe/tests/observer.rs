@@ -46,7 +46,7 @@ fn observe(command: &str, options: ObserverOptions, drain_while_running: bool) -
     child.stdin.take().expect("piped").write_all(b"\n").expect("sh reads");
     let mut faults = Vec::new();
     let mut events = Vec::new();
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         if drain_while_running {
             observer.drain_faults(|_, slots| faults.extend_from_slice(slots));

@@ -1,6 +1,8 @@
 //! Damaged parts: each flipped bit and each cut must end in an error that names the file, never in a panic, and in
 //! pagelab's own parts never in wrong values.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
+
 mod common;
 
 use std::fs;
@@ -103,7 +105,7 @@ fn foreign_part(dir: &Path) -> PathBuf {
         schema.clone(),
         vec![
             Arc::new(Int64Array::from_iter_values(0..n)),
-            Arc::new(StringArray::from_iter((0..n).map(|i| (i % 7 != 0).then(|| format!("name {}", i % 50))))),
+            Arc::new((0..n).map(|i| (i % 7 != 0).then(|| format!("name {}", i % 50))).collect::<StringArray>()),
             Arc::new(UInt64Array::from_iter_values((0..n as u64).map(|i| i * i))),
         ],
     )

@@ -1,5 +1,7 @@
 //! A file system that fills up while a recording is written.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
+
 mod common;
 
 use std::ffi::CString;

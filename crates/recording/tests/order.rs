@@ -1,6 +1,8 @@
 //! Rows come late, from several CPUs and across flushes; after a clean end, and in `read_sorted` before it, a table is
 //! in order of time, complete, and rows of equal time are in the order in which they were pushed.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
+
 mod common;
 
 use arrow::array::AsArray;

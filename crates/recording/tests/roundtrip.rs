@@ -1,5 +1,7 @@
 //! What is pushed is what is read, through live parts, through a clean end and through a broken-off recorder.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
+
 use pagelab_recording::tables::{FaultsRow, LossRow, MappingsRow, MetricsRow, StacksRow, SyscallsRow, TasksRow};
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions};
 

@@ -23,6 +23,7 @@ pub fn finish(
     let Begun { mut recorder, mut started, released_ns } = begun;
     let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
     stop(&mut recorder);
+    started.intervals(|told| load_rows::push_interval(&told, &mut recorder.writer));
     let report = started.take_report(watched.ended.as_ref());
     let mut warnings = std::mem::take(&mut recorder.probes.warnings);
     warnings.extend(lost_events(&recorder.probes));

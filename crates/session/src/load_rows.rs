@@ -1,14 +1,33 @@
 //! The report of a load as rows of the tables `jobs` and `latency`.
 
 use pagelab_load::JobReport;
-use pagelab_load::histogram::{BucketCount, bounds};
-use pagelab_load::report::{DirectionResult, Moments, WorkerReport};
+use pagelab_load::histogram::bounds;
+use pagelab_load::report::{DirectionResult, Moments, WorkerInterval, WorkerReport};
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::{JobsRow, LatencyRow};
 
 const BYTES_PER_KIB: f64 = 1024.0;
 
-/// Writes one row per worker and direction that did something, and the workers' latencies per second.
+/// Writes the latencies of a worker's second.
+pub fn push_interval(told: &WorkerInterval, writer: &mut RecordingWriter) {
+    for (kind, buckets) in [("clat", &told.interval.clat), ("lat", &told.interval.lat)] {
+        for (bucket, count) in buckets {
+            let (low_ns, high_ns) = bounds(usize::from(*bucket));
+            writer.push(&LatencyRow {
+                ts: told.interval.end_ns as i64,
+                job: &told.name,
+                thread: Some(told.clone),
+                direction: told.direction.name(),
+                kind,
+                low_ns,
+                high_ns,
+                count: *count,
+            });
+        }
+    }
+}
+
+/// Writes one row per worker and direction that did something.
 pub fn push(report: &JobReport, writer: &mut RecordingWriter) {
     // What a disk did cannot be told apart by job.
     let disks = serde_json::to_string(&report.disks).ok().filter(|_| !report.disks.is_empty());
@@ -20,11 +39,6 @@ pub fn push(report: &JobReport, writer: &mut RecordingWriter) {
                 continue;
             }
             push_job(worker, direction, result, std::mem::take(&mut fatal), disks.as_deref(), writer);
-            for interval in &result.intervals {
-                for (kind, buckets) in [("clat", &interval.clat), ("lat", &interval.lat)] {
-                    push_latency(worker, direction, kind, interval.end_ns as i64, buckets, writer);
-                }
-            }
         }
     }
 }
@@ -42,7 +56,7 @@ fn push_job(
     disks: Option<&str>,
     writer: &mut RecordingWriter,
 ) {
-    let runtime_ns = worker.window.map_or(0, |window| window.duration_ns());
+    let runtime_ns = worker.window.map_or(0, pagelab_load::report::Window::duration_ns);
     let percent = |ns: u64| (runtime_ns > 0).then(|| 100.0 * ns as f64 / runtime_ns as f64);
     let (iops, bandwidth) = (&result.iops, &result.bandwidth_kib);
     writer.push(&JobsRow {
@@ -73,27 +87,4 @@ fn push_job(
         depth: Some(&[result.operations, 0, 0, 0, 0, 0, 0]),
         disk_stats: disks,
     });
-}
-
-fn push_latency(
-    worker: &WorkerReport,
-    direction: &'static str,
-    kind: &'static str,
-    ts: i64,
-    buckets: &[BucketCount],
-    writer: &mut RecordingWriter,
-) {
-    for (bucket, count) in buckets {
-        let (low_ns, high_ns) = bounds(usize::from(*bucket));
-        writer.push(&LatencyRow {
-            ts,
-            job: &worker.name,
-            thread: Some(worker.clone),
-            direction,
-            kind,
-            low_ns,
-            high_ns,
-            count: *count,
-        });
-    }
 }

@@ -13,7 +13,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::feed::Feed;
+use crate::load_rows;
 use crate::probes::Probes;
+use crate::target::Started;
 
 /// How often the rings are emptied. The default ring holds ten times as much at the greatest rate of faults seen, and
 /// what is taken soon is still in the processor's cache.
@@ -63,11 +65,13 @@ impl Recorder {
         Self { probes, feed, writer, sampler, next_sample_ns: i64::MIN, counts, batch: Vec::new(), write_error: None }
     }
 
-    /// Records until `pidfd` says that the process has ended, `stop` says so, or the deadline has passed.
-    pub fn until_ended(&mut self, pidfd: BorrowedFd<'_>, deadline: Option<Instant>, stop: impl Fn() -> bool) -> bool {
+    /// Records until the target has ended, `stop` says so, or the deadline has passed; true if it has ended.
+    pub fn until_ended(&mut self, target: &mut Started, deadline: Option<Instant>, stop: impl Fn() -> bool) -> bool {
         loop {
-            let ended = wait(pidfd, DRAIN_INTERVAL);
-            self.step();
+            let ended = wait(target.child.pidfd(), DRAIN_INTERVAL);
+            if self.step() {
+                target.intervals(|told| load_rows::push_interval(&told, &mut self.writer));
+            }
             if ended {
                 return true;
             }
@@ -77,11 +81,12 @@ impl Recorder {
         }
     }
 
-    /// Takes what is there, samples if it is time, and lets the writer write what is due.
-    pub fn step(&mut self) {
+    /// Takes what is there, samples if it is time, and lets the writer write what is due. True if it was time for a sample.
+    pub fn step(&mut self) -> bool {
         self.drain();
         let now = monotonic_ns();
-        if now >= self.next_sample_ns {
+        let due = now >= self.next_sample_ns;
+        if due {
             self.sample(now, Emit::Changed);
             // After a stall the next sample is a full interval away: several at once would say nothing.
             self.next_sample_ns =
@@ -91,6 +96,7 @@ impl Recorder {
             tracing::warn!("{error}");
             self.write_error.get_or_insert(error);
         }
+        due
     }
 
     /// Reads every metric now, whether it changed or not.

@@ -98,7 +98,7 @@ fn watch(options: &SessionOptions, recorder: &mut Recorder, started: &mut Starte
     let mut next_signal = libc::SIGTERM;
     loop {
         let before = signals_seen;
-        if recorder.until_ended(started.child.pidfd(), deadline, || signals::count() > before) {
+        if recorder.until_ended(started, deadline, || signals::count() > before) {
             break;
         }
         if signals::count() > signals_seen {
@@ -195,7 +195,6 @@ fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: u32, a
         shown_env: options.process_settings.env().map(|(name, _)| name.to_owned()).collect(),
         // The kernel's configuration cannot change while it runs.
         kconfig: at == "start",
-        ..SnapshotOptions::default()
     };
     for setting in settings::snapshot_with(Path::new("/"), &wanted) {
         recorder.writer.push(&SettingsRow {

@@ -4,9 +4,12 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 
-use pagelab_load::worker::{arguments, read_report};
-use pagelab_load::{JobReport, Workload};
+use pagelab_load::report::WorkerInterval;
+use pagelab_load::worker::{ReportReader, arguments};
+use pagelab_load::{JobReport, LoadError, Workload};
+use rustix::fs::FallocateFlags;
 
 use crate::child::{Child, ChildSpec, Ended};
 use crate::options::{SessionError, SessionOptions, Target};
@@ -20,7 +23,42 @@ pub struct Started {
     pub child: Child,
     /// The process is our load worker.
     pub is_load: bool,
-    report: Option<File>,
+    told: Option<Told>,
+}
+
+/// What the load process has told, as far as it was read.
+struct Told {
+    /// Memory that it writes lines into.
+    file: File,
+    read_bytes: u64,
+    reader: ReportReader,
+    /// The first line that was not what it should be.
+    broken: Option<LoadError>,
+}
+
+impl Told {
+    /// Reads what came since the last time and gives its memory back; intervals go to `each`.
+    fn read_on(&mut self, mut each: impl FnMut(WorkerInterval)) {
+        let mut chunk = vec![0_u8; 1 << 16];
+        loop {
+            let bytes = match self.file.read_at(&mut chunk, self.read_bytes) {
+                Ok(0) => return,
+                Ok(n) => chunk.get(..n).unwrap_or(&[]),
+                Err(error) => {
+                    self.broken.get_or_insert(LoadError::system("reading the load's report", error));
+                    return;
+                }
+            };
+            let begun = self.read_bytes;
+            self.read_bytes += bytes.len() as u64;
+            if let Err(error) = self.reader.add(bytes, &mut each) {
+                self.broken.get_or_insert(error);
+            }
+            // Only memory is lost if that fails.
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let _ = rustix::fs::fallocate(&self.file, flags, begun, bytes.len() as u64);
+        }
+    }
 }
 
 fn memfd(name: &str) -> Result<File, SessionError> {
@@ -35,7 +73,7 @@ impl Started {
         match &options.target {
             Target::Command(argv) => {
                 let spec = ChildSpec { argv: argv.clone(), ..spec(options) };
-                Ok(Self { child: Child::spawn(&spec)?, is_load: false, report: None })
+                Ok(Self { child: Child::spawn(&spec)?, is_load: false, told: None })
             }
             Target::Job(workload) => Self::load(options, workload),
         }
@@ -54,20 +92,27 @@ impl Started {
         let mut spec = ChildSpec { argv, dies_with_recorder: true, ..spec(options) };
         // The report keeps its number, so that it cannot land on a descriptor that is still needed.
         spec.hand_down.extend([(input.as_raw_fd(), 0), (report.as_raw_fd(), report.as_raw_fd())]);
-        Ok(Self { child: Child::spawn(&spec)?, is_load: true, report: Some(report) })
+        let told = Told { file: report, read_bytes: 0, reader: ReportReader::default(), broken: None };
+        Ok(Self { child: Child::spawn(&spec)?, is_load: true, told: Some(told) })
     }
 
-    /// What the load worker reported; `None` for commands.
+    /// What the load process has told since the last time.
+    pub fn intervals(&mut self, each: impl FnMut(WorkerInterval)) {
+        if let Some(told) = &mut self.told {
+            told.read_on(each);
+        }
+    }
+
+    /// What the load process reported in the end; `None` for commands. Its intervals are to be taken before.
     pub fn take_report(&mut self, ended: Option<&Ended>) -> Option<Result<JobReport, SessionError>> {
-        let mut file = self.report.take()?;
+        let told = self.told.take()?;
         let how = ended.map_or_else(
             || "is still running".to_owned(),
             |ended| format!("ended with status {}", ended.shell_status()),
         );
         let status = ended.and_then(Ended::code);
-        let failed = |what: String| SessionError::Load { reason: format!("{how}: {what}"), status };
-        let rewound = file.seek(SeekFrom::Start(0)).map_err(SessionError::system("reading the load's report"));
-        Some(rewound.and_then(|_| read_report(file).map_err(|error| failed(error.to_string()))))
+        let failed = |error: LoadError| SessionError::Load { reason: format!("{how}: {error}"), status };
+        Some(told.broken.map_or_else(|| told.reader.finish(), Err).map_err(failed))
     }
 }
 

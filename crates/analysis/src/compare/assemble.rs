@@ -49,29 +49,12 @@ impl<'a> Sides<'a> {
             design: self.design,
             resolution: resolution.fold(None, |most: Option<f64>, r| Some(most.map_or(r, |m| m.max(r)))),
         };
-        let result = match self.reason_not_to_test(&info, &samples) {
+        let result = match reason_not_to_test(&info, &samples) {
             Some(why) => untested(&samples, &why, &base, &test),
             None => test_metric(&samples),
         };
         let lossy = self.losses.explain(&key.name, info.kind);
         Tested { key: key.clone(), unit: form.unit(&info), form, info, result, lossy }
-    }
-
-    fn reason_not_to_test(&self, info: &MetricInfo, samples: &MetricSamples) -> Option<String> {
-        if OWN_FIGURES.iter().any(|own| info.name.starts_with(own)) {
-            return Some("not tested: a figure of the recorder itself".to_owned());
-        }
-        if info.always_moves {
-            return Some("not tested: it follows the clock or the host's past, not the run".to_owned());
-        }
-        for (side, runs) in [("base", samples.base), ("test", samples.test)] {
-            let known = runs.iter().filter(|o| o.value.is_finite()).count();
-            // Values that only some runs have are a selection, and of few of them no spread can be told.
-            if known * 2 < runs.len() {
-                return Some(format!("not tested: {known} of {} {side} runs have a value", runs.len()));
-            }
-        }
-        None
     }
 }
 
@@ -229,4 +212,21 @@ fn side(runs: &[Observation]) -> Side {
         mean: summary.map(|s| s.mean()).filter(|m| m.is_finite()),
         sd: summary.and_then(|s| s.sd()).filter(|sd| sd.is_finite()),
     }
+}
+
+fn reason_not_to_test(info: &MetricInfo, samples: &MetricSamples) -> Option<String> {
+    if OWN_FIGURES.iter().any(|own| info.name.starts_with(own)) {
+        return Some("not tested: a figure of the recorder itself".to_owned());
+    }
+    if info.always_moves {
+        return Some("not tested: it follows the clock or the host's past, not the run".to_owned());
+    }
+    for (side, runs) in [("base", samples.base), ("test", samples.test)] {
+        let known = runs.iter().filter(|o| o.value.is_finite()).count();
+        // Values that only some runs have are a selection, and of few of them no spread can be told.
+        if known * 2 < runs.len() {
+            return Some(format!("not tested: {known} of {} {side} runs have a value", runs.len()));
+        }
+    }
+    None
 }

@@ -119,7 +119,7 @@ pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut unit = 0;
     let mut whole = n;
-    while whole >= 1024 && whole % 1024 == 0 && unit + 1 < UNITS.len() {
+    while whole >= 1024 && whole.is_multiple_of(1024) && unit + 1 < UNITS.len() {
         whole /= 1024;
         unit += 1;
     }

@@ -58,7 +58,7 @@ impl Areas {
     /// The area that holds `addr`.
     pub(super) fn at(&self, addr: u64) -> Option<(Range<u64>, Attrs)> {
         let (start, area) = self.by_start.range(..=addr).next_back()?;
-        (addr < area.end).then(|| (*start..area.end, area.attrs))
+        (addr < area.end).then_some((*start..area.end, area.attrs))
     }
 
     /// Whether any area lies in part in `range`.

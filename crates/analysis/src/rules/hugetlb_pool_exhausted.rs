@@ -35,7 +35,7 @@ const ABOUT: About = About {
 };
 
 /// The refusals of a run for want of memory, with the size of page that was asked for.
-fn refused<'a>(run: &'a RunEvidence, default: u64) -> Option<Vec<(u64, &'a RefusedHugetlb)>> {
+fn refused(run: &RunEvidence, default: u64) -> Option<Vec<(u64, &RefusedHugetlb)>> {
     let profile = run.profile.as_ref()?;
     let found = profile.refused_hugetlb.iter().filter(|refused| refused.errno == ENOMEM);
     Some(found.map(|refused| (refused.page_bytes.unwrap_or(default), refused)).collect())
@@ -301,9 +301,10 @@ fn window_share(scene: &Scene<'_>) -> Option<f64> {
 
 fn parts(scene: &Scene<'_>, size: u64, default: u64, effect: Option<Effect>) -> CaseParts {
     let setting = deciding_setting(scene, size);
-    let subject = scene.subject(scene.slow, in_place).or_else(|| {
-        scene.subject(scene.slow, |class| if class.key.kind == MemoryKind::Anonymous { class.faults } else { 0 })
-    });
+    let subject = scene
+        .slow
+        .subject(in_place)
+        .or_else(|| scene.slow.subject(|class| if class.key.kind == MemoryKind::Anonymous { class.faults } else { 0 }));
     let count = scene.slow.median(|run| refusals(run, default).map(|n| n as f64)).unwrap_or(0.0);
     let why = setting.as_ref().map(|setting| format!(" ({})", said(setting, scene))).unwrap_or_default();
     let name = format_size(size);

@@ -103,7 +103,7 @@ impl Rule for MapMisaligned {
             let odd = class.aligned_share().is_some_and(|share| share < 1.0);
             if concerns(class) && odd { class.partial.faults } else { 0 }
         };
-        let Some(subject) = scene.subject(scene.slow, weight) else {
+        let Some(subject) = scene.slow.subject(weight) else {
             return Verdict::Refuted(vec![aligned_already(scene)]);
         };
         let key = &subject.key;

@@ -48,7 +48,7 @@ impl<'a> Scene<'a> {
 
     /// A figure of both sides: medians of what `of` finds in the runs.
     pub(crate) fn number(&self, name: &str, unit: &str, of: impl Fn(&RunEvidence) -> Option<f64>) -> Number {
-        let side = |name| self.evidence.side(name).and_then(|side: &SideEvidence| side.median(|run| of(run)));
+        let side = |name| self.evidence.side(name).and_then(|side: &SideEvidence| side.median(&of));
         Number { name: name.to_owned(), unit: unit.to_owned(), base: side(SideName::Base), test: side(SideName::Test) }
     }
 
@@ -68,42 +68,6 @@ impl<'a> Scene<'a> {
             .ratio_ci95
             .map_or_else(String::new, |[low, high]| format!(" (95 % interval {low:.3} to {high:.3})"));
         format!("test is {word} ({}{ratio}{interval})", primary.metric)
-    }
-
-    /// The class of `side` with the greatest sum of `weight` over its runs, and its mapping with most faults.
-    pub(crate) fn subject(&self, side: &SideEvidence, weight: impl Fn(&ClassProfile) -> u64) -> Option<Subject> {
-        let mut sums: Vec<(&ClassKey, u64)> = Vec::new();
-        for class in side.runs.iter().filter_map(|run| run.profile.as_ref()).flat_map(|profile| &profile.classes) {
-            let w = weight(class);
-            match sums.iter_mut().find(|(key, _)| **key == class.key) {
-                Some((_, sum)) => *sum += w,
-                None if w > 0 => sums.push((&class.key, w)),
-                None => {}
-            }
-        }
-        let (key, _) = sums.into_iter().max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)))?;
-        Some(Subject { key: key.clone(), mapping: self.example(side, key) })
-    }
-
-    fn example(&self, side: &SideEvidence, key: &ClassKey) -> Option<MappingSubject> {
-        let found = side.runs.iter().enumerate().filter_map(|(number, run)| {
-            let class = run.profile.as_ref()?.class(key)?;
-            Some((number, class, class.example.as_ref()?))
-        });
-        // The first of the largest: the outcome may not depend on how ties happen to be visited.
-        let (run, class, example) =
-            found.reduce(|best, next| if next.2.faults > best.2.faults { next } else { best })?;
-        Some(MappingSubject {
-            description: describe(class),
-            class: key.clone(),
-            start: example.start,
-            end: example.start.saturating_add(example.len),
-            len_bytes: example.len,
-            thread: key.comm.clone(),
-            path: key.path.clone(),
-            side: side.name,
-            run,
-        })
     }
 
     /// Whether lost fault records on the side with few of them could make up the difference: with every lost record
@@ -171,4 +135,41 @@ fn describe(class: &ClassProfile) -> String {
     let who = class.key.comm.as_ref().map_or_else(String::new, |comm| format!(" of thread {comm}"));
     let order = class.order.word().map_or_else(String::new, |word| format!(", touched in {word} order"));
     format!("{what} memory{who}: {} mappings of {} each, {} faults{order}", class.mappings, bytes(each), class.faults)
+}
+
+impl SideEvidence {
+    /// The class with the greatest sum of `weight` over its runs, and its mapping with most faults.
+    pub(crate) fn subject(&self, weight: impl Fn(&ClassProfile) -> u64) -> Option<Subject> {
+        let mut sums: Vec<(&ClassKey, u64)> = Vec::new();
+        for class in self.runs.iter().filter_map(|run| run.profile.as_ref()).flat_map(|profile| &profile.classes) {
+            let w = weight(class);
+            match sums.iter_mut().find(|(key, _)| **key == class.key) {
+                Some((_, sum)) => *sum += w,
+                None if w > 0 => sums.push((&class.key, w)),
+                None => {}
+            }
+        }
+        let (key, _) = sums.into_iter().max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)))?;
+        Some(Subject { key: key.clone(), mapping: example(self, key) })
+    }
+}
+
+fn example(side: &SideEvidence, key: &ClassKey) -> Option<MappingSubject> {
+    let found = side.runs.iter().enumerate().filter_map(|(number, run)| {
+        let class = run.profile.as_ref()?.class(key)?;
+        Some((number, class, class.example.as_ref()?))
+    });
+    // The first of the largest: the outcome may not depend on how ties happen to be visited.
+    let (run, class, example) = found.reduce(|best, next| if next.2.faults > best.2.faults { next } else { best })?;
+    Some(MappingSubject {
+        description: describe(class),
+        class: key.clone(),
+        start: example.start,
+        end: example.start.saturating_add(example.len),
+        len_bytes: example.len,
+        thread: key.comm.clone(),
+        path: key.path.clone(),
+        side: side.name,
+        run,
+    })
 }

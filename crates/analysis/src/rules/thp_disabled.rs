@@ -80,8 +80,7 @@ impl Rule for ThpDisabled {
             return without_faults(scene);
         }
         let mut chain = Chain::default();
-        let Some(subject) = scene.subject(scene.slow, |class| if concerns(class) { class.whole.many } else { 0 })
-        else {
+        let Some(subject) = scene.slow.subject(|class| if concerns(class) { class.whole.many } else { 0 }) else {
             return Verdict::Refuted(vec![nothing_filled(scene)]);
         };
         policy_link(scene, &subject, &mut chain);
@@ -213,7 +212,7 @@ fn fast_advice(scene: &Scene<'_>, key: &ClassKey) -> ThpAdvice {
     let Some(fast) = scene.fast else { return key.advice };
     let weight = |class: &ClassProfile| if concerns(class) && class.key.alike(key) { class.whole.touched } else { 0 };
     let anywhere = |class: &ClassProfile| if concerns(class) { class.whole.touched } else { 0 };
-    let found = scene.subject(fast, weight).or_else(|| scene.subject(fast, anywhere));
+    let found = fast.subject(weight).or_else(|| fast.subject(anywhere));
     found.map_or(ThpAdvice::None, |found| found.key.advice)
 }
 

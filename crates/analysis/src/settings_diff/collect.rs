@@ -49,7 +49,9 @@ impl<'a> SideSettings<'a> {
                 }
             }
             let read: HashSet<&'a str> = run.settings.start.keys().map(|key| namespace(key)).collect();
-            read.into_iter().for_each(|space| *namespaces.entry(space).or_default() += 1);
+            for space in read {
+                *namespaces.entry(space).or_default() += 1;
+            }
         }
         Self { runs, keys, namespaces }
     }

@@ -136,7 +136,7 @@ impl<'w> TableSink<'w> {
         for row in 0..batch.num_rows() {
             let texts: Result<Vec<String>, ArrowError> =
                 cells.iter().map(|cell| cell.value(row).try_to_string()).collect();
-            let texts = texts?.into_iter().map(|text| text.replace(['\n', '\r', '\t'], " ")).collect();
+            let texts: Vec<String> = texts?.into_iter().map(|text| text.replace(['\n', '\r', '\t'], " ")).collect();
             let written = if self.widths.is_some() {
                 self.line(&texts)
             } else {
@@ -167,7 +167,7 @@ impl<'w> TableSink<'w> {
         Ok(())
     }
 
-    fn line(&mut self, row: &Vec<String>) -> io::Result<()> {
+    fn line(&mut self, row: &[String]) -> io::Result<()> {
         let widths = self.widths.as_deref().unwrap_or_default();
         let mut line = String::new();
         for (i, text) in row.iter().enumerate() {

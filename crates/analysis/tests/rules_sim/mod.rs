@@ -4,7 +4,7 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use pagelab_analysis::compare::{CompareOptions, Comparison, compare};
@@ -207,10 +207,10 @@ pub fn play(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> 
         writer: RecordingWriter::create(dir, manifest, options).unwrap(),
         tally: Tally { now: START, ..Tally::default() },
         next_mapping: 1,
-        base_slots: Default::default(),
-        huge_slots: Default::default(),
-        touched: Default::default(),
-        mapped: Default::default(),
+        base_slots: HashSet::new(),
+        huge_slots: HashSet::new(),
+        touched: HashSet::new(),
+        mapped: BTreeSet::new(),
     };
     let mut noise = Noise::new(seed * 1000 + round * 10 + position);
     player.run();

@@ -142,13 +142,12 @@ fn between(item: &Item<'_>) -> Result<Vec<Between>, PlanError> {
         item.texts()?.iter().flat_map(|text| text.split([' ', ',']).map(str::to_owned).collect::<Vec<_>>()).collect();
     let mut steps = Vec::new();
     for word in words.iter().filter(|word| !word.is_empty()) {
-        match Between::ALL.iter().find(|(_, known)| known == word) {
-            Some((step, _)) => steps.push(*step),
-            None => {
-                let known: Vec<&str> = Between::ALL.iter().map(|(_, word)| *word).collect();
-                let near = nearest_of(word, known.iter().copied()).map(|near| format!(" (did you mean {near:?}?)"));
-                return Err(item.wrong(format!("a list out of {}{}", known.join(", "), near.unwrap_or_default())));
-            }
+        if let Some((step, _)) = Between::ALL.iter().find(|(_, known)| known == word) {
+            steps.push(*step);
+        } else {
+            let known: Vec<&str> = Between::ALL.iter().map(|(_, word)| *word).collect();
+            let near = nearest_of(word, known.iter().copied()).map(|near| format!(" (did you mean {near:?}?)"));
+            return Err(item.wrong(format!("a list out of {}{}", known.join(", "), near.unwrap_or_default())));
         }
     }
     Ok(steps)

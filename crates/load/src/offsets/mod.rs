@@ -16,7 +16,8 @@ pub use varied::{Varied, VariedCourse};
 use crate::job::words::MapOrder;
 
 /// Which way data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From the target.
     Read = 0,

@@ -342,7 +342,13 @@ impl Source for Varied {
     fn begin_pass(&mut self, limit: PassLimit) {
         self.pass += 1;
         self.given_bytes = 0;
-        self.most_bytes = limit.bytes.unwrap_or(u64::MAX).min(self.course.pass_bytes);
+        // A sequence with jumps wraps where the region ends: only a limit ends it.
+        let jumps = !self.course.random && matches!(self.course.modifier, Modifier::Skip(skip) if skip != 0);
+        self.most_bytes = match limit.bytes {
+            Some(bytes) if jumps => bytes,
+            Some(bytes) => bytes.min(self.course.pass_bytes),
+            None => self.course.pass_bytes,
+        };
         self.operations_left = limit.operations;
         self.service.begin_pass();
         self.done_files.clear();

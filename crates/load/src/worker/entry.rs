@@ -1,6 +1,7 @@
 //! The load process: hidden command `__load` of the binary.
 //!
-//! The workload comes as JSON on standard input, the report goes as JSON to a descriptor of its own, and the work starts when a byte
+//! The workload comes as JSON on standard input, the report goes as lines of JSON to a descriptor of its own (see
+//! [`super::ReportReader`]), and the work starts when a byte
 //! arrives on another one, so that probes can be attached to a process that does nothing yet. Exit status 0 means that a complete
 //! report was written; 2 and 3 mean that nothing ran, with the reason on standard error.
 
@@ -11,10 +12,10 @@ use std::os::fd::{FromRawFd as _, RawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::told;
 use crate::control::{Control, Status};
 use crate::error::LoadError;
 use crate::job::Workload;
-use crate::report::JobReport;
 use crate::run::run_workload;
 
 /// The arguments that [`main`] understands, to be put after the name of the hidden command. `report_fd` and `control.go_fd` must be
@@ -92,27 +93,15 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
         .map_err(|error| LoadError::system("reading the workload", error))?;
     let workload: Workload = serde_json::from_slice(&document)
         .map_err(|error| LoadError::Protocol(format!("the workload is not what it should be: {error}")))?;
-    let report = run_workload(&workload, &control)?;
-    let document =
-        serde_json::to_vec(&report).map_err(|error| LoadError::Protocol(format!("writing the report: {error}")))?;
-    out.write_all(&document).map_err(|error| LoadError::system("writing the report", error))
-}
-
-/// Reads a report from the other end of the report descriptor. Read before waiting for the process: a report may be larger than
-/// a pipe holds.
-///
-/// # Errors
-/// The process ended without one, or it is not one.
-pub fn read_report(mut from: impl std::io::Read) -> Result<JobReport, LoadError> {
-    let mut document = Vec::new();
-    from.read_to_end(&mut document).map_err(|error| LoadError::system("reading the report", error))?;
-    if document.is_empty() {
-        return Err(LoadError::Protocol(
-            "the load process ended without a report; its reason is on standard error".to_owned(),
-        ));
-    }
-    serde_json::from_slice(&document)
-        .map_err(|error| LoadError::Protocol(format!("the report is not what it should be: {error}")))
+    let mut failed = None;
+    let report = run_workload(&workload, &control, &mut |line| {
+        // The work goes on if the caller no longer listens; it is told of that at the end.
+        if let Err(error) = out.write_all(line) {
+            failed.get_or_insert(error);
+        }
+    })?;
+    let last = told::report_line(report)?;
+    failed.map_or_else(|| out.write_all(&last), Err).map_err(|error| LoadError::system("writing the report", error))
 }
 
 #[cfg(test)]
@@ -138,11 +127,5 @@ mod tests {
         assert!(parse(std::iter::empty()).is_err());
         assert!(parse([OsString::from("--what")].into_iter()).is_err());
         assert!(parse([OsString::from("--report-fd=x")].into_iter()).is_err());
-    }
-
-    #[test]
-    fn an_empty_report_is_an_error() {
-        assert!(read_report(&b""[..]).expect_err("empty").to_string().contains("without a report"));
-        assert!(read_report(&b"{}"[..]).is_err());
     }
 }

@@ -99,9 +99,9 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
             self.samples += 1;
             for side in &mut self.sides {
                 side.sample(at);
-                if self.samples.is_multiple_of(2) {
-                    side.close_interval(at);
-                }
+            }
+            if self.samples.is_multiple_of(2) {
+                self.tell_interval(at);
             }
             let [read, write] = &self.sides;
             let progress =
@@ -114,6 +114,21 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
         }
         self.set_next_event();
         None
+    }
+
+    /// Tells what happened since this was last told, until `at_ns` of `CLOCK_MONOTONIC`.
+    pub(super) fn tell_interval(&mut self, at_ns: u64) {
+        for (side, direction) in self.sides.iter_mut().zip(Direction::ALL) {
+            let Some(mut interval) = side.close_interval(at_ns) else { continue };
+            // What the job does not want to see.
+            if self.options.disable_lat {
+                interval.lat.clear();
+            }
+            if self.options.disable_clat {
+                interval.clat.clear();
+            }
+            self.task.tell(direction, interval);
+        }
     }
 
     /// `rate_min` and `rate_iops_min`.

@@ -15,5 +15,7 @@ pub(crate) mod spawn;
 mod status;
 mod surroundings;
 pub(crate) mod task;
+mod told;
 
-pub use entry::{arguments, main, read_report};
+pub use entry::{arguments, main};
+pub use told::{ReportReader, read_report};

@@ -11,19 +11,21 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     /// The limit of the pass that would come next; `None` if none comes.
     ///
     /// As fio 3.33 counts: `loops` passes over the region, and further ones while less than `io_size` was done; a pass is cut
-    /// short when `io_size` x `loops` is reached, or `number_ios` x `loops` operations. `time_based` overrules all of it.
+    /// short when `io_size` (or the region) x `loops` is reached, or `number_ios` x `loops` operations. `time_based` overrules all
+    /// of it.
     pub(super) fn limit(&self) -> Option<PassLimit> {
         if self.measured_from.is_none() || self.options.time_based {
             return Some(PassLimit::REGION);
         }
         let loops = self.options.loops;
-        let bytes = match self.task.plan.io_bytes {
-            None if self.passes < loops => None,
-            Some(each) if self.passes < loops || self.more_to_do(each) => {
-                Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?)
-            }
-            _ => return None,
-        };
+        let plan = self.task.plan;
+        let goes_on = self.passes < loops || plan.io_bytes.is_some_and(|each| self.more_to_do(each));
+        if !goes_on {
+            return None;
+        }
+        let region = plan.varied.as_ref().map_or(plan.course.region_bytes, |varied| varied.pass_bytes);
+        let each = plan.io_bytes.unwrap_or(region);
+        let bytes = Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?);
         let done = self.sides.iter().map(|side| side.operations).sum();
         let operations = match self.options.number_ios.filter(|n| *n > 0) {
             None => u64::MAX,
@@ -110,9 +112,10 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
         let Some(start_ns) = self.measured_from else { return };
         let end_ns = self.measured_until;
         report.window = Some(Window { start_ns, end_ns });
+        self.tell_interval(end_ns);
         let [read, write] = &mut self.sides;
-        report.read = read.finish(end_ns);
-        report.write = write.finish(end_ns);
+        report.read = read.finish();
+        report.write = write.finish();
         report.flushes = self.flushes.finish();
         report.first_error = self.first_error;
         self.leave_out(report);
@@ -131,14 +134,6 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
             }
             if o.disable_bw_measurement {
                 result.bandwidth_kib = Moments::default();
-            }
-            for interval in &mut result.intervals {
-                if o.disable_lat {
-                    interval.lat.clear();
-                }
-                if o.disable_clat {
-                    interval.clat.clear();
-                }
             }
         }
     }

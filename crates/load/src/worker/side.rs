@@ -41,7 +41,6 @@ pub struct Side {
     iops: Moments,
     sampled: Mark,
     interval: Mark,
-    intervals: Vec<Interval>,
 }
 
 impl Side {
@@ -62,7 +61,6 @@ impl Side {
             iops: Moments::default(),
             sampled: Mark::default(),
             interval: Mark::default(),
-            intervals: Vec::new(),
         }
     }
 
@@ -108,7 +106,6 @@ impl Side {
         (self.operations, self.bytes, self.short, self.errors) = (0, 0, 0, 0);
         (self.bandwidth_kib, self.iops) = (Moments::default(), Moments::default());
         (self.sampled, self.interval) = (self.mark(now_ns), self.mark(now_ns));
-        self.intervals.clear();
     }
 
     /// Takes a sample of the rates since the last one.
@@ -122,31 +119,31 @@ impl Side {
         self.sampled = self.mark(now_ns);
     }
 
-    /// Closes the interval that is being filled.
-    pub fn close_interval(&mut self, now_ns: u64) {
+    /// Closes the interval that is being filled; gives it if anything happened in it.
+    pub fn close_interval(&mut self, now_ns: u64) -> Option<Interval> {
         let operations = self.operations - self.interval.operations;
         self.drain();
-        if operations > 0 {
+        let closed = (operations > 0).then(|| {
             let clat = self.clat.flush();
-            self.intervals.push(Interval {
+            Interval {
                 start_ns: self.interval.at_ns,
                 end_ns: now_ns,
                 operations,
                 bytes: self.bytes - self.interval.bytes,
                 lat: if self.apart { self.lat.flush() } else { clat.clone() },
                 clat,
-            });
-        }
+            }
+        });
         self.interval = self.mark(now_ns);
+        closed
     }
 
     fn mark(&self, now_ns: u64) -> Mark {
         Mark { at_ns: now_ns, operations: self.operations, bytes: self.bytes }
     }
 
-    /// The finished figures.
-    pub fn finish(&mut self, now_ns: u64) -> DirectionResult {
-        self.close_interval(now_ns);
+    /// The finished figures; the last interval was closed before.
+    pub fn finish(&mut self) -> DirectionResult {
         let clat = self.clat.finish();
         DirectionResult {
             operations: self.operations,
@@ -158,7 +155,7 @@ impl Side {
             clat,
             bandwidth_kib: self.bandwidth_kib,
             iops: self.iops,
-            intervals: std::mem::take(&mut self.intervals),
+            intervals: Vec::new(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Starting workers as processes or threads, waiting for them, collecting what they measured.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::thread::Scope;
@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::shared::{Shared, Stage, State};
 use super::status::StatusLine;
 use super::task::{Task, WorkerResult};
+use super::told::FromWorker;
 use crate::clock::Clock;
 use crate::control::Status;
 use crate::engines;
@@ -41,24 +42,24 @@ pub struct Crew<'a> {
 /// A worker seen from outside.
 struct Member {
     pipe: File,
-    received: Vec<u8>,
+    heard: FromWorker,
     open: bool,
     /// Its process; `None` for threads.
     pid: Option<Pid>,
     result: Option<WorkerResult>,
 }
 
-/// Runs all workers, wave by wave, and gives their results in order of the plan.
+/// Runs all workers, wave by wave, and gives their results in order of the plan. `tell` gets the lines of their intervals.
 ///
 /// # Errors
 /// A worker cannot be started, or one of the first wave cannot get ready; then none works.
-pub fn run(crew: &Crew<'_>) -> Result<Vec<WorkerResult>, LoadError> {
+pub fn run(crew: &Crew<'_>, tell: &mut dyn FnMut(&[u8])) -> Result<Vec<WorkerResult>, LoadError> {
     std::thread::scope(|scope| {
         let outcome = start(crew, scope).and_then(|mut members| {
-            let ready = supervise(crew, &mut members);
+            let ready = supervise(crew, &mut members, tell);
             // Whatever happened, nobody is left behind.
             while members.iter().any(|member| member.open) {
-                receive(crew, &mut members, 100);
+                receive(crew, &mut members, 100, tell);
             }
             ready.map(|()| members)
         });
@@ -84,6 +85,8 @@ fn start<'scope, 'env: 'scope>(
             }
             let clock = crew.clocks.get(plan.job).copied().unwrap_or_else(Clock::gettime);
             let exitall = crew.workload.jobs.iter().any(|job| job.options.exitall);
+            let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map_err(|error| LoadError::system("making a pipe", error))?;
             let task = Task {
                 plan,
                 job,
@@ -92,20 +95,21 @@ fn start<'scope, 'env: 'scope>(
                 clock,
                 shared: crew.shared,
                 state_dir: crew.state_dir,
+                out: write.into(),
             };
-            let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-                .map_err(|error| LoadError::system("making a pipe", error))?;
             let pid = if threads {
                 let builder = std::thread::Builder::new().name(short_name(&job.name));
                 builder
-                    .spawn_scoped(scope, move || live(&task, write))
+                    .spawn_scoped(scope, move || live(&task))
                     .map_err(|error| LoadError::system("starting a thread", error))?;
                 None
             } else {
-                Some(fork(&task, write)?)
+                Some(fork(&task)?)
             };
-            members
-                .push((plan.index, Member { pipe: read.into(), received: Vec::new(), open: true, pid, result: None }));
+            members.push((
+                plan.index,
+                Member { pipe: read.into(), heard: FromWorker::default(), open: true, pid, result: None },
+            ));
         }
     }
     members.sort_by_key(|(index, _)| *index);
@@ -117,7 +121,7 @@ fn short_name(name: &str) -> String {
     name.chars().filter(|c| *c != '\0').take(15).collect()
 }
 
-fn fork(task: &Task<'_>, write: OwnedFd) -> Result<Pid, LoadError> {
+fn fork(task: &Task<'_>) -> Result<Pid, LoadError> {
     let parent = rustix::process::getpid();
     // SAFETY: the child runs only what follows here and ends with `_exit`. Where the parent has other threads (a test, or a job
     // with thread=1 started before, which `start` avoids) the child relies on glibc, which keeps its allocator usable after fork.
@@ -134,7 +138,7 @@ fn fork(task: &Task<'_>, write: OwnedFd) -> Result<Pid, LoadError> {
             if let Ok(name) = std::ffi::CString::new(short_name(&task.job.name)) {
                 let _ = rustix::thread::set_name(&name);
             }
-            live(task, write);
+            live(task);
             // SAFETY: as above; buffers of the parent's standard output must not be written twice.
             unsafe { libc::_exit(0) };
         }
@@ -143,15 +147,13 @@ fn fork(task: &Task<'_>, write: OwnedFd) -> Result<Pid, LoadError> {
 }
 
 /// A worker's life, from its first to its last instruction of this crate.
-fn live(task: &Task<'_>, write: OwnedFd) {
+fn live(task: &Task<'_>) {
     let result = catch_unwind(AssertUnwindSafe(|| match engines::find(&task.job.options.ioengine.0) {
         Some(engine) => (engine.run)(task),
         None => failed(task, format!("no engine '{}'", task.job.options.ioengine.0)),
     }))
     .unwrap_or_else(|_| failed(task, "the worker panicked; its message is on standard error".to_owned()));
-    let document = serde_json::to_vec(&result).unwrap_or_default();
-    // A pipe that nobody reads any more means that the supervisor is gone.
-    let _ = File::from(write).write_all(&document);
+    task.give(result);
     task.shared.set_state(task.plan.index, State::Done);
 }
 
@@ -168,26 +170,30 @@ fn failed(task: &Task<'_>, message: String) -> WorkerResult {
 }
 
 /// Leads the workers through their waves.
-fn supervise(crew: &Crew<'_>, members: &mut [Member]) -> Result<(), LoadError> {
+fn supervise(crew: &Crew<'_>, members: &mut [Member], tell: &mut dyn FnMut(&[u8])) -> Result<(), LoadError> {
     let mut status = StatusLine::new(crew, crew.status);
     for wave in 0..crew.plan.waves {
         let of_wave: Vec<usize> =
             crew.plan.workers.iter().filter(|plan| plan.wave == wave).map(|plan| plan.index).collect();
-        of_wave.iter().for_each(|index| crew.shared.release(*index, Stage::Prepare));
+        for index in &of_wave {
+            crew.shared.release(*index, Stage::Prepare);
+        }
         while !crew.shared.stopped() {
             let seen = crew.shared.changes();
-            receive(crew, members, 0);
+            receive(crew, members, 0, tell);
             if of_wave.iter().all(|index| crew.shared.state(*index) != State::Preparing) {
                 break;
             }
             crew.shared.await_change(seen);
         }
         if wave == 0 {
-            refuse_unready(crew, members, &of_wave)?;
+            refuse_unready(crew, members, &of_wave, tell)?;
         }
-        of_wave.iter().for_each(|index| crew.shared.release(*index, Stage::Work));
+        for index in &of_wave {
+            crew.shared.release(*index, Stage::Work);
+        }
         while of_wave.iter().any(|index| members.get(*index).is_some_and(|member| member.open)) {
-            receive(crew, members, 100);
+            receive(crew, members, 100, tell);
             if let Some(status) = &mut status {
                 status.tick();
             }
@@ -197,7 +203,12 @@ fn supervise(crew: &Crew<'_>, members: &mut [Member]) -> Result<(), LoadError> {
 }
 
 /// Fail before the run: if a worker of the first wave could not get ready, nobody starts.
-fn refuse_unready(crew: &Crew<'_>, members: &mut [Member], of_wave: &[usize]) -> Result<(), LoadError> {
+fn refuse_unready(
+    crew: &Crew<'_>,
+    members: &mut [Member],
+    of_wave: &[usize],
+    tell: &mut dyn FnMut(&[u8]),
+) -> Result<(), LoadError> {
     if of_wave.iter().all(|index| crew.shared.state(*index) != State::Done) {
         return Ok(());
     }
@@ -206,7 +217,7 @@ fn refuse_unready(crew: &Crew<'_>, members: &mut [Member], of_wave: &[usize]) ->
         .iter()
         .any(|index| crew.shared.state(*index) == State::Done && members.get(*index).is_some_and(|member| member.open))
     {
-        receive(crew, members, 10);
+        receive(crew, members, 10, tell);
     }
     let unready = members.iter().filter_map(|member| member.result.as_ref()).find_map(|result| {
         let failure = result.report.failure.as_ref()?;
@@ -222,7 +233,7 @@ fn refuse_unready(crew: &Crew<'_>, members: &mut [Member], of_wave: &[usize]) ->
 }
 
 /// Takes what has arrived from workers; waits at most `timeout_ms` for something.
-fn receive(crew: &Crew<'_>, members: &mut [Member], timeout_ms: i64) {
+fn receive(crew: &Crew<'_>, members: &mut [Member], timeout_ms: i64, tell: &mut dyn FnMut(&[u8])) {
     let open: Vec<usize> =
         members.iter().enumerate().filter(|(_, member)| member.open).map(|(index, _)| index).collect();
     let ready: Vec<bool> = {
@@ -238,22 +249,22 @@ fn receive(crew: &Crew<'_>, members: &mut [Member], timeout_ms: i64) {
     };
     for (index, _) in open.into_iter().zip(ready).filter(|(_, ready)| *ready) {
         if let Some(member) = members.get_mut(index) {
-            read_some(crew, member, index);
+            read_some(crew, member, index, tell);
         }
     }
 }
 
-fn read_some(crew: &Crew<'_>, member: &mut Member, index: usize) {
+fn read_some(crew: &Crew<'_>, member: &mut Member, index: usize, tell: &mut dyn FnMut(&[u8])) {
     let mut chunk = [0_u8; 1 << 14];
     match member.pipe.read(&mut chunk) {
         Ok(0) => {
             member.open = false;
             let end = member.pid.and_then(reap);
-            member.result = Some(serde_json::from_slice(&member.received).unwrap_or_else(|_| lost(crew, index, end)));
-            member.received = Vec::new();
+            let heard = std::mem::take(&mut member.heard);
+            member.result = Some(heard.result().unwrap_or_else(|| lost(crew, index, end)));
             crew.shared.set_state(index, State::Done);
         }
-        Ok(n) => member.received.extend_from_slice(chunk.get(..n).unwrap_or(&[])),
+        Ok(n) => member.heard.add(chunk.get(..n).unwrap_or(&[]), tell),
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
         Err(_) => member.open = false,
     }

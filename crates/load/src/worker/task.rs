@@ -1,14 +1,18 @@
 //! What a worker gets and gives.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
 
 use crate::clock::Clock;
 use crate::job::JobSpec;
 use crate::job::words::ExitWhat;
+use crate::offsets::Direction;
 use crate::plan::WorkerPlan;
-use crate::report::WorkerReport;
+use crate::report::{Interval, WorkerInterval, WorkerReport};
 use crate::worker::shared::{Shared, Stage, State};
+use crate::worker::told;
 
 /// Everything a worker needs to know.
 pub struct Task<'a> {
@@ -26,9 +30,33 @@ pub struct Task<'a> {
     pub shared: &'a Shared,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,
+    /// Where it tells how it goes.
+    pub out: File,
 }
 
 impl Task<'_> {
+    /// Tells the supervisor of an interval.
+    pub fn tell(&self, direction: Direction, interval: Interval) {
+        let told = WorkerInterval {
+            worker: self.plan.index,
+            name: self.job.name.clone(),
+            clone: self.plan.clone,
+            direction,
+            interval,
+        };
+        self.write(&told::interval_line(told));
+    }
+
+    /// Gives the supervisor this worker's result.
+    pub fn give(&self, result: WorkerResult) {
+        self.write(&told::result_line(result));
+    }
+
+    fn write(&self, line: &[u8]) {
+        // A pipe that nobody reads any more means that the supervisor is gone, and this worker is about to go, too.
+        let _ = (&self.out).write_all(line);
+    }
+
     /// The flag that ends this worker.
     pub fn stop_flag(&self) -> &AtomicU32 {
         self.shared.stop_flag(self.plan.index)

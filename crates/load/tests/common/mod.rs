@@ -41,6 +41,12 @@ pub fn refused<S: AsRef<OsStr>>(arguments: &[S], status: i32) -> String {
     words
 }
 
+/// The processes that a process has started, as long as they live.
+pub fn children(pid: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
 /// What fio says about the same job: (reads, bytes read, writes, bytes written, flushes), summed over jobs. Flushes are counted by their
 /// latencies: fio 3.33 adds fdatasync to `short` instead of `sync.total_ios`.
 pub fn fio(directory: &Path, arguments: &[String]) -> [u64; 5] {

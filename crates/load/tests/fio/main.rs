@@ -14,3 +14,4 @@ mod flow;
 mod names;
 mod random;
 mod sizes;
+mod together;

@@ -236,6 +236,7 @@ fn numbers<T: Copy + PartialEq>(
 
 /// Whether every value is `first`. Looks at a stretch at a time without leaving it early, which the compiler turns into
 /// vector instructions: most columns of faults are constant, and this is all that they cost.
+#[allow(clippy::needless_bitwise_bool)]
 fn all_are<T: Copy + PartialEq>(first: T, values: &[T]) -> bool {
     values.chunks(256).all(|stretch| stretch.iter().fold(true, |same, v| same & (*v == first)))
 }

@@ -1,5 +1,6 @@
 //! What several tests of recordings need.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

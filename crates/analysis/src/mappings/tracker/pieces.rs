@@ -66,7 +66,7 @@ impl Piece {
         let step = page.wrapping_sub(last) as i64;
         match step {
             1..=Order::NEAR_PAGES => self.ascending += 1,
-            _ if step < 0 && step >= -Order::NEAR_PAGES => self.descending += 1,
+            _ if (-Order::NEAR_PAGES..0).contains(&step) => self.descending += 1,
             _ => self.other += 1,
         }
         if self.step == step {
@@ -87,17 +87,14 @@ impl Tracker {
         }
         piece.start = range.start;
         piece.len = range.end - range.start;
-        let number = match self.free.pop() {
-            Some(number) => {
-                if let Some(place) = self.pieces.get_mut(number as usize) {
-                    *place = piece;
-                }
-                number
+        let number = if let Some(number) = self.free.pop() {
+            if let Some(place) = self.pieces.get_mut(number as usize) {
+                *place = piece;
             }
-            None => {
-                self.pieces.push(piece);
-                (self.pieces.len() - 1) as u32
-            }
+            number
+        } else {
+            self.pieces.push(piece);
+            (self.pieces.len() - 1) as u32
         };
         self.space(mm_id).held.insert(range.start, Held { end: range.end, piece: number });
     }
