@@ -78,6 +78,15 @@ fn help_comes_from_the_registry() {
 }
 
 #[test]
+fn readonly_forbids_every_change() {
+    let place = scratch();
+    let job = ["run", "--name=x", "--rw=write", "--size=64k", "--filename=f", "-o", "rec", "--readonly"];
+    let words = stderr(&run(pagelab().args(job).current_dir(place.path()), 2));
+    assert!(words.contains("--readonly"), "{words}");
+    assert!(!place.path().join("f").exists());
+}
+
+#[test]
 fn the_status_line_tells_how_far_the_run_is() {
     let place = scratch();
     let args = "run --name=x --ioengine=null --rw=randrw --size=1m --time_based --runtime=3 --eta=always -o rec";

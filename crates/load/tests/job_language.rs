@@ -194,6 +194,17 @@ fn what_has_no_effect_is_said() {
     assert!(quiet.warnings.is_empty(), "defaults written out have nothing to lose: {:?}", quiet.warnings);
 }
 
+/// The job of the published investigation of DAX granularity, with the options that stand for its patch of fio.
+#[test]
+fn the_published_job_on_a_dax_file_is_read() {
+    let text = "[global]\nioengine=mmap\nthread\niodepth=1\nbs=4k\nsize=100g\ntime_based\nruntime=10\noverwrite=1\n\
+                direct=0\nfilename=/mnt/pmem/file\n[pieces]\nrw=randread\nmap_granularity=1m\nmap_merge=0\n";
+    let workload = file(text).expect("valid");
+    let options = &workload.jobs[0].options;
+    assert_eq!((options.map_granularity.0, options.runtime.0), (1 << 20, 10_000_000_000));
+    assert_eq!(workload.warnings, Vec::<String>::new());
+}
+
 #[test]
 fn as_many_sections_as_workers_can_run_are_read() {
     let text: String = std::iter::once("[global]\nsize=1m\n".to_owned())

@@ -12,6 +12,10 @@ const REFUSALS: &[Refusal] = &[
         names: &["opendir", "lockfile", "filetype"],
     },
     Refusal {
+        reason: "fio's profile tiobench has it, and elsewhere fio ignores it; threads instead of processes are thread=1",
+        names: &["threads"],
+    },
+    Refusal {
         reason: "blocks are chosen by rw, random_distribution, percentage_random and bs",
         names: &["random_sequence_stride", "num_range"],
     },
