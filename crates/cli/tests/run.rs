@@ -113,7 +113,12 @@ fn ctrl_c_prints_the_whole_report() {
         command.args(args.split_whitespace()).current_dir(place.path()).stdout(std::process::Stdio::piped());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.spawn().expect("pagelab starts");
-        std::thread::sleep(Duration::from_millis(1800));
+        let begun = Instant::now();
+        while !place.path().join("rec/manifest.json").exists() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "no recording was begun");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(1500));
         let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("not 0");
         let signal = rustix::process::Signal::INT;
         let sent = if whole_group {
@@ -131,7 +136,7 @@ fn ctrl_c_prints_the_whole_report() {
             let read = &job["read"];
             assert!(read["total_ios"].as_u64() > Some(1000), "{read}");
             assert_eq!(read["clat_ns"]["N"], read["total_ios"], "every operation is in the report");
-            assert!((500..4000).contains(&read["runtime"].as_u64().expect("ms")), "{read}");
+            assert!((500..10_000).contains(&read["runtime"].as_u64().expect("ms")), "{read}");
         }
         let manifest = std::fs::read_to_string(place.path().join("rec/manifest.json")).expect("a manifest");
         let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
@@ -145,12 +150,12 @@ fn seconds_are_recorded_as_they_pass() {
     let place = scratch();
     let args = "run --name=x --ioengine=null --rw=randread --bs=4k --size=1g --time_based --runtime=60 -o rec";
     let mut child = pagelab().args(args.split(' ')).current_dir(place.path()).spawn().expect("pagelab starts");
-    std::thread::sleep(Duration::from_millis(5500));
+    std::thread::sleep(Duration::from_millis(6500));
     child.kill().expect("kill -9");
     child.wait().expect("it ends");
     let sql = "select count(distinct ts) as seconds, sum(count) as operations from latency where kind = 'clat'";
     let rows = json(&run(pagelab().args(["query", "rec", sql, "--format", "json"]).current_dir(place.path()), 0));
     let seconds = rows[0]["seconds"].as_u64().expect("a count");
-    assert!((2..=5).contains(&seconds), "{rows}");
+    assert!((2..=6).contains(&seconds), "{rows}");
     assert!(rows[0]["operations"].as_u64() > Some(1_000_000), "{rows}");
 }

@@ -6,6 +6,7 @@
 //! plan                       Plan          regions, targets, seeds: who works where
 //! layout                     Prepared      files made ready; nothing that pagelab did not create is touched unasked
 //! worker::spawn              WorkerReport  processes or threads, a barrier per wave, the loop around the engine
+//! worker::told               lines         every second as it passes, the report at the end
 //! run_workload               JobReport     everything measured, on CLOCK_MONOTONIC
 //! output, rows                             fio's text and JSON; rows of the recording's tables
 //! ```
@@ -15,8 +16,17 @@
 //! # What is measured
 //! `report.window` is the measured window in nanoseconds of `CLOCK_MONOTONIC` (the clock of BPF probes): it leaves out layout, ramp and
 //! tear-down, and `report.operations` are exactly the operations completed within it. Latencies follow fio's definitions: `clat` from
-//! handing an operation over to its completion, `lat` from the moment its preparation began (opening its file, filling its buffer); `slat` exists only for engines that
-//! submit without waiting. See [`histogram`] for the error bound and [`clock`] for the choice of the clock.
+//! handing an operation over to its completion, `lat` from the moment its preparation began (opening its file, filling its
+//! buffer); `slat` exists only for engines that submit without waiting. See [`histogram`] for the error bound and [`clock`] for the choice of the clock.
+//!
+//! # Where it differs from fio, on purpose
+//! - Writing jobs touch files that pagelab made; others, and block devices, only if they are named outside the job.
+//! - Random blocks come from a permutation computed on the fly and not from a map that grows with the file. Each still comes once;
+//!   the order is another one than fio's for the same seed.
+//! - Workers of all waves are started at once and wait at their gates, so that probes can be attached before the first operation.
+//! - Operations are chosen, and latencies put into histograms, some tens at a time; neither is part of a latency.
+//! - A mapping ends with SIGBUS as an error of one operation; the job says where, and what is missing.
+//! - Options that have no effect are named in the report, and what pagelab does not have is refused.
 //!
 //! # Identities that hold, and are tested
 //! In each direction, when every operation is timed: number of latencies = operations; operations x block size = bytes (with
