@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::nearest::hint;
+
 /// Where an option was written: a line of a job file, or an argument of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
@@ -35,7 +37,7 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
     /// Nobody knows this option.
-    #[error("{origin}: unknown option '{name}'{}", nearest_hint(nearest.as_deref()))]
+    #[error("{origin}: unknown option '{name}'{}", hint(nearest.as_deref()))]
     UnknownOption {
         /// Where it stands.
         origin: Origin,
@@ -55,7 +57,7 @@ pub enum JobError {
         reason: String,
     },
     /// No such engine.
-    #[error("{origin}: unknown ioengine '{name}'; pagelab has: {known}{}", nearest_hint(nearest.as_deref()))]
+    #[error("{origin}: unknown ioengine '{name}'; pagelab has: {known}{}", hint(nearest.as_deref()))]
     UnknownEngine {
         /// Where it stands.
         origin: Origin,
@@ -126,10 +128,6 @@ pub enum JobError {
         /// The file or "command line".
         source_name: String,
     },
-}
-
-fn nearest_hint(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |n| format!("; did you mean '{n}'?"))
 }
 
 /// Why a workload did not run.

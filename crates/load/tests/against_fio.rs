@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{fio, run, totals};
+use common::{document, fio, run, totals};
 
 /// Runs a job in two fresh directories; the file is called `f` in both.
 fn compare(job: &str) {
@@ -190,10 +190,8 @@ fn the_json_has_every_key_of_fio() {
                 .args(job.split_whitespace())
                 .output()
                 .expect("runs");
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            let text = text.get(text.find('{').expect("JSON")..).expect("JSON").to_owned();
             let mut found = std::collections::BTreeSet::new();
-            keys(&serde_json::from_str(&text).expect("JSON"), "", &mut found);
+            keys(&document(&output), "", &mut found);
             documents.push(found);
         }
         // What pagelab does not measure yet is absent rather than zero.

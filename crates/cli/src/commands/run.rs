@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use pagelab_load::control::Status;
-use pagelab_load::job::nearest::nearest;
+use pagelab_load::job::nearest::{hint, nearest};
 use pagelab_load::job::registry::nearest_option;
 use pagelab_load::job::{docs, unsupported};
 use pagelab_load::output::{json, normal};
@@ -196,8 +196,7 @@ impl Drop for ReportFile {
 /// The help that was asked for, if any was.
 fn help(args: &Args) -> Result<Option<String>, Failure> {
     let unknown = |what: &str, name: &str, nearest: Option<&str>| {
-        let hint = nearest.map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"));
-        Failure::input(anyhow::anyhow!("found {name:?}, which is no {what}{hint}"))
+        Failure::input(anyhow::anyhow!("found {name:?}, which is no {what}{}", hint(nearest)))
     };
     if let Some(name) = &args.cmdhelp {
         if name == "all" {

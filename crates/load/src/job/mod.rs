@@ -80,8 +80,7 @@ impl Workload {
         }
         let has = |name: &&String| self.jobs.iter().any(|job| job.name == **name);
         if let Some(missing) = names.iter().find(|name| !has(name)) {
-            let hint = nearest::nearest(missing, self.jobs.iter().map(|job| job.name.as_str()))
-                .map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"));
+            let hint = nearest::hint(nearest::nearest(missing, self.jobs.iter().map(|job| job.name.as_str())));
             return Err(format!("--section={missing}: no job has that name{hint}"));
         }
         self.jobs.retain(|job| names.contains(&job.name));

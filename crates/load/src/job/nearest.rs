@@ -35,6 +35,11 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
+/// What a message adds for the nearest word; nothing if none is near.
+pub fn hint(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

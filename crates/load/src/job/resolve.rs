@@ -95,8 +95,7 @@ impl Resolver {
             && !self.jobs.iter().any(|earlier| earlier.name == *awaited)
         {
             let names = self.jobs.iter().map(|earlier| earlier.name.as_str());
-            let hint = super::nearest::nearest(awaited, names)
-                .map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"));
+            let hint = super::nearest::hint(super::nearest::nearest(awaited, names));
             return Err(JobError::Conflict {
                 origin: job.origin,
                 job: job.name,

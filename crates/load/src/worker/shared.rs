@@ -153,12 +153,18 @@ impl Shared {
 
     /// Ends one worker. Async-signal-safe: atomics and a futex call.
     pub fn stop_worker(&self, index: usize) {
+        self.open_for_the_end(index);
+        wake(&self.header().changes);
+    }
+
+    fn open_for_the_end(&self, index: usize) {
         self.stop_flag(index).store(1, Ordering::Relaxed);
-        if let Some(slot) = self.slot(index) {
-            slot.gate.store(GATE_OF_THE_STOPPED, Ordering::Release);
+        // A terminal's signal reaches every worker, and each tells all others: the first to open a gate wakes who waits there.
+        if let Some(slot) = self.slot(index)
+            && slot.gate.swap(GATE_OF_THE_STOPPED, Ordering::Release) != GATE_OF_THE_STOPPED
+        {
             wake(&slot.gate);
         }
-        wake(&self.header().changes);
     }
 
     /// Whether everybody is to end.
@@ -171,7 +177,8 @@ impl Shared {
         let header = self.header();
         let _ = header.signal.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
         header.stop.fetch_add(1, Ordering::Relaxed);
-        (0..self.slots).for_each(|index| self.stop_worker(index));
+        (0..self.slots).for_each(|index| self.open_for_the_end(index));
+        wake(&header.changes);
     }
 
     /// The signal that ended the run, if one did.

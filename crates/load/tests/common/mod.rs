@@ -47,6 +47,12 @@ pub fn children(pid: u32) -> Vec<u32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
+/// The JSON in a program's output; fio prints notes before it.
+pub fn document(output: &Output) -> serde_json::Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.get(text.find('{').expect("JSON")..).expect("JSON")).expect("JSON")
+}
+
 /// What fio says about the same job: (reads, bytes read, writes, bytes written, flushes), summed over jobs. Flushes are counted by their
 /// latencies: fio 3.33 adds fdatasync to `short` instead of `sync.total_ios`.
 pub fn fio(directory: &Path, arguments: &[String]) -> [u64; 5] {
@@ -58,9 +64,7 @@ pub fn fio(directory: &Path, arguments: &[String]) -> [u64; 5] {
         .expect("fio is installed (apt-get install fio); `make test` does it");
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "fio {arguments:?}: {words}");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let document: serde_json::Value =
-        serde_json::from_str(text.get(text.find('{').expect("JSON")..).expect("JSON")).expect("JSON");
+    let document = document(&output);
     let sum = |path: &[&str]| -> u64 {
         document["jobs"]
             .as_array()

@@ -5,15 +5,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::pagelab;
+use crate::common::{document, pagelab};
 
 /// The report of a job on the disk that the build lies on, by `program`.
 fn report(program: &mut Command, directory: &Path, options: &[&str]) -> Value {
     let fixed = ["--output-format=json", "--name=j", "--rw=write", "--bs=64k", "--size=16m", "--unlink=1"];
     let output = program.current_dir(directory).args(fixed).args(options).output().expect("starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON")
+    document(&output)
 }
 
 fn keys(disk: &Value) -> Vec<&str> {

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::{document, pagelab};
 use pagelab_load::random::SplitMix64;
-use serde_json::Value;
-
-use crate::common::pagelab;
 
 /// Jobs that are tried.
 const JOBS: usize = 80;
@@ -71,8 +69,7 @@ fn run(mut program: Command, directory: &Path, options: &[&str]) -> Result<Done,
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let document: Value = serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON");
+    let document = document(&output);
     let mut sums = BTreeMap::new();
     for job in document["jobs"].as_array().expect("jobs") {
         for direction in ["read", "write"] {
