@@ -101,7 +101,10 @@ pub struct Interval {
     pub operations: u64,
     /// Bytes transferred.
     pub bytes: u64,
-    /// Completion latencies: (bucket, count), buckets as in [`crate::histogram`].
+    /// Submission latencies: (bucket, count), buckets as in [`crate::histogram`]. Empty where there is no queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slat: Vec<BucketCount>,
+    /// Completion latencies.
     pub clat: Vec<BucketCount>,
     /// Total latencies.
     pub lat: Vec<BucketCount>,
@@ -218,6 +221,59 @@ pub struct Failure {
     pub message: String,
 }
 
+/// How deep a queue was, counted in classes that double, as fio counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Depths {
+    /// Reads and writes submitted while 1, 2 to 3, 4 to 7, ... 64 or more were under way.
+    pub level: [[u64; 7]; 2],
+    /// Submissions of 0, up to 4, 8, 16, 32, 64 and more operations at once.
+    pub submit: [u64; 7],
+    /// The same of completions taken at once.
+    pub complete: [u64; 7],
+}
+
+impl Depths {
+    /// `count` operations were submitted, `reads` of them reads, with which `under_way` were under way.
+    #[inline(always)]
+    pub fn submitted(&mut self, under_way: u32, count: u32, reads: u32) {
+        let class = under_way.max(1).ilog2().min(6);
+        self.level[0][class as usize] += u64::from(reads);
+        self.level[1][class as usize] += u64::from(count - reads);
+        self.submit[Self::batch(count)] += 1;
+    }
+
+    /// Completions of `count` operations were taken.
+    #[inline(always)]
+    pub fn completed(&mut self, count: u32) {
+        self.complete[Self::batch(count)] += 1;
+    }
+
+    fn batch(count: u32) -> usize {
+        match count {
+            0 => 0,
+            1..=4 => 1,
+            5..=8 => 2,
+            9..=16 => 3,
+            17..=32 => 4,
+            33..=64 => 5,
+            _ => 6,
+        }
+    }
+
+    /// Adds another worker's.
+    pub fn merge(&mut self, other: &Self) {
+        let [reads, writes] = &mut self.level;
+        for (mine, theirs) in [
+            (reads, other.level[0]),
+            (writes, other.level[1]),
+            (&mut self.submit, other.submit),
+            (&mut self.complete, other.complete),
+        ] {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+        }
+    }
+}
+
 /// One worker's result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerReport {
@@ -243,6 +299,9 @@ pub struct WorkerReport {
     pub flushes: Latencies,
     /// CPU time and events within the window; null if it was never reached.
     pub usage: Option<Usage>,
+    /// How deep its queue was; null for engines that complete each operation before the next.
+    #[serde(default)]
+    pub depths: Option<Depths>,
     /// What was mapped; null for engines that do not map.
     pub mapped: Option<MapReport>,
     /// Passes over the region that were begun.
@@ -287,6 +346,11 @@ impl WorkerReport {
             (a, b) => a.or(b),
         };
         match (&mut self.usage, &other.usage) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, theirs) => *mine = *theirs,
+            (_, None) => {}
+        }
+        match (&mut self.depths, &other.depths) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (mine @ None, theirs) => *mine = *theirs,
             (_, None) => {}

@@ -81,9 +81,9 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[a]\nsize=1m\nrtime=3\n", 3, &["unknown option 'rtime'", "did you mean 'runtime'"]),
     ("[a]\nsize=1m\nverify=md5\n", 3, &["option of fio that pagelab does not have", "does not verify"]),
     (
-        "[a]\nsize=1m\nioengine=libaio\n",
+        "[a]\nsize=1m\nioengine=posixaio\n",
         3,
-        &["engine of fio", "pagelab has: psync, sync, vsync, pvsync, pvsync2, mmap, anon, null"],
+        &["engine of fio", "pagelab has: psync, sync, vsync, pvsync, pvsync2, io_uring, libaio, mmap, anon, null"],
     ),
     ("[a]\nsize=1m\nioengine=psnyc\n", 3, &["unknown ioengine", "did you mean 'psync'"]),
     ("[a]\nrw=randtrim\n", 2, &["rw=randtrim", "no engine of it discards"]),

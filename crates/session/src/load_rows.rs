@@ -10,7 +10,8 @@ const BYTES_PER_KIB: f64 = 1024.0;
 
 /// Writes the latencies of a worker's second.
 pub fn push_interval(told: &WorkerInterval, writer: &mut RecordingWriter) {
-    for (kind, buckets) in [("clat", &told.interval.clat), ("lat", &told.interval.lat)] {
+    let interval = &told.interval;
+    for (kind, buckets) in [("slat", &interval.slat), ("clat", &interval.clat), ("lat", &interval.lat)] {
         for (bucket, count) in buckets {
             let (low_ns, high_ns) = bounds(usize::from(*bucket));
             writer.push(&LatencyRow {
@@ -58,6 +59,10 @@ fn push_job(
 ) {
     let runtime_ns = worker.window.map_or(0, pagelab_load::report::Window::duration_ns);
     let percent = |ns: u64| (runtime_ns > 0).then(|| 100.0 * ns as f64 / runtime_ns as f64);
+    // Engines without a queue complete each operation before the next.
+    let depth = worker.depths.map_or([result.operations, 0, 0, 0, 0, 0, 0], |depths| {
+        depths.level[usize::from(direction != pagelab_load::offsets::Direction::Read.name())]
+    });
     let (iops, bandwidth) = (&result.iops, &result.bandwidth_kib);
     writer.push(&JobsRow {
         ts: worker.window.map_or(0, |window| window.end_ns) as i64,
@@ -83,8 +88,7 @@ fn push_job(
         bw_max: some(bandwidth, bandwidth.max * BYTES_PER_KIB),
         bw_mean: some(bandwidth, bandwidth.mean * BYTES_PER_KIB),
         bw_sd: some(bandwidth, bandwidth.standard_deviation() * BYTES_PER_KIB),
-        // Engines complete each operation before the next.
-        depth: Some(&[result.operations, 0, 0, 0, 0, 0, 0]),
+        depth: Some(&depth),
         disk_stats: disks,
     });
 }

@@ -1,4 +1,5 @@
-//! Memory that operations transfer from and to, one buffer for each worker, and what it contains.
+//! Memory that operations transfer from and to, and what it contains: one buffer for each worker, with a slot for each operation that
+//! can be under way.
 
 mod contents;
 mod memory;
@@ -12,10 +13,22 @@ use crate::error::LoadError;
 use crate::job::JobOptions;
 use memory::Memory;
 
-/// A buffer, present before the first operation.
+/// How a buffer is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slots {
+    /// How many operations can be under way.
+    pub count: u32,
+    /// The longest of them.
+    pub bytes: usize,
+}
+
+/// A buffer, present before the first operation. One of its slots is selected at a time; without a queue there is one.
 pub struct Buffer {
     memory: Memory,
     contents: Contents,
+    /// The selected slot.
+    selected: *mut u8,
+    slot_bytes: usize,
     /// Writes that were stamped.
     stamped: u64,
 }
@@ -26,41 +39,73 @@ impl Buffer {
     /// # Errors
     /// The kernel has no memory to give.
     pub fn plain(len: usize, seed: u64) -> Result<Self, LoadError> {
-        Self::new("", &JobOptions::default(), Path::new("/nonexistent"), len, seed)
+        let slots = Slots { count: 1, bytes: len };
+        Self::new("", &JobOptions::default(), Path::new("/nonexistent"), slots, seed)
     }
 
-    /// A buffer of `len` bytes as the job asks for it.
+    /// A buffer for these slots as the job asks for it.
     ///
     /// # Errors
     /// The kernel has no such memory to give.
-    pub fn new(job: &str, options: &JobOptions, state_dir: &Path, len: usize, seed: u64) -> Result<Self, LoadError> {
-        let memory = Memory::new(job, options, state_dir, len.max(1))?;
-        let mut buffer = Self { memory, contents: Contents::new(options, seed), stamped: seed };
+    pub fn new(job: &str, options: &JobOptions, state_dir: &Path, slots: Slots, seed: u64) -> Result<Self, LoadError> {
+        let align = usize::try_from(options.iomem_align.0).unwrap_or(usize::MAX).max(rustix::param::page_size());
+        let slot_bytes = if slots.count > 1 {
+            // Every slot is aligned as the first one is. Validation bounds both summands.
+            slots.bytes.checked_next_multiple_of(align).unwrap_or(usize::MAX)
+        } else {
+            slots.bytes.max(1)
+        };
+        let all = slot_bytes.saturating_mul(slots.count.max(1) as usize);
+        let memory = Memory::new(job, options, state_dir, all)?;
+        let selected = memory.start();
+        let mut buffer = Self { memory, contents: Contents::new(options, seed), selected, slot_bytes, stamped: seed };
         let Self { memory, contents, .. } = &mut buffer;
         contents.fill(memory.bytes());
         Ok(buffer)
     }
 
-    /// Its first byte.
-    #[inline(always)]
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.memory.start()
-    }
-
-    /// The part that an operation of this length uses.
+    /// Makes `slot` the one that the other methods speak of.
     ///
     /// # Errors
-    /// The buffer is shorter, which the plan does not let happen.
+    /// There is no such slot, which the depth does not let happen.
+    #[inline(always)]
+    pub fn select(&mut self, slot: u32) -> Result<(), Fault> {
+        let from = slot as usize * self.slot_bytes;
+        let slot = self.memory.bytes().get_mut(from..from + self.slot_bytes).ok_or(Fault::Errno(libc::EINVAL))?;
+        self.selected = slot.as_mut_ptr();
+        Ok(())
+    }
+
+    /// Distance of the slots.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    /// The selected slot's first byte.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.selected
+    }
+
+    /// The part of the selected slot that an operation of this length uses.
+    ///
+    /// # Errors
+    /// The slot is shorter, which the plan does not let happen.
     #[inline(always)]
     pub fn first(&mut self, bytes: u32) -> Result<&mut [u8], Fault> {
-        self.memory.bytes().get_mut(..bytes as usize).ok_or(Fault::Errno(libc::EINVAL))
+        if bytes as usize > self.slot_bytes {
+            return Err(Fault::Errno(libc::EINVAL));
+        }
+        // SAFETY: `selected` to `selected + slot_bytes` lies in the memory of this value, which is borrowed exclusively.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.selected, bytes as usize) })
     }
 
     /// Fills what a write of this length will use anew.
     pub fn refill(&mut self, bytes: u32) {
-        let Self { memory, contents, .. } = self;
-        if let Some(part) = memory.bytes().get_mut(..bytes as usize) {
-            contents.fill(part);
+        if let Ok(part) = self.first(bytes) {
+            let part: *mut [u8] = part;
+            // SAFETY: the contents are no part of the memory.
+            self.contents.fill(unsafe { &mut *part });
         }
     }
 
@@ -71,7 +116,7 @@ impl Buffer {
         self.stamped = self.stamped.wrapping_add(1);
         let first = self.stamped.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut number = first;
-        let Some(part) = self.memory.bytes().get_mut(..bytes as usize) else { return };
+        let Ok(part) = self.first(bytes) else { return };
         for sector in part.chunks_exact_mut(SECTOR) {
             number = number.wrapping_add(1);
             if let Some((head, _)) = sector.split_first_chunk_mut::<8>() {
@@ -105,5 +150,22 @@ mod tests {
         }
         buffer.stamp(100);
         assert!(buffer.first(8192).is_err());
+    }
+
+    #[test]
+    fn slots_lie_side_by_side() {
+        let mut options = JobOptions::default();
+        options.iomem_align.0 = 1 << 14;
+        let slots = Slots { count: 3, bytes: 5000 };
+        let mut buffer = Buffer::new("j", &options, Path::new("/nonexistent"), slots, 1).expect("memory");
+        let first = buffer.as_ptr() as usize;
+        for slot in 0..3 {
+            buffer.select(slot).expect("there are three");
+            assert_eq!(buffer.as_ptr() as usize, first + slot as usize * (1 << 14));
+            buffer.first(5000).expect("long enough").fill(slot as u8);
+        }
+        buffer.select(1).expect("there are three");
+        assert!(buffer.first(5000).expect("long enough").iter().all(|byte| *byte == 1));
+        assert!(buffer.select(3).is_err());
     }
 }

@@ -4,7 +4,7 @@
 //! certain rhythm, on base pages, transparent huge pages or hugetlb pages.
 
 use super::pieces::{Backing, Pieces};
-use super::{Caps, Engine, Fault, MapReport, Setup, explain_plainly};
+use super::{Caps, Engine, Fault, MapReport, Setup, Synchronous, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::hugetlb;
@@ -31,17 +31,19 @@ impl Engine for Anon {
         Ok(Self { pieces: Pieces::new(setup, backing)? })
     }
 
-    #[inline(always)]
-    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
-        copy(&mut self.pieces, buffer, operation)
-    }
-
     fn mapped(&self) -> Option<MapReport> {
         Some(self.pieces.report())
     }
 
     fn explain(&self, fault: Fault, operation: Operation) -> String {
         self.pieces.explain(fault).unwrap_or_else(|| explain_plainly(fault, operation))
+    }
+}
+
+impl Synchronous for Anon {
+    #[inline(always)]
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
+        copy(&mut self.pieces, buffer, operation)
     }
 }
 

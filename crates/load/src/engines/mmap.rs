@@ -3,7 +3,7 @@
 use super::anon::copy;
 use super::file::TargetFile;
 use super::pieces::{Backing, Pieces};
-use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, explain_plainly};
+use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, Synchronous, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::job::words::{Advice, FadviseHint, MapShare};
@@ -43,11 +43,6 @@ impl Engine for Mmap {
         Ok(Self { pieces: Pieces::new(&setup, backing)?, file })
     }
 
-    #[inline(always)]
-    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
-        copy(&mut self.pieces, buffer, operation)
-    }
-
     fn flush(&mut self, _data_only: bool) -> Result<(), Fault> {
         self.pieces.sync()
     }
@@ -72,6 +67,13 @@ impl Engine for Mmap {
 
     fn explain(&self, fault: Fault, operation: Operation) -> String {
         self.pieces.explain(fault).unwrap_or_else(|| explain_plainly(fault, operation))
+    }
+}
+
+impl Synchronous for Mmap {
+    #[inline(always)]
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
+        copy(&mut self.pieces, buffer, operation)
     }
 }
 

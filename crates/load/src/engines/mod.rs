@@ -2,8 +2,9 @@
 //!
 //! # How to add an engine
 //! 1. Copy `skeleton.rs`, which says at each place what belongs there. Implement [`Engine`]: `open` makes everything ready before the
-//!    start barrier, `execute` does one operation and nothing else, the other methods are only for engines that have something to
-//!    flush, reopen or report.
+//!    start barrier, the other methods are only for engines that have something to flush, reopen or report; and [`Synchronous`], whose
+//!    `execute` does one operation and nothing else. An engine that has several operations under way implements [`queue::Queue`]
+//!    instead: `push`, `submit`, `reap`.
 //! 2. State its capabilities in [`Engine::CAPS`] truthfully: options are offered, refused or warned about by them.
 //! 3. Add it to [`ENGINES`], take its name off the list in `job/unsupported.rs`.
 //! 4. Test counts and contents against fio (`tests/against_fio.rs`) if fio has it.
@@ -15,12 +16,15 @@ mod arena;
 mod bus;
 mod file;
 mod got;
+mod io_uring;
+mod libaio;
 mod mmap;
 mod null;
 mod pieces;
 mod psync;
 mod pvsync;
 mod pvsync2;
+pub(crate) mod queue;
 #[cfg(test)]
 mod skeleton;
 mod sync;
@@ -65,8 +69,16 @@ impl Caps {
     pub const NEEDS_LENGTH: Self = Self(1 << 8);
     /// Transfers from and to a buffer.
     pub const BUFFERS: Self = Self(1 << 9);
-    /// Takes the flags of preadv2(2) and pwritev2(2).
-    pub const RWF: Self = Self(1 << 10);
+    /// Can poll for the completion of some of its operations and not of others.
+    pub const POLLED_SHARE: Self = Self(1 << 10);
+    /// Can poll for the completion of operations.
+    pub const POLLED: Self = Self(1 << 11);
+    /// Can give up where an operation would block.
+    pub const NOWAIT: Self = Self(1 << 12);
+    /// Can drop an operation's pages from the page cache when it is done.
+    pub const UNCACHED: Self = Self(1 << 13);
+    /// Has rings shared with the kernel.
+    pub const RINGS: Self = Self(1 << 14);
     /// Not an ability: what an engine has that reads and writes files by system calls.
     pub const FILE_CALLS: Self = Self::FILES
         .with(Self::DIRECT)
@@ -144,7 +156,7 @@ pub struct Setup<'a> {
     pub state_dir: &'a Path,
 }
 
-/// An engine at work for one worker on one file. A worker with several files has one for each that is open.
+/// An engine at work for one worker on one file: its life. A worker with several files has one for each that is open.
 pub trait Engine: Sized {
     /// What it can do.
     const CAPS: Caps;
@@ -154,13 +166,6 @@ pub trait Engine: Sized {
     /// # Errors
     /// What the host, the file or the job lacks.
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError>;
-
-    /// Does one operation, from or to the start of the buffer; gives the bytes transferred. Fewer than asked means a short transfer:
-    /// the caller asks for the rest. The buffer holds the longest operation of the job.
-    ///
-    /// # Errors
-    /// Why it failed; the worker ends with it, unless the job goes on after errors.
-    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault>;
 
     /// Makes what was written durable.
     ///
@@ -194,6 +199,16 @@ pub trait Engine: Sized {
     }
 }
 
+/// An engine that completes each operation before it returns.
+pub trait Synchronous: Engine {
+    /// Does one operation, from or to the start of the buffer; gives the bytes transferred. Fewer than asked means a short transfer:
+    /// the caller asks for the rest. The buffer holds the longest operation of the job.
+    ///
+    /// # Errors
+    /// Why it failed; the worker ends with it, unless the job goes on after errors.
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault>;
+}
+
 /// Words for a fault that no engine knows more about.
 fn explain_plainly(fault: Fault, operation: Operation) -> String {
     let what = format!("{} of {} bytes at offset {}", operation.direction.name(), operation.bytes, operation.offset);
@@ -221,8 +236,12 @@ pub struct EngineDef {
     pub(crate) run: fn(&Task<'_>) -> WorkerResult,
 }
 
-const fn define<E: Engine>(name: &'static str, help: &'static str) -> EngineDef {
+const fn define<E: Synchronous>(name: &'static str, help: &'static str) -> EngineDef {
     EngineDef { name, help, caps: E::CAPS, run: drive::run::<E> }
+}
+
+const fn define_queue<Q: queue::Queue>(name: &'static str, help: &'static str) -> EngineDef {
+    EngineDef { name, help, caps: Q::CAPS, run: drive::run_queued::<Q> }
 }
 
 /// All engines.
@@ -235,6 +254,11 @@ pub static ENGINES: &[EngineDef] = &[
         "pvsync2",
         "preadv2(2) and pwritev2(2), with the flags that hipri, nowait and uncached ask for",
     ),
+    define_queue::<io_uring::Uring>(
+        "io_uring",
+        "io_uring_enter(2), iodepth operations under way; with fixed buffers, registered files or a submitting thread of the kernel's",
+    ),
+    define_queue::<libaio::LibAio>("libaio", "io_submit(2) and io_getevents(2), iodepth operations under way"),
     define::<mmap::Mmap>("mmap", "copies from and to a mapping of the file, in pieces of any size"),
     define::<anon::Anon>(
         "anon",
@@ -268,6 +292,6 @@ mod tests {
         for name in names() {
             assert_eq!(find(name).map(|engine| engine.name), Some(name));
         }
-        assert!(find("libaio").is_none());
+        assert!(find("posixaio").is_none());
     }
 }

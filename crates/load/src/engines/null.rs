@@ -1,6 +1,6 @@
 //! `ioengine=null`: does nothing, at once. Shows what choosing, timing and counting operations cost.
 
-use super::{Caps, Engine, Fault, Setup};
+use super::{Caps, Engine, Fault, Setup, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::Operation;
@@ -14,7 +14,9 @@ impl Engine for Null {
     fn open(_: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self)
     }
+}
 
+impl Synchronous for Null {
     #[inline(always)]
     fn execute(&mut self, operation: Operation, _: &mut Buffer) -> Result<u32, Fault> {
         // Without this the optimiser would see that offsets are never used and not compute them.

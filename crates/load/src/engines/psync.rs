@@ -1,7 +1,7 @@
 //! `ioengine=psync`: `pread(2)` and `pwrite(2)`.
 
 use super::file::{TargetFile, transferred};
-use super::{Caps, Engine, Fault, Setup, StartOver};
+use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::{Direction, Operation};
@@ -18,6 +18,16 @@ impl Engine for PSync {
         Ok(Self { file: TargetFile::open(setup)? })
     }
 
+    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.file.start_over(how)
+    }
+}
+
+impl Synchronous for PSync {
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
         let fd = self.file.fd()?;
@@ -27,13 +37,5 @@ impl Engine for PSync {
             Direction::Write => rustix::io::pwrite(fd, buffer, operation.offset)?,
         };
         transferred(done)
-    }
-
-    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        self.file.flush(data_only)
-    }
-
-    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
-        self.file.start_over(how)
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 
 use super::file::{TargetFile, transferred};
-use super::{Caps, Engine, Fault, Setup, StartOver};
+use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::{Direction, Operation};
@@ -20,6 +20,16 @@ impl Engine for PvSync {
         Ok(Self { file: TargetFile::open(setup)? })
     }
 
+    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.file.start_over(how)
+    }
+}
+
+impl Synchronous for PvSync {
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
         let fd = self.file.fd()?;
@@ -29,13 +39,5 @@ impl Engine for PvSync {
             Direction::Write => rustix::io::pwritev(fd, &[IoSlice::new(buffer)], operation.offset)?,
         };
         transferred(done)
-    }
-
-    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        self.file.flush(data_only)
-    }
-
-    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
-        self.file.start_over(how)
     }
 }

@@ -5,7 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use rustix::io::ReadWriteFlags;
 
 use super::file::{TargetFile, transferred};
-use super::{Caps, Engine, Fault, Setup, StartOver, explain_plainly};
+use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::{Direction, Operation};
@@ -35,7 +35,8 @@ impl PvSync2 {
 }
 
 impl Engine for PvSync2 {
-    const CAPS: Caps = Caps::FILE_CALLS.with(Caps::RWF);
+    const CAPS: Caps =
+        Caps::FILE_CALLS.with(Caps::POLLED).with(Caps::POLLED_SHARE).with(Caps::NOWAIT).with(Caps::UNCACHED);
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         let o = setup.options;
@@ -51,18 +52,6 @@ impl Engine for PvSync2 {
         let polled_percent = if o.hipri { share } else { 0 };
         let draw = SplitMix64::new(derive_seed(setup.course.seed, 0x41_91));
         Ok(Self { file: TargetFile::open(setup)?, flags, polled_percent, draw })
-    }
-
-    #[inline(always)]
-    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
-        let flags = self.flags();
-        let fd = self.file.fd()?;
-        let buffer = buffer.first(operation.bytes)?;
-        let done = match operation.direction {
-            Direction::Read => rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], operation.offset, flags)?,
-            Direction::Write => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], operation.offset, flags)?,
-        };
-        transferred(done)
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
@@ -86,5 +75,19 @@ impl Engine for PvSync2 {
             }
             _ => words,
         }
+    }
+}
+
+impl Synchronous for PvSync2 {
+    #[inline(always)]
+    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
+        let flags = self.flags();
+        let fd = self.file.fd()?;
+        let buffer = buffer.first(operation.bytes)?;
+        let done = match operation.direction {
+            Direction::Read => rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], operation.offset, flags)?,
+            Direction::Write => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], operation.offset, flags)?,
+        };
+        transferred(done)
     }
 }

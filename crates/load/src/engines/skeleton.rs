@@ -4,7 +4,7 @@
 //! of engines in the docs and the manual page of the call are what a reader looks up next.
 
 use super::file::TargetFile;
-use super::{Caps, Engine, Fault, Setup, StartOver};
+use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::{Direction, Operation};
@@ -25,6 +25,18 @@ impl Engine for Skeleton {
         Ok(Self { file: TargetFile::open(setup)? })
     }
 
+    // fsync=, fdatasync=, end_fsync=; engines that write nothing durable leave it out, and FSYNC out of CAPS.
+    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    // The next loop, or the next round of time_based.
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.file.start_over(how)
+    }
+}
+
+impl Synchronous for Skeleton {
     // The hot loop is compiled around this: no allocation, no lock, no branch for what the job does not use. Time stamps are taken
     // right before and right after. Fewer bytes than asked are fine: the rest is asked for next. No bytes at all are an error.
     #[inline(always)]
@@ -35,16 +47,6 @@ impl Engine for Skeleton {
             Direction::Write => rustix::io::pwrite(self.file.fd()?, buffer, operation.offset)?,
         };
         if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
-    }
-
-    // fsync=, fdatasync=, end_fsync=; engines that write nothing durable leave it out, and FSYNC out of CAPS.
-    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        self.file.flush(data_only)
-    }
-
-    // The next loop, or the next round of time_based.
-    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
-        self.file.start_over(how)
     }
 }
 

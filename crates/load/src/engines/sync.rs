@@ -1,7 +1,7 @@
 //! `ioengine=sync`: `read(2)` and `write(2)`; `lseek(2)` only where the file's position is not already right.
 
 use super::file::PositionedFile;
-use super::{Caps, Engine, Fault, Setup, StartOver};
+use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::{Direction, Operation};
@@ -18,6 +18,16 @@ impl Engine for Sync {
         Ok(Self { file: PositionedFile::open(setup)? })
     }
 
+    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.file.start_over(how)
+    }
+}
+
+impl Synchronous for Sync {
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
         let fd = self.file.at(operation.offset)?;
@@ -27,13 +37,5 @@ impl Engine for Sync {
             Direction::Write => rustix::io::write(fd, buffer)?,
         };
         self.file.moved(done)
-    }
-
-    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        self.file.flush(data_only)
-    }
-
-    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
-        self.file.start_over(how)
     }
 }

@@ -5,7 +5,7 @@
 use std::io::{IoSlice, IoSliceMut};
 
 use super::file::PositionedFile;
-use super::{Caps, Engine, Fault, Setup, StartOver};
+use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::{Direction, Operation};
@@ -22,6 +22,16 @@ impl Engine for VSync {
         Ok(Self { file: PositionedFile::open(setup)? })
     }
 
+    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.file.start_over(how)
+    }
+}
+
+impl Synchronous for VSync {
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
         let fd = self.file.at(operation.offset)?;
@@ -31,13 +41,5 @@ impl Engine for VSync {
             Direction::Write => rustix::io::writev(fd, &[IoSlice::new(buffer)])?,
         };
         self.file.moved(done)
-    }
-
-    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        self.file.flush(data_only)
-    }
-
-    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
-        self.file.start_over(how)
     }
 }

@@ -58,6 +58,16 @@ pub struct JobSpec {
     pub group: u32,
 }
 
+impl JobSpec {
+    /// Most operations in flight at once: 1 for engines that complete each before the next, whatever `iodepth` says.
+    pub fn depth(&self) -> u64 {
+        match crate::engines::find(&self.options.ioengine.0) {
+            Some(engine) if !engine.caps.contains(crate::engines::Caps::SYNCHRONOUS) => self.options.iodepth,
+            _ => 1,
+        }
+    }
+}
+
 /// Everything to run: jobs in order. Made by [`parse_files`] or [`parse_args`], sent to the load process as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {

@@ -189,19 +189,21 @@ options! {
     /// What carries out the operations.
     ioengine: EngineName { Engine, NONE, fio, default "psync" }
 
-    /// Operations in flight. Engines that complete each operation before the next keep it at 1 and say so.
+    /// Most operations in flight. Engines that complete each operation before the next keep it at 1 and say so.
     iodepth: u64 { Engine, NONE, fio, default "1" }
 
-    /// Operations submitted at a time. As iodepth.
+    /// Operations submitted at a time, by one system call. As iodepth.
     iodepth_batch: u64 { Engine, NONE, fio, default "1", alias "iodepth_batch_submit" }
 
-    /// Least number of completions taken at a time. As iodepth.
+    /// Least number of completions taken at a time, once iodepth operations are in flight; 0 takes some after each operation.
+    /// As iodepth.
     iodepth_batch_complete_min: u64 { Engine, NONE, fio, default "1", alias "iodepth_batch_complete" }
 
-    /// Greatest number of completions taken at a time. As iodepth.
+    /// Greatest number of completions taken at a time; never less than the least. As iodepth.
     iodepth_batch_complete_max: u64 { Engine, NONE, fio, default "1" }
 
-    /// Depth at which the queue is filled again; 0 for iodepth. As iodepth.
+    /// Once iodepth operations are in flight, take completions until so few are left before more are issued; 0 for iodepth.
+    /// As iodepth.
     iodepth_low: u64 { Engine, NONE, fio, default "0" }
 
     /// Bypass the page cache (O_DIRECT).
@@ -213,17 +215,36 @@ options! {
     /// Open the file for synchronous writing.
     sync: SyncMode { Engine, SYNC_OPEN, fio, default "none" }
 
-    /// Poll for the completion of each operation (RWF_HIPRI), where file system and device can.
-    hipri: bool { Engine, RWF, fio, default "0" }
+    /// Poll for the completion of each operation (RWF_HIPRI, IORING_SETUP_IOPOLL), where file system and device can.
+    hipri: bool { Engine, POLLED, fio, default "0" }
 
     /// Share of the operations with hipri, percent.
-    hipri_percentage: Option<Percent> { Engine, RWF, fio, default "" }
+    hipri_percentage: Option<Percent> { Engine, POLLED_SHARE, fio, default "" }
 
     /// Give up instead of waiting where an operation would block (RWF_NOWAIT); it then fails with EAGAIN.
-    nowait: bool { Engine, RWF, fio, default "0" }
+    nowait: bool { Engine, NOWAIT, fio, default "0" }
 
     /// Drop an operation's pages from the page cache when it is done (RWF_DONTCACHE, Linux 6.14).
-    uncached: bool { Engine, RWF, fio, default "0" }
+    uncached: bool { Engine, UNCACHED, fio, default "0" }
+
+    /// Tell the kernel the buffers once, before the start (IORING_REGISTER_BUFFERS), instead of with every operation.
+    fixedbufs: bool { Engine, RINGS, fio, default "0" }
+
+    /// Tell the kernel the files once, when they are first used (IORING_REGISTER_FILES), instead of with every operation.
+    registerfiles: bool { Engine, RINGS, fio, default "0" }
+
+    /// Let a thread of the kernel's look for submitted operations (IORING_SETUP_SQPOLL): none needs a system call, as long as the
+    /// thread does not sleep. It takes a processor.
+    sqthread_poll: bool { Engine, RINGS, fio, default "0" }
+
+    /// The processor of that thread.
+    sqthread_poll_cpu: Option<u64> { Engine, RINGS, fio, default "" }
+
+    /// Use operations with one buffer (IORING_OP_READ) and not those with a vector of one (IORING_OP_READV).
+    nonvectored: bool { Engine, RINGS, fio, default "1" }
+
+    /// Let a thread of the kernel's do one operation in this many (IOSQE_ASYNC), whether it would block or not; 0 for none.
+    force_async: u64 { Engine, RINGS, fio, default "0" }
 
     /// Contents of buffers are zeros.
     zero_buffers: bool { Buffers, BUFFERS, fio, default "0" }

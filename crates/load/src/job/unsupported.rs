@@ -52,7 +52,7 @@ const REFUSALS: &[Refusal] = &[
         names: &["dedupe_mode", "dedupe_working_set_percentage", "dedupe_global"],
     },
     Refusal {
-        reason: "engines complete each operation before the next; nothing overlaps and nobody else submits",
+        reason: "each worker submits its own operations, and those in flight may overlap where the pattern lets them",
         names: &["serialize_overlap", "io_submit_mode"],
     },
     Refusal {
@@ -170,12 +170,6 @@ const REFUSALS: &[Refusal] = &[
             "cmdprio",
             "cmdprio_hint",
             "cmdprio_bssplit",
-            "fixedbufs",
-            "registerfiles",
-            "sqthread_poll",
-            "sqthread_poll_cpu",
-            "nonvectored",
-            "force_async",
             "cmd_type",
             "libaio_vectored",
             "md_per_io_size",
@@ -326,8 +320,8 @@ const PROGRAM_REFUSALS: &[Refusal] = &[
 
 const ENGINE_REFUSALS: &[Refusal] = &[
     Refusal {
-        reason: "asynchronous engines are not built; each operation is complete before the next starts",
-        names: &["libaio", "io_uring", "io_uring_cmd", "posixaio", "libblkio", "xnvme", "windowsaio", "solarisaio"],
+        reason: "of engines with operations in flight there are io_uring and libaio",
+        names: &["io_uring_cmd", "posixaio", "libblkio", "xnvme", "windowsaio", "solarisaio"],
     },
     Refusal {
         reason: "it does not read or write a file or memory",

@@ -11,6 +11,12 @@ use crate::offsets::Direction;
 /// Most workers of one job: each has buffers, histograms and a process or thread.
 const MAX_NUMJOBS: u64 = 2048;
 
+/// Most operations that io_uring_setup(2) makes room for (`IORING_MAX_ENTRIES`).
+const MAX_IODEPTH: u64 = 32_768;
+
+/// Most buffers that can be registered (`IORING_MAX_REG_BUFFERS`).
+const MAX_FIXED_BUFFERS: u64 = 16_384;
+
 /// Most files of one worker.
 const MAX_NRFILES: u64 = 1 << 20;
 
@@ -120,6 +126,7 @@ impl Checker<'_> {
             ("numjobs", o.numjobs, MAX_NUMJOBS),
             ("nrfiles", o.nrfiles, MAX_NRFILES),
             ("significant_figures", o.significant_figures, 10),
+            ("iodepth", self.job.depth(), if o.fixedbufs { MAX_FIXED_BUFFERS } else { MAX_IODEPTH }),
             ("prio", o.prio.unwrap_or(0), 7),
             ("nice", o.nice.unsigned_abs(), 20),
         ] {

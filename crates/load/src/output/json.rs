@@ -163,7 +163,7 @@ fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2]
         .count("ctx", usage.voluntary_switches + usage.involuntary_switches)
         .count("majf", usage.major_faults)
         .count("minf", usage.minor_faults);
-    object = depths(object, figures.operations() > 0);
+    object = depths(object, figures);
     let lat = distribution(figures);
     for (key, unit) in [("latency_ns", &lat[0]), ("latency_us", &lat[1]), ("latency_ms", &lat[2])] {
         object = object.object(key, unit.iter().fold(Object::new(), |o, (label, share)| o.number(label, *share)));
@@ -174,7 +174,7 @@ fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2]
             .count("first_error", figures.first_error.map_or(0, |errno| u64::from(errno.unsigned_abs())));
     }
     object
-        .count("latency_depth", 1)
+        .count("latency_depth", entry.job.depth())
         .count("latency_target", 0)
         .number("latency_percentile", 100.0)
         .count("latency_window", 0)
@@ -212,7 +212,14 @@ fn direction(entry: &Entry<'_>, result: &DirectionResult, group: Option<GroupDir
         .count("total_ios", result.operations)
         .count("short_ios", result.short_operations)
         .count("drop_ios", 0)
-        .object("slat_ns", moments_of(&slat, None, Detail::Plain))
+        .object(
+            "slat_ns",
+            moments_of(
+                &slat,
+                percentiles(options.slat_percentiles),
+                if options.slat_percentiles { detail } else { Detail::Plain },
+            ),
+        )
         .object("clat_ns", moments_of(&result.clat, percentiles(options.clat_percentiles), detail))
         .object(
             "lat_ns",
@@ -254,23 +261,44 @@ fn moments_of(latencies: &Latencies, percentiles: Option<&[f64]>, detail: Detail
     object
 }
 
-/// Engines here complete each operation before the next: depth is 1, and each submission and completion is of one.
-fn depths(object: Object, active: bool) -> Object {
-    let all = if active { 100.0 } else { 0.0 };
-    let fill = |labels: &[&str], full: &str| {
-        labels.iter().fold(Object::new(), |o, label| o.number(label, if *label == full { all } else { 0.0 }))
+/// How deep the queue was, in fio's classes, percent of the operations.
+fn depths(object: Object, figures: &crate::report::WorkerReport) -> Object {
+    let fill = |labels: &[&str], shares: [f64; 7]| {
+        labels.iter().zip(shares).fold(Object::new(), |o, (label, share)| o.number(label, share))
     };
-    let batch = ["0", "4", "8", "16", "32", "64", ">=64"];
+    let [level, submit, complete] = depth_shares(figures);
     object
-        .object("iodepth_level", fill(&["1", "2", "4", "8", "16", "32", ">=64"], "1"))
-        .object("iodepth_submit", fill(&batch, "4"))
-        .object("iodepth_complete", fill(&batch, "4"))
+        .object("iodepth_level", fill(&LEVELS, level))
+        .object("iodepth_submit", fill(&BATCHES, submit))
+        .object("iodepth_complete", fill(&BATCHES, complete))
+}
+
+/// fio's labels for the depth of the queue in JSON.
+pub(super) const LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
+
+/// fio's labels for how many were submitted or completed at once in JSON.
+pub(super) const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
+
+/// Shares of the operations by depth, of submissions and of completions by their number, percent. Engines that complete each
+/// operation before the next have depth 1, and each submission and completion is of one.
+pub(super) fn depth_shares(figures: &crate::report::WorkerReport) -> [[f64; 7]; 3] {
+    let mut depths = figures.depths.unwrap_or_default();
+    let [mut level, writes] = depths.level;
+    level.iter_mut().zip(writes).for_each(|(both, writes)| *both += writes);
+    if figures.depths.is_none() {
+        let operations = figures.operations();
+        (level[0], depths.submit[1], depths.complete[1]) = (operations, operations, operations);
+    }
+    [level, depths.submit, depths.complete].map(|counts| {
+        let total = counts.iter().sum::<u64>().max(1) as f64;
+        counts.map(|count| 100.0 * count as f64 / total)
+    })
 }
 
 /// A label of fio's latency distribution and the share of operations in it, percent.
 pub(super) type Share = (&'static str, f64);
 
-/// fio's distribution of total latency, in ns, us and ms. Each label is an upper bound that does not belong to its bin. Counted from
+/// fio's distribution of completion latency, in ns, us and ms. Each label is an upper bound that does not belong to its bin. Counted from
 /// the histogram: at a bound that cuts a bucket (above 128 ns), a bucket's operations go where its middle lies.
 pub(super) fn distribution(figures: &crate::report::WorkerReport) -> [Vec<Share>; 3] {
     const FINE: [(&str, u64); 10] = [
@@ -285,8 +313,8 @@ pub(super) fn distribution(figures: &crate::report::WorkerReport) -> [Vec<Share>
         ("750", 750),
         ("1000", 1000),
     ];
-    let mut all = figures.read.lat.clone();
-    all.merge(&figures.write.lat);
+    let mut all = figures.read.clat.clone();
+    all.merge(&figures.write.clat);
     let total = all.count.max(1) as f64;
     let share = |low: u64, high: u64| 100.0 * all.count_between(low, high) as f64 / total;
     let scale = |unit: u64, first: u64| {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::json::distribution;
+use super::json::{BATCHES, LEVELS, depth_shares, distribution};
 use super::numbers::{TimeUnit, num, percentile_unit, time_unit};
 use super::summary::{Entry, Group, GroupDirection, bandwidth, entries, groups};
 use crate::disks::DiskUse;
@@ -69,8 +69,11 @@ fn heading(out: &mut String, report: &JobReport) {
         let pattern = crate::job::value::Choice::word(o.rw.0);
         let _ = writeln!(
             out,
-            "{}: (g={}): rw={pattern}, bs=(R) {read}, (W) {write}, (T) {trim}, ioengine={}, iodepth=1",
-            job.name, job.group, o.ioengine.0
+            "{}: (g={}): rw={pattern}, bs=(R) {read}, (W) {write}, (T) {trim}, ioengine={}, iodepth={}",
+            job.name,
+            job.group,
+            o.ioengine.0,
+            job.depth()
         );
         if o.numjobs > 1 {
             out.push_str("...\n");
@@ -125,10 +128,7 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
         usage.minor_faults
     )?;
     mapped(out, entry)?;
-    let depth = if figures.operations() > 0 { 100.0 } else { 0.0 };
-    writeln!(out, "  IO depths    : 1={depth:.1}%, 2=0.0%, 4=0.0%, 8=0.0%, 16=0.0%, 32=0.0%, >=64=0.0%")?;
-    writeln!(out, "     submit    : 0=0.0%, 4={depth:.1}%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%")?;
-    writeln!(out, "     complete  : 0=0.0%, 4={depth:.1}%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%")?;
+    depths(out, figures)?;
     writeln!(
         out,
         "     issued rwts: total={},{},0,{} short={},{},0,0 dropped=0,0,0,0",
@@ -143,7 +143,17 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
         let words = std::io::Error::from_raw_os_error(first);
         writeln!(out, "     errors    : total={}, first_error={first}/<{words}>", figures.errors())?;
     }
-    writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth=1")
+    writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth={}", entry.job.depth())
+}
+
+fn depths(out: &mut String, figures: &crate::report::WorkerReport) -> std::fmt::Result {
+    let line = |labels: [&str; 7], shares: [f64; 7]| {
+        labels.iter().zip(shares).map(|(label, share)| format!("{label}={share:.1}%")).collect::<Vec<_>>().join(", ")
+    };
+    let [level, submit, complete] = depth_shares(figures);
+    writeln!(out, "  IO depths    : {}", line(LEVELS, level))?;
+    writeln!(out, "     submit    : {}", line(BATCHES, submit))?;
+    writeln!(out, "     complete  : {}", line(BATCHES, complete))
 }
 
 /// `significant_figures`, which validation keeps between 1 and 10.
@@ -174,8 +184,14 @@ fn direction(
         entry.milliseconds()
     )?;
     let options = &entry.job.options;
+    if let Some(slat) = &result.slat {
+        spread(out, "slat", slat)?;
+    }
     spread(out, "clat", &result.clat)?;
     spread(out, " lat", &result.lat)?;
+    if let Some(slat) = result.slat.as_ref().filter(|_| options.slat_percentiles) {
+        percentiles(out, "slat", slat, &options.percentile_list.0)?;
+    }
     if options.clat_percentiles {
         percentiles(out, "clat", &result.clat, &options.percentile_list.0)?;
     }

@@ -2,13 +2,14 @@
 //! of those that fail.
 
 use super::drive::{Drive, End};
+use crate::engines::queue::Queue;
 use crate::engines::{Caps, Engine, Fault};
 use crate::job::value::Choice as _;
 use crate::job::words::ContinueOnError;
 use crate::offsets::{Direction, Operation, Source};
 use crate::report::Failure;
 
-impl<E: Engine, S: Source> Drive<'_, E, S> {
+impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     /// The next operation of a varied walk; everything that it waits for is done when this returns.
     #[inline(never)]
     pub(super) fn next_varied(&mut self) -> Option<Operation> {
@@ -80,8 +81,17 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     }
 
     /// Nothing more will be done in this file in this pass.
-    fn close(&mut self, file: usize) -> Result<(), End> {
-        if self.options.fsync_on_close && self.options.rw.0.writes() {
+    pub(super) fn close(&mut self, file: usize) -> Result<(), End> {
+        let flushes = self.options.fsync_on_close && self.options.rw.0.writes();
+        if self.flight.concerns(file) && !flushes {
+            self.flight.closing.push(file);
+            return Ok(());
+        }
+        if flushes {
+            self.settle()?;
+        }
+        self.forget(file);
+        if flushes {
             self.switch_to(file)?;
             self.engine.flush(false).map_err(|fault| End::Failed(super::events::flush_failure(fault)))?;
         }

@@ -11,16 +11,18 @@
 use std::sync::atomic::Ordering;
 
 use super::files::Files;
+use super::flight::Flight;
 use super::iolog::IoLog;
-use super::logs::Logs;
+use super::logs::{Logs, Took};
 use super::pace::{Pace, wait};
 use super::shared::{Stage, State};
-use super::side::Side;
+use super::side::{Kinds, Side};
 use super::surroundings;
 use super::task::{Task, WorkerResult};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Slots};
 use crate::clock::{Clock, monotonic_ns};
-use crate::engines::{Caps, Engine, Fault, StartOver};
+use crate::engines::queue::{NoQueue, Queue, QueuedFile};
+use crate::engines::{Caps, Engine, Fault, StartOver, Synchronous};
 use crate::error::LoadError;
 use crate::histogram::Recorder;
 use crate::job::JobOptions;
@@ -35,18 +37,45 @@ const BURST: u64 = 256;
 const BURST_NS: u64 = 1_000_000;
 
 /// A worker's life with engine `E`, with the source of operations that its job needs.
-pub fn run<E: Engine>(task: &Task<'_>) -> WorkerResult {
-    let plain = || Stream::new(task.plan.course);
-    match &task.plan.varied {
-        Some(course) => live::<E, Varied>(task, Varied::new(course.clone())),
-        None if E::CAPS.contains(Caps::FILES) && task.job.options.stamps() => {
-            live::<E, Stamped>(task, Stamped(plain()))
-        }
-        None => live::<E, Stream>(task, plain()),
+pub fn run<E: Synchronous>(task: &Task<'_>) -> WorkerResult {
+    match sourced(task, E::CAPS) {
+        Sourced::Varied(source) => live(task, *source, Drive::<E, _>::pass),
+        Sourced::Stamped(source) => live(task, *source, Drive::<E, _>::pass),
+        Sourced::Plain(source) => live(task, *source, Drive::<E, _>::pass),
     }
 }
 
-fn live<E: Engine, S: Source>(task: &Task<'_>, source: S) -> WorkerResult {
+/// A worker's life with an engine that has a queue.
+pub fn run_queued<Q: Queue>(task: &Task<'_>) -> WorkerResult {
+    type Queued<'a, Q, S> = Drive<'a, QueuedFile<Q>, S, Q>;
+    match sourced(task, Q::CAPS) {
+        Sourced::Varied(source) => live(task, *source, Queued::<Q, _>::queued_pass),
+        Sourced::Stamped(source) => live(task, *source, Queued::<Q, _>::queued_pass),
+        Sourced::Plain(source) => live(task, *source, Queued::<Q, _>::queued_pass),
+    }
+}
+
+/// The sources of operations, of which a job needs one.
+enum Sourced {
+    Varied(Box<Varied>),
+    Stamped(Box<Stamped>),
+    Plain(Box<Stream>),
+}
+
+fn sourced(task: &Task<'_>, caps: Caps) -> Sourced {
+    let plain = || Stream::new(task.plan.course);
+    match &task.plan.varied {
+        Some(course) => Sourced::Varied(Box::new(Varied::new(course.clone()))),
+        None if caps.contains(Caps::FILES) && task.job.options.stamps() => Sourced::Stamped(Box::new(Stamped(plain()))),
+        None => Sourced::Plain(Box::new(plain())),
+    }
+}
+
+fn live<'a, E: Engine, S: Source, Q: Queue>(
+    task: &'a Task<'a>,
+    source: S,
+    pass: impl Fn(&mut Drive<'a, E, S, Q>) -> End,
+) -> WorkerResult {
     let mut report = WorkerReport {
         job: task.plan.job,
         name: task.job.name.clone(),
@@ -68,7 +97,7 @@ fn live<E: Engine, S: Source>(task: &Task<'_>, source: S) -> WorkerResult {
             return never_began(report);
         }
     }
-    let mut drive = match Drive::<E, S>::open(task, source) {
+    let mut drive = match Drive::open(task, source) {
         Ok(drive) => drive,
         Err(error) => {
             report.failure = Some(Failure { errno: errno_of(&error), message: error.to_string() });
@@ -79,7 +108,7 @@ fn live<E: Engine, S: Source>(task: &Task<'_>, source: S) -> WorkerResult {
     task.shared.set_state(task.plan.index, State::Ready);
     if waits || task.await_stage(Stage::Work) {
         drive.delay_start();
-        drive.work();
+        drive.work(pass);
         drive.report(&mut report);
         task.leave(report.failure.is_some());
     }
@@ -112,7 +141,9 @@ pub(super) enum End {
 
 /// A worker at work. Its methods are in several files: the loops here, what happens between passes in `passes`, what happens at
 /// certain times in `events`, what operations beyond plain ones need in `between`.
-pub(super) struct Drive<'a, E, S> {
+pub(super) struct Drive<'a, E, S, Q = NoQueue> {
+    /// What is under way. It comes first: the kernel is done with the buffer before the buffer goes.
+    pub(super) flight: Flight<Q>,
     pub(super) task: &'a Task<'a>,
     pub(super) options: &'a JobOptions,
     /// The engine of the file that is worked on.
@@ -155,9 +186,12 @@ pub(super) struct Drive<'a, E, S> {
     pub(super) failure: Option<Failure>,
 }
 
-impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
+impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
     /// Whether anything happens to an operation between its choice and its issue.
     const PREPARES: bool = S::VARIED || S::STAMPED;
+
+    /// Whether the engine has several operations under way.
+    const QUEUES: bool = !E::CAPS.contains(Caps::SYNCHRONOUS);
 
     /// Makes everything ready: surroundings, buffer, files.
     fn open(task: &'a Task<'a>, source: S) -> Result<Self, LoadError> {
@@ -165,11 +199,20 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
         surroundings::enter(task)?;
         let [read, write] = task.plan.course.block_bytes;
         let needed = if E::CAPS.contains(Caps::BUFFERS) { read.max(write) as usize } else { 1 };
-        let buffer = Buffer::new(&task.job.name, options, task.state_dir, needed, task.plan.course.seed)?;
+        let count = if Self::QUEUES { u32::try_from(options.iodepth).unwrap_or(u32::MAX) } else { 1 };
+        let slots = Slots { count, bytes: needed };
+        let mut buffer = Buffer::new(&task.job.name, options, task.state_dir, slots, task.plan.course.seed)?;
         let iolog = options.write_iolog.as_deref().map(|path| IoLog::create(task, path)).transpose()?;
         let (engine, files) = Files::open(task)?;
+        let flight = if Self::QUEUES { Flight::open(task, &mut buffer)? } else { Flight::none(options) };
+        let kinds = match (Self::QUEUES, Self::PREPARES) {
+            (true, _) => Kinds::Queued,
+            (false, true) => Kinds::Prepared,
+            (false, false) => Kinds::One,
+        };
         let flush_every = if options.fsync > 0 { options.fsync } else { options.fdatasync };
         Ok(Self {
+            flight,
             task,
             options,
             engine,
@@ -177,7 +220,7 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
             buffer,
             source,
             clock: task.clock,
-            sides: [Side::new(task.clock, Self::PREPARES), Side::new(task.clock, Self::PREPARES)],
+            sides: [Side::new(task.clock, kinds), Side::new(task.clock, kinds)],
             flushes: Recorder::default(),
             pace: None,
             iolog,
@@ -218,15 +261,14 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
     }
 
     /// Works until nothing is left to do.
-    fn work(&mut self) {
+    fn work(&mut self, pass: impl Fn(&mut Self) -> End) {
         if self.options.ramp_time.0 > 0 {
             self.begin_ramp();
         } else {
             self.begin_measuring();
         }
         let end = loop {
-            let end = if self.period() > 1 { self.sparse_pass() } else { self.timed_pass() };
-            match end {
+            match pass(self) {
                 End::Pass => match self.after_pass() {
                     Ok(true) => {}
                     Ok(false) => break None,
@@ -249,20 +291,28 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
     }
 
     /// One operation in this many is timed.
-    fn period(&self) -> u64 {
+    pub(super) fn period(&self) -> u64 {
         let o = self.options;
-        if o.gtod_reduce || (o.disable_lat && o.disable_clat) { u64::MAX } else { o.latency_sample }
+        let wanted = !(o.disable_lat && o.disable_clat) || (Self::QUEUES && !o.disable_slat);
+        if o.gtod_reduce || !wanted { u64::MAX } else { o.latency_sample }
     }
 
     /// The next operation; `None` at the end of the pass, or when [`Drive::pass_end`] says why.
     #[inline(always)]
-    fn next(&mut self) -> Option<Operation> {
+    pub(super) fn next(&mut self) -> Option<Operation> {
         if S::VARIED { self.next_varied() } else { self.source.next_operation() }
     }
 
     #[cold]
-    fn pass_end(&mut self) -> End {
+    pub(super) fn pass_end(&mut self) -> End {
         self.pending_end.take().unwrap_or(End::Pass)
+    }
+}
+
+impl<E: Synchronous, S: Source> Drive<'_, E, S> {
+    /// Works until the pass is over or something else ends it.
+    fn pass(&mut self) -> End {
+        if self.period() > 1 { self.sparse_pass() } else { self.timed_pass() }
     }
 
     /// Every operation timed.
@@ -321,7 +371,8 @@ impl<'a, E: Engine, S: Source> Drive<'a, E, S> {
                 && self.measured_from.is_some()
                 && let Some(logs) = &mut self.logs
             {
-                logs.record(clock.to_ns(done.saturating_sub(self.anchor.0)), operation, clat_ns, lat_ns);
+                let took = Took { slat_ns: None, clat_ns, lat_ns };
+                logs.record(clock.to_ns(done.saturating_sub(self.anchor.0)), operation, took);
             }
         } else {
             side.completed(clat);

@@ -3,14 +3,15 @@
 use super::drive::{Drive, End};
 use super::pace::{Pace, wait};
 use super::shared::{Progress, State};
+use crate::engines::queue::Queue;
 use crate::engines::{Engine, Fault};
 use crate::offsets::{Direction, Operation, PassLimit, Source};
-use crate::report::{Failure, Usage};
+use crate::report::{Depths, Failure, Usage};
 
 /// Distance of samples, as fio's `bwavgtime` and `iopsavgtime`; every second one closes an interval.
 const SAMPLE_NS: u64 = 500_000_000;
 
-impl<E: Engine, S: Source> Drive<'_, E, S> {
+impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     /// What has to happen before an operation of a plain walk: flushing, waiting.
     #[cold]
     pub(super) fn attend(&mut self, operation: Operation) -> Option<End> {
@@ -30,6 +31,10 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
             return None;
         }
         self.unflushed = 0;
+        // A flush is for all writes before it: they are completed first.
+        if let Err(end) = self.settle() {
+            return Some(end);
+        }
         if S::VARIED {
             let file = self.source.next_file_to_flush();
             if let Err(end) = self.switch_to(file) {
@@ -55,6 +60,10 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
         let (spin, wake) = pace.next(direction, now);
         if wake <= now {
             return None;
+        }
+        // As in fio: nothing is left to complete while nobody looks.
+        if let Err(end) = self.settle() {
+            return Some(end);
         }
         // Sleep no longer than until the next event: it may end the run.
         let task = self.task;
@@ -127,6 +136,9 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
             if self.options.disable_clat {
                 interval.clat.clear();
             }
+            if self.options.disable_slat {
+                interval.slat.clear();
+            }
             self.task.tell(direction, interval);
         }
     }
@@ -163,6 +175,7 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
         let (ticks, now_ns) = self.anchor;
         self.sides.iter_mut().for_each(|side| side.restart(now_ns));
         self.flushes.reset();
+        self.flight.depths = Depths::default();
         (self.unflushed, self.first_error) = (0, None);
         self.measured_from = Some(now_ns);
         self.ramp_end = None;

@@ -42,15 +42,27 @@ impl Log {
 struct Sum {
     operations: u64,
     bytes: u64,
+    slat_ns: u64,
     clat_ns: u64,
     lat_ns: u64,
+}
+
+/// The latencies of one operation.
+#[derive(Debug, Clone, Copy)]
+pub struct Took {
+    /// Until the kernel had it; `None` where there is no queue.
+    pub slat_ns: Option<u64>,
+    /// From there to its end.
+    pub clat_ns: u64,
+    /// From its beginning to its end.
+    pub lat_ns: u64,
 }
 
 /// The logs of a worker.
 pub struct Logs {
     clat: Option<Log>,
     lat: Option<Log>,
-    /// Stays empty: engines that complete each operation before the next have no submission latency. fio makes the file, too.
+    /// Stays empty for engines that complete each operation before the next: they have no submission latency. fio makes the file, too.
     slat: Option<Log>,
     bandwidth: Option<Log>,
     operations: Option<Log>,
@@ -96,7 +108,8 @@ impl Logs {
     }
 
     /// An operation ended `at_ns` after measuring began.
-    pub fn record(&mut self, at_ns: u64, operation: Operation, clat_ns: u64, lat_ns: u64) {
+    pub fn record(&mut self, at_ns: u64, operation: Operation, took: Took) {
+        let Took { slat_ns, clat_ns, lat_ns } = took;
         let direction = operation.direction as usize;
         let bytes = u64::from(operation.bytes);
         if self.stretch_ns > 0 {
@@ -106,6 +119,7 @@ impl Logs {
             let sum = &mut self.sums[direction];
             sum.operations += 1;
             sum.bytes += bytes;
+            sum.slat_ns += slat_ns.unwrap_or(0);
             sum.clat_ns += clat_ns;
             sum.lat_ns += lat_ns;
             return;
@@ -114,12 +128,13 @@ impl Logs {
         let offset = self.with_offset.then_some(operation.offset);
         let kilobytes = bytes.saturating_mul(1_000_000) / clat_ns.max(1);
         for (log, value) in [
-            (&mut self.clat, clat_ns),
-            (&mut self.lat, lat_ns),
-            (&mut self.bandwidth, kilobytes),
-            (&mut self.operations, 1),
+            (&mut self.slat, slat_ns),
+            (&mut self.clat, Some(clat_ns)),
+            (&mut self.lat, Some(lat_ns)),
+            (&mut self.bandwidth, Some(kilobytes)),
+            (&mut self.operations, Some(1)),
         ] {
-            if let Some(log) = log {
+            if let (Some(log), Some(value)) = (log, value) {
                 log.line(ms, value, direction, operation.bytes, offset);
             }
         }
@@ -134,6 +149,11 @@ impl Logs {
         for (direction, sum) in std::mem::take(&mut self.sums).into_iter().enumerate() {
             if sum.operations == 0 {
                 continue;
+            }
+            // A queue takes time: where the sum is 0 there is none.
+            let slat = if sum.slat_ns > 0 { self.slat.as_mut() } else { None };
+            if let Some(log) = slat {
+                log.line(ms, sum.slat_ns / sum.operations, direction, 0, offset);
             }
             for (log, value) in [
                 (&mut self.clat, sum.clat_ns / sum.operations),

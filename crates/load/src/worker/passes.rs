@@ -2,12 +2,13 @@
 
 use super::drive::Drive;
 use super::events::flush_failure;
+use crate::engines::queue::Queue;
 use crate::engines::{Engine, Fault, StartOver};
 use crate::histogram::Latencies;
 use crate::offsets::{PassLimit, Source};
 use crate::report::{Failure, Moments, Window, WorkerReport};
 
-impl<E: Engine, S: Source> Drive<'_, E, S> {
+impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     /// The limit of the pass that would come next; `None` if none comes.
     ///
     /// As fio 3.33 counts: `loops` passes over the region, and further ones while less than `io_size` was done; a pass is cut
@@ -70,6 +71,9 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
             errno: fault.errno(),
             message: format!("starting over: {}", std::io::Error::from_raw_os_error(fault.errno())),
         };
+        if how == StartOver::Reopen {
+            (0..self.task.plan.files.len()).for_each(|file| self.forget(file));
+        }
         self.engine.start_over(how).map_err(words)?;
         for engine in self.files.others() {
             engine.start_over(how).map_err(words)?;
@@ -108,6 +112,7 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
     pub(super) fn report(mut self, report: &mut WorkerReport) {
         report.passes = self.source.passes();
         report.failure = self.failure.take();
+        report.depths = self.flight.queue.is_some().then_some(self.flight.depths);
         report.mapped = self.files.mapped(&self.engine);
         let Some(start_ns) = self.measured_from else { return };
         let end_ns = self.measured_until;
@@ -131,6 +136,9 @@ impl<E: Engine, S: Source> Drive<'_, E, S> {
             }
             if o.disable_clat {
                 result.clat = Latencies::default();
+            }
+            if o.disable_slat {
+                result.slat = None;
             }
             if o.disable_bw_measurement {
                 result.bandwidth_kib = Moments::default();

@@ -12,6 +12,17 @@ struct Mark {
     bytes: u64,
 }
 
+/// Which latencies differ and are recorded apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kinds {
+    /// Nothing happens before an operation is issued: total latency is completion latency.
+    One,
+    /// Operations are prepared before they are issued.
+    Prepared,
+    /// And they wait until they are submitted.
+    Queued,
+}
+
 /// Latencies that wait at most.
 const WAITING: usize = 64;
 
@@ -35,8 +46,9 @@ pub struct Side {
     clock: Clock,
     /// Total latency, where it is not the completion latency.
     lat: Recorder,
-    /// Whether total latencies are recorded apart.
-    apart: bool,
+    /// Submission latency, where there is a queue.
+    slat: Recorder,
+    kinds: Kinds,
     bandwidth_kib: Moments,
     iops: Moments,
     sampled: Mark,
@@ -44,8 +56,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// Nothing yet. `apart`: total latencies differ from completion latencies and are recorded, too.
-    pub fn new(clock: Clock, apart: bool) -> Self {
+    /// Nothing yet.
+    pub fn new(clock: Clock, kinds: Kinds) -> Self {
         Self {
             operations: 0,
             bytes: 0,
@@ -56,7 +68,8 @@ impl Side {
             filled: 0,
             clock,
             lat: Recorder::default(),
-            apart,
+            slat: Recorder::default(),
+            kinds,
             bandwidth_kib: Moments::default(),
             iops: Moments::default(),
             sampled: Mark::default(),
@@ -90,6 +103,12 @@ impl Side {
         self.lat.record(lat_ns);
     }
 
+    /// Records a submission latency, in ns.
+    #[inline(always)]
+    pub fn submitted(&mut self, slat_ns: u64) {
+        self.slat.record(slat_ns);
+    }
+
     #[inline(never)]
     fn drain(&mut self) {
         for ticks in self.waiting.iter().take(self.filled) {
@@ -103,6 +122,7 @@ impl Side {
         self.filled = 0;
         self.clat.reset();
         self.lat.reset();
+        self.slat.reset();
         (self.operations, self.bytes, self.short, self.errors) = (0, 0, 0, 0);
         (self.bandwidth_kib, self.iops) = (Moments::default(), Moments::default());
         (self.sampled, self.interval) = (self.mark(now_ns), self.mark(now_ns));
@@ -130,7 +150,8 @@ impl Side {
                 end_ns: now_ns,
                 operations,
                 bytes: self.bytes - self.interval.bytes,
-                lat: if self.apart { self.lat.flush() } else { clat.clone() },
+                lat: if self.kinds == Kinds::One { clat.clone() } else { self.lat.flush() },
+                slat: self.slat.flush(),
                 clat,
             }
         });
@@ -150,8 +171,8 @@ impl Side {
             bytes: self.bytes,
             errors: self.errors,
             short_operations: self.short,
-            slat: None,
-            lat: if self.apart { self.lat.finish() } else { clat.clone() },
+            slat: (self.kinds == Kinds::Queued).then(|| self.slat.finish()),
+            lat: if self.kinds == Kinds::One { clat.clone() } else { self.lat.finish() },
             clat,
             bandwidth_kib: self.bandwidth_kib,
             iops: self.iops,

@@ -166,8 +166,15 @@ mod tests {
     use super::*;
 
     fn interval(worker: usize) -> WorkerInterval {
-        let interval =
-            Interval { start_ns: 1, end_ns: 2, operations: 3, bytes: 4, clat: vec![(5, 6)], lat: vec![(7, 8)] };
+        let interval = Interval {
+            start_ns: 1,
+            end_ns: 2,
+            operations: 3,
+            bytes: 4,
+            slat: Vec::new(),
+            clat: vec![(5, 6)],
+            lat: vec![(7, 8)],
+        };
         WorkerInterval { worker, name: "a\nb".to_owned(), clone: 0, direction: Direction::Write, interval }
     }
 

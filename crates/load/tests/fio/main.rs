@@ -12,6 +12,7 @@ mod disks;
 mod files;
 mod flow;
 mod names;
+mod queues;
 mod random;
 mod sizes;
 mod together;

@@ -1,0 +1,174 @@
+//! Engines that have several operations under way: what they share.
+//!
+//! Such an engine has two parts. Files are opened, flushed and closed one by one, as elsewhere: that is [`QueuedFile`], the same for
+//! all of them. Operations of all files of a worker go through one [`Queue`], which belongs to the worker.
+
+use std::os::fd::RawFd;
+
+use super::file::TargetFile;
+use super::{Caps, Engine, Fault, Setup, StartOver, explain_plainly};
+use crate::error::LoadError;
+use crate::job::JobOptions;
+use crate::offsets::Operation;
+
+/// What a queue gets to make itself ready.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueSetup<'a> {
+    /// The job's name, for messages.
+    pub job: &'a str,
+    /// The job's options.
+    pub options: &'a JobOptions,
+    /// Most operations under way at once.
+    pub depth: u32,
+    /// Files of the worker.
+    pub files: usize,
+    /// Address of the memory of the first slot; those of the others follow at a distance of `slot_bytes`.
+    pub memory: *mut u8,
+    /// Length of the memory of each slot.
+    pub slot_bytes: usize,
+}
+
+/// An operation on its way into a queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Submission {
+    /// The place that it takes among those under way; it comes back with the completion.
+    pub slot: u32,
+    /// The file, by place among the worker's.
+    pub file: usize,
+    /// Its descriptor.
+    pub fd: RawFd,
+    /// What to do.
+    pub operation: Operation,
+    /// Where the data are or go.
+    pub memory: *mut u8,
+}
+
+/// An operation that is done, or failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// The place that it took.
+    pub slot: u32,
+    /// Bytes transferred, or a negative error number.
+    pub result: i32,
+}
+
+impl Completion {
+    /// Bytes transferred, or why none were.
+    #[inline(always)]
+    pub fn outcome(self) -> Result<u32, Fault> {
+        match self.result {
+            0 => Err(Fault::EndOfFile),
+            bytes if bytes > 0 => Ok(bytes.cast_unsigned()),
+            errno => Err(Fault::Errno(errno.wrapping_neg())),
+        }
+    }
+}
+
+/// A queue of operations at the kernel's, for one worker.
+pub trait Queue: Sized {
+    /// What the engine can do.
+    const CAPS: Caps;
+
+    /// Makes the queue. Runs before the start barrier, in the thread that will use it.
+    ///
+    /// # Errors
+    /// What the host lacks or forbids.
+    fn open(setup: &QueueSetup<'_>) -> Result<Self, LoadError>;
+
+    /// Puts an operation into the queue. The kernel learns of it by [`Queue::submit`].
+    ///
+    /// # Errors
+    /// There is no room, which the depth does not let happen.
+    fn push(&mut self, submission: Submission) -> Result<(), Fault>;
+
+    /// Hands what was pushed to the kernel, in the order in which it was pushed; gives how many operations that were. Fewer than
+    /// were pushed means that the kernel takes no more until some are completed.
+    ///
+    /// # Errors
+    /// The kernel refused the first of them, which is then no longer in the queue.
+    fn submit(&mut self) -> Result<u32, Fault>;
+
+    /// Waits until at least `least` operations are completed and takes them, and as many more as are completed, up to `most`.
+    ///
+    /// # Errors
+    /// The kernel's. [`libc::EINTR`]: a signal came first.
+    fn reap(&mut self, least: u32, most: u32, completed: &mut Vec<Completion>) -> Result<(), Fault>;
+
+    /// A file is closed, or closed and opened again: nothing of it is under way, and what is known of it is no longer true.
+    fn forget(&mut self, file: usize) {
+        let _ = file;
+    }
+
+    /// A failed operation in words; `None` if there is nothing to add to the plain ones.
+    fn explain(options: &JobOptions, fault: Fault) -> Option<&'static str> {
+        let _ = (options, fault);
+        None
+    }
+}
+
+/// The queue of engines that have none.
+#[derive(Debug)]
+pub enum NoQueue {}
+
+impl Queue for NoQueue {
+    const CAPS: Caps = Caps::NONE;
+
+    fn open(setup: &QueueSetup<'_>) -> Result<Self, LoadError> {
+        Err(LoadError::Protocol(format!("job '{}': its engine has no queue", setup.job)))
+    }
+
+    fn push(&mut self, _: Submission) -> Result<(), Fault> {
+        match *self {}
+    }
+
+    fn submit(&mut self) -> Result<u32, Fault> {
+        match *self {}
+    }
+
+    fn reap(&mut self, _: u32, _: u32, _: &mut Vec<Completion>) -> Result<(), Fault> {
+        match *self {}
+    }
+}
+
+/// An open file whose operations go through a queue.
+pub struct QueuedFile<Q> {
+    file: TargetFile,
+    options: JobOptions,
+    queue: std::marker::PhantomData<Q>,
+}
+
+impl<Q: Queue> QueuedFile<Q> {
+    /// Its descriptor.
+    ///
+    /// # Errors
+    /// Opening the file again failed before.
+    #[inline(always)]
+    pub fn fd(&self) -> Result<RawFd, Fault> {
+        use std::os::fd::AsRawFd as _;
+        Ok(self.file.fd()?.as_raw_fd())
+    }
+}
+
+impl<Q: Queue> Engine for QueuedFile<Q> {
+    const CAPS: Caps = Q::CAPS;
+
+    fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+        Ok(Self { file: TargetFile::open(setup)?, options: setup.options.clone(), queue: std::marker::PhantomData })
+    }
+
+    fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
+        self.file.flush(data_only)
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+        self.file.start_over(how)
+    }
+
+    fn explain(&self, fault: Fault, operation: Operation) -> String {
+        let words = explain_plainly(fault, operation);
+        match Q::explain(&self.options, fault) {
+            Some(more) => format!("{words}; {more}"),
+            None => words,
+        }
+    }
+}
