@@ -352,7 +352,12 @@ impl Work<'_> {
     }
 
     fn program(&self, argv: &[String]) -> Program {
-        Program { argv: argv.to_vec(), workdir: self.filled.workdir.clone(), timeout: self.plan.timeout }
+        Program {
+            argv: argv.to_vec(),
+            workdir: self.filled.workdir.clone(),
+            plan_dir: self.plan.dir().to_owned(),
+            timeout: self.plan.timeout,
+        }
     }
 }
 

@@ -226,6 +226,11 @@ fn run_program(program: &Program, what: &str) -> Result<(), RunError> {
     let [name, args @ ..] = program.argv.as_slice() else { return Ok(()) };
     let mut command = Command::new(name);
     command.args(args).current_dir(&program.workdir).stdin(Stdio::null()).stdout(std::io::stderr());
+    command.env("PAGELAB_PLAN_DIR", &program.plan_dir);
+    // A step that runs pagelab is to run this one, not another one that PATH finds.
+    if let Ok(pagelab) = std::env::current_exe() {
+        command.env("PAGELAB", pagelab);
+    }
     // A group of its own, so that what it started ends with it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = command.spawn().map_err(|error| work(format!("cannot be started: {error}")))?;

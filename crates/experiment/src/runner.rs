@@ -88,6 +88,8 @@ pub struct Program {
     pub argv: Vec<String>,
     /// Directory to run in.
     pub workdir: PathBuf,
+    /// The plan's directory; the program finds it in the environment as `PAGELAB_PLAN_DIR`.
+    pub plan_dir: PathBuf,
     /// Longest time it may take.
     pub timeout: Option<Duration>,
 }
