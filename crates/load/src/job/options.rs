@@ -315,6 +315,10 @@ options! {
     /// Order of blocks inside each piece, for sequential patterns; pieces themselves follow each other upwards.
     map_order: MapOrder { Mapping, MAPS, pagelab, default "ascending" }
 
+    /// With map_order=strided: distance from one block to the next, a multiple of the block size.
+    /// `bs=64 map_stride=4k` touches a line of each page of a piece before the second line of any.
+    map_stride: Bytes { Mapping, MAPS, pagelab, default "0" }
+
     /// Bytes transferred of each block, from its start; 0 for the whole block.
     /// `bs=4k map_touch=1` faults pages in and does little else. Bytes reported are bytes transferred.
     map_touch: Bytes { Mapping, MAPS, pagelab, default "0" }

@@ -450,8 +450,24 @@ impl Checker<'_> {
         self.require(!orders || plain, "map_order", || {
             "map_order needs one file, one block size and rw without a skip".to_owned()
         })?;
+        self.strides()?;
         let equal = !o.rw.0.is_mixed() || o.bs.read == o.bs.write;
         self.require(!orders || equal, "map_order", || "map_order needs one block size for reads and writes".to_owned())
+    }
+
+    fn strides(&self) -> Result<(), JobError> {
+        let o = self.options;
+        let (strided, stride) = (o.map_order == MapOrder::Strided, o.map_stride.0);
+        self.require(strided || stride == 0, "map_stride", || {
+            "map_stride means nothing unless map_order=strided".to_owned()
+        })?;
+        self.require(!strided || stride > 0, "map_order", || "map_order=strided needs map_stride=".to_owned())?;
+        for (direction, bs, _) in self.block_sizes() {
+            self.require(stride.is_multiple_of(bs), "map_stride", || {
+                format!("map_stride={stride} is not a multiple of the block size of {direction}s, {bs}")
+            })?;
+        }
+        Ok(())
     }
 }
 

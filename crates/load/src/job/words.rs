@@ -238,6 +238,7 @@ choice! {
         Ascending = "ascending": "from the lowest address up",
         Descending = "descending": "from the highest address down",
         Random = "random": "each block once, in seeded random order",
+        Strided = "strided": "every map_stride bytes from the start of the piece up, then the same one block further on, until each block came once",
     }
 }
 

@@ -60,6 +60,8 @@ pub enum Order {
         blocks: u64,
         /// Their order.
         order: MapOrder,
+        /// Blocks from one to the next, where the order is strided.
+        stride: u64,
     },
     /// Each block once, in an order that the seed decides and that differs from pass to pass.
     Permuted,

@@ -202,11 +202,21 @@ struct Walker {
     piece: (u64, u64),
     /// Blocks of the piece already given.
     in_piece: u64,
+    /// Strided order: the next block of the piece, and the block that the present run over the piece began with.
+    strided: (u64, u64),
 }
 
 impl Walker {
     fn new(order: Order, blocks: u64, seed: u64) -> Self {
-        Self { order, blocks, next: 0, permutation: Permutation::new(blocks, seed), piece: (0, 0), in_piece: 0 }
+        Self {
+            order,
+            blocks,
+            next: 0,
+            permutation: Permutation::new(blocks, seed),
+            piece: (0, 0),
+            in_piece: 0,
+            strided: (0, 0),
+        }
     }
 
     fn begin_pass(&mut self, seed: u64, pass: u64) {
@@ -230,9 +240,9 @@ impl Walker {
     ) {
         match self.order {
             Order::Drawn => slots.iter_mut().for_each(|slot| give(slot, draw.below(self.blocks))),
-            Order::Pieces { blocks, order } => {
+            Order::Pieces { blocks, order, stride } => {
                 for slot in slots {
-                    give(slot, self.next_in_piece(blocks, order, seed, pass));
+                    give(slot, self.next_in_piece(blocks, order, stride, seed, pass));
                 }
             }
             Order::Sequential => slots.iter_mut().for_each(|slot| give(slot, self.advance())),
@@ -252,7 +262,7 @@ impl Walker {
     }
 
     #[inline(always)]
-    fn next_in_piece(&mut self, piece_blocks: u64, order: MapOrder, seed: u64, pass: u64) -> u64 {
+    fn next_in_piece(&mut self, piece_blocks: u64, order: MapOrder, stride: u64, seed: u64, pass: u64) -> u64 {
         if self.in_piece == self.piece.1 {
             self.begin_piece(piece_blocks, order, seed, pass);
         }
@@ -264,7 +274,18 @@ impl Walker {
                 MapOrder::Ascending => k,
                 MapOrder::Descending => count - 1 - k,
                 MapOrder::Random => self.permutation.at(k),
+                MapOrder::Strided => self.step(stride),
             }
+    }
+
+    /// The next block of a piece in strided order: a run takes each `stride`th block, the next run starts one block further on. Runs
+    /// start at blocks below `stride`, so they have no block in common and all together have each.
+    #[inline(always)]
+    fn step(&mut self, stride: u64) -> u64 {
+        let (block, run) = self.strided;
+        let next = block.saturating_add(stride);
+        self.strided = if next < self.piece.1 { (next, run) } else { (run + 1, run + 1) };
+        block
     }
 
     #[cold]
@@ -273,6 +294,7 @@ impl Walker {
         let first = if next >= self.blocks { 0 } else { next };
         self.piece = (first, piece_blocks.min(self.blocks - first).max(1));
         self.in_piece = 0;
+        self.strided = (0, 0);
         if order == MapOrder::Random {
             self.permutation = Permutation::new(self.piece.1, derive_seed(derive_seed(seed, pass), first));
         }
@@ -315,7 +337,7 @@ mod tests {
 
     #[test]
     fn pieces_are_walked_in_their_order() {
-        let order = Order::Pieces { blocks: 4, order: MapOrder::Descending };
+        let order = Order::Pieces { blocks: 4, order: MapOrder::Descending, stride: 1 };
         let mut stream = Stream::new(course(order, 10 * 4096, [4096, 4096], 0));
         for _ in 0..2 {
             let blocks: Vec<u64> = pass(&mut stream, PassLimit::REGION).iter().map(|op| op.offset / 4096).collect();
@@ -324,8 +346,24 @@ mod tests {
     }
 
     #[test]
+    fn strided_pieces_are_run_over_once_for_each_block_of_the_stride() {
+        let walk = |blocks, stride| {
+            let order = Order::Pieces { blocks, order: MapOrder::Strided, stride };
+            let mut stream = Stream::new(course(order, 10 * 4096, [4096, 4096], 0));
+            let first: Vec<u64> = pass(&mut stream, PassLimit::REGION).iter().map(|op| op.offset / 4096).collect();
+            let second: Vec<u64> = pass(&mut stream, PassLimit::REGION).iter().map(|op| op.offset / 4096).collect();
+            assert_eq!(first, second, "each pass begins anew");
+            first
+        };
+        assert_eq!(walk(6, 2), [0, 2, 4, 1, 3, 5, 6, 8, 7, 9]);
+        assert_eq!(walk(10, 4), [0, 4, 8, 1, 5, 9, 2, 6, 3, 7]);
+        assert_eq!(walk(10, 1), (0..10).collect::<Vec<u64>>());
+        assert_eq!(walk(3, 100), (0..10).collect::<Vec<u64>>());
+    }
+
+    #[test]
     fn random_pieces_stay_together() {
-        let order = Order::Pieces { blocks: 16, order: MapOrder::Random };
+        let order = Order::Pieces { blocks: 16, order: MapOrder::Random, stride: 1 };
         let mut stream = Stream::new(course(order, 64 * 4096, [4096, 4096], 100));
         let blocks: Vec<u64> = pass(&mut stream, PassLimit::REGION).iter().map(|op| op.offset / 4096).collect();
         for (piece, chunk) in blocks.chunks(16).enumerate() {
@@ -362,8 +400,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn every_block_comes_once_per_pass(blocks in 1_u64..3000, bs in 1_u32..9000, start in 0_u64..1 << 40, mixed: bool, descending in 1_u64..100) {
-            for order in [Order::Sequential, Order::Permuted, Order::Pieces { blocks: descending, order: MapOrder::Descending }, Order::Pieces { blocks: descending, order: MapOrder::Random }] {
+        fn every_block_comes_once_per_pass(blocks in 1_u64..3000, bs in 1_u32..9000, start in 0_u64..1 << 40, mixed: bool, piece in 1_u64..100, stride in 1_u64..120) {
+            let pieces = |order| Order::Pieces { blocks: piece, order, stride };
+            let orders = [MapOrder::Descending, MapOrder::Random, MapOrder::Strided].map(pieces);
+            for order in [Order::Sequential, Order::Permuted].into_iter().chain(orders) {
                 let random = order == Order::Permuted;
                 let mut stream = Stream::new(Course {
                     start,

@@ -12,6 +12,12 @@ use crate::offsets::{Course, Direction, Order, VariedCourse};
 pub fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Course, Option<VariedCourse>), LoadError> {
     let plain = plain(job, spans, seed)?;
     let varied = (!is_plain(job, spans)).then(|| varied(job, spans, seed));
+    if varied.is_some() && job.options.map_order != MapOrder::Ascending {
+        return Err(LoadError::Target {
+            job: job.name.clone(),
+            reason: "map_order orders plain walks only: leave out what looks at or changes single operations (write_iolog, write_lat_log, write_bw_log, write_iops_log, refill_buffers, buffer_compress_percentage, dedupe_percentage, rates of a mixed pattern), or map_order".to_owned(),
+        });
+    }
     Ok((plain, varied))
 }
 
@@ -82,7 +88,7 @@ fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, LoadError> {
     } else {
         let block = u64::from(block_bytes[0].max(1));
         let blocks = if piece == 0 { first.region_bytes / block } else { piece / block };
-        Order::Pieces { blocks: blocks.max(1), order: o.map_order }
+        Order::Pieces { blocks: blocks.max(1), order: o.map_order, stride: (o.map_stride.0 / block).max(1) }
     };
     let touch = u32::try_from(o.map_touch.0).map_err(|_| LoadError::Protocol("map_touch above 4 GiB".to_owned()))?;
     let transfer_bytes = if touch == 0 { block_bytes } else { block_bytes.map(|bytes| bytes.min(touch)) };
