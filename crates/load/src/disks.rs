@@ -102,7 +102,7 @@ fn difference(name: String, before: Counters, after: Counters, elapsed_ms: f64) 
 
 /// Number of the device that a file lies on, or that a device file is; of a file that does not exist yet, its directory's.
 fn device_of(target: &Path) -> Option<(u32, u32)> {
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = crate::safety::directory_of(target);
     let metadata = std::fs::metadata(target).or_else(|_| std::fs::metadata(parent)).ok()?;
     let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
     Some((rustix::fs::major(number), rustix::fs::minor(number)))

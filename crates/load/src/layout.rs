@@ -1,7 +1,7 @@
 //! Making targets ready before the first job starts: created, allocated, filled; and removed again where the job says so.
 
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
@@ -9,7 +9,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags};
 use crate::buffer::Contents;
 use crate::control::Control;
 use crate::error::LoadError;
-use crate::hugetlb;
+use crate::hugetlb::{self, Resort};
 use crate::job::words::Fallocate;
 use crate::job::{JobOptions, JobSpec, Workload};
 use crate::offsets::Direction;
@@ -26,6 +26,8 @@ pub struct Prepared {
     pub created: Vec<PathBuf>,
     /// Files to remove at the end, if they are pagelab's.
     pub unlink: Vec<PathBuf>,
+    /// Files of jobs with `unlink=1` that have no name, by the name that they would have, and what keeps them.
+    pub nameless: Vec<(PathBuf, OwnedFd)>,
     /// What else the user should know.
     pub warnings: Vec<String>,
     /// Whether the user asked to stop while files were being filled.
@@ -58,7 +60,8 @@ pub fn prepare(
             discard(&prepared.created);
             return Err(error);
         }
-        if target.unlink {
+        let nameless = prepared.nameless.iter().any(|(path, _)| *path == target.path);
+        if target.unlink && !nameless {
             prepared.unlink.push(target.path.clone());
         }
     }
@@ -150,7 +153,13 @@ fn make(
     let failed = |what: &str, error: rustix::io::Errno| {
         LoadError::system(format!("job '{}': {what} {}", job.name, target.path.display()), error)
     };
-    let fd = if target.kind == TargetKind::Missing {
+    let missing = target.kind == TargetKind::Missing;
+    if let (true, Some(fd)) = (missing && target.unlink, safety::nameless_hugetlb_file(&target.path)) {
+        allocate_hugetlb(target, job, fd.as_fd())?;
+        prepared.nameless.push((target.path.clone(), fd));
+        return Ok(());
+    }
+    let fd = if missing {
         let fd = ownership.create(&target.path)?;
         if fd.is_some() {
             prepared.created.push(target.path.clone());
@@ -209,7 +218,7 @@ fn allocate_hugetlb(target: &TargetPlan, job: &JobSpec, fd: rustix::fd::Borrowed
     match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::NOSPC | rustix::io::Errno::NOMEM) => {
-            Err(hugetlb::pool_too_small(Path::new("/"), &job.name, page, len / page))
+            Err(hugetlb::pool_too_small(Path::new("/"), &job.name, page, len / page, Resort::None))
         }
         Err(error) => {
             Err(LoadError::system(format!("job '{}': allocating {}", job.name, target.path.display()), error))

@@ -55,6 +55,7 @@ pub mod random;
 pub mod report;
 mod run;
 pub mod safety;
+mod segments;
 mod signals;
 mod signatures;
 pub mod worker;

@@ -13,6 +13,7 @@ use crate::layout;
 use crate::plan::{self, TargetPlan};
 use crate::report::{JobReport, Window, WorkerReport};
 use crate::safety;
+use crate::segments;
 use crate::signals;
 use crate::worker::shared::Shared;
 use crate::worker::spawn::{self, Crew};
@@ -44,13 +45,15 @@ pub fn run_workload(
     }
     let started_realtime_ns = realtime_ns();
     let start_ns = monotonic_ns();
-    let plan = plan::plan(workload, &|path, job| safety::inspect(path, job))?;
+    let mut plan = plan::plan(workload, &|path, job| safety::inspect(path, job))?;
     let clocks = Clocks::measure(Path::new("/"));
     let per_job: Vec<Clock> =
         workload.jobs.iter().map(|job| clocks.choose(job.options.clocksource)).collect::<Result<_, _>>()?;
+    let refusals = segments::separate(workload);
     let shared = Shared::new(plan.workers.len())?;
     let handling = signals::Handling::new(&shared);
     let prepared = layout::prepare(&plan, workload, control, &|| shared.stopped())?;
+    plan.open_through(&prepared.nameless);
     let crew = Crew {
         plan: &plan,
         workload,
@@ -72,6 +75,7 @@ pub fn run_workload(
     let disks = disks.end();
     drop(handling);
     let mut warnings = workload.warnings.clone();
+    warnings.extend(refusals);
     warnings.extend(prepared.warnings.iter().cloned());
     warnings.extend(layout::unlink(&prepared, control));
     let workers: Vec<WorkerReport> = results.into_iter().map(|result| result.report).collect();

@@ -7,12 +7,13 @@
 //! errs on the safe side. Everything else has to be named, target by target, outside the job file.
 
 use std::io::Write as _;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, XattrFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags};
+use rustix::io::Errno;
 
 use crate::error::LoadError;
 use crate::signatures;
@@ -36,6 +37,24 @@ pub fn is_hugetlbfs(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type as u64 == HUGETLBFS_MAGIC)
 }
 
+/// The directory that a path lies in.
+pub fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file on hugetlbfs that never gets a name, in place of a new one at `path`: the kernel takes its pages back when the last process
+/// that has it is gone, however that ends. `None` on other file systems, where a file left behind takes nothing that others wait for, and
+/// where hugetlbfs has no O_TMPFILE.
+pub fn nameless_hugetlb_file(path: &Path) -> Option<OwnedFd> {
+    let directory = directory_of(path);
+    let stat = rustix::fs::statfs(directory).ok()?;
+    if stat.f_type as u64 != HUGETLBFS_MAGIC {
+        return None;
+    }
+    let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    rustix::fs::open(directory, flags, Mode::from_raw_mode(0o644)).ok()
+}
+
 /// Where temporary state lives: `$PAGELAB_STATE_DIR`, else `/run/pagelab`.
 pub fn default_state_dir() -> PathBuf {
     std::env::var_os("PAGELAB_STATE_DIR").map_or_else(|| PathBuf::from("/run/pagelab"), PathBuf::from)
@@ -57,10 +76,16 @@ impl<'a> Ownership<'a> {
     /// # Errors
     /// The file cannot be created, or not be marked anywhere; then it is removed again.
     pub fn create(&self, path: &Path) -> Result<Option<OwnedFd>, LoadError> {
+        match self.create_marked(path) {
+            Ok(fd) => return Ok(Some(fd)),
+            Err(Errno::EXIST) => return Ok(None),
+            // No O_TMPFILE here, or no link: the file gets its name first and its mark after it. What else is wrong is met again.
+            Err(_) => {}
+        }
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let fd = match rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)) {
             Ok(fd) => fd,
-            Err(rustix::io::Errno::EXIST) => return Ok(None),
+            Err(Errno::EXIST) => return Ok(None),
             Err(error) => return Err(LoadError::system(format!("creating {}", path.display()), error)),
         };
         if let Err(error) = self.mark(fd.as_fd(), path) {
@@ -71,12 +96,28 @@ impl<'a> Ownership<'a> {
         Ok(Some(fd))
     }
 
+    /// Creates a file that gets its name when it is marked already: killed in between, nothing stays that would be taken for somebody
+    /// else's.
+    fn create_marked(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        if path.symlink_metadata().is_ok() {
+            return Err(Errno::EXIST);
+        }
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(directory_of(path), flags, Mode::from_raw_mode(0o644))?;
+        self.mark(fd.as_fd(), path).map_err(|_| Errno::NOTSUP)?;
+        let nameless = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        Ok(fd)
+    }
+
     fn mark(&self, fd: BorrowedFd<'_>, path: &Path) -> Result<(), LoadError> {
         if rustix::fs::fsetxattr(fd, MARK, b"created", XattrFlags::empty()).is_ok() {
             return Ok(());
         }
-        let identity =
-            identity(fd, path).map_err(|error| LoadError::system(format!("identifying {}", path.display()), error))?;
+        // The file itself need not have its name yet.
+        let identity = std::fs::canonicalize(directory_of(path))
+            .and_then(|directory| identity(fd, &directory.join(path.file_name().unwrap_or_default())))
+            .map_err(|error| LoadError::system(format!("identifying {}", path.display()), error))?;
         let registry = self.state_dir.join(REGISTRY);
         let append = || -> std::io::Result<()> {
             std::fs::create_dir_all(self.state_dir)?;
@@ -98,7 +139,8 @@ impl<'a> Ownership<'a> {
         if rustix::fs::fgetxattr(fd, MARK, &mut value).is_ok() {
             return true;
         }
-        let (Ok(identity), Ok(registry)) = (identity(fd, path), std::fs::read(self.state_dir.join(REGISTRY))) else {
+        let identity = std::fs::canonicalize(path).and_then(|path| identity(fd, &path));
+        let (Ok(identity), Ok(registry)) = (identity, std::fs::read(self.state_dir.join(REGISTRY))) else {
             return false;
         };
         registry.split(|byte| *byte == b'\n').any(|line| line == identity)
@@ -111,7 +153,7 @@ impl<'a> Ownership<'a> {
     pub fn remove(&self, path: &Path) -> std::io::Result<bool> {
         let fd = match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
             Ok(fd) => fd,
-            Err(rustix::io::Errno::NOENT) => return Ok(false),
+            Err(Errno::NOENT) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         if !self.is_ours(fd.as_fd(), path) {
@@ -122,7 +164,7 @@ impl<'a> Ownership<'a> {
     }
 }
 
-/// What tells a file from every other one of this boot: device, inode, birth time if the file system keeps one, path.
+/// What tells a file from every other one of this boot: device, inode, birth time if the file system keeps one, canonical path.
 fn identity(fd: BorrowedFd<'_>, path: &Path) -> std::io::Result<Vec<u8>> {
     let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?;
     let (seconds, nanoseconds) = if stat.stx_mask & StatxFlags::BTIME.bits() == 0 {
@@ -130,7 +172,6 @@ fn identity(fd: BorrowedFd<'_>, path: &Path) -> std::io::Result<Vec<u8>> {
     } else {
         (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)
     };
-    let path = std::fs::canonicalize(path)?;
     let mut line =
         format!("{}:{} {} {seconds}.{nanoseconds:09} ", stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino)
             .into_bytes();
@@ -183,10 +224,7 @@ pub fn inspect(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
 }
 
 fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let parent = directory_of(path);
     if parent.is_dir() {
         Ok(TargetKind::Missing)
     } else {
@@ -275,7 +313,7 @@ mod tests {
         let fd = std::fs::File::open(&path).expect("open");
         let ownership = Ownership::new(state.path());
         assert!(!ownership.is_ours(fd.as_fd(), &path));
-        let line = identity(fd.as_fd(), &path).expect("identity");
+        let line = identity(fd.as_fd(), &path.canonicalize().expect("there")).expect("identity");
         std::fs::write(state.path().join(REGISTRY), [b"1:2 3 4.5 /else\n", line.as_slice(), b"\n"].concat())
             .expect("write");
         assert!(ownership.is_ours(fd.as_fd(), &path));

@@ -2,64 +2,11 @@
 
 mod common;
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use common::mappings::{HugetlbMount, MIB, Pool, arguments, mapped, pieces_in_maps, watch, worker_of};
 use common::{pagelab, refused, run, try_run};
-use pagelab_load::engines::MapReport;
-
-const MIB: u64 = 1 << 20;
-
-fn arguments(options: &str) -> Vec<String> {
-    std::iter::once("--name=j").chain(options.split_whitespace()).map(str::to_owned).collect()
-}
-
-fn mapped(options: &str) -> MapReport {
-    run(&arguments(options)).workers[0].mapped.clone().expect("the engine maps")
-}
-
-/// The pid of the worker under a running front end: its child's child.
-fn worker_of(front: &Child) -> Option<u32> {
-    let child_of = |pid: u32| -> Option<u32> {
-        std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
-            .ok()?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()
-    };
-    child_of(child_of(front.id())?)
-}
-
-/// Looks at a running job's worker until `look` says something, for half a minute at most.
-fn watch<T>(options: &str, mut look: impl FnMut(u32) -> Option<T>) -> T {
-    let mut front = pagelab().args(arguments(options)).stdout(Stdio::null()).spawn().expect("starts");
-    let begin = Instant::now();
-    let found = loop {
-        if let Some(found) = worker_of(&front).and_then(&mut look) {
-            break Some(found);
-        }
-        if begin.elapsed() > Duration::from_secs(30) {
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
-    front.kill().expect("kill");
-    front.wait().expect("wait");
-    found.expect("the job showed what was waited for")
-}
-
-/// Mappings of a process in the range where pieces lie: (start, end).
-fn pieces_in_maps(pid: u32) -> Vec<(u64, u64)> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines()
-        .filter_map(|line| {
-            let (start, end) = line.split(' ').next()?.split_once('-')?;
-            Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
-        })
-        .filter(|(start, _)| (0x1000_0000_0000..0x5000_0000_0000).contains(start))
-        .collect()
-}
 
 #[test]
 fn pieces_are_mappings_of_their_own() {
@@ -147,22 +94,25 @@ fn present(pid: u32, start: u64, end: u64) -> Option<Vec<bool>> {
 
 #[test]
 fn pages_of_a_piece_are_touched_in_its_order() {
-    // A slow worker, watched from outside: whatever is present at any time is the end of the piece, or its start.
-    for (order, from_above) in [("descending", true), ("ascending", false)] {
+    // A slow worker, watched from outside: whatever is present at any time is the beginning of the order.
+    let strided = (0..16).flat_map(|first| (0..16).map(move |run| first + 16 * run)).collect();
+    for (order, sequence) in [
+        ("descending", (0..256).rev().collect::<Vec<usize>>()),
+        ("ascending", (0..256).collect()),
+        ("strided --map_stride=64k", strided),
+    ] {
         let options = format!(
             "--ioengine=anon --rw=write --size=1m --map_granularity=1m --map_order={order} --map_advice=nohugepage --map_touch=1 --rate_iops=100"
         );
         let seen = watch(&options, |pid| {
             let (start, end) = *pieces_in_maps(pid).first()?;
-            let mut pages = present(pid, start, end)?;
-            if from_above {
-                pages.reverse();
-            }
+            let pages = present(pid, start, end)?;
             let touched = pages.iter().filter(|there| **there).count();
-            assert!(pages.iter().take(touched).all(|there| *there), "{order}: {touched} pages, not in order");
-            (touched > 10 && touched < 200).then_some(touched)
+            let in_order = sequence.iter().take(touched).all(|page| pages[*page]);
+            assert!(in_order, "{order}: {touched} pages, not in order");
+            (touched > 20 && touched < 200).then_some(touched)
         });
-        assert!(seen > 10);
+        assert!(seen > 20);
     }
 }
 
@@ -276,32 +226,6 @@ fn more_pieces_than_the_kernel_maps_is_said_before_the_run() {
     assert!(words.contains("addresses for mappings"), "{words}");
 }
 
-/// The pool of 2 MiB pages with a size of its own until dropped.
-struct Pool(String);
-
-impl Pool {
-    const PATH: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
-
-    fn of(pages: u64) -> Self {
-        let pool = Self(std::fs::read_to_string(Self::PATH).expect("hugetlb"));
-        std::fs::write(Self::PATH, pages.to_string()).expect("set");
-        let got: u64 = std::fs::read_to_string(Self::PATH).expect("read").trim().parse().expect("number");
-        assert_eq!(got, pages, "this host has {pages} huge pages to give");
-        pool
-    }
-
-    fn free() -> u64 {
-        let path = Self::PATH.replace("nr_hugepages", "free_hugepages");
-        std::fs::read_to_string(path).expect("read").trim().parse().expect("number")
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        std::fs::write(Self::PATH, &self.0).expect("put back");
-    }
-}
-
 #[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_hugetlb_pages_are_used_and_the_fallback_is_exact() {
@@ -320,34 +244,22 @@ fn host_hugetlb_pages_are_used_and_the_fallback_is_exact() {
 #[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_files_on_hugetlbfs_are_laid_out_and_mapped() {
-    struct Mount(tempfile::TempDir);
-    impl Drop for Mount {
-        fn drop(&mut self) {
-            let _ = std::process::Command::new("umount").arg(self.0.path()).status();
-        }
-    }
-    let _pool = Pool::of(8);
-    let mount = Mount(tempfile::tempdir().expect("a directory"));
-    let mounted = std::process::Command::new("mount")
-        .args(["-t", "hugetlbfs", "-o", "pagesize=2M", "none"])
-        .arg(mount.0.path())
-        .status()
-        .expect("mount");
-    assert!(mounted.success());
-    let place = format!("--directory={} --filename=f --ioengine=mmap --bs=4k", mount.0.path().display());
+    let pool = Pool::of(8);
+    let mount = HugetlbMount::new();
+    let place = format!("--directory={} --filename=f --ioengine=mmap --bs=4k", mount.path().display());
     let written = mapped(&format!("{place} --rw=randwrite --size=8m")).at_end.expect("read");
     assert_eq!((written.hugetlb_bytes, written.kernel_page_bytes, written.vmas), (8 * MIB, 2 * MIB, 1));
     // The file stays, is pagelab's own, and is read back in pieces that are kept apart.
     let pieces = mapped(&format!("{place} --rw=read --size=8m --map_granularity=2m"));
     let memory = pieces.at_end.expect("read");
     assert_eq!((pieces.pieces_mapped, memory.hugetlb_bytes), (4, 8 * MIB));
-    assert_eq!(Pool::free(), 4, "four of eight pages hold the file");
-    let contents = std::fs::read(mount.0.path().join("f")).expect("hugetlbfs can be read");
+    assert_eq!(pool.free(), 4, "four of eight pages hold the file");
+    let contents = std::fs::read(mount.path().join("f")).expect("hugetlbfs can be read");
     assert!(contents.chunks_exact(4096).all(|block| block.iter().any(|byte| *byte != 0)), "every block was written");
     // A pool too small is said before anything runs, and nothing is left.
     let words = refused(&arguments(&format!("{place} --filename=g --rw=write --size=20m")), 3);
     assert!(words.contains("nr_hugepages") || words.contains("hugetlb"), "{words}");
-    assert_eq!(Pool::free(), 4);
+    assert_eq!(pool.free(), 4);
     mapped(&format!("{place} --rw=read --size=8m --unlink=1"));
-    assert_eq!(Pool::free(), 8, "the file is gone and its pages are back");
+    assert_eq!(pool.free(), 8, "the file is gone and its pages are back");
 }

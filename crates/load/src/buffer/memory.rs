@@ -7,10 +7,11 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::error::LoadError;
-use crate::hugetlb;
+use crate::hugetlb::{self, Resort};
 use crate::job::JobOptions;
 use crate::job::contents::MemoryKind;
 use crate::safety::{self, Ownership};
+use crate::segments;
 
 /// Memory of its own mapping or segment, and the aligned part of it that is used.
 pub struct Memory {
@@ -74,7 +75,7 @@ impl Drop for Memory {
         // exit, which is harmless.
         unsafe {
             if self.segment {
-                libc::shmdt(self.base.cast());
+                let _ = segments::detach(self.base);
             } else {
                 let _ = munmap(self.base.cast(), self.mapped_bytes);
             }
@@ -95,32 +96,18 @@ fn failed(job: &str, bytes: usize, error: rustix::io::Errno) -> LoadError {
 fn failed_huge(job: &str, bytes: usize, huge: Option<usize>, error: rustix::io::Errno) -> LoadError {
     match huge {
         Some(page) if error == rustix::io::Errno::NOMEM => {
-            hugetlb::pool_too_small(Path::new("/"), job, page as u64, (bytes / page) as u64)
+            hugetlb::pool_too_small(Path::new("/"), job, page as u64, (bytes / page) as u64, Resort::None)
         }
         _ => failed(job, bytes, error),
     }
 }
 
 fn attach(job: &str, bytes: usize, huge: Option<usize>) -> Result<*mut u8, LoadError> {
-    let mut flags = libc::IPC_CREAT | 0o600;
+    let huge = huge.map(|page| page as u64);
     if let Some(page) = huge {
-        hugetlb::check_size(Path::new("/"), job, page as u64)?;
-        flags |= libc::SHM_HUGETLB | ((page.trailing_zeros() as libc::c_int) << libc::MAP_HUGE_SHIFT);
+        hugetlb::check_size(Path::new("/"), job, page)?;
     }
-    let last =
-        || rustix::io::Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(rustix::io::Errno::NOMEM);
-    // SAFETY: plain system calls; the segment is private, and is marked for removal as soon as it is attached, so that it vanishes with
-    // the last process that has it.
-    unsafe {
-        let id = libc::shmget(libc::IPC_PRIVATE, bytes, flags);
-        if id < 0 {
-            return Err(failed_huge(job, bytes, huge, last()));
-        }
-        let base = libc::shmat(id, std::ptr::null(), 0);
-        let error = last();
-        libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
-        if base as isize == -1 { Err(failed_huge(job, bytes, huge, error)) } else { Ok(base.cast()) }
-    }
+    segments::attach(None, bytes, huge).map_err(|error| segments::refused(job, bytes as u64, 1, huge, error))
 }
 
 type MadeFile = Option<(PathBuf, PathBuf)>;
@@ -166,6 +153,9 @@ fn map(
 /// The file behind a buffer, and whether it was made now. Only files that pagelab made are used.
 fn backing(path: &Path, state_dir: &Path) -> Result<(OwnedFd, bool), LoadError> {
     let ownership = Ownership::new(state_dir);
+    if let (false, Some(fd)) = (path.exists(), safety::nameless_hugetlb_file(path)) {
+        return Ok((fd, false));
+    }
     if let Some(fd) = ownership.create(path)? {
         return Ok((fd, true));
     }

@@ -1,67 +1,38 @@
-//! `ioengine=anon`: copies from and to anonymous memory, mapped in pieces of any size.
+//! `ioengine=anon`: copies from and to memory that no name leads to, mapped in pieces of any size.
 //!
 //! A block cache, a heap or an arena without the application: what the kernel does when memory is mapped, touched and unmapped in a
-//! certain rhythm, on base pages, transparent huge pages or hugetlb pages.
+//! certain rhythm, on base pages, transparent huge pages or hugetlb pages. Each piece is an anonymous mapping, or, with
+//! `map_backing=memfd`, a part of one memfd, as the shared buffers of many programs are: contents then stay when a piece is unmapped.
+//! Mapped privately (`map_share=private`), each page written is there twice: zeros in the memfd, which the fault fills first, and a copy.
 
-use super::pieces::{Backing, Pieces};
-use super::{Caps, Engine, Fault, MapReport, Setup, Synchronous, explain_plainly};
-use crate::buffer::Buffer;
+use super::backing::{Backing, Fresh};
+use super::own::{OWN_MEMORY, Own, OwnMemory};
+use super::{Caps, Setup};
 use crate::error::LoadError;
-use crate::hugetlb;
-use crate::job::words::MapShare;
-use crate::offsets::{Direction, Operation};
+use crate::job::words::{MapBacking, MapShare};
 
-/// Pieces.
-pub struct Anon {
-    pieces: Pieces,
-}
+/// The engine.
+pub type Anon = Own<Nameless>;
 
-impl Engine for Anon {
-    const CAPS: Caps =
-        Caps::MAPS.with(Caps::ANONYMOUS).with(Caps::BUFFERS).with(Caps::SYNCHRONOUS).with(Caps::TOUCHES_MEMORY);
+/// Anonymous memory, or a memfd.
+pub enum Nameless {}
 
-    fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+impl OwnMemory for Nameless {
+    const CAPS: Caps = OWN_MEMORY.with(Caps::MEMFD);
+
+    fn backing(setup: &Setup<'_>, hugetlb: Option<u64>) -> Result<Backing, LoadError> {
         let o = setup.options;
-        let page = (o.hugetlb.0 > 0).then_some(o.hugetlb.0);
-        if let Some(page) = page {
-            hugetlb::check_size(std::path::Path::new("/"), setup.job, page)?;
-        }
-        let backing =
-            Backing::Anonymous { shared: o.map_share == MapShare::Shared, hugetlb: page, fallback: o.hugetlb_fallback };
-        Ok(Self { pieces: Pieces::new(setup, backing)? })
+        Ok(match o.map_backing {
+            MapBacking::Anonymous => Backing::Fresh {
+                how: Fresh::Anonymous { shared: o.map_share == MapShare::Shared },
+                hugetlb,
+                fallback: o.hugetlb_fallback,
+            },
+            MapBacking::Memfd => {
+                let page = hugetlb.unwrap_or(rustix::param::page_size() as u64);
+                let bytes = setup.course.region_bytes.next_multiple_of(page);
+                Backing::memfd(setup.job, bytes, o.map_share != MapShare::Private, hugetlb)?
+            }
+        })
     }
-
-    fn mapped(&self) -> Option<MapReport> {
-        Some(self.pieces.report())
-    }
-
-    fn explain(&self, fault: Fault, operation: Operation) -> String {
-        self.pieces.explain(fault).unwrap_or_else(|| explain_plainly(fault, operation))
-    }
-}
-
-impl Synchronous for Anon {
-    #[inline(always)]
-    fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
-        copy(&mut self.pieces, buffer, operation)
-    }
-}
-
-/// Copies a block between the buffer and its piece.
-#[inline(always)]
-pub(super) fn copy(pieces: &mut Pieces, buffer: &Buffer, operation: Operation) -> Result<u32, Fault> {
-    let target = pieces.address(operation.offset)?;
-    let len = operation.bytes as usize;
-    // SAFETY: `target` to `target + len` lies in a mapped piece (the course keeps blocks inside the region, and validation keeps
-    // them inside one piece), the buffer holds the longest operation, and the two mappings are distinct. Memory shared with other
-    // workers may change while it is copied: the bytes are never interpreted. The buffer is written through its raw pointer; no
-    // reference to its contents is alive.
-    unsafe {
-        match operation.direction {
-            Direction::Read => std::ptr::copy_nonoverlapping(target, buffer.as_ptr(), len),
-            Direction::Write => std::ptr::copy_nonoverlapping(buffer.as_ptr(), target, len),
-        }
-    }
-    pieces.check()?;
-    Ok(operation.bytes)
 }

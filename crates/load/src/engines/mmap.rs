@@ -1,8 +1,8 @@
 //! `ioengine=mmap`: copies from and to a mapping of the file, as a whole or in pieces.
 
-use super::anon::copy;
+use super::backing::Backing;
 use super::file::TargetFile;
-use super::pieces::{Backing, Pieces};
+use super::pieces::{Pieces, copy};
 use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, Synchronous, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
@@ -39,7 +39,7 @@ impl Engine for Mmap {
             .fd()
             .and_then(|fd| Ok((safety::mapping_page_bytes(fd), rustix::io::fcntl_dupfd_cloexec(fd, 0)?)))
             .map_err(|error| LoadError::system("duplicating a descriptor", error))?;
-        let backing = Backing::File { fd, shared: options.map_share != MapShare::Private, page };
+        let backing = Backing::File { fd, shared: options.map_share != MapShare::Private, page, memfd: false };
         Ok(Self { pieces: Pieces::new(&setup, backing)?, file })
     }
 

@@ -13,6 +13,7 @@
 
 mod anon;
 mod arena;
+mod backing;
 mod bus;
 mod file;
 mod got;
@@ -20,11 +21,13 @@ mod io_uring;
 mod libaio;
 mod mmap;
 mod null;
+mod own;
 mod pieces;
 mod psync;
 mod pvsync;
 mod pvsync2;
 pub(crate) mod queue;
+mod shm;
 #[cfg(test)]
 mod skeleton;
 mod sync;
@@ -79,6 +82,10 @@ impl Caps {
     pub const UNCACHED: Self = Self(1 << 13);
     /// Has rings shared with the kernel.
     pub const RINGS: Self = Self(1 << 14);
+    /// Maps SysV segments.
+    pub const SEGMENTS: Self = Self(1 << 16);
+    /// Maps memory that may come from a memfd.
+    pub const MEMFD: Self = Self(1 << 17);
     /// Not an ability: what an engine has that reads and writes files by system calls.
     pub const FILE_CALLS: Self = Self::FILES
         .with(Self::DIRECT)
@@ -262,7 +269,11 @@ pub static ENGINES: &[EngineDef] = &[
     define::<mmap::Mmap>("mmap", "copies from and to a mapping of the file, in pieces of any size"),
     define::<anon::Anon>(
         "anon",
-        "copies from and to anonymous memory: base pages, transparent huge pages by advice, or hugetlb pages",
+        "copies from and to anonymous memory or a memfd: base pages, transparent huge pages by advice, or hugetlb pages",
+    ),
+    define::<shm::Shm>(
+        "shm",
+        "copies from and to System V shared memory, a segment for each piece: base pages or hugetlb pages",
     ),
     define::<null::Null>("null", "does nothing: what remains is what measuring costs"),
 ];

@@ -1,42 +1,24 @@
 //! A region mapped in pieces: where each piece lies, when it comes and goes.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::io::Errno;
+use rustix::mm::ProtFlags;
 
+use super::backing::{Backing, Fresh, Place};
 use super::bus::BusGuard;
 use super::got::MapReport;
 use super::{Fault, Setup, arena};
+use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::hugetlb;
+use crate::hugetlb::{self, Resort};
 use crate::job::words::{Advice, MapLifetime};
+use crate::offsets::{Direction, Operation};
+use crate::segments;
 
 /// Size of the smaller huge page on x86-64 and on arm64 with 4 KiB pages; where alignment pays, unless the job says otherwise.
 const HUGE: u64 = 2 << 20;
-
-/// What lies under the pieces.
-pub enum Backing {
-    /// Memory of its own.
-    Anonymous {
-        /// MAP_SHARED instead of MAP_PRIVATE.
-        shared: bool,
-        /// hugetlb page size.
-        hugetlb: Option<u64>,
-        /// Ordinary memory when the pool is empty.
-        fallback: bool,
-    },
-    /// A file.
-    File {
-        /// The open file.
-        fd: OwnedFd,
-        /// MAP_SHARED instead of MAP_PRIVATE.
-        shared: bool,
-        /// Page size of its mappings: that of the pool on hugetlbfs.
-        page: u64,
-    },
-}
 
 /// The pieces of a region.
 pub struct Pieces {
@@ -157,16 +139,13 @@ impl Pieces {
     /// No addresses, no memory, an empty pool, advice that the kernel does not know.
     pub fn new(setup: &Setup<'_>, backing: Backing) -> Result<Self, LoadError> {
         let o = setup.options;
-        let page = match &backing {
-            Backing::Anonymous { hugetlb, .. } => hugetlb.unwrap_or(rustix::param::page_size() as u64),
-            Backing::File { page, .. } => *page,
-        };
-        let layout = plan_layout(setup, matches!(backing, Backing::File { .. }), page)?;
+        let page = backing.page();
+        let layout = plan_layout(setup, backing.is_file(), page)?;
         let writes = o.rw.0.writes();
         let evicts = o.map_lifetime == MapLifetime::Evict;
         let guard = BusGuard::new(layout.base, layout.base + layout.span(), page);
         let mut pieces = Self {
-            protection: if writes || matches!(backing, Backing::Anonymous { .. }) {
+            protection: if writes || backing.is_own_memory() {
                 ProtFlags::READ | ProtFlags::WRITE
             } else {
                 ProtFlags::READ
@@ -191,7 +170,9 @@ impl Pieces {
             guard,
             job: setup.job.to_owned(),
         };
-        if !evicts {
+        if evicts {
+            pieces.pool_suffices(o.map_resident)?;
+        } else {
             for piece in 0..layout.pieces() {
                 pieces.map(piece).map_err(|fault| pieces.refused(piece, fault))?;
             }
@@ -249,48 +230,24 @@ impl Pieces {
         Ok(())
     }
 
-    fn map(&mut self, piece: u64) -> Result<(), Fault> {
-        let (address, len) = (self.layout.address_of(piece), self.layout.bytes_of(piece) as usize);
-        match &self.backing {
-            Backing::Anonymous { shared, hugetlb, fallback } => {
-                let (fallback, flags) = (*fallback, share(*shared));
-                match *hugetlb {
-                    None => self.map_anonymous(address, len, flags)?,
-                    Some(page) => match self.map_anonymous(address, len, flags | huge_flags(page)) {
-                        Err(Fault::Errno(libc::ENOMEM)) if fallback => {
-                            self.map_anonymous(address, len, flags)?;
-                            self.report.pieces_fallen_back += 1;
-                        }
-                        Err(Fault::Errno(libc::ENOMEM)) => return Err(Fault::HugetlbExhausted),
-                        other => other?,
-                    },
-                }
-            }
-            Backing::File { fd, shared, .. } => {
-                let offset = self.layout.range_start + piece * self.layout.piece_bytes;
-                // SAFETY: the range was taken from the arena for this value alone, and MAP_FIXED_NOREPLACE fails rather than replace.
-                unsafe {
-                    rustix::mm::mmap(
-                        address as *mut _,
-                        len,
-                        self.protection,
-                        share(*shared) | MapFlags::FIXED_NOREPLACE,
-                        fd.as_fd(),
-                        offset,
-                    )
-                }?;
-            }
+    fn place_of(&self, piece: u64) -> Place {
+        Place {
+            address: self.layout.address_of(piece),
+            len: self.layout.bytes_of(piece) as usize,
+            offset: self.layout.range_start + piece * self.layout.piece_bytes,
         }
-        self.report.pieces_mapped += 1;
-        self.advise(address, len)
     }
 
-    fn map_anonymous(&self, address: u64, len: usize, flags: MapFlags) -> Result<(), Fault> {
-        // SAFETY: as for files: the range is this value's own, and nothing is replaced.
-        unsafe {
-            rustix::mm::mmap_anonymous(address as *mut _, len, self.protection, flags | MapFlags::FIXED_NOREPLACE)
-        }?;
-        Ok(())
+    fn map(&mut self, piece: u64) -> Result<(), Fault> {
+        let place = self.place_of(piece);
+        let fell_back = self.backing.map(place, self.protection)?;
+        self.report.pieces_fallen_back += u64::from(fell_back);
+        self.report.pieces_mapped += 1;
+        self.advise(place.address, place.len)
+    }
+
+    fn unmap(&self, piece: u64) -> Result<(), Fault> {
+        self.backing.unmap(self.place_of(piece))
     }
 
     /// Gives the advice that the job wants, in its order; collapsing only makes sense once pages are there.
@@ -310,13 +267,6 @@ impl Pieces {
                 self.report.pieces_not_collapsed += 1;
             }
         }
-        Ok(())
-    }
-
-    fn unmap(&self, piece: u64) -> Result<(), Fault> {
-        let (address, len) = (self.layout.address_of(piece), self.layout.bytes_of(piece) as usize);
-        // SAFETY: the piece was mapped by this value; no reference into it outlives the operation that made it.
-        unsafe { rustix::mm::munmap(address as *mut _, len) }?;
         Ok(())
     }
 
@@ -362,10 +312,13 @@ impl Pieces {
 
     /// Why a piece could not be mapped, as an error of the whole job.
     fn refused(&self, piece: u64, fault: Fault) -> LoadError {
-        match (fault, self.hugetlb_page()) {
+        let left = self.layout.pieces() - piece;
+        if let Some(error) = self.segment_refused(fault, left) {
+            return error;
+        }
+        match (fault, self.backing.hugetlb()) {
             (Fault::HugetlbExhausted | Fault::Errno(libc::ENOMEM | libc::EFAULT), Some(page)) => {
-                let left = self.layout.pieces() - piece;
-                hugetlb::pool_too_small(Path::new("/"), &self.job, page, left * self.layout.piece_bytes.div_ceil(page))
+                self.pool_too_small(page, left)
             }
             (Fault::Errno(libc::ENOMEM), None) if piece > 0 && !self.layout.touch() => self.too_many_mappings(piece),
             (fault, _) => {
@@ -377,6 +330,35 @@ impl Pieces {
                 );
                 LoadError::system(what, std::io::Error::from_raw_os_error(fault.errno()))
             }
+        }
+    }
+
+    /// Why the kernel gave no segment for a piece, if pieces are segments and it is about segments; `left` were still to be made.
+    fn segment_refused(&self, fault: Fault, left: u64) -> Option<LoadError> {
+        let Backing::Fresh { how: Fresh::Segment, hugetlb, .. } = self.backing else { return None };
+        match fault {
+            Fault::Errno(errno @ (libc::EINVAL | libc::ENOSPC | libc::EPERM)) => {
+                let errno = Errno::from_raw_os_error(errno);
+                Some(segments::refused(&self.job, self.layout.piece_bytes, left, hugetlb, errno))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the hugetlb pool has what the job will map later, as far as can be told now: better said before the run than in it.
+    fn pool_suffices(&self, resident: u64) -> Result<(), LoadError> {
+        let at_once = match &self.backing {
+            Backing::Fresh { fallback: false, .. } => resident.min(self.layout.pieces()),
+            // Pages of a memfd stay in it when a piece is unmapped.
+            Backing::File { memfd: true, .. } => self.layout.pieces(),
+            Backing::Fresh { fallback: true, .. } | Backing::File { .. } => return Ok(()),
+        };
+        let Some(page) = self.backing.hugetlb() else { return Ok(()) };
+        let needed = at_once * self.layout.piece_bytes.div_ceil(page);
+        match hugetlb::pool(Path::new("/"), page) {
+            Ok(pool) if pool.available() < needed => Err(self.pool_too_small(page, at_once)),
+            // A pool that cannot be read is met when a piece is mapped.
+            _ => Ok(()),
         }
     }
 
@@ -396,24 +378,34 @@ impl Pieces {
         }
     }
 
-    /// The hugetlb page size that the pieces are made of.
-    fn hugetlb_page(&self) -> Option<u64> {
-        match self.backing {
-            Backing::Anonymous { hugetlb, .. } => hugetlb,
-            Backing::File { page, .. } => (page > rustix::param::page_size() as u64).then_some(page),
+    /// More about a fault of an operation, if pieces know more.
+    pub fn explain(&self, fault: Fault) -> Option<String> {
+        if let Some(error) = self.segment_refused(fault, 1) {
+            return Some(error.to_string());
+        }
+        let page = self.backing.hugetlb()?;
+        // Pages behind the end of a file are missing for that reason, whatever is left in the pool.
+        if self.backing.is_shorter_than(self.layout.range_start + self.layout.range_bytes) {
+            return None;
+        }
+        match fault {
+            Fault::HugetlbExhausted | Fault::Bus { .. } | Fault::Errno(libc::ENOMEM | libc::EFAULT) => {
+                Some(self.pool_too_small(page, 1).to_string())
+            }
+            _ => None,
         }
     }
 
-    /// More about a fault of an operation, if pieces know more.
-    pub fn explain(&self, fault: Fault) -> Option<String> {
-        let page = self.hugetlb_page()?;
-        match fault {
-            Fault::HugetlbExhausted | Fault::Bus { .. } | Fault::Errno(libc::ENOMEM | libc::EFAULT) => Some(
-                hugetlb::pool_too_small(Path::new("/"), &self.job, page, self.layout.piece_bytes.div_ceil(page))
-                    .to_string(),
-            ),
-            _ => None,
-        }
+    /// The pool has no pages for `pieces` more pieces.
+    fn pool_too_small(&self, page: u64, pieces: u64) -> LoadError {
+        let resort = if self.backing.is_file() { Resort::None } else { Resort::Fallback };
+        hugetlb::pool_too_small(
+            Path::new("/"),
+            &self.job,
+            page,
+            pieces * self.layout.piece_bytes.div_ceil(page),
+            resort,
+        )
     }
 }
 
@@ -474,15 +466,6 @@ fn default_align(piece_bytes: u64, page: u64) -> u64 {
     page.max(HUGE.min(floor))
 }
 
-fn share(shared: bool) -> MapFlags {
-    if shared { MapFlags::SHARED } else { MapFlags::PRIVATE }
-}
-
-/// MAP_HUGETLB with the page size encoded as its logarithm (include/uapi/asm-generic/hugetlb_encode.h).
-fn huge_flags(page: u64) -> MapFlags {
-    MapFlags::HUGETLB | MapFlags::from_bits_retain(page.trailing_zeros() << 26)
-}
-
 fn advice_number(advice: Advice) -> i32 {
     match advice {
         Advice::Normal => libc::MADV_NORMAL,
@@ -505,4 +488,23 @@ fn madvise(address: u64, len: usize, advice: Advise) -> Result<(), Fault> {
     } else {
         Err(Fault::Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)))
     }
+}
+
+/// Copies a block between the buffer and its piece.
+#[inline(always)]
+pub fn copy(pieces: &mut Pieces, buffer: &Buffer, operation: Operation) -> Result<u32, Fault> {
+    let target = pieces.address(operation.offset)?;
+    let len = operation.bytes as usize;
+    // SAFETY: `target` to `target + len` lies in a mapped piece (the course keeps blocks inside the region, and validation keeps
+    // them inside one piece), the buffer holds the longest operation, and the two mappings are distinct. Memory shared with other
+    // workers may change while it is copied: the bytes are never interpreted. The buffer is written through its raw pointer; no
+    // reference to its contents is alive.
+    unsafe {
+        match operation.direction {
+            Direction::Read => std::ptr::copy_nonoverlapping(target, buffer.as_ptr(), len),
+            Direction::Write => std::ptr::copy_nonoverlapping(buffer.as_ptr(), target, len),
+        }
+    }
+    pieces.check()?;
+    Ok(operation.bytes)
 }

@@ -18,8 +18,9 @@ use super::value::{
     SecondsRange,
 };
 use super::words::{
-    AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, ExitWhat, FadviseHint, Fallocate, KbBase, MapLifetime,
-    MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer, SyncMode, ThinktimeBlocksType,
+    AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, ExitWhat, FadviseHint, Fallocate, KbBase, MapBacking,
+    MapLifetime, MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer, SyncMode,
+    ThinktimeBlocksType,
 };
 use crate::engines::Caps;
 
@@ -100,6 +101,7 @@ options! {
     fadvise_hint: FadviseHint { Files, FILES, fio, default "1" }
 
     /// Remove the job's files when it is done. Only files that pagelab made are ever removed.
+    /// On hugetlbfs such a file never has a name, so that its pages go back to the pool also when everything is killed.
     unlink: bool { Files, FILES, fio, default "0" }
 
     /// Remove the job's files at the end of each pass but the last, so that the next one makes them anew.
@@ -306,6 +308,9 @@ options! {
     /// Who sees what is written.
     map_share: MapShare { Mapping, MAPS, pagelab, default "default" }
 
+    /// What lies under the pieces.
+    map_backing: MapBacking { Mapping, MEMFD, pagelab, default "anonymous" }
+
     /// How long a piece stays mapped. `evict` makes the job a block cache: new pieces are mapped all the time.
     map_lifetime: MapLifetime { Mapping, MAPS, pagelab, default "keep" }
 
@@ -323,7 +328,7 @@ options! {
     /// `bs=4k map_touch=1` faults pages in and does little else. Bytes reported are bytes transferred.
     map_touch: Bytes { Mapping, MAPS, pagelab, default "0" }
 
-    /// Map anonymous memory from the hugetlb pool of this page size (2m, 1g); 0 for ordinary memory.
+    /// Take the memory from the hugetlb pool of this page size (2m, 1g); 0 for ordinary memory.
     hugetlb: Bytes { Mapping, ANONYMOUS, pagelab, default "0" }
 
     /// When the hugetlb pool has nothing left, map a piece from ordinary memory instead of failing, and count it.

@@ -2,7 +2,7 @@
 
 use super::registry::{self, OptionDef};
 use super::value::{Extent, LogName};
-use super::words::{MapLifetime, MapOrder, Modifier, RandomGenerator};
+use super::words::{MapBacking, MapLifetime, MapOrder, MapShare, Modifier, RandomGenerator};
 use super::{Given, JobOptions, JobSpec};
 use crate::engines::{self, Caps};
 use crate::error::{JobError, Origin};
@@ -419,6 +419,7 @@ impl Checker<'_> {
                 format!("map_touch={} is more than a block of {bs}", o.map_touch.0)
             })?;
         }
+        self.backings()?;
         self.lifetimes()?;
         if o.map_shift.0 > 0 && o.map_merge {
             warnings.push(format!(
@@ -428,6 +429,16 @@ impl Checker<'_> {
             ));
         }
         Ok(())
+    }
+
+    fn backings(&self) -> Result<(), JobError> {
+        let o = self.options;
+        self.require(o.map_backing == MapBacking::Anonymous || !o.hugetlb_fallback, "hugetlb_fallback", || {
+            "hugetlb_fallback=1 replaces single pieces, and map_backing=memfd has them in one file of one page size"
+                .to_owned()
+        })?;
+        let private_segments = self.caps().contains(Caps::SEGMENTS) && o.map_share == MapShare::Private;
+        self.require(!private_segments, "map_share", || "SysV segments are shared: leave out map_share".to_owned())
     }
 
     fn lifetimes(&self) -> Result<(), JobError> {

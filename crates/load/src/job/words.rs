@@ -218,9 +218,17 @@ choice! {
 choice! {
     /// `map_share`: who sees what is written to a mapping.
     MapShare {
-        Default = "default": "shared for files, private for anonymous memory",
+        Default = "default": "shared for files, memfds and SysV segments, private for anonymous memory",
         Shared = "shared": "MAP_SHARED; anonymous memory is then shmem, whose huge pages shmem_enabled governs",
         Private = "private": "MAP_PRIVATE; what is written to a file's mapping stays in this process",
+    }
+}
+
+choice! {
+    /// `map_backing`: what lies under the pieces of `ioengine=anon`.
+    MapBacking {
+        Anonymous = "anonymous": "anonymous mappings, one for each piece: what is unmapped is gone",
+        Memfd = "memfd": "one memfd_create(2) for all pieces, of hugetlb pages with hugetlb=: contents stay when a piece is unmapped; shmem_enabled governs its transparent huge pages",
     }
 }
 

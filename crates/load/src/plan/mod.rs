@@ -5,6 +5,7 @@ mod paths;
 pub(crate) mod spans;
 
 use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::engines::{self, Caps};
@@ -14,7 +15,7 @@ use crate::job::{JobSpec, Workload};
 use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};
 use crate::random::{derive_seed, system_seed};
-use crate::safety::TargetKind;
+use crate::safety::{TargetKind, directory_of};
 
 /// The seed of jobs that name none and are to repeat.
 const DEFAULT_SEED: u64 = 0x7061_6765_6C61_6201;
@@ -24,6 +25,8 @@ const DEFAULT_SEED: u64 = 0x7061_6765_6C61_6201;
 pub struct FilePlan {
     /// The file or device; none for engines without.
     pub path: Option<PathBuf>,
+    /// Where workers find it, if that is not its name: it has none.
+    pub open_as: Option<PathBuf>,
     /// What of it.
     pub span: FileSpan,
 }
@@ -129,6 +132,16 @@ pub fn plan(
     Ok(Plan { workers, targets: planner.targets, seeds, waves: wave + 1 })
 }
 
+impl Plan {
+    /// Lets workers find the files of these names through descriptors, which they inherit.
+    pub fn open_through(&mut self, nameless: &[(PathBuf, OwnedFd)]) {
+        for file in self.workers.iter_mut().flat_map(|worker| &mut worker.files) {
+            let found = nameless.iter().find(|(path, _)| file.path.as_ref() == Some(path));
+            file.open_as = found.map(|(_, fd)| format!("/proc/self/fd/{}", fd.as_raw_fd()).into());
+        }
+    }
+}
+
 fn base_seed(job: &JobSpec) -> u64 {
     match (job.options.randseed, job.options.randrepeat) {
         (Some(seed), _) => seed,
@@ -179,7 +192,8 @@ impl Planner<'_> {
             Some(extent) => extent.resolve(Some(found.pass_bytes)),
         };
         let (course, varied) = course::of_worker(job, &found, seed)?;
-        let files = paths.into_iter().zip(found.files).map(|(path, span)| FilePlan { path, span }).collect();
+        let files =
+            paths.into_iter().zip(found.files).map(|(path, span)| FilePlan { path, open_as: None, span }).collect();
         Ok(WorkerPlan {
             index: 0,
             job: job_index,
@@ -263,7 +277,7 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
 
 /// Free bytes of the file system that a file lies on, and a little more, so that writing that much meets the end of it.
 fn free_bytes(path: &Path, job: &JobSpec) -> Result<u64, LoadError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     let system = rustix::fs::statvfs(directory).map_err(|error| {
         LoadError::system(format!("job '{}': free space of {}", job.name, directory.display()), error)
     })?;

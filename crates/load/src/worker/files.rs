@@ -104,7 +104,7 @@ fn open_one<E: Engine>(task: &Task<'_>, file: usize) -> Result<E, LoadError> {
     E::open(&Setup {
         job: &task.job.name,
         options: &task.job.options,
-        path: plan.path.as_deref(),
+        path: plan.open_as.as_deref().or(plan.path.as_deref()),
         course: &course,
         state_dir: task.state_dir,
     })

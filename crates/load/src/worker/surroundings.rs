@@ -151,11 +151,17 @@ fn lock_memory(job: &JobSpec) -> Result<(), LoadError> {
     if bytes == 0 {
         return Ok(());
     }
-    let host = |error: rustix::io::Errno| LoadError::Host {
-        what: format!("job '{}': lockmem={bytes}", job.name),
-        found: error.to_string(),
-        needed: format!("{bytes} bytes that may be locked"),
-        command: "raise the limit (ulimit -l) or lower lockmem=".to_owned(),
+    let host = |error: rustix::io::Errno| {
+        let limit = getrlimit(Resource::Memlock).current;
+        LoadError::Host {
+            what: format!("job '{}': lockmem={bytes}", job.name),
+            found: format!(
+                "{} bytes that may be locked (RLIMIT_MEMLOCK): {error}",
+                limit.map_or_else(|| "any number of".to_owned(), |limit| limit.to_string())
+            ),
+            needed: format!("{bytes} for each worker"),
+            command: format!("ulimit -l {}, or run as root, or lower lockmem=", bytes.div_ceil(1024)),
+        }
     };
     let len = usize::try_from(bytes).unwrap_or(usize::MAX);
     // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing. It is left to the end of the worker: that is what

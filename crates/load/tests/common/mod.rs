@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test file uses some of this.
 
+pub mod mappings;
+
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

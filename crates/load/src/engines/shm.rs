@@ -1,0 +1,24 @@
+//! `ioengine=shm`: copies from and to System V shared memory, a segment for each piece.
+//!
+//! What databases of the older kind use for their buffers. A piece that is mapped is made by shmget(2) and attached by shmat(2), one that is
+//! unmapped is detached by shmdt(2), and with that it is gone: every segment is marked for removal as soon as it is attached. See
+//! [`crate::segments`] for what holds when the process is killed, and for the limits of the kernel.
+
+use super::backing::{Backing, Fresh};
+use super::own::{OWN_MEMORY, Own, OwnMemory};
+use super::{Caps, Setup};
+use crate::error::LoadError;
+
+/// The engine.
+pub type Shm = Own<Segments>;
+
+/// SysV segments, of hugetlb pages too.
+pub enum Segments {}
+
+impl OwnMemory for Segments {
+    const CAPS: Caps = OWN_MEMORY.with(Caps::SEGMENTS);
+
+    fn backing(setup: &Setup<'_>, hugetlb: Option<u64>) -> Result<Backing, LoadError> {
+        Ok(Backing::Fresh { how: Fresh::Segment, hugetlb, fallback: setup.options.hugetlb_fallback })
+    }
+}
