@@ -86,6 +86,9 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
     let (control, report_fd) = parse(arguments)?;
     // SAFETY: the caller opened this descriptor for the report and keeps no other use of it in this process.
     let mut out = unsafe { File::from_raw_fd(report_fd) };
+    if control.die_with_parent {
+        die_with_caller(&out)?;
+    }
     let mut document = Vec::new();
     std::io::stdin()
         .lock()
@@ -102,6 +105,20 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
     })?;
     let last = told::report_line(report)?;
     failed.map_or_else(|| out.write_all(&last), Err).map_err(|error| LoadError::system("writing the report", error))
+}
+
+/// Ties this process to the one that started it. That one may have been killed before the kernel is told: then nobody is left to read the
+/// report, and without this the work would go on for nobody.
+fn die_with_caller(report: &File) -> Result<(), LoadError> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|error| LoadError::system("tying the load to its parent", error))?;
+    let mut report = [PollFd::new(report, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut report, Some(&now)) {
+        Ok(1) => Err(LoadError::Protocol("the caller is gone".to_owned())),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
