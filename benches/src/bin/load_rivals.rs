@@ -3,7 +3,9 @@
 //! Every pair is checked: both did what was asked (the bytes are the operations times the block size) and both timed
 //! every operation that the job says is timed. For copies from mapped memory a bare timed C loop runs beside.
 //!
-//! Usage: load_rivals [PAIRS] [CASE]      (as root; needs fio and cc; files lie in /dev/shm)
+//! Files lie on tmpfs, but for io_uring on a disk and in the page cache: reads of tmpfs files go to threads of the kernel's.
+//!
+//! Usage: load_rivals [PAIRS] [CASE]      (as root; needs fio and cc; files lie in /dev/shm and in /var/tmp)
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +29,22 @@ struct Case {
     over_c: Option<f64>,
     /// Whether every operation has a latency.
     timed: bool,
+    /// The file lies on a disk.
+    on_disk: bool,
 }
+
+/// Depth 32, submitted and completed 16 at a time, on what is cached.
+const URING: [&str; 7] = [
+    "--ioengine=io_uring",
+    "--rw=randread",
+    "--bs=4k",
+    "--iodepth=32",
+    "--iodepth_batch=16",
+    "--iodepth_batch_complete_min=16",
+    "--invalidate=0",
+];
+const URING_FIXED: [&str; 9] =
+    [URING[0], URING[1], URING[2], URING[3], URING[4], URING[5], URING[6], "--fixedbufs=1", "--registerfiles=1"];
 
 const MMAP: [&str; 2] = ["--ioengine=mmap", "--rw=randread"];
 
@@ -40,6 +57,7 @@ fn cases() -> Vec<Case> {
         over_fio,
         over_c,
         timed: true,
+        on_disk: false,
     };
     vec![
         case("null", &["--ioengine=null", "--rw=randread", "--bs=4k"], 4096, Some(5.0), None),
@@ -52,6 +70,8 @@ fn cases() -> Vec<Case> {
             ..case("mmap-64-sampled", &[MMAP[0], MMAP[1], "--bs=64"], 64, Some(10.0), None)
         },
         case("psync", &["--ioengine=psync", "--rw=randread", "--bs=4k"], 4096, Some(1.15), None),
+        Case { on_disk: true, ..case("io_uring", &URING, 4096, Some(1.15), None) },
+        Case { on_disk: true, ..case("io_uring-fixed", &URING_FIXED, 4096, Some(1.15), None) },
         // The job of EXPERIMENTS 3: 2 MiB over and over.
         case("sequential-write", &["--ioengine=sync", "--rw=write", "--bs=,4k", "--iodepth=1"], 4096, Some(1.1), None),
     ]
@@ -82,6 +102,7 @@ fn read_report(text: &str, block_bytes: u64) -> Result<Done> {
 
 struct Bench {
     scratch: PathBuf,
+    disk: PathBuf,
     pagelab: PathBuf,
     timed_copy: PathBuf,
 }
@@ -89,13 +110,15 @@ struct Bench {
 impl Bench {
     fn new() -> Result<Self> {
         let scratch = PathBuf::from("/dev/shm").join(format!("pagelab-load-rivals-{}", std::process::id()));
+        let disk = PathBuf::from("/var/tmp").join(format!("pagelab-load-rivals-{}", std::process::id()));
         std::fs::create_dir_all(&scratch)?;
+        std::fs::create_dir_all(&disk)?;
         let timed_copy = scratch.join("timed_copy");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/timed_copy.c");
         let built = Command::new("cc").args(["-O2", "-o"]).arg(&timed_copy).arg(source).status().context("cc")?;
         ensure!(built.success(), "cc failed");
         let pagelab = std::env::current_exe()?.with_file_name("pagelab");
-        Ok(Self { scratch, pagelab, timed_copy })
+        Ok(Self { scratch, disk, pagelab, timed_copy })
     }
 
     fn file(&self) -> PathBuf {
@@ -111,7 +134,8 @@ impl Bench {
         words.push(format!("--size={bytes}"));
         if case.name != "null" {
             let name = if writes { "written" } else { "file" };
-            words.push(format!("--filename={}", self.scratch.join(name).display()));
+            let place = if case.on_disk { &self.disk } else { &self.scratch };
+            words.push(format!("--filename={}", place.join(name).display()));
         }
         words
     }
@@ -178,6 +202,7 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         _ = std::fs::remove_dir_all(&self.scratch);
+        _ = std::fs::remove_dir_all(&self.disk);
     }
 }
 
@@ -187,14 +212,24 @@ fn main() -> Result<()> {
     let only = args.next();
     let bench = Bench::new()?;
     // Laid out once and read by all.
-    let file = bench.file();
-    let chunk = vec![0x5a_u8; 1 << 20];
-    let mut out = std::fs::File::create(&file)?;
-    for _ in 0..FILE_BYTES >> 20 {
-        std::io::Write::write_all(&mut out, &chunk)?;
+    let wanted: Vec<Case> =
+        cases().into_iter().filter(|case| only.as_ref().is_none_or(|only| only == case.name)).collect();
+    lay_out(&bench.file())?;
+    if wanted.iter().any(|case| case.on_disk) {
+        lay_out(&bench.disk.join("file"))?;
     }
-    for case in cases().iter().filter(|case| only.as_ref().is_none_or(|only| only == case.name)) {
+    for case in &wanted {
         println!("{}", bench.case(case, pairs)?);
     }
     Ok(())
+}
+
+/// A file of [`FILE_BYTES`], in the page cache and on its medium.
+fn lay_out(path: &Path) -> Result<()> {
+    let chunk = vec![0x5a_u8; 1 << 20];
+    let mut out = std::fs::File::create(path)?;
+    for _ in 0..FILE_BYTES >> 20 {
+        std::io::Write::write_all(&mut out, &chunk)?;
+    }
+    Ok(out.sync_all()?)
 }

@@ -35,6 +35,8 @@ fn the_report_goes_where_fio_would_put_it() {
         serde_json::from_slice(&std::fs::read(&out).expect("a report")).expect("one document");
     assert_eq!(jobs_of(&document), ["a", "b"]);
     assert!(Path::new(&recording).join("manifest.json").is_file());
+    // What has no length needs none.
+    run(pagelab().args(["run", &file, "--output=/dev/null"]).current_dir(place.path()), 0);
     // A path that cannot be written costs no run; a run that is refused leaves no file.
     let words = stderr(&run(pagelab().args(["run", &file, "--output=/nonexistent/report"]), 2));
     assert!(words.contains("/nonexistent/report"), "{words}");

@@ -177,8 +177,10 @@ impl ReportFile {
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
         self.written = true;
-        self.file
-            .set_len(0)
+        // What was there goes, where there is something that can go: pipes and /dev/null have no length.
+        let regular = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
+        let emptied = if regular { self.file.set_len(0) } else { Ok(()) };
+        emptied
             .and_then(|()| self.file.write_all(text.as_bytes()))
             .map_err(|error| Failure::host(anyhow::anyhow!("writing the report to {}: {error}", self.path.display())))
     }
