@@ -69,7 +69,7 @@ fn help_comes_from_the_registry() {
     assert!(text(&["--enghelp=pvsync2"]).contains("hipri"));
     for (args, words) in [
         (["--cmdhelp=blocksise"], "did you mean 'blocksize'"),
-        (["--cmdhelp=verify"], "refuses"),
+        (["--cmdhelp=verify_policy"], "refuses"),
         (["--enghelp=mmpa"], "did you mean 'mmap'"),
         (["--minimal"], "--output-format=json"),
         (["--status-interval=5"], "recording has every second"),

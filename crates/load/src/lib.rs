@@ -26,6 +26,7 @@
 //! - Workers of all waves are started at once and wait at their gates, so that probes can be attached before the first operation.
 //! - Operations are chosen, and latencies put into histograms, some tens at a time; neither is part of a latency.
 //! - A mapping ends with SIGBUS as an error of one operation; the job says where, and what is missing.
+//! - What `verify` finds wrong ends a job after its pass, with all of it counted, and the command with 1 in any case (see [`verify`]).
 //! - Options that have no effect are named in the report, and what pagelab does not have is refused.
 //!
 //! # Identities that hold, and are tested
@@ -58,6 +59,7 @@ pub mod safety;
 mod segments;
 mod signals;
 mod signatures;
+pub mod verify;
 pub mod worker;
 
 pub use control::Control;

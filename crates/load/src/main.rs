@@ -68,7 +68,11 @@ fn front(arguments: Vec<String>) -> Result<ExitCode, LoadError> {
     };
     let text = text.map_err(|error| LoadError::Protocol(error.to_string()))?;
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| LoadError::system("writing the result", error))?;
-    Ok(if report.succeeded() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    Ok(match (report.succeeded(), report.only_mismatched()) {
+        (true, _) => ExitCode::SUCCESS,
+        (false, true) => ExitCode::from(1),
+        (false, false) => ExitCode::from(3),
+    })
 }
 
 /// Runs the load process; gives its report, or its exit status if it gave none.

@@ -8,6 +8,7 @@ use crate::engines::MapReport;
 use crate::histogram::{BucketCount, Latencies};
 use crate::job::Workload;
 use crate::offsets::Direction;
+use crate::verify::VerifyReport;
 
 /// A stretch of time on `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -304,6 +305,9 @@ pub struct WorkerReport {
     pub depths: Option<Depths>,
     /// What was mapped; null for engines that do not map.
     pub mapped: Option<MapReport>,
+    /// What verifying came to; null for jobs without `verify`.
+    #[serde(default)]
+    pub verify: Option<VerifyReport>,
     /// Passes over the region that were begun.
     pub passes: u64,
     /// Error number of the first operation that failed and that the job went on after; null if there is none.
@@ -334,11 +338,21 @@ impl WorkerReport {
         self.read.errors + self.write.errors
     }
 
+    /// Blocks that verifying found wrong.
+    pub fn mismatches(&self) -> u64 {
+        self.verify.as_ref().map_or(0, |verify| verify.mismatches)
+    }
+
     /// Adds another worker of the same group, as `group_reporting` shows them.
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
         self.flushes.merge(&other.flushes);
+        match (&mut self.verify, &other.verify) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, theirs) => mine.clone_from(theirs),
+            (_, None) => {}
+        }
         self.passes += other.passes;
         self.first_error = self.first_error.or(other.first_error);
         self.window = match (self.window, other.window) {
@@ -398,9 +412,16 @@ pub struct JobReport {
 }
 
 impl JobReport {
-    /// Whether every worker did its work.
+    /// Whether every worker did its work and every block that was verified is what was written.
     pub fn succeeded(&self) -> bool {
-        self.workers.iter().all(|worker| worker.failure.is_none())
+        self.workers.iter().all(|worker| worker.failure.is_none() && worker.mismatches() == 0)
+    }
+
+    /// Whether what went wrong is contents alone: everything was done, and some blocks are not what was written.
+    pub fn only_mismatched(&self) -> bool {
+        let other =
+            |worker: &WorkerReport| worker.failure.as_ref().is_some_and(|failure| failure.errno != libc::EILSEQ);
+        !self.succeeded() && !self.workers.iter().any(other)
     }
 }
 

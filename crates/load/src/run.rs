@@ -76,6 +76,7 @@ pub fn run_workload(
     drop(handling);
     let mut warnings = workload.warnings.clone();
     warnings.extend(refusals);
+    warnings.extend(plan.warnings.iter().cloned());
     warnings.extend(prepared.warnings.iter().cloned());
     warnings.extend(layout::unlink(&prepared, control));
     let workers: Vec<WorkerReport> = results.into_iter().map(|result| result.report).collect();

@@ -37,7 +37,7 @@ fn refused_file(text: &[u8], words: &[&str]) {
 #[test]
 fn wrong_words_are_refused_with_their_line() {
     refused_file(b"[a]\nsize=1m\nrtime=1\n", &["job.fio:3", "unknown option 'rtime'", "runtime"]);
-    refused_file(b"[a]\nsize=1m\nverify=md5\n", &["job.fio:3", "of fio that pagelab does not have"]);
+    refused_file(b"[a]\nsize=1m\nverify_policy=fsynced\n", &["job.fio:3", "of fio that pagelab does not have"]);
     refused_file(b"[a]\nsize=1m\nioengine=posixaio\n", &["job.fio:3", "io_uring and libaio", "pagelab has:"]);
     refused_file(b"[a]\nsize=1m\nioengine=psink\n", &["job.fio:3", "unknown ioengine"]);
     refused_file(b"[a]\nsize=0\n", &["job.fio:2", "holds no block"]);

@@ -79,7 +79,7 @@ fn further_files_wait_for_those_before_them() {
 /// Jobs with one mistake each, the line it stands in (0: none), and what the message says.
 const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[a]\nsize=1m\nrtime=3\n", 3, &["unknown option 'rtime'", "did you mean 'runtime'"]),
-    ("[a]\nsize=1m\nverify=md5\n", 3, &["option of fio that pagelab does not have", "does not verify"]),
+    ("[a]\nsize=1m\nverify_policy=fsynced\n", 3, &["option of fio that pagelab does not have", "later than 3.33"]),
     (
         "[a]\nsize=1m\nioengine=posixaio\n",
         3,

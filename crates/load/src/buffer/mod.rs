@@ -76,6 +76,17 @@ impl Buffer {
         Ok(())
     }
 
+    /// The part of a slot that an operation of this length uses, whichever slot is selected.
+    ///
+    /// # Errors
+    /// There is no such slot, or it is shorter, which depth and plan do not let happen.
+    pub fn slot(&mut self, slot: u32, bytes: u32) -> Result<&mut [u8], Fault> {
+        let from = slot as usize * self.slot_bytes;
+        let within = bytes as usize <= self.slot_bytes;
+        let part = self.memory.bytes().get_mut(from..from + bytes as usize).filter(|_| within);
+        part.ok_or(Fault::Errno(libc::EINVAL))
+    }
+
     /// Distance of the slots.
     pub fn slot_bytes(&self) -> usize {
         self.slot_bytes

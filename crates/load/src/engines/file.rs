@@ -36,18 +36,18 @@ impl TargetFile {
             reason: "the engine works on a file and none was planned".to_owned(),
         })?;
         let pattern = setup.options.rw.0;
-        let mut flags = OFlags::CLOEXEC | if pattern.writes() { OFlags::RDWR } else { OFlags::RDONLY };
+        let mut flags = OFlags::CLOEXEC | if setup.options.changes_files() { OFlags::RDWR } else { OFlags::RDONLY };
         if setup.options.is_direct() {
             flags |= OFlags::DIRECT;
         }
-        if pattern.writes() {
+        if setup.options.changes_files() {
             flags |= match setup.options.sync {
                 SyncMode::None => OFlags::empty(),
                 SyncMode::Sync => OFlags::SYNC,
                 SyncMode::Dsync => OFlags::DSYNC,
             };
         }
-        if setup.options.create_on_open && pattern.writes() {
+        if setup.options.create_on_open && setup.options.changes_files() {
             Ownership::new(setup.state_dir).create(path)?;
         }
         let advice = match setup.options.fadvise_hint {
@@ -114,7 +114,7 @@ impl TargetFile {
                 self.fd = Some(open_with(&self.path, self.flags)?);
                 self.advise();
             }
-            StartOver::Rewind => self.drop_cached(),
+            StartOver::Rewind | StartOver::Reread => self.drop_cached(),
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::safety;
 pub struct Mmap {
     file: TargetFile,
     pieces: Pieces,
+    shared: bool,
 }
 
 impl Engine for Mmap {
@@ -39,8 +40,9 @@ impl Engine for Mmap {
             .fd()
             .and_then(|fd| Ok((safety::mapping_page_bytes(fd), rustix::io::fcntl_dupfd_cloexec(fd, 0)?)))
             .map_err(|error| LoadError::system("duplicating a descriptor", error))?;
-        let backing = Backing::File { fd, shared: options.map_share != MapShare::Private, page, memfd: false };
-        Ok(Self { pieces: Pieces::new(&setup, backing)?, file })
+        let shared = options.map_share != MapShare::Private;
+        let backing = Backing::File { fd, shared, page, memfd: false };
+        Ok(Self { pieces: Pieces::new(&setup, backing)?, file, shared })
     }
 
     fn flush(&mut self, _data_only: bool) -> Result<(), Fault> {
@@ -53,6 +55,13 @@ impl Engine for Mmap {
             StartOver::Reopen => self.pieces.map_anew()?,
             // What is mapped stays mapped, as in fio: `invalidate` drops what of the page cache nobody has mapped.
             StartOver::Rewind => {}
+            // What was written to a private mapping is nowhere else.
+            StartOver::Reread if !self.shared => return Ok(()),
+            StartOver::Reread => {
+                self.pieces.unmap_all()?;
+                self.file.start_over(how)?;
+                return self.pieces.map_anew();
+            }
         }
         self.file.start_over(how)
     }

@@ -146,6 +146,8 @@ pub enum StartOver {
     Reopen,
     /// Time is not over yet: only drop cached pages where the job asks for it, as fio does for `time_based`.
     Rewind,
+    /// What was written, and flushed since, is read again: drop cached pages where the job wants that, whoever has them mapped here.
+    Reread,
 }
 
 /// What an engine gets to make itself ready.

@@ -141,7 +141,7 @@ impl Pieces {
         let o = setup.options;
         let page = backing.page();
         let layout = plan_layout(setup, backing.is_file(), page)?;
-        let writes = o.rw.0.writes();
+        let writes = o.changes_files();
         let evicts = o.map_lifetime == MapLifetime::Evict;
         let guard = BusGuard::new(layout.base, layout.base + layout.span(), page);
         let mut pieces = Self {
@@ -275,13 +275,15 @@ impl Pieces {
         self.guard.watch();
     }
 
+    /// Unmaps everything; only [`Pieces::map_anew`] may follow.
+    pub fn unmap_all(&self) -> Result<(), Fault> {
+        (0..self.layout.pieces()).filter(|piece| self.is_mapped(*piece)).try_for_each(|piece| self.unmap(piece))
+    }
+
     /// Unmaps everything and maps it again as at the start.
     pub fn map_anew(&mut self) -> Result<(), Fault> {
-        for piece in 0..self.layout.pieces() {
-            if self.is_mapped(piece) {
-                self.unmap(piece)?;
-            }
-        }
+        // What is unmapped already stays so.
+        self.unmap_all()?;
         match &mut self.cache {
             Some(cache) => cache.clear(),
             None => (0..self.layout.pieces()).try_for_each(|piece| self.map(piece))?,

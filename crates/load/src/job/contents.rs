@@ -24,7 +24,7 @@ impl OptionValue for BufferPattern {
             return Err("a value is needed".to_owned());
         }
         while !rest.is_empty() {
-            rest = element(rest, &mut bytes)?;
+            rest = pattern_element(rest, &mut bytes)?;
             if bytes.len() > MAX_PATTERN_BYTES {
                 return Err(format!("the pattern is longer than {MAX_PATTERN_BYTES} bytes"));
             }
@@ -35,7 +35,7 @@ impl OptionValue for BufferPattern {
 }
 
 /// Reads one element of a pattern; gives what follows it.
-fn element<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Result<&'a str, String> {
+pub(super) fn pattern_element<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Result<&'a str, String> {
     let quoted = |quote: char| {
         let body = text.strip_prefix(quote)?;
         Some(body.split_once(quote).ok_or_else(|| format!("{text} lacks its closing {quote}")))

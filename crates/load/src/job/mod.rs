@@ -18,6 +18,7 @@ pub mod units;
 pub mod unsupported;
 mod validate;
 pub mod value;
+pub mod verify;
 pub mod words;
 
 use std::path::PathBuf;

@@ -17,8 +17,9 @@ use super::value::{
     Bytes, ErrorLists, Extent, LogName, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds,
     SecondsRange,
 };
+use super::verify::{VerifyOption, VerifyPattern};
 use super::words::{
-    AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, ExitWhat, FadviseHint, Fallocate, KbBase, MapBacking,
+    AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, EngineName, ExitWhat, FadviseHint, Fallocate, KbBase, MapBacking,
     MapLifetime, MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer, SyncMode,
     ThinktimeBlocksType,
 };
@@ -406,6 +407,62 @@ options! {
     /// fsync a file that was written before it is closed.
     fsync_on_close: bool { Sync, FSYNC, fio, default "0" }
 
+    /// Verify what was written, with a checksum in a header in front of each block that fio 3.33 understands, too.
+    /// A job that writes reads it back at the end of each pass and is reported with these reads; one that only reads verifies what was
+    /// written before. A mismatch is told with file, offset, expected and found; the job then fails with EILSEQ, the command with 1.
+    verify: VerifyOption { Verify, BUFFERS, fio, default "0" }
+
+    /// Read back and verify at the end of each pass; 0 leaves that to a later job.
+    do_verify: bool { Verify, BUFFERS, fio, default "1" }
+
+    /// Go the way of the writes without writing, and verify that what an earlier run wrote is there.
+    verify_only: bool { Verify, BUFFERS, fio, default "0" }
+
+    /// Distance of headers in a block; 0 for one in front of each block. It is cut to what divides every block size of writes.
+    verify_interval: Bytes { Verify, BUFFERS, fio, default "0" }
+
+    /// Let the header change places with the data at this offset of its interval.
+    verify_offset: Bytes { Verify, BUFFERS, fio, default "0" }
+
+    /// Fill blocks with these bytes, repeated, instead of random ones; `%o` stands for the block's offset (8 bytes from the lowest up).
+    verify_pattern: VerifyPattern { Verify, BUFFERS, fio, default "" }
+
+    /// Begin the pattern anew every so many bytes of a block, `%o` being the offset of that place; 0 for once per block. An option of
+    /// fio later than 3.33.
+    verify_pattern_interval: Bytes { Verify, BUFFERS, fio, default "0" }
+
+    /// End the job at the first mismatch instead of at the end of the pass. (fio 3.33 does so in any case.)
+    verify_fatal: bool { Verify, BUFFERS, fio, default "0" }
+
+    /// Write each block that is found wrong, as received and as expected, to FILE.OFFSET.received and FILE.OFFSET.expected in the
+    /// working directory; ten at most.
+    verify_dump: bool { Verify, BUFFERS, fio, default "0" }
+
+    /// In fio: threads that verify beside the worker. Here each worker verifies itself.
+    verify_async: u64 { Verify, BUFFERS, fio, default "0" }
+
+    /// Verify after this many writes instead of at the end; 0 for at the end. Pages are then not dropped from the page cache before.
+    verify_backlog: u64 { Verify, BUFFERS, fio, default "0" }
+
+    /// How many blocks are verified then; the rest at the end of the pass. 0 for verify_backlog.
+    verify_backlog_batch: u64 { Verify, BUFFERS, fio, default "0" }
+
+    /// In fio: verify by going the way of the writes again instead of by a list of them. Here that is always so.
+    experimental_verify: bool { Verify, BUFFERS, fio, default "0" }
+
+    /// In the run that wrote: verify the seed in the header. An option of fio later than 3.33.
+    verify_header_seed: bool { Verify, BUFFERS, fio, default "1" }
+
+    /// In the run that wrote: verify the number of the write in the header. An option of fio later than 3.33.
+    verify_write_sequence: bool { Verify, BUFFERS, fio, default "1" }
+
+    /// When a signal, an error or runtime ends the writes: save how far they came to local-JOB-N-verify.state, in fio 3.33's format.
+    verify_state_save: bool { Verify, BUFFERS, fio, default "1" }
+
+    /// Verify no more than a saved state says was written; for jobs that only verify.
+    /// A state of fio is of use for sequential patterns: the random order is each program's own.
+    verify_state_load: bool { Verify, BUFFERS, fio, default "0" }
+
     /// Workers of this job.
     numjobs: u64 { Workers, NONE, fio, default "1" }
 
@@ -445,7 +502,7 @@ options! {
     /// Go on after errors of operations, which are counted and left out of bytes and latencies.
     continue_on_error: ContinueOnError { Workers, NONE, fio, default "none" }
 
-    /// Errors that the job goes on after: `READ,WRITE` lists of names or numbers separated by ':' (`ignore_error=EIO,ENOSPC:EDQUOT`).
+    /// Errors that the job goes on after: `READ,WRITE,VERIFY` lists of names or numbers separated by ':' (`ignore_error=EIO,ENOSPC:EDQUOT`).
     ignore_error: ErrorLists { Workers, NONE, fio, default "" }
 
     /// Print each error that the job goes on after to standard error.
@@ -544,18 +601,5 @@ impl JobOptions {
     /// Whether the page cache is to be bypassed.
     pub fn is_direct(&self) -> bool {
         self.direct || self.buffered == Some(false)
-    }
-}
-
-/// The name of an engine, as written; checked against the engines when the job is put together.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(transparent)]
-pub struct EngineName(pub String);
-
-impl OptionValue for EngineName {
-    const KIND: &'static str = "engine";
-    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
-        text.trim().clone_into(&mut self.0);
-        if self.0.is_empty() { Err("an engine's name is needed".to_owned()) } else { Ok(()) }
     }
 }

@@ -27,6 +27,8 @@ pub enum Category {
     Rate,
     /// Flushing.
     Sync,
+    /// Whether what was written is there.
+    Verify,
     /// Workers and their grouping.
     Workers,
     /// What is measured and shown.
@@ -47,6 +49,7 @@ impl Category {
             Self::Time => "Time",
             Self::Rate => "Rate",
             Self::Sync => "Flushing",
+            Self::Verify => "Verifying contents",
             Self::Workers => "Workers",
             Self::Reporting => "Measuring and reporting",
         }

@@ -3,7 +3,7 @@
 use super::registry::{self, OptionDef};
 use super::value::{Extent, LogName};
 use super::words::{MapBacking, MapLifetime, MapOrder, MapShare, Modifier, RandomGenerator};
-use super::{Given, JobOptions, JobSpec};
+use super::{Given, JobOptions, JobSpec, verify};
 use crate::engines::{self, Caps};
 use crate::error::{JobError, Origin};
 use crate::offsets::Direction;
@@ -37,6 +37,7 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>) -> Result<(), Job
     checker.rates()?;
     checker.logs()?;
     checker.memory()?;
+    checker.verifying(warnings)?;
     checker.without_effect(warnings);
     Ok(())
 }
@@ -319,6 +320,16 @@ impl Checker<'_> {
         self.require(o.lockmem.0 <= MAX_MAP_BYTES, "lockmem", || {
             format!("lockmem={} is above {MAX_MAP_BYTES}", o.lockmem.0)
         })
+    }
+
+    fn verifying(&self, warnings: &mut Vec<String>) -> Result<(), JobError> {
+        if let Some((option, words)) = verify::conflict(self.options, self.caps()) {
+            return Err(self.conflict(option, words));
+        }
+        for (option, words) in verify::without_effect(self.options) {
+            warnings.push(format!("{}: job '{}': {option}{words}", self.origin(option), self.job.name));
+        }
+        Ok(())
     }
 
     /// What is accepted, as in fio, and does nothing here.

@@ -345,6 +345,9 @@ pub struct ErrorLists {
     pub read: Vec<i32>,
     /// Of writes.
     pub write: Vec<i32>,
+    /// Of verifying, of which there is only EILSEQ.
+    #[serde(default)]
+    pub verify: Vec<i32>,
 }
 
 /// The errors of reading and writing by name; others by number.
@@ -396,7 +399,7 @@ impl OptionValue for ErrorLists {
             [write] => self.write = list(write)?,
             [write, verify] => {
                 self.write = list(write)?;
-                list(verify)?;
+                self.verify = list(verify)?;
             }
             _ => return Err(format!("{} lists; at most three are known: read, write, verify", parts.len())),
         }
@@ -517,8 +520,9 @@ mod tests {
     #[test]
     fn errors_have_names_and_numbers() {
         let mut lists = ErrorLists::default();
-        lists.assign("EIO:28,ENOSPC", ParseContext::default()).expect("valid");
+        lists.assign("EIO:28,ENOSPC,EILSEQ", ParseContext::default()).expect("valid");
         assert_eq!((lists.read, lists.write), (vec![libc::EIO, libc::ENOSPC], vec![libc::ENOSPC]));
+        assert_eq!(lists.verify, [libc::EILSEQ]);
         for bad in ["EWHAT", "0", "1,2,3,4"] {
             assert!(ErrorLists::default().assign(bad, ParseContext::default()).is_err(), "{bad}");
         }

@@ -134,7 +134,7 @@ choice! {
         Read = "read": "after errors of reads",
         Write = "write": "after errors of writes",
         Io = "io": "after errors of reads and writes",
-        Verify = "verify": "after errors of verification, which pagelab has none of",
+        Verify = "verify": "after blocks that verify finds wrong",
         All = "all" | "1": "after all",
     }
 }
@@ -282,6 +282,19 @@ impl OptionValue for AdviceList {
             text.split([',', ':']).map(choose).collect::<Result<_, _>>()?
         };
         Ok(())
+    }
+}
+
+/// The name of an engine, as written; checked against the engines when the job is put together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EngineName(pub String);
+
+impl OptionValue for EngineName {
+    const KIND: &'static str = "engine";
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
+        text.trim().clone_into(&mut self.0);
+        if self.0.is_empty() { Err("an engine's name is needed".to_owned()) } else { Ok(()) }
     }
 }
 

@@ -14,6 +14,7 @@ pub use stream::{Stamped, Stream};
 pub use varied::{Varied, VariedCourse};
 
 use crate::job::words::MapOrder;
+use crate::verify::walk::Progress;
 
 /// Which way data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -102,12 +103,25 @@ impl PassLimit {
     pub const REGION: Self = Self { bytes: None, operations: u64::MAX };
 }
 
+/// A write that has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedWrite {
+    /// Its number among the worker's writes.
+    pub number: u64,
+    /// Its file, by place among the worker's files.
+    pub file: usize,
+    /// What it was.
+    pub operation: Operation,
+}
+
 /// Where a worker's operations come from.
 pub trait Source {
     /// Whether operations change files, can be steered to a direction, or need their buffers filled one by one.
     const VARIED: bool;
     /// Whether each write gets contents of its own.
     const STAMPED: bool;
+    /// Whether contents are verified: every write is prepared and noted, and some reads are compared.
+    const VERIFIED: bool = false;
 
     /// Starts over from the beginning of the region. Call it before the first operation, too.
     fn begin_pass(&mut self, limit: PassLimit);
@@ -150,5 +164,37 @@ pub trait Source {
     /// The file whose turn it is to be flushed.
     fn next_file_to_flush(&mut self) -> usize {
         self.file()
+    }
+
+    /// Whether a pass may write a byte twice, or cannot be gone again in the same way. `flushes`: files are flushed between.
+    fn repeats(&self, flushes: bool) -> bool {
+        let _ = flushes;
+        false
+    }
+
+    /// The write given last is issued now; gives its number among the worker's writes.
+    fn issue_write(&mut self, operation: Operation) -> u64 {
+        let _ = operation;
+        0
+    }
+
+    /// A write has failed: `which`, or the one issued last.
+    fn write_failed(&mut self, which: Option<FailedWrite>) {
+        let _ = which;
+    }
+
+    /// Whether the read given last is to be compared, and with which write if that is known.
+    fn to_check(&self) -> Option<Option<u64>> {
+        None
+    }
+
+    /// From now on reads of what this pass wrote are given, until there are no more; false if there is nothing to compare.
+    fn begin_replay(&mut self) -> bool {
+        false
+    }
+
+    /// How far the pass has come, if it writes and is to be verified.
+    fn progress(&self) -> Option<Progress> {
+        None
     }
 }

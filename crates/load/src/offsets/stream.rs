@@ -164,6 +164,13 @@ impl Source for Stream {
     fn passes(&self) -> u64 {
         self.pass
     }
+
+    fn repeats(&self, _: bool) -> bool {
+        let [_, write] = self.course.block_bytes;
+        // A mixed sequence may cross the end of the region by an operation, and begin again there.
+        let crosses = self.ends_by_sum && !self.course.region_bytes.is_multiple_of(u64::from(write.max(1)));
+        self.course.order == Order::Drawn || crosses
+    }
 }
 
 /// A [`Stream`] whose writes each get contents of their own (`scramble_buffers`).

@@ -421,4 +421,15 @@ impl Source for Varied {
     fn next_file_to_flush(&mut self) -> usize {
         self.service.choose().unwrap_or(self.file)
     }
+
+    fn repeats(&self, flushes: bool) -> bool {
+        let course = &self.course;
+        let once = if course.random {
+            course.once && course.random_percent.iter().all(|percent| *percent == 100)
+        } else {
+            true
+        };
+        // Which file is flushed next is drawn from what also decides the next operation's.
+        !once || flushes || course.endless || course.modifier != Modifier::None || self.service.starts_over()
+    }
 }

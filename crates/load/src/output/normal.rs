@@ -138,6 +138,10 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
         figures.read.short_operations,
         figures.write.short_operations
     )?;
+    if let Some(verify) = figures.verify.as_ref().filter(|verify| verify.blocks > 0) {
+        let (method, blocks, wrong) = (&verify.method, verify.blocks, verify.mismatches);
+        writeln!(out, "     verified  : {method}, blocks={blocks}, mismatches={wrong}")?;
+    }
     if entry.job.options.continues() && figures.errors() > 0 {
         let first = figures.first_error.unwrap_or(0);
         let words = std::io::Error::from_raw_os_error(first);

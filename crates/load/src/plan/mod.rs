@@ -16,6 +16,7 @@ use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};
 use crate::random::{derive_seed, system_seed};
 use crate::safety::{TargetKind, directory_of};
+use crate::verify::rivals;
 
 /// The seed of jobs that name none and are to repeat.
 const DEFAULT_SEED: u64 = 0x7061_6765_6C61_6201;
@@ -54,6 +55,8 @@ pub struct WorkerPlan {
     pub io_bytes: Option<u64>,
     /// Workers, by place, that have to be done before it starts (`wait_for`).
     pub waits_for: Vec<usize>,
+    /// Workers that write the same bytes at the same time, where contents are verified.
+    pub rivals: Vec<usize>,
 }
 
 /// A target and what jobs need of it.
@@ -94,6 +97,8 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// The number of waves.
     pub waves: u32,
+    /// What deserves a word.
+    pub warnings: Vec<String>,
 }
 
 /// Plans a workload. `inspect` tells what is at a path; it gets the job's name for messages.
@@ -129,7 +134,9 @@ pub fn plan(
             workers.push(worker);
         }
     }
-    Ok(Plan { workers, targets: planner.targets, seeds, waves: wave + 1 })
+    let mut plan = Plan { workers, targets: planner.targets, seeds, waves: wave + 1, warnings: Vec::new() };
+    plan.warnings = rivals::find(&mut plan, workload)?;
+    Ok(plan)
 }
 
 impl Plan {
@@ -205,6 +212,7 @@ impl Planner<'_> {
             varied,
             io_bytes,
             waits_for: Vec::new(),
+            rivals: Vec::new(),
         })
     }
 
@@ -263,16 +271,33 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
         });
     }
     let first_use = target.bytes_needed == 0;
+    must_be_there(target, job, end)?;
     target.bytes_needed = target.bytes_needed.max(end);
-    target.written |= job.options.rw.0.writes();
+    target.written |= job.options.changes_files();
     // What a job reads must be there; what an earlier job wrote is.
-    target.filled |= (job.options.rw.0.reads() && (first_use || !target.written))
-        || (job.options.overwrite && job.options.rw.0.writes());
+    target.filled |= (job.options.rw.0.reads() && !job.options.only_verifies() && (first_use || !target.written))
+        || (job.options.overwrite && job.options.changes_files());
     target.needs_length |= caps.contains(Caps::NEEDS_LENGTH);
     target.unlink |= job.options.unlink;
     target.create_on_open &= job.options.create_on_open;
     target.fill_device |= job.options.fill_device;
     Ok(())
+}
+
+/// What is only verified was written before: nothing is made that would then be found wrong.
+fn must_be_there(target: &TargetPlan, job: &JobSpec, end: u64) -> Result<(), LoadError> {
+    let there = known_bytes(target).unwrap_or(0);
+    if !job.options.only_verifies() || there >= end {
+        return Ok(());
+    }
+    let (path, option) = (target.path.display(), if job.options.verify_only { "verify_only" } else { "rw" });
+    Err(LoadError::Target {
+        job: job.name.clone(),
+        reason: format!(
+            "{path} has {there} bytes and {end} are to be verified; write them first, with the same job and {option}={}",
+            if job.options.verify_only { "0" } else { "write" }
+        ),
+    })
 }
 
 /// Free bytes of the file system that a file lies on, and a little more, so that writing that much meets the end of it.

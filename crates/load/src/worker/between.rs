@@ -48,7 +48,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         self.switch_to(self.source.file())?;
         if direction == Direction::Write {
             self.unflushed += 1;
-            if E::CAPS.contains(Caps::BUFFERS) {
+            if E::CAPS.contains(Caps::BUFFERS) && !S::VERIFIED {
                 if self.options.refills() {
                     self.buffer.refill(operation.bytes);
                 } else if self.options.stamps() {
@@ -82,7 +82,9 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
 
     /// Nothing more will be done in this file in this pass.
     pub(super) fn close(&mut self, file: usize) -> Result<(), End> {
-        let flushes = self.options.fsync_on_close && self.options.rw.0.writes();
+        // What is to be verified comes from the medium.
+        let wanted = self.options.fsync_on_close || (S::VERIFIED && self.source.progress().is_some());
+        let flushes = wanted && self.options.rw.0.writes();
         if self.flight.concerns(file) && !flushes {
             self.flight.closing.push(file);
             return Ok(());
@@ -108,6 +110,9 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     /// An operation failed: the end of the job, or one error more.
     pub(super) fn failed(&mut self, fault: Fault, operation: Operation) -> Result<bool, End> {
         let errno = fault.errno();
+        if S::VERIFIED {
+            self.failed_verified(operation.direction);
+        }
         if self.options.fill_device && matches!(errno, libc::ENOSPC | libc::EDQUOT) {
             return Err(End::Full);
         }

@@ -20,6 +20,7 @@ use super::side::{Kinds, Side};
 use super::surroundings;
 use super::task::{Task, WorkerResult};
 use crate::buffer::{Buffer, Slots};
+use super::verifying;
 use crate::clock::{Clock, monotonic_ns};
 use crate::engines::queue::{NoQueue, Queue, QueuedFile};
 use crate::engines::{Caps, Engine, Fault, StartOver, Synchronous};
@@ -29,6 +30,7 @@ use crate::job::JobOptions;
 use crate::offsets::{Direction, Operation, Source, Stamped, Stream, Varied};
 use crate::random::{SplitMix64, derive_seed};
 use crate::report::{Failure, Usage, WorkerReport};
+use crate::verify::Verify;
 
 /// Most operations between two looks at the clock where operations are not timed.
 const BURST: u64 = 256;
@@ -39,9 +41,11 @@ const BURST_NS: u64 = 1_000_000;
 /// A worker's life with engine `E`, with the source of operations that its job needs.
 pub fn run<E: Synchronous>(task: &Task<'_>) -> WorkerResult {
     match sourced(task, E::CAPS) {
-        Sourced::Varied(source) => live(task, *source, Drive::<E, _>::pass),
-        Sourced::Stamped(source) => live(task, *source, Drive::<E, _>::pass),
-        Sourced::Plain(source) => live(task, *source, Drive::<E, _>::pass),
+        Sourced::Varied(source) => live(task, Ok(*source), Drive::<E, _>::pass),
+        Sourced::Stamped(source) => live(task, Ok(*source), Drive::<E, _>::pass),
+        Sourced::Plain(source) => live(task, Ok(*source), Drive::<E, _>::pass),
+        Sourced::VerifiedVaried(source) => live(task, verifying::walk_of(task, *source), Drive::<E, _>::pass),
+        Sourced::Verified(source) => live(task, verifying::walk_of(task, *source), Drive::<E, _>::pass),
     }
 }
 
@@ -49,9 +53,11 @@ pub fn run<E: Synchronous>(task: &Task<'_>) -> WorkerResult {
 pub fn run_queued<Q: Queue>(task: &Task<'_>) -> WorkerResult {
     type Queued<'a, Q, S> = Drive<'a, QueuedFile<Q>, S, Q>;
     match sourced(task, Q::CAPS) {
-        Sourced::Varied(source) => live(task, *source, Queued::<Q, _>::queued_pass),
-        Sourced::Stamped(source) => live(task, *source, Queued::<Q, _>::queued_pass),
-        Sourced::Plain(source) => live(task, *source, Queued::<Q, _>::queued_pass),
+        Sourced::Varied(source) => live(task, Ok(*source), Queued::<Q, _>::queued_pass),
+        Sourced::Stamped(source) => live(task, Ok(*source), Queued::<Q, _>::queued_pass),
+        Sourced::Plain(source) => live(task, Ok(*source), Queued::<Q, _>::queued_pass),
+        Sourced::VerifiedVaried(source) => live(task, verifying::walk_of(task, *source), Queued::<Q, _>::queued_pass),
+        Sourced::Verified(source) => live(task, verifying::walk_of(task, *source), Queued::<Q, _>::queued_pass),
     }
 }
 
@@ -60,20 +66,25 @@ enum Sourced {
     Varied(Box<Varied>),
     Stamped(Box<Stamped>),
     Plain(Box<Stream>),
+    VerifiedVaried(Box<Varied>),
+    Verified(Box<Stream>),
 }
 
 fn sourced(task: &Task<'_>, caps: Caps) -> Sourced {
+    let options = &task.job.options;
     let plain = || Stream::new(task.plan.course);
     match &task.plan.varied {
+        Some(course) if options.verifies() => Sourced::VerifiedVaried(Box::new(Varied::new(course.clone()))),
         Some(course) => Sourced::Varied(Box::new(Varied::new(course.clone()))),
-        None if caps.contains(Caps::FILES) && task.job.options.stamps() => Sourced::Stamped(Box::new(Stamped(plain()))),
+        None if options.verifies() => Sourced::Verified(Box::new(plain())),
+        None if caps.contains(Caps::FILES) && options.stamps() => Sourced::Stamped(Box::new(Stamped(plain()))),
         None => Sourced::Plain(Box::new(plain())),
     }
 }
 
 fn live<'a, E: Engine, S: Source, Q: Queue>(
     task: &'a Task<'a>,
-    source: S,
+    source: Result<S, LoadError>,
     pass: impl Fn(&mut Drive<'a, E, S, Q>) -> End,
 ) -> WorkerResult {
     let mut report = WorkerReport {
@@ -97,7 +108,7 @@ fn live<'a, E: Engine, S: Source, Q: Queue>(
             return never_began(report);
         }
     }
-    let mut drive = match Drive::open(task, source) {
+    let mut drive = match source.and_then(|source| Drive::open(task, source)) {
         Ok(drive) => drive,
         Err(error) => {
             report.failure = Some(Failure { errno: errno_of(&error), message: error.to_string() });
@@ -152,6 +163,9 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) files: Files<E>,
     pub(super) buffer: Buffer,
     pub(super) source: S,
+    pub(super) verify: Option<Verify>,
+    /// Reads of the measured window that verified what was written.
+    pub(super) verifying_reads: u64,
     pub(super) clock: Clock,
     pub(super) sides: [Side; 2],
     pub(super) flushes: Recorder,
@@ -188,7 +202,7 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
 
 impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
     /// Whether anything happens to an operation between its choice and its issue.
-    const PREPARES: bool = S::VARIED || S::STAMPED;
+    const PREPARES: bool = S::VARIED || S::STAMPED || S::VERIFIED;
 
     /// Whether the engine has several operations under way.
     const QUEUES: bool = !E::CAPS.contains(Caps::SYNCHRONOUS);
@@ -219,6 +233,8 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
             files,
             buffer,
             source,
+            verify: verifying::verify_of::<E>(task),
+            verifying_reads: 0,
             clock: task.clock,
             sides: [Side::new(task.clock, kinds), Side::new(task.clock, kinds)],
             flushes: Recorder::default(),
@@ -267,9 +283,16 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
         } else {
             self.begin_measuring();
         }
+        let mut whole = true;
         let end = loop {
-            match pass(self) {
+            let end = pass(self);
+            if S::VERIFIED {
+                whole = matches!(end, End::Pass | End::Ramp);
+            }
+            let end = if S::VERIFIED { self.verify_pass(end, &pass) } else { end };
+            match end {
                 End::Pass => match self.after_pass() {
+                    Ok(true) if S::VERIFIED && !self.writes_again() => break None,
                     Ok(true) => {}
                     Ok(false) => break None,
                     Err(failure) => break Some(failure),
@@ -285,6 +308,9 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
             }
         };
         self.failure = end;
+        if S::VERIFIED {
+            self.end_verified(whole);
+        }
         self.measured_until = monotonic_ns();
         self.usage_after = super::events::thread_usage();
         self.leave_files();
@@ -349,6 +375,10 @@ impl<E: Synchronous, S: Source> Drive<'_, E, S> {
             begun = self.clock.ticks();
             self.buffer.stamp(operation.bytes);
         }
+        if S::VERIFIED && operation.direction == Direction::Write {
+            begun = begun.min(self.clock.ticks());
+            self.prepare_verified(operation);
+        }
         let issued = self.clock.ticks();
         let result = self.engine.execute(operation, &mut self.buffer);
         let mut done =
@@ -377,6 +407,9 @@ impl<E: Synchronous, S: Source> Drive<'_, E, S> {
         } else {
             side.completed(clat);
         }
+        if S::VERIFIED && operation.direction == Direction::Read {
+            self.check_verified(operation)?;
+        }
         Ok(done)
     }
 
@@ -401,6 +434,9 @@ impl<E: Synchronous, S: Source> Drive<'_, E, S> {
                 if S::STAMPED && operation.direction == Direction::Write {
                     self.buffer.stamp(operation.bytes);
                 }
+                if S::VERIFIED && operation.direction == Direction::Write {
+                    self.prepare_verified(operation);
+                }
                 let result = self.engine.execute(operation, &mut self.buffer);
                 if result != Ok(operation.bytes) {
                     match self.finish_short(operation, result) {
@@ -410,6 +446,12 @@ impl<E: Synchronous, S: Source> Drive<'_, E, S> {
                     }
                 }
                 self.sides[operation.direction as usize].count(operation.bytes);
+                if S::VERIFIED
+                    && operation.direction == Direction::Read
+                    && let Err(end) = self.check_verified(operation)
+                {
+                    return end;
+                }
             }
             until_timed -= burst;
             let mut now = self.clock.ticks();
@@ -450,6 +492,9 @@ impl<E: Synchronous, S: Source> Drive<'_, E, S> {
                 Ok(bytes) => {
                     if rest == operation {
                         self.sides[operation.direction as usize].short += 1;
+                    }
+                    if S::VERIFIED {
+                        self.shift_verified(rest, bytes);
                     }
                     rest.offset += u64::from(bytes);
                     rest.bytes -= bytes;

@@ -167,6 +167,9 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         self.prepare_pace();
         self.set_next_event();
         self.source.begin_pass(PassLimit::REGION);
+        if S::VERIFIED {
+            self.begin_verified();
+        }
     }
 
     pub(super) fn begin_measuring(&mut self) {
@@ -187,8 +190,12 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         self.passes = 0;
         self.covered = 0;
         self.usage_before = thread_usage();
+        self.verifying_reads = 0;
         let limit = self.limit().unwrap_or(PassLimit::REGION);
         self.source.begin_pass(limit);
+        if S::VERIFIED {
+            self.begin_verified();
+        }
     }
 
     fn prepare_pace(&mut self) {

@@ -7,7 +7,7 @@ use crate::engines::Fault;
 use crate::engines::queue::{Completion, Queue, QueueSetup};
 use crate::error::LoadError;
 use crate::job::JobOptions;
-use crate::offsets::{Direction, Operation};
+use crate::offsets::{Direction, FailedWrite, Operation};
 use crate::report::Depths;
 use crate::worker::task::Task;
 
@@ -31,6 +31,15 @@ pub(super) struct Slot {
     pub begun: u64,
     /// Ticks at which the kernel had it; [`UNTIMED`].
     pub issued: u64,
+}
+
+/// What verifying knows of an operation under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ToVerify {
+    /// It is this write of the worker's.
+    pub write: Option<u64>,
+    /// It is a read that is to be compared, with this write if that is known.
+    pub read: Option<Option<u64>>,
 }
 
 /// How many operations go and come together, as fio's `iodepth` options say.
@@ -85,6 +94,9 @@ pub(super) struct Flight<Q> {
     pub completed: Vec<Completion>,
     /// Files that are to be closed when nothing of them is under way any more.
     pub closing: Vec<usize>,
+    to_verify: Vec<ToVerify>,
+    /// The write whose failure is being told.
+    pub failing: Option<FailedWrite>,
     /// How deep the queue was.
     pub depths: Depths,
 }
@@ -101,6 +113,8 @@ impl<Q: Queue> Flight<Q> {
             handed: 0,
             completed: Vec::new(),
             closing: Vec::new(),
+            to_verify: Vec::new(),
+            failing: None,
             depths: Depths::default(),
         }
     }
@@ -129,6 +143,7 @@ impl<Q: Queue> Flight<Q> {
             issued: UNTIMED,
         };
         flight.slots = vec![nothing; depth as usize];
+        flight.to_verify = vec![ToVerify::default(); depth as usize];
         // Taken from the end: the first operation gets slot 0.
         flight.free = (0..depth).rev().collect();
         flight.pushed.reserve(depth as usize);
@@ -183,6 +198,34 @@ impl<Q: Queue> Flight<Q> {
         }
     }
 
+    /// Whether an operation under way and this one touch the same bytes, and one of them changes them.
+    pub fn overlaps(&self, file: usize, operation: Operation) -> bool {
+        let end = operation.offset + u64::from(operation.bytes);
+        let writes = operation.direction == Direction::Write;
+        self.slots.iter().filter(|slot| slot.file == file).any(|Slot { operation: other, .. }| {
+            let apart = other.offset >= end || operation.offset >= other.offset + u64::from(other.bytes);
+            !apart && (writes || other.direction == Direction::Write)
+        })
+    }
+
+    /// What verifying knows of a slot.
+    pub fn to_verify(&self, number: u32) -> ToVerify {
+        self.to_verify.get(number as usize).copied().unwrap_or_default()
+    }
+
+    /// Notes what verifying knows of a slot.
+    pub fn note_to_verify(&mut self, number: u32, known: ToVerify) {
+        if let Some(place) = self.to_verify.get_mut(number as usize) {
+            *place = known;
+        }
+    }
+
+    /// The operation of this slot failed: who is told of it next can ask which write it was.
+    pub fn note_failing(&mut self, number: u32, slot: &Slot) {
+        let write = self.to_verify(number).write;
+        self.failing = write.map(|number| FailedWrite { number, file: slot.file, operation: slot.operation });
+    }
+
     /// The first `count` of those pushed were handed over; each slot is shown to `each`.
     #[inline(always)]
     pub fn handed_over(&mut self, count: u32, mut each: impl FnMut(&mut Slot)) {
@@ -201,14 +244,16 @@ impl<Q: Queue> Flight<Q> {
         self.handed += count as u32;
     }
 
-    /// The first of those pushed was refused and is not under way any more; gives its slot, which is free.
+    /// The first of those pushed was refused and is not under way any more; gives what was known of it. Its slot is free.
     pub fn refused(&mut self) -> Option<Slot> {
         if self.pushed.is_empty() {
             return None;
         }
         let number = self.pushed.remove(0);
+        let slot = self.slots.get(number as usize).copied()?;
+        self.note_failing(number, &slot);
         self.give_back(number);
-        self.slots.get(number as usize).copied()
+        Some(slot)
     }
 
     /// Completions of this many operations were taken.

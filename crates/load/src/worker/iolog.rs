@@ -118,7 +118,7 @@ impl IoLog {
 }
 
 /// A new file, or one of pagelab's emptied.
-pub(super) fn make(path: &Path, state_dir: &Path) -> Result<File, LoadError> {
+pub(crate) fn make(path: &Path, state_dir: &Path) -> Result<File, LoadError> {
     let ownership = Ownership::new(state_dir);
     if let Some(fd) = ownership.create(path)? {
         return Ok(fd.into());

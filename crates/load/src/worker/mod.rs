@@ -6,7 +6,7 @@ mod entry;
 mod events;
 mod files;
 mod flight;
-mod iolog;
+pub(crate) mod iolog;
 mod logs;
 pub(crate) mod pace;
 mod passes;
@@ -18,6 +18,7 @@ mod status;
 mod surroundings;
 pub(crate) mod task;
 mod told;
+mod verifying;
 
 pub use entry::{arguments, main};
 pub use told::{ReportReader, read_report};

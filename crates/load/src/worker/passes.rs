@@ -27,7 +27,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         let region = plan.varied.as_ref().map_or(plan.course.region_bytes, |varied| varied.pass_bytes);
         let each = plan.io_bytes.unwrap_or(region);
         let bytes = Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?);
-        let done = self.sides.iter().map(|side| side.operations).sum();
+        let done = self.sides.iter().map(|side| side.operations).sum::<u64>().saturating_sub(self.verifying_reads);
         let operations = match self.options.number_ios.filter(|n| *n > 0) {
             None => u64::MAX,
             Some(n) => n.saturating_mul(loops).saturating_sub(done),
@@ -57,6 +57,9 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             self.unflushed = 0;
         }
         self.source.begin_pass(limit);
+        if S::VERIFIED {
+            self.begin_verified();
+        }
         // A pass can be shorter than the distance between two looks at the clock.
         let now = self.clock.ticks();
         if self.deadline.is_some_and(|deadline| now >= deadline) {
@@ -113,6 +116,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         report.passes = self.source.passes();
         report.failure = self.failure.take();
         report.depths = self.flight.queue.is_some().then_some(self.flight.depths);
+        report.verify = self.verify.as_ref().map(|verify| verify.report().clone());
         report.mapped = self.files.mapped(&self.engine);
         let Some(start_ns) = self.measured_from else { return };
         let end_ns = self.measured_until;

@@ -124,6 +124,9 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
                 logs.record(clock.to_ns(now.saturating_sub(self.anchor.0)), operation, took);
             }
         }
+        if S::VERIFIED && operation.direction == Direction::Read {
+            self.check_queued(number, &slot)?;
+        }
         Ok(())
     }
 
@@ -142,6 +145,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             }
             Err(Fault::Errno(libc::EINTR)) => slot.done_bytes,
             Err(fault) => {
+                self.flight.note_failing(number, &slot);
                 self.flight.give_back(number);
                 return self.failed(fault, left(slot.done_bytes));
             }
@@ -156,8 +160,9 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
 
     /// Asks for the rest of an operation.
     fn push_rest(&mut self, number: u32, slot: Slot, rest: Operation) -> Result<(), End> {
-        self.buffer.select(number).map_err(queue_failure)?;
-        let memory = self.buffer.as_ptr().wrapping_add(slot.done_bytes as usize);
+        // The selected slot stays selected: its contents may be being made.
+        let whole = self.buffer.slot(number, slot.operation.bytes).map_err(queue_failure)?;
+        let memory = whole.as_mut_ptr().wrapping_add(slot.done_bytes as usize);
         let Slot { file, fd, .. } = slot;
         if let Some(queue) = &mut self.flight.queue {
             queue.push(Submission { slot: number, file, fd, operation: rest, memory }).map_err(queue_failure)?;
@@ -265,6 +270,9 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
         };
         if S::STAMPED && operation.direction == Direction::Write {
             self.buffer.stamp(operation.bytes);
+        }
+        if S::VERIFIED {
+            self.prepare_queued(number, operation)?;
         }
         let fd = self.engine.fd().map_err(queue_failure)?;
         let file = self.files.current();

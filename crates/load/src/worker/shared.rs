@@ -95,6 +95,8 @@ struct Slot {
     stop: AtomicU32,
     /// The last [`Stage`] that it may enter; 0 at first.
     gate: AtomicU32,
+    /// How often the worker went from writing to verifying or back.
+    phase: AtomicU32,
     operations: [AtomicU64; 2],
     bytes: [AtomicU64; 2],
 }
@@ -204,6 +206,19 @@ impl Shared {
         }
         self.header().changes.fetch_add(1, Ordering::Release);
         wake(&self.header().changes);
+    }
+
+    /// A worker goes from writing to verifying or back; gives how often it did.
+    pub fn next_phase(&self, index: usize) -> u32 {
+        let phase = self.slot(index).map_or(1, |slot| slot.phase.fetch_add(1, Ordering::AcqRel) + 1);
+        self.header().changes.fetch_add(1, Ordering::Release);
+        wake(&self.header().changes);
+        phase
+    }
+
+    /// How often a worker went from writing to verifying or back.
+    pub fn phase(&self, index: usize) -> u32 {
+        self.slot(index).map_or(0, |slot| slot.phase.load(Ordering::Acquire))
     }
 
     /// Publishes how far a worker is, for the status line.

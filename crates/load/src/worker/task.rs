@@ -86,6 +86,26 @@ impl Task<'_> {
         }
     }
 
+    /// Goes from writing to verifying or back, and sleeps until those that write the same bytes have done so, too, or are done; false
+    /// if it is to end before that.
+    pub fn await_rivals(&self) -> bool {
+        if self.plan.rivals.is_empty() {
+            return true;
+        }
+        let phase = self.shared.next_phase(self.plan.index);
+        loop {
+            if self.stopped() {
+                return false;
+            }
+            let seen = self.shared.changes();
+            let there = |index: &usize| self.shared.state(*index) == State::Done || self.shared.phase(*index) >= phase;
+            if self.plan.rivals.iter().all(there) {
+                return true;
+            }
+            self.shared.await_change(seen);
+        }
+    }
+
     /// Ends the others, if this worker's end is to be theirs.
     pub fn leave(&self, failed: bool) {
         if !(self.exitall || (failed && self.job.options.exitall_on_error)) {

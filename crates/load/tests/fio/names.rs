@@ -140,7 +140,6 @@ fn the_sixty_options_used_most() {
         "sg_write_mode",
         "sqthread_poll",
         "sqthread_poll_cpu",
-        "verify",
         "zonemode",
         "zonesize",
         "arguments",

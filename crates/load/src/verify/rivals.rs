@@ -1,0 +1,106 @@
+//! Workers that write the same bytes of a file at the same time, where contents are verified.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::engines::{self, Caps};
+use crate::error::LoadError;
+use crate::job::{JobSpec, Workload};
+use crate::plan::{Plan, WorkerPlan};
+use crate::safety::TargetKind;
+
+/// Finds them and notes them in the plan; gives a warning for each job concerned.
+///
+/// # Errors
+/// Their writes are not exclusive, so that blocks could end as parts of two.
+pub fn find(plan: &mut Plan, workload: &Workload) -> Result<Vec<String>, LoadError> {
+    let job_of = |worker: &WorkerPlan| workload.jobs.get(worker.job);
+    let changes = |worker: &&WorkerPlan| job_of(worker).is_some_and(|job| job.options.changes_files());
+    let verifies = |worker: &&WorkerPlan| changes(worker) && job_of(worker).is_some_and(|job| job.options.verifies());
+    if !plan.workers.iter().any(|worker| verifies(&worker)) {
+        return Ok(Vec::new());
+    }
+    let mut regions: BTreeMap<&Path, Vec<(u64, u64, usize, usize)>> = BTreeMap::new();
+    for worker in plan.workers.iter().filter(changes) {
+        for (place, file) in worker.files.iter().enumerate() {
+            let end = file.span.start.saturating_add(file.span.region_bytes);
+            if let Some(path) = &file.path {
+                regions.entry(path).or_default().push((file.span.start, end, worker.index, place));
+            }
+        }
+    }
+    let mut rivals: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for worker in plan.workers.iter().filter(verifies) {
+        let Some(job) = job_of(worker) else { continue };
+        let mut found: Vec<usize> = Vec::new();
+        for (place, file) in worker.files.iter().enumerate() {
+            let Some(path) = &file.path else { continue };
+            let (start, end) = (file.span.start, file.span.start.saturating_add(file.span.region_bytes));
+            let others =
+                regions.get(path.as_path()).map_or(&[][..], Vec::as_slice).iter().filter(|(from, to, index, at)| {
+                    *from < end
+                        && start < *to
+                        && (*index, *at) != (worker.index, place)
+                        && at_once(plan, worker, *index)
+                });
+            let before = found.len();
+            found.extend(others.map(|(_, _, index, _)| *index));
+            if found.iter().skip(before).any(|index| *index != worker.index) {
+                exclusive(plan, job, path)?;
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        if found.is_empty() {
+            continue;
+        }
+        let others = found.iter().filter(|index| **index != worker.index).count();
+        if worker.clone == 0 && others > 0 {
+            warnings.push(format!(
+                "job '{}': {others} other workers write the same bytes; of each block it is verified that it is one that was written, not whose",
+                job.name
+            ));
+        }
+        rivals.insert(worker.index, found);
+    }
+    for worker in &mut plan.workers {
+        worker.rivals = rivals.remove(&worker.index).unwrap_or_default();
+    }
+    Ok(warnings)
+}
+
+/// Whether `other` may write while `worker` does.
+fn at_once(plan: &Plan, worker: &WorkerPlan, other: usize) -> bool {
+    plan.workers.get(other).is_some_and(|other| {
+        other.wave == worker.wave
+            && !other.waits_for.contains(&worker.index)
+            && !worker.waits_for.contains(&other.index)
+    })
+}
+
+/// Whether the kernel lets one write to a file end before the next begins: it does for write(2) and its kin through the page cache.
+fn exclusive(plan: &Plan, job: &JobSpec, path: &Path) -> Result<(), LoadError> {
+    let o = &job.options;
+    let caps = engines::find(&o.ioengine.0).map_or(Caps::NONE, |engine| engine.caps);
+    let device =
+        plan.targets.iter().any(|target| target.path == path && matches!(target.kind, TargetKind::BlockDevice { .. }));
+    let shared = [
+        (caps.contains(Caps::MAPS), "copies to mappings"),
+        (o.is_direct(), "writes with direct=1"),
+        (device, "writes to a block device"),
+        (o.verify_backlog > 0, "writes beside verify_backlog"),
+        (!caps.contains(Caps::SYNCHRONOUS), "several writes of a worker under way"),
+    ];
+    match shared.into_iter().find(|(found, _)| *found) {
+        None => Ok(()),
+        Some((_, what)) => Err(LoadError::Target {
+            job: job.name.clone(),
+            reason: format!(
+                "several workers write the same bytes of {}, and {what} do not exclude each other: a block could end as parts of two, \
+                 which no checksum fits; give each worker its own bytes with offset_increment=",
+                path.display()
+            ),
+        }),
+    }
+}
