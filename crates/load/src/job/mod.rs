@@ -69,6 +69,26 @@ impl JobSpec {
     }
 }
 
+impl JobOptions {
+    /// Share of reads in percent: 100 or 0 for pure patterns.
+    pub fn read_percent(&self) -> u8 {
+        let pattern = self.rw.0;
+        if !pattern.is_mixed() {
+            return if pattern.reads() { 100 } else { 0 };
+        }
+        match (self.rwmixread, self.rwmixwrite) {
+            (Some(read), _) => read.0,
+            (None, Some(write)) => 100 - write.0,
+            (None, None) => 50,
+        }
+    }
+
+    /// Whether the page cache is to be bypassed.
+    pub fn is_direct(&self) -> bool {
+        self.direct || self.buffered == Some(false)
+    }
+}
+
 /// Everything to run: jobs in order. Made by [`parse_files`] or [`parse_args`], sent to the load process as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {

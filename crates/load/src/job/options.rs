@@ -19,9 +19,9 @@ use super::value::{
 };
 use super::verify::{VerifyOption, VerifyPattern};
 use super::words::{
-    AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, EngineName, ExitWhat, FadviseHint, Fallocate, KbBase, MapBacking,
-    MapLifetime, MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer, SyncMode,
-    ThinktimeBlocksType,
+    AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, EngineName, ExitWhat, FadviseHint, Fallocate, KbBase,
+    MapBacking, MapLifetime, MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer,
+    SyncMode, ThinktimeBlocksType,
 };
 use crate::engines::Caps;
 
@@ -581,25 +581,5 @@ impl Default for JobOptions {
             debug_assert!(result.is_ok(), "{}: {result:?}", def.name);
         }
         options
-    }
-}
-
-impl JobOptions {
-    /// Share of reads in percent: 100 or 0 for pure patterns.
-    pub fn read_percent(&self) -> u8 {
-        let pattern = self.rw.0;
-        if !pattern.is_mixed() {
-            return if pattern.reads() { 100 } else { 0 };
-        }
-        match (self.rwmixread, self.rwmixwrite) {
-            (Some(read), _) => read.0,
-            (None, Some(write)) => 100 - write.0,
-            (None, None) => 50,
-        }
-    }
-
-    /// Whether the page cache is to be bypassed.
-    pub fn is_direct(&self) -> bool {
-        self.direct || self.buffered == Some(false)
     }
 }

@@ -308,9 +308,7 @@ impl<W: Source + Clone> Source for Verified<W> {
 
     fn write_failed(&mut self, which: Option<FailedWrite>) {
         let last = self.first + self.issued.saturating_sub(1);
-        let failed = which.or_else(|| {
-            self.last.map(|(file, operation)| FailedWrite { number: last, file, operation })
-        });
+        let failed = which.or_else(|| self.last.map(|(file, operation)| FailedWrite { number: last, file, operation }));
         if let Some(FailedWrite { number, file, operation }) = failed {
             if number == last {
                 self.last = None;

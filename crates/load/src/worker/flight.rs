@@ -39,6 +39,7 @@ pub(super) struct ToVerify {
     /// It is this write of the worker's.
     pub write: Option<u64>,
     /// It is a read that is to be compared, with this write if that is known.
+    #[allow(clippy::option_option)] // Not to be compared, compared with nothing known, compared with this write.
     pub read: Option<Option<u64>>,
 }
 

@@ -24,8 +24,10 @@ pub fn flips_are_found<'a>(place: &Path, engines: impl Iterator<Item = &'a str>,
     for engine in engines {
         for (number, method) in METHODS.iter().enumerate() {
             for rw in ["write", "randwrite"] {
-                let job =
-                    format!("--filename=f --ioengine={engine} --rw={rw} --bs=4k --size=2m --verify={method} {more}");
+                // Engines without a queue say that iodepth has no effect.
+                let job = format!(
+                    "--filename=f --ioengine={engine} --iodepth=8 --rw={rw} --bs=4k --size=2m --verify={method} {more}"
+                );
                 assert_eq!(verified(place, &job), 512, "{job}");
                 assert_eq!(verified(place, &format!("{job} --verify_only=1")), 512, "{job}");
                 // In the header, in the checksum, in the data.
@@ -97,20 +99,23 @@ fn strike_memory(pid: u32, at: u64, pattern: bool) -> bool {
 }
 
 #[test]
-fn anonymous_memory_is_verified() {
+fn memory_is_verified() {
     let place = tempfile::tempdir().expect("tempdir");
-    for (number, method) in METHODS.iter().enumerate() {
+    let engines = ["anon", "shm", "anon --map_backing=memfd"];
+    for (number, method, engine) in
+        METHODS.iter().enumerate().flat_map(|(number, method)| engines.map(|engine| (number, method, engine)))
+    {
         for (rw, more) in [
             ("write", ""),
-            ("write", "--map_share=shared"),
+            ("write", if engine == "anon" { "--map_share=shared" } else { "" }),
             ("randwrite", "--map_granularity=16k --thread=1"),
             ("randrw", ""),
         ] {
-            let job = format!("--ioengine=anon --rw={rw} --bs=4k --size=1m --verify={method} {more}");
+            let job = format!("--ioengine={engine} --rw={rw} --bs=4k --size=1m --verify={method} {more}");
             assert!(verified(place.path(), &job) > 50, "{job}");
         }
         let at = [0, 20, 38, 300, BLOCK - 1][number];
-        let slow = format!("--ioengine=anon --rw=write --bs=4k --size=256k --verify={method} --thinktime=10ms");
+        let slow = format!("--ioengine={engine} --rw=write --bs=4k --size=256k --verify={method} --thinktime=10ms");
         let (status, report) = struck(place.path(), &slow, |pid| strike_memory(pid, at, method.starts_with("pattern")));
         let verify = report.workers[0].verify.as_ref().expect("verified");
         assert_eq!((status, verify.blocks, verify.mismatches), (1, 64, 1), "{slow} {at}: {verify:?}");
@@ -125,8 +130,9 @@ fn what_changes_between_writing_and_verifying_is_found() {
     for engine in file_engines() {
         let place = tempfile::tempdir().expect("tempdir");
         let file = place.path().join("f");
-        let job =
-            format!("--filename=f --ioengine={engine} --rw=write --bs=4k --size=256k --verify=crc32c --thinktime=10ms");
+        let job = format!(
+            "--filename=f --ioengine={engine} --iodepth=8 --rw=write --bs=4k --size=256k --verify=crc32c --thinktime=10ms"
+        );
         let there = |block: u64| {
             let mut head = [0; 2];
             let file = std::fs::File::open(&file).ok();

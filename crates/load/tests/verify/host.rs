@@ -68,7 +68,7 @@ impl Drop for Pool {
     }
 }
 
-const FILE_ENGINES: [&str; 6] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"];
+const FILE_ENGINES: [&str; 8] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "io_uring", "libaio", "mmap"];
 
 fn four_writers(place: &Path) {
     for more in ["--offset_increment=2m", "", "--loops=2"] {
@@ -84,7 +84,7 @@ fn four_writers(place: &Path) {
 fn host_ext4_is_verified() {
     let mount = Mount::new(&["-o", "loop"], Some(("ext4", 64 << 20)));
     flips_are_found(mount.path(), FILE_ENGINES.into_iter(), "");
-    flips_are_found(mount.path(), ["psync"].into_iter(), "--direct=1");
+    flips_are_found(mount.path(), ["psync", "io_uring", "libaio"].into_iter(), "--direct=1");
     four_writers(mount.path());
 }
 
@@ -93,7 +93,7 @@ fn host_ext4_is_verified() {
 fn host_xfs_is_verified() {
     let mount = Mount::new(&["-o", "loop"], Some(("xfs", 512 << 20)));
     flips_are_found(mount.path(), FILE_ENGINES.into_iter(), "");
-    flips_are_found(mount.path(), ["psync"].into_iter(), "--direct=1");
+    flips_are_found(mount.path(), ["psync", "io_uring", "libaio"].into_iter(), "--direct=1");
     four_writers(mount.path());
 }
 

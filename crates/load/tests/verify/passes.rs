@@ -157,3 +157,25 @@ fn the_backlog_is_verified_in_time() {
     assert_eq!((status, report.workers[0].mismatches()), (0, 0), "{:?}", report.workers[0].verify);
     detected(place.path(), "--filename=f --rw=write --bs=4k --size=128k --verify=crc32c --verify_only=1", 5 * 4096);
 }
+
+/// Many operations under way: what is compared is what the writes left, whatever order they were completed in, and as much of it as
+/// with one at a time.
+#[test]
+fn operations_under_way_together_are_verified() {
+    for job in [
+        "--rw=randwrite --verify=crc32c --iodepth_batch=8",
+        "--rw=randrw --verify=sha256 --norandommap",
+        "--rw=write --verify=md5 --nrfiles=3",
+        "--rw=randwrite --verify=xxhash --verify_backlog=32",
+        "--rw=randwrite --verify=xxhash --verify_backlog=32 --verify_backlog_batch=7 --fsync=9",
+        "--rw=randwrite --verify=crc32c --bsrange=4k-64k --norandommap",
+        "--rw=randwrite --verify=pattern --verify_pattern=0xabcd%o --loops=2",
+        "--rw=randwrite --verify=crc64 --direct=1",
+    ] {
+        let blocks = ["psync", "io_uring", "libaio"].map(|engine| {
+            let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("tempdir");
+            verified(place.path(), &format!("--ioengine={engine} --iodepth=32 --bs=4k --size=2m {job}"))
+        });
+        assert!(blocks[0] > 0 && blocks == [blocks[0]; 3], "{job}: {blocks:?}");
+    }
+}

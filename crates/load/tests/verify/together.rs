@@ -10,11 +10,11 @@ fn found(report: &pagelab_load::JobReport) -> (u64, u64) {
 
 #[test]
 fn four_writers_each_verify_their_own_part() {
-    for engine in ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"] {
+    for engine in ["psync", "sync", "vsync", "pvsync", "pvsync2", "io_uring", "libaio", "mmap"] {
         for more in ["", "--thread=1 --direct=0 --loops=2", "--bsrange=1k-8k"] {
             let place = tempfile::tempdir().expect("tempdir");
             let job = format!(
-                "--filename=f --ioengine={engine} --rw=randwrite --bs=4k --size=1m --numjobs=4 --offset_increment=1m --verify=crc32c {more}"
+                "--filename=f --ioengine={engine} --iodepth=8 --rw=randwrite --bs=4k --size=1m --numjobs=4 --offset_increment=1m --verify=crc32c {more}"
             );
             let (status, report) = run_in(place.path(), &job);
             let (blocks, mismatches) = found(&report);
