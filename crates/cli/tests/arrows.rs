@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 
 /// Crate, and what it may know. Every crate may know `vocab`, which knows nothing.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("vocab", &[]),
     ("recording", &[]),
-    ("host", &[]),
-    ("load", &["host", "recording"]),
+    ("mapping", &[]),
+    ("host", &["mapping"]),
+    ("load", &["mapping", "host", "recording"]),
     ("observe", &["recording", "host"]),
     ("session", &["load", "observe", "host", "recording"]),
     ("analysis", &["recording"]),

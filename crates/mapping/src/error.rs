@@ -1,0 +1,179 @@
+//! What can go wrong, each with the value found, the value needed and the command to type.
+
+use std::io;
+use std::path::Path;
+
+use crate::page_size::HUGE_1G_BYTES;
+
+/// Why a mapping, or an operation on one, failed. Nothing is left behind by an operation that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    /// A length of zero, or one that no address space holds.
+    #[error("length: found {found_bytes} bytes, needed 1 to {}", isize::MAX)]
+    Length {
+        /// What was asked for.
+        found_bytes: usize,
+    },
+    /// An offset, a length or an alignment that the kernel's units do not allow.
+    #[error("{what}: found {found}, needed a multiple of {unit_bytes} bytes")]
+    Unaligned {
+        /// Which value.
+        what: &'static str,
+        /// What it was.
+        found: u64,
+        /// What it has to be a multiple of.
+        unit_bytes: usize,
+    },
+    /// An alignment that is not a power of two.
+    #[error("alignment: found {found_bytes} bytes, needed a power of two")]
+    Alignment {
+        /// What was asked for.
+        found_bytes: usize,
+    },
+    /// A block that reaches beyond the mapping.
+    #[error("offset {offset} + {bytes} bytes: beyond the mapping, which has {map_bytes} bytes")]
+    OutOfBounds {
+        /// Where the block begins in the mapping.
+        offset: usize,
+        /// Its length.
+        bytes: usize,
+        /// The mapping's length.
+        map_bytes: usize,
+    },
+    /// A write to a mapping made for reading.
+    #[error("the mapping is read-only; map it without read_only()")]
+    ReadOnly,
+    /// Options that contradict each other.
+    #[error("{asked}: {why}")]
+    Contradiction {
+        /// What was asked for.
+        asked: &'static str,
+        /// Why that cannot be.
+        why: &'static str,
+    },
+    /// The host has no pages of this size.
+    #[error("pages of {needed_bytes} bytes: this host has {found}; {}", command_for_size(*.needed_bytes))]
+    NoSuchPageSize {
+        /// Bytes of the page asked for.
+        needed_bytes: usize,
+        /// The sizes there are.
+        found: String,
+    },
+    /// The hugetlb pool has not enough pages left.
+    #[error(
+        "hugetlb pool of {page_bytes}-byte pages: {available_pages} pages available, needed {needed_pages}; type: \
+         echo {} > /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
+        .total_pages.saturating_sub(*.available_pages).saturating_add(*.needed_pages), .page_bytes >> 10
+    )]
+    PoolTooSmall {
+        /// Bytes of a page of the pool.
+        page_bytes: usize,
+        /// Pages that can be promised now.
+        available_pages: u64,
+        /// Pages that the mapping takes.
+        needed_pages: u64,
+        /// Pages in the pool.
+        total_pages: u64,
+    },
+    /// A control group forbids it.
+    #[error(
+        "control group limit {file}: {limit_bytes} bytes, needed {needed_bytes}; type: echo {needed_bytes} > {file}"
+    )]
+    CgroupLimit {
+        /// The file with the limit.
+        file: String,
+        /// The limit.
+        limit_bytes: u64,
+        /// What would be in use.
+        needed_bytes: u64,
+    },
+    /// RLIMIT_MEMLOCK is too low to lock the mapping in memory.
+    #[error("memory to lock: {needed_bytes} bytes, limit {limit_bytes} (RLIMIT_MEMLOCK); type: ulimit -l {}", .needed_bytes.div_ceil(1024))]
+    MemlockLimit {
+        /// The soft limit.
+        limit_bytes: u64,
+        /// What the mapping needs, besides what is locked already.
+        needed_bytes: u64,
+    },
+    /// The file ends before the part of it that was asked for.
+    #[error("the file has {found_bytes} bytes, needed {needed_bytes}; type: truncate -s {needed_bytes} FILE")]
+    FileTooShort {
+        /// Its length.
+        found_bytes: u64,
+        /// The end of the part asked for.
+        needed_bytes: u64,
+    },
+    /// The file system cannot map with MAP_SYNC.
+    #[error(
+        "MAP_SYNC: not supported by this file system; it needs DAX: mount -o dax on persistent memory, or leave sync() out"
+    )]
+    SyncUnsupported,
+    /// The kernel had no page for an address of the mapping: SIGBUS, caught.
+    #[error("no memory behind offset {offset} of the mapping: {why}")]
+    NoPage {
+        /// Offset in the mapping of the first page that was not there.
+        offset: usize,
+        /// What was found out about the cause.
+        why: String,
+    },
+    /// MADV_COLLAPSE did not collapse.
+    #[error("collapse into huge pages: {} ({})", collapse_words(*.errno), io::Error::from_raw_os_error(*.errno))]
+    NotCollapsed {
+        /// What the kernel answered.
+        errno: i32,
+    },
+    /// A file of the kernel's could not be read or understood.
+    #[error("{path}: {why}")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// The kernel refused something else.
+    #[error("{what}: {}", io::Error::from_raw_os_error(*.errno))]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// The error number.
+        errno: i32,
+    },
+}
+
+impl MapError {
+    /// The error of the system call that has just failed.
+    pub(crate) fn last(what: &'static str) -> Self {
+        Self::System { what, errno: last_errno() }
+    }
+
+    pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Self {
+        Self::Unreadable { path: path.display().to_string(), why: error.to_string() }
+    }
+}
+
+pub(crate) fn last_errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)
+}
+
+fn command_for_size(needed_bytes: usize) -> String {
+    if needed_bytes == HUGE_1G_BYTES {
+        "1 GiB pages need a processor with pdpe1gb (type: grep -c pdpe1gb /proc/cpuinfo)".to_owned()
+    } else {
+        "type: ls /sys/kernel/mm/hugepages".to_owned()
+    }
+}
+
+/// What MADV_COLLAPSE means by its error numbers (madvise(2)).
+fn collapse_words(errno: i32) -> &'static str {
+    match errno {
+        libc::EINVAL => {
+            "the kernel gives this mapping no huge pages: the slot leaves the mapping, is misaligned with the file, is hugetlb, or \
+             transparent huge pages are forbidden here"
+        }
+        libc::ENOMEM => "no huge page could be allocated, or the range has a hole",
+        libc::EBUSY => "the memory cgroup has no room for a huge page",
+        libc::EAGAIN => "pages were locked, pinned or dirty; try again",
+        libc::EFAULT => "a page lies beyond the end of the file",
+        _ => "refused",
+    }
+}

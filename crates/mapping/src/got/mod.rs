@@ -1,0 +1,335 @@
+//! What the kernel gave: asked is not got.
+//!
+//! The page tables are read (PAGEMAP_SCAN, or `/proc/self/pagemap` with smaps where it is missing), not counters that only count
+//! some kinds of huge pages: smaps knows nothing of DAX, and `/proc/kpageflags` describes the memory and not how it is mapped.
+
+mod host;
+mod reason;
+mod scan;
+mod vmas;
+
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+
+pub(crate) use self::host::Counters;
+use self::host::{Frames, Rule, Settings};
+pub use self::reason::Reason;
+use self::reason::{Evidence, FrameEvidence};
+use self::scan::{IS_FILE, IS_HUGE, IS_PRESENT, IS_SWAPPED, NoScan, Region};
+use self::vmas::Vma;
+use crate::error::MapError;
+use crate::page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, base_page_bytes};
+
+const SLOT: u64 = HUGE_2M_BYTES as u64;
+
+/// Where the page sizes come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The page tables, by PAGEMAP_SCAN.
+    PagemapScan,
+    /// Presence from `/proc/self/pagemap`, sizes from the sums in smaps, because PAGEMAP_SCAN cannot be had. Where a mapping holds
+    /// both sizes its slots say nothing.
+    Smaps {
+        /// Why there is no better source.
+        why: String,
+    },
+}
+
+/// Bytes of one slot by the size of the pages that map them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// In base pages; also huge pages of other sizes (64 KiB and the like), which are entered as base pages.
+    pub base_bytes: u64,
+    /// In 2 MiB pages.
+    pub huge_2m_bytes: u64,
+    /// In 1 GiB pages.
+    pub huge_1g_bytes: u64,
+    /// Swapped out.
+    pub swapped_bytes: u64,
+}
+
+impl Held {
+    /// Bytes that are in memory and mapped.
+    pub fn present_bytes(&self) -> u64 {
+        self.base_bytes + self.huge_2m_bytes + self.huge_1g_bytes
+    }
+}
+
+/// What lies in one slot: 2 MiB at a multiple of 2 MiB, or the part of it that the range covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// Address of the first byte.
+    pub address: usize,
+    /// Length; less than 2 MiB only at the ends of the range.
+    pub bytes: usize,
+    /// The pages; `None` if they could not be told, with the reason in `reason`.
+    pub held: Option<Held>,
+    /// Why it is less than was asked for; `None` if it is not.
+    pub reason: Option<Reason>,
+}
+
+impl Slot {
+    /// The size of page that maps all of what is present; `None` if nothing is, if sizes are mixed, or if it could not be told.
+    pub fn page_size(&self) -> Option<PageSize> {
+        match self.held? {
+            Held { base_bytes: 1.., huge_2m_bytes: 0, huge_1g_bytes: 0, .. } => Some(PageSize::Base),
+            Held { base_bytes: 0, huge_2m_bytes: 1.., huge_1g_bytes: 0, .. } => Some(PageSize::Huge2M),
+            Held { base_bytes: 0, huge_2m_bytes: 0, huge_1g_bytes: 1.., .. } => Some(PageSize::Huge1G),
+            _ => None,
+        }
+    }
+}
+
+/// What the kernel gave a range of addresses. Another thread may change it at any moment; this is how it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Got {
+    /// Address of the first byte.
+    pub address: usize,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// The page size that was asked for.
+    pub asked: PageSize,
+    /// Where this comes from.
+    pub source: Source,
+    /// The slots in order of address.
+    pub slots: Vec<Slot>,
+}
+
+impl Got {
+    /// The sums over all slots; `None` if a slot could not be told.
+    pub fn total(&self) -> Option<Held> {
+        self.slots.iter().try_fold(Held::default(), |sum, slot| {
+            let held = slot.held?;
+            Some(Held {
+                base_bytes: sum.base_bytes + held.base_bytes,
+                huge_2m_bytes: sum.huge_2m_bytes + held.huge_2m_bytes,
+                huge_1g_bytes: sum.huge_1g_bytes + held.huge_1g_bytes,
+                swapped_bytes: sum.swapped_bytes + held.swapped_bytes,
+            })
+        })
+    }
+
+    /// Whether every slot has what was asked for.
+    pub fn as_asked(&self) -> bool {
+        self.slots.iter().all(|slot| slot.held.is_some() && slot.reason.is_none())
+    }
+}
+
+impl fmt::Display for Got {
+    /// One line for each run of slots that are alike.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut slots = self.slots.iter().peekable();
+        while let Some(first) = slots.next() {
+            let alike = |slot: &&Slot| slot.page_size() == first.page_size() && slot.reason == first.reason;
+            let mut end = first.address + first.bytes;
+            let mut count = 1;
+            while let Some(slot) = slots.next_if(alike) {
+                end = slot.address + slot.bytes;
+                count += 1;
+            }
+            let size = first.page_size().map_or("none or mixed", PageSize::word);
+            write!(f, "{:#x}-{end:#x} {count} slots: asked {}, got {size}", first.address, self.asked.word())?;
+            match &first.reason {
+                Some(reason) => writeln!(f, " ({reason})")?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a map knows of its own past.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Past {
+    /// Counters when it was made.
+    pub(crate) counters: Option<Counters>,
+    /// Why the pool was left for ordinary memory, if it was.
+    pub(crate) pool: Option<String>,
+}
+
+/// What the kernel gave for `bytes` at `address` of this process, whoever mapped them: memory of an allocator, another library's
+/// map. `asked` decides what counts as less. See [`Map::got`](crate::Map::got) for maps of this library, which know more reasons.
+///
+/// # Errors
+/// An empty range, or files of `/proc/self` that cannot be read.
+pub fn inspect(address: usize, bytes: usize, asked: PageSize) -> Result<Got, MapError> {
+    look(Path::new("/"), address, bytes, asked, &Past::default(), true)
+}
+
+/// As [`inspect`], with what the map knows; `may_scan` is false to test the way without PAGEMAP_SCAN.
+pub(crate) fn look(
+    root: &Path,
+    address: usize,
+    bytes: usize,
+    asked: PageSize,
+    past: &Past,
+    may_scan: bool,
+) -> Result<Got, MapError> {
+    let page = base_page_bytes();
+    let start = address & !(page - 1);
+    let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page));
+    let Some(end) = end.filter(|_| bytes > 0) else { return Err(MapError::Length { found_bytes: bytes }) };
+    let (start, end) = (start as u64, end as u64);
+    let path = root.join("proc/self/pagemap");
+    let pagemap = File::open(&path).map_err(|error| MapError::unreadable(&path, &error))?;
+    let vmas = vmas::read(root, start & !(SLOT - 1), end.next_multiple_of(SLOT))?;
+    let (regions, source) = regions(&pagemap, start, end, may_scan)?;
+    let mut slots = divided(start, end);
+    for slot in &mut slots {
+        slot.held = held(slot, &regions, &vmas, &source);
+    }
+    let context = Context::new(root, &pagemap, &vmas, (start, end), asked, past);
+    for slot in &mut slots {
+        slot.reason = match slot.held {
+            Some(_) => context.why(slot, &regions),
+            None => Some(Reason::Unknown {
+                why: "a mapping holds pages of both sizes, and only their sums are known".into(),
+            }),
+        };
+    }
+    Ok(Got { address: start as usize, bytes: (end - start) as usize, asked, source, slots })
+}
+
+fn regions(pagemap: &File, start: u64, end: u64, may_scan: bool) -> Result<(Vec<Region>, Source), MapError> {
+    let why = match if may_scan { scan::scan(pagemap, start, end) } else { Err(NoScan::Missing) } {
+        Ok(regions) => return Ok((regions, Source::PagemapScan)),
+        Err(NoScan::Failed(error)) => return Err(error),
+        Err(NoScan::Missing) => "PAGEMAP_SCAN: this kernel has no such request (Linux 6.7 and later do)".to_owned(),
+    };
+    let entries = scan::entries(pagemap, start, end)?;
+    Ok((scan::regions_of(&entries, start), Source::Smaps { why }))
+}
+
+/// The slots of a range, with nothing known yet.
+fn divided(start: u64, end: u64) -> Vec<Slot> {
+    let mut slots = Vec::with_capacity(((end - start) / SLOT + 2) as usize);
+    let mut from = start;
+    while from < end {
+        let to = (from & !(SLOT - 1)).saturating_add(SLOT).min(end);
+        slots.push(Slot { address: from as usize, bytes: (to - from) as usize, held: None, reason: None });
+        from = to;
+    }
+    slots
+}
+
+/// The parts of sorted `regions` that lie in the slot: bytes and categories.
+fn parts<'a>(slot: &Slot, regions: &'a [Region]) -> impl Iterator<Item = (u64, u64, u64)> + 'a {
+    let (low, high) = (slot.address as u64, (slot.address + slot.bytes) as u64);
+    let first = regions.partition_point(|region| region.end <= low);
+    let after = regions.get(first..).unwrap_or_default();
+    after
+        .iter()
+        .take_while(move |region| region.start < high)
+        .map(move |region| (region.start.max(low), region.end.min(high), region.categories))
+}
+
+fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], source: &Source) -> Option<Held> {
+    let mut sum = Held::default();
+    for (from, to, categories) in parts(slot, regions) {
+        if categories & IS_PRESENT == 0 {
+            sum.swapped_bytes += if categories & IS_SWAPPED == 0 { 0 } else { to - from };
+            continue;
+        }
+        // A region of alike pages may go through several mappings.
+        let first = vmas.partition_point(|vma| vma.end <= from);
+        for vma in vmas.get(first..).unwrap_or_default().iter().take_while(|vma| vma.start < to) {
+            let bytes = to.min(vma.end) - from.max(vma.start);
+            match page_bytes(vma, categories, source)? {
+                size if size >= HUGE_1G_BYTES as u64 => sum.huge_1g_bytes += bytes,
+                SLOT => sum.huge_2m_bytes += bytes,
+                _ => sum.base_bytes += bytes,
+            }
+        }
+    }
+    Some(sum)
+}
+
+/// The size of the pages of a present region in `vma`.
+fn page_bytes(vma: &Vma, categories: u64, source: &Source) -> Option<u64> {
+    if vma.is_hugetlb() {
+        return Some(vma.kernel_page_bytes);
+    }
+    match source {
+        Source::PagemapScan => Some(if categories & IS_HUGE != 0 { SLOT } else { 0 }),
+        Source::Smaps { .. } if vma.huge_bytes == 0 => Some(0),
+        Source::Smaps { .. } if vma.huge_bytes >= vma.resident_bytes => Some(SLOT),
+        Source::Smaps { .. } => None,
+    }
+}
+
+/// What all slots of one look share.
+struct Context<'a> {
+    pagemap: &'a File,
+    vmas: &'a [Vma],
+    range: (u64, u64),
+    asked: PageSize,
+    past: &'a Past,
+    settings: Settings,
+    /// For each mapping, the rule of the file under it.
+    file_rules: Vec<Option<Rule>>,
+    frames: Option<Frames>,
+    now: Option<Counters>,
+}
+
+impl<'a> Context<'a> {
+    fn new(
+        root: &Path,
+        pagemap: &'a File,
+        vmas: &'a [Vma],
+        range: (u64, u64),
+        asked: PageSize,
+        past: &'a Past,
+    ) -> Self {
+        let now = past.counters.and_then(|_| Counters::read(root));
+        let settings = Settings::read(root);
+        let file_rules = vmas.iter().map(|vma| settings.of_file(vma)).collect();
+        Self { pagemap, vmas, range, asked, past, settings, file_rules, frames: Frames::open(root), now }
+    }
+
+    fn why(&self, slot: &Slot, regions: &[Region]) -> Option<Reason> {
+        let start = slot.address as u64 & !(SLOT - 1);
+        let first = self.vmas.partition_point(|vma| vma.end <= start);
+        let after = self.vmas.get(first..).unwrap_or_default();
+        let vmas = after.get(..after.partition_point(|vma| vma.start < start + SLOT)).unwrap_or_default();
+        let since = self.past.counters.zip(self.now);
+        let evidence = Evidence {
+            asked: self.asked,
+            vmas,
+            range: self.range,
+            has_anonymous: parts(slot, regions).any(|(_, _, is)| is & IS_PRESENT != 0 && is & IS_FILE == 0),
+            anonymous_rule: self.settings.anonymous,
+            file_rule: self.file_rules.get(first).copied().flatten(),
+            disabled_for_process: self.settings.disabled_for_process,
+            frames: &|| self.frames_of(slot),
+            no_fallback: since.map(|(then, now)| then.fallbacks == now.fallbacks),
+            cgroup_limit: since.is_some_and(|(then, now)| {
+                now.charge_fallbacks > then.charge_fallbacks && now.own_limit_hits > then.own_limit_hits
+            }),
+            pool: self.past.pool.clone(),
+        };
+        reason::why(slot, &evidence)
+    }
+
+    /// What the frames of a slot in base pages say, for those who may see them.
+    fn frames_of(&self, slot: &Slot) -> FrameEvidence {
+        let Some(frames) = self.frames.as_ref().filter(|_| slot.held.is_some_and(|held| held.base_bytes > 0)) else {
+            return FrameEvidence::Hidden;
+        };
+        let (low, high) = (slot.address as u64, (slot.address + slot.bytes) as u64);
+        let Ok(entries) = scan::entries(self.pagemap, low, high) else { return FrameEvidence::Hidden };
+        let (mut huge, mut small, mut in_order) = (0_u64, 0_u64, true);
+        let mut base = None;
+        for (index, entry) in (0_u64..).zip(entries).filter(|(_, entry)| entry >> 63 == 1) {
+            let Some((frame, is_huge)) = frames.huge_frame(entry) else { return FrameEvidence::Hidden };
+            huge += u64::from(is_huge);
+            small += u64::from(!is_huge);
+            in_order &= frame.checked_sub(index) == *base.get_or_insert(frame.checked_sub(index));
+        }
+        match (huge, small) {
+            (0, _) => FrameEvidence::Small,
+            (_, 0) if in_order => FrameEvidence::OneHugePage,
+            _ => FrameEvidence::Mixed,
+        }
+    }
+}

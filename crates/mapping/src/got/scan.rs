@@ -1,0 +1,157 @@
+//! What the page tables hold: the PAGEMAP_SCAN request on `/proc/self/pagemap` (Linux 6.7 and later; the kernel's
+//! Documentation/admin-guide/mm/pagemap.rst describes it), and the file itself where there is no such request.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use crate::error::{MapError, last_errno};
+use crate::page_size::base_page_bytes;
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: libc::Ioctl = 0xC060_6610u32 as libc::Ioctl;
+
+/// Categories of include/uapi/linux/fs.h.
+pub(super) const IS_FILE: u64 = 1 << 2;
+pub(super) const IS_PRESENT: u64 = 1 << 3;
+pub(super) const IS_SWAPPED: u64 = 1 << 4;
+pub(super) const IS_HUGE: u64 = 1 << 6;
+
+/// Requests refuse a range that ends higher, on x86-64 with four levels of page tables.
+const HIGHEST_END: u64 = (1 << 47) - 4096;
+
+/// Regions that one request fills in.
+const REGIONS: usize = 512;
+
+/// Neighbouring pages that are alike.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Region {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) categories: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// Why there are no regions.
+#[derive(Debug)]
+pub(super) enum NoScan {
+    /// The kernel has no such request.
+    Missing,
+    /// It failed.
+    Failed(MapError),
+}
+
+/// The present and swapped pages of `[start, end)`, in order.
+pub(super) fn scan(pagemap: &File, start: u64, end: u64) -> Result<Vec<Region>, NoScan> {
+    let mut found = Vec::new();
+    let mut regions = vec![Region::default(); REGIONS];
+    let end = end.min(HIGHEST_END);
+    let mut from = start;
+    while from < end {
+        let mut arg = ScanArg {
+            size: size_of::<ScanArg>() as u64,
+            start: from,
+            end,
+            vec: regions.as_mut_ptr() as u64,
+            vec_len: REGIONS as u64,
+            // Memory of a hugetlb pool that nobody has touched says HUGE alone: ask for what is there.
+            category_anyof_mask: IS_PRESENT | IS_SWAPPED,
+            return_mask: IS_FILE | IS_PRESENT | IS_SWAPPED | IS_HUGE,
+            ..ScanArg::default()
+        };
+        // SAFETY: the kernel reads `arg` and writes at most `vec_len` regions where `vec` points.
+        let filled = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
+        let Ok(filled) = usize::try_from(filled) else {
+            return Err(match last_errno() {
+                libc::ENOTTY => NoScan::Missing,
+                errno => NoScan::Failed(MapError::System { what: "PAGEMAP_SCAN", errno }),
+            });
+        };
+        found.extend(regions.iter().take(filled));
+        // The walk ends early when the vector is full; an end that does not move would never end.
+        from = if arg.walk_end > from { arg.walk_end } else { end };
+    }
+    Ok(found)
+}
+
+/// Entries of `/proc/self/pagemap` read at once.
+const ENTRIES: usize = 4096;
+const ENTRY_PRESENT: u64 = 1 << 63;
+const ENTRY_SWAPPED: u64 = 1 << 62;
+const ENTRY_FILE: u64 = 1 << 61;
+/// The frame number; 0 without CAP_SYS_ADMIN.
+pub(super) const ENTRY_FRAME: u64 = (1 << 55) - 1;
+
+/// The pagemap entries of `[start, end)`, one for each base page; fewer if the file ends.
+pub(super) fn entries(pagemap: &File, start: u64, end: u64) -> Result<Vec<u64>, MapError> {
+    let page = base_page_bytes() as u64;
+    let pages = (end.saturating_sub(start) / page) as usize;
+    let mut all = Vec::with_capacity(pages);
+    let mut bytes = vec![0_u8; ENTRIES * 8];
+    while all.len() < pages {
+        let wanted = (pages - all.len()).min(ENTRIES) * 8;
+        let at = (start / page + all.len() as u64) * 8;
+        let part = bytes.get_mut(..wanted).unwrap_or_default();
+        let read = pagemap
+            .read_at(part, at)
+            .map_err(|error| MapError::Unreadable { path: "/proc/self/pagemap".to_owned(), why: error.to_string() })?;
+        if read < 8 {
+            break;
+        }
+        let words = part.get(..read).unwrap_or_default().chunks_exact(8);
+        all.extend(words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default())));
+    }
+    Ok(all)
+}
+
+/// The same regions made from pagemap entries, which do not say what is huge.
+pub(super) fn regions_of(entries: &[u64], start: u64) -> Vec<Region> {
+    let page = base_page_bytes() as u64;
+    let mut found: Vec<Region> = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let bit = |mask, category| if entry & mask != 0 { category } else { 0 };
+        let categories = bit(ENTRY_PRESENT, IS_PRESENT) | bit(ENTRY_SWAPPED, IS_SWAPPED) | bit(ENTRY_FILE, IS_FILE);
+        if categories & (IS_PRESENT | IS_SWAPPED) == 0 {
+            continue;
+        }
+        let at = start + index as u64 * page;
+        match found.last_mut() {
+            Some(last) if last.end == at && last.categories == categories => last.end += page,
+            _ => found.push(Region { start: at, end: at + page, categories }),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_become_regions() {
+        let page = base_page_bytes() as u64;
+        let entries = [0, ENTRY_PRESENT | 7, ENTRY_PRESENT | 9, ENTRY_PRESENT | ENTRY_FILE, 0, ENTRY_SWAPPED];
+        let at = |first: u64, end: u64, categories| Region { start: first * page, end: end * page, categories };
+        assert_eq!(
+            regions_of(&entries, 0),
+            [at(1, 3, IS_PRESENT), at(3, 4, IS_PRESENT | IS_FILE), at(5, 6, IS_SWAPPED)]
+        );
+    }
+}

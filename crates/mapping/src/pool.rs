@@ -1,0 +1,107 @@
+//! Why a hugetlb pool gave nothing: too few pages, or the limit of a control group.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::MapError;
+use crate::page_size::{HUGE_1G_BYTES, Pool};
+
+/// Why `bytes` of the pool were refused; `None` if it cannot be told.
+pub(crate) fn why_refused(root: &Path, page_bytes: usize, bytes: usize) -> Option<MapError> {
+    let needed_pages = (bytes / page_bytes.max(1)) as u64;
+    match Pool::read(root, page_bytes) {
+        Err(error) => return Some(error),
+        Ok(pool) if pool.available_pages() < needed_pages => {
+            return Some(MapError::PoolTooSmall {
+                page_bytes,
+                available_pages: pool.available_pages(),
+                needed_pages,
+                total_pages: pool.total_pages,
+            });
+        }
+        Ok(_) => {}
+    }
+    cgroup_limit(root, page_bytes, bytes as u64)
+}
+
+/// The limit that `bytes` more would cross, in this process's group or one above it. Limits count touched pages (`max`) and
+/// promised ones (`rsvd.max`); the kernel's Documentation/admin-guide/cgroup-v2.rst, "HugeTLB", and v1's hugetlb.rst.
+pub(crate) fn cgroup_limit(root: &Path, page_bytes: usize, bytes: u64) -> Option<MapError> {
+    let size =
+        if page_bytes >= HUGE_1G_BYTES { format!("{}GB", page_bytes >> 30) } else { format!("{}MB", page_bytes >> 20) };
+    let files = [("max", "current"), ("rsvd.max", "rsvd.current"), ("limit_in_bytes", "usage_in_bytes")];
+    for (mut folder, top) in groups(root) {
+        loop {
+            for (limit, usage) in files {
+                let file = folder.join(format!("hugetlb.{size}.{limit}"));
+                let limit_bytes = number(&file);
+                let used_bytes = number(&folder.join(format!("hugetlb.{size}.{usage}")));
+                if let (Some(limit_bytes), Some(used_bytes)) = (limit_bytes, used_bytes)
+                    && used_bytes.saturating_add(bytes) > limit_bytes
+                {
+                    let needed_bytes = used_bytes.saturating_add(bytes);
+                    return Some(MapError::CgroupLimit { file: file.display().to_string(), limit_bytes, needed_bytes });
+                }
+            }
+            if folder == top || !folder.pop() {
+                break;
+            }
+        }
+    }
+    None
+}
+
+/// The folders of this process's groups that can have the hugetlb controller, each with the top of its tree.
+fn groups(root: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let tops: &[&str] = if controllers.is_empty() {
+            &["sys/fs/cgroup", "sys/fs/cgroup/unified"]
+        } else if controllers.split(',').any(|name| name == "hugetlb") {
+            &["sys/fs/cgroup/hugetlb"]
+        } else {
+            &[]
+        };
+        found.extend(tops.iter().map(|top| (root.join(top).join(path.trim_start_matches('/')), root.join(top))));
+    }
+    found
+}
+
+/// `max` is no limit, and no number.
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_size::HUGE_2M_BYTES;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
+        fs::write(path, text).expect("write");
+    }
+
+    #[test]
+    fn the_limit_of_a_group_above_counts() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let root = dir.path();
+        write(root, "proc/self/cgroup", "4:memory:/x\n0::/a/b\n");
+        write(root, "sys/fs/cgroup/unified/a/b/hugetlb.2MB.max", "max\n");
+        write(root, "sys/fs/cgroup/unified/a/b/hugetlb.2MB.current", "0\n");
+        write(root, "sys/fs/cgroup/unified/a/hugetlb.2MB.max", "4194304\n");
+        write(root, "sys/fs/cgroup/unified/a/hugetlb.2MB.current", "2097152\n");
+        assert_eq!(cgroup_limit(root, HUGE_2M_BYTES, 2 << 20), None);
+        let Some(MapError::CgroupLimit { file, limit_bytes, needed_bytes }) =
+            cgroup_limit(root, HUGE_2M_BYTES, 4 << 20)
+        else {
+            panic!("4 MiB are too much")
+        };
+        assert!(file.ends_with("unified/a/hugetlb.2MB.max"), "{file}");
+        assert_eq!((limit_bytes, needed_bytes), (4 << 20, 6 << 20));
+    }
+}

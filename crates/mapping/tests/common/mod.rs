@@ -1,0 +1,86 @@
+//! What the tests share: settings of the host that are put back, and processes of a test's own.
+
+#![allow(dead_code)] // Each test file uses a part.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Set in a process that runs one test alone.
+const CHILD: &str = "PAGELAB_MAPPING_TEST_CHILD";
+
+/// A file of /proc or /sys that has its old text again when this is dropped.
+#[derive(Debug)]
+pub struct Setting {
+    path: PathBuf,
+    old: String,
+}
+
+impl Setting {
+    /// Writes `value`, remembering what was there: for settings that show their words, the one in brackets.
+    pub fn set(path: &str, value: &str) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word.to_owned());
+        let old = chosen.unwrap_or_else(|| text.trim().to_owned());
+        let setting = Self { path: path.into(), old };
+        fs::write(path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
+        setting
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(&self.path, &self.old) {
+            eprintln!("{} is not {:?} again: {error}", self.path.display(), self.old);
+        }
+    }
+}
+
+/// The pool of 2 MiB pages with a number of pages.
+#[derive(Debug)]
+pub struct Pool(Setting);
+
+impl Pool {
+    /// Makes the pool `pages` large.
+    pub fn of(pages: u64) -> Self {
+        let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+        let pool = Self(Setting::set(file, &pages.to_string()));
+        let got = fs::read_to_string(file).expect("nr_hugepages");
+        assert_eq!(got.trim(), pages.to_string(), "the kernel gave fewer pages");
+        pool
+    }
+}
+
+/// Whether this process runs one test alone.
+pub fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// A process of its own for the test `name` of this file.
+pub fn child(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("own path"));
+    command.args([name, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
+    command
+}
+
+/// Runs the test `name` in a process of its own; true in that process, which is to do the work.
+pub fn alone(name: &str) -> bool {
+    if is_child() {
+        return true;
+    }
+    let output = child(name).output().expect("run");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{name} is not the name of one test: {text}");
+    false
+}
+
+/// Open descriptors of this process.
+pub fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").expect("fd").count()
+}
+
+/// Mappings of this process.
+pub fn mappings() -> usize {
+    fs::read_to_string("/proc/self/maps").expect("maps").lines().count()
+}
