@@ -333,3 +333,57 @@ impl<'a> Context<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Map;
+
+    /// Where no mapping holds pages of both sizes, the way without PAGEMAP_SCAN tells the same.
+    #[test]
+    fn both_ways_tell_the_same() {
+        for page_size in [PageSize::Base, PageSize::Huge2M] {
+            let map = Map::options().page_size(page_size).anonymous(3 * HUGE_2M_BYTES).expect("map");
+            map.prefault(0, HUGE_2M_BYTES).expect("prefault");
+            let look_at = |may_scan| {
+                look(Path::new("/"), map.address(), map.len_bytes(), page_size, &Past::default(), may_scan)
+                    .expect("look")
+            };
+            let (scanned, summed) = (look_at(true), look_at(false));
+            assert!(matches!(&summed.source, Source::Smaps { why } if why.contains("6.7")));
+            assert_eq!(scanned.slots, summed.slots);
+            assert_eq!(scanned.total().map(|held| held.present_bytes()), Some(SLOT));
+        }
+    }
+
+    /// A mapping with both: what cannot be told is not told.
+    #[test]
+    fn a_mixed_mapping_is_unknown_without_the_page_tables() {
+        let huge = Vma { huge_bytes: SLOT, resident_bytes: SLOT + 4096, end: 4 * SLOT, ..Vma::default() };
+        let region = Region { start: 0, end: SLOT, categories: IS_PRESENT };
+        let slot = Slot { address: 0, bytes: HUGE_2M_BYTES, held: None, reason: None };
+        let source = Source::Smaps { why: String::new() };
+        assert_eq!(held(&slot, &[region], std::slice::from_ref(&huge), &source), None);
+        let all = Vma { resident_bytes: SLOT, ..huge };
+        let known = held(&slot, &[region], &[all], &source).expect("known");
+        assert_eq!((known.huge_2m_bytes, known.base_bytes), (SLOT, 0));
+    }
+
+    #[test]
+    fn slots_lie_at_multiples_of_2_mib() {
+        let slots = divided(SLOT - 4096, 3 * SLOT + 8192);
+        let found: Vec<(usize, usize)> = slots.iter().map(|slot| (slot.address, slot.bytes)).collect();
+        let slot = HUGE_2M_BYTES;
+        assert_eq!(found, [(slot - 4096, 4096), (slot, slot), (2 * slot, slot), (3 * slot, 8192)]);
+    }
+
+    #[test]
+    fn memory_of_others_can_be_looked_at() {
+        let memory = vec![1_u8; 10 * HUGE_2M_BYTES];
+        let got = inspect(memory.as_ptr() as usize, memory.len(), PageSize::Any).expect("look");
+        let present = got.total().expect("told").present_bytes();
+        assert!(present >= memory.len() as u64, "{got}");
+        assert!(inspect(0, 0, PageSize::Any).is_err() && inspect(usize::MAX, 5, PageSize::Any).is_err());
+        assert!(inspect(usize::MAX - (1 << 40), 1 << 21, PageSize::Any).is_ok_and(|got| got.total().is_some()));
+    }
+}

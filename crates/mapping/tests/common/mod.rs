@@ -84,3 +84,61 @@ pub fn descriptors() -> usize {
 pub fn mappings() -> usize {
     fs::read_to_string("/proc/self/maps").expect("maps").lines().count()
 }
+
+/// A control group that is removed when this is dropped.
+#[derive(Debug)]
+pub struct Cgroup {
+    folder: PathBuf,
+    /// The file and the word that take the controller away again, if it was given for this group.
+    give_back: Option<(PathBuf, String)>,
+}
+
+impl Cgroup {
+    /// A group below `top` with a limit; `None` if its controller is not there.
+    pub fn with(top: &str, limit: &str, bytes: u64) -> Option<Self> {
+        let subtree = PathBuf::from(top).join("cgroup.subtree_control");
+        let folder = PathBuf::from(top).join(format!("pagelab-mapping-{}", std::process::id()));
+        let mut group = Self { folder, give_back: None };
+        if subtree.exists() {
+            // Version 2 gives a controller to those below only when told.
+            let controller = limit.split('.').next().unwrap_or_default();
+            let now = fs::read_to_string(&subtree).unwrap_or_default();
+            if !now.split_ascii_whitespace().any(|word| word == controller) {
+                fs::write(&subtree, format!("+{controller}")).ok()?;
+                group.give_back = Some((subtree, format!("-{controller}")));
+            }
+        }
+        fs::create_dir(&group.folder).ok()?;
+        fs::write(group.folder.join(limit), bytes.to_string()).ok()?;
+        Some(group)
+    }
+
+    /// Lets the command's process begin in the group.
+    pub fn enter(&self, command: &mut Command) {
+        use std::os::unix::process::CommandExt as _;
+        let procs = self.folder.join("cgroup.procs");
+        // SAFETY: the closure opens and writes one file; the tests' process does nothing else meanwhile that could hold a lock which
+        // the child needs (host_ tests run alone).
+        unsafe { command.pre_exec(move || fs::write(&procs, "0")) };
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            if fs::remove_dir(&self.folder).is_ok() || !self.folder.exists() {
+                break;
+            }
+            // The last process is still on its way out.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        if self.folder.exists() {
+            eprintln!("{} is still there", self.folder.display());
+        }
+        if let Some((file, word)) = &self.give_back
+            && let Err(error) = fs::write(file, word)
+        {
+            eprintln!("{}: writing {word:?}: {error}", file.display());
+        }
+    }
+}
