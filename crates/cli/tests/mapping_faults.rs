@@ -1,0 +1,110 @@
+//! What the library `mapping` tells of a situation, held against the page faults that a recording of it shows: a slot of 2 MiB that
+//! got a huge page took one, a slot that got base pages took one for each page touched. The program `situations` computes how many
+//! each slot should have taken; the recorder knows nothing of it.
+
+mod common;
+#[path = "../../mapping/tests/common/mod.rs"]
+mod host;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use common::{json, pagelab, run, scratch};
+use host::{Cgroup, Pool, Setting};
+
+const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// The example program, built now if it is not there or older than its source.
+fn situations() -> PathBuf {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--locked", "-p", "pagelab-mapping", "--example", "situations"]);
+    run(command.current_dir(env!("CARGO_MANIFEST_DIR")), 0);
+    let tests = std::env::current_exe().expect("own path");
+    let target = tests.parent().and_then(|deps| deps.parent()).expect("target/debug/deps");
+    target.join("examples/situations")
+}
+
+/// Records a situation; each slot took the faults it should have. `enter` may put the recorder, and so its child, somewhere.
+fn check_in(name: &str, enter: impl FnOnce(&mut Command)) {
+    let dir = scratch();
+    let recording = dir.path().join("r");
+    let mut command = pagelab();
+    command.args(["record", "--observe", "faults", "-o"]).arg(&recording).arg("--").arg(situations()).arg(name);
+    enter(&mut command);
+    let told = json(&run(&mut command, 0));
+    let number = |value: &serde_json::Value| value.as_u64().expect("a number");
+    let (low, bytes) = (number(&told["address"]), number(&told["bytes"]));
+    let sql = format!(
+        "select addr - addr % 2097152 as slot, count(*) as faults from faults join tasks using (task_id) \
+         where addr >= {low} and addr < {} and tasks.pid = {} group by 1",
+        low + bytes,
+        told["pid"]
+    );
+    let rows = json(&run(pagelab().args(["query", "--format", "json"]).arg(&recording).arg(sql), 0));
+    let seen: BTreeMap<u64, u64> =
+        rows.as_array().expect("rows").iter().map(|row| (number(&row["slot"]), number(&row["faults"]))).collect();
+    let slots = told["slots"].as_array().expect("slots");
+    assert!(!slots.is_empty());
+    for slot in slots {
+        // Null: how often a refused page is tried again is nobody's promise.
+        let Some(expected) = slot["faults"].as_u64() else { continue };
+        let found = seen.get(&(number(&slot["address"]) & !0x1f_ffff)).copied().unwrap_or(0);
+        assert_eq!(found, expected, "{name}, {slot}");
+        // What it has now is what the faults brought, unless the memory was rearranged afterwards.
+        if !["collapse", "fork_and_write", "split_by_munmap", "split_by_mprotect"].contains(&name) {
+            let one_page_alone = slot["base_bytes"] == 4096;
+            assert_eq!(slot["got"] == "2M", expected == 1 && !one_page_alone, "{name}, {slot}");
+        }
+    }
+}
+
+fn check(name: &str) {
+    check_in(name, |_| ());
+}
+
+#[test]
+fn faults_are_as_many_as_the_page_sizes_say() {
+    let needed = "found an ordinary user, needed root: faults are recorded, and tmpfs is mounted; type: sudo make test";
+    assert!(common::is_root(), "{needed}");
+    for name in ["thp_off_for_process", "thp_advised_against", "untouched", "too_small", "tmpfs_never", "tmpfs_always"]
+    {
+        check(name);
+    }
+    for name in ["tmpfs_within_size", "tmpfs_advise", "tmpfs_advise_unadvised", "tmpfs_shifted", "tmpfs_private_write"]
+    {
+        check(name);
+    }
+}
+
+#[test]
+#[ignore = "sets THP to madvise, never and always"]
+fn host_faults_on_transparent_huge_pages() {
+    let madvise = Setting::set(ENABLED, "madvise");
+    for name in ["thp_advised", "thp_any_if_madvise", "shifted", "earlier_entry", "collapse"] {
+        check(name);
+    }
+    for name in ["split_by_munmap", "split_by_mprotect", "fork_and_write"] {
+        check(name);
+    }
+    drop(madvise);
+    let never = Setting::set(ENABLED, "never");
+    check("thp_advised_if_never");
+    drop(never);
+    let _always = Setting::set(ENABLED, "always");
+    check("thp_any_if_always");
+}
+
+#[test]
+#[ignore = "changes the hugetlb pool, makes a control group"]
+fn host_faults_on_the_pool() {
+    let empty = Pool::of(0);
+    check("pool_empty");
+    drop(empty);
+    let _pool = Pool::of(4);
+    check("pool");
+    let cgroup = Cgroup::with("/sys/fs/cgroup/unified", "hugetlb.2MB.max", 4 << 20)
+        .or_else(|| Cgroup::with("/sys/fs/cgroup", "hugetlb.2MB.max", 4 << 20))
+        .expect("the hugetlb controller of cgroup v2");
+    check_in("pool_limited_by_cgroup", |command| cgroup.enter(command));
+}
