@@ -25,13 +25,17 @@ fn situations() -> PathBuf {
     target.join("examples/situations")
 }
 
-/// Records a situation; each slot took the faults it should have. `enter` may put the recorder, and so its child, somewhere.
-fn check_in(name: &str, enter: impl FnOnce(&mut Command)) {
+/// Records a situation, played in a control group; each slot took the faults it should have.
+fn check_in(name: &str, cgroup: Option<&Cgroup>) {
     let dir = scratch();
     let recording = dir.path().join("r");
     let mut command = pagelab();
-    command.args(["record", "--observe", "faults", "-o"]).arg(&recording).arg("--").arg(situations()).arg(name);
-    enter(&mut command);
+    command.args(["record", "--observe", "faults", "-o"]).arg(&recording).arg("--");
+    if let Some(cgroup) = cgroup {
+        // The program alone enters: the recorder is not what is limited.
+        command.args(["sh", "-c", "echo 0 > \"$0\" && exec \"$@\""]).arg(cgroup.procs());
+    }
+    command.arg(situations()).arg(name);
     let told = json(&run(&mut command, 0));
     let number = |value: &serde_json::Value| value.as_u64().expect("a number");
     let (low, bytes) = (number(&told["address"]), number(&told["bytes"]));
@@ -60,7 +64,7 @@ fn check_in(name: &str, enter: impl FnOnce(&mut Command)) {
 }
 
 fn check(name: &str) {
-    check_in(name, |_| ());
+    check_in(name, None);
 }
 
 #[test]
@@ -96,6 +100,16 @@ fn host_faults_on_transparent_huge_pages() {
 }
 
 #[test]
+#[ignore = "sets THP to madvise, makes a control group"]
+fn host_faults_under_a_memory_limit() {
+    let _madvise = Setting::set(ENABLED, "madvise");
+    let cgroup = Cgroup::with("/sys/fs/cgroup/memory", "memory.limit_in_bytes", 16 << 20)
+        .or_else(|| Cgroup::with("/sys/fs/cgroup", "memory.max", 16 << 20))
+        .expect("the memory controller");
+    check_in("memory_limited_by_cgroup", Some(&cgroup));
+}
+
+#[test]
 #[ignore = "changes the hugetlb pool, makes a control group"]
 fn host_faults_on_the_pool() {
     let empty = Pool::of(0);
@@ -106,5 +120,5 @@ fn host_faults_on_the_pool() {
     let cgroup = Cgroup::with("/sys/fs/cgroup/unified", "hugetlb.2MB.max", 4 << 20)
         .or_else(|| Cgroup::with("/sys/fs/cgroup", "hugetlb.2MB.max", 4 << 20))
         .expect("the hugetlb controller of cgroup v2");
-    check_in("pool_limited_by_cgroup", |command| cgroup.enter(command));
+    check_in("pool_limited_by_cgroup", Some(&cgroup));
 }

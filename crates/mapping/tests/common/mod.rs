@@ -113,10 +113,15 @@ impl Cgroup {
         Some(group)
     }
 
+    /// The file that takes the processes of the group.
+    pub fn procs(&self) -> PathBuf {
+        self.folder.join("cgroup.procs")
+    }
+
     /// Lets the command's process begin in the group.
     pub fn enter(&self, command: &mut Command) {
         use std::os::unix::process::CommandExt as _;
-        let procs = self.folder.join("cgroup.procs");
+        let procs = self.procs();
         // SAFETY: the closure opens and writes one file; the tests' process does nothing else meanwhile that could hold a lock which
         // the child needs (host_ tests run alone).
         unsafe { command.pre_exec(move || fs::write(&procs, "0")) };
