@@ -1,5 +1,7 @@
 //! What the benchmarks share: a program that only faults, clocks, and the machine they ran on.
 
+pub mod hugetlb;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -85,6 +85,21 @@ const SITUATIONS: &[(&str, Play)] = &[
         unsafe { libc::mprotect(page as *mut libc::c_void, base_page_bytes(), libc::PROT_READ) };
         Ok(played)
     }),
+    ("split_by_advice", || {
+        let played = anonymous(PageSize::Huge2M, &[1; 4])?;
+        played.map.advise(SLOT, SLOT / 2, Advice::DontDump)?;
+        Ok(played)
+    }),
+    ("entries_split", || {
+        let played = anonymous(PageSize::Huge2M, &[1; 4])?;
+        let page = (played.map.address() + SLOT + SLOT / 2) as *mut libc::c_void;
+        // SAFETY: a page of the map, which is not written meanwhile.
+        unsafe {
+            libc::mprotect(page, base_page_bytes(), libc::PROT_READ);
+            libc::mprotect(page, base_page_bytes(), libc::PROT_READ | libc::PROT_WRITE);
+        }
+        Ok(played)
+    }),
     ("fork_and_write", fork_and_write),
     ("tmpfs_never", || tmpfs(c"huge=never", PageSize::Huge2M, &[512; 4])),
     ("tmpfs_always", || tmpfs(c"huge=always", PageSize::Any, &[1; 4])),
@@ -93,6 +108,8 @@ const SITUATIONS: &[(&str, Play)] = &[
     ("tmpfs_advise_unadvised", || tmpfs(c"huge=advise", PageSize::Any, &[512; 4])),
     ("tmpfs_shifted", tmpfs_shifted),
     ("tmpfs_private_write", tmpfs_private_write),
+    ("tmpfs_written_before", tmpfs_written_before),
+    ("tmpfs_file_ends", tmpfs_file_ends),
 ];
 
 fn huge() -> pagelab_mapping::MapOptions {
@@ -175,25 +192,31 @@ fn fork_and_write() -> Result<Played, MapError> {
     Ok(played)
 }
 
+fn system(what: &'static str) -> MapError {
+    MapError::System { what, errno: std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL) }
+}
+
+fn mount_tmpfs(flags: libc::c_ulong, options: &CStr) -> Result<(), MapError> {
+    let tmpfs = c"tmpfs".as_ptr();
+    // SAFETY: all pointers are C strings.
+    match unsafe { libc::mount(tmpfs, c"/tmp".as_ptr(), tmpfs, flags, options.as_ptr().cast()) } {
+        0 => Ok(()),
+        _ => Err(system("mounting tmpfs")),
+    }
+}
+
 /// A file of `bytes` on a tmpfs that this process alone sees, and that goes with it.
 fn file_on_tmpfs(options: &CStr, bytes: usize) -> Result<File, MapError> {
-    let system = |what: &'static str| MapError::System {
-        what,
-        errno: std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL),
-    };
-    let (tmpfs, top, here) = (c"tmpfs".as_ptr(), c"/".as_ptr(), c"/tmp".as_ptr());
     // SAFETY: all pointers are C strings or null, as mount(2) takes them.
     unsafe {
-        if libc::unshare(libc::CLONE_NEWNS) != 0 {
+        let null = std::ptr::null();
+        if libc::unshare(libc::CLONE_NEWNS) != 0
+            || libc::mount(null, c"/".as_ptr(), null, libc::MS_REC | libc::MS_PRIVATE, null.cast()) != 0
+        {
             return Err(system("unshare(CLONE_NEWNS), which takes root"));
         }
-        let private = libc::MS_REC | libc::MS_PRIVATE;
-        if libc::mount(std::ptr::null(), top, std::ptr::null(), private, std::ptr::null()) != 0
-            || libc::mount(tmpfs, here, tmpfs, 0, options.as_ptr().cast()) != 0
-        {
-            return Err(system("mounting tmpfs"));
-        }
     }
+    mount_tmpfs(0, options)?;
     let file = File::options().read(true).write(true).create(true).truncate(true).open("/tmp/situation");
     let file = file.map_err(|_| system("making a file"))?;
     file.set_len(bytes as u64).map_err(|_| system("giving the file its length"))?;
@@ -225,6 +248,26 @@ fn tmpfs_private_write() -> Result<Played, MapError> {
     let map = huge().private().file(&file, 0, BYTES)?;
     touch(&map, SLOT, SLOT)?;
     Ok(Played::new(map, &[0, 512, 0, 0]))
+}
+
+/// The second slot of the file came into memory while the mount said never.
+fn tmpfs_written_before() -> Result<Played, MapError> {
+    let file = file_on_tmpfs(c"huge=never", BYTES)?;
+    let before = Map::options().file(&file, 0, BYTES)?;
+    touch(&before, SLOT, SLOT)?;
+    mount_tmpfs(libc::MS_REMOUNT, c"huge=always")?;
+    let map = Map::options().file(&file, 0, BYTES)?;
+    touch(&map, 0, BYTES)?;
+    Ok(Played::new(map, &[1, 512, 1, 1]))
+}
+
+/// The file ends in the middle of the last slot.
+fn tmpfs_file_ends() -> Result<Played, MapError> {
+    let file = file_on_tmpfs(c"huge=within_size", BYTES)?;
+    let map = Map::options().file(&file, 0, BYTES)?;
+    file.set_len((BYTES - SLOT / 2) as u64).map_err(|_| system("truncating the file"))?;
+    touch(&map, 0, BYTES - SLOT / 2)?;
+    Ok(Played::new(map, &[1, 1, 1, 256]))
 }
 
 fn line(name: &str, played: &Played, got: &Got) -> String {

@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
 /// Slots of one block of the registry.
 const BLOCK_SLOTS: usize = 256;
 
-/// What the handler knows of one map. All zero: nobody's.
+/// What the handler knows of one map. All zero: nobody's. One cache line: every copy reads two of the numbers.
+#[repr(align(64))]
 struct Slot {
     taken: AtomicBool,
     low: AtomicUsize,
@@ -31,6 +32,8 @@ struct Slot {
     bits: AtomicPtr<AtomicU64>,
     /// Pages replaced.
     failures: AtomicU64,
+    /// Failures that copies have been told of and whose pages are the map's own again.
+    settled: AtomicU64,
     /// Whether the hardware lost a page: what was in it must not come back as zeros.
     poisoned: AtomicBool,
 }
@@ -44,6 +47,7 @@ impl Slot {
             unit_bytes: AtomicUsize::new(0),
             bits: AtomicPtr::new(ptr::null_mut()),
             failures: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
             poisoned: AtomicBool::new(false),
         }
     }
@@ -81,8 +85,6 @@ pub(crate) struct Watch {
     unit_bytes: usize,
     low: usize,
     units: usize,
-    /// Failures that copies have been told of and whose pages are the map's own again.
-    settled: AtomicU64,
 }
 
 impl std::fmt::Debug for Slot {
@@ -106,20 +108,21 @@ impl Watch {
         let bits: Box<[AtomicU64]> = unsafe { Box::from_raw(Box::into_raw(bits) as *mut [AtomicU64]) };
         let slot = take_slot();
         slot.failures.store(0, Ordering::Relaxed);
+        slot.settled.store(0, Ordering::Relaxed);
         slot.poisoned.store(false, Ordering::Relaxed);
         slot.unit_bytes.store(unit_bytes, Ordering::Relaxed);
         slot.bits.store(bits.as_ptr().cast_mut(), Ordering::Relaxed);
         slot.low.store(low, Ordering::Relaxed);
         // Last: a slot is alive once its end is above its beginning.
         slot.high.store(low + bytes, Ordering::Release);
-        Self { slot, bits, unit_bytes, low, units, settled: AtomicU64::new(0) }
+        Self { slot, bits, unit_bytes, low, units }
     }
 
     /// Before a copy: `None` if pages that were replaced have not been put right yet.
     #[inline]
     pub(crate) fn before(&self) -> Option<Before> {
         let failures = self.slot.failures.load(Ordering::Acquire);
-        (failures == self.settled.load(Ordering::Acquire)).then_some(Before(failures))
+        (failures == self.slot.settled.load(Ordering::Acquire)).then_some(Before(failures))
     }
 
     /// After a copy: whether no page of the map was replaced meanwhile.
@@ -157,7 +160,7 @@ impl Watch {
             }
         }
         // While a unit is lost no copy takes the short way.
-        self.settled.store(if lost { u64::MAX } else { failures }, Ordering::Release);
+        self.slot.settled.store(if lost { u64::MAX } else { failures }, Ordering::Release);
     }
 
     /// Whether the hardware lost a page of the map (its memory failed).
