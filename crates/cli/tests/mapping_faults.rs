@@ -7,22 +7,27 @@ mod common;
 mod host;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use common::{json, pagelab, run, scratch};
 use host::{Cgroup, Pool, Setting};
 
 const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// The example program, built now if it is not there or older than its source.
-fn situations() -> PathBuf {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "--locked", "-p", "pagelab-mapping", "--example", "situations"]);
-    run(command.current_dir(env!("CARGO_MANIFEST_DIR")), 0);
-    let tests = std::env::current_exe().expect("own path");
-    let target = tests.parent().and_then(|deps| deps.parent()).expect("target/debug/deps");
-    target.join("examples/situations")
+/// The example program, built now if it is not there or older than its source: before any setting is changed, since cargo may wait
+/// for another cargo.
+fn situations() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["build", "--quiet", "--locked", "-p", "pagelab-mapping", "--example", "situations"]);
+        run(command.current_dir(env!("CARGO_MANIFEST_DIR")), 0);
+        let tests = std::env::current_exe().expect("own path");
+        let target = tests.parent().and_then(|deps| deps.parent()).expect("target/debug/deps");
+        target.join("examples/situations")
+    })
 }
 
 /// Records a situation, played in a control group; each slot took the faults it should have.
@@ -92,6 +97,7 @@ fn faults_are_as_many_as_the_page_sizes_say() {
 #[test]
 #[ignore = "sets THP to madvise, never and always"]
 fn host_faults_on_transparent_huge_pages() {
+    situations();
     let madvise = Setting::set(ENABLED, "madvise");
     for name in ["thp_advised", "thp_any_if_madvise", "shifted", "earlier_entry", "collapse"] {
         check(name);
@@ -110,6 +116,7 @@ fn host_faults_on_transparent_huge_pages() {
 #[test]
 #[ignore = "sets THP to madvise, makes a control group"]
 fn host_faults_under_a_memory_limit() {
+    situations();
     let _madvise = Setting::set(ENABLED, "madvise");
     let cgroup = Cgroup::with("/sys/fs/cgroup/memory", "memory.limit_in_bytes", 16 << 20)
         .or_else(|| Cgroup::with("/sys/fs/cgroup", "memory.max", 16 << 20))
@@ -120,6 +127,7 @@ fn host_faults_under_a_memory_limit() {
 #[test]
 #[ignore = "changes the hugetlb pool, makes a control group"]
 fn host_faults_on_the_pool() {
+    situations();
     let empty = Pool::of(0);
     check("pool_empty");
     drop(empty);
