@@ -146,18 +146,11 @@ impl Map {
         if !self.holds(offset, buffer.len()) {
             return Err(self.out_of_bounds(offset, buffer.len()));
         }
-        if let Some(before) = self.watch.before() {
-            // SAFETY: the block is inside the map, which is readable; the buffer is elsewhere. Others may write to the memory
-            // meanwhile: the bytes are copied, never interpreted.
-            unsafe { std::ptr::copy_nonoverlapping(self.as_ptr().add(offset), buffer.as_mut_ptr(), buffer.len()) };
-            if self.watch.whole_since(before) {
-                return Ok(());
-            }
-        }
-        // SAFETY: as above.
-        self.copy_again(offset, buffer.len(), || unsafe {
-            std::ptr::copy_nonoverlapping(self.as_ptr().add(offset), buffer.as_mut_ptr(), buffer.len());
-        })
+        // Raw parts from here on: a slice that the slow way could see would keep the compiler from knowing its length.
+        let (into, bytes) = (buffer.as_mut_ptr(), buffer.len());
+        // SAFETY: the block is inside the map, which is readable, and fits the buffer, which is elsewhere. Others may write to the
+        // memory meanwhile: the bytes are copied, never interpreted.
+        unsafe { self.copy(self.as_ptr().add(offset), into, offset, bytes) }
     }
 
     /// Copies `data` to `offset`. No system call, no allocation. What is written is durable after [`Map::flush`].
@@ -171,18 +164,28 @@ impl Map {
             return Err(self.out_of_bounds(offset, data.len()));
         }
         let Some(start) = self.as_mut_ptr() else { return Err(MapError::ReadOnly) };
+        let (from, bytes) = (data.as_ptr(), data.len());
+        // SAFETY: the block is inside the map, which is writable, and as long as the data, which is elsewhere, since nobody has a
+        // reference into the map. Threads that copy at the same time get bytes of both.
+        unsafe { self.copy(from, start.add(offset), offset, bytes) }
+    }
+
+    /// Copies between the block at `offset` and memory elsewhere.
+    ///
+    /// # Safety
+    /// `bytes` from `from` on can be read, `bytes` from `into` on can be written, and they do not overlap; one of the two is the
+    /// block at `offset`, which is inside the map.
+    #[inline]
+    unsafe fn copy(&self, from: *const u8, into: *mut u8, offset: usize, bytes: usize) -> Result<(), MapError> {
         if let Some(before) = self.watch.before() {
-            // SAFETY: the block is inside the map, which is writable; the data is elsewhere, since nobody has a reference into the
-            // map. Threads that copy at the same time get bytes of both.
-            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), start.add(offset), data.len()) };
+            // SAFETY: the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(from, into, bytes) };
             if self.watch.whole_since(before) {
                 return Ok(());
             }
         }
-        // SAFETY: as above.
-        self.copy_again(offset, data.len(), || unsafe {
-            std::ptr::copy_nonoverlapping(data.as_ptr(), start.add(offset), data.len());
-        })
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_again(from, into, offset, bytes) }
     }
 
     /// Says that a copy from `offset` comes soon: one prefetch instruction. Called with the offset of the next block before the
@@ -355,12 +358,16 @@ impl Map {
 
     /// Copies again, alone, after pages without memory were met by this copy or another: those are put right first, so that what
     /// fails now fails truly.
+    ///
+    /// # Safety
+    /// As of `copy`.
     #[cold]
     #[inline(never)]
-    fn copy_again(&self, offset: usize, bytes: usize, copy: impl FnOnce()) -> Result<(), MapError> {
+    unsafe fn copy_again(&self, from: *const u8, into: *mut u8, offset: usize, bytes: usize) -> Result<(), MapError> {
         let _guard = self.repair.lock().unwrap_or_else(PoisonError::into_inner);
         self.put_right();
-        copy();
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from, into, bytes) };
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         let Some(address) = self.watch.replaced_in(self.address() + offset, bytes) else { return Ok(()) };
         let error = self.no_page(address.saturating_sub(self.address()));

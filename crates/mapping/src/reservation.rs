@@ -111,11 +111,13 @@ impl Reservation {
     }
 
     /// Address of the first byte.
+    #[inline]
     pub fn address(&self) -> usize {
         self.address
     }
 
     /// Length in bytes, a multiple of the base page.
+    #[inline]
     pub fn len_bytes(&self) -> usize {
         self.bytes
     }
