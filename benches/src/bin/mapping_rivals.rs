@@ -69,11 +69,13 @@ impl Scratch {
     }
 }
 
+/// Reads the blocks of an order, one after the other, into a buffer, and sums their first words.
+type Read<'a> = Box<dyn Fn(&[usize], &mut [u8]) -> Result<u64> + 'a>;
+
 /// One way to read a block.
 struct Side<'a> {
     name: &'static str,
-    /// Reads the blocks of the order into the buffer and sums their first words.
-    read: Box<dyn Fn(&[usize], &mut [u8]) -> Result<u64> + 'a>,
+    read: Read<'a>,
     pages: Value,
 }
 
@@ -170,7 +172,7 @@ fn compare(case: &str, ours: &Side<'_>, theirs: &Side<'_>, bound: Option<f64>, b
         wall_ratios.push(b.1 / a.1);
         pairs.push(json!([a.0 / READS as f64, b.0 / READS as f64]));
     }
-    Ok(json!({"case": case, "file_mib": bench.order.len() * BLOCK >> 20, "pairs": bench.pairs, "ours": ours.name,
+    Ok(json!({"case": case, "file_mib": (bench.order.len() * BLOCK) >> 20, "pairs": bench.pairs, "ours": ours.name,
               "theirs": theirs.name, "ours_has": ours.pages, "theirs_has": theirs.pages,
               "times_faster": interval(&ratios, bound)?, "times_faster_by_wall_clock": interval(&wall_ratios, None)?,
               "cpu_ns_per_read_ours_theirs": pairs}))
@@ -241,7 +243,8 @@ fn hugetlb(bench: &Bench) -> Result<()> {
         let _pool = Pool::grown_by((BYTES >> 21) as u64)?;
         let mut c = program.start("huge")?;
         // The first round of each meets pages that nobody has touched since the pool grew.
-        (c.round()?, round_by_library()?);
+        c.round()?;
+        round_by_library()?;
         let (mut ratios, mut pairs) = (Vec::new(), Vec::new());
         for pair in 0..bench.pairs {
             let (ours, theirs) = if pair % 2 == 0 {
