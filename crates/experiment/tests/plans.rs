@@ -374,3 +374,18 @@ fn decoys_are_drawn_from_the_seed_and_kept_in_the_set() {
     assert_eq!(filled, fill(1));
     assert!((2..20).any(|seed| fill(seed).decoys != filled.decoys));
 }
+
+/// The plans that come with pagelab, with their jobs.
+#[test]
+fn published_experiments_are_right_as_written() {
+    let experiments = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(experiments).unwrap().flatten() {
+        let path = entry.path().join("plan.toml");
+        let plan = Plan::load(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(plan.primary.is_some() && plan.seed.is_some(), "{}: {plan:?}", path.display());
+        found.push(plan.variants.len());
+    }
+    found.sort_unstable();
+    assert_eq!(found, [2, 7], "thp-regression and read-paths");
+}

@@ -26,13 +26,14 @@
 //! - Workers of all waves are started at once and wait at their gates, so that probes can be attached before the first operation.
 //! - Operations are chosen, and latencies put into histograms, some tens at a time; neither is part of a latency.
 //! - A mapping ends with SIGBUS as an error of one operation; the job says where, and what is missing.
+//! - With operations under way together (`io_uring`, `libaio`) a flush waits for the writes that it is for; fio submits it beside them.
 //! - What `verify` finds wrong ends a job after its pass, with all of it counted, and the command with 1 in any case (see [`verify`]).
 //! - Options that have no effect are named in the report, and what pagelab does not have is refused.
 //!
 //! # Identities that hold, and are tested
 //! In each direction, when every operation is timed: number of latencies = operations; operations x block size = bytes (with
 //! `map_touch`, x bytes touched); sum of the intervals = total; `lat` >= `clat` of the same operation, so their sums are ordered; the sum of `lat` is
-//! at most the window.
+//! at most the window, with a queue at most `iodepth` windows; there `lat` = `slat` + `clat`.
 
 // The loop around the engines is one function per engine by design: two time stamps around one operation, with everything else
 // in registers. What is marked is called from there and nowhere else that matters; without the mark the compiler shares some of it
