@@ -33,16 +33,7 @@ pub fn run_workload(
     control: &Control,
     tell: &mut dyn FnMut(&[u8]),
 ) -> Result<JobReport, LoadError> {
-    if control.handle_signals {
-        signals::install_handlers();
-    }
-    if control.die_with_parent {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| LoadError::system("tying the load to its parent", error))?;
-    }
-    if let Some(fd) = control.go_fd {
-        await_go(fd)?;
-    }
+    obey(control)?;
     let started_realtime_ns = realtime_ns();
     let start_ns = monotonic_ns();
     let mut plan = plan::plan(workload, &|path, job| safety::inspect(path, job))?;
@@ -99,6 +90,18 @@ pub fn run_workload(
         warnings,
         interrupted_by: shared.signal(),
     })
+}
+
+/// Ties the load to whoever started it, and waits for its word to begin.
+fn obey(control: &Control) -> Result<(), LoadError> {
+    if control.handle_signals {
+        signals::install_handlers();
+    }
+    if control.die_with_parent {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| LoadError::system("tying the load to its parent", error))?;
+    }
+    control.go_fd.map_or(Ok(()), await_go)
 }
 
 /// Largest tolerable difference between the counter's rate at calibration and over the whole run: 200 ppm is 0.2 ns in a microsecond.
