@@ -1,13 +1,16 @@
 //! SIGBUS as an error of one copy instead of the end of the process.
 //!
 //! The kernel sends SIGBUS when a mapped address has no page to show: the file was truncated, its medium failed, a hugetlb pool ran
-//! dry, memory was poisoned. The handler looks the address up among the maps of this library, notes which page failed, and puts
+//! dry, memory was poisoned. The handler looks the address up among the ranges of this library, notes which page failed, and puts
 //! anonymous memory under it so that the interrupted copy can end; the copy then finds the note, reports an error, and lays the
 //! map's own backing there again, so that a later access tells the truth.
 //!
 //! What the handler reads are atomics in memory that is never freed (a chain of blocks of slots), or that lives as long as the map
 //! (its bits); `mmap` is its only system call, which is async-signal-safe on Linux, for it takes no user-space lock. Addresses of
 //! others go to the handler that was installed before. A program that installs a SIGBUS handler after its first map takes over.
+//!
+//! Memory that others mapped is registered too ([`Watch`](crate::Watch)); nothing puts its own backing there again, so that its slot
+//! has no bits, only the first address that failed.
 //!
 //! How copies of several threads find out: a watch counts failures and repairs in one word. A copy whose word is settled (as many
 //! repairs as failures) and the same before and after has met no replaced page, whoever's fault it was.
@@ -20,15 +23,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
 /// Slots of one block of the registry.
 const BLOCK_SLOTS: usize = 256;
 
-/// What the handler knows of one map. All zero: nobody's. One cache line: every copy reads two of the numbers.
+/// What the handler knows of one range. All zero: nobody's. One cache line: every copy reads one or two of the numbers.
 #[repr(align(64))]
-struct Slot {
+pub(crate) struct Slot {
     taken: AtomicBool,
     low: AtomicUsize,
     high: AtomicUsize,
     /// What is replaced at once, a power of two: hugetlb mappings can be cut nowhere else.
     unit_bytes: AtomicUsize,
-    /// One bit for each unit that has been replaced.
+    /// One bit for each unit that has been replaced; null for ranges whose pages stay replaced.
     bits: AtomicPtr<AtomicU64>,
     /// Pages replaced.
     failures: AtomicU64,
@@ -36,7 +39,12 @@ struct Slot {
     settled: AtomicU64,
     /// Whether the hardware lost a page: what was in it must not come back as zeros.
     poisoned: AtomicBool,
+    /// The first address that failed; 0 for none (nobody maps page 0).
+    failed: AtomicUsize,
 }
+
+// Another number would make it two.
+const _: () = assert!(size_of::<Slot>() == 64);
 
 impl Slot {
     const fn empty() -> Self {
@@ -49,7 +57,22 @@ impl Slot {
             failures: AtomicU64::new(0),
             settled: AtomicU64::new(0),
             poisoned: AtomicBool::new(false),
+            failed: AtomicUsize::new(0),
         }
+    }
+
+    /// The first address of the range that had no page; 0 for none.
+    #[inline(always)]
+    pub(crate) fn failed(&self) -> usize {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Makes the handler forget the range. Nobody may be accessing it any more, so that no handler is at work on it.
+    pub(crate) fn give_back(&self) {
+        self.high.store(0, Ordering::Release);
+        self.low.store(0, Ordering::Release);
+        self.bits.store(ptr::null_mut(), Ordering::Release);
+        self.taken.store(false, Ordering::Release);
     }
 }
 
@@ -77,9 +100,26 @@ fn blocks() -> impl Iterator<Item = &'static Block> {
     })
 }
 
+/// Makes the handler look after `bytes` from `low`, both multiples of `unit_bytes`, a power of two. `bits` are one for each unit,
+/// and live until the slot is given back; or null.
+pub(crate) fn register(low: usize, bytes: usize, unit_bytes: usize, bits: *mut AtomicU64) -> &'static Slot {
+    INSTALL.call_once(install);
+    let slot = take_slot();
+    slot.failures.store(0, Ordering::Relaxed);
+    slot.settled.store(0, Ordering::Relaxed);
+    slot.poisoned.store(false, Ordering::Relaxed);
+    slot.failed.store(0, Ordering::Relaxed);
+    slot.unit_bytes.store(unit_bytes, Ordering::Relaxed);
+    slot.bits.store(bits, Ordering::Relaxed);
+    slot.low.store(low, Ordering::Relaxed);
+    // Last: a slot is alive once its end is above its beginning.
+    slot.high.store(low + bytes, Ordering::Release);
+    slot
+}
+
 /// The handler's view of one map, as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct MapWatch {
     slot: &'static Slot,
     bits: Box<[AtomicU64]>,
     unit_bytes: usize,
@@ -97,24 +137,15 @@ impl std::fmt::Debug for Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Before(u64);
 
-impl Watch {
+impl MapWatch {
     /// Watches `bytes` from `low`, both multiples of `unit_bytes`, a power of two.
     pub(crate) fn new(low: usize, bytes: usize, unit_bytes: usize) -> Self {
-        INSTALL.call_once(install);
         let units = bytes.div_ceil(unit_bytes);
         // Zeroed by the kernel and untouched until needed: one bit for 4 KiB.
         let bits: Box<[u64]> = vec![0_u64; units.div_ceil(64)].into_boxed_slice();
         // SAFETY: AtomicU64 has the size, alignment and bit patterns of u64.
         let bits: Box<[AtomicU64]> = unsafe { Box::from_raw(Box::into_raw(bits) as *mut [AtomicU64]) };
-        let slot = take_slot();
-        slot.failures.store(0, Ordering::Relaxed);
-        slot.settled.store(0, Ordering::Relaxed);
-        slot.poisoned.store(false, Ordering::Relaxed);
-        slot.unit_bytes.store(unit_bytes, Ordering::Relaxed);
-        slot.bits.store(bits.as_ptr().cast_mut(), Ordering::Relaxed);
-        slot.low.store(low, Ordering::Relaxed);
-        // Last: a slot is alive once its end is above its beginning.
-        slot.high.store(low + bytes, Ordering::Release);
+        let slot = register(low, bytes, unit_bytes, bits.as_ptr().cast_mut());
         Self { slot, bits, unit_bytes, low, units }
     }
 
@@ -173,13 +204,9 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for MapWatch {
     fn drop(&mut self) {
-        // Nobody can be copying from a map that is being dropped, so no handler is at work on this slot.
-        self.slot.high.store(0, Ordering::Release);
-        self.slot.low.store(0, Ordering::Release);
-        self.slot.bits.store(ptr::null_mut(), Ordering::Release);
-        self.slot.taken.store(false, Ordering::Release);
+        self.slot.give_back();
     }
 }
 
@@ -265,8 +292,8 @@ fn hand_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     }
 }
 
-/// Puts memory under `address` if it lies in a watched map.
-fn replaced(address: usize, poisoned: bool) -> bool {
+/// Puts memory under `address` if it lies in a watched range.
+pub(crate) fn replaced(address: usize, poisoned: bool) -> bool {
     for slot in blocks().flat_map(|block| &block.slots) {
         let high = slot.high.load(Ordering::Acquire);
         let low = slot.low.load(Ordering::Acquire);
@@ -276,12 +303,12 @@ fn replaced(address: usize, poisoned: bool) -> bool {
         let unit_bytes = slot.unit_bytes.load(Ordering::Relaxed).max(1);
         let unit = (address - low) / unit_bytes;
         let bits = slot.bits.load(Ordering::Acquire);
-        if bits.is_null() {
-            return false;
-        }
         // Noted before the page is there: who sees the page must be able to see the note.
-        // SAFETY: the bits live as long as the map, in which a thread is copying; `unit` is below their number.
-        unsafe { &*bits.add(unit / 64) }.fetch_or(1 << (unit % 64), Ordering::AcqRel);
+        if !bits.is_null() {
+            // SAFETY: the bits live as long as the map, in which a thread is copying; `unit` is below their number.
+            unsafe { &*bits.add(unit / 64) }.fetch_or(1 << (unit % 64), Ordering::AcqRel);
+        }
+        _ = slot.failed.compare_exchange(0, address, Ordering::AcqRel, Ordering::Relaxed);
         slot.poisoned.fetch_or(poisoned, Ordering::AcqRel);
         slot.failures.fetch_add(1, Ordering::AcqRel);
         return lay_memory(low + unit * unit_bytes, unit_bytes);
@@ -292,7 +319,7 @@ fn replaced(address: usize, poisoned: bool) -> bool {
 fn lay_memory(address: usize, bytes: usize) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: errno belongs to the interrupted code and is put back; only a unit of a watched map is replaced, which holds no Rust
+    // SAFETY: errno belongs to the interrupted code and is put back; only a unit of a watched range is replaced, which holds no Rust
     // object.
     unsafe {
         let errno = *libc::__errno_location();
@@ -308,18 +335,18 @@ mod tests {
 
     #[test]
     fn slots_are_found_beyond_the_first_block_and_used_again() {
-        let watches: Vec<Watch> = (0..2 * BLOCK_SLOTS).map(|_| Watch::new(0, 4096, 4096)).collect();
+        let watches: Vec<MapWatch> = (0..2 * BLOCK_SLOTS).map(|_| MapWatch::new(0, 4096, 4096)).collect();
         let chain = blocks().count();
         assert!(chain >= 2);
         drop(watches);
-        let again: Vec<Watch> = (0..2 * BLOCK_SLOTS).map(|_| Watch::new(0, 4096, 4096)).collect();
+        let again: Vec<MapWatch> = (0..2 * BLOCK_SLOTS).map(|_| MapWatch::new(0, 4096, 4096)).collect();
         assert!(blocks().count() <= chain + 1, "freed slots are used again");
         drop(again);
     }
 
     #[test]
     fn failures_are_seen_until_settled() {
-        let watch = Watch::new(1 << 20, 1 << 20, 4096);
+        let watch = MapWatch::new(1 << 20, 1 << 20, 4096);
         let before = watch.before().expect("settled");
         watch.slot.failures.fetch_add(1, Ordering::AcqRel);
         watch.bits[0].fetch_or(0b100, Ordering::AcqRel);

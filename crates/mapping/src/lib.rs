@@ -66,7 +66,8 @@
 //!
 //! # SIGBUS
 //!
-//! The first map installs a handler. It looks after the maps of this library and hands on what is not theirs to the handler that
+//! The first map installs a handler. It looks after the maps of this library, and after memory that others
+//! mapped for as long as a [`Watch`] of it lives, and hands on what is not theirs to the handler that
 //! was there before. A program that installs one of its own later has to do the same for this one (sigaction gives it the old one).
 //!
 //! # What can be told, and by whom
@@ -84,6 +85,7 @@ mod options;
 mod page_size;
 mod pool;
 mod reservation;
+mod watch;
 
 pub use cache_lines::WriteBack;
 pub use error::MapError;
@@ -92,3 +94,4 @@ pub use map::{Advice, Flushed, Map};
 pub use options::MapOptions;
 pub use page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, Pool, base_page_bytes};
 pub use reservation::{Access, Backing, Reservation, Sharing};
+pub use watch::Watch;

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use crate::bus::Watch;
+use crate::bus::MapWatch;
 use crate::cache_lines::{self, WriteBack};
 use crate::error::{MapError, last_errno};
 use crate::got::{self, Got, Past};
@@ -77,7 +77,7 @@ pub enum Flushed {
 #[derive(Debug)]
 pub struct Map {
     // First: the handler of signals must forget the addresses before they are unmapped.
-    watch: Watch,
+    watch: MapWatch,
     reservation: Reservation,
     owned: Owned,
     sharing: Sharing,
@@ -107,7 +107,7 @@ impl Map {
         asked: PageSize,
         past: Past,
     ) -> Self {
-        let watch = Watch::new(reservation.address(), reservation.len_bytes(), owned.unit_bytes());
+        let watch = MapWatch::new(reservation.address(), reservation.len_bytes(), owned.unit_bytes());
         Self { watch, reservation, owned, sharing, access, bytes, lead_bytes, asked, past, repair: Mutex::new(()) }
     }
 

@@ -66,10 +66,6 @@ impl Engine for Mmap {
         self.file.start_over(how)
     }
 
-    fn resume(&mut self) {
-        self.pieces.guard_this();
-    }
-
     fn mapped(&self) -> Option<MapReport> {
         Some(self.pieces.report())
     }

@@ -14,7 +14,6 @@
 mod anon;
 mod arena;
 mod backing;
-mod bus;
 mod file;
 mod got;
 mod io_uring;
@@ -193,9 +192,6 @@ pub trait Engine: Sized {
         let _ = how;
         Ok(())
     }
-
-    /// Told before the next operation when the worker comes back to this file from another one.
-    fn resume(&mut self) {}
 
     /// What was mapped so far and where, for engines that map. What the kernel made of it is looked up by the worker.
     fn mapped(&self) -> Option<MapReport> {

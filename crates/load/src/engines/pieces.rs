@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use pagelab_mapping::Watch;
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 
 use super::backing::{Backing, Fresh, Place};
-use super::bus::BusGuard;
 use super::got::MapReport;
 use super::{Fault, Setup, arena};
 use crate::buffer::Buffer;
@@ -33,7 +33,7 @@ pub struct Pieces {
     /// Bookkeeping of which pieces are mapped; `None` if all always are.
     cache: Option<Cache>,
     report: MapReport,
-    guard: BusGuard,
+    watch: Watch,
     job: String,
 }
 
@@ -143,7 +143,7 @@ impl Pieces {
         let layout = plan_layout(setup, backing.is_file(), page)?;
         let writes = o.changes_files();
         let evicts = o.map_lifetime == MapLifetime::Evict;
-        let guard = BusGuard::new(layout.base, layout.base + layout.span(), page);
+        let watch = watch(setup.job, &layout)?;
         let mut pieces = Self {
             protection: if writes || backing.is_own_memory() {
                 ProtFlags::READ | ProtFlags::WRITE
@@ -167,7 +167,7 @@ impl Pieces {
             },
             contiguous: !evicts && (layout.pieces() == 1 || layout.touch()),
             layout,
-            guard,
+            watch,
             job: setup.job.to_owned(),
         };
         if evicts {
@@ -201,9 +201,9 @@ impl Pieces {
     /// Whether the operation just done met a page that was not there.
     #[inline(always)]
     pub fn check(&self) -> Result<(), Fault> {
-        match self.guard.failed() {
+        match self.watch.failed() {
             None => Ok(()),
-            Some(address) => Err(Fault::Bus { address }),
+            Some(address) => Err(Fault::Bus { address: address as u64 }),
         }
     }
 
@@ -268,11 +268,6 @@ impl Pieces {
             }
         }
         Ok(())
-    }
-
-    /// Makes these pieces the ones that SIGBUS is looked for in.
-    pub fn guard_this(&self) {
-        self.guard.watch();
     }
 
     /// Unmaps everything; only [`Pieces::map_anew`] may follow.
@@ -418,6 +413,15 @@ impl Drop for Pieces {
             let _ = unsafe { rustix::mm::munmap(self.layout.base as *mut _, self.layout.span() as usize) };
         }
     }
+}
+
+/// Turns SIGBUS among the pieces into a note, which every operation looks at.
+fn watch(job: &str, layout: &Layout) -> Result<Watch, LoadError> {
+    let range = layout.base as usize..(layout.base + layout.span()) as usize;
+    // SAFETY: the range was taken from the arena, which hands out each address once, for pieces of pages of this size; they are
+    // accessed by copies alone, which end before the pieces are dropped.
+    unsafe { Watch::new(range, layout.page as usize) }
+        .map_err(|error| LoadError::Target { job: job.to_owned(), reason: error.to_string() })
 }
 
 fn plan_layout(setup: &Setup<'_>, is_file: bool, page: u64) -> Result<Layout, LoadError> {

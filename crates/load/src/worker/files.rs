@@ -31,12 +31,7 @@ impl<E: Engine> Files<E> {
         }
         let first = parked.first_mut().and_then(Option::take);
         let first = first.ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
-        let mut files = Self { parked, current: 0, current_done: false, left: None };
-        let mut first = first;
-        if files.others().next().is_some() {
-            first.resume();
-        }
-        Ok((first, files))
+        Ok((first, Self { parked, current: 0, current_done: false, left: None }))
     }
 
     /// The file that is worked on.
@@ -57,11 +52,10 @@ impl<E: Engine> Files<E> {
     pub fn switch(&mut self, task: &Task<'_>, engine: &mut E, file: usize) -> Result<bool, LoadError> {
         let parked = self.parked.get_mut(file).and_then(Option::take);
         let opened = parked.is_none();
-        let mut next = match parked {
+        let next = match parked {
             Some(next) => next,
             None => open_one::<E>(task, file)?,
         };
-        next.resume();
         let before = std::mem::replace(engine, next);
         if std::mem::take(&mut self.current_done) {
             MapReport::merge_into(&mut self.left, before.mapped().as_ref());

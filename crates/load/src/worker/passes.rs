@@ -81,8 +81,6 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         for engine in self.files.others() {
             engine.start_over(how).map_err(words)?;
         }
-        // The one worked on comes last: where there is one thing per thread, it is the one that counts.
-        self.engine.resume();
         Ok(())
     }
 
