@@ -2,50 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use pagelab_mapping::Pool;
+
 use crate::error::LoadError;
-
-/// A pool, in pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pool {
-    /// Pages of the pool (`nr_hugepages`, with surplus pages).
-    pub total: u64,
-    /// Not in use.
-    pub free: u64,
-    /// Of those, promised to mappings that have not touched them yet.
-    pub reserved: u64,
-    /// Pages that may be added on demand (`nr_overcommit_hugepages`) beyond the surplus already added.
-    pub overcommit_left: u64,
-}
-
-impl Pool {
-    /// Pages that a new mapping can have: the free ones that are not promised, and those that may be added.
-    pub fn available(&self) -> u64 {
-        self.free.saturating_sub(self.reserved) + self.overcommit_left
-    }
-}
 
 fn directory(root: &Path, page_bytes: u64) -> PathBuf {
     root.join(format!("sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes / 1024))
-}
-
-/// The pool of this page size.
-///
-/// # Errors
-/// In words: the kernel has no pages of that size, or does not tell.
-pub fn pool(root: &Path, page_bytes: u64) -> Result<Pool, String> {
-    let directory = directory(root, page_bytes);
-    let read = |name: &str| -> Result<u64, String> {
-        let path = directory.join(name);
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        text.trim().parse().map_err(|_| format!("{}: '{}' is not a number", path.display(), text.trim()))
-    };
-    let surplus = read("surplus_hugepages")?;
-    Ok(Pool {
-        total: read("nr_hugepages")?,
-        free: read("free_hugepages")?,
-        reserved: read("resv_hugepages")?,
-        overcommit_left: read("nr_overcommit_hugepages")?.saturating_sub(surplus),
-    })
 }
 
 /// Page sizes that the kernel has pools for, in bytes, ascending.
@@ -106,10 +68,10 @@ pub enum Resort {
 pub fn pool_too_small(root: &Path, job: &str, page_bytes: u64, needed_pages: u64, resort: Resort) -> LoadError {
     let what = format!("job '{job}': mapping hugetlb pages of {page_bytes} bytes");
     let needed = format!("{needed_pages} more");
-    match pool(root, page_bytes) {
+    match Pool::read(root, page_bytes as usize) {
         Ok(pool) => {
             let path = directory(Path::new("/"), page_bytes).join("nr_hugepages");
-            let total = pool.total + needed_pages.saturating_sub(pool.available());
+            let total = pool.total_pages + needed_pages.saturating_sub(pool.available_pages());
             let boot = if page_bytes >= GIGANTIC_BYTES {
                 format!(
                     " (read it back; where memory has no free stretch of that size any more, boot with hugepagesz={}G hugepages={total})",
@@ -126,18 +88,21 @@ pub fn pool_too_small(root: &Path, job: &str, page_bytes: u64, needed_pages: u64
                 what,
                 found: format!(
                     "{} pages available (of {} in the pool {} are free, {} of those reserved)",
-                    pool.available(),
-                    pool.total,
-                    pool.free,
-                    pool.reserved
+                    pool.available_pages(),
+                    pool.total_pages,
+                    pool.free_pages,
+                    pool.reserved_pages
                 ),
                 needed,
                 command: format!("echo {total} > {}{boot}{fallback}", path.display()),
             }
         }
-        Err(reason) => {
-            LoadError::Host { what, found: reason, needed, command: "choose another hugetlb= size".to_owned() }
-        }
+        Err(error) => LoadError::Host {
+            what,
+            found: error.to_string(),
+            needed,
+            command: "choose another hugetlb= size".to_owned(),
+        },
     }
 }
 
@@ -168,7 +133,7 @@ mod tests {
     #[test]
     fn promised_pages_are_not_available() {
         let dir = fake_pool(128, 78, 50, 10, 4);
-        assert_eq!(pool(dir.path(), 2 << 20).map(|p| p.available()), Ok(28 + 6));
+        assert_eq!(Pool::read(dir.path(), 2 << 20).map(|pool| pool.available_pages()), Ok(28 + 6));
         assert_eq!(page_sizes(dir.path()), vec![2 << 20]);
         assert!(check_size(dir.path(), "j", 2 << 20).is_ok());
         let error = check_size(dir.path(), "j", 1 << 30).expect_err("no such pool").to_string();

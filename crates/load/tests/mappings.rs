@@ -83,6 +83,29 @@ fn an_evicting_cache_maps_and_unmaps() {
     assert_eq!((random.pieces_mapped - random.pieces_evicted, random.at_end.expect("read").vmas), (5, 5));
 }
 
+#[test]
+fn slots_are_counted_by_their_pages_with_the_reasons() {
+    let slots = |options: &str| {
+        let mapped = mapped(&format!("--ioengine=anon --rw=write {options}"));
+        let slots = mapped.slots.unwrap_or_else(|| panic!("{:?}", mapped.slots_reason));
+        (slots, mapped.at_end.expect("read"))
+    };
+    // smaps is the other witness.
+    let (huge, memory) = slots("--size=16m --map_granularity=2m --map_advice=hugepage");
+    assert_eq!((huge.total(), huge.asked.as_str()), (8, "2M"));
+    assert_eq!((huge.huge_2m * 2 * MIB, huge.base), (memory.anon_huge_bytes, 8 - huge.huge_2m), "{huge:?}");
+    assert_eq!(huge.less_than_asked.values().sum::<u64>(), huge.base, "what is less has a reason");
+    // Gaps are no slots, and neither are pieces that have gone.
+    let (evicted, memory) = slots("--size=16m --map_granularity=2m --map_lifetime=evict --map_resident=3");
+    assert_eq!((evicted.total(), memory.vmas, evicted.asked.as_str()), (3, 3, "any"));
+    assert!(evicted.less_than_asked.is_empty(), "nothing was asked for: {evicted:?}");
+    let (shifted, _) = slots("--size=16m --map_granularity=2m --map_shift=4k --map_advice=hugepage");
+    assert_eq!((shifted.total(), shifted.base), (16, 16), "each piece lies in two slots");
+    assert_eq!(shifted.less_than_asked.get("leaves_mapping"), Some(&16), "{shifted:?}");
+    let (sparse, _) = slots("--size=64m --bs=4k --number_ios=1 --map_advice=nohugepage");
+    assert_eq!((sparse.total(), sparse.base, sparse.not_touched), (32, 1, 31));
+}
+
 /// The pages of a piece that are present, lowest first, from `/proc/PID/pagemap` (bit 63).
 fn present(pid: u32, start: u64, end: u64) -> Option<Vec<bool>> {
     use std::os::unix::fs::FileExt as _;
@@ -232,6 +255,8 @@ fn host_hugetlb_pages_are_used_and_the_fallback_is_exact() {
     let _pool = Pool::of(6);
     let report = mapped("--ioengine=anon --rw=write --bs=4k --size=8m --map_granularity=2m --hugetlb=2m");
     assert_eq!((report.pieces_fallen_back, report.at_end.expect("read").hugetlb_bytes), (0, 8 * MIB));
+    let slots = report.slots.expect("looked at");
+    assert_eq!((slots.asked.as_str(), slots.huge_2m, slots.total(), slots.less_than_asked.len()), ("2M", 4, 4, 0));
     let report =
         mapped("--ioengine=anon --rw=write --bs=4k --size=20m --map_granularity=2m --hugetlb=2m --hugetlb_fallback=1");
     let memory = report.at_end.expect("read");

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::slots::SlotCounts;
+
 /// What a worker mapped and what it got.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapReport {
@@ -28,6 +30,12 @@ pub struct MapReport {
     pub at_end: Option<MappedMemory>,
     /// Why `at_end` is null.
     pub at_end_reason: Option<String>,
+    /// What the page tables held then, 2 MiB by 2 MiB; null if it was not looked at.
+    #[serde(default)]
+    pub slots: Option<SlotCounts>,
+    /// Why `slots` is null, or leaves out some workers.
+    #[serde(default)]
+    pub slots_reason: Option<String>,
 }
 
 impl MapReport {
@@ -58,6 +66,11 @@ impl MapReport {
             (mine, theirs) => mine.or_else(|| theirs.clone()),
         };
         self.at_end_reason = self.at_end_reason.take().or_else(|| other.at_end_reason.clone());
+        match (&mut self.slots, &other.slots) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine, theirs) => *mine = mine.take().or_else(|| theirs.clone()),
+        }
+        self.slots_reason = self.slots_reason.take().or_else(|| other.slots_reason.clone());
     }
 }
 

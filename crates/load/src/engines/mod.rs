@@ -29,6 +29,7 @@ pub(crate) mod queue;
 mod shm;
 #[cfg(test)]
 mod skeleton;
+mod slots;
 mod sync;
 mod vsync;
 
@@ -36,6 +37,8 @@ use std::path::Path;
 
 pub(crate) use got::mapped_memory;
 pub use got::{MapReport, MappedMemory};
+pub use slots::SlotCounts;
+pub(crate) use slots::{asked, count as count_slots};
 
 use crate::buffer::Buffer;
 use crate::error::LoadError;

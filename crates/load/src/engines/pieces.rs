@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use pagelab_mapping::Watch;
+use pagelab_mapping::{Pool, Watch};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 
@@ -352,8 +352,8 @@ impl Pieces {
         };
         let Some(page) = self.backing.hugetlb() else { return Ok(()) };
         let needed = at_once * self.layout.piece_bytes.div_ceil(page);
-        match hugetlb::pool(Path::new("/"), page) {
-            Ok(pool) if pool.available() < needed => Err(self.pool_too_small(page, at_once)),
+        match Pool::read(Path::new("/"), page as usize) {
+            Ok(pool) if pool.available_pages() < needed => Err(self.pool_too_small(page, at_once)),
             // A pool that cannot be read is met when a piece is mapped.
             _ => Ok(()),
         }

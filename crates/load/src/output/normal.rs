@@ -6,6 +6,7 @@ use super::json::{BATCHES, LEVELS, depth_shares, distribution};
 use super::numbers::{TimeUnit, num, percentile_unit, time_unit};
 use super::summary::{Entry, Group, GroupDirection, bandwidth, entries, groups};
 use crate::disks::DiskUse;
+use crate::engines::MapReport;
 use crate::histogram::Latencies;
 use crate::job::JobSpec;
 use crate::offsets::Direction;
@@ -309,10 +310,25 @@ fn mapped(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
             num(m.shmem_pmd_bytes as f64, 4, 1024),
             num(m.file_pmd_bytes as f64, 4, 1024),
             num(m.hugetlb_bytes as f64, 4, 1024)
-        ),
-        (None, Some(reason)) => writeln!(out, "     at the end: not read: {reason}"),
-        (None, None) => Ok(()),
+        )?,
+        (None, Some(reason)) => writeln!(out, "     at the end: not read: {reason}")?,
+        (None, None) => {}
     }
+    slots(out, mapped)
+}
+
+/// What the page tables held at the end, 2 MiB by 2 MiB.
+fn slots(out: &mut String, mapped: &MapReport) -> std::fmt::Result {
+    if let Some(s) = &mapped.slots {
+        write!(
+            out,
+            "     2M slots  : asked={}, got: base={} 2M={} 1G={} mixed={} swapped={} untouched={} untold={}",
+            s.asked, s.base, s.huge_2m, s.huge_1g, s.mixed, s.swapped, s.not_touched, s.not_told
+        )?;
+        let less: Vec<String> = s.less_than_asked.iter().map(|(reason, slots)| format!("{reason}={slots}")).collect();
+        writeln!(out, "{}{}", if less.is_empty() { "" } else { "; less for: " }, less.join(" "))?;
+    }
+    mapped.slots_reason.iter().try_for_each(|reason| writeln!(out, "     2M slots  : not counted: {reason}"))
 }
 
 fn status(out: &mut String, group: &Group) -> std::fmt::Result {

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::task::Task;
-use crate::engines::{Engine, MapReport, Setup, mapped_memory};
+use crate::engines::{Engine, MapReport, Setup, asked, count_slots, mapped_memory};
 use crate::error::LoadError;
+use crate::job::JobOptions;
 use crate::offsets::Course;
 
 /// The parked engines.
@@ -76,7 +77,7 @@ impl<E: Engine> Files<E> {
     }
 
     /// What all files had mapped, `engine`'s included, and what the kernel shows of those that are still open.
-    pub fn mapped(&self, engine: &E) -> Option<MapReport> {
+    pub fn mapped(&self, engine: &E, options: &JobOptions) -> Option<MapReport> {
         let open: Vec<MapReport> = self.parked.iter().flatten().chain([engine]).filter_map(E::mapped).collect();
         let ranges: Vec<(u64, u64)> = open.iter().map(MapReport::range).collect();
         let mut all = None;
@@ -87,6 +88,11 @@ impl<E: Engine> Files<E> {
         match mapped_memory(Path::new("/"), &ranges) {
             Ok(memory) => all.at_end = Some(memory),
             Err(reason) => all.at_end_reason = Some(reason),
+        }
+        let vmas = all.at_end.as_ref().map_or(0, |memory| memory.vmas);
+        match count_slots(&open, vmas, asked(options)) {
+            Ok(slots) => all.slots = Some(slots),
+            Err(reason) => all.slots_reason = Some(reason),
         }
         Some(all)
     }

@@ -115,7 +115,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         report.failure = self.failure.take();
         report.depths = self.flight.queue.is_some().then_some(self.flight.depths);
         report.verify = self.verify.as_ref().map(|verify| verify.report().clone());
-        report.mapped = self.files.mapped(&self.engine);
+        report.mapped = self.files.mapped(&self.engine, self.options);
         let Some(start_ns) = self.measured_from else { return };
         let end_ns = self.measured_until;
         report.window = Some(Window { start_ns, end_ns });

@@ -63,6 +63,8 @@ pub struct Slot {
     pub address: usize,
     /// Length; less than 2 MiB only at the ends of the range.
     pub bytes: usize,
+    /// Bytes of it that a mapping covers, whether pages are there or not; 0 in a gap between mappings.
+    pub mapped_bytes: usize,
     /// The pages; `None` if they could not be told, with the reason in `reason`.
     pub held: Option<Held>,
     /// Why it is less than was asked for; `None` if it is not.
@@ -177,6 +179,7 @@ pub(crate) fn look(
     let (regions, source) = regions(&pagemap, start, end, may_scan)?;
     let mut slots = divided(start, end);
     for slot in &mut slots {
+        slot.mapped_bytes = mapped_bytes(slot, &vmas);
         slot.held = held(slot, &regions, &vmas, &source);
     }
     let context = Context::new(root, &pagemap, &vmas, (start, end), asked, past);
@@ -207,7 +210,13 @@ fn divided(start: u64, end: u64) -> Vec<Slot> {
     let mut from = start;
     while from < end {
         let to = (from & !(SLOT - 1)).saturating_add(SLOT).min(end);
-        slots.push(Slot { address: from as usize, bytes: (to - from) as usize, held: None, reason: None });
+        slots.push(Slot {
+            address: from as usize,
+            bytes: (to - from) as usize,
+            mapped_bytes: 0,
+            held: None,
+            reason: None,
+        });
         from = to;
     }
     slots
@@ -222,6 +231,14 @@ fn parts<'a>(slot: &Slot, regions: &'a [Region]) -> impl Iterator<Item = (u64, u
         .iter()
         .take_while(move |region| region.start < high)
         .map(move |region| (region.start.max(low), region.end.min(high), region.categories))
+}
+
+/// How much of the slot lies in `vmas`, which are in order of address.
+fn mapped_bytes(slot: &Slot, vmas: &[Vma]) -> usize {
+    let (low, high) = (slot.address as u64, (slot.address + slot.bytes) as u64);
+    let first = vmas.partition_point(|vma| vma.end <= low);
+    let after = vmas.get(first..).unwrap_or_default().iter().take_while(|vma| vma.start < high);
+    after.map(|vma| (vma.end.min(high) - vma.start.max(low)) as usize).sum()
 }
 
 fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], source: &Source) -> Option<Held> {
@@ -361,7 +378,7 @@ mod tests {
     fn a_mixed_mapping_is_unknown_without_the_page_tables() {
         let huge = Vma { huge_bytes: SLOT, resident_bytes: SLOT + 4096, end: 4 * SLOT, ..Vma::default() };
         let region = Region { start: 0, end: SLOT, categories: IS_PRESENT };
-        let slot = Slot { address: 0, bytes: HUGE_2M_BYTES, held: None, reason: None };
+        let slot = Slot { address: 0, bytes: HUGE_2M_BYTES, mapped_bytes: 0, held: None, reason: None };
         let source = Source::Smaps { why: String::new() };
         assert_eq!(held(&slot, &[region], std::slice::from_ref(&huge), &source), None);
         let all = Vma { resident_bytes: SLOT, ..huge };
@@ -375,6 +392,14 @@ mod tests {
         let found: Vec<(usize, usize)> = slots.iter().map(|slot| (slot.address, slot.bytes)).collect();
         let slot = HUGE_2M_BYTES;
         assert_eq!(found, [(slot - 4096, 4096), (slot, slot), (2 * slot, slot), (3 * slot, 8192)]);
+    }
+
+    #[test]
+    fn gaps_between_mappings_are_told() {
+        let vma = |start, end| Vma { start, end, ..Vma::default() };
+        let vmas = [vma(0, 4096), vma(8192, SLOT + 4096), vma(3 * SLOT, 4 * SLOT)];
+        let mapped: Vec<usize> = divided(4096, 4 * SLOT).iter().map(|slot| mapped_bytes(slot, &vmas)).collect();
+        assert_eq!(mapped, [HUGE_2M_BYTES - 8192, 4096, 0, HUGE_2M_BYTES]);
     }
 
     #[test]
