@@ -62,7 +62,7 @@ impl Slot {
     }
 
     /// The first address of the range that had no page; 0 for none.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn failed(&self) -> usize {
         self.failed.load(Ordering::Relaxed)
     }

@@ -45,6 +45,7 @@ impl Watch {
 
     /// The first address of the range that had no page, if there was one. It is seen by the thread that made the access at once; the
     /// cost is one load.
+    #[allow(clippy::inline_always)] // Between copies of 64 bytes a call would be seen.
     #[inline(always)]
     pub fn failed(&self) -> Option<usize> {
         // The handler runs on the thread that made the access: the compiler is all that could look too early.
@@ -95,8 +96,10 @@ mod tests {
             self.reservation.address() + base_page_bytes()
         }
 
+        /// A byte of the two pages.
         fn read(&self, address: usize) -> u8 {
-            // SAFETY: an address of the reservation, which is mapped and watched.
+            assert!((self.reservation.address()..self.second() + base_page_bytes()).contains(&address));
+            // SAFETY: in the reservation, which is mapped and watched.
             unsafe { (address as *const u8).read_volatile() }
         }
 

@@ -11,8 +11,11 @@ use super::got::MapReport;
 use crate::job::JobOptions;
 use crate::job::words::Advice;
 
-/// Slots that are looked at, at most: 8 GiB. To tell why a slot lies in base pages takes a read for each of its 512 frames.
+/// Slots that are looked at, at most: 8 GiB where nothing was asked for.
 const MOST_SLOTS: u64 = 4096;
+
+/// The same where reasons are looked for, 4 GiB: to tell why a slot lies in base pages takes a read for each of its 512 frames.
+const MOST_SLOTS_WITH_REASONS: u64 = 2048;
 
 /// Mappings gone through, at most: smaps is read for each range anew.
 const MOST_VMAS: u64 = 1 << 16;
@@ -115,8 +118,9 @@ pub fn count(files: &[MapReport], vmas: u64, asked: PageSize) -> Result<SlotCoun
         high.div_ceil(slot_bytes).saturating_sub(low / slot_bytes)
     };
     let slots: u64 = files.iter().map(slots_of).sum();
-    if slots > MOST_SLOTS {
-        return Err(format!("{slots} slots of 2 MiB, at most {MOST_SLOTS} are looked at; use a smaller size="));
+    let most = if asked == PageSize::Any { MOST_SLOTS } else { MOST_SLOTS_WITH_REASONS };
+    if slots > most {
+        return Err(format!("{slots} slots of 2 MiB, at most {most} are looked at; use a smaller size="));
     }
     let lines = vmas.max(1) * files.len() as u64;
     if lines > MOST_VMAS {
@@ -147,6 +151,8 @@ mod tests {
             let reason = count(&[file(bytes)], 1, PageSize::Any).expect_err("too many slots");
             assert!(reason.contains("at most 4096"), "{reason}");
         }
+        let reason = count(&[file((4 << 30) + 1)], 1, PageSize::Huge2M).expect_err("too many slots with reasons");
+        assert!(reason.contains("2049 slots of 2 MiB, at most 2048"), "{reason}");
         let reason =
             count(&[file(4096), file(4096), file(4096)], 30_000, PageSize::Any).expect_err("too many mappings");
         assert!(reason.contains("30000 mappings in 3 files"), "{reason}");
