@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{children, pagelab, refused, run, totals, try_run};
+use common::{pagelab, refused, run, totals, try_run};
 use pagelab_load::JobReport;
 
 const ENGINES: [&str; 2] = ["io_uring", "libaio"];
@@ -88,6 +88,15 @@ fn rings_are_as_the_job_asks() {
         let report =
             run_in(&place(), &format!("--ioengine=io_uring --rw=randread --bs=4k --size=1m --iodepth=16 {job}"));
         assert_eq!(totals(&report), expected, "{job}");
+    }
+}
+
+/// The kernel's thread takes operations before anybody asks it to look: none is waited for twice, however the two meet.
+#[test]
+fn a_polling_thread_is_never_waited_for_in_vain() {
+    for depth in [1, 3, 12] {
+        let job = format!("--ioengine=io_uring --rw=randread --bs=4k --size=32m --iodepth={depth} --sqthread_poll=1");
+        assert_eq!(run_in(&place(), &job).operations, 8192, "{job}");
     }
 }
 
@@ -247,39 +256,4 @@ fn host_too_few_aio_requests_are_told() {
     for part in ["fs.aio-max-nr of 16", "sysctl -w fs.aio-max-nr="] {
         assert!(words.contains(part), "{words}");
     }
-}
-
-/// A killed worker leaves nothing: the kernel takes its rings and contexts back.
-#[test]
-fn killed_workers_leave_no_context() {
-    let used = || -> u64 {
-        std::fs::read_to_string("/proc/sys/fs/aio-nr").expect("readable").trim().parse().expect("a number")
-    };
-    let before = used();
-    let place = place();
-    for _ in 0..5 {
-        let job = "--ioengine=libaio --rw=randread --bs=4k --size=1m --iodepth=4096 --runtime=60 --time_based";
-        let mut child = pagelab()
-            .args(words(place.path(), job))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
-        let began = std::time::Instant::now();
-        while used() < before + 4096 && began.elapsed().as_secs() < 30 {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        assert!(used() >= before + 4096, "the worker made its context");
-        for worker in children(child.id()).into_iter().flat_map(children) {
-            // SAFETY: a plain system call.
-            unsafe { libc::kill(worker as i32, libc::SIGKILL) };
-        }
-        assert!(!child.wait().expect("ends").success());
-    }
-    // Contexts are freed after a grace period of the kernel's.
-    let began = std::time::Instant::now();
-    while used() > before && began.elapsed().as_secs() < 30 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    assert_eq!(used(), before);
 }

@@ -30,6 +30,8 @@ pub struct Uring {
     /// Pushed and not handed over.
     pushed: u32,
     fixed_buffers: bool,
+    /// A thread of the kernel's looks for what is pushed.
+    polled: bool,
     /// The descriptor registered for each file, if files are.
     files: Option<Vec<Option<RawFd>>>,
     /// Vectors of one element each, where operations are to be vectored.
@@ -79,6 +81,7 @@ impl Queue for Uring {
             ring,
             pushed: 0,
             fixed_buffers: o.fixedbufs,
+            polled: o.sqthread_poll,
             files,
             vectors: (!o.nonvectored && !o.fixedbufs).then(|| (0..setup.depth).map(vector).collect()),
             rw_flags,
@@ -112,7 +115,8 @@ impl Queue for Uring {
         }
         match self.ring.submit() {
             Ok(taken) => {
-                let taken = (taken as u32).min(self.pushed);
+                // The kernel's thread may have taken some before it was asked to look; what it finds later is its own business.
+                let taken = if self.polled { self.pushed } else { (taken as u32).min(self.pushed) };
                 self.pushed -= taken;
                 Ok(taken)
             }
