@@ -12,14 +12,14 @@ use std::os::fd::RawFd;
 use io_uring::squeue::{self, Flags};
 use io_uring::{IoUring, opcode, types};
 
-use super::queue::{Completion, Queue, QueueSetup, Submission};
-use super::{Caps, Fault};
+use super::queue::{self, Completion, Queue, QueueSetup, Submission};
+use super::{Caps, DONTCACHE, Fault};
 use crate::error::LoadError;
 use crate::job::JobOptions;
 use crate::offsets::Direction;
 
-/// `RWF_DONTCACHE` of `linux/fs.h`, since Linux 6.14.
-const DONTCACHE: i32 = 0x80;
+/// A vector's element before its operation is pushed.
+const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
 /// Milliseconds after which the kernel's thread sleeps if nothing comes (`sqthread_poll`).
 const IDLE_MS: u32 = 1000;
@@ -69,13 +69,9 @@ impl Queue for Uring {
                 LoadError::system(format!("job '{}': registering {} files", setup.job, setup.files), error)
             })?;
         }
-        let vector = |slot: u32| libc::iovec {
-            iov_base: setup.memory.wrapping_add(slot as usize * setup.slot_bytes).cast(),
-            iov_len: setup.slot_bytes,
-        };
         let mut rw_flags = if o.nowait { libc::RWF_NOWAIT } else { 0 };
         if o.uncached {
-            rw_flags |= DONTCACHE;
+            rw_flags |= DONTCACHE.cast_signed();
         }
         Ok(Self {
             ring,
@@ -83,7 +79,7 @@ impl Queue for Uring {
             fixed_buffers: o.fixedbufs,
             polled: o.sqthread_poll,
             files,
-            vectors: (!o.nonvectored && !o.fixedbufs).then(|| (0..setup.depth).map(vector).collect()),
+            vectors: (!o.nonvectored && !o.fixedbufs).then(|| vec![NOTHING; setup.depth as usize]),
             rw_flags,
             force_async: o.force_async,
             until_async: o.force_async,
@@ -154,13 +150,7 @@ impl Queue for Uring {
             Fault::Errno(libc::EOPNOTSUPP) if options.hipri || options.nowait || options.uncached => Some(
                 "kernel, file system or device lacks what hipri=, nowait= or uncached= asks for: leave it out (hipri= needs direct=1 and a device with queues for polling)",
             ),
-            Fault::Errno(libc::EAGAIN) if options.nowait => {
-                Some("it would block, and nowait=1 forbids that; continue_on_error=all goes on after it")
-            }
-            Fault::Errno(libc::EINVAL) if options.is_direct() => {
-                Some("direct I/O needs offsets, lengths and iomem_align that are multiples of the device's block size")
-            }
-            _ => None,
+            _ => queue::explain_commonly(options, fault),
         }
     }
 }

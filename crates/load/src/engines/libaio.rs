@@ -8,7 +8,6 @@ use std::ptr::null_mut;
 use super::queue::{Completion, Queue, QueueSetup, Submission};
 use super::{Caps, Fault};
 use crate::error::LoadError;
-use crate::job::JobOptions;
 use crate::offsets::Direction;
 
 /// `struct iocb` of `linux/aio_abi.h`, as little-endian machines have it.
@@ -144,18 +143,6 @@ impl Queue for LibAio {
             result: event.result.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32,
         }));
         Ok(())
-    }
-
-    fn explain(options: &JobOptions, fault: Fault) -> Option<&'static str> {
-        match fault {
-            Fault::Errno(libc::EAGAIN) if options.nowait => {
-                Some("it would block, and nowait=1 forbids that; continue_on_error=all goes on after it")
-            }
-            Fault::Errno(libc::EINVAL) if options.is_direct() => {
-                Some("direct I/O needs offsets, lengths and iomem_align that are multiples of the device's block size")
-            }
-            _ => None,
-        }
     }
 }
 

@@ -141,6 +141,12 @@ impl From<rustix::io::Errno> for Fault {
     }
 }
 
+/// `RWF_DONTCACHE` of `linux/fs.h`, since Linux 6.14.
+const DONTCACHE: u32 = 0x80;
+
+/// Why an operation with `nowait=1` failed with EAGAIN.
+const WOULD_BLOCK: &str = "it would block, and nowait=1 forbids that; continue_on_error=all goes on after it";
+
 /// How to start over at the end of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartOver {

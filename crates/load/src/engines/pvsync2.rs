@@ -5,14 +5,11 @@ use std::io::{IoSlice, IoSliceMut};
 use rustix::io::ReadWriteFlags;
 
 use super::file::{TargetFile, transferred};
-use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous, explain_plainly};
+use super::{Caps, DONTCACHE, Engine, Fault, Setup, StartOver, Synchronous, WOULD_BLOCK, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::offsets::{Direction, Operation};
 use crate::random::{SplitMix64, derive_seed};
-
-/// `RWF_DONTCACHE` of `linux/fs.h`, since Linux 6.14.
-const DONTCACHE: u32 = 0x80;
 
 /// An open file and the flags of its operations.
 pub struct PvSync2 {
@@ -71,7 +68,7 @@ impl Engine for PvSync2 {
                 )
             }
             Fault::Errno(libc::EAGAIN) if self.flags.contains(ReadWriteFlags::NOWAIT) => {
-                format!("{words}: it would block, and nowait=1 forbids that; continue_on_error=all goes on after it")
+                format!("{words}: {WOULD_BLOCK}")
             }
             _ => words,
         }

@@ -6,7 +6,7 @@
 use std::os::fd::RawFd;
 
 use super::file::TargetFile;
-use super::{Caps, Engine, Fault, Setup, StartOver, explain_plainly};
+use super::{Caps, Engine, Fault, Setup, StartOver, WOULD_BLOCK, explain_plainly};
 use crate::error::LoadError;
 use crate::job::JobOptions;
 use crate::offsets::Operation;
@@ -101,8 +101,18 @@ pub trait Queue: Sized {
 
     /// A failed operation in words; `None` if there is nothing to add to the plain ones.
     fn explain(options: &JobOptions, fault: Fault) -> Option<&'static str> {
-        let _ = (options, fault);
-        None
+        explain_commonly(options, fault)
+    }
+}
+
+/// What any queue knows of a failed operation.
+pub fn explain_commonly(options: &JobOptions, fault: Fault) -> Option<&'static str> {
+    match fault {
+        Fault::Errno(libc::EAGAIN) if options.nowait => Some(WOULD_BLOCK),
+        Fault::Errno(libc::EINVAL) if options.is_direct() => {
+            Some("direct I/O needs offsets, lengths and iomem_align that are multiples of the device's block size")
+        }
+        _ => None,
     }
 }
 
