@@ -100,7 +100,9 @@ impl Queue for Uring {
         let entry = entry.user_data(u64::from(submission.slot));
         // SAFETY: the memory belongs to a slot that nobody touches until its completion was taken; the descriptor stays open as long,
         // because files are closed only when nothing is under way.
-        unsafe { self.ring.submission().push(&entry) }.map_err(|_| Fault::Errno(libc::EBUSY))?;
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.wait_for_space()?;
+        }
         self.pushed += 1;
         Ok(())
     }
@@ -156,6 +158,23 @@ impl Queue for Uring {
 }
 
 impl Uring {
+    /// Waits until the kernel's thread gives entries back. It does so after a batch (`io_commit_sqring` in `io_submit_sqes`), by when the
+    /// batch's completions may have been seen already and replaced by new operations. Without that thread the entries are back when the
+    /// call that submits them returns, and there is always room for the depth.
+    #[cold]
+    fn wait_for_space(&self) -> Result<(), Fault> {
+        if !self.polled {
+            return Err(Fault::Errno(libc::EBUSY));
+        }
+        let submitter = self.ring.submitter();
+        // Whoever pushed may not have told a thread that sleeps.
+        let woken = submitter.submit().and_then(|_| submitter.squeue_wait());
+        match woken.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)) {
+            Ok(_) | Err(libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+            Err(errno) => Err(Fault::Errno(errno)),
+        }
+    }
+
     /// The place of a file among the registered ones; it is put there at its first operation.
     #[inline(always)]
     fn registered(&mut self, file: usize, fd: RawFd) -> Result<Option<u32>, Fault> {

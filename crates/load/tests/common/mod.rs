@@ -25,12 +25,11 @@ pub fn try_run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
 /// Runs a job that must succeed.
 pub fn run<S: AsRef<OsStr>>(arguments: &[S]) -> JobReport {
     let output = try_run(arguments);
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stderr),
-        String::from_utf8_lossy(&output.stdout)
-    );
+    if !output.status.success() {
+        let report: Option<JobReport> = serde_json::from_slice(&output.stdout).ok();
+        let failures: Vec<_> = report.iter().flat_map(|r| &r.workers).filter_map(|w| w.failure.as_ref()).collect();
+        panic!("{}: {failures:?}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
     serde_json::from_slice(&output.stdout).expect("a report")
 }
 
