@@ -1,30 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The recorded tree: which tasks are in it, and their ids.
- *
- * Membership is task storage: it is found in a few ns, is freed with the task
- * and cannot be confused by a pid that is used again. The recorder puts the
- * first task in (through its pidfd); fork adds the children.
+ * The life of the recorded tree: ids of its tasks and of their address spaces,
+ * and the road that rare events take to the recorder.
  */
-
-struct task_state {
-	__u32 task_id;
-	__u32 mm_id;
-	__u64 mm;           /* the mm_struct that mm_id names */
-	__u64 exec_ts;      /* when the running execve began */
-	__u64 call_ts;      /* when the running mapping call began */
-	__u64 call_nr;      /* its number + 1; 0: none */
-	__u64 brk_before;
-	__u32 waiting;      /* the command's process, before it runs the command: nothing of it is recorded */
-	__u32 padding;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_state);
-} task_states SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -38,22 +16,6 @@ __u32 last_mm_id = 1;
 __u64 generation = 1;
 __u64 events_seen = 0;
 __u64 events_lost = 0;
-
-static __always_inline struct task_state *state_of(struct task_struct *task)
-{
-	return bpf_task_storage_get(&task_states, task, 0, 0);
-}
-
-/* The first task is adopted while it waits to run the command; that begins when it gets another address space. */
-static __always_inline bool still_waiting(struct task_state *state, struct task_struct *task)
-{
-	if (!state->waiting)
-		return false;
-	if (!state->mm || state->mm == (__u64)task->mm)
-		return true;
-	state->waiting = 0;
-	return false;
-}
 
 /*
  * The id of the task's address space. It is asked for on every use, because a

@@ -22,7 +22,7 @@ pub fn finish(
 ) -> Result<SessionOutcome, SessionError> {
     let Begun { mut recorder, mut started, released_ns } = begun;
     let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
-    stop(&mut recorder);
+    let probes_extra = recorder.stop();
     started.intervals(|told| load_rows::push_interval(&told, &mut recorder.writer));
     let report = started.take_report(watched.ended.as_ref());
     let mut warnings = std::mem::take(&mut recorder.probes.warnings);
@@ -39,6 +39,7 @@ pub fn finish(
         last.clock.realtime_at_end_ns = Some(realtime_ns());
         last.exit = watched.ended.map(|ended| Exit { code: ended.code(), signal: ended.signal(), ..Exit::default() });
         last.probes = probes.states;
+        last.extra.extend(probes_extra);
         last.self_cost = self_cost(cpu_before_ns, bytes_so_far);
         last.extra.insert("measured".to_owned(), measured);
         last.extra.insert("timed_out".to_owned(), json!(watched.timed_out));
@@ -62,15 +63,6 @@ pub fn finish(
         interrupted: watched.interrupted,
         warnings,
     })
-}
-
-/// Detaches the probes and takes what they still hold.
-fn stop(recorder: &mut Recorder) {
-    if let Some(observer) = &mut recorder.probes.observer {
-        observer.detach();
-    }
-    recorder.drain();
-    recorder.probes.count_events();
 }
 
 fn lost_events(probes: &Probes) -> Option<String> {

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::feed::Feed;
 use crate::load_rows;
-use crate::probes::Probes;
+use crate::probes::{Count, Probes};
 use crate::target::Started;
 
 /// How often the rings are emptied. The default ring holds ten times as much at the greatest rate of faults seen, and
@@ -35,8 +35,8 @@ pub fn realtime_ns() -> i64 {
     tv_sec * 1_000_000_000 + tv_nsec
 }
 
-/// What the streams have counted so far: (stream, CPU or none for all, seen, lost, filtered).
-type Counts = Vec<(&'static str, Option<u32>, u64, u64, u64)>;
+/// What the streams have counted so far.
+type Counts = Vec<Count>;
 
 /// Probes, writer and the state between them.
 pub struct Recorder {
@@ -120,26 +120,60 @@ impl Recorder {
     /// Empties the rings. Events are taken before faults: so the faults that a task took before it ended are there when
     /// its end is written.
     pub fn drain(&mut self) {
-        let Some(observer) = &mut self.probes.observer else { return };
         let batch = &mut self.batch;
-        observer.drain_events(|event| batch.push(event));
-        let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
-        observer.drain_faults(|_cpu, slots| feed.faults(slots, columns));
-        self.feed.events(&self.batch, &mut self.writer);
-        self.batch.clear();
+        if let Some(observer) = &mut self.probes.observer {
+            observer.drain_events(|event| batch.push(event));
+            let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
+            observer.drain_faults(|_cpu, slots| feed.faults(slots, columns));
+            self.feed.events(batch, &mut self.writer);
+        }
+        let now = monotonic_ns();
+        for watcher in &mut self.probes.watchers {
+            watcher.events(batch);
+            watcher.step(now, &mut self.writer);
+        }
+        batch.clear();
         self.count();
     }
 
     fn count(&mut self) {
-        let Some(observer) = &self.probes.observer else { return };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.clear();
-        for cpu in 0..observer.rings().cpus() {
-            let one = observer.rings().counts(cpu);
-            counts.push((Stream::Faults.name(), Some(cpu as u32), one.seen() + one.filtered, one.lost, one.filtered));
+        if let Some(observer) = &self.probes.observer {
+            for cpu in 0..observer.rings().cpus() {
+                let one = observer.rings().counts(cpu);
+                let (seen, lost, filtered) = (one.seen() + one.filtered, one.lost, one.filtered);
+                counts.push(Count { stream: Stream::Faults.name(), cpu: Some(cpu as u32), seen, lost, filtered });
+            }
+            let events = observer.event_counts();
+            counts.push(Count { stream: "events", cpu: None, seen: events.seen, lost: events.lost, filtered: 0 });
         }
-        let events = observer.event_counts();
-        counts.push(("events", None, events.seen, events.lost, 0));
+        for watcher in &self.probes.watchers {
+            counts.extend(watcher.counts());
+        }
+    }
+
+    /// Detaches the probes and takes what they still hold; what they have for the manifest is returned, by the name of
+    /// their first stream.
+    pub fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
+        if let Some(observer) = &mut self.probes.observer {
+            observer.detach();
+        }
+        for watcher in &mut self.probes.watchers {
+            watcher.stop();
+        }
+        self.drain();
+        let (now, mut extra) = (monotonic_ns(), serde_json::Map::new());
+        for watcher in &mut self.probes.watchers {
+            let mut own = serde_json::Map::new();
+            watcher.finish(now, &mut self.writer, &mut own);
+            if let (Some(first), false) = (watcher.streams().first(), own.is_empty()) {
+                extra.insert(first.name().to_owned(), own.into());
+            }
+        }
+        self.count();
+        self.probes.count_events();
+        extra
     }
 
     /// What the sampler could not read.
@@ -151,19 +185,20 @@ impl Recorder {
 
 /// Writes what was counted since the last part. A CPU on which nothing happened has no row.
 fn push_loss(now_ns: i64, now: &Counts, before: &Counts, columns: &mut LossColumns) {
-    for (stream, cpu, seen, lost, filtered) in now {
-        let earlier = before.iter().find(|(name, which, ..)| name == stream && which == cpu);
-        let (seen_before, lost_before, filtered_before) = earlier.map_or((0, 0, 0), |(_, _, a, b, c)| (*a, *b, *c));
-        if *seen == seen_before && cpu.is_some() {
+    for count in now {
+        let earlier = before.iter().find(|earlier| earlier.stream == count.stream && earlier.cpu == count.cpu);
+        let (seen, lost, filtered) =
+            earlier.map_or((0, 0, 0), |earlier| (earlier.seen, earlier.lost, earlier.filtered));
+        if count.seen == seen && count.cpu.is_some() {
             continue;
         }
         columns.push(&LossRow {
             ts: now_ns,
-            stream,
-            cpu: *cpu,
-            seen: seen - seen_before,
-            lost: lost - lost_before,
-            filtered: filtered - filtered_before,
+            stream: count.stream,
+            cpu: count.cpu,
+            seen: count.seen - seen,
+            lost: count.lost - lost,
+            filtered: count.filtered - filtered,
         });
     }
 }

@@ -69,11 +69,8 @@ fn release(
     });
     let feed = Feed::new(options.streams.contains(Stream::Tasks), options.streams.contains(Stream::Maps));
     let mut recorder = Recorder::new(probes, feed, writer, sampler);
-    if let Some(observer) = &mut recorder.probes.observer
-        && let Err(error) = observer.adopt(started.child.pidfd())
-    {
-        return Err(SessionError::StreamRefused { stream: "tasks", reason: error.to_string() });
-    }
+    recorder.probes.begin(options, started.child.pid(), started.child.pidfd())?;
+    recorder.writer.manifest_mut().probes.clone_from(&recorder.probes.states);
     write_settings(options, &mut recorder, started.child.pid(), "start");
     note_first_task(&mut recorder, &started.child);
     recorder.step();

@@ -207,6 +207,11 @@ impl Observer {
             .map_err(refused("adopting the command", "a process that is still alive"))
     }
 
+    /// The map that says which tasks are recorded, for other object files to share (`bpf/membership.bpf.h`).
+    pub fn task_states(&self) -> BorrowedFd<'_> {
+        self.skel.maps.task_states.as_fd()
+    }
+
     /// Hands over all whole fault records, CPU by CPU; within a CPU they are in the order of time.
     pub fn drain_faults(&mut self, mut sink: impl FnMut(usize, &[FaultSlot])) -> usize {
         (0..self.rings.cpus()).map(|cpu| self.rings.drain(cpu, |slots| sink(cpu, slots))).sum()

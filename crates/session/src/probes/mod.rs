@@ -1,0 +1,189 @@
+//! Opens the probes that the streams need, and keeps account of what each one could and could not do.
+//!
+//! How to add a probe: implement [`Watcher`] in a file of its own beside this one, and name it in [`WATCHERS`].
+
+mod watcher;
+
+use pagelab_observe::bpf::{Observer, ObserverOptions};
+use pagelab_observe::streams::Stream;
+use pagelab_recording::{Probe, ProbeState};
+
+pub use watcher::{Count, Watched, Watcher};
+
+use crate::options::{SessionError, SessionOptions};
+
+/// Streams that the BPF observer fills.
+const OBSERVED: [Stream; 3] = [Stream::Tasks, Stream::Faults, Stream::Maps];
+
+/// Makes a probe; the reason in words if it cannot be had.
+type Open = fn(&SessionOptions) -> Result<Box<dyn Watcher>, String>;
+
+/// Which probe fills which streams.
+struct WatcherDef {
+    streams: &'static [Stream],
+    /// It finds the recorded tree through the observer, which is loaded for it.
+    needs_tree: bool,
+    /// It must know the mappings of the recorded address spaces.
+    needs_maps: bool,
+    open: Open,
+}
+
+/// Every probe beside the observer.
+const WATCHERS: [WatcherDef; 0] = [];
+
+/// The probes of a session.
+pub struct Probes {
+    /// The BPF observer, if any of its streams was asked for and the kernel took it.
+    pub observer: Option<Observer>,
+    /// All others that were asked for and could be opened.
+    pub watchers: Vec<Box<dyn Watcher>>,
+    /// One entry per stream asked for.
+    pub states: Vec<Probe>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+fn active(stream: Stream, rung: &str) -> Probe {
+    Probe { name: stream.name().into(), state: ProbeState::Active, rung: Some(rung.into()), ..Probe::default() }
+}
+
+fn refused(stream: Stream, reason: String, fix: Option<String>) -> Probe {
+    Probe { name: stream.name().into(), state: ProbeState::Refused, reason: Some(reason), fix, ..Probe::default() }
+}
+
+fn wanted(options: &SessionOptions, def: &WatcherDef) -> bool {
+    def.streams.iter().any(|stream| options.streams.contains(*stream))
+}
+
+impl Probes {
+    /// Tries every stream asked for. A stream asked for by name and refused is an error, unless best effort will do.
+    pub fn open(options: &SessionOptions) -> Result<Self, SessionError> {
+        let mut probes = Self { observer: None, watchers: Vec::new(), states: Vec::new(), warnings: Vec::new() };
+        let bpf_error = probes.open_observer(options).err();
+        let watcher_errors = probes.open_watchers(options, bpf_error.as_ref());
+        for stream in options.streams.iter() {
+            let watcher_error = watcher_errors.iter().find(|(streams, _)| streams.contains(&stream));
+            let watcher = probes.watchers.iter().find(|watcher| watcher.streams().contains(&stream));
+            let state = match (stream.missing(), &bpf_error, watcher_error, watcher) {
+                (Some(why), ..) => refused(stream, why.to_owned(), None),
+                (None, Some(error), ..) if OBSERVED.contains(&stream) => {
+                    refused(stream, error.clone(), Some(format!("sudo pagelab record --observe {stream} ...")))
+                }
+                (None, ..) if OBSERVED.contains(&stream) => active(stream, "bpf"),
+                (None, _, Some((_, error)), _) => refused(stream, error.clone(), None),
+                (None, _, None, Some(watcher)) => active(stream, watcher.rung()),
+                (None, ..) => active(stream, "procfs"),
+            };
+            probes.states.push(state.clone());
+            probes.judge(options, stream, &state)?;
+        }
+        Ok(probes)
+    }
+
+    /// A refusal is an error where the stream was named, else a warning.
+    fn judge(&mut self, options: &SessionOptions, stream: Stream, state: &Probe) -> Result<(), SessionError> {
+        let Some(reason) = &state.reason else { return Ok(()) };
+        if options.streams.names(stream) && !options.best_effort {
+            return Err(SessionError::StreamRefused { stream: stream.name(), reason: reason.clone() });
+        }
+        // That a part of `default` is still to come is no news on every run.
+        if stream.missing().is_none() || options.streams.names(stream) {
+            self.warnings.push(format!("{stream} not recorded: {reason}"));
+        }
+        Ok(())
+    }
+
+    fn open_observer(&mut self, options: &SessionOptions) -> Result<(), String> {
+        let needed_by = |need: fn(&WatcherDef) -> bool| WATCHERS.iter().any(|def| wanted(options, def) && need(def));
+        let observed = OBSERVED.iter().any(|stream| options.streams.contains(*stream));
+        if !observed && !needed_by(|def| def.needs_tree || def.needs_maps) {
+            return Ok(());
+        }
+        let wanted = ObserverOptions {
+            ring_bytes_per_cpu: options.ring_bytes_per_cpu,
+            counting_only: false,
+            faults: options.streams.contains(Stream::Faults),
+            maps: options.streams.contains(Stream::Maps) || needed_by(|def| def.needs_maps),
+        };
+        let mut observer = Observer::load(wanted).map_err(|error| error.to_string())?;
+        observer.attach().map_err(|error| error.to_string())?;
+        self.observer = Some(observer);
+        Ok(())
+    }
+
+    /// Opens what the streams need; gives the reasons for those that could not be.
+    fn open_watchers(
+        &mut self,
+        options: &SessionOptions,
+        bpf_error: Option<&String>,
+    ) -> Vec<(&'static [Stream], String)> {
+        let mut errors = Vec::new();
+        for def in WATCHERS.iter().filter(|def| wanted(options, def)) {
+            let opened = match bpf_error {
+                Some(error) if def.needs_tree => Err(error.clone()),
+                _ => (def.open)(options),
+            };
+            match opened {
+                Ok(watcher) => self.watchers.push(watcher),
+                Err(error) => errors.push((def.streams, error)),
+            }
+        }
+        errors
+    }
+
+    /// Attaches the probes to the target at its gate. One that cannot be attached is refused after all.
+    pub fn begin(
+        &mut self,
+        options: &SessionOptions,
+        pid: u32,
+        pidfd: std::os::fd::BorrowedFd<'_>,
+    ) -> Result<(), SessionError> {
+        if let Some(observer) = &mut self.observer {
+            observer
+                .adopt(pidfd)
+                .map_err(|error| SessionError::StreamRefused { stream: "tasks", reason: error.to_string() })?;
+        }
+        let mut watchers = std::mem::take(&mut self.watchers);
+        let task_states = self.observer.as_ref().map(Observer::task_states);
+        let watched = Watched { pid, pidfd, task_states };
+        let mut failed = Vec::new();
+        watchers.retain_mut(|watcher| {
+            let begun = watcher.begin(&watched);
+            begun.map_err(|reason| failed.push((watcher.streams(), reason))).is_ok()
+        });
+        self.watchers = watchers;
+        for (streams, reason) in failed {
+            for stream in streams.iter().filter(|stream| options.streams.contains(**stream)) {
+                let state = refused(*stream, reason.clone(), None);
+                self.judge(options, *stream, &state)?;
+                if let Some(known) = self.states.iter_mut().find(|known| known.name == state.name) {
+                    *known = state;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the final counts into the states.
+    pub fn count_events(&mut self) {
+        let mut counted: Vec<Count> = self.watchers.iter().flat_map(|watcher| watcher.counts()).collect();
+        if let Some(observer) = &self.observer {
+            let (faults, events) = (observer.rings().total(), observer.event_counts());
+            // Tasks and mappings share one ring buffer and one pair of counts.
+            for (stream, seen, lost) in [
+                (Stream::Faults, faults.seen(), faults.lost),
+                (Stream::Tasks, events.seen, events.lost),
+                (Stream::Maps, events.seen, events.lost),
+            ] {
+                counted.push(Count { stream: stream.name(), cpu: None, seen, lost, filtered: 0 });
+            }
+        }
+        for state in self.states.iter_mut().filter(|state| state.state == ProbeState::Active) {
+            let mine = || counted.iter().filter(|count| count.stream == state.name);
+            if mine().next().is_some() {
+                state.events_seen = Some(mine().map(|count| count.seen - count.filtered).sum());
+                state.events_lost = Some(mine().map(|count| count.lost).sum());
+            }
+        }
+    }
+}
