@@ -137,7 +137,7 @@ fn delta_block<T: DeltaInt>(deltas: &[i64], min: i64, max: i64, out: &mut Vec<u8
 }
 
 /// Values per group of the hybrid: bit-packed ones come in whole groups.
-const GROUP: usize = 8;
+pub(crate) const GROUP: usize = 8;
 
 /// Encodes small numbers, each of at most `width` bits, in the RLE and bit-packing hybrid. A run is taken up where a
 /// group begins, so the values before it fill their group without being looked at again.
@@ -156,6 +156,15 @@ pub(crate) fn hybrid(values: &[u32], width: u32, out: &mut Vec<u8>) {
         literals = at;
     }
     put_literals(&values[literals..], width, out);
+}
+
+/// Encodes `count` values of one bit each that repeat `pattern`, which fills whole groups unless it is all there is.
+pub(crate) fn hybrid_repeated(pattern: &[u32], count: usize, out: &mut Vec<u8>) {
+    let mut packed = Vec::new();
+    pack(&mut packed, pattern.iter().map(|v| u64::from(*v)), 1);
+    let groups = count.div_ceil(GROUP);
+    put_varint(out, ((groups as u64) << 1) | 1);
+    out.extend(packed.iter().copied().cycle().take(groups));
 }
 
 /// Encodes one run of `n` equal values.
@@ -228,6 +237,26 @@ impl IntDictionary {
             number
         }));
         fits
+    }
+
+    /// The same for rows of `per_row` values. A value is mostly that of the same place in one of the last two rows: two tasks
+    /// that take turns make the same call again and again.
+    pub(crate) fn index_rows(&mut self, values: &[i64], per_row: usize, indices: &mut Vec<u32>) -> bool {
+        let mut known = vec![[(0_u64, FREE); 2]; per_row];
+        for row in values.chunks(per_row) {
+            for (value, [latest, earlier]) in row.iter().zip(&mut known) {
+                let value = *value as u64;
+                if latest.0 != value || latest.1 == FREE {
+                    std::mem::swap(latest, earlier);
+                    if latest.0 != value || latest.1 == FREE {
+                        let Some(number) = self.number(value) else { return false };
+                        *latest = (value, number);
+                    }
+                }
+                indices.push(latest.1);
+            }
+        }
+        true
     }
 
     /// The number of `v`; `None` if there is no room for it.

@@ -5,7 +5,7 @@ use std::io;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
@@ -15,6 +15,7 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::bits::{self, IntDictionary};
+use super::levels;
 use crate::error::Result;
 
 /// Values per page. Large enough that headers and the compressor's restarts cost nothing, small enough to decode in
@@ -39,9 +40,13 @@ pub(crate) struct Choice {
     pub(crate) zstd: Option<i32>,
 }
 
-/// Whether this module can encode columns of type `ty`.
-pub(crate) fn handles(ty: &DataType) -> bool {
-    matches!(ty, DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64 | DataType::Float64)
+/// Whether this module can encode the column: numbers, and rows of as many words each.
+pub(crate) fn handles(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64 | DataType::Float64 => true,
+        DataType::FixedSizeList(item, _) => !field.is_nullable() && item.data_type() == &DataType::UInt64,
+        _ => false,
+    }
 }
 
 /// The values of a page that are not null, as bits of the column's physical width; borrowed where nothing is null.
@@ -56,11 +61,28 @@ struct Page {
 }
 
 impl Page {
+    /// Numbers in a row: 1, or the length of its lists.
+    fn per_row(&self) -> usize {
+        match self.array.data_type() {
+            DataType::FixedSizeList(_, len) => *len as usize,
+            _ => 1,
+        }
+    }
+
+    /// Numbers in the page, nulls among them.
+    fn numbers(&self) -> usize {
+        self.array.len() * self.per_row()
+    }
+
     fn nulls(&self) -> Option<&NullBuffer> {
         self.array.nulls().filter(|n| n.null_count() > 0)
     }
 
     fn values(&self) -> Values<'_> {
+        if let Some(lists) = self.array.as_fixed_size_list_opt() {
+            let words = lists.values().as_primitive_opt::<UInt64Type>();
+            return Values::Wide(Cow::Borrowed(words.map_or(&[], |words| words.values().inner().typed_data())));
+        }
         let data = self.array.as_any();
         // Arrow's buffers are aligned for the type, and a float or unsigned number has the bits that Parquet wants.
         macro_rules! bits_of {
@@ -79,22 +101,17 @@ impl Page {
             .unwrap_or(Values::Wide(Cow::Borrowed(&[])))
     }
 
-    /// Appends the definition levels: one bit per row, with the length that version 1 pages put before them.
-    fn put_levels(&self, nullable: bool, out: &mut Vec<u8>) {
-        if !nullable {
+    /// Appends the levels, each kind with the length that version 1 pages put before it: for lists which number begins a row,
+    /// and that none is null; for others one bit per row.
+    fn put_levels(&self, desc: &ColumnDescPtr, out: &mut Vec<u8>) {
+        if desc.max_rep_level() > 0 {
+            levels::begins_of_rows(self.array.len(), self.per_row(), out);
+            levels::constant(desc.max_def_level() as u32, self.numbers(), out);
             return;
         }
-        let at = out.len();
-        out.extend_from_slice(&[0; 4]);
-        match self.nulls() {
-            None => bits::hybrid_run(1, self.array.len(), 1, out),
-            Some(nulls) => {
-                let levels: Vec<u32> = nulls.iter().map(u32::from).collect();
-                bits::hybrid(&levels, 1, out);
-            }
+        if desc.max_def_level() > 0 {
+            levels::of_nulls(self.nulls(), self.array.len(), out);
         }
-        let len = (out.len() - at - 4) as u32;
-        out[at..at + 4].copy_from_slice(&len.to_le_bytes());
     }
 }
 
@@ -102,7 +119,7 @@ impl Page {
 pub(crate) type Zstd = zstd::bulk::Compressor<'static>;
 
 /// The pages of a chunk as they are written.
-struct Pages<'a> {
+pub(super) struct Pages<'a> {
     out: Vec<u8>,
     uncompressed: usize,
     zstd: Option<&'a mut Zstd>,
@@ -115,7 +132,19 @@ const DELTA_BINARY_PACKED: i32 = 5;
 const RLE_DICTIONARY: i32 = 8;
 const BYTE_STREAM_SPLIT: i32 = 9;
 
-impl Pages<'_> {
+impl<'a> Pages<'a> {
+    /// Pages that are compressed at `level`, if there is one.
+    fn new(level: Option<i32>, zstd: &'a mut Zstd) -> Result<Self> {
+        let zstd = match level {
+            Some(level) => {
+                zstd.set_compression_level(level).map_err(external)?;
+                Some(zstd)
+            }
+            None => None,
+        };
+        Ok(Self { out: Vec::new(), uncompressed: 0, zstd, body: Vec::new() })
+    }
+
     /// Compresses the body collected and writes it behind its header. `dictionary` tells the two kinds of page apart.
     fn finish_page(&mut self, values: usize, encoding: i32, dictionary: bool) -> io::Result<()> {
         let compressed = match self.zstd.as_mut() {
@@ -175,46 +204,39 @@ pub(crate) fn encode(
     stats: Bounds,
     zstd: &mut Zstd,
 ) -> Result<Option<Chunk>> {
-    let nullable = desc.max_def_level() > 0;
     let pages: Vec<Page> = arrays
         .iter()
         .flat_map(|a| (0..a.len()).step_by(PAGE_ROWS).map(|at| a.slice(at, PAGE_ROWS.min(a.len() - at))))
         .map(|array| Page { array })
         .collect();
-    let zstd = match choice.zstd {
-        Some(level) => {
-            zstd.set_compression_level(level).map_err(external)?;
-            Some(zstd)
-        }
-        None => None,
-    };
-    let mut out = Pages { out: Vec::new(), uncompressed: 0, zstd, body: Vec::new() };
+    let mut out = Pages::new(choice.zstd, zstd)?;
     let mut dictionary_bytes = None;
     match choice.layout {
-        Layout::Dictionary(limit) => match put_dictionary_chunk(&pages, nullable, limit, &mut out)? {
+        Layout::Dictionary(limit) => match put_dictionary_chunk(desc, &pages, limit, &mut out)? {
             None => return Ok(None),
             found => dictionary_bytes = found,
         },
-        layout => put_chunk(&pages, nullable, layout, &mut out)?,
+        layout => put_chunk(desc, &pages, layout, &mut out)?,
     }
-    describe(desc, &pages, choice, dictionary_bytes, out, stats).map(Some)
+    let counts = (pages.iter().map(|p| p.array.len()).sum(), pages.iter().map(Page::numbers).sum());
+    describe(desc, counts, choice, dictionary_bytes, out, statistics(&pages, stats)).map(Some)
 }
 
 fn external(e: io::Error) -> ParquetError {
     ParquetError::External(Box::new(e))
 }
 
-fn put_chunk(pages: &[Page], nullable: bool, layout: Layout, out: &mut Pages<'_>) -> Result<()> {
+fn put_chunk(desc: &ColumnDescPtr, pages: &[Page], layout: Layout, out: &mut Pages<'_>) -> Result<()> {
     let encoding = if layout == Layout::Delta { DELTA_BINARY_PACKED } else { BYTE_STREAM_SPLIT };
     for page in pages {
-        page.put_levels(nullable, &mut out.body);
+        page.put_levels(desc, &mut out.body);
         match (page.values(), layout) {
             (Values::Narrow(v), Layout::Delta) => bits::delta(&v, &mut out.body),
             (Values::Wide(v), Layout::Delta) => bits::delta(&v, &mut out.body),
             (Values::Narrow(v), _) => bits::byte_stream_split(v.iter().map(|x| x.to_le_bytes()), &mut out.body),
             (Values::Wide(v), _) => bits::byte_stream_split(v.iter().map(|x| x.to_le_bytes()), &mut out.body),
         }
-        out.finish_page(page.array.len(), encoding, false).map_err(external)?;
+        out.finish_page(page.numbers(), encoding, false).map_err(external)?;
     }
     Ok(())
 }
@@ -249,7 +271,12 @@ enum Indices {
 }
 
 /// Returns the size of the dictionary page, or `None` if there are more than `limit` distinct values.
-fn put_dictionary_chunk(pages: &[Page], nullable: bool, limit: usize, out: &mut Pages<'_>) -> Result<Option<usize>> {
+fn put_dictionary_chunk(
+    desc: &ColumnDescPtr,
+    pages: &[Page],
+    limit: usize,
+    out: &mut Pages<'_>,
+) -> Result<Option<usize>> {
     let mut dictionary = IntDictionary::new(limit);
     let mut indices = Vec::with_capacity(pages.len());
     let mut bytes_per_value = 8;
@@ -258,6 +285,10 @@ fn put_dictionary_chunk(pages: &[Page], nullable: bool, limit: usize, out: &mut 
             Values::Narrow(v) => {
                 bytes_per_value = 4;
                 numbers(&v, |x| u64::from(x as u32), &mut dictionary)
+            }
+            Values::Wide(v) if page.per_row() > 1 => {
+                let mut indices = Vec::with_capacity(v.len());
+                dictionary.index_rows(&v, page.per_row(), &mut indices).then_some(Indices::Many(indices))
             }
             Values::Wide(v) => numbers(&v, |x| x as u64, &mut dictionary),
         };
@@ -273,27 +304,61 @@ fn put_dictionary_chunk(pages: &[Page], nullable: bool, limit: usize, out: &mut 
     let dictionary_bytes = out.out.len();
     let width = bits::index_width(dictionary.values.len());
     for (page, indices) in pages.iter().zip(indices) {
-        page.put_levels(nullable, &mut out.body);
+        page.put_levels(desc, &mut out.body);
         out.body.push(width as u8);
-        let present = page.array.len() - page.array.null_count();
+        let present = page.numbers() - page.array.null_count();
         match indices {
             Indices::Run(number) => bits::hybrid_run(number, present, width, &mut out.body),
             Indices::Many(indices) => bits::hybrid(&indices, width, &mut out.body),
         }
-        out.finish_page(page.array.len(), RLE_DICTIONARY, false).map_err(external)?;
+        out.finish_page(page.numbers(), RLE_DICTIONARY, false).map_err(external)?;
     }
     Ok(Some(dictionary_bytes))
 }
 
+/// A page of a column of text: numbers into the dictionary, of the rows that are not null.
+pub(super) struct Words {
+    pub(super) rows: usize,
+    pub(super) nulls: Option<NullBuffer>,
+    pub(super) indices: Vec<u32>,
+}
+
+/// Encodes a chunk of text, whose distinct values are `plain` as the dictionary page has them.
+pub(super) fn encode_words(
+    desc: &ColumnDescPtr,
+    pages: &[Words],
+    plain: &[u8],
+    distinct: usize,
+    level: Option<i32>,
+    zstd: &mut Zstd,
+) -> Result<Chunk> {
+    let mut out = Pages::new(level, zstd)?;
+    out.body.extend_from_slice(plain);
+    out.finish_page(distinct, PLAIN, true).map_err(external)?;
+    let dictionary_bytes = out.out.len();
+    let width = bits::index_width(distinct);
+    for page in pages {
+        if desc.max_def_level() > 0 {
+            levels::of_nulls(page.nulls.as_ref(), page.rows, &mut out.body);
+        }
+        out.body.push(width as u8);
+        bits::hybrid(&page.indices, width, &mut out.body);
+        out.finish_page(page.rows, RLE_DICTIONARY, false).map_err(external)?;
+    }
+    let rows = pages.iter().map(|page| page.rows).sum();
+    let choice = Choice { layout: Layout::Dictionary(distinct), zstd: level };
+    describe(desc, (rows, rows), choice, Some(dictionary_bytes), out, None)
+}
+
+/// `counts`: rows, and the numbers in them.
 fn describe(
     desc: &ColumnDescPtr,
-    pages: &[Page],
+    (rows, numbers): (usize, usize),
     choice: Choice,
     dictionary_bytes: Option<usize>,
     out: Pages<'_>,
-    stats: Bounds,
+    statistics: Option<Statistics>,
 ) -> Result<Chunk> {
-    let rows: usize = pages.iter().map(|p| p.array.len()).sum();
     let encodings = match choice.layout {
         Layout::Dictionary(_) => vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY],
         Layout::Delta => vec![Encoding::RLE, Encoding::DELTA_BINARY_PACKED],
@@ -306,12 +371,12 @@ fn describe(
     let mut metadata = ColumnChunkMetaData::builder(desc.clone())
         .set_encodings(encodings)
         .set_compression(compression)
-        .set_num_values(rows as i64)
+        .set_num_values(numbers as i64)
         .set_total_compressed_size(out.out.len() as i64)
         .set_total_uncompressed_size(out.uncompressed as i64)
         .set_dictionary_page_offset(dictionary_bytes.map(|_| 0))
         .set_data_page_offset(dictionary_bytes.unwrap_or_default() as i64);
-    if let Some(statistics) = statistics(pages, stats) {
+    if let Some(statistics) = statistics {
         metadata = metadata.set_statistics(statistics);
     }
     let bytes = Bytes::from(out.out);

@@ -1,14 +1,16 @@
 //! From record batches to the bytes of a part.
 //!
-//! Numbers are encoded here ([`chunk`]), text and lists by the Parquet library; the footer is the library's, with
-//! checksums behind it ([`footer`]).
+//! Numbers ([`chunk`]) and text ([`text`]) are encoded here, lists of any length and text that seldom repeats by the Parquet
+//! library; the footer is the library's, with checksums behind it ([`footer`]).
 
 mod bits;
 mod chunk;
 pub(crate) mod footer;
+mod levels;
 mod part;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use arrow::array::RecordBatch;
 

@@ -13,7 +13,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk::{self, Bounds, Choice, Chunk, Layout, Zstd};
-use super::footer;
+use super::{footer, text};
 use crate::error::Result;
 
 /// How hard to try for small files.
@@ -40,7 +40,8 @@ pub(crate) struct PartEncoder {
     schema: SchemaRef,
     effort: Effort,
     file: SerializedFileWriter<Vec<u8>>,
-    text: Option<ArrowRowGroupWriterFactory>,
+    /// For what this module cannot encode.
+    library: ArrowRowGroupWriterFactory,
     choices: Vec<Option<Choice>>,
     zstd: Zstd,
     checksums: Vec<u32>,
@@ -66,11 +67,10 @@ impl PartEncoder {
         let parquet_schema = ArrowSchemaConverter::new().convert(&schema)?;
         let file =
             SerializedFileWriter::new(Vec::new(), parquet_schema.root_schema_ptr(), Arc::new(properties.build()))?;
-        let needs_library = schema.fields().iter().any(|f| !chunk::handles(f.data_type()));
-        let text = needs_library.then(|| ArrowRowGroupWriterFactory::new(&file, schema.clone()));
+        let library = ArrowRowGroupWriterFactory::new(&file, schema.clone());
         let choices = vec![None; schema.fields().len()];
         let zstd = Zstd::default();
-        Ok(Self { schema, effort, file, text, choices, zstd, checksums: Vec::new(), written: 0 })
+        Ok(Self { schema, effort, file, library, choices, zstd, checksums: Vec::new(), written: 0 })
     }
 
     /// Bytes returned so far.
@@ -81,33 +81,44 @@ impl PartEncoder {
     /// Encodes one row group and returns its bytes.
     pub(crate) fn row_group(&mut self, batches: &[RecordBatch]) -> Result<Vec<u8>> {
         let number = self.file.flushed_row_groups().len();
-        let mut text: Vec<Option<ArrowColumnWriter>> = match &self.text {
-            Some(factory) => factory.create_column_writers(number)?.into_iter().map(Some).collect(),
-            None => Vec::new(),
-        };
+        let mut library: Option<Vec<Option<ArrowColumnWriter>>> = None;
         let descriptors: Vec<ColumnDescPtr> = self.file.schema_descr().columns().to_vec();
         let mut chunks = Vec::with_capacity(descriptors.len());
         for (i, desc) in descriptors.iter().enumerate() {
             let field = self.schema.field(i);
             let arrays: Vec<ArrayRef> = batches.iter().map(|b| b.column(i).clone()).collect();
-            if chunk::handles(field.data_type()) {
+            if chunk::handles(field) {
                 let is_ts = field.name() == "ts";
                 let chunk = self.numbers(i, desc, &arrays, is_ts, number)?;
-                chunks.push(Encoded::Numbers(Box::new(chunk)));
-            } else if let Some(mut writer) = text.get_mut(i).and_then(Option::take) {
+                chunks.push(Encoded::Here(Box::new(chunk)));
+                continue;
+            }
+            let zstd = match self.effort {
+                Effort::Live => None,
+                Effort::Compact(level) => Some(level),
+            };
+            if let Some(chunk) = text::encode(desc, &arrays, zstd, &mut self.zstd)? {
+                chunks.push(Encoded::Here(Box::new(chunk)));
+                continue;
+            }
+            let writers = match &mut library {
+                Some(writers) => writers,
+                None => library.insert(self.library.create_column_writers(number)?.into_iter().map(Some).collect()),
+            };
+            if let Some(mut writer) = writers.get_mut(i).and_then(Option::take) {
                 for array in &arrays {
-                    for leaf in compute_leaves(field, array)? {
+                    for leaf in compute_leaves(self.schema.field(i), array)? {
                         writer.write(&leaf)?;
                     }
                 }
-                chunks.push(Encoded::Text(Box::new(writer)));
+                chunks.push(Encoded::ByLibrary(Box::new(writer)));
             }
         }
         let mut group = self.file.next_row_group()?;
         for chunk in chunks {
             match chunk {
-                Encoded::Numbers(chunk) => group.append_column(&chunk.bytes, chunk.close)?,
-                Encoded::Text(writer) => writer.close()?.append_to_row_group(&mut group)?,
+                Encoded::Here(chunk) => group.append_column(&chunk.bytes, chunk.close)?,
+                Encoded::ByLibrary(writer) => writer.close()?.append_to_row_group(&mut group)?,
             }
         }
         let metadata = group.close()?;
@@ -179,8 +190,8 @@ impl PartEncoder {
 }
 
 enum Encoded {
-    Numbers(Box<Chunk>),
-    Text(Box<ArrowColumnWriter>),
+    Here(Box<Chunk>),
+    ByLibrary(Box<ArrowColumnWriter>),
 }
 
 fn is_float(desc: &ColumnDescPtr) -> bool {
