@@ -45,13 +45,20 @@ struct pt_regs {
 	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip, sp;
 };
 
+struct file_system_type {
+	const char *name;
+};
+
 struct super_block {
 	__u32 s_dev;
+	struct file_system_type *s_type;
 };
 
 struct inode {
+	__u16 i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	__u32 i_generation;
 };
 
 struct qstr {
@@ -79,9 +86,26 @@ struct path {
 	struct dentry *dentry;
 };
 
+typedef struct {
+	__s64 counter;
+} atomic_long_t;
+
+typedef struct {
+	atomic_long_t refcnt;
+} file_ref_t;
+
+typedef struct {
+	int counter;
+} atomic_t;
+
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	__s64 f_pos;
+	unsigned int f_flags;
+	/* One of them, by the age of the kernel; file_ref counts from 0 (6.13). */
+	atomic_long_t f_count;
+	file_ref_t f_ref;
 };
 
 struct fdtable {
@@ -90,6 +114,7 @@ struct fdtable {
 };
 
 struct files_struct {
+	atomic_t count;
 	struct fdtable *fdt;
 };
 

@@ -74,7 +74,7 @@ static __always_inline __u32 map_op_of(__u64 nr, unsigned long first_arg)
 	return 0;
 }
 
-static __always_inline void call_entered(struct pt_regs *regs, long nr)
+static __always_inline void map_call_entered(struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	bool exec = nr == NR_EXECVE || nr == NR_EXECVEAT;
@@ -215,7 +215,7 @@ static __noinline __u64 length_at(__u64 addr)
 	return len;
 }
 
-static __always_inline void call_returned(struct pt_regs *regs, long ret)
+static __always_inline void map_call_returned(struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_state *state;

@@ -17,6 +17,8 @@
 #include "paths.bpf.h"
 #include "faults.bpf.h"
 #include "maps.bpf.h"
+#include "syscalls.bpf.h"
+#include "sched.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -31,6 +33,8 @@ struct wire_types {
 	enum map_op map_op;
 	enum map_kind map_kind;
 	enum map_special map_special;
+	enum call_flags call_flags;
+	enum call_record_flags call_record_flags;
 };
 const volatile struct wire_types *wire_types = NULL;
 
@@ -74,16 +78,66 @@ int task_rename(unsigned long long *ctx)
 	return 0;
 }
 
+/* Mapping calls alone: of all others only the number is looked at. */
 SEC("tp_btf/sys_enter")
 int sys_enter(unsigned long long *ctx)
 {
-	call_entered((struct pt_regs *)ctx[0], ctx[1]);
+	map_call_entered((struct pt_regs *)ctx[0], ctx[1]);
 	return 0;
 }
 
 SEC("tp_btf/sys_exit")
 int sys_exit(unsigned long long *ctx)
 {
-	call_returned((struct pt_regs *)ctx[0], ctx[1]);
+	map_call_returned((struct pt_regs *)ctx[0], ctx[1]);
+	return 0;
+}
+
+/* Every call, mapping calls among them. */
+SEC("tp_btf/sys_enter")
+int any_enter(unsigned long long *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)ctx[0];
+	struct task_state *state = state_of(task);
+
+	if (!state || task->thread_info.status & TS_COMPAT)
+		return 0;
+	map_call_entered(regs, ctx[1]);
+	if (!state->waiting)
+		syscall_entered(task, state, regs, ctx[1]);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int any_exit(unsigned long long *ctx)
+{
+	syscall_returned(bpf_get_current_task_btf(), (struct pt_regs *)ctx[0], ctx[1]);
+	map_call_returned((struct pt_regs *)ctx[0], ctx[1]);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int ended_in_call(unsigned long long *ctx)
+{
+	syscall_abandoned((struct task_struct *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int switched(unsigned long long *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	/* A task that is preempted is runnable, whatever its state says. */
+	left_cpu((struct task_struct *)ctx[1], ctx[0] ? 0 : (__u32)ctx[3], now);
+	took_cpu((struct task_struct *)ctx[2], now);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int waking(unsigned long long *ctx)
+{
+	woken((struct task_struct *)ctx[0]);
 	return 0;
 }

@@ -8,7 +8,8 @@
 struct path_key {
 	__u64 dentry;
 	__u64 ino;
-	__u64 dev;
+	__u32 dev;
+	__u32 generation;
 };
 
 struct {
@@ -76,6 +77,7 @@ __noinline __u32 path_id_of(__u64 file_address)
 	key.dentry = (__u64)BPF_CORE_READ(file, f_path.dentry);
 	key.ino = BPF_CORE_READ(inode, i_ino);
 	key.dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	key.generation = BPF_CORE_READ(inode, i_generation);
 	known = bpf_map_lookup_elem(&paths, &key);
 	if (known)
 		return *known;
@@ -88,6 +90,9 @@ __noinline __u32 path_id_of(__u64 file_address)
 	event->ts = bpf_ktime_get_ns();
 	event->ino = key.ino;
 	event->dev = key.dev;
+	event->generation = key.generation;
+	event->mode = BPF_CORE_READ(inode, i_mode);
+	bpf_probe_read_kernel_str(event->fs, sizeof(event->fs), BPF_CORE_READ(inode, i_sb, s_type, name));
 	walk.event = event;
 	walk.dentry = (struct dentry *)key.dentry;
 	walk.mount = (void *)((char *)BPF_CORE_READ(file, f_path.mnt) - bpf_core_field_offset(struct mount, mnt));

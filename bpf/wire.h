@@ -3,12 +3,13 @@
  * The records that cross from the kernel to the recorder.
  *
  * This header is the one place that says what they look like; the Rust types
- * are generated from it (through the BTF of the object file). Two roads:
+ * are generated from it (through the BTF of the object file). Three roads:
  *
  * - Faults go through one memory-mapped ring per CPU (struct fault_ring). At
  *   half a million faults a second a system call, a spin lock or a wake-up per
  *   record would be most of the cost, so there is none: the program writes the
  *   record where the recorder reads it.
+ * - System calls go through a ring of the same kind (struct call_ring).
  * - Everything rare (tasks, mappings, file names) goes through one BPF ring
  *   buffer, which keeps the order between CPUs and takes records of any size.
  *
@@ -63,6 +64,61 @@ struct fault_ring {
 	__u64 cache_padding[4];
 
 	struct fault_slot slots[1];
+};
+
+/* System calls of x86-64 are numbered below. */
+#define CALL_NUMBERS 512
+
+enum call_flags {
+	CALL_WANTED = 1,          /* recorded */
+	CALL_RETURNS_FD = 2,
+	CALL_MOVES_POSITION = 4,  /* transfers at the file's position and moves it */
+	CALL_SAVES_ARGS = 8,      /* the registers hold something else when it returns */
+};
+
+/* What the program must know of a call. */
+struct call_info {
+	__u8 args;    /* how many it takes */
+	__u8 fd_arg;  /* which of them is the descriptor it works on; 6: none */
+	__u8 flags;
+	__u8 padding;
+};
+
+enum call_record_flags {
+	CALL_HAS_POSITION = 1,
+	CALL_HAS_OFF = 2,
+	CALL_NEVER_RETURNED = 4,
+	CALL_APPENDS = 8,         /* O_APPEND; told only if the position did not move by what was transferred */
+	CALL_SHARED = 16,         /* others use the open file, too; told in the same case */
+};
+
+#define CALL_DUR_BITS 40
+#define CALL_DUR_MAX ((1ULL << CALL_DUR_BITS) - 1)
+#define CALL_WORDS_MAX 14
+
+/*
+ * The ring of a CPU's system calls. A record is a sequence of words:
+ *   when the call began;
+ *   task id (32 bits), number of the call (12), of its arguments (4), call_record_flags (16);
+ *   the result;
+ *   duration in ns (40 bits, at most CALL_DUR_MAX), number of the file's name (24);
+ *   its arguments;
+ *   with CALL_HAS_POSITION the file's position before and after;
+ *   with CALL_HAS_OFF the ns off the CPU, and of these the ns asleep.
+ * Producer and consumer work as in struct fault_ring; positions count words.
+ */
+struct call_ring {
+	__u64 produced;
+	__u64 busy;
+	__u64 recorded;   /* calls in the ring since the beginning */
+	__u64 lost;       /* the ring was full, or busy */
+	__u64 returned;   /* calls that were to be recorded: counted apart from the two above, which must add up to it */
+	__u64 producer_padding[3];
+
+	__u64 consumed;   /* written by the recorder */
+	__u64 consumer_padding[7];
+
+	__u64 words[1];
 };
 
 enum event_type {
@@ -154,6 +210,7 @@ struct map_event {
 
 #define PATH_BYTES 1024
 #define NAME_BYTES 256
+#define FS_BYTES 16
 
 /* Names from the leaf up to the root, each ended by NUL. */
 struct path_event {
@@ -164,7 +221,10 @@ struct path_event {
 	__u32 dev;
 	__u32 truncated;
 	__u32 len;
+	__u32 mode;         /* type and permissions, as st_mode */
+	__u32 generation;   /* tells the inodes apart that had the same number one after the other */
 	__u32 padding;
+	char fs[FS_BYTES];  /* type of the file system */
 	char names[PATH_BYTES + NAME_BYTES];
 };
 

@@ -33,21 +33,34 @@ pub enum Order {
     Random,
 }
 
-/// A child process that does nothing but take page faults on fresh 4 KiB pages, counting them in shared memory.
+/// A child process that does one thing without end, counting in shared memory how often.
 #[derive(Debug)]
-pub struct Faulter {
+pub struct Endless {
     pid: i32,
     pidfd: OwnedFd,
     counter: *const AtomicU64,
     cpu_clock: libc::clockid_t,
 }
 
-/// Faults between two updates of the counter.
+/// Faults or calls between two updates of the counter.
 const COUNT_EVERY: u64 = 64;
 
-impl Faulter {
-    /// Starts the program; it faults from now on, until the value is dropped.
-    pub fn start(order: Order) -> io::Result<Self> {
+impl Endless {
+    /// Starts a program that takes page faults on fresh 4 KiB pages, until the value is dropped.
+    pub fn faults(order: Order) -> io::Result<Self> {
+        Self::start(|counter| fault_forever(order, counter))
+    }
+
+    /// Starts a program that makes system calls of 4 KiB on a file of its own, until the value is dropped.
+    pub fn calls(calls: Calls) -> io::Result<Self> {
+        Self::start(|counter| {
+            let error = call_forever(calls, counter);
+            eprintln!("the program that makes system calls: {error}");
+            std::process::exit(1)
+        })
+    }
+
+    fn start(work: impl FnOnce(&AtomicU64)) -> io::Result<Self> {
         // SAFETY: a fresh shared page, used as one atomic counter by both processes.
         let page = unsafe {
             libc::mmap(
@@ -63,7 +76,7 @@ impl Faulter {
             return Err(io::Error::last_os_error());
         }
         let counter = page.cast::<AtomicU64>().cast_const();
-        // SAFETY: the benchmark has one thread; the child only maps, writes and unmaps memory of its own.
+        // SAFETY: the benchmark has one thread; the child uses nothing that others share but the counter.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
             return Err(io::Error::last_os_error());
@@ -72,7 +85,8 @@ impl Faulter {
             // SAFETY: the counter stays mapped in the child; the process ends with its parent.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                fault_forever(order, &*counter)
+                work(&*counter);
+                libc::_exit(0)
             }
         }
         let process = rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process id"))?;
@@ -90,8 +104,8 @@ impl Faulter {
         std::os::fd::AsFd::as_fd(&self.pidfd)
     }
 
-    /// Faults taken so far, to within 64.
-    pub fn faults(&self) -> u64 {
+    /// Faults or calls so far, to within 64.
+    pub fn done(&self) -> u64 {
         // SAFETY: the page is mapped for as long as the program runs.
         unsafe { &*self.counter }.load(Ordering::Relaxed)
     }
@@ -105,7 +119,7 @@ impl Faulter {
     }
 }
 
-impl Drop for Faulter {
+impl Drop for Endless {
     fn drop(&mut self) {
         let mut status = 0;
         // SAFETY: our own child, not yet reaped.
@@ -123,6 +137,59 @@ fn fault_forever(order: Order, counter: &AtomicU64) -> ! {
             counter.fetch_add(COUNT_EVERY, Ordering::Relaxed);
         });
     }
+}
+
+/// What the program that makes system calls does, 4 KiB at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// write(2), from the beginning of a file of 64 MiB to its end, again and again.
+    Write,
+    /// pread(2) at random in a file of 1 GiB.
+    Pread,
+}
+
+impl std::str::FromStr for Calls {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "write" => Ok(Self::Write),
+            "pread" => Ok(Self::Pread),
+            _ => Err(format!("found {word:?}, needed write or pread")),
+        }
+    }
+}
+
+/// Makes calls on a file on tmpfs that has no name, until one fails.
+fn call_forever(calls: Calls, counter: &AtomicU64) -> io::Error {
+    use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.read(true).write(true).custom_flags(libc::O_TMPFILE).open("/dev/shm");
+    let work = |mut file: std::fs::File| -> io::Result<()> {
+        use std::io::{Seek as _, Write as _};
+        let mut block = vec![7_u8; 4096];
+        let blocks: u64 = if calls == Calls::Write { 1 << 14 } else { 1 << 18 };
+        let mut state = u64::from(std::process::id());
+        if calls == Calls::Pread {
+            file.set_len(blocks * 4096)?;
+        }
+        for done in 0.. {
+            if calls == Calls::Pread {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                file.read_exact_at(&mut block, (state >> 40) % blocks * 4096)?;
+            } else {
+                if done % blocks == 0 {
+                    file.rewind()?;
+                }
+                file.write_all(&block)?;
+            }
+            if done % COUNT_EVERY == COUNT_EVERY - 1 {
+                counter.fetch_add(COUNT_EVERY, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    };
+    opened.and_then(work).err().unwrap_or_else(|| io::Error::other("it ended"))
 }
 
 /// Maps fresh memory, writes once to each of many 4 KiB pages of it, unmaps it. After every `step` faults `told` is

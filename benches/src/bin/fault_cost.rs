@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pagelab_analysis::stats::{Bootstrap, Interval, bootstrap_median};
-use pagelab_benches::{Faulter, Order, now_ns, own_cpu_ns};
+use pagelab_benches::{Endless, Order, now_ns, own_cpu_ns};
 use pagelab_observe::bpf::{Observer, ObserverOptions};
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
 use pagelab_session::feed::Feed;
@@ -38,7 +38,7 @@ struct Slice {
 }
 
 struct Bench {
-    faulter: Faulter,
+    faulter: Endless,
     counting: Observer,
     recording: Observer,
     feed: Feed,
@@ -48,7 +48,7 @@ struct Bench {
 
 impl Bench {
     fn new(order: Order, out: &std::path::Path) -> Result<Self> {
-        let faulter = Faulter::start(order)?;
+        let faulter = Endless::faults(order)?;
         let observer = |counting_only: bool| -> Result<Observer> {
             let mut observer = Observer::load(ObserverOptions { counting_only, ..ObserverOptions::default() })?;
             observer.adopt_running(faulter.pidfd())?;
@@ -68,7 +68,7 @@ impl Bench {
             State::Recording => self.recording.attach()?,
         }
         std::thread::sleep(Duration::from_millis(5));
-        let (faults, wall, workload, own) = (self.faulter.faults(), now_ns(), self.faulter.cpu_ns(), own_cpu_ns());
+        let (faults, wall, workload, own) = (self.faulter.done(), now_ns(), self.faulter.cpu_ns(), own_cpu_ns());
         let end = wall + SLICE.as_nanos() as u64;
         while now_ns() < end {
             std::thread::sleep(DRAIN);
@@ -79,7 +79,7 @@ impl Bench {
         if state == State::Recording {
             self.writer.flush(now_ns() as i64)?;
         }
-        let count = (self.faulter.faults() - faults) as f64;
+        let count = (self.faulter.done() - faults) as f64;
         let slice = Slice {
             wall_ns: (now_ns() - wall) as f64 / count,
             workload_cpu_ns: (self.faulter.cpu_ns() - workload) as f64 / count,

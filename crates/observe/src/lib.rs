@@ -14,3 +14,4 @@
 pub mod bpf;
 pub mod metrics;
 pub mod streams;
+pub mod syscalls;

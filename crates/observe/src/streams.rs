@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::syscalls::CallFilter;
+
 /// One kind of data that a recording can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
@@ -51,7 +53,7 @@ const DEFS: [Def; 12] = [
     Def { stream: Stream::Faults, name: "faults", default: true, missing: None },
     Def { stream: Stream::Maps, name: "maps", default: true, missing: None },
     Def { stream: Stream::Dax, name: "dax", default: false, missing: NOT_YET },
-    Def { stream: Stream::Syscalls, name: "syscalls", default: false, missing: NOT_YET },
+    Def { stream: Stream::Syscalls, name: "syscalls", default: false, missing: None },
     Def { stream: Stream::Sched, name: "sched", default: false, missing: NOT_YET },
     Def { stream: Stream::Cpu, name: "cpu", default: true, missing: NOT_YET },
     Def { stream: Stream::Counters, name: "counters", default: true, missing: NOT_YET },
@@ -94,11 +96,13 @@ pub struct StreamSet {
     named: BTreeSet<Stream>,
     /// Through `default` or `all`: refusing one of these is a warning.
     implied: BTreeSet<Stream>,
+    /// `syscalls:desc,file,NAME`: which of them.
+    calls: CallFilter,
 }
 
 impl Default for StreamSet {
     fn default() -> Self {
-        Self { named: BTreeSet::new(), implied: default_streams() }
+        Self { named: BTreeSet::new(), implied: default_streams(), calls: CallFilter::default() }
     }
 }
 
@@ -108,7 +112,10 @@ fn default_streams() -> BTreeSet<Stream> {
 
 /// A word of `--observe` that names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("--observe: found {found:?}, needed a list of: default, all, {names}; try --observe default", names = stream_names())]
+#[error(
+    "--observe: found {found:?}, needed a list of: default, all, {names}; syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; try --observe default",
+    names = stream_names()
+)]
 pub struct UnknownStream {
     /// What was found.
     pub found: String,
@@ -121,22 +128,34 @@ fn stream_names() -> String {
 impl StreamSet {
     /// Reads a list such as `default,syscalls`.
     pub fn parse(list: &str) -> Result<Self, UnknownStream> {
-        let mut set = Self { named: BTreeSet::new(), implied: BTreeSet::new() };
+        let mut set = Self { named: BTreeSet::new(), implied: BTreeSet::new(), calls: CallFilter::default() };
+        let unknown = |word: &str| UnknownStream { found: word.to_owned() };
+        let mut in_filter = false;
         for word in list.split(',').map(str::trim) {
-            // `syscalls:desc,file` narrows a stream; the part behind the colon belongs to the probe.
-            let name = word.split(':').next().unwrap_or(word);
+            let (name, narrowed) = word.split_once(':').map_or((word, None), |(name, rest)| (name, Some(rest)));
+            if in_filter && narrowed.is_none() && set.calls.add(name) {
+                continue;
+            }
+            in_filter = false;
             match name {
                 "default" => set.implied.extend(default_streams()),
                 "all" => set.implied.extend(Stream::all()),
-                name => match DEFS.iter().find(|def| def.name == name) {
-                    Some(def) => {
-                        set.named.insert(def.stream);
+                name => {
+                    let def = DEFS.iter().find(|def| def.name == name).ok_or_else(|| unknown(word))?;
+                    set.named.insert(def.stream);
+                    in_filter = narrowed.is_some();
+                    if in_filter && (def.stream != Stream::Syscalls || !set.calls.add(narrowed.unwrap_or_default())) {
+                        return Err(unknown(word));
                     }
-                    None => return Err(UnknownStream { found: word.to_owned() }),
-                },
+                }
             }
         }
         Ok(set)
+    }
+
+    /// Which system calls are recorded.
+    pub fn calls(&self) -> &CallFilter {
+        &self.calls
     }
 
     /// Whether the stream was asked for.
@@ -174,6 +193,16 @@ mod tests {
         assert!(set.contains(Stream::Faults) && !set.names(Stream::Faults));
         assert!(set.names(Stream::Syscalls));
         assert!(!set.contains(Stream::Block));
+    }
+
+    #[test]
+    fn system_calls_are_narrowed_to_classes_and_names() {
+        let set = StreamSet::parse("syscalls:memory,read,write,faults").expect("all words are known");
+        assert!(set.names(Stream::Syscalls) && set.names(Stream::Faults));
+        assert_ne!(set.calls(), &CallFilter::default());
+        for wrong in ["syscalls:memroy", "faults:read", "syscalls:read,raed", "read"] {
+            assert!(StreamSet::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

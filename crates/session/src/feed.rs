@@ -1,12 +1,13 @@
 //! Turns what the BPF programs send into rows of the recording.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::os::unix::ffi::OsStrExt;
 
-use pagelab_observe::bpf::{Event, FaultSlot, MapEvent, Special, TaskEvent, TaskOp};
+use pagelab_observe::bpf::{Call, Event, FaultSlot, MapEvent, Special, TaskEvent, TaskOp};
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{FaultsColumns, FilesRow, MappingsRow, TasksRow};
+use pagelab_recording::tables::{FaultsColumns, MappingsRow, SyscallsColumns, TasksRow};
+
+use crate::calls::CallFeed;
+use crate::files::Files;
 
 /// Results of system calls from here down to -1 are negated errnos.
 const LOWEST_ERRNO: i64 = -4095;
@@ -16,8 +17,9 @@ const BLOCK_SLOTS: usize = 512;
 /// State between batches: names of files, ids of mappings, faults per task.
 #[derive(Debug, Default)]
 pub struct Feed {
-    paths: HashMap<u32, Vec<u8>>,
-    files: HashMap<(u64, u64), u32>,
+    files: Files,
+    calls: Option<CallFeed>,
+    held_back: Vec<Call>,
     last_mapping_id: u32,
     recorded_faults: HashMap<u32, u64>,
     /// When the first task began to execute the command, CLOCK_MONOTONIC ns.
@@ -32,6 +34,30 @@ impl Feed {
     /// A feed that writes the tables asked for.
     pub fn new(record_tasks: bool, record_maps: bool) -> Self {
         Self { record_tasks, record_maps, ..Self::default() }
+    }
+
+    /// Writes system calls, too.
+    pub fn with_calls(self, calls: Option<CallFeed>) -> Self {
+        Self { calls, ..self }
+    }
+
+    /// Appends a system call. One whose file has no name yet is held back: the name is sent before the call, but by another road.
+    #[inline]
+    pub fn call(&mut self, call: Call, columns: &mut SyscallsColumns) {
+        let Some(calls) = &self.calls else { return };
+        if call.path_id.is_some_and(|id| self.files.get(id).is_none()) {
+            self.held_back.push(call);
+            return;
+        }
+        calls.push(&call, &self.files, columns);
+    }
+
+    /// Appends the calls that were held back when the rings were emptied the last time. A name that has not come by now was lost.
+    pub fn calls_held_back(&mut self, columns: &mut SyscallsColumns) {
+        let Some(calls) = &self.calls else { return };
+        for call in self.held_back.drain(..) {
+            calls.push(&call, &self.files, columns);
+        }
     }
 
     /// Appends fault records. The slots of one CPU come in the order of time; the writer sorts between CPUs.
@@ -53,11 +79,7 @@ impl Feed {
     pub fn events(&mut self, events: &[Event], writer: &mut RecordingWriter) {
         for event in events {
             if let Event::Path(path) = event {
-                let mut name = path.path.as_bytes().to_vec();
-                if path.truncated {
-                    name.splice(0..0, b"...".iter().copied());
-                }
-                self.paths.insert(path.path_id, name);
+                self.files.named(path, writer);
             }
         }
         for event in events {
@@ -100,7 +122,7 @@ impl Feed {
             parent_task_id: event.parent_task_id,
             mm_id: Some(event.mm_id),
             comm: Some(&comm),
-            exe: event.path_id.and_then(|id| self.paths.get(&id)).map(Vec::as_slice),
+            exe: event.path_id.and_then(|id| self.files.get(id)).map(|file| file.path.as_slice()),
             build_id: None,
             cgroup_id: Some(event.cgroup_id),
             exit_code: exit.then_some(event.exit_code),
@@ -117,7 +139,7 @@ impl Feed {
 
     fn map(&mut self, event: &MapEvent, writer: &mut RecordingWriter) {
         let path = match (event.path_id, event.special) {
-            (Some(id), _) => self.paths.get(&id).cloned(),
+            (Some(id), _) => self.files.get(id).map(|file| file.path.clone()),
             (None, Special::Stack) => Some(b"[stack]".to_vec()),
             (None, Special::Heap) => Some(b"[heap]".to_vec()),
             (None, Special::Vdso) => Some(b"[vdso]".to_vec()),
@@ -154,26 +176,6 @@ impl Feed {
             advice: matches!(event.op, "madvise" | "process_madvise" | "prctl_thp").then_some(event.advice as i32),
             ret: called.then_some(event.ret),
             ustack_id: None,
-        });
-        if has_file && let Some(path) = &path {
-            self.file(event, path, writer);
-        }
-    }
-
-    fn file(&mut self, event: &MapEvent, path: &[u8], writer: &mut RecordingWriter) {
-        let next_id = self.files.len() as u32 + 1;
-        match self.files.entry((event.dev, event.ino)) {
-            Entry::Occupied(_) => return,
-            Entry::Vacant(new) => _ = new.insert(next_id),
-        }
-        writer.push(&FilesRow {
-            ts: event.ts as i64,
-            file_id: next_id,
-            dev: event.dev,
-            ino: event.ino,
-            fs: None,
-            file_type: None,
-            path: Some(path),
         });
     }
 }

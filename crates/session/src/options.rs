@@ -62,6 +62,11 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
+    /// The system calls to be recorded.
+    pub(crate) fn shapes(&self) -> pagelab_observe::syscalls::Shapes {
+        pagelab_observe::syscalls::Shapes::of(self.streams.calls())
+    }
+
     /// Options for `target` recorded into `out`, everything else as usual.
     pub fn new(target: Target, out: PathBuf) -> Self {
         Self {

@@ -8,7 +8,7 @@ use pagelab_observe::bpf::Event;
 use pagelab_observe::metrics::{Emit, Sampler};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{LossColumns, LossRow, MetricsRow};
+use pagelab_recording::tables::{LossColumns, LossRow, MetricsRow, SyscallsRow};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -126,6 +126,9 @@ impl Recorder {
             let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
             observer.drain_faults(|_cpu, slots| feed.faults(slots, columns));
             self.feed.events(batch, &mut self.writer);
+            let (feed, columns) = (&mut self.feed, self.writer.table::<SyscallsRow<'_>>());
+            feed.calls_held_back(columns);
+            observer.drain_calls(|call| feed.call(call, columns));
         }
         let now = monotonic_ns();
         for watcher in &mut self.probes.watchers {
@@ -145,6 +148,11 @@ impl Recorder {
                 let (seen, lost, filtered) = (one.seen() + one.filtered, one.lost, one.filtered);
                 counts.push(Count { stream: Stream::Faults.name(), cpu: Some(cpu as u32), seen, lost, filtered });
             }
+            for cpu in 0..observer.call_rings().cpus() {
+                let one = observer.call_rings().counts(cpu);
+                let (stream, seen, lost) = (Stream::Syscalls.name(), one.returned, one.lost);
+                counts.push(Count { stream, cpu: Some(cpu as u32), seen, lost, filtered: 0 });
+            }
             let events = observer.event_counts();
             counts.push(Count { stream: "events", cpu: None, seen: events.seen, lost: events.lost, filtered: 0 });
         }
@@ -163,6 +171,7 @@ impl Recorder {
             watcher.stop();
         }
         self.drain();
+        self.feed.calls_held_back(self.writer.table::<SyscallsRow<'_>>());
         let (now, mut extra) = (monotonic_ns(), serde_json::Map::new());
         for watcher in &mut self.probes.watchers {
             let mut own = serde_json::Map::new();

@@ -11,6 +11,7 @@ use pagelab_recording::tables::{SettingsRow, TasksRow};
 use pagelab_recording::{Clock, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
+use crate::calls::CallFeed;
 use crate::child::{Child, Ended};
 use crate::close::{finish, own_usage};
 use crate::feed::Feed;
@@ -67,7 +68,12 @@ fn release(
         sampler.set_target(started.child.pid());
         sampler
     });
-    let feed = Feed::new(options.streams.contains(Stream::Tasks), options.streams.contains(Stream::Maps));
+    let feed = Feed::new(options.streams.contains(Stream::Tasks), options.streams.contains(Stream::Maps)).with_calls(
+        options
+            .streams
+            .contains(Stream::Syscalls)
+            .then(|| CallFeed::new(options.shapes(), options.streams.contains(Stream::Sched))),
+    );
     let mut recorder = Recorder::new(probes, feed, writer, sampler);
     recorder.probes.begin(options, started.child.pid(), started.child.pidfd())?;
     recorder.writer.manifest_mut().probes.clone_from(&recorder.probes.states);

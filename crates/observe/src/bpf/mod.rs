@@ -4,6 +4,7 @@
 //! of the tree; from then on the owner calls [`Observer::drain_faults`] and [`Observer::drain_events`] often enough
 //! that the rings do not fill (a ring of 4 MiB holds 0.2 s of faults at full speed). What was lost is counted.
 
+mod calls;
 mod rings;
 mod wire;
 
@@ -16,7 +17,8 @@ use std::sync::{Mutex, PoisonError};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
 
-pub use rings::{FaultCounts, FaultRings};
+pub use calls::{Call, DUR_MAX_NS};
+pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -24,7 +26,8 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/observer.skel.rs"));
 }
 
-use skeleton::{ObserverSkel, ObserverSkelBuilder, types};
+use calls::Decoder;
+use skeleton::{ObserverSkel, ObserverSkelBuilder, OpenObserverSkel, types};
 
 /// Why the BPF observer could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -52,11 +55,42 @@ pub struct ObserverOptions {
     pub faults: bool,
     /// Record mapping actions.
     pub maps: bool,
+    /// Record system calls: what is to be known of each by its number, for those that are wanted.
+    pub calls: Option<Vec<CallInfo>>,
+    /// Bytes of ring for system calls per CPU; rounded down to a power of two of words.
+    pub call_ring_bytes_per_cpu: usize,
 }
+
+/// What the program must know of a system call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallInfo {
+    /// Its number.
+    pub nr: u32,
+    /// How many arguments it takes.
+    pub args: u8,
+    /// Which of them is the descriptor that it works on.
+    pub fd_arg: Option<u8>,
+    /// It makes a descriptor and returns it.
+    pub returns_fd: bool,
+    /// It transfers at the file's position, and moves it.
+    pub moves_position: bool,
+    /// The registers hold something else when it returns, or it never does: its arguments are taken at entry.
+    pub changes_registers: bool,
+}
+
+/// `call_info.fd_arg` of a call without.
+const NO_FD_ARG: u8 = 6;
 
 impl Default for ObserverOptions {
     fn default() -> Self {
-        Self { ring_bytes_per_cpu: 4 << 20, counting_only: false, faults: true, maps: true }
+        Self {
+            ring_bytes_per_cpu: 4 << 20,
+            counting_only: false,
+            faults: true,
+            maps: true,
+            calls: None,
+            call_ring_bytes_per_cpu: 8 << 20,
+        }
     }
 }
 
@@ -77,6 +111,8 @@ pub struct Observer {
     events: RingBuffer<'static>,
     received: Rc<RefCell<Vec<Event>>>,
     rings: FaultRings,
+    call_rings: CallRings,
+    decoder: Decoder,
     options: ObserverOptions,
     skel: ObserverSkel<'static>,
 }
@@ -129,28 +165,29 @@ impl Observer {
         listen_to_libbpf();
         let cpus =
             libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
-        let slots = ring_slots(options.ring_bytes_per_cpu);
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = ObserverSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
-        open.maps.fault_rings.set_max_entries(cpus as u32).map_err(refused("sizing the rings", NEEDED_TO_LOAD))?;
-        open.maps
-            .fault_rings
-            .set_value_size(rings::ring_bytes(slots) as u32)
-            .map_err(refused("sizing the rings", NEEDED_TO_LOAD))?;
-        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            rodata.ring_slot_mask = slots - 1;
-            rodata.counting_only = options.counting_only;
-        }
+        let slots = rings::ring_items::<types::fault_ring>(options.ring_bytes_per_cpu);
+        let words = if options.calls.is_some() {
+            rings::ring_items::<types::call_ring>(options.call_ring_bytes_per_cpu)
+        } else {
+            rings::ring_items::<types::call_ring>(0)
+        };
+        size_rings(&mut open, cpus as u32, slots, words)?;
+        configure(&mut open, &options);
         let skel = open.load().map_err(not_loaded)?;
-        let rings = FaultRings::map(skel.maps.fault_rings.as_fd(), cpus, slots).map_err(|error| BpfError::Refused {
+        let unmapped = |error: std::io::Error| BpfError::Refused {
             step: "mapping the rings",
             reason: error.to_string(),
             needed: "memory for the rings of all CPUs; try: --ring-bytes with a smaller value",
-        })?;
+        };
+        let rings = FaultRings::map(skel.maps.fault_rings.as_fd(), cpus, slots).map_err(unmapped)?;
+        let call_rings = CallRings::map(skel.maps.call_rings.as_fd(), cpus, words).map_err(unmapped)?;
         let received: Rc<RefCell<Vec<Event>>> = Rc::default();
         let events = event_ring(&skel, &received)?;
-        Ok(Self { links: Vec::new(), events, received, rings, options, skel })
+        let decoder = Decoder::default();
+        Ok(Self { links: Vec::new(), events, received, rings, call_rings, decoder, options, skel })
     }
 
     /// Attaches the programs that the options ask for. Tasks must be attached first and detached last, so order matters.
@@ -163,7 +200,13 @@ impl Observer {
             ("sched_process_exit", &mut progs.process_exit),
             ("task_rename", &mut progs.task_rename),
         ];
-        if self.options.maps {
+        if self.options.calls.is_some() {
+            wanted.push(("sched_switch", &mut progs.switched));
+            wanted.push(("sched_waking", &mut progs.waking));
+            wanted.push(("sched_process_exit", &mut progs.ended_in_call));
+            wanted.push(("sys_enter", &mut progs.any_enter));
+            wanted.push(("sys_exit", &mut progs.any_exit));
+        } else if self.options.maps {
             wanted.push(("sys_enter", &mut progs.sys_enter));
             wanted.push(("sys_exit", &mut progs.sys_exit));
         }
@@ -214,7 +257,24 @@ impl Observer {
 
     /// Hands over all whole fault records, CPU by CPU; within a CPU they are in the order of time.
     pub fn drain_faults(&mut self, mut sink: impl FnMut(usize, &[FaultSlot])) -> usize {
-        (0..self.rings.cpus()).map(|cpu| self.rings.drain(cpu, |slots| sink(cpu, slots))).sum()
+        let rings = &mut self.rings;
+        let mut drain = |cpu| {
+            rings.drain(cpu, |older, newer| {
+                sink(cpu, older);
+                if !newer.is_empty() {
+                    sink(cpu, newer);
+                }
+            })
+        };
+        (0..self.call_rings.cpus()).map(&mut drain).sum()
+    }
+
+    /// Hands over all system calls that have returned, CPU by CPU; within a CPU they are in the order of return.
+    pub fn drain_calls(&mut self, mut sink: impl FnMut(Call)) {
+        for cpu in 0..self.call_rings.cpus() {
+            let decoder = &mut self.decoder;
+            self.call_rings.drain(cpu, |older, newer| decoder.calls(older, newer, &mut sink));
+        }
     }
 
     /// Hands over all rare events, in the order in which the kernel reserved room for them.
@@ -229,6 +289,11 @@ impl Observer {
         &self.rings
     }
 
+    /// The rings of system calls, for their counts.
+    pub fn call_rings(&self) -> &CallRings {
+        &self.call_rings
+    }
+
     /// What the programs counted of the rare events.
     pub fn event_counts(&self) -> EventCounts {
         self.skel.maps.bss_data.as_deref().map_or_else(EventCounts::default, |bss| EventCounts {
@@ -239,10 +304,53 @@ impl Observer {
     }
 }
 
-/// The greatest power of two of slots that fits, at least 64.
-fn ring_slots(bytes: usize) -> u32 {
-    let slots = (bytes / size_of::<FaultSlot>()).clamp(64, 1 << 26) as u32;
-    1 << slots.ilog2()
+fn size_rings(open: &mut OpenObserverSkel<'static>, cpus: u32, slots: u32, words: u32) -> Result<(), BpfError> {
+    let maps = &mut open.maps;
+    let slot_bytes = rings::ring_bytes::<types::fault_ring>(slots) as u32;
+    let word_bytes = rings::ring_bytes::<types::call_ring>(words) as u32;
+    maps.fault_rings
+        .set_max_entries(cpus)
+        .and_then(|()| maps.fault_rings.set_value_size(slot_bytes))
+        .and_then(|()| maps.call_rings.set_max_entries(cpus))
+        .and_then(|()| maps.call_rings.set_value_size(word_bytes))
+        .map_err(refused("sizing the rings", NEEDED_TO_LOAD))?;
+    if let Some(rodata) = maps.rodata_data.as_deref_mut() {
+        rodata.ring_slot_mask = slots - 1;
+        rodata.call_word_mask = words - 1;
+    }
+    Ok(())
+}
+
+/// Tells the programs what they are to do, and leaves out those that are not to be attached: a tracepoint that the kernel
+/// lacks is only missed by who needs it.
+fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
+    let calls = options.calls.is_some();
+    let progs = &mut open.progs;
+    for (program, wanted) in [
+        (&mut progs.page_fault_user, options.faults),
+        (&mut progs.page_fault_kernel, options.faults),
+        (&mut progs.sys_enter, options.maps && !calls),
+        (&mut progs.sys_exit, options.maps && !calls),
+        (&mut progs.any_enter, calls),
+        (&mut progs.any_exit, calls),
+        (&mut progs.ended_in_call, calls),
+        (&mut progs.switched, calls),
+        (&mut progs.waking, calls),
+    ] {
+        program.set_autoload(wanted);
+    }
+    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { return };
+    rodata.counting_only = options.counting_only;
+    for info in options.calls.iter().flatten() {
+        let Some(known) = rodata.call_infos.get_mut(info.nr as usize) else { continue };
+        known.args = info.args.min(6);
+        known.fd_arg = info.fd_arg.unwrap_or(NO_FD_ARG);
+        let flag = |on: bool, flag: types::call_flags| if on { flag.0 as u8 } else { 0 };
+        known.flags = types::call_flags::CALL_WANTED.0 as u8
+            | flag(info.returns_fd, types::call_flags::CALL_RETURNS_FD)
+            | flag(info.moves_position, types::call_flags::CALL_MOVES_POSITION)
+            | flag(info.changes_registers, types::call_flags::CALL_SAVES_ARGS);
+    }
 }
 
 fn event_ring(

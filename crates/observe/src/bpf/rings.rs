@@ -1,17 +1,138 @@
-//! The consumer's side of the per-CPU fault rings (layout and protocol: `bpf/wire.h`).
+//! The consumer's side of the rings that BPF programs write into memory mapped here, one per CPU (layouts and protocol: `bpf/wire.h`).
 
+use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::skeleton::types::{fault_ring, fault_slot};
+use super::skeleton::types::{call_ring, fault_ring, fault_slot};
 
-/// Bytes that one ring of `slots` slots takes in the map.
-pub fn ring_bytes(slots: u32) -> usize {
-    size_of::<fault_ring>() - size_of::<fault_slot>() + slots as usize * size_of::<fault_slot>()
+/// The head of a ring, as the program sees it.
+pub trait Head {
+    /// What follows the head: slots or words.
+    type Item: Copy;
+    /// Where the items begin.
+    const ITEMS_AT: usize;
+    /// Where the position of the producer is.
+    const PRODUCED_AT: usize;
+    /// Where the position of the consumer is.
+    const CONSUMED_AT: usize;
 }
 
-/// What the rings of all CPUs counted since they were made.
+impl Head for fault_ring {
+    type Item = fault_slot;
+    const ITEMS_AT: usize = offset_of!(Self, slots);
+    const PRODUCED_AT: usize = offset_of!(Self, produced);
+    const CONSUMED_AT: usize = offset_of!(Self, consumed);
+}
+
+impl Head for call_ring {
+    type Item = u64;
+    const ITEMS_AT: usize = offset_of!(Self, words);
+    const PRODUCED_AT: usize = offset_of!(Self, produced);
+    const CONSUMED_AT: usize = offset_of!(Self, consumed);
+}
+
+/// Bytes that one ring of `items` items takes in the map.
+pub fn ring_bytes<H: Head>(items: u32) -> usize {
+    H::ITEMS_AT + items as usize * size_of::<H::Item>()
+}
+
+/// The greatest power of two of items that fits into `bytes`, at least 64.
+pub fn ring_items<H: Head>(bytes: usize) -> u32 {
+    let items = (bytes / size_of::<H::Item>()).clamp(64, 1 << 26) as u32;
+    1 << items.ilog2()
+}
+
+/// The rings of all CPUs, mapped into this process.
+pub struct Rings<H: Head> {
+    base: NonNull<u8>,
+    mapped_bytes: usize,
+    stride: usize,
+    items: u32,
+    cpus: usize,
+    head: PhantomData<H>,
+}
+
+// SAFETY: the mapping belongs to this value alone and is not tied to a thread; shared words are read with atomics.
+unsafe impl<H: Head> Send for Rings<H> {}
+
+impl<H: Head> Rings<H> {
+    /// Maps the array behind `map`, which holds `cpus` rings of `items` items (a power of two).
+    pub fn map(map: BorrowedFd<'_>, cpus: usize, items: u32) -> std::io::Result<Self> {
+        let stride = ring_bytes::<H>(items).next_multiple_of(8);
+        let mapped_bytes = (stride * cpus).next_multiple_of(rustix::param::page_size());
+        // SAFETY: a fresh shared mapping of a BPF array made with BPF_F_MMAPABLE; nothing else refers to it.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                mapped_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or_else(std::io::Error::last_os_error)?;
+        Ok(Self { base, mapped_bytes, stride, items, cpus, head: PhantomData })
+    }
+
+    /// Number of rings.
+    pub fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    /// The word of a head that lies `at` bytes behind its beginning.
+    fn word(&self, cpu: usize, at: usize) -> &AtomicU64 {
+        debug_assert!(cpu < self.cpus && at < H::ITEMS_AT);
+        // SAFETY: the word is an aligned u64 in the head of one of the rings inside the mapping, which lives as long as self; the
+        // kernel writes it concurrently, which is why it is only ever accessed as an atomic.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(cpu * self.stride + at).cast()) }
+    }
+
+    /// Hands the items that are whole to `sink`, oldest first, in two pieces of which the second may be empty, and frees them.
+    /// Returns how many.
+    pub fn drain(&mut self, cpu: usize, sink: impl FnOnce(&[H::Item], &[H::Item])) -> usize {
+        let produced = self.word(cpu, H::PRODUCED_AT).load(Ordering::Acquire);
+        let consumed = self.word(cpu, H::CONSUMED_AT);
+        let begin = consumed.load(Ordering::Relaxed);
+        let count = (produced - begin) as usize;
+        if count == 0 {
+            return 0;
+        }
+        let items = self.items as usize;
+        let first = begin as usize & (items - 1);
+        let until_wrap = count.min(items - first);
+        // SAFETY: the items of a ring begin behind its head, inside the mapping, aligned for them.
+        let storage = unsafe { self.base.as_ptr().add(cpu * self.stride + H::ITEMS_AT).cast::<H::Item>() };
+        // SAFETY: first + until_wrap <= items; the kernel does not write these until `consumed` passes them.
+        let older = unsafe { std::slice::from_raw_parts(storage.add(first), until_wrap) };
+        // SAFETY: count <= items, so the rest starts at 0 and ends before `first`.
+        let newer = unsafe { std::slice::from_raw_parts(storage, count - until_wrap) };
+        sink(older, newer);
+        consumed.store(produced, Ordering::Release);
+        count
+    }
+}
+
+impl<H: Head> Drop for Rings<H> {
+    fn drop(&mut self) {
+        // SAFETY: exactly what map() mapped; no slice into it outlives drain().
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
+    }
+}
+
+/// The rings of page faults.
+pub type FaultRings = Rings<fault_ring>;
+
+/// The rings of system calls.
+pub type CallRings = Rings<call_ring>;
+
+/// What the rings of page faults counted since they were made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// Recorded faults.
@@ -31,97 +152,15 @@ impl FaultCounts {
     }
 }
 
-/// The rings of all CPUs, mapped into this process.
-pub struct FaultRings {
-    base: NonNull<u8>,
-    mapped_bytes: usize,
-    stride: usize,
-    slots: u32,
-    cpus: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone and is not tied to a thread; shared words are read with atomics.
-unsafe impl Send for FaultRings {}
-
-impl FaultRings {
-    /// Maps the array behind `map`, which holds `cpus` rings of `slots` slots (a power of two).
-    pub fn map(map: BorrowedFd<'_>, cpus: usize, slots: u32) -> std::io::Result<Self> {
-        let stride = ring_bytes(slots).next_multiple_of(8);
-        let mapped_bytes = (stride * cpus).next_multiple_of(rustix::param::page_size());
-        // SAFETY: a fresh shared mapping of a BPF array made with BPF_F_MMAPABLE; nothing else refers to it.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapped_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast::<u8>()).ok_or_else(std::io::Error::last_os_error)?;
-        Ok(Self { base, mapped_bytes, stride, slots, cpus })
-    }
-
-    /// Number of rings.
-    pub fn cpus(&self) -> usize {
-        self.cpus
-    }
-
-    fn head(&self, cpu: usize) -> *mut fault_ring {
-        debug_assert!(cpu < self.cpus);
-        // SAFETY: cpu < cpus, so the ring lies inside the mapping.
-        unsafe { self.base.as_ptr().add(cpu * self.stride) }.cast()
-    }
-
-    fn word(&self, cpu: usize, field: impl Fn(*mut fault_ring) -> *mut u64) -> &AtomicU64 {
-        // SAFETY: the field is an aligned u64 inside the mapping, which lives as long as self; the kernel writes it
-        // concurrently, which is why it is only ever accessed as an atomic.
-        unsafe { AtomicU64::from_ptr(field(self.head(cpu))) }
-    }
-
-    /// Hands the slots that are whole to `sink`, oldest first, in one or two pieces, and frees them. Returns how many.
-    pub fn drain(&mut self, cpu: usize, mut sink: impl FnMut(&[fault_slot])) -> usize {
-        // SAFETY: only addresses are computed, nothing is read.
-        let produced = self.word(cpu, |ring| unsafe { &raw mut (*ring).produced }).load(Ordering::Acquire);
-        // SAFETY: as above.
-        let consumed = self.word(cpu, |ring| unsafe { &raw mut (*ring).consumed });
-        let begin = consumed.load(Ordering::Relaxed);
-        let count = (produced - begin) as usize;
-        if count == 0 {
-            return 0;
-        }
-        let slots = self.slots as usize;
-        let first = begin as usize & (slots - 1);
-        let until_wrap = count.min(slots - first);
-        // SAFETY: only the address of the first slot is computed.
-        let storage = unsafe { (&raw const (*self.head(cpu)).slots).cast::<fault_slot>() };
-        // SAFETY: first + until_wrap <= slots; the kernel does not write these slots until `consumed` passes them.
-        sink(unsafe { std::slice::from_raw_parts(storage.add(first), until_wrap) });
-        if count > until_wrap {
-            // SAFETY: count <= slots, so the rest starts at 0 and ends before `first`.
-            sink(unsafe { std::slice::from_raw_parts(storage, count - until_wrap) });
-        }
-        consumed.store(produced, Ordering::Release);
-        count
-    }
-
+impl Rings<fault_ring> {
     /// The counts of one CPU.
     pub fn counts(&self, cpu: usize) -> FaultCounts {
-        // SAFETY: only addresses are computed, nothing is read.
-        let read = |field: fn(*mut fault_ring) -> *mut u64| self.word(cpu, field).load(Ordering::Relaxed);
+        let read = |at| self.word(cpu, at).load(Ordering::Relaxed);
         FaultCounts {
-            // SAFETY: as above.
-            recorded: read(|ring| unsafe { &raw mut (*ring).produced }),
-            // SAFETY: as above.
-            lost: read(|ring| unsafe { &raw mut (*ring).lost }),
-            // SAFETY: as above.
-            filtered: read(|ring| unsafe { &raw mut (*ring).filtered }),
-            // SAFETY: as above.
-            counted: read(|ring| unsafe { &raw mut (*ring).counted }),
+            recorded: read(offset_of!(fault_ring, produced)),
+            lost: read(offset_of!(fault_ring, lost)),
+            filtered: read(offset_of!(fault_ring, filtered)),
+            counted: read(offset_of!(fault_ring, counted)),
         }
     }
 
@@ -136,9 +175,34 @@ impl FaultRings {
     }
 }
 
-impl Drop for FaultRings {
-    fn drop(&mut self) {
-        // SAFETY: exactly what map() mapped; no slice into it outlives drain().
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
+/// What the rings of system calls counted since they were made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// Calls that are in the ring, or were.
+    pub recorded: u64,
+    /// Calls that found it full.
+    pub lost: u64,
+    /// Calls that the program was to record, counted before it tried: `recorded + lost`, or all if it only counts.
+    pub returned: u64,
+}
+
+impl Rings<call_ring> {
+    /// The counts of one CPU.
+    pub fn counts(&self, cpu: usize) -> CallCounts {
+        let read = |at| self.word(cpu, at).load(Ordering::Relaxed);
+        CallCounts {
+            recorded: read(offset_of!(call_ring, recorded)),
+            lost: read(offset_of!(call_ring, lost)),
+            returned: read(offset_of!(call_ring, returned)),
+        }
+    }
+
+    /// The sum over all CPUs.
+    pub fn total(&self) -> CallCounts {
+        (0..self.cpus).map(|cpu| self.counts(cpu)).fold(CallCounts::default(), |sum, one| CallCounts {
+            recorded: sum.recorded + one.recorded,
+            lost: sum.lost + one.lost,
+            returned: sum.returned + one.returned,
+        })
     }
 }

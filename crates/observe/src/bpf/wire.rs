@@ -152,12 +152,24 @@ pub struct MapEvent {
 /// The name of a file, sent once before it is first referred to.
 #[derive(Debug, Clone)]
 pub struct PathEvent {
+    /// When it was sent, CLOCK_MONOTONIC, ns.
+    pub ts: u64,
     /// The number later events carry.
     pub path_id: u32,
     /// Absolute path; bytes as the file system has them.
     pub path: OsString,
     /// The path was deeper or longer than the program can walk: its beginning is missing.
     pub truncated: bool,
+    /// Device, as user space writes it.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Tells apart the inodes that had the same number one after the other.
+    pub generation: u32,
+    /// Type and permissions, as `st_mode`.
+    pub mode: u32,
+    /// Type of the file system, such as `ext4`.
+    pub fs: String,
 }
 
 /// One event of the rare kind.
@@ -238,8 +250,12 @@ fn scaled_cpu_ns(raw: &types::task_event) -> (u64, u64) {
     (raw.runtime_ns.saturating_sub(system), system)
 }
 
+/// The kernel's own encoding of a device as user space has it.
+fn user_dev(dev: u32) -> u64 {
+    libc::makedev(dev >> KERNEL_MINOR_BITS, dev & ((1 << KERNEL_MINOR_BITS) - 1))
+}
+
 fn map(raw: &types::map_event) -> Option<MapEvent> {
-    let (major, minor) = (raw.dev >> KERNEL_MINOR_BITS, raw.dev & ((1 << KERNEL_MINOR_BITS) - 1));
     let special = match types::map_special(raw.special) {
         types::map_special::MAP_STACK => Special::Stack,
         types::map_special::MAP_HEAP => Special::Heap,
@@ -261,7 +277,7 @@ fn map(raw: &types::map_event) -> Option<MapEvent> {
         prot: raw.prot,
         flags: raw.flags,
         fd: raw.fd,
-        dev: libc::makedev(major, minor),
+        dev: user_dev(raw.dev),
         ino: raw.ino,
         path_id: nonzero(raw.path_id),
         advice: raw.advice,
@@ -281,7 +297,18 @@ fn path(raw: &types::path_event) -> PathEvent {
     if whole.is_empty() {
         whole.push(b'/');
     }
-    PathEvent { path_id: raw.path_id, path: OsString::from_vec(whole), truncated: raw.truncated != 0 }
+    let fs: Vec<u8> = raw.fs.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    PathEvent {
+        ts: raw.ts,
+        path_id: raw.path_id,
+        path: OsString::from_vec(whole),
+        truncated: raw.truncated != 0,
+        dev: user_dev(raw.dev),
+        ino: raw.ino,
+        generation: raw.generation,
+        mode: raw.mode,
+        fs: String::from_utf8_lossy(&fs).into_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub use watcher::{Count, Watched, Watcher};
 use crate::options::{SessionError, SessionOptions};
 
 /// Streams that the BPF observer fills.
-const OBSERVED: [Stream; 3] = [Stream::Tasks, Stream::Faults, Stream::Maps];
+const OBSERVED: [Stream; 4] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls];
 
 /// Makes a probe; the reason in words if it cannot be had.
 type Open = fn(&SessionOptions) -> Result<Box<dyn Watcher>, String>;
@@ -104,6 +104,8 @@ impl Probes {
             counting_only: false,
             faults: options.streams.contains(Stream::Faults),
             maps: options.streams.contains(Stream::Maps) || needed_by(|def| def.needs_maps),
+            calls: options.streams.contains(Stream::Syscalls).then(|| options.shapes().infos()),
+            call_ring_bytes_per_cpu: 2 * options.ring_bytes_per_cpu,
         };
         let mut observer = Observer::load(wanted).map_err(|error| error.to_string())?;
         observer.attach().map_err(|error| error.to_string())?;
@@ -169,9 +171,11 @@ impl Probes {
         let mut counted: Vec<Count> = self.watchers.iter().flat_map(|watcher| watcher.counts()).collect();
         if let Some(observer) = &self.observer {
             let (faults, events) = (observer.rings().total(), observer.event_counts());
+            let calls = observer.call_rings().total();
             // Tasks and mappings share one ring buffer and one pair of counts.
             for (stream, seen, lost) in [
                 (Stream::Faults, faults.seen(), faults.lost),
+                (Stream::Syscalls, calls.returned, calls.lost),
                 (Stream::Tasks, events.seen, events.lost),
                 (Stream::Maps, events.seen, events.lost),
             ] {

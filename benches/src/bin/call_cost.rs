@@ -1,0 +1,196 @@
+//! What recording every system call costs programs that do nothing else, by the method of DESIGN section 8.
+//!
+//! Two processes write 4 KiB at a time to files of their own on tmpfs, without end. In slices of 200 ms, in random order, the
+//! probes are detached, counting only, or recording into Parquet parts as a session does. Each round gives one paired ratio; the
+//! figure is the median with a bootstrap interval.
+//!
+//! Usage: call_cost [ROUNDS] [write|pread] [SEED]      (as root)
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use pagelab_analysis::stats::{Bootstrap, Interval, bootstrap_median};
+use pagelab_benches::{Calls, Endless, now_ns, own_cpu_ns};
+use pagelab_observe::bpf::{Observer, ObserverOptions};
+use pagelab_observe::syscalls::{CallFilter, Shapes};
+use pagelab_recording::tables::SyscallsRow;
+use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
+use pagelab_session::calls::CallFeed;
+use pagelab_session::feed::Feed;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde_json::json;
+
+const SLICE: Duration = Duration::from_millis(200);
+const DRAIN: Duration = Duration::from_millis(20);
+const CALLERS: usize = 2;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Detached,
+    Counting,
+    Recording,
+}
+
+/// What one slice cost per call, ns.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slice {
+    wall_ns: f64,
+    recorder_cpu_ns: f64,
+}
+
+struct Bench {
+    callers: Vec<Endless>,
+    counting: Observer,
+    recording: Observer,
+    feed: Feed,
+    writer: RecordingWriter,
+    recorded: u64,
+}
+
+impl Bench {
+    fn new(calls: Calls, out: &std::path::Path) -> Result<Self> {
+        let callers = (0..CALLERS).map(|_| Endless::calls(calls)).collect::<std::io::Result<Vec<_>>>()?;
+        let observer = |counting_only: bool| -> Result<Observer> {
+            let options = ObserverOptions {
+                counting_only,
+                faults: false,
+                maps: false,
+                calls: Some(Shapes::of(&CallFilter::default()).infos()),
+                ..ObserverOptions::default()
+            };
+            let mut observer = Observer::load(options)?;
+            for caller in &callers {
+                observer.adopt_running(caller.pidfd())?;
+            }
+            Ok(observer)
+        };
+        let (counting, recording) = (observer(true)?, observer(false)?);
+        // A slice's rows are encoded and written within the slice.
+        let options = WriterOptions { part_interval: SLICE, ..WriterOptions::default() };
+        let writer = RecordingWriter::create(out, Manifest::default(), options)?;
+        let feed = Feed::new(true, true).with_calls(Some(CallFeed::new(Shapes::of(&CallFilter::default()), false)));
+        Ok(Self { callers, counting, recording, feed, writer, recorded: 0 })
+    }
+
+    fn calls(&self) -> u64 {
+        self.callers.iter().map(Endless::done).sum()
+    }
+
+    fn slice(&mut self, state: State) -> Result<Slice> {
+        match state {
+            State::Detached => {}
+            State::Counting => self.counting.attach()?,
+            State::Recording => self.recording.attach()?,
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        let (calls, wall, own) = (self.calls(), now_ns(), own_cpu_ns());
+        let end = wall + SLICE.as_nanos() as u64;
+        while now_ns() < end {
+            std::thread::sleep(DRAIN);
+            if state == State::Recording {
+                self.drain();
+            }
+        }
+        if state == State::Recording {
+            self.writer.flush(now_ns() as i64)?;
+        }
+        let count = (self.calls() - calls) as f64;
+        let slice =
+            Slice { wall_ns: (now_ns() - wall) as f64 / count, recorder_cpu_ns: (own_cpu_ns() - own) as f64 / count };
+        self.counting.detach();
+        self.recording.detach();
+        self.drain();
+        Ok(slice)
+    }
+
+    fn drain(&mut self) {
+        let mut events = Vec::new();
+        self.recording.drain_events(|event| events.push(event));
+        self.feed.events(&events, &mut self.writer);
+        let (feed, columns) = (&mut self.feed, self.writer.table::<SyscallsRow<'_>>());
+        feed.calls_held_back(columns);
+        let recorded = &mut self.recorded;
+        self.recording.drain_calls(|call| {
+            *recorded += 1;
+            feed.call(call, columns);
+        });
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    let rounds: usize = args.next().map_or(Ok(300), |text| text.parse()).context("ROUNDS: needed a number")?;
+    let calls: Calls = args.next().map_or(Ok(Calls::Write), |word| word.parse()).map_err(anyhow::Error::msg)?;
+    let seed: u64 = args.next().map_or(Ok(1), |text| text.parse()).context("SEED: needed a number")?;
+    let out = std::env::temp_dir().join(format!("pagelab-call-cost-{}", std::process::id()));
+    let mut bench = Bench::new(calls, &out)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut states = [State::Detached, State::Counting, State::Recording];
+    let mut slices: Vec<[Slice; 3]> = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        let mut round = [Slice::default(); 3];
+        states.shuffle(&mut rng);
+        for state in states {
+            round[state as usize] = bench.slice(state)?;
+        }
+        slices.push(round);
+    }
+    report(calls, seed, &slices, &bench)?;
+    let Bench { writer, recorded, callers, .. } = bench;
+    drop(callers);
+    let live = writer.stats();
+    let begin = own_cpu_ns();
+    writer.close(|_| {})?;
+    let compaction = own_cpu_ns() - begin;
+    let bytes = directory_bytes(&out.join("syscalls"));
+    println!(
+        "{}",
+        json!({"recorded": recorded, "live_bytes_written": live.bytes_written, "bytes_per_call_compacted": bytes as f64 / recorded as f64,
+               "compaction_cpu_ns_per_call": compaction as f64 / recorded as f64})
+    );
+    if std::env::var_os("KEEP").is_none() {
+        std::fs::remove_dir_all(&out)?;
+    }
+    Ok(())
+}
+
+fn directory_bytes(dir: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
+}
+
+fn report(calls: Calls, seed: u64, slices: &[[Slice; 3]], bench: &Bench) -> Result<()> {
+    let of = |state: State, field: fn(&Slice) -> f64| -> Vec<f64> {
+        slices.iter().map(|round| field(&round[state as usize])).collect()
+    };
+    let ratio = |one: State, other: State| -> Vec<f64> {
+        slices.iter().map(|round| round[one as usize].wall_ns / round[other as usize].wall_ns).collect()
+    };
+    let shown = |values: &[f64]| -> Result<serde_json::Value> {
+        let Interval { estimate, low, high, .. } =
+            bootstrap_median(values, &Bootstrap { seed, ..Bootstrap::default() })?;
+        Ok(json!({"median": estimate, "low": low, "high": high}))
+    };
+    let totals = bench.recording.call_rings().total();
+    let line = json!({
+        "calls": format!("{calls:?}"), "callers": CALLERS, "rounds": slices.len(), "slice_ms": SLICE.as_millis() as u64,
+        "wall_ns_per_call": {
+            "detached": median(&mut of(State::Detached, |slice| slice.wall_ns)),
+            "counting": median(&mut of(State::Counting, |slice| slice.wall_ns)),
+            "recording": median(&mut of(State::Recording, |slice| slice.wall_ns)),
+        },
+        "recording_over_counting": shown(&ratio(State::Recording, State::Counting))?,
+        "recording_over_detached": shown(&ratio(State::Recording, State::Detached))?,
+        "recorder_cpu_ns_per_call": median(&mut of(State::Recording, |slice| slice.recorder_cpu_ns)),
+        "lost": totals.lost, "recorded": totals.recorded,
+    });
+    println!("{}", serde_json::to_string_pretty(&line)?);
+    Ok(())
+}

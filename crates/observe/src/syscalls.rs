@@ -1,0 +1,142 @@
+//! System calls as the probe must know them, and whoever writes their rows: by number, from the registry in `pagelab-vocab`.
+
+use std::collections::BTreeSet;
+
+use pagelab_vocab::syscalls::{self, Class, Returns, SyscallDef, Transfer};
+
+use crate::bpf::CallInfo;
+
+/// What is known of a call by its number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Its name; empty if the kernel has a call that the registry does not know.
+    pub name: &'static str,
+    /// How many arguments it takes.
+    pub args: u8,
+    /// Which of them is the descriptor that it works on.
+    pub fd_arg: Option<u8>,
+    /// Which of them is the number of bytes asked for.
+    pub requested_arg: Option<u8>,
+    /// Which of them is the offset in the file.
+    pub offset_arg: Option<u8>,
+    /// It makes a descriptor and returns it.
+    pub returns_fd: bool,
+    /// It transfers at the file's position, unless an offset other than -1 is given.
+    pub moves_position: bool,
+    /// When it returns the registers hold something else.
+    pub changes_registers: bool,
+}
+
+impl Shape {
+    fn of(call: &SyscallDef) -> Self {
+        let index = |at: Option<usize>| at.and_then(|at| u8::try_from(at).ok());
+        let offset_arg = index(call.offset_arg());
+        let transfers = matches!(call.transfer, Some(Transfer::Read | Transfer::Write)) && call.fd_arg().is_some();
+        // The second versions take -1 for "at the file's position".
+        let may_move = offset_arg.is_none() || call.name.ends_with("v2");
+        Self {
+            name: call.name,
+            args: call.args.len().min(6) as u8,
+            fd_arg: index(call.fd_arg()),
+            requested_arg: index(call.count_arg()),
+            offset_arg,
+            returns_fd: call.returns == Returns::Fd,
+            moves_position: transfers && may_move,
+            changes_registers: matches!(call.name, "execve" | "execveat"),
+        }
+    }
+}
+
+/// The calls that are recorded, by number.
+#[derive(Debug, Clone, Default)]
+pub struct Shapes {
+    by_number: Vec<Option<Shape>>,
+}
+
+impl Shapes {
+    /// The calls that `filter` leaves: all, if it is empty.
+    pub fn of(filter: &CallFilter) -> Self {
+        let mut shapes = Self::default();
+        for call in syscalls::all().iter().filter(|call| filter.takes(call)) {
+            let number = call.number as usize;
+            if shapes.by_number.len() <= number {
+                shapes.by_number.resize(number + 1, None);
+            }
+            shapes.by_number[number] = Some(Shape::of(call));
+        }
+        shapes
+    }
+
+    /// What is known of a call.
+    #[inline]
+    pub fn get(&self, number: u32) -> Shape {
+        self.by_number.get(number as usize).copied().flatten().unwrap_or_default()
+    }
+
+    /// What the program must know of each.
+    pub fn infos(&self) -> Vec<CallInfo> {
+        let info = |(shape, nr): (&Option<Shape>, u32)| {
+            shape.map(|shape| CallInfo {
+                nr,
+                args: shape.args,
+                fd_arg: shape.fd_arg,
+                returns_fd: shape.returns_fd,
+                moves_position: shape.moves_position,
+                changes_registers: shape.changes_registers,
+            })
+        };
+        self.by_number.iter().zip(0..).filter_map(info).collect()
+    }
+}
+
+/// Which calls are recorded: those of some classes, and some by name. Empty: all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallFilter {
+    classes: Vec<Class>,
+    names: BTreeSet<&'static str>,
+}
+
+impl CallFilter {
+    /// Adds a class (`desc`, `file`, `memory`, ...) or a call by name; false if the word is neither.
+    pub fn add(&mut self, word: &str) -> bool {
+        if let Some(class) = Class::named(word) {
+            self.classes.push(class);
+            return true;
+        }
+        let Some(call) = syscalls::by_name(word) else { return false };
+        self.names.insert(call.name);
+        true
+    }
+
+    fn takes(&self, call: &SyscallDef) -> bool {
+        let all = self.classes.is_empty() && self.names.is_empty();
+        all || self.names.contains(call.name) || self.classes.iter().any(|class| call.classes.contains(*class))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_leaves_classes_and_names() {
+        let mut filter = CallFilter::default();
+        assert!(filter.add("memory") && filter.add("read") && !filter.add("raed"));
+        let shapes = Shapes::of(&filter);
+        let names: BTreeSet<&str> = shapes.infos().iter().map(|info| shapes.get(info.nr).name).collect();
+        assert!(names.contains("mmap") && names.contains("madvise") && names.contains("read"));
+        assert!(!names.contains("write"));
+        assert!(Shapes::of(&CallFilter::default()).infos().len() > 300);
+    }
+
+    #[test]
+    fn transfers_are_told_by_where_they_happen() {
+        let shapes = Shapes::of(&CallFilter::default());
+        let shape = |name| shapes.get(syscalls::by_name(name).expect("a call").number);
+        assert_eq!((shape("read").moves_position, shape("read").requested_arg), (true, Some(2)));
+        assert_eq!((shape("pread64").moves_position, shape("pread64").offset_arg), (false, Some(3)));
+        assert!(shape("preadv2").moves_position && !shape("preadv").moves_position);
+        assert!(shape("openat").returns_fd && shape("openat").fd_arg.is_none());
+        assert!(!shape("mmap").moves_position && shape("mmap").fd_arg == Some(4));
+    }
+}
