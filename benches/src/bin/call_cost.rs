@@ -46,7 +46,6 @@ struct Bench {
     recording: Observer,
     feed: Feed,
     writer: RecordingWriter,
-    recorded: u64,
 }
 
 impl Bench {
@@ -71,7 +70,7 @@ impl Bench {
         let options = WriterOptions { part_interval: SLICE, ..WriterOptions::default() };
         let writer = RecordingWriter::create(out, Manifest::default(), options)?;
         let feed = Feed::new(true, true).with_calls(Some(CallFeed::new(Shapes::of(&CallFilter::default()), false)));
-        Ok(Self { callers, counting, recording, feed, writer, recorded: 0 })
+        Ok(Self { callers, counting, recording, feed, writer })
     }
 
     fn calls(&self) -> u64 {
@@ -110,12 +109,8 @@ impl Bench {
         self.recording.drain_events(|event| events.push(event));
         self.feed.events(&events, &mut self.writer);
         let (feed, columns) = (&mut self.feed, self.writer.table::<SyscallsRow<'_>>());
-        feed.calls_held_back(columns);
-        let recorded = &mut self.recorded;
-        self.recording.drain_calls(|call| {
-            *recorded += 1;
-            feed.call(call, columns);
-        });
+        let recording = &mut self.recording;
+        feed.calls(|sink| recording.drain_calls(sink), columns);
     }
 }
 
@@ -143,7 +138,8 @@ fn main() -> Result<()> {
         slices.push(round);
     }
     report(calls, seed, &slices, &bench)?;
-    let Bench { writer, recorded, callers, .. } = bench;
+    let recorded = bench.recording.call_rings().total().recorded;
+    let Bench { writer, callers, .. } = bench;
     drop(callers);
     let live = writer.stats();
     let begin = own_cpu_ns();

@@ -1,10 +1,10 @@
 //! Turns system calls into rows of `syscalls`.
 
 use pagelab_observe::bpf::Call;
-use pagelab_observe::syscalls::Shapes;
+use pagelab_observe::syscalls::{Shape, Shapes};
 use pagelab_recording::tables::SyscallsColumns;
 
-use crate::files::Files;
+use crate::files::{Files, NamedFile};
 
 /// `syscalls.offset_kind`: the call says where.
 const EXPLICIT: &str = "explicit";
@@ -27,36 +27,57 @@ impl CallFeed {
         Self { shapes, sched }
     }
 
-    /// Appends one call.
-    #[inline]
-    pub fn push(&self, call: &Call, files: &Files, columns: &mut SyscallsColumns) {
-        let shape = self.shapes.get(call.nr);
-        let file = call.path_id.and_then(|id| files.get(id));
-        let argument = |index: Option<u8>| index.and_then(|index| call.args.get(usize::from(index)).copied());
-        let done = call.ret.filter(|ret| *ret >= 0);
-        let fd = if shape.returns_fd { done.map(|fd| fd as i32) } else { argument(shape.fd_arg).map(|fd| fd as i32) };
-        let (offset, kind) = match (argument(shape.offset_arg), call.position) {
-            // -1 is the file's position, for the calls that may take either.
-            (Some(offset), position) if offset != u64::MAX || position.is_none() => (Some(offset), Some(EXPLICIT)),
-            (_, Some(position)) if file.is_some_and(|file| file.has_position) => {
-                let (offset, kind) = implied(position, done.unwrap_or(0) as u64, call);
-                (Some(offset), Some(kind))
-            }
-            _ => (None, None),
-        };
-        columns.ts.push(call.ts as i64);
-        columns.dur.push(call.ret.map(|_| call.dur_ns as i64));
-        columns.task_id.push(call.task_id);
-        columns.name.push(Some(shape.name));
-        columns.args.push(call.args);
-        columns.fd.push(fd.filter(|fd| *fd >= 0));
-        columns.file_id.push(file.map(|file| file.file_id));
-        columns.offset.push(offset);
-        columns.offset_kind.push(kind);
-        columns.requested.push(argument(shape.requested_arg));
-        columns.ret.push(call.ret);
-        columns.cpu_ns.push(Some(call.dur_ns.saturating_sub(call.off_ns)));
-        columns.blocked_ns.push(self.sched.then_some(call.asleep_ns));
+    /// Appends calls, column by column.
+    pub fn push(&self, calls: &[Call], files: &Files, columns: &mut SyscallsColumns) {
+        let described = || calls.iter().map(|call| (call, self.shapes.get(call.nr)));
+        columns.ts.extend(calls.iter().map(|call| call.ts as i64));
+        columns.dur.extend(calls.iter().map(|call| call.ret.map(|_| call.dur_ns as i64)));
+        columns.task_id.extend(calls.iter().map(|call| call.task_id));
+        described().for_each(|(_, shape)| columns.name.push(Some(shape.name)));
+        columns.args.extend(calls.iter().map(|call| call.args));
+        columns.fd.extend(described().map(|(call, shape)| descriptor(call, &shape)));
+        columns.requested.extend(described().map(|(call, shape)| argument(call, shape.requested_arg)));
+        columns.ret.extend(calls.iter().map(|call| call.ret));
+        columns.cpu_ns.extend(calls.iter().map(|call| Some(call.dur_ns.saturating_sub(call.off_ns))));
+        if self.sched {
+            columns.blocked_ns.extend(calls.iter().map(|call| Some(call.asleep_ns)));
+        } else {
+            columns.blocked_ns.push_nulls(calls.len());
+        }
+        for (call, shape) in described() {
+            let file = call.path_id.and_then(|id| files.get(id));
+            columns.file_id.push(file.map(|file| file.file_id));
+            let (offset, kind) = where_in_file(call, &shape, file).unzip();
+            columns.offset.push(offset);
+            columns.offset_kind.push(kind);
+        }
+    }
+}
+
+/// One of the arguments, if there is such a one.
+#[inline]
+fn argument(call: &Call, index: Option<u8>) -> Option<u64> {
+    index.and_then(|index| call.args.get(usize::from(index)).copied())
+}
+
+/// The descriptor that the call made, or works on.
+#[inline]
+fn descriptor(call: &Call, shape: &Shape) -> Option<i32> {
+    let made = || call.ret.filter(|ret| *ret >= 0).map(|fd| fd as i32);
+    let fd = if shape.returns_fd { made() } else { argument(call, shape.fd_arg).map(|fd| fd as i32) };
+    fd.filter(|fd| *fd >= 0)
+}
+
+/// Offset of a transfer, and how it is known.
+#[inline]
+fn where_in_file(call: &Call, shape: &Shape, file: Option<&NamedFile>) -> Option<(u64, &'static str)> {
+    match (argument(call, shape.offset_arg), call.position) {
+        // -1 is the file's position, for the calls that may take either.
+        (Some(offset), position) if offset != u64::MAX || position.is_none() => Some((offset, EXPLICIT)),
+        (_, Some(position)) if file.is_some_and(|file| file.has_position) => {
+            Some(implied(position, call.ret.unwrap_or(0).max(0) as u64, call))
+        }
+        _ => None,
     }
 }
 

@@ -13,13 +13,16 @@ use crate::files::Files;
 const LOWEST_ERRNO: i64 = -4095;
 /// Slots that are taken apart into columns at a time: 16 KiB, which stay in the first-level cache from column to column.
 const BLOCK_SLOTS: usize = 512;
+/// System calls that are written at a time, and of these the latest, which wait for earlier ones of other CPUs.
+const BLOCK_CALLS: usize = 512;
+const WAITING_CALLS: usize = 128;
 
 /// State between batches: names of files, ids of mappings, faults per task.
 #[derive(Debug, Default)]
 pub struct Feed {
     files: Files,
     calls: Option<CallFeed>,
-    held_back: Vec<Call>,
+    waiting_calls: Vec<Call>,
     last_mapping_id: u32,
     recorded_faults: HashMap<u32, u64>,
     /// When the first task began to execute the command, CLOCK_MONOTONIC ns.
@@ -41,23 +44,31 @@ impl Feed {
         Self { calls, ..self }
     }
 
-    /// Appends a system call. One whose file has no name yet is held back: the name is sent before the call, but by another road.
-    #[inline]
-    pub fn call(&mut self, call: Call, columns: &mut SyscallsColumns) {
-        let Some(calls) = &self.calls else { return };
-        if call.path_id.is_some_and(|id| self.files.get(id).is_none()) {
-            self.held_back.push(call);
-            return;
-        }
-        calls.push(&call, &self.files, columns);
+    /// Takes system calls in the order in which they returned; they are written in the order in which they began.
+    ///
+    /// The last ones wait for the next round: of two CPUs, one is looked at a moment later than the other, and the name of a file
+    /// comes before the call but by another road.
+    pub fn calls(&mut self, drain: impl FnOnce(&mut dyn FnMut(Call)), columns: &mut SyscallsColumns) {
+        let Some(feed) = &self.calls else { return };
+        let (files, block) = (&self.files, &mut self.waiting_calls);
+        drain(&mut |call| {
+            // Mostly the place is at the end, or one before it.
+            let at = block.iter().rposition(|earlier| earlier.ts <= call.ts).map_or(0, |at| at + 1);
+            block.insert(at, call);
+            if block.len() >= BLOCK_CALLS {
+                let done = BLOCK_CALLS - WAITING_CALLS;
+                feed.push(&block[..done], files, columns);
+                block.drain(..done);
+            }
+        });
     }
 
-    /// Appends the calls that were held back when the rings were emptied the last time. A name that has not come by now was lost.
-    pub fn calls_held_back(&mut self, columns: &mut SyscallsColumns) {
-        let Some(calls) = &self.calls else { return };
-        for call in self.held_back.drain(..) {
-            calls.push(&call, &self.files, columns);
+    /// Writes the system calls that wait.
+    pub fn waiting_calls(&mut self, columns: &mut SyscallsColumns) {
+        if let Some(feed) = &self.calls {
+            feed.push(&self.waiting_calls, &self.files, columns);
         }
+        self.waiting_calls.clear();
     }
 
     /// Appends fault records. The slots of one CPU come in the order of time; the writer sorts between CPUs.

@@ -127,8 +127,7 @@ impl Recorder {
             observer.drain_faults(|_cpu, slots| feed.faults(slots, columns));
             self.feed.events(batch, &mut self.writer);
             let (feed, columns) = (&mut self.feed, self.writer.table::<SyscallsRow<'_>>());
-            feed.calls_held_back(columns);
-            observer.drain_calls(|call| feed.call(call, columns));
+            feed.calls(|sink| observer.drain_calls(sink), columns);
         }
         let now = monotonic_ns();
         for watcher in &mut self.probes.watchers {
@@ -171,7 +170,7 @@ impl Recorder {
             watcher.stop();
         }
         self.drain();
-        self.feed.calls_held_back(self.writer.table::<SyscallsRow<'_>>());
+        self.feed.waiting_calls(self.writer.table::<SyscallsRow<'_>>());
         let (now, mut extra) = (monotonic_ns(), serde_json::Map::new());
         for watcher in &mut self.probes.watchers {
             let mut own = serde_json::Map::new();

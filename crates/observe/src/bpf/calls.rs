@@ -1,5 +1,6 @@
 //! System calls as the program sends them (`struct call_ring` in `bpf/wire.h`).
 
+use super::rings::Pending;
 use super::skeleton::types::call_record_flags;
 
 /// Bits of the word that holds duration and file.
@@ -38,40 +39,90 @@ pub struct Call {
     pub asleep_ns: u64,
 }
 
-/// Takes records apart.
-///
-/// The pieces of a ring meet anywhere in a record: what is left of it is kept until the rest comes.
-#[derive(Debug, Default)]
-pub struct Decoder {
-    cut: Vec<u64>,
+/// Hands over the calls in all rings in the order in which they returned. Each ring is in that order by itself.
+pub fn merge(rings: &[Pending<'_, u64>], mut sink: impl FnMut(Call)) {
+    let mut cursors: Vec<Cursor<'_>> = rings.iter().map(Cursor::new).filter(|cursor| !cursor.is_empty()).collect();
+    // Few CPUs are busy with calls at the same time: looking at all is cheaper than keeping them sorted.
+    while let Some((next, until)) = earliest(&cursors) {
+        // One ring's calls up to the next of another.
+        let cursor = &mut cursors[next];
+        while !cursor.is_empty() && cursor.returned <= until {
+            sink(cursor.take());
+        }
+        if cursor.is_empty() {
+            cursors.swap_remove(next);
+        }
+    }
 }
 
-impl Decoder {
-    /// Hands over the calls in one round of a ring: `older`, then `newer`. A round ends with a whole record.
-    pub fn calls(&mut self, older: &[u64], newer: &[u64], mut sink: impl FnMut(Call)) {
-        let rest = each(older, &mut sink);
+/// The ring whose next call returned first, and when the first call of the others did.
+fn earliest(cursors: &[Cursor<'_>]) -> Option<(usize, u64)> {
+    let (mut first, mut second) = (None, u64::MAX);
+    for (i, cursor) in cursors.iter().enumerate() {
+        match first {
+            Some((_, returned)) if returned <= cursor.returned => second = second.min(cursor.returned),
+            _ => {
+                second = first.map_or(second, |(_, returned)| returned);
+                first = Some((i, cursor.returned));
+            }
+        }
+    }
+    first.map(|(i, _)| (i, second))
+}
+
+/// Where a ring is read.
+struct Cursor<'a> {
+    words: &'a [u64],
+    newer: &'a [u64],
+    next: Option<Call>,
+    /// When the next call returned.
+    returned: u64,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(ring: &Pending<'a, u64>) -> Self {
+        let mut cursor = Self { words: ring.older, newer: ring.newer, next: None, returned: 0 };
+        cursor.advance();
+        cursor
+    }
+
+    fn is_empty(&self) -> bool {
+        self.next.is_none()
+    }
+
+    fn take(&mut self) -> Call {
+        let call = self.next.take().unwrap_or_default();
+        self.advance();
+        call
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.next = match decode(self.words) {
+            Some((call, used)) => {
+                self.words = &self.words[used..];
+                Some(call)
+            }
+            None => self.across_the_end(),
+        };
+        self.returned = self.next.map_or(0, |call| call.ts + call.dur_ns);
+    }
+
+    /// The record that lies on both sides of the ring's end.
+    #[cold]
+    fn across_the_end(&mut self) -> Option<Call> {
+        let (rest, newer) = (self.words, std::mem::take(&mut self.newer));
         if rest.is_empty() {
-            each(newer, &mut sink);
-            return;
+            self.words = newer;
+            let (call, used) = decode(newer)?;
+            self.words = &newer[used..];
+            return Some(call);
         }
-        let ahead = newer.len().min(WORDS_MAX);
-        self.cut.clear();
-        self.cut.extend_from_slice(rest);
-        self.cut.extend_from_slice(&newer[..ahead]);
-        if let Some((call, words)) = decode(&self.cut) {
-            sink(call);
-            each(newer.get(words - rest.len()..).unwrap_or(&[]), &mut sink);
-        }
+        let cut: Vec<u64> = rest.iter().chain(newer.iter().take(WORDS_MAX)).copied().collect();
+        let (call, used) = decode(&cut)?;
+        self.words = newer.get(used - rest.len()..).unwrap_or(&[]);
+        Some(call)
     }
-}
-
-/// Hands over the whole records at the beginning of `words`; returns what is left.
-fn each<'a>(mut words: &'a [u64], sink: &mut impl FnMut(Call)) -> &'a [u64] {
-    while let Some((call, used)) = decode(words) {
-        sink(call);
-        words = &words[used..];
-    }
-    words
 }
 
 /// The record at the beginning of `words`, and how many it takes; none if it is cut.
@@ -125,16 +176,17 @@ mod tests {
         words
     }
 
-    fn decoded(older: &[u64], newer: &[u64]) -> Vec<Call> {
+    fn decoded(rings: &[(&[u64], &[u64])]) -> Vec<Call> {
+        let pending: Vec<_> = rings.iter().map(|(older, newer)| Pending { older, newer, produced: 0 }).collect();
         let mut calls = Vec::new();
-        Decoder::default().calls(older, newer, |call| calls.push(call));
+        merge(&pending, |call| calls.push(call));
         calls
     }
 
     #[test]
     fn records_are_the_same_wherever_the_ring_ends() {
         let words = words();
-        let whole = decoded(&words, &[]);
+        let whole = decoded(&[(&words, &[])]);
         assert_eq!(whole.len(), 3);
         assert_eq!(whole[0].args, [3, 0xbeef, 4096, 8192, 0, 0]);
         assert_eq!((whole[0].position, whole[0].off_ns, whole[0].asleep_ns), (Some((0, 4096)), 300, 200));
@@ -143,7 +195,16 @@ mod tests {
         assert_eq!((whole[2].task_id, whole[2].ret, whole[2].dur_ns), (u32::MAX, None, DUR_MAX_NS));
         for at in 0..=words.len() {
             let (older, newer) = words.split_at(at);
-            assert_eq!(decoded(older, newer), whole, "cut at {at}");
+            assert_eq!(decoded(&[(older, newer)]), whole, "cut at {at}");
         }
+    }
+
+    #[test]
+    fn rings_are_merged_by_the_time_of_return() {
+        let ring = |times: &[u64]| -> Vec<u64> { times.iter().flat_map(|ts| [*ts, 1, 0, 5]).collect() };
+        let rings = [ring(&[1, 2, 10, 11]), ring(&[]), ring(&[3, 4, 20]), ring(&[0, 11, 12])];
+        let pending: Vec<(&[u64], &[u64])> = rings.iter().map(|ring| (ring.as_slice(), [].as_slice())).collect();
+        let times: Vec<u64> = decoded(&pending).iter().map(|call| call.ts).collect();
+        assert_eq!(times, [0, 1, 2, 3, 4, 10, 11, 11, 12, 20]);
     }
 }

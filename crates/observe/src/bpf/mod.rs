@@ -26,7 +26,6 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/observer.skel.rs"));
 }
 
-use calls::Decoder;
 use skeleton::{ObserverSkel, ObserverSkelBuilder, OpenObserverSkel, types};
 
 /// Why the BPF observer could not be had.
@@ -112,7 +111,8 @@ pub struct Observer {
     received: Rc<RefCell<Vec<Event>>>,
     rings: FaultRings,
     call_rings: CallRings,
-    decoder: Decoder,
+    /// Where the producers of those were when the rare events were taken.
+    call_marks: Vec<u64>,
     options: ObserverOptions,
     skel: ObserverSkel<'static>,
 }
@@ -186,8 +186,7 @@ impl Observer {
         let call_rings = CallRings::map(skel.maps.call_rings.as_fd(), cpus, words).map_err(unmapped)?;
         let received: Rc<RefCell<Vec<Event>>> = Rc::default();
         let events = event_ring(&skel, &received)?;
-        let decoder = Decoder::default();
-        Ok(Self { links: Vec::new(), events, received, rings, call_rings, decoder, options, skel })
+        Ok(Self { links: Vec::new(), events, received, rings, call_rings, call_marks: Vec::new(), options, skel })
     }
 
     /// Attaches the programs that the options ask for. Tasks must be attached first and detached last, so order matters.
@@ -257,28 +256,34 @@ impl Observer {
 
     /// Hands over all whole fault records, CPU by CPU; within a CPU they are in the order of time.
     pub fn drain_faults(&mut self, mut sink: impl FnMut(usize, &[FaultSlot])) -> usize {
-        let rings = &mut self.rings;
-        let mut drain = |cpu| {
-            rings.drain(cpu, |older, newer| {
-                sink(cpu, older);
-                if !newer.is_empty() {
-                    sink(cpu, newer);
-                }
-            })
-        };
-        (0..self.call_rings.cpus()).map(&mut drain).sum()
+        let mut drained = 0;
+        for cpu in 0..self.rings.cpus() {
+            let pending = self.rings.pending(cpu);
+            for slots in [pending.older, pending.newer].into_iter().filter(|slots| !slots.is_empty()) {
+                sink(cpu, slots);
+                drained += slots.len();
+            }
+            let produced = pending.produced;
+            self.rings.release(cpu, produced);
+        }
+        drained
     }
 
-    /// Hands over all system calls that have returned, CPU by CPU; within a CPU they are in the order of return.
-    pub fn drain_calls(&mut self, mut sink: impl FnMut(Call)) {
-        for cpu in 0..self.call_rings.cpus() {
-            let decoder = &mut self.decoder;
-            self.call_rings.drain(cpu, |older, newer| decoder.calls(older, newer, &mut sink));
+    /// Hands over the system calls that had returned when the rare events were taken the last time, in the order in which they
+    /// returned. The names of their files are among those events.
+    pub fn drain_calls(&mut self, sink: impl FnMut(Call)) {
+        let marked = || self.call_marks.iter().enumerate();
+        let pending: Vec<_> = marked().map(|(cpu, mark)| self.call_rings.pending_until(cpu, *mark)).collect();
+        calls::merge(&pending, sink);
+        for (cpu, mark) in self.call_marks.iter().enumerate() {
+            self.call_rings.release(cpu, *mark);
         }
     }
 
     /// Hands over all rare events, in the order in which the kernel reserved room for them.
     pub fn drain_events(&mut self, sink: impl FnMut(Event)) {
+        self.call_marks.clear();
+        self.call_marks.extend((0..self.call_rings.cpus()).map(|cpu| self.call_rings.produced(cpu)));
         // A negative result means that a callback failed; ours cannot.
         self.events.consume_raw();
         self.received.borrow_mut().drain(..).for_each(sink);

@@ -94,29 +94,48 @@ impl<H: Head> Rings<H> {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(cpu * self.stride + at).cast()) }
     }
 
-    /// Hands the items that are whole to `sink`, oldest first, in two pieces of which the second may be empty, and frees them.
-    /// Returns how many.
-    pub fn drain(&mut self, cpu: usize, sink: impl FnOnce(&[H::Item], &[H::Item])) -> usize {
-        let produced = self.word(cpu, H::PRODUCED_AT).load(Ordering::Acquire);
-        let consumed = self.word(cpu, H::CONSUMED_AT);
-        let begin = consumed.load(Ordering::Relaxed);
+    /// Where the producer of a ring is.
+    pub fn produced(&self, cpu: usize) -> u64 {
+        self.word(cpu, H::PRODUCED_AT).load(Ordering::Acquire)
+    }
+
+    /// The items of a ring that are whole, oldest first.
+    pub fn pending(&self, cpu: usize) -> Pending<'_, H::Item> {
+        self.pending_until(cpu, self.produced(cpu))
+    }
+
+    /// The items of a ring up to where [`Rings::produced`] saw its producer.
+    pub fn pending_until(&self, cpu: usize, produced: u64) -> Pending<'_, H::Item> {
+        let begin = self.word(cpu, H::CONSUMED_AT).load(Ordering::Relaxed);
         let count = (produced - begin) as usize;
-        if count == 0 {
-            return 0;
-        }
         let items = self.items as usize;
         let first = begin as usize & (items - 1);
         let until_wrap = count.min(items - first);
         // SAFETY: the items of a ring begin behind its head, inside the mapping, aligned for them.
         let storage = unsafe { self.base.as_ptr().add(cpu * self.stride + H::ITEMS_AT).cast::<H::Item>() };
-        // SAFETY: first + until_wrap <= items; the kernel does not write these until `consumed` passes them.
+        // SAFETY: first + until_wrap <= items; the kernel does not write these until `consumed` passes them, which `release`
+        // sees to after the borrow has ended.
         let older = unsafe { std::slice::from_raw_parts(storage.add(first), until_wrap) };
         // SAFETY: count <= items, so the rest starts at 0 and ends before `first`.
         let newer = unsafe { std::slice::from_raw_parts(storage, count - until_wrap) };
-        sink(older, newer);
-        consumed.store(produced, Ordering::Release);
-        count
+        Pending { older, newer, produced }
     }
+
+    /// Frees the items of a ring up to where [`Rings::pending`] saw them.
+    pub fn release(&mut self, cpu: usize, produced: u64) {
+        self.word(cpu, H::CONSUMED_AT).store(produced, Ordering::Release);
+    }
+}
+
+/// Items of a ring; what lies behind the ring's end is in `newer`.
+#[derive(Debug, Clone, Copy)]
+pub struct Pending<'a, T> {
+    /// The first piece.
+    pub older: &'a [T],
+    /// The second, mostly empty.
+    pub newer: &'a [T],
+    /// Where the producer was, for [`Rings::release`].
+    pub produced: u64,
 }
 
 impl<H: Head> Drop for Rings<H> {

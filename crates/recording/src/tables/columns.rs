@@ -79,8 +79,20 @@ impl Number for [u64; 6] {
         Arc::new(FixedSizeListArray::new(item, 6, Arc::new(flat), nulls))
     }
 
-    fn into_values(_: ArrayRef) -> Option<Vec<Self>> {
-        None
+    fn into_values(array: ArrayRef) -> Option<Vec<Self>> {
+        let lists = array.as_fixed_size_list_opt()?.clone();
+        drop(array);
+        let (.., words, _) = lists.into_parts();
+        let mut words = u64::into_values(words)?;
+        words.clear();
+        // A vector of rows must be made of memory for whole rows.
+        let rows = words.capacity() / 6;
+        (words.capacity() == rows * 6).then(|| {
+            let mut words = std::mem::ManuallyDrop::new(words);
+            // SAFETY: the memory was allocated for rows * 6 words by the same allocator, [u64; 6] has the alignment of u64,
+            // and no row is counted as filled.
+            unsafe { Vec::from_raw_parts(words.as_mut_ptr().cast::<Self>(), 0, rows) }
+        })
     }
 }
 
@@ -124,11 +136,12 @@ impl<T: Number> ColumnBuffer for Vec<T> {
     }
 }
 
-/// A nullable column. While every value is null it holds only their number.
+/// A nullable column. While every value is null it holds only their number, and while none is no word on which is.
 #[derive(Debug, Default)]
 pub struct OptColumn<T> {
     nulls_before: usize,
     values: Vec<T>,
+    /// Of each value whether it is one; empty while all are.
     valid: Vec<bool>,
 }
 
@@ -137,22 +150,32 @@ impl<T: Number> OptColumn<T> {
     #[inline]
     pub fn push(&mut self, value: Option<T>) {
         match value {
-            None if self.values.is_empty() => self.nulls_before += 1,
-            value => {
-                self.values.push(value.unwrap_or_default());
-                self.valid.push(value.is_some());
+            Some(value) => {
+                self.values.push(value);
+                if !self.valid.is_empty() {
+                    self.valid.push(true);
+                }
             }
+            None => self.push_nulls(1),
         }
+    }
+
+    /// Appends values.
+    #[inline]
+    pub fn extend(&mut self, values: impl Iterator<Item = Option<T>>) {
+        self.values.reserve(values.size_hint().0);
+        values.for_each(|value| self.push(value));
     }
 
     /// Appends `n` nulls.
     pub fn push_nulls(&mut self, n: usize) {
         if self.values.is_empty() {
             self.nulls_before += n;
-        } else {
-            self.values.resize(self.values.len() + n, T::default());
-            self.valid.resize(self.valid.len() + n, false);
+            return;
         }
+        self.valid.resize(self.values.len(), true);
+        self.values.resize(self.values.len() + n, T::default());
+        self.valid.resize(self.values.len(), false);
     }
 }
 
@@ -162,15 +185,16 @@ impl<T: Number> ColumnBuffer for OptColumn<T> {
     }
 
     fn memory(&self) -> usize {
-        self.values.len() * (size_of::<T>() + 1)
+        self.values.len() * size_of::<T>() + self.valid.len()
     }
 
     fn level(&mut self, rows: usize, _: bool) -> bool {
         let count = self.count();
-        if count <= rows {
+        if count < rows {
             self.push_nulls(rows - count);
         }
         if !self.values.is_empty() && self.nulls_before > 0 {
+            self.valid.resize(self.values.len(), true);
             let nulls = std::mem::take(&mut self.nulls_before);
             self.values.splice(0..0, std::iter::repeat_n(T::default(), nulls));
             self.valid.splice(0..0, std::iter::repeat_n(false, nulls));
@@ -185,7 +209,17 @@ impl<T: Number> ColumnBuffer for OptColumn<T> {
 
     fn take(&mut self) -> Option<ArrayRef> {
         let Self { values, valid, .. } = std::mem::take(self);
-        (!values.is_empty()).then(|| T::into_array(values, Some(NullBuffer::from(valid))))
+        let nulls = (!valid.is_empty()).then(|| NullBuffer::from(valid));
+        (!values.is_empty()).then(|| T::into_array(values, nulls))
+    }
+
+    fn give_back(&mut self, array: ArrayRef) {
+        if array.null_count() < array.len()
+            && let Some(mut values) = T::into_values(array)
+        {
+            values.clear();
+            self.values = values;
+        }
     }
 }
 
@@ -326,6 +360,18 @@ impl<T: ByteArrayType<Offset = i32>> ColumnBuffer for DictColumn<GenericByteArra
         // Of text only `&str` was pushed, so this checks what is known; it costs one pass over the distinct values.
         let values = GenericByteArray::<T>::try_new(offsets, bytes.into(), None).ok()?;
         Some(Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).ok()?))
+    }
+
+    fn give_back(&mut self, array: ArrayRef) {
+        let Some(column) = array.as_dictionary_opt::<Int32Type>().cloned() else { return };
+        drop(array);
+        let (keys, _) = column.into_parts();
+        if keys.null_count() < keys.len()
+            && let Some(mut keys) = i32::into_values(Arc::new(keys))
+        {
+            keys.clear();
+            self.dictionary.keys = keys;
+        }
     }
 }
 
