@@ -8,6 +8,8 @@
  * the fault rings, and no atomic operation is needed.
  */
 
+/* ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: a signal came; no program ever sees them. */
+#define IS_RESTART(ret) ((ret) == -512 || (ret) == -513 || (ret) == -514 || (ret) == -516)
 #define IS_ERRNO(ret) ((unsigned long)(ret) >= (unsigned long)-4095)
 
 /* Words per ring - 1. */
@@ -43,6 +45,8 @@ struct call_state {
 	__u64 asleep_ns;    /* of that, until it was woken */
 	__u64 off_before_ns;
 	__u64 asleep_before_ns;
+	__u64 held_dur_ns;  /* of a call that was interrupted and may be made again; 0: none is held */
+	__s64 held_ret;
 	__u64 args[6];
 	struct file_cache files[CACHED_FILES];
 };
@@ -127,46 +131,19 @@ static __always_inline void note_file(struct call_state *call, struct task_struc
 	call->path_id = file ? known_path_id(call, (__u64)file) : 0;
 }
 
+static __always_inline void save_args(struct call_state *call, struct pt_regs *regs)
+{
+	call->args[0] = regs->di;
+	call->args[1] = regs->si;
+	call->args[2] = regs->dx;
+	call->args[3] = regs->r10;
+	call->args[4] = regs->r8;
+	call->args[5] = regs->r9;
+}
+
 static __always_inline struct call_state *call_state_of(struct task_struct *task, bool make)
 {
 	return bpf_task_storage_get(&call_states, task, 0, make ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
-}
-
-static __always_inline void syscall_entered(struct task_struct *task, struct task_state *state, struct pt_regs *regs,
-					    __u64 nr)
-{
-	const volatile struct call_info *info;
-	struct call_state *call;
-
-	if (nr >= CALL_NUMBERS)
-		return;
-	info = &call_infos[nr];
-	if (!(info->flags & CALL_WANTED))
-		return;
-	call = call_state_of(task, true);
-	if (!call)
-		return;
-	call->task_id = state->task_id;
-	call->nr = nr + 1;
-	call->off_before_ns = call->off_ns;
-	call->asleep_before_ns = call->asleep_ns;
-	if (info->flags & CALL_SAVES_ARGS) {
-		call->args[0] = regs->di;
-		call->args[1] = regs->si;
-		call->args[2] = regs->dx;
-		call->args[3] = regs->r10;
-		call->args[4] = regs->r8;
-		call->args[5] = regs->r9;
-	}
-	if (!counting_only && info->fd_arg < 6) {
-		note_file(call, task, argument(regs, info->fd_arg));
-		if (call->file && info->flags & CALL_MOVES_POSITION)
-			call->position = position_of(call->file);
-	} else {
-		call->file = 0;
-		call->path_id = 0;
-	}
-	call->enter_ts = bpf_ktime_get_ns();
 }
 
 #define O_APPEND 02000
@@ -221,7 +198,7 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 		return;
 	}
 	STORE_IN_ORDER(ring->busy, 1);
-	dur = bpf_ktime_get_ns() - call->enter_ts;
+	dur = call->held_dur_ns ? call->held_dur_ns : bpf_ktime_get_ns() - call->enter_ts;
 	off = call->off_ns - call->off_before_ns;
 	asleep = call->asleep_ns - call->asleep_before_ns;
 	args = info->args;
@@ -240,7 +217,7 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 	at += 4;
 	for (i = 0; i < 6; i++) {
 		if (i < args) {
-			if (!(info->flags & CALL_SAVES_ARGS))
+			if (!(info->flags & CALL_SAVES_ARGS) && !call->held_dur_ns)
 				word = KEEP_APART(argument(regs, i));
 			else
 				word = KEEP_APART(call->args[i]);
@@ -263,6 +240,40 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 	STORE_IN_ORDER(ring->busy, 0);
 }
 
+static __always_inline void syscall_entered(struct task_struct *task, struct task_state *state, struct pt_regs *regs,
+					    __u64 nr)
+{
+	const volatile struct call_info *info;
+	struct call_state *call;
+
+	if (nr >= CALL_NUMBERS)
+		return;
+	info = &call_infos[nr];
+	if (!(info->flags & CALL_WANTED))
+		return;
+	call = call_state_of(task, true);
+	if (!call)
+		return;
+	if (call->nr && call->held_dur_ns)
+		send_call(call, regs, call->held_ret, 0);
+	call->held_dur_ns = 0;
+	call->task_id = state->task_id;
+	call->nr = nr + 1;
+	call->off_before_ns = call->off_ns;
+	call->asleep_before_ns = call->asleep_ns;
+	if (info->flags & CALL_SAVES_ARGS)
+		save_args(call, regs);
+	if (!counting_only && info->fd_arg < 6) {
+		note_file(call, task, argument(regs, info->fd_arg));
+		if (call->file && info->flags & CALL_MOVES_POSITION)
+			call->position = position_of(call->file);
+	} else {
+		call->file = 0;
+		call->path_id = 0;
+	}
+	call->enter_ts = bpf_ktime_get_ns();
+}
+
 static __always_inline void syscall_returned(struct task_struct *task, struct pt_regs *regs, long ret)
 {
 	struct call_state *call = call_state_of(task, false);
@@ -271,6 +282,13 @@ static __always_inline void syscall_returned(struct task_struct *task, struct pt
 	if (!call || !call->nr)
 		return;
 	nr = call->nr - 1;
+	if (IS_RESTART(ret)) {
+		/* Whether it returns is only known when the task makes another call, or ends. */
+		call->held_dur_ns = bpf_ktime_get_ns() - call->enter_ts;
+		call->held_ret = ret;
+		save_args(call, regs);
+		return;
+	}
 	/* A descriptor that the call has made. */
 	if (!counting_only && nr < CALL_NUMBERS && call_infos[nr].flags & CALL_RETURNS_FD && !IS_ERRNO(ret))
 		note_file(call, task, ret);
