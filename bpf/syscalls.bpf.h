@@ -38,7 +38,9 @@ struct call_state {
 	__u32 task_id;
 	__u32 nr;           /* + 1; 0: not in a call */
 	__u32 path_id;
-	__u32 left_state;   /* in which it left the CPU */
+	__u32 left_state;   /* in which it left the CPU; 0: preempted */
+	__u32 waker_task_id;
+	__u32 padding;
 	__u64 left_ts;      /* when; 0: it is on one */
 	__u64 woken_ts;
 	__u64 off_ns;       /* all its time off the CPU since it was first seen */

@@ -68,6 +68,7 @@ struct fault_ring {
 
 /* System calls of x86-64 are numbered below. */
 #define CALL_NUMBERS 512
+#define CALL_NR_OFF_CPU 0xfff
 
 enum call_flags {
 	CALL_WANTED = 1,          /* recorded */
@@ -105,6 +106,8 @@ enum call_record_flags {
  *   its arguments;
  *   with CALL_HAS_POSITION the file's position before and after;
  *   with CALL_HAS_OFF the ns off the CPU, and of these the ns asleep.
+ * A time off the CPU is a record, too, with CALL_NR_OFF_CPU for the number: when the task left the CPU, the state it left in
+ * for the result, the duration, and two arguments: who woke it, and the ns that it waited for a CPU.
  * Producer and consumer work as in struct fault_ring; positions count words.
  */
 struct call_ring {
@@ -113,7 +116,9 @@ struct call_ring {
 	__u64 recorded;   /* calls in the ring since the beginning */
 	__u64 lost;       /* the ring was full, or busy */
 	__u64 returned;   /* calls that were to be recorded: counted apart from the two above, which must add up to it */
-	__u64 producer_padding[3];
+	__u64 off_seen;   /* times off the CPU that were to be recorded */
+	__u64 off_lost;   /* of these, the ones that found the ring full, or busy */
+	__u64 producer_padding;
 
 	__u64 consumed;   /* written by the recorder */
 	__u64 consumer_padding[7];

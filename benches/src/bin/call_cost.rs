@@ -13,7 +13,6 @@ use pagelab_analysis::stats::{Bootstrap, Interval, bootstrap_median};
 use pagelab_benches::{Calls, Endless, now_ns, own_cpu_ns};
 use pagelab_observe::bpf::{Observer, ObserverOptions};
 use pagelab_observe::syscalls::{CallFilter, Shapes};
-use pagelab_recording::tables::SyscallsRow;
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
 use pagelab_session::calls::CallFeed;
 use pagelab_session::feed::Feed;
@@ -108,9 +107,9 @@ impl Bench {
         let mut events = Vec::new();
         self.recording.drain_events(|event| events.push(event));
         self.feed.events(&events, &mut self.writer);
-        let (feed, columns) = (&mut self.feed, self.writer.table::<SyscallsRow<'_>>());
+        let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
         let recording = &mut self.recording;
-        feed.calls(|sink| recording.drain_calls(sink), columns);
+        feed.calls(|sink| recording.drain_calls(sink), tables);
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use pagelab_observe::bpf::{Call, Event, FaultSlot, MapEvent, Special, TaskEvent, TaskOp};
+use pagelab_observe::bpf::{Call, Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp};
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{FaultsColumns, MappingsRow, SyscallsColumns, TasksRow};
+use pagelab_recording::tables::{
+    FaultsColumns, MappingsRow, OffcpuColumns, OffcpuRow, SyscallsColumns, Tables, TasksRow,
+};
 
 use crate::calls::CallFeed;
 use crate::files::Files;
@@ -48,16 +50,20 @@ impl Feed {
     ///
     /// The last ones wait for the next round: of two CPUs, one is looked at a moment later than the other, and the name of a file
     /// comes before the call but by another road.
-    pub fn calls(&mut self, drain: impl FnOnce(&mut dyn FnMut(Call)), columns: &mut SyscallsColumns) {
-        let Some(feed) = &self.calls else { return };
+    pub fn calls(&mut self, drain: impl FnOnce(&mut dyn FnMut(Call)), tables: &mut Tables) {
         let (files, block) = (&self.files, &mut self.waiting_calls);
         drain(&mut |call| {
+            if let Some(off) = call.off_cpu() {
+                push_off_cpu(&off, &mut tables.offcpu);
+                return;
+            }
+            let Some(feed) = &self.calls else { return };
             // Mostly the place is at the end, or one before it.
             let at = block.iter().rposition(|earlier| earlier.ts <= call.ts).map_or(0, |at| at + 1);
             block.insert(at, call);
             if block.len() >= BLOCK_CALLS {
                 let done = BLOCK_CALLS - WAITING_CALLS;
-                feed.push(&block[..done], files, columns);
+                feed.push(&block[..done], files, &mut tables.syscalls);
                 block.drain(..done);
             }
         });
@@ -189,6 +195,20 @@ impl Feed {
             ustack_id: None,
         });
     }
+}
+
+/// Stacks are not taken when a task leaves the CPU.
+fn push_off_cpu(off: &OffCpu, columns: &mut OffcpuColumns) {
+    columns.push(&OffcpuRow {
+        ts: off.ts as i64,
+        dur: Some(off.dur_ns as i64),
+        task_id: off.task_id,
+        state: Some(off.state_letter()),
+        kstack_id: None,
+        ustack_id: None,
+        waker_task_id: off.waker_task_id,
+        runqueue_ns: Some(off.runqueue_ns),
+    });
 }
 
 /// Whether the action leaves a new mapping behind.

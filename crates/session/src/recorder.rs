@@ -126,8 +126,8 @@ impl Recorder {
             let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
             observer.drain_faults(|_cpu, slots| feed.faults(slots, columns));
             self.feed.events(batch, &mut self.writer);
-            let (feed, columns) = (&mut self.feed, self.writer.table::<SyscallsRow<'_>>());
-            feed.calls(|sink| observer.drain_calls(sink), columns);
+            let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
+            feed.calls(|sink| observer.drain_calls(sink), tables);
         }
         let now = monotonic_ns();
         for watcher in &mut self.probes.watchers {
@@ -149,8 +149,11 @@ impl Recorder {
             }
             for cpu in 0..observer.call_rings().cpus() {
                 let one = observer.call_rings().counts(cpu);
-                let (stream, seen, lost) = (Stream::Syscalls.name(), one.returned, one.lost);
-                counts.push(Count { stream, cpu: Some(cpu as u32), seen, lost, filtered: 0 });
+                for (stream, seen, lost) in
+                    [(Stream::Syscalls, one.returned, one.lost), (Stream::Sched, one.off_seen, one.off_lost)]
+                {
+                    counts.push(Count { stream: stream.name(), cpu: Some(cpu as u32), seen, lost, filtered: 0 });
+                }
             }
             let events = observer.event_counts();
             counts.push(Count { stream: "events", cpu: None, seen: events.seen, lost: events.lost, filtered: 0 });

@@ -39,6 +39,55 @@ pub struct Call {
     pub asleep_ns: u64,
 }
 
+/// `nr` of a record that is no call but a time off the CPU.
+const NR_OFF_CPU: u32 = 0xfff;
+
+/// A time off the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffCpu {
+    /// When the task left the CPU, CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// Until it ran again, ns.
+    pub dur_ns: u64,
+    /// Who it was.
+    pub task_id: u32,
+    /// The kernel's state of the task when it left; 0 if it was preempted.
+    pub state: u32,
+    /// The recorded task that ran where it was woken.
+    pub waker_task_id: Option<u32>,
+    /// How long it waited for a CPU after it was woken, ns.
+    pub runqueue_ns: u64,
+}
+
+impl Call {
+    /// The time off the CPU that this record is, if it is no call.
+    #[inline]
+    pub fn off_cpu(&self) -> Option<OffCpu> {
+        (self.nr == NR_OFF_CPU).then(|| OffCpu {
+            ts: self.ts,
+            dur_ns: self.dur_ns,
+            task_id: self.task_id,
+            state: self.ret.unwrap_or_default() as u32,
+            waker_task_id: (self.args[0] != 0).then_some(self.args[0] as u32),
+            runqueue_ns: self.args[1],
+        })
+    }
+}
+
+impl OffCpu {
+    /// The state as `ps` shows it. `R`: it was preempted, or gave the CPU up, and could have gone on.
+    pub fn state_letter(&self) -> &'static str {
+        // TASK_* of the kernel's <linux/sched.h>.
+        const NOLOAD: u32 = 0x400;
+        const LETTERS: [(u32, &str); 7] =
+            [(1, "S"), (2, "D"), (4, "T"), (8, "t"), (0x10, "X"), (0x20, "Z"), (0x40, "P")];
+        if self.state & 0x7f == 2 && self.state & NOLOAD != 0 {
+            return "I";
+        }
+        LETTERS.iter().find(|(bit, _)| self.state & bit != 0).map_or("R", |(_, letter)| letter)
+    }
+}
+
 /// Hands over the calls in all rings in the order in which they returned. Each ring is in that order by itself.
 pub fn merge(rings: &[Pending<'_, u64>], mut sink: impl FnMut(Call)) {
     let mut cursors: Vec<Cursor<'_>> = rings.iter().map(Cursor::new).filter(|cursor| !cursor.is_empty()).collect();

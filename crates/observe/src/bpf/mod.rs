@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
 
-pub use calls::{Call, DUR_MAX_NS};
+pub use calls::{Call, DUR_MAX_NS, OffCpu};
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
@@ -56,6 +56,8 @@ pub struct ObserverOptions {
     pub maps: bool,
     /// Record system calls: what is to be known of each by its number, for those that are wanted.
     pub calls: Option<Vec<CallInfo>>,
+    /// Record times off the CPU.
+    pub sched: bool,
     /// Bytes of ring for system calls per CPU; rounded down to a power of two of words.
     pub call_ring_bytes_per_cpu: usize,
 }
@@ -88,6 +90,7 @@ impl Default for ObserverOptions {
             faults: true,
             maps: true,
             calls: None,
+            sched: false,
             call_ring_bytes_per_cpu: 8 << 20,
         }
     }
@@ -169,7 +172,7 @@ impl Observer {
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = ObserverSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
         let slots = rings::ring_items::<types::fault_ring>(options.ring_bytes_per_cpu);
-        let words = if options.calls.is_some() {
+        let words = if options.calls.is_some() || options.sched {
             rings::ring_items::<types::call_ring>(options.call_ring_bytes_per_cpu)
         } else {
             rings::ring_items::<types::call_ring>(0)
@@ -199,9 +202,13 @@ impl Observer {
             ("sched_process_exit", &mut progs.process_exit),
             ("task_rename", &mut progs.task_rename),
         ];
-        if self.options.calls.is_some() {
-            wanted.push(("sched_switch", &mut progs.switched));
+        if self.options.sched {
             wanted.push(("sched_waking", &mut progs.waking));
+        }
+        if self.options.sched || self.options.calls.is_some() {
+            wanted.push(("sched_switch", &mut progs.switched));
+        }
+        if self.options.calls.is_some() {
             wanted.push(("sched_process_exit", &mut progs.ended_in_call));
             wanted.push(("sys_enter", &mut progs.any_enter));
             wanted.push(("sys_exit", &mut progs.any_exit));
@@ -269,7 +276,7 @@ impl Observer {
         drained
     }
 
-    /// Hands over the system calls that had returned when the rare events were taken the last time, in the order in which they
+    /// Hands over the system calls that had returned, and the times off the CPU that had ended, when the rare events were taken the last time, in the order in which they
     /// returned. The names of their files are among those events.
     pub fn drain_calls(&mut self, sink: impl FnMut(Call)) {
         let marked = || self.call_marks.iter().enumerate();
@@ -339,13 +346,14 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
         (&mut progs.any_enter, calls),
         (&mut progs.any_exit, calls),
         (&mut progs.ended_in_call, calls),
-        (&mut progs.switched, calls),
-        (&mut progs.waking, calls),
+        (&mut progs.switched, calls || options.sched),
+        (&mut progs.waking, options.sched),
     ] {
         program.set_autoload(wanted);
     }
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { return };
     rodata.counting_only = options.counting_only;
+    rodata.sched_on = options.sched;
     for info in options.calls.iter().flatten() {
         let Some(known) = rodata.call_infos.get_mut(info.nr as usize) else { continue };
         known.args = info.args.min(6);

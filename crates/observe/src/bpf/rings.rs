@@ -203,6 +203,10 @@ pub struct CallCounts {
     pub lost: u64,
     /// Calls that the program was to record, counted before it tried: `recorded + lost`, or all if it only counts.
     pub returned: u64,
+    /// Times off the CPU that the program was to record.
+    pub off_seen: u64,
+    /// Of these, the ones that found the ring full.
+    pub off_lost: u64,
 }
 
 impl Rings<call_ring> {
@@ -213,6 +217,8 @@ impl Rings<call_ring> {
             recorded: read(offset_of!(call_ring, recorded)),
             lost: read(offset_of!(call_ring, lost)),
             returned: read(offset_of!(call_ring, returned)),
+            off_seen: read(offset_of!(call_ring, off_seen)),
+            off_lost: read(offset_of!(call_ring, off_lost)),
         }
     }
 
@@ -222,6 +228,8 @@ impl Rings<call_ring> {
             recorded: sum.recorded + one.recorded,
             lost: sum.lost + one.lost,
             returned: sum.returned + one.returned,
+            off_seen: sum.off_seen + one.off_seen,
+            off_lost: sum.off_lost + one.off_lost,
         })
     }
 }

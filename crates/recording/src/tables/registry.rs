@@ -125,7 +125,8 @@ tables! {
         state: opt str "" "Scheduler state: `S`, `D`, `R` (preempted), ...";
         kstack_id: opt u64 "" "Kernel stack.";
         ustack_id: opt u64 "" "User stack.";
-        waker_task_id: opt u32 "" "Who woke it.";
+        waker_task_id: opt u32 "" "The recorded task that ran on the CPU where it was woken; null for interrupts and tasks that are not recorded.";
+        runqueue_ns: opt u64 "ns" "How long of `dur` it could have run and waited for a CPU.";
     }
 
     /// Profile samples.

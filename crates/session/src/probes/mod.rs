@@ -13,7 +13,7 @@ pub use watcher::{Count, Watched, Watcher};
 use crate::options::{SessionError, SessionOptions};
 
 /// Streams that the BPF observer fills.
-const OBSERVED: [Stream; 4] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls];
+const OBSERVED: [Stream; 5] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Sched];
 
 /// Makes a probe; the reason in words if it cannot be had.
 type Open = fn(&SessionOptions) -> Result<Box<dyn Watcher>, String>;
@@ -105,6 +105,7 @@ impl Probes {
             faults: options.streams.contains(Stream::Faults),
             maps: options.streams.contains(Stream::Maps) || needed_by(|def| def.needs_maps),
             calls: options.streams.contains(Stream::Syscalls).then(|| options.shapes().infos()),
+            sched: options.streams.contains(Stream::Sched),
             call_ring_bytes_per_cpu: 2 * options.ring_bytes_per_cpu,
         };
         let mut observer = Observer::load(wanted).map_err(|error| error.to_string())?;
@@ -176,6 +177,7 @@ impl Probes {
             for (stream, seen, lost) in [
                 (Stream::Faults, faults.seen(), faults.lost),
                 (Stream::Syscalls, calls.returned, calls.lost),
+                (Stream::Sched, calls.off_seen, calls.off_lost),
                 (Stream::Tasks, events.seen, events.lost),
                 (Stream::Maps, events.seen, events.lost),
             ] {
