@@ -233,8 +233,8 @@ fn put_chunk(desc: &ColumnDescPtr, pages: &[Page], layout: Layout, out: &mut Pag
         match (page.values(), layout) {
             (Values::Narrow(v), Layout::Delta) => bits::delta(&v, &mut out.body),
             (Values::Wide(v), Layout::Delta) => bits::delta(&v, &mut out.body),
-            (Values::Narrow(v), _) => bits::byte_stream_split(v.iter().map(|x| x.to_le_bytes()), &mut out.body),
-            (Values::Wide(v), _) => bits::byte_stream_split(v.iter().map(|x| x.to_le_bytes()), &mut out.body),
+            (Values::Narrow(v), _) => bits::byte_stream_split(&v, 4, |x, k| (x >> k) as u8, &mut out.body),
+            (Values::Wide(v), _) => bits::byte_stream_split(&v, 8, |x, k| (x >> k) as u8, &mut out.body),
         }
         out.finish_page(page.numbers(), encoding, false).map_err(external)?;
     }

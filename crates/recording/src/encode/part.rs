@@ -242,7 +242,8 @@ fn choose(desc: &ColumnDescPtr, arrays: &[ArrayRef], level: i32, zstd: &mut Zstd
             let better = match &best {
                 None => true,
                 Some((c, b)) if compression.is_some() && c.zstd.is_none() => is_worth(size, *b),
-                Some((_, b)) => size < *b,
+                // What comes later is dearer to write and to read: it must save something, in all and per row.
+                Some((_, b)) => size + rows / 32 < *b,
             };
             if better {
                 best = Some((choice, size));
