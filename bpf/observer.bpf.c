@@ -17,6 +17,7 @@
 #include "paths.bpf.h"
 #include "faults.bpf.h"
 #include "maps.bpf.h"
+#include "targets.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -31,6 +32,7 @@ struct wire_types {
 	enum map_op map_op;
 	enum map_kind map_kind;
 	enum map_special map_special;
+	enum target_kind target_kind;
 };
 const volatile struct wire_types *wire_types = NULL;
 
@@ -49,7 +51,24 @@ int page_fault_kernel(unsigned long long *ctx)
 SEC("tp_btf/sched_process_fork")
 int process_fork(unsigned long long *ctx)
 {
-	tree_forked((struct task_struct *)ctx[0], (struct task_struct *)ctx[1]);
+	target_forked((struct task_struct *)ctx[0], (struct task_struct *)ctx[1]);
+	return 0;
+}
+
+SEC("iter/task")
+int find_targets(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (task)
+		target_met(task, ctx->meta->seq);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int cgroup_moved(unsigned long long *ctx)
+{
+	target_moved((struct task_struct *)ctx[2]);
 	return 0;
 }
 

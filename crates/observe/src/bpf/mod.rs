@@ -1,10 +1,11 @@
 //! The BPF observer: page faults, mapping actions and the life of tasks of one process tree.
 //!
 //! [`Observer::load`] loads the programs, [`Observer::attach`] attaches them, [`Observer::adopt`] names the first task
-//! of the tree; from then on the owner calls [`Observer::drain_faults`] and [`Observer::drain_events`] often enough
+//! of the tree, or [`Observer::find`] finds those that run already; from then on the owner calls [`Observer::drain_faults`] and [`Observer::drain_events`] often enough
 //! that the rings do not fill (a ring of 4 MiB holds 0.2 s of faults at full speed). What was lost is counted.
 
 mod rings;
+mod targets;
 mod wire;
 
 use std::cell::RefCell;
@@ -17,6 +18,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
 
 pub use rings::{FaultCounts, FaultRings};
+pub use targets::{Cgroup, Members};
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -52,11 +54,13 @@ pub struct ObserverOptions {
     pub faults: bool,
     /// Record mapping actions.
     pub maps: bool,
+    /// Which tasks are recorded.
+    pub members: Members,
 }
 
 impl Default for ObserverOptions {
     fn default() -> Self {
-        Self { ring_bytes_per_cpu: 4 << 20, counting_only: false, faults: true, maps: true }
+        Self { ring_bytes_per_cpu: 4 << 20, counting_only: false, faults: true, maps: true, members: Members::Started }
     }
 }
 
@@ -78,6 +82,7 @@ pub struct Observer {
     received: Rc<RefCell<Vec<Event>>>,
     rings: FaultRings,
     options: ObserverOptions,
+    moves_followed: u64,
     skel: ObserverSkel<'static>,
 }
 
@@ -142,6 +147,7 @@ impl Observer {
             rodata.ring_slot_mask = slots - 1;
             rodata.counting_only = options.counting_only;
         }
+        targets::configure(&mut open, &options.members).map_err(refused("choosing the target", NEEDED_TO_LOAD))?;
         let skel = open.load().map_err(not_loaded)?;
         let rings = FaultRings::map(skel.maps.fault_rings.as_fd(), cpus, slots).map_err(|error| BpfError::Refused {
             step: "mapping the rings",
@@ -150,7 +156,7 @@ impl Observer {
         })?;
         let received: Rc<RefCell<Vec<Event>>> = Rc::default();
         let events = event_ring(&skel, &received)?;
-        Ok(Self { links: Vec::new(), events, received, rings, options, skel })
+        Ok(Self { links: Vec::new(), events, received, rings, options, moves_followed: 0, skel })
     }
 
     /// Attaches the programs that the options ask for. Tasks must be attached first and detached last, so order matters.
@@ -163,6 +169,9 @@ impl Observer {
             ("sched_process_exit", &mut progs.process_exit),
             ("task_rename", &mut progs.task_rename),
         ];
+        if matches!(self.options.members, Members::Cgroup(_)) {
+            wanted.push(("cgroup_attach_task", &mut progs.cgroup_moved));
+        }
         if self.options.maps {
             wanted.push(("sys_enter", &mut progs.sys_enter));
             wanted.push(("sys_exit", &mut progs.sys_exit));
@@ -195,16 +204,16 @@ impl Observer {
     }
 
     fn put_first_task(&mut self, pidfd: BorrowedFd<'_>, waiting: u32) -> Result<(), BpfError> {
-        let state = types::task_state { task_id: 1, mm_id: 1, waiting, ..Default::default() };
+        let state = types::task_state { task_id: 1, mm_id: 1, waiting, claimed: 1, ..Default::default() };
+        self.put_state(pidfd, state).map_err(refused("adopting the command", "a process that is still alive"))
+    }
+
+    fn put_state(&mut self, pidfd: BorrowedFd<'_>, state: types::task_state) -> libbpf_rs::Result<()> {
         // SAFETY: task_state is plain integers, its padding a member, and lives until the call returns.
         let value =
             unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<types::task_state>()) };
         let key = pidfd.as_raw_fd().to_ne_bytes();
-        self.skel
-            .maps
-            .task_states
-            .update(&key, value, MapFlags::ANY)
-            .map_err(refused("adopting the command", "a process that is still alive"))
+        self.skel.maps.task_states.update(&key, value, MapFlags::ANY)
     }
 
     /// The map that says which tasks are recorded, for other object files to share (`bpf/membership.bpf.h`).
