@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pagelab_observe::bpf::{
-    Cgroup, Event, FaultSlot, MapEvent, Members, Observer, ObserverOptions, TaskEvent, TaskOp,
-};
+use pagelab_observe::bpf::{Cgroup, Event, FaultSlot, MapEvent, Members, Observer, ObserverOptions, TaskEvent, TaskOp};
 
 const THREADS: usize = 3;
 const BLOCK: usize = 8 << 20;

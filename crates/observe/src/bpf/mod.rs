@@ -4,6 +4,7 @@
 //! of the tree, or [`Observer::find`] finds those that run already; from then on the owner calls [`Observer::drain_faults`] and [`Observer::drain_events`] often enough
 //! that the rings do not fill (a ring of 4 MiB holds 0.2 s of faults at full speed). What was lost is counted.
 
+mod cost;
 mod rings;
 mod targets;
 mod wire;
@@ -17,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
 
+pub use cost::{ProgramCost, RunStats, own_programs};
 pub use rings::{FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
@@ -25,6 +27,8 @@ pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Specia
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/observer.skel.rs"));
 }
+
+use crate::streams::Stream;
 
 use skeleton::{ObserverSkel, ObserverSkelBuilder, types};
 
@@ -77,7 +81,7 @@ pub struct EventCounts {
 
 /// The loaded programs and both roads to them.
 pub struct Observer {
-    links: Vec<Link>,
+    links: Vec<(&'static str, Link)>,
     events: RingBuffer<'static>,
     received: Rc<RefCell<Vec<Event>>>,
     rings: FaultRings,
@@ -182,9 +186,20 @@ impl Observer {
         }
         for (name, program) in wanted {
             let link = program.attach_trace().map_err(refused(name, needed))?;
-            self.links.push(link);
+            self.links.push((name, link));
         }
         Ok(())
+    }
+
+    /// Detaches the programs of one stream, if it has some that nothing else needs; false if not.
+    pub fn shed(&mut self, stream: Stream) -> bool {
+        let before = self.links.len();
+        let of_stream: &[&str] = match stream {
+            Stream::Faults => &["page_fault_user", "page_fault_kernel"],
+            _ => &[],
+        };
+        self.links.retain(|(name, _)| !of_stream.contains(name));
+        self.links.len() < before
     }
 
     /// Detaches all programs. What they sent before stays in the rings.

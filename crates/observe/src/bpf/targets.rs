@@ -113,6 +113,12 @@ pub(super) fn configure(open: &mut OpenObserverSkel<'_>, members: &Members) -> l
     if *members == Members::Started {
         open.maps.found_spaces.set_max_entries(1)?;
     }
+    if *members != Members::Started
+        && let Some(data) = open.maps.data_data.as_deref_mut()
+    {
+        // No first task is put in by the recorder, so the first one found gets its number.
+        (data.last_task_id, data.last_mm_id) = (0, 0);
+    }
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { return Ok(()) };
     let kind = match members {
         M::Started => types::target_kind::TARGET_STARTED,
