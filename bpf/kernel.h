@@ -34,6 +34,7 @@ enum bpf_map_type {
 };
 
 #define BPF_ANY 0
+#define BPF_NOEXIST 1
 #define BPF_F_NO_PREALLOC (1U << 0)
 #define BPF_F_MMAPABLE (1U << 10)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
@@ -123,6 +124,7 @@ typedef struct {
 } mm_context_t;
 
 struct mm_struct {
+	struct file *exe_file;
 	unsigned long start_brk, brk, start_stack;
 	mm_context_t context;
 };
@@ -141,12 +143,26 @@ struct kernfs_node {
 	__u64 id;
 };
 
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup_root {
+	int hierarchy_id;
+};
+
 struct cgroup {
+	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
+	struct cgroup_root *root;
 };
 
 struct css_set {
 	struct cgroup *dfl_cgrp;
+	struct cgroup_subsys_state *subsys[1]; /* one per controller of the running kernel */
 };
 
 struct sched_entity {
@@ -155,7 +171,9 @@ struct sched_entity {
 
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int flags;
 	int pid, tgid, exit_code, pagefault_disabled;
+	struct task_struct *real_parent, *group_leader;
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct css_set *cgroups;
@@ -167,6 +185,19 @@ struct task_struct {
 
 struct linux_binprm {
 	struct file *file;
+};
+
+struct seq_file {
+	int unused;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 #pragma clang attribute pop

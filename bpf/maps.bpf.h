@@ -41,6 +41,9 @@ extern int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struc
 extern struct vm_area_struct *bpf_iter_task_vma_next(struct bpf_iter_task_vma *it) __ksym __weak;
 extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it) __ksym __weak;
 
+/* A task found while it was in a call: what it maps when it returns is not among the mappings listed before. */
+#define CALL_NOT_SEEN_TO_BEGIN (~0ULL)
+
 /* Address spaces whose mappings could not be listed (the mmap lock was taken). */
 __u64 vma_walks_failed = 0;
 
@@ -226,8 +229,14 @@ static __always_inline void map_call_returned(struct pt_regs *regs, long ret)
 	if (!op)
 		return;
 	state = state_of(task);
-	if (!state || state->call_nr != regs->orig_ax + 1)
+	if (!state)
 		return;
+	if (state->call_nr == CALL_NOT_SEEN_TO_BEGIN && !(task->thread_info.status & TS_COMPAT)) {
+		state->call_ts = bpf_ktime_get_ns();
+		state->brk_before = 0;
+	} else if (state->call_nr != regs->orig_ax + 1) {
+		return;
+	}
 	state->call_nr = 0;
 	event = RESERVE_EVENT(map_event);
 	if (!event)
@@ -295,20 +304,26 @@ static __always_inline void send_vma(struct vm_area_struct *vma, __u32 kind, __u
 	submit_event(event);
 }
 
-static __always_inline void send_vmas(struct task_struct *task, __u32 kind, __u32 task_id, __u32 mm_id, __u64 ts)
+/* Lists the mappings of the task's address space; false if its lock was taken. */
+static __always_inline bool try_send_vmas(struct task_struct *task, __u32 kind, __u32 task_id, __u32 mm_id, __u64 ts)
 {
 	struct bpf_iter_task_vma it;
 	struct vm_area_struct *vma;
+	bool open;
 
-	if (!bpf_ksym_exists(bpf_iter_task_vma_new)) {
-		__sync_fetch_and_add(&vma_walks_failed, 1);
-		return;
-	}
-	if (bpf_iter_task_vma_new(&it, task, 0))
-		__sync_fetch_and_add(&vma_walks_failed, 1);
+	if (!bpf_ksym_exists(bpf_iter_task_vma_new))
+		return false;
+	open = bpf_iter_task_vma_new(&it, task, 0) == 0;
 	while ((vma = bpf_iter_task_vma_next(&it)))
 		send_vma(vma, kind, task_id, mm_id, ts);
 	bpf_iter_task_vma_destroy(&it);
+	return open;
+}
+
+static __always_inline void send_vmas(struct task_struct *task, __u32 kind, __u32 task_id, __u32 mm_id, __u64 ts)
+{
+	if (!try_send_vmas(task, kind, task_id, mm_id, ts))
+		__sync_fetch_and_add(&vma_walks_failed, 1);
 }
 
 static __always_inline void tree_forked(struct task_struct *parent, struct task_struct *child)
@@ -324,6 +339,8 @@ static __always_inline void tree_forked(struct task_struct *parent, struct task_
 		__sync_fetch_and_add(&events_lost, 1);
 		return;
 	}
+	if (__sync_val_compare_and_swap(&state->claimed, 0, 1))
+		return;
 	state->task_id = __sync_fetch_and_add(&last_task_id, 1) + 1;
 	if (child->mm == parent->mm) {
 		state->mm_id = mm_id_of(parent_state, parent);
@@ -360,6 +377,10 @@ static __always_inline void tree_execed(struct task_struct *task, struct linux_b
 		event->path_id = path_id;
 		submit_event(event);
 	}
+	/* A task that was found while it executed began to do so unseen. */
+	if (!state->exec_ts)
+		state->exec_ts = bpf_ktime_get_ns();
 	/* Clearing the tail of .bss faults before this point is reached: the image is there since the call began. */
 	send_vmas(task, MAP_KIND_KERNEL, state->task_id, state->mm_id, state->exec_ts);
+	state->exec_ts = 0;
 }

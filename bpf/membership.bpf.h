@@ -5,11 +5,12 @@
  *
  * Membership is task storage: it is found in a few ns, is freed with the task
  * and cannot be confused by a pid that is used again. The recorder puts the
- * first task in (through its pidfd); fork adds the children.
+ * first task in (through its pidfd), or targets.bpf.h finds those that run
+ * already; fork adds the children.
  */
 
 struct task_state {
-	__u32 task_id;
+	__u32 task_id;      /* 0: not a member (yet) */
 	__u32 mm_id;
 	__u64 mm;           /* the mm_struct that mm_id names */
 	__u64 exec_ts;      /* when the running execve began */
@@ -17,6 +18,8 @@ struct task_state {
 	__u64 call_nr;      /* its number + 1; 0: none */
 	__u64 brk_before;
 	__u32 waiting;      /* the command's process, before it runs the command: nothing of it is recorded */
+	__u32 claimed;      /* somebody is making it a member, or has */
+	__u32 wanted;       /* the recorder asked for this process; its threads are looked for */
 	__u32 padding;
 };
 
@@ -29,7 +32,9 @@ struct {
 
 static __always_inline struct task_state *state_of(struct task_struct *task)
 {
-	return bpf_task_storage_get(&task_states, task, 0, 0);
+	struct task_state *state = bpf_task_storage_get(&task_states, task, 0, 0);
+
+	return state && state->task_id ? state : NULL;
 }
 
 /* The first task is adopted while it waits to run the command; that begins when it gets another address space. */

@@ -19,6 +19,7 @@
 #include "maps.bpf.h"
 #include "syscalls.bpf.h"
 #include "sched.bpf.h"
+#include "targets.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -35,6 +36,7 @@ struct wire_types {
 	enum map_special map_special;
 	enum call_flags call_flags;
 	enum call_record_flags call_record_flags;
+	enum target_kind target_kind;
 };
 const volatile struct wire_types *wire_types = NULL;
 
@@ -53,7 +55,24 @@ int page_fault_kernel(unsigned long long *ctx)
 SEC("tp_btf/sched_process_fork")
 int process_fork(unsigned long long *ctx)
 {
-	tree_forked((struct task_struct *)ctx[0], (struct task_struct *)ctx[1]);
+	target_forked((struct task_struct *)ctx[0], (struct task_struct *)ctx[1]);
+	return 0;
+}
+
+SEC("iter/task")
+int find_targets(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (task)
+		target_met(task, ctx->meta->seq);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int cgroup_moved(unsigned long long *ctx)
+{
+	target_moved((struct task_struct *)ctx[2]);
 	return 0;
 }
 

@@ -16,8 +16,8 @@
 const volatile __u32 call_word_mask = 0;
 /* What is known of each call, by number; filled in from the registry of calls before loading. */
 const volatile struct call_info call_infos[CALL_NUMBERS] = {};
-/* Sleeping is told from waiting for a CPU. */
-const volatile bool sched_on = false;
+/* Times off the CPU are records, too. The recorder may end that at any time. */
+__u32 sched_on = 0;
 
 #define CACHED_FILES 8
 

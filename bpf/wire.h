@@ -137,6 +137,8 @@ enum task_op {
 	TASK_EXEC = 2,
 	TASK_EXIT = 3,
 	TASK_COMM = 4,
+	TASK_SNAPSHOT = 5, /* was there when it was found */
+	TASK_LEAVE = 6,    /* moved out of the recorded cgroup */
 };
 
 #define COMM_BYTES 16
@@ -151,7 +153,7 @@ struct task_event {
 	__u32 tid;
 	__u32 pid;
 	__s32 exit_code;
-	__u32 path_id;      /* of the executable, at exec */
+	__u32 path_id;      /* of the executable, at exec and when found */
 	__u32 padding;
 	__u64 cgroup_id;
 	__u64 min_flt;

@@ -68,7 +68,8 @@ impl Bench {
         // A slice's rows are encoded and written within the slice.
         let options = WriterOptions { part_interval: SLICE, ..WriterOptions::default() };
         let writer = RecordingWriter::create(out, Manifest::default(), options)?;
-        let feed = Feed::new(true, true).with_calls(Some(CallFeed::new(Shapes::of(&CallFilter::default()), false)));
+        let feed =
+            Feed::new(true, true, false).with_calls(Some(CallFeed::new(Shapes::of(&CallFilter::default()), false)));
         Ok(Self { callers, counting, recording, feed, writer })
     }
 

@@ -58,7 +58,7 @@ impl Bench {
         // A slice's rows are encoded and written within the slice.
         let options = WriterOptions { part_interval: SLICE, ..WriterOptions::default() };
         let writer = RecordingWriter::create(out, Manifest::default(), options)?;
-        Ok(Self { faulter, counting, recording, feed: Feed::new(true, true), writer, recorded: 0 })
+        Ok(Self { faulter, counting, recording, feed: Feed::new(true, true, true), writer, recorded: 0 })
     }
 
     fn slice(&mut self, state: State) -> Result<Slice> {

@@ -17,6 +17,8 @@ mod table;
 use std::io::Write;
 use std::path::PathBuf;
 
+use pagelab_recording::Bounds;
+
 use crate::error::{AnalysisError, Result};
 
 /// How the result of a query is written.
@@ -57,11 +59,13 @@ pub struct QueryOptions {
     pub spill_dir: Option<PathBuf>,
     /// Threads; `None`: as many as there are processors, at most 8.
     pub threads: Option<usize>,
+    /// The part of each recording's time whose events the tables hold.
+    pub bounds: Bounds,
 }
 
 impl Default for QueryOptions {
     fn default() -> Self {
-        Self { memory_bytes: 512 << 20, spill_dir: None, threads: None }
+        Self { memory_bytes: 512 << 20, spill_dir: None, threads: None, bounds: Bounds::default() }
     }
 }
 

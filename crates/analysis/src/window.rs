@@ -3,7 +3,7 @@
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use pagelab_recording::tables::{TableView, TasksRow, TasksView};
-use pagelab_recording::{Manifest, Recording};
+use pagelab_recording::{Manifest, Recording, Span};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -55,6 +55,19 @@ impl Window {
     /// Nanoseconds that `from..to` and the window have in common.
     pub(crate) fn overlap_ns(&self, from: i64, to: i64) -> i64 {
         (to.min(self.end_ns) - from.max(self.start_ns)).max(0)
+    }
+
+    /// The part of the window that lies in `span`. What was done in a part is not counted as operations: a load counts them
+    /// for the whole, and a part of a command is no piece of work.
+    pub(crate) fn within(self, span: Span) -> Self {
+        if !span.is_part() {
+            return self;
+        }
+        let (start_ns, end_ns) = (self.start_ns.max(span.from_ns), self.end_ns.min(span.to_ns));
+        if (start_ns, end_ns) == (self.start_ns, self.end_ns) {
+            return self;
+        }
+        Self { start_ns, end_ns, operations: None, source: WindowSource::Recording }
     }
 
     /// Finds the window of a recording: what the manifest's `measured` says; else exec to exit of the first task; else

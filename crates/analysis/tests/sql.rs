@@ -212,7 +212,12 @@ fn a_large_sort_spills() {
     })];
     let spill = tmp.path().join("spill");
     std::fs::create_dir(&spill).unwrap();
-    let options = QueryOptions { memory_bytes: 8 << 20, spill_dir: Some(spill.clone()), threads: Some(2) };
+    let options = QueryOptions {
+        memory_bytes: 8 << 20,
+        spill_dir: Some(spill.clone()),
+        threads: Some(2),
+        ..QueryOptions::default()
+    };
     let mut out = Vec::new();
     let sql = "SELECT ts, addr, ip, error_code FROM faults ORDER BY ts DESC, addr";
     let rows = query_with(&dirs, sql, Format::Csv, &mut out, &options).unwrap();

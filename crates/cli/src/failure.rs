@@ -55,8 +55,10 @@ impl From<SessionError> for Failure {
         match error {
             SessionError::Recording(error) => error.into(),
             SessionError::Load { status: Some(3), .. } => Self::host(error),
-            SessionError::Spawn(_) | SessionError::Load { .. } => Self::input(error),
-            SessionError::StreamRefused { .. } | SessionError::System { .. } => Self::host(error),
+            SessionError::Spawn(_) | SessionError::Load { .. } | SessionError::Target(_) => Self::input(error),
+            SessionError::StreamRefused { .. } | SessionError::Host(_) | SessionError::System { .. } => {
+                Self::host(error)
+            }
         }
     }
 }

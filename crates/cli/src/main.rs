@@ -39,8 +39,10 @@ struct Cli {
 enum Command {
     /// Run fio jobs with built-in engines, recorded.
     Run(commands::run::Args),
-    /// Record any command.
+    /// Record any command, or what runs already.
     Record(commands::record::Args),
+    /// Put a mark into running recordings.
+    Mark(commands::mark::Args),
     /// Show one view of a recording.
     Show(commands::show::Args),
     /// Run a plan's variants interleaved, then compare them.
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
     let done: Result<u8, Failure> = match cli.command {
         Command::Run(args) => commands::run::run(&args),
         Command::Record(args) => return commands::record::run(&args),
+        Command::Mark(args) => commands::mark::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Experiment(args) => commands::experiment::run(&args),
         Command::Compare(args) => commands::compare::run(&args),

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use pagelab_observe::streams::StreamSet;
+use pagelab_recording::{Bound, Bounds};
 use pagelab_session::{SessionOptions, Target};
 
 use crate::failure::Failure;
@@ -31,6 +32,24 @@ pub struct RecordingArgs {
     /// Print one JSON document on standard output; what the command prints goes to standard error.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which part of a recording's time counts.
+#[derive(Debug, Clone, Args)]
+pub struct SpanArgs {
+    /// Only what happened from here on: seconds since the start, or the name of a mark.
+    #[arg(long, value_name = "S|MARK", allow_negative_numbers = true)]
+    pub from: Option<Bound>,
+    /// Only what happened before this: seconds since the start, or the name of a mark.
+    #[arg(long, value_name = "S|MARK", allow_negative_numbers = true)]
+    pub to: Option<Bound>,
+}
+
+impl SpanArgs {
+    /// The two ends.
+    pub fn bounds(&self) -> Bounds {
+        Bounds { from: self.from.clone(), to: self.to.clone() }
+    }
 }
 
 impl RecordingArgs {
@@ -87,6 +106,22 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
     number.checked_mul(factor).filter(|bytes| *bytes > 0).ok_or_else(needed)
 }
 
+/// Reads a time such as `2.5`: seconds, more than 0.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let needed = || format!("found {text:?}, needed a number of seconds such as 10 or 0.5");
+    let seconds = f64::from_str(text).map_err(|_| needed())?;
+    let time = Duration::try_from_secs_f64(seconds).map_err(|_| needed())?;
+    // A century is more than the clock's nanoseconds are added up for.
+    if time.is_zero() || time > Duration::from_hours(24 * 36_525) { Err(needed()) } else { Ok(time) }
+}
+
+/// Reads a share such as `2.5`, in per cent.
+pub fn parse_percent(text: &str) -> Result<f64, String> {
+    let needed = || format!("found {text:?}, needed a number of per cent such as 2");
+    let percent = f64::from_str(text).map_err(|_| needed())?;
+    if percent > 0.0 && percent <= 100.0 { Ok(percent) } else { Err(needed()) }
+}
+
 /// Reads a level of significance.
 pub fn parse_level(text: &str) -> Result<f64, String> {
     let needed = || format!("found {text:?}, needed a number between 0 and 1 such as 0.05");
@@ -96,7 +131,15 @@ pub fn parse_level(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_size;
+    use super::{parse_seconds, parse_size};
+
+    #[test]
+    fn times_are_read_or_refused() {
+        assert_eq!(parse_seconds("0.5").map(|time| time.as_millis()), Ok(500));
+        for wrong in ["", "0", "-1", "1s", "nan", "inf", "1e30"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_are_read_or_refused() {

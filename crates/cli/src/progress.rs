@@ -1,6 +1,7 @@
-//! The progress of an experiment: a bar on a terminal, a line for each run elsewhere.
+//! The progress of an experiment: a bar on a terminal, a line for each run elsewhere. The progress of a recording: a line
+//! on a terminal.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use pagelab_experiment::{Event, Progress};
 use pagelab_recording::set::RunState;
 
@@ -62,5 +63,65 @@ impl Drop for Bar {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// How a recording goes, in one line of a terminal that is written over once a second and gone in the end.
+pub struct Line {
+    bar: Option<ProgressBar>,
+}
+
+impl Line {
+    /// A line; none where standard error is no terminal, or nothing is to be shown.
+    pub fn new(hidden: bool) -> Self {
+        let shown = !hidden && std::io::IsTerminal::is_terminal(&std::io::stderr());
+        Self { bar: shown.then(ProgressBar::no_length) }
+    }
+
+    /// Shows where the recording is.
+    pub fn show(&self, progress: &pagelab_session::Progress) {
+        let Some(bar) = &self.bar else { return };
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message(line(progress));
+        bar.tick();
+    }
+}
+
+fn line(progress: &pagelab_session::Progress) -> String {
+    format!(
+        "recording: {}, {} events/s, {} lost, {}",
+        HumanDuration(std::time::Duration::from_secs(progress.elapsed.as_secs())),
+        HumanCount(progress.events_per_s),
+        HumanCount(progress.lost),
+        BinaryBytes(progress.bytes)
+    )
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_line_says_time_rate_loss_and_size() {
+        let progress = pagelab_session::Progress {
+            elapsed: Duration::from_millis(12_345),
+            events: 5,
+            events_per_s: 1_234_567,
+            lost: 3,
+            bytes: 5 << 20,
+        };
+        assert_eq!(line(&progress), "recording: 12 seconds, 1,234,567 events/s, 3 lost, 5.00 MiB");
     }
 }

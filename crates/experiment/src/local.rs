@@ -147,9 +147,9 @@ fn session_options(spec: &RunSpec) -> Result<SessionOptions, RunError> {
 
 fn session_error(error: &SessionError) -> RunError {
     let kind = match error {
-        SessionError::StreamRefused { .. } | SessionError::System { .. } => RunErrorKind::Host,
+        SessionError::StreamRefused { .. } | SessionError::Host(_) | SessionError::System { .. } => RunErrorKind::Host,
         SessionError::Recording(_) => RunErrorKind::Recording,
-        SessionError::Spawn(_) | SessionError::Load { .. } => RunErrorKind::Work,
+        SessionError::Spawn(_) | SessionError::Load { .. } | SessionError::Target(_) => RunErrorKind::Work,
     };
     RunError::new(kind, error.to_string())
 }

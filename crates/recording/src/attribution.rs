@@ -372,7 +372,7 @@ impl Attribution {
 /// way if the recorder died before it could.
 pub fn attributed_faults(recording: &Recording) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
     let mut join = if recording.manifest().complete { None } else { Some(Attribution::new(recording)?) };
-    Ok(recording.merge(FaultsView::TABLE.name, None)?.map(move |batch| match join.as_mut() {
+    Ok(recording.read_sorted(FaultsView::TABLE.name, None)?.map(move |batch| match join.as_mut() {
         None => batch,
         Some(join) => with_mappings(&batch?, join),
     }))

@@ -113,7 +113,10 @@ impl Checker<'_> {
             ("host", manifest.host.is_none()),
             ("kernel", manifest.kernel.is_none()),
             ("page_size_bytes", !manifest.page_size_bytes.is_some_and(u64::is_power_of_two)),
-            ("command or job", manifest.command.is_none() && manifest.job.is_none()),
+            (
+                "command, job or target",
+                manifest.command.is_none() && manifest.job.is_none() && !manifest.extra.contains_key("target"),
+            ),
         ];
         for (key, _) in keys.iter().filter(|(_, bad)| *bad) {
             self.add("manifest.key", Level::Note, &path, format!("{key} is missing or makes no sense"));

@@ -29,6 +29,26 @@ pub enum Error {
         /// The path asked for.
         path: PathBuf,
     },
+    /// `--from` or `--to` name a mark that the recording lacks.
+    #[error("{dir}: there is no mark {name:?}; {known}", dir = dir.display())]
+    NoSuchMark {
+        /// The recording.
+        dir: PathBuf,
+        /// The mark asked for.
+        name: String,
+        /// The marks there are, in words.
+        known: String,
+    },
+    /// `--from` is not before `--to`.
+    #[error("{dir}: --from is {from_ns} ns and --to {to_ns} ns on its clock; needed: a start before the end", dir = dir.display())]
+    EmptySpan {
+        /// The recording.
+        dir: PathBuf,
+        /// The start asked for.
+        from_ns: i64,
+        /// The end asked for.
+        to_ns: i64,
+    },
     /// A file operation failed.
     #[error("cannot {action} {path}: {source}{}", hint(source, path))]
     Io {

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::merge::Merge;
 use crate::part::{Part, PartReader};
+use crate::span::{Sieve, Span};
 use crate::tables::{self, ColumnDef, Row, TableDef, TableView};
 
 /// An open recording. Opening reads the manifest only.
@@ -20,13 +21,26 @@ use crate::tables::{self, ColumnDef, Row, TableDef, TableView};
 pub struct Recording {
     dir: PathBuf,
     manifest: Manifest,
+    span: Span,
 }
 
 impl Recording {
     /// Opens the recording in `dir`, also one whose recorder died.
     pub fn open(dir: &Path) -> Result<Self> {
         let manifest = Manifest::load(dir)?;
-        Ok(Self { dir: dir.to_owned(), manifest })
+        Ok(Self { dir: dir.to_owned(), manifest, span: Span::default() })
+    }
+
+    /// The same recording, of which readers are given only the events of a part of its time. What events cannot be read
+    /// without (tasks, mappings, files, stacks, settings) and marks are given whole, and so are numbers of rows.
+    #[must_use]
+    pub fn within(self, span: Span) -> Self {
+        Self { span, ..self }
+    }
+
+    /// The time whose events readers are given.
+    pub fn span(&self) -> Span {
+        self.span
     }
 
     /// The recording's directory.
@@ -63,15 +77,19 @@ impl Recording {
     /// registry. Columns that the recording lacks read as null; columns that the registry lacks are left out.
     pub fn read(&self, table: &str, columns: Option<&[&str]>) -> Result<BatchReader> {
         let table = tables::table_or_err(table)?;
-        let columns = select(table, columns)?;
+        let mut columns = select(table, columns)?;
+        let asked = schema_of(&columns);
+        let sieve = Sieve::of(self.span, table, &mut columns);
         let schema = schema_of(&columns);
-        Ok(BatchReader { parts: self.parts(table.name)?.into(), columns, schema, current: None })
+        Ok(BatchReader { parts: self.parts(table.name)?.into(), columns, schema, asked, sieve, current: None })
     }
 
     /// Like [`Recording::read`], in order of `ts` across the parts. After a clean end the parts are in that order anyway;
     /// in a recording that broke off, rows may have come late. `columns` must name `ts`.
     pub fn read_sorted(&self, table: &str, columns: Option<&[&str]>) -> Result<SortedReader> {
-        self.merge(table, columns).map(SortedReader)
+        let mut wanted = select(tables::table_or_err(table)?, columns)?;
+        let sieve = Sieve::of(self.span, tables::table_or_err(table)?, &mut wanted);
+        Ok(SortedReader { merge: self.merge(table, columns)?, sieve })
     }
 
     pub(crate) fn merge(&self, table: &str, columns: Option<&[&str]>) -> Result<Merge> {
@@ -150,7 +168,10 @@ pub(crate) fn schema_of(columns: &[&'static ColumnDef]) -> SchemaRef {
 }
 
 /// Batches of one table in order of time; ends after the first error.
-pub struct SortedReader(Merge);
+pub struct SortedReader {
+    merge: Merge,
+    sieve: Option<Sieve>,
+}
 
 impl std::fmt::Debug for SortedReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -162,7 +183,11 @@ impl Iterator for SortedReader {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+        let batch = self.merge.next()?;
+        Some(match &self.sieve {
+            Some(sieve) => batch.and_then(|batch| sieve.pass(&batch)),
+            None => batch,
+        })
     }
 }
 
@@ -171,6 +196,8 @@ pub struct BatchReader {
     parts: VecDeque<PathBuf>,
     columns: Vec<&'static ColumnDef>,
     schema: SchemaRef,
+    asked: SchemaRef,
+    sieve: Option<Sieve>,
     current: Option<PartReader>,
 }
 
@@ -183,7 +210,7 @@ impl std::fmt::Debug for BatchReader {
 impl BatchReader {
     /// The schema of every batch.
     pub fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+        self.asked.clone()
     }
 }
 
@@ -195,7 +222,12 @@ impl Iterator for BatchReader {
         loop {
             if let Some(part) = self.current.as_mut() {
                 match part.next() {
-                    Some(Ok(batch)) => return Some(Ok(batch)),
+                    Some(Ok(batch)) => {
+                        return Some(match &self.sieve {
+                            Some(sieve) => sieve.pass(&batch),
+                            None => Ok(batch),
+                        });
+                    }
                     Some(Err(e)) => {
                         self.current = None;
                         return Some(Err(e));

@@ -11,6 +11,7 @@ use arrow::array::RecordBatch;
 use crate::compact;
 use crate::encode;
 use crate::error::{Error, Result, io_is_no_space};
+use crate::keep::Keep;
 use crate::manifest::Manifest;
 use crate::storage::{FileStorage, Storage, StorageFile, TMP_SUFFIX};
 use crate::tables::{FaultsColumns, LossColumns, LossRow, Row, TableColumns, TableDef, Tables};
@@ -29,6 +30,8 @@ pub struct WriterOptions {
     pub max_part_bytes: u64,
     /// Encoded parts kept in memory for another try when the file system is full; beyond it rows are dropped and counted.
     pub max_pending_bytes: usize,
+    /// Keep only the events of this time before the end, and up to one `part_interval` more; see [`RecordingWriter::kept_since_ns`].
+    pub keep_last: Option<Duration>,
     /// Whether [`RecordingWriter::close`] compacts; without it the parts stay as they are and `mapping_id` null.
     pub compact: bool,
 }
@@ -41,6 +44,7 @@ impl Default for WriterOptions {
             max_buffered_bytes: 16 << 20,
             max_part_bytes: 128 << 20,
             max_pending_bytes: 16 << 20,
+            keep_last: None,
             compact: true,
         }
     }
@@ -55,6 +59,8 @@ pub struct WriterStats {
     pub rows: u64,
     /// Bytes handed to the file system, manifests and temporary files included.
     pub bytes_written: u64,
+    /// Bytes of parts removed again, because only the last of a long time is kept.
+    pub bytes_removed: u64,
     /// Rows encoded that wait for space on the file system.
     pub kept_rows: u64,
     /// Rows given up because they could not be written.
@@ -84,6 +90,7 @@ pub struct RecordingWriter {
     next_part: HashMap<&'static str, u32>,
     pending: VecDeque<PendingPart>,
     last_parts_ns: Option<i64>,
+    keep: Keep,
     stats: WriterStats,
     dropped: BTreeMap<&'static str, u64>,
     /// Dropped rows that no `loss` row tells of yet.
@@ -115,6 +122,7 @@ impl RecordingWriter {
     ) -> Result<Self> {
         prepare_dir(dir, storage.as_ref())?;
         manifest.complete = false;
+        let keep = Keep::new(options.keep_last);
         let mut writer = Self {
             dir: dir.to_owned(),
             options,
@@ -126,6 +134,7 @@ impl RecordingWriter {
             next_part: HashMap::new(),
             pending: VecDeque::new(),
             last_parts_ns: None,
+            keep,
             stats: WriterStats::default(),
             dropped: BTreeMap::new(),
             untold: BTreeMap::new(),
@@ -155,6 +164,11 @@ impl RecordingWriter {
     /// What has been done so far.
     pub fn stats(&self) -> WriterStats {
         self.stats
+    }
+
+    /// From when on the recording holds every event, if older ones were removed ([`WriterOptions::keep_last`]).
+    pub fn kept_since_ns(&self) -> Option<i64> {
+        self.keep.since_ns()
     }
 
     /// Appends one row to its table.
@@ -216,6 +230,7 @@ impl RecordingWriter {
         if let Err(e) = drained {
             first_error.get_or_insert(e);
         }
+        self.stats.bytes_removed += self.keep.trim(now_ns, self.storage.as_ref());
         if let Err(e) = self.save_manifest() {
             first_error.get_or_insert(e);
         }
@@ -412,6 +427,7 @@ impl RecordingWriter {
         self.stats.parts += 1;
         self.stats.rows += part.rows;
         self.stats.bytes_written += part.bytes.len() as u64;
+        self.keep.add(table, path, self.last_parts_ns.unwrap_or(i64::MAX), part.bytes.len() as u64);
         Ok(())
     }
 

@@ -32,6 +32,7 @@ samples ts task_id cpu event kstack_id ustack_id weight
 stacks stack_id frame_ids
 frames frame_id symbol module build_id module_offset kernel inlined
 counters ts task_id name value enabled_ns running_ns
+marks ts name source
 metrics ts name instance value
 settings ts key value source at
 jobs ts job direction ios bytes short dropped runtime_ns usr sys ctx majf minf

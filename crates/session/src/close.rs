@@ -1,6 +1,7 @@
 //! The end of a session: what is left in the probes is taken, the recording closed, the outcome put together.
 
 use pagelab_load::JobReport;
+use pagelab_observe::bpf::{ProgramCost, own_programs};
 use pagelab_recording::{Exit, Manifest, RecordingWriter, SelfCost};
 use serde_json::{Value, json};
 
@@ -9,60 +10,69 @@ use crate::feed::Feed;
 use crate::load_rows;
 use crate::options::{SessionError, SessionOptions, SessionOutcome};
 use crate::probes::Probes;
-use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
-use crate::run::{Begun, Watched};
+use crate::recorder::{Recorder, realtime_ns};
+use crate::run::Begun;
+use crate::subject::Subject;
+use crate::watch::{EndedBy, Watched};
 
 /// Closes the recording of a target that has ended; `cpu_before_ns` is the CPU time that this process had used before
 /// the session: an experiment runs many in one process.
 pub fn finish(
     options: &SessionOptions,
     begun: Begun,
-    watched: &Watched,
+    watched: Watched,
     cpu_before_ns: u64,
-) -> Result<SessionOutcome, SessionError> {
-    let Begun { mut recorder, mut started, released_ns } = begun;
-    let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
-    let probes_extra = recorder.stop();
-    started.intervals(|told| load_rows::push_interval(&told, &mut recorder.writer));
-    let report = started.take_report(watched.ended.as_ref());
+) -> Result<(SessionOutcome, Subject), SessionError> {
+    let Begun { mut recorder, mut subject, released_ns } = begun;
+    let Watched { ended, ended_by, ended_ns, probes_extra } = watched;
+    let timed_out = ended_by == EndedBy::Timeout;
+    // For a target that was found a signal is the usual end.
+    let interrupted = ended_by == EndedBy::Signal && options.target.is_started();
+    subject.intervals(|told| load_rows::push_interval(&told, &mut recorder.writer));
+    let report = match &mut subject {
+        Subject::Started(started) => started.take_report(ended.as_ref()),
+        Subject::Found(_) => None,
+    };
     let mut warnings = std::mem::take(&mut recorder.probes.warnings);
     warnings.extend(lost_events(&recorder.probes));
     let refused_sources = recorder.refused_sources();
+    // While the programs are still there.
+    let bpf = options.bpf_stats.then(own_programs);
     let Recorder { probes, feed, mut writer, write_error, .. } = recorder;
     let good_report = report.as_ref().and_then(|report| report.as_ref().ok());
     if let Some(report) = good_report {
         load_rows::push(report, &mut writer);
     }
-    let measured = measured(good_report, &feed, released_ns, ended_ns);
+    let whole = options.target.is_started() && options.skip.is_none() && !ended_by.leaves_target();
+    let measured = measured(good_report, &feed, whole, released_ns, ended_ns);
+    let kept_since_ns = writer.kept_since_ns();
+    let measured = with_start_at_least(measured, kept_since_ns);
     let bytes_so_far = writer.stats().bytes_written;
     let (manifest, hole) = close(writer, write_error, |last| {
         last.clock.realtime_at_end_ns = Some(realtime_ns());
-        last.exit = watched.ended.map(|ended| Exit { code: ended.code(), signal: ended.signal(), ..Exit::default() });
+        last.exit = ended.map(|ended| Exit { code: ended.code(), signal: ended.signal(), ..Exit::default() });
         last.probes = probes.states;
         last.extra.extend(probes_extra);
-        last.self_cost = self_cost(cpu_before_ns, bytes_so_far);
+        last.self_cost = self_cost(cpu_before_ns, bytes_so_far, bpf.as_deref());
         last.extra.insert("measured".to_owned(), measured);
-        last.extra.insert("timed_out".to_owned(), json!(watched.timed_out));
-        last.extra.insert("interrupted".to_owned(), json!(watched.interrupted));
+        last.extra.insert("timed_out".to_owned(), json!(timed_out));
+        last.extra.insert("interrupted".to_owned(), json!(interrupted));
+        if let Some(since) = kept_since_ns {
+            last.extra.insert("kept_since_ns".to_owned(), json!(since));
+        }
+        last.extra.insert("ended_by".to_owned(), json!(ended_by.word()));
         last.extra.insert("metric_sources_refused".to_owned(), json!(refused_sources));
-        if let Some(ended) = &watched.ended {
+        if let Some(ended) = &ended {
             last.extra.insert("rusage".to_owned(), rusage_json(ended));
         }
     });
     warnings.extend(hole);
     let report = match report {
-        Some(Err(error)) if !watched.timed_out => return Err(error),
+        Some(Err(error)) if !timed_out => return Err(error),
         other => other.and_then(Result::ok),
     };
-    Ok(SessionOutcome {
-        dir: options.out.clone(),
-        ended: watched.ended,
-        report,
-        manifest,
-        timed_out: watched.timed_out,
-        interrupted: watched.interrupted,
-        warnings,
-    })
+    let dir = options.out.clone();
+    Ok((SessionOutcome { dir, ended, report, manifest, timed_out, interrupted, warnings }, subject))
 }
 
 fn lost_events(probes: &Probes) -> Option<String> {
@@ -70,8 +80,9 @@ fn lost_events(probes: &Probes) -> Option<String> {
     (lost > 0).then(|| format!("{lost} events were lost; try a larger ring: --ring-bytes 64M"))
 }
 
-/// The measured time: the load's own if it reported one, else from the command's `exec` to its end.
-fn measured(report: Option<&JobReport>, feed: &Feed, released_ns: i64, ended_ns: i64) -> Value {
+/// The measured time: the load's own if it reported one, else from the command's `exec` to its end. `whole` says that the
+/// command was recorded from its start to its end; if not, what was recorded is no piece of work that could be counted.
+fn measured(report: Option<&JobReport>, feed: &Feed, whole: bool, released_ns: i64, ended_ns: i64) -> Value {
     match report.and_then(|report| Some((report, report.window?))) {
         Some((report, window)) => json!({
             "start_ns": window.start_ns, "end_ns": window.end_ns,
@@ -79,9 +90,19 @@ fn measured(report: Option<&JobReport>, feed: &Feed, released_ns: i64, ended_ns:
         }),
         None => json!({
             "start_ns": feed.first_exec_ns.unwrap_or(released_ns), "end_ns": ended_ns,
-            "operations": null, "source": "command",
+            "operations": null, "source": if whole { "command" } else { "recording" },
         }),
     }
+}
+
+/// What a flight recorder has measured begins where its memory does.
+fn with_start_at_least(mut measured: Value, start_ns: Option<i64>) -> Value {
+    if let (Some(least), Some(start)) = (start_ns, measured.get("start_ns").and_then(Value::as_i64))
+        && start < least
+    {
+        (measured["start_ns"], measured["source"]) = (json!(least), json!("recording"));
+    }
+    measured
 }
 
 /// Closes the recording. Returns the manifest as written and what the user should know of a hole in the recording;
@@ -129,18 +150,27 @@ pub fn own_usage() -> (u64, u64) {
     (ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_maxrss as u64 * 1024)
 }
 
-/// What the session has cost until now.
-fn self_cost(cpu_before_ns: u64, bytes_written: u64) -> SelfCost {
+/// What the session has cost until now; `bpf` are its programs, if their run time was counted.
+fn self_cost(cpu_before_ns: u64, bytes_written: u64, bpf: Option<&[ProgramCost]>) -> SelfCost {
     let (cpu_ns, max_rss_bytes) = own_usage();
     let mut cost = SelfCost {
         cpu_ns: Some(cpu_ns - cpu_before_ns),
-        bpf_ns: None,
+        bpf_ns: bpf.map(|programs| programs.iter().map(|program| program.run_ns).sum()),
         max_rss_bytes: Some(max_rss_bytes),
         bytes_written: Some(bytes_written),
         ..SelfCost::default()
     };
-    let reason = "the kernel accounts BPF run time only while kernel.bpf_stats_enabled is 1, which itself costs time";
-    cost.extra.insert("bpf_ns_reason".to_owned(), json!(reason));
+    match bpf {
+        None => {
+            let reason = "not asked for: the kernel counts BPF run time only while somebody asks, and counting costs time; to have it: --bpf-stats";
+            cost.extra.insert("bpf_ns_reason".to_owned(), json!(reason));
+        }
+        Some(programs) => {
+            let one =
+                |program: &ProgramCost| json!({"name": program.name, "runs": program.runs, "run_ns": program.run_ns});
+            cost.extra.insert("bpf_programs".to_owned(), programs.iter().map(one).collect());
+        }
+    }
     cost
 }
 

@@ -33,12 +33,14 @@ pub struct Feed {
     pub first_exit_ns: Option<i64>,
     record_tasks: bool,
     record_maps: bool,
+    /// Task 1 is the recorder's own child at the gate until it executes the command.
+    at_gate: bool,
 }
 
 impl Feed {
-    /// A feed that writes the tables asked for.
-    pub fn new(record_tasks: bool, record_maps: bool) -> Self {
-        Self { record_tasks, record_maps, ..Self::default() }
+    /// A feed that writes the tables asked for, of a target that waits at the gate or runs already.
+    pub fn new(record_tasks: bool, record_maps: bool, at_gate: bool) -> Self {
+        Self { record_tasks, record_maps, at_gate, ..Self::default() }
     }
 
     /// Writes system calls, too.
@@ -110,15 +112,14 @@ impl Feed {
 
     fn task(&mut self, event: &TaskEvent, writer: &mut RecordingWriter) {
         let ts = event.ts as i64;
-        if event.task_id == 1 {
+        if event.task_id == 1 && self.at_gate {
             match event.op {
                 TaskOp::Exec => _ = self.first_exec_ns.get_or_insert(ts),
                 TaskOp::Exit => self.first_exit_ns = Some(ts),
-                TaskOp::Fork | TaskOp::Comm => {}
+                _ => {}
             }
         }
-        // Before the command is executed, task 1 is the recorder's own child on its way there.
-        if !self.record_tasks || self.first_exec_ns.is_none() {
+        if !self.record_tasks || (self.at_gate && self.first_exec_ns.is_none()) {
             return;
         }
         let exit = event.op == TaskOp::Exit;
@@ -132,12 +133,14 @@ impl Feed {
                 TaskOp::Exec => "exec",
                 TaskOp::Exit => "exit",
                 TaskOp::Comm => "comm",
+                TaskOp::Snapshot => "snapshot",
+                TaskOp::Leave => "leave",
             },
             task_id: event.task_id,
             tid: event.tid as i32,
             pid: event.pid as i32,
             parent_task_id: event.parent_task_id,
-            mm_id: Some(event.mm_id),
+            mm_id: event.mm_id,
             comm: Some(&comm),
             exe: event.path_id.and_then(|id| self.files.get(id)).map(|file| file.path.as_slice()),
             build_id: None,

@@ -15,16 +15,23 @@
 pub mod calls;
 mod child;
 mod close;
+mod cost;
 pub mod feed;
 pub mod files;
+mod found;
 mod load_rows;
+mod marks;
 mod options;
 mod probes;
 mod recorder;
 mod run;
 pub mod signals;
+mod subject;
 mod target;
+mod watch;
 
 pub use child::{Ended, SpawnError};
+pub use marks::{MarkError, mark};
 pub use options::{SessionError, SessionOptions, SessionOutcome, Target};
-pub use run::run;
+pub use run::{run, run_and_tell};
+pub use watch::Progress;

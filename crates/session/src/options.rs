@@ -18,6 +18,19 @@ pub enum Target {
     Command(Vec<OsString>),
     /// A fio workload, run by pagelab's own engines in a process of its own.
     Job(Box<Workload>),
+    /// Running processes with all their threads, and what they fork from now on.
+    Processes(Vec<u32>),
+    /// All tasks of the cgroup with this folder and of those below it, as long as they are in it.
+    Cgroup(PathBuf),
+    /// The whole system but for the recorder.
+    System,
+}
+
+impl Target {
+    /// Whether the session starts it; else it runs already.
+    pub fn is_started(&self) -> bool {
+        matches!(self, Self::Command(_) | Self::Job(_))
+    }
 }
 
 /// Everything a session needs to know.
@@ -49,6 +62,18 @@ pub struct SessionOptions {
     pub cwd: Option<PathBuf>,
     /// Longest time the target may take; it is then ended, with its children.
     pub timeout: Option<Duration>,
+    /// Time from the start of the target (or of the session) to the start of recording. Nothing is attached meanwhile.
+    pub skip: Option<Duration>,
+    /// Time after which recording ends. A command is then asked to end (SIGTERM), as `perf stat --timeout` does.
+    pub duration: Option<Duration>,
+    /// Size of the recording at which recording ends; the target goes on.
+    pub max_bytes: Option<u64>,
+    /// Keep only what happened in this time before the end: a flight recorder. It ends on SIGUSR2, too; the target goes on.
+    pub keep_last: Option<Duration>,
+    /// Let the kernel count the run time of BPF programs, which costs time itself.
+    pub bpf_stats: bool,
+    /// Per cent of the machine's CPU time that the recorder may take; above it, it sheds the dearest stream.
+    pub budget_pct: Option<f64>,
     /// Give the target a process group of its own, as runs without a terminal have.
     pub own_group: bool,
     /// Send the target's standard output to standard error, so that standard output holds pagelab's document alone.
@@ -83,6 +108,12 @@ impl SessionOptions {
             process_settings: ProcessSettings::default(),
             cwd: None,
             timeout: None,
+            skip: None,
+            duration: None,
+            max_bytes: None,
+            keep_last: None,
+            bpf_stats: false,
+            budget_pct: None,
             own_group: false,
             stdout_to_stderr: false,
             ring_bytes_per_cpu: 4 << 20,
@@ -97,7 +128,7 @@ impl SessionOptions {
 pub struct SessionOutcome {
     /// The recording.
     pub dir: PathBuf,
-    /// How the target ended; none if it was still running when recording was aborted.
+    /// How the target ended; none if it was not ours, or still running when recording was aborted.
     pub ended: Option<Ended>,
     /// What the load reported, for jobs.
     pub report: Option<JobReport>,
@@ -128,6 +159,12 @@ pub enum SessionError {
     /// The command cannot be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// There is no such target, or it is not this user's.
+    #[error("{0}")]
+    Target(String),
+    /// The host cannot do what was asked for.
+    #[error("{0}")]
+    Host(String),
     /// The load process ran nothing: the job is wrong or refused (2), or the host cannot do it (3). It has said why.
     #[error("the load process {reason}")]
     Load {

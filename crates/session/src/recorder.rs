@@ -1,21 +1,23 @@
 //! The loop of a recording: wait, take what the probes have, sample, write.
 
-use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagelab_observe::bpf::Event;
 use pagelab_observe::metrics::{Emit, Sampler};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{LossColumns, LossRow, MetricsRow, SyscallsRow};
-use rustix::event::{PollFd, PollFlags, poll};
+use pagelab_recording::tables::{LossColumns, LossRow, MarksRow, MetricsRow, SyscallsRow};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+use crate::cost::{Budget, Spent};
 use crate::feed::Feed;
 use crate::load_rows;
+use crate::marks::Marks;
+use crate::options::SessionOptions;
 use crate::probes::{Count, Probes};
-use crate::target::Started;
+use crate::subject::Subject;
 
 /// How often the rings are emptied. The default ring holds ten times as much at the greatest rate of faults seen, and
 /// what is taken soon is still in the processor's cache.
@@ -47,13 +49,20 @@ pub struct Recorder {
     next_sample_ns: i64,
     counts: Arc<Mutex<Counts>>,
     batch: Vec<Event>,
+    marks: Option<Marks>,
+    spent: Spent,
+    budget: Option<Budget>,
+    /// When every metric is to be written again, so that a flight recorder has them in what it keeps.
+    all_samples: Option<(Duration, i64)>,
+    /// What the first parts and the last ones added to the recording.
+    growth_bytes: Option<(u64, u64)>,
     /// The first error of the writer: the command goes on, its recording has a hole.
     pub write_error: Option<pagelab_recording::Error>,
 }
 
 impl Recorder {
-    /// A recorder of the given probes; `sampler` if metrics are wanted.
-    pub fn new(probes: Probes, feed: Feed, mut writer: RecordingWriter, sampler: Option<Sampler>) -> Self {
+    /// A recorder of the given probes.
+    pub fn new(probes: Probes, feed: Feed, mut writer: RecordingWriter) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
         let shared = Arc::clone(&counts);
         let mut written = Counts::new();
@@ -62,23 +71,81 @@ impl Recorder {
             push_loss(now_ns, &now, &written, columns);
             written = now;
         }));
-        Self { probes, feed, writer, sampler, next_sample_ns: i64::MIN, counts, batch: Vec::new(), write_error: None }
+        Self {
+            probes,
+            feed,
+            writer,
+            sampler: None,
+            next_sample_ns: i64::MIN,
+            counts,
+            batch: Vec::new(),
+            marks: None,
+            spent: Spent::default(),
+            budget: None,
+            all_samples: None,
+            growth_bytes: None,
+            write_error: None,
+        }
     }
 
-    /// Records until the target has ended, `stop` says so, or the deadline has passed; true if it has ended.
-    pub fn until_ended(&mut self, target: &mut Started, deadline: Option<Instant>, stop: impl Fn() -> bool) -> bool {
-        loop {
-            let ended = wait(target.child.pidfd(), DRAIN_INTERVAL);
-            if self.step() {
-                target.intervals(|told| load_rows::push_interval(&told, &mut self.writer));
-            }
-            if ended {
-                return true;
-            }
-            if stop() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return false;
-            }
+    /// Samples metrics from now on: the host's, and those of a process.
+    pub fn sample_of(&mut self, pid: Option<u32>) {
+        self.sampler = Some(Sampler::new(Path::new("/"), pid));
+    }
+
+    /// Does what the options want beside the probes: listens for marks, keeps to a budget, keeps only the last.
+    pub fn begin(&mut self, options: &SessionOptions) {
+        self.marks = Marks::listen().inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
+        let cpus = self.writer.manifest().cpus.unwrap_or(1);
+        self.budget = options.budget_pct.map(|pct| Budget::new(pct, cpus, options.bpf_stats));
+        // Twice in the time that is kept, so that it holds every metric at least once.
+        self.all_samples = options.keep_last.map(|last| (last / 2, monotonic_ns()));
+    }
+
+    /// Size of the recording so far, bytes.
+    pub fn bytes(&self) -> u64 {
+        let stats = self.writer.stats();
+        stats.bytes_written - stats.bytes_removed
+    }
+
+    /// Events of all streams so far: seen, filtered ones left out, and lost.
+    pub fn events_seen(&self) -> (u64, u64) {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().fold((0, 0), |(seen, lost), one| (seen + one.seen - one.filtered, lost + one.lost))
+    }
+
+    /// Sheds the dearest stream when the recorder takes more than its budget. Called about once a second.
+    pub fn keep_to_budget(&mut self) {
+        let now = monotonic_ns();
+        let Some(verdict) = self.budget.as_mut().and_then(|budget| budget.look(now, &self.spent)) else { return };
+        let Some(stream) = verdict.streams.iter().find(|stream| self.shed(stream)) else { return };
+        let reason = format!("the recorder took {:.2} % of the machine's CPU time (--budget)", verdict.found_pct);
+        self.probes.note_shed(stream, now, &reason);
+        self.writer.push(&MarksRow { ts: now, name: &format!("shed {stream}"), source: "budget" });
+        self.writer.manifest_mut().probes.clone_from(&self.probes.states);
+    }
+
+    fn shed(&mut self, stream: &str) -> bool {
+        if stream == Stream::Metrics.name() {
+            return self.sampler.take().is_some();
         }
+        self.probes.shed(stream)
+    }
+
+    /// Waits for some milliseconds and takes what came; true if the target has ended.
+    pub fn turn(&mut self, subject: &mut Subject) -> bool {
+        let ended = subject.wait(DRAIN_INTERVAL);
+        if self.step() {
+            subject.intervals(|told| load_rows::push_interval(&told, &mut self.writer));
+        }
+        ended
+    }
+
+    /// Whether the next parts would make the recording larger than `max_bytes`, if they are as large as the last ones, and
+    /// what is written at the end (settings, every metric) is as large as what was written at the start.
+    pub fn nears(&self, max_bytes: u64) -> bool {
+        let (first, last) = self.growth_bytes.unwrap_or_default();
+        self.bytes() + first + last > max_bytes
     }
 
     /// Takes what is there, samples if it is time, and lets the writer write what is due. True if it was time for a sample.
@@ -87,16 +154,35 @@ impl Recorder {
         let now = monotonic_ns();
         let due = now >= self.next_sample_ns;
         if due {
-            self.sample(now, Emit::Changed);
+            let emit = self.what_to_emit(now);
+            self.sample(now, emit);
             // After a stall the next sample is a full interval away: several at once would say nothing.
             self.next_sample_ns =
                 (self.next_sample_ns.saturating_add(SAMPLE_INTERVAL_NS)).max(now + SAMPLE_INTERVAL_NS / 2);
         }
-        if let Err(error) = self.writer.tick(now) {
-            tracing::warn!("{error}");
-            self.write_error.get_or_insert(error);
+        let before_bytes = self.writer.stats().bytes_written;
+        match self.writer.tick(now) {
+            Ok(true) => {
+                let grown = self.writer.stats().bytes_written - before_bytes;
+                self.growth_bytes = Some((self.growth_bytes.map_or(grown, |(first, _)| first), grown));
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!("{error}");
+                self.write_error.get_or_insert(error);
+            }
         }
         due
+    }
+
+    fn what_to_emit(&mut self, now: i64) -> Emit {
+        match &mut self.all_samples {
+            Some((interval, next_ns)) if now >= *next_ns => {
+                *next_ns = now.saturating_add(i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX));
+                Emit::All
+            }
+            _ => Emit::Changed,
+        }
     }
 
     /// Reads every metric now, whether it changed or not.
@@ -107,12 +193,10 @@ impl Recorder {
     fn sample(&mut self, now: i64, emit: Emit) {
         let Some(sampler) = &mut self.sampler else { return };
         let columns = self.writer.table::<MetricsRow<'_>>();
-        sampler.sample(now, emit, &mut |row| {
-            columns.push(&MetricsRow {
-                ts: now,
-                name: row.name,
-                instance: row.instance.map(|instance| &**instance),
-                value: row.value,
+        self.spent.on(Stream::Metrics.name(), || {
+            sampler.sample(now, emit, &mut |row| {
+                let instance = row.instance.map(|instance| &**instance);
+                columns.push(&MetricsRow { ts: now, name: row.name, instance, value: row.value });
             });
         });
     }
@@ -122,17 +206,27 @@ impl Recorder {
     pub fn drain(&mut self) {
         let batch = &mut self.batch;
         if let Some(observer) = &mut self.probes.observer {
-            observer.drain_events(|event| batch.push(event));
+            if let Err(error) = observer.follow_moves() {
+                tracing::warn!("tasks that moved into the cgroup are not recorded: {error}");
+            }
+            self.spent.on(Stream::Maps.name(), || observer.drain_events(|event| batch.push(event)));
             let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
-            observer.drain_faults(|_cpu, slots| feed.faults(slots, columns));
-            self.feed.events(batch, &mut self.writer);
+            self.spent.on(Stream::Faults.name(), || observer.drain_faults(|_cpu, slots| feed.faults(slots, columns)));
+            self.spent.on(Stream::Maps.name(), || self.feed.events(batch, &mut self.writer));
             let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
-            feed.calls(|sink| observer.drain_calls(sink), tables);
+            self.spent.on(Stream::Syscalls.name(), || feed.calls(|sink| observer.drain_calls(sink), tables));
         }
         let now = monotonic_ns();
         for watcher in &mut self.probes.watchers {
-            watcher.events(batch);
-            watcher.step(now, &mut self.writer);
+            let first = watcher.streams().first().map_or("", |stream| stream.name());
+            self.spent.on(first, || {
+                watcher.events(batch);
+                watcher.step(now, &mut self.writer);
+            });
+        }
+        if let Some(marks) = &self.marks {
+            let writer = &mut self.writer;
+            marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));
         }
         batch.clear();
         self.count();
@@ -166,6 +260,11 @@ impl Recorder {
     /// Detaches the probes and takes what they still hold; what they have for the manifest is returned, by the name of
     /// their first stream.
     pub fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
+        // First, so that no mark is answered that is not written.
+        if let Some(marks) = self.marks.take() {
+            let writer = &mut self.writer;
+            marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));
+        }
         if let Some(observer) = &mut self.probes.observer {
             observer.detach();
         }
@@ -212,12 +311,4 @@ fn push_loss(now_ns: i64, now: &Counts, before: &Counts, columns: &mut LossColum
             filtered: count.filtered - filtered,
         });
     }
-}
-
-/// Waits for the process to end, at most for `time`; true if it has.
-fn wait(pidfd: BorrowedFd<'_>, time: Duration) -> bool {
-    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
-    // An interrupted wait is a short wait.
-    matches!(poll(&mut fds, Some(&timeout)), Ok(1..))
 }

@@ -1,134 +1,137 @@
 //! The steps of a session, in order.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use pagelab_host::facts::Facts;
 use pagelab_host::settings::{self, SnapshotOptions};
-use pagelab_observe::metrics::Sampler;
+use pagelab_observe::bpf::RunStats;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::tables::{SettingsRow, TasksRow};
 use pagelab_recording::{Clock, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
 use crate::calls::CallFeed;
-use crate::child::{Child, Ended};
 use crate::close::{finish, own_usage};
 use crate::feed::Feed;
+use crate::found::Found;
 use crate::options::{SessionError, SessionOptions, SessionOutcome, Target};
 use crate::probes::Probes;
 use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
 use crate::signals;
+use crate::subject::Subject;
 use crate::target::Started;
+use crate::watch::{Passing, Progress, Watch, outlast, skip};
 
-/// Time a target gets between being asked to end and being ended.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// Records one run of the target. Returns when the target has ended and the recording is closed.
+/// Records one run of the target. Returns when the target has ended and the recording is closed, or, where the
+/// recording was to end before the target, when both have ended.
 pub fn run(options: &SessionOptions) -> Result<SessionOutcome, SessionError> {
-    signals::install().map_err(SessionError::system("installing signal handlers"))?;
-    let cpu_before_ns = own_usage().0;
-    let probes = Probes::open(options)?;
-    let mut begun = begin(options, probes, Started::at_gate)?;
-    let watched = watch(options, &mut begun.recorder, &mut begun.started);
-    finish(options, begun, &watched, cpu_before_ns)
+    run_and_tell(options, &mut |_| {})
 }
 
-/// A session whose target runs.
+/// As [`run`]; `tell` is told once a second how it goes.
+pub fn run_and_tell(options: &SessionOptions, tell: &mut dyn FnMut(&Progress)) -> Result<SessionOutcome, SessionError> {
+    signals::install().map_err(SessionError::system("installing signal handlers"))?;
+    if options.keep_last.is_some() {
+        signals::listen_for_keep().map_err(SessionError::system("installing signal handlers"))?;
+    }
+    let cpu_before_ns = own_usage().0;
+    let mut passing = Passing::new();
+    // A target that is not there is no reason to load anything.
+    let found = Found::open(&options.target)?;
+    let bpf_stats = if options.bpf_stats { Some(count_bpf_time()?) } else { None };
+    let probes = Probes::open(options)?;
+    let subject = move |options: &SessionOptions| match found {
+        Some(found) => Ok(Subject::Found(found)),
+        None => Started::at_gate(options).map(Subject::Started),
+    };
+    let mut begun = begin(options, probes, subject, &passing)?;
+    let Begun { recorder, subject, .. } = &mut begun;
+    let watched = Watch { options, recorder, subject, signals: &mut passing, tell }.to_the_end();
+    let goes_on = watched.ended.is_none() && watched.ended_by.leaves_target() && options.target.is_started();
+    let (mut outcome, mut subject) = finish(options, begun, watched, cpu_before_ns)?;
+    drop(bpf_stats);
+    if goes_on {
+        tracing::warn!("the recording is closed ({}); the command goes on", options.out.display());
+        outcome.ended = outlast(options, &mut subject, &mut passing);
+    }
+    Ok(outcome)
+}
+
+fn count_bpf_time() -> Result<RunStats, SessionError> {
+    RunStats::enable().map_err(|error| {
+        SessionError::Host(format!(
+            "--bpf-stats: {error}; needed: root and Linux 5.8, try: sudo pagelab record --bpf-stats ..."
+        ))
+    })
+}
+
+/// A session that records.
 pub struct Begun {
     pub recorder: Recorder,
-    pub started: Started,
-    /// When the gate opened, CLOCK_MONOTONIC.
+    pub subject: Subject,
+    /// When recording began, CLOCK_MONOTONIC: the gate opened, or the target was found.
     pub released_ns: i64,
 }
 
-/// How the target's process is made: it waits at the gate.
-type AtGate = fn(&SessionOptions) -> Result<Started, SessionError>;
-
 /// Makes the recording and lets the target go. If anything refuses, nothing is left behind.
-fn begin(options: &SessionOptions, probes: Probes, at_gate: AtGate) -> Result<Begun, SessionError> {
+fn begin(
+    options: &SessionOptions,
+    probes: Probes,
+    ready: impl FnOnce(&SessionOptions) -> Result<Subject, SessionError>,
+    passing: &Passing,
+) -> Result<Begun, SessionError> {
     let was_there = options.out.exists();
     let manifest = first_manifest(options, &probes);
-    let writer_options = WriterOptions { durable: options.durable, ..WriterOptions::default() };
+    let writer_options =
+        WriterOptions { durable: options.durable, keep_last: options.keep_last, ..WriterOptions::default() };
     // Until here nothing was written; an output directory that the writer refuses is somebody else's and stays as it is.
     let writer = RecordingWriter::create(&options.out, manifest, writer_options)?;
-    release(options, probes, writer, at_gate).inspect_err(|_| forget_empty(&options.out, was_there))
+    release(options, probes, writer, ready, passing).inspect_err(|_| forget_empty(&options.out, was_there))
 }
 
-/// Attaches the probes to the target at its gate, notes how things stand and opens the gate.
+/// Attaches the probes to the target at its gate, notes how things stand and opens the gate; or lets the time pass that is
+/// to be skipped and attaches them then.
 fn release(
     options: &SessionOptions,
     probes: Probes,
     writer: RecordingWriter,
-    at_gate: AtGate,
+    ready: impl FnOnce(&SessionOptions) -> Result<Subject, SessionError>,
+    passing: &Passing,
 ) -> Result<Begun, SessionError> {
-    let mut started = at_gate(options)?;
-    let sampler = options.streams.contains(Stream::Metrics).then(|| {
-        let mut sampler = Sampler::new(Path::new("/"), None);
-        sampler.set_target(started.child.pid());
-        sampler
-    });
-    let feed = Feed::new(options.streams.contains(Stream::Tasks), options.streams.contains(Stream::Maps)).with_calls(
-        options
-            .streams
-            .contains(Stream::Syscalls)
-            .then(|| CallFeed::new(options.shapes(), options.streams.contains(Stream::Sched))),
-    );
-    let mut recorder = Recorder::new(probes, feed, writer, sampler);
-    recorder.probes.begin(options, started.child.pid(), started.child.pidfd())?;
-    recorder.writer.manifest_mut().probes.clone_from(&recorder.probes.states);
-    write_settings(options, &mut recorder, started.child.pid(), "start");
-    note_first_task(&mut recorder, &started.child);
-    recorder.step();
-    let released_ns = monotonic_ns();
-    started.child.release()?;
-    Ok(Begun { recorder, started, released_ns })
-}
-
-/// How watching the target ended.
-pub struct Watched {
-    /// None if it still runs.
-    pub ended: Option<Ended>,
-    pub timed_out: bool,
-    pub interrupted: bool,
-}
-
-/// Records until the target ends; passes signals on, and enforces the timeout.
-fn watch(options: &SessionOptions, recorder: &mut Recorder, started: &mut Started) -> Watched {
-    let mut watched = Watched { ended: None, timed_out: false, interrupted: false };
-    let mut deadline = options.timeout.map(|timeout| Instant::now() + timeout);
-    let mut signals_seen = signals::count();
-    let mut next_signal = libc::SIGTERM;
-    loop {
-        let before = signals_seen;
-        if recorder.until_ended(started, deadline, || signals::count() > before) {
-            break;
+    let mut subject = ready(options)?;
+    let at_gate = options.target.is_started() && options.skip.is_none();
+    let wants = |stream| options.streams.contains(stream);
+    let calls = wants(Stream::Syscalls).then(|| CallFeed::new(options.shapes(), wants(Stream::Sched)));
+    let feed = Feed::new(wants(Stream::Tasks), wants(Stream::Maps), at_gate).with_calls(calls);
+    let mut recorder = Recorder::new(probes, feed, writer);
+    if let Some(time) = options.skip {
+        subject.release()?;
+        if !skip(time, &mut subject, passing) {
+            let ended = "the target ended, or a signal came, before recording began (--skip): nothing is recorded";
+            recorder.probes.warnings.push(ended.to_owned());
+            return Ok(Begun { recorder, subject, released_ns: monotonic_ns() });
         }
-        if signals::count() > signals_seen {
-            if watched.interrupted {
-                // The second one: leave the target, keep what there is.
-                started.child.signal(if started.is_load { libc::SIGKILL } else { libc::SIGTERM });
-                break;
-            }
-            watched.interrupted = true;
-            signals_seen = signals::count();
-            // A signal from the terminal has reached the target by itself, unless it has a group of its own.
-            if signals::sent_by_process() || options.own_group {
-                started.child.signal(signals::last());
-            }
-            continue;
-        }
-        watched.timed_out = true;
-        started.child.signal(next_signal);
-        next_signal = libc::SIGKILL;
-        deadline = Some(Instant::now() + GRACE);
+        let clock = &mut recorder.writer.manifest_mut().clock;
+        (clock.start_ns, clock.realtime_at_start_ns) = (monotonic_ns(), Some(realtime_ns()));
     }
-    // The process is a zombie now: its /proc entries can still be read.
-    recorder.drain();
-    recorder.sample_all();
-    write_settings(options, recorder, started.child.pid(), "end");
-    watched.ended = started.child.try_reap();
-    watched
+    if options.streams.contains(Stream::Metrics) {
+        recorder.sample_of(subject.pid());
+    }
+    recorder.begin(options);
+    let found_ns = monotonic_ns();
+    recorder.probes.begin(options, &subject)?;
+    recorder.writer.manifest_mut().probes.clone_from(&recorder.probes.states);
+    write_settings(options, &mut recorder, subject.pid(), "start");
+    if at_gate || recorder.probes.observer.is_none() {
+        note_first_tasks(&mut recorder, &subject);
+    }
+    recorder.step();
+    let released_ns = if at_gate { monotonic_ns() } else { found_ns };
+    if at_gate {
+        subject.release()?;
+    }
+    Ok(Begun { recorder, subject, released_ns })
 }
 
 fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
@@ -160,6 +163,14 @@ fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
             manifest.command = Some(argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect());
         }
         Target::Job(workload) => manifest.job = serde_json::to_value(workload).ok(),
+        Target::Processes(pids) => {
+            _ = manifest.extra.insert("target".to_owned(), json!({"kind": "pids", "pids": pids}))
+        }
+        Target::Cgroup(path) => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            manifest.extra.insert("target".to_owned(), json!({"kind": "cgroup", "path": path.to_string_lossy()}));
+        }
+        Target::System => _ = manifest.extra.insert("target".to_owned(), json!({"kind": "system"})),
     }
     if let Some(seed) = options.seed {
         manifest.extra.insert("seed".to_owned(), json!(seed));
@@ -187,13 +198,13 @@ fn remove_entries(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: u32, at: &'static str) {
+pub fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: Option<u32>, at: &'static str) {
     if !options.streams.contains(Stream::Settings) {
         return;
     }
     let ts = monotonic_ns();
     let wanted = SnapshotOptions {
-        pid: Some(pid),
+        pid,
         // What a plan sets is no secret.
         shown_env: options.process_settings.env().map(|(name, _)| name.to_owned()).collect(),
         // The kernel's configuration cannot change while it runs.
@@ -210,42 +221,42 @@ fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: u32, a
     }
 }
 
-/// The first task is in the table also where BPF is not to be had.
-fn note_first_task(recorder: &mut Recorder, child: &Child) {
-    let pid = child.pid() as i32;
-    recorder.writer.push(&TasksRow {
-        ts: monotonic_ns(),
-        op: "snapshot",
-        task_id: 1,
-        tid: pid,
-        pid,
-        parent_task_id: None,
-        mm_id: Some(1),
-        comm: None,
-        exe: None,
-        build_id: None,
-        cgroup_id: None,
-        exit_code: None,
-        min_flt: None,
-        maj_flt: None,
-        utime_ns: None,
-        stime_ns: None,
-        recorded_faults: None,
-    });
+/// The first tasks are in the table also where BPF is not to be had.
+fn note_first_tasks(recorder: &mut Recorder, subject: &Subject) {
+    let found = matches!(subject, Subject::Found(_));
+    for (task_id, (pid, _)) in (1..).zip(subject.processes()) {
+        let proc = |name: &str| format!("/proc/{pid}/{name}");
+        // At the gate it is still the recorder's child, whose name would say nothing.
+        let comm = std::fs::read_to_string(proc("comm")).ok().filter(|_| found);
+        let exe = std::fs::read_link(proc("exe")).ok().filter(|_| found);
+        recorder.writer.push(&TasksRow {
+            ts: monotonic_ns(),
+            op: "snapshot",
+            task_id,
+            tid: pid as i32,
+            pid: pid as i32,
+            mm_id: Some(task_id),
+            comm: comm.as_deref().map(str::trim_end),
+            exe: exe.as_ref().map(|exe| exe.as_os_str().as_bytes()),
+            ..TasksRow::default()
+        });
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// A target that is gone before the probes can be attached to it.
-    fn gone(options: &SessionOptions) -> Result<Started, SessionError> {
+    fn gone(options: &SessionOptions) -> Result<Subject, SessionError> {
         let mut started = Started::at_gate(options)?;
         started.child.signal(libc::SIGKILL);
         while started.child.try_reap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(started)
+        Ok(Subject::Started(started))
     }
 
     #[test]
@@ -259,7 +270,9 @@ mod tests {
             let options = SessionOptions::new(Target::Command(vec!["true".into()]), out.clone());
             let probes = Probes::open(&options).expect("probes");
             assert!(probes.observer.is_some(), "attaching BPF programs needs root: {:?}", probes.warnings);
-            let Err(error) = begin(&options, probes, gone) else { panic!("a dead process was adopted") };
+            let Err(error) = begin(&options, probes, gone, &Passing::new()) else {
+                panic!("a dead process was adopted")
+            };
             assert!(matches!(error, SessionError::StreamRefused { .. }), "{error}");
             assert_eq!(out.exists(), was_there, "{error}");
             assert!(!was_there || std::fs::read_dir(&out).expect("the directory").next().is_none());

@@ -1,7 +1,8 @@
 //! SIGINT and SIGTERM to the recorder: the first ends the work and keeps everything, the second, some time later, aborts.
+//! SIGUSR2 to a flight recorder: what it has is kept.
 
 use std::io;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 
 use crate::recorder::monotonic_ns;
 
@@ -30,22 +31,40 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, _context: *mut 
     }
 }
 
+static KEEP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_keep(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    KEEP.store(true, Ordering::Relaxed);
+}
+
+/// Takes SIGUSR2 from now on; without this it ends the process, as it does every program that expects none.
+pub fn listen_for_keep() -> io::Result<()> {
+    KEEP.store(false, Ordering::Relaxed);
+    handle(libc::SIGUSR2, on_keep)
+}
+
+/// Whether SIGUSR2 has come since [`listen_for_keep`].
+pub fn asked_to_keep() -> bool {
+    KEEP.load(Ordering::Relaxed)
+}
+
+type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+fn handle(signal: i32, handler: Handler) -> io::Result<()> {
+    // SAFETY: sigaction is plain data; handlers only touch atomics. No SA_RESTART, so that waits end early.
+    let result = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Installs the handlers, once per process; further calls change nothing.
 pub fn install() -> io::Result<()> {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: sigaction is plain data; the handler only touches atomics. No SA_RESTART, so that waits end early.
-        let result = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_signal as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO;
-            libc::sigemptyset(&raw mut action.sa_mask);
-            libc::sigaction(signal, &raw const action, std::ptr::null_mut())
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
+    [libc::SIGINT, libc::SIGTERM].into_iter().try_for_each(|signal| handle(signal, on_signal))
 }
 
 /// How many signals have come since the process began, echoes left out.

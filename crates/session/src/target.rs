@@ -76,6 +76,9 @@ impl Started {
                 Ok(Self { child: Child::spawn(&spec)?, is_load: false, told: None })
             }
             Target::Job(workload) => Self::load(options, workload),
+            Target::Processes(_) | Target::Cgroup(_) | Target::System => {
+                Err(SessionError::Target("what runs already cannot be started".to_owned()))
+            }
         }
     }
 

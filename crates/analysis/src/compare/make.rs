@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use pagelab_recording::Bounds;
 use pagelab_recording::set::{SET_JSON, SetJson, discover};
 use pagelab_vocab::metrics::Direction;
 use pagelab_vocab::settings::nearest_of;
@@ -27,8 +28,8 @@ const DEFAULT_PRIMARIES: [&str; 2] = ["load.iops", "run.elapsed_ns"];
 /// Loads the recordings at and below the paths of both sides and compares them.
 pub fn compare(base: &[PathBuf], test: &[PathBuf], options: &CompareOptions) -> Result<Comparison> {
     options.check()?;
-    let base_runs = load_side("base", base)?;
-    let test_runs = load_side("test", test)?;
+    let base_runs = load_side_within("base", base, &options.bounds)?;
+    let test_runs = load_side_within("test", test, &options.bounds)?;
     if let Some(run) = base_runs.iter().find(|run| test_runs.iter().any(|other| other.dir == run.dir)) {
         return Err(AnalysisError::BothSides { dir: run.dir.clone() });
     }
@@ -41,6 +42,11 @@ pub fn compare(base: &[PathBuf], test: &[PathBuf], options: &CompareOptions) -> 
 
 /// Loads all recordings at and below `paths`, in the order of host, variant and run, a few at a time.
 pub fn load_side(side: &'static str, paths: &[PathBuf]) -> Result<Vec<RunData>> {
+    load_side_within(side, paths, &Bounds::default())
+}
+
+/// As [`load_side`], for a part of each recording's time.
+fn load_side_within(side: &'static str, paths: &[PathBuf], bounds: &Bounds) -> Result<Vec<RunData>> {
     if paths.is_empty() {
         return Err(AnalysisError::NoRuns { side });
     }
@@ -51,7 +57,9 @@ pub fn load_side(side: &'static str, paths: &[PathBuf]) -> Result<Vec<RunData>> 
     thread::scope(|scope| {
         let started: Vec<_> = dirs
             .chunks(share)
-            .map(|dirs| scope.spawn(move || dirs.iter().map(|dir| RunData::load(dir)).collect::<Vec<_>>()))
+            .map(|dirs| {
+                scope.spawn(move || dirs.iter().map(|dir| RunData::load_within(dir, bounds)).collect::<Vec<_>>())
+            })
             .collect();
         for worker in started {
             match worker.join() {

@@ -1,5 +1,6 @@
 //! What a comparison is asked for.
 
+use pagelab_recording::Bounds;
 use pagelab_vocab::metrics::Direction;
 
 use crate::error::{AnalysisError, Result};
@@ -20,6 +21,8 @@ pub struct CompareOptions {
     pub exploratory: bool,
     /// Whether the rules look for causes.
     pub diagnose: bool,
+    /// The part of each recording's time that counts; the measured time where they say nothing.
+    pub bounds: Bounds,
 }
 
 impl Default for CompareOptions {
@@ -31,6 +34,7 @@ impl Default for CompareOptions {
             design: DesignChoice::FromRuns,
             exploratory: false,
             diagnose: true,
+            bounds: Bounds::default(),
         }
     }
 }

@@ -70,7 +70,11 @@ impl Exclusion {
                 return Some(Self::CutShort { by: by.to_owned() });
             }
         }
-        if let Some(exit) = &manifest.exit
+        // What recording outlived is judged by its end; a command that was only recorded for a while was not to end well.
+        let ended_by = manifest.extra.get("ended_by").and_then(serde_json::Value::as_str);
+        let for_a_while = matches!(ended_by, Some("duration" | "max_size" | "sigusr2"));
+        if !for_a_while
+            && let Some(exit) = &manifest.exit
             && (exit.signal.is_some() || exit.code.is_some_and(|code| code != 0))
         {
             return Some(Self::Failed { code: exit.code, signal: exit.signal });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagelab_recording::tables::{LossRow, LossView, TableView};
-use pagelab_recording::{Error, Recording};
+use pagelab_recording::{Bounds, Error, Recording, Span};
 
 use super::{Exclusion, RunData, RunSettings, StreamLoss};
 use crate::error::Result;
@@ -17,7 +17,14 @@ impl RunData {
     /// A directory that is no recording, or one of a newer format, is an error. A recording with damaged parts is not:
     /// it comes back with what could be read and [`Exclusion::Damaged`].
     pub fn load(dir: &Path) -> Result<Self> {
+        Self::load_within(dir, &Bounds::default())
+    }
+
+    /// As [`RunData::load`], for a part of the recording's time: metrics and their rates are of that part, settings and
+    /// loss of the whole recording.
+    pub fn load_within(dir: &Path, bounds: &Bounds) -> Result<Self> {
         let recording = Recording::open(dir)?;
+        let span = bounds.of(&recording)?;
         let mut run = Self {
             dir: dir.to_owned(),
             manifest: recording.manifest().clone(),
@@ -28,7 +35,7 @@ impl RunData {
             excluded: Exclusion::of(dir, recording.manifest()),
             notes: Vec::new(),
         };
-        match run.fill(&recording) {
+        match run.fill(&recording, span) {
             Err(crate::AnalysisError::Recording(error)) if is_damage(&error) => {
                 let detail = error.to_string();
                 run.excluded.get_or_insert(Exclusion::Damaged { detail });
@@ -39,17 +46,19 @@ impl RunData {
         }
     }
 
-    fn fill(&mut self, recording: &Recording) -> Result<()> {
+    fn fill(&mut self, recording: &Recording, span: Span) -> Result<()> {
         self.settings = RunSettings::load(recording)?;
         self.loss = load_loss(recording)?;
-        self.window = Window::of(recording)?;
+        self.window = Window::of(recording)?.within(span);
         if self.window.is_empty() {
             let Window { start_ns, end_ns, .. } = self.window;
             let detail = format!("begin {start_ns} ns, end {end_ns} ns; the end must be later");
             self.excluded.get_or_insert(Exclusion::NoWindow { detail });
             return Ok(());
         }
-        if self.window.source == WindowSource::Recording {
+        if span.is_part() {
+            self.notes.push("only a part of the measured time counts: --from and --to".to_owned());
+        } else if self.window.source == WindowSource::Recording {
             let note = "the manifest has no `measured`: all that was recorded counts, start and end included";
             self.notes.push(note.to_owned());
         }

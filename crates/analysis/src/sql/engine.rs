@@ -63,7 +63,7 @@ fn context(recordings: &[RecordingRef], threads: usize, options: &QueryOptions) 
     let context = SessionContext::new_with_config_rt(config, environment);
     let shared: Arc<[RecordingRef]> = recordings.into();
     for table in tables::all() {
-        let provider = RegistryTable::new(table, shared.clone());
+        let provider = RegistryTable::new(table, shared.clone(), options.bounds.clone());
         context.register_table(table.name, Arc::new(provider)).map_err(engine)?;
     }
     context.register_batch(RUNS, runs(recordings)?).map_err(engine)?;

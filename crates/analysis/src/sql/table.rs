@@ -17,9 +17,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::stream;
-use pagelab_recording::Recording;
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::tables::{ColType, TableDef};
+use pagelab_recording::{Bounds, Recording};
 
 /// The columns that say which recording a row is from.
 pub(super) const PARTITION_COLUMNS: [&str; 3] = ["host", "variant", "run"];
@@ -44,17 +44,18 @@ pub(super) fn partition_fields() -> [Field; 3] {
 pub(super) struct RegistryTable {
     table: &'static TableDef,
     recordings: Arc<[RecordingRef]>,
+    bounds: Bounds,
     schema: SchemaRef,
 }
 
 impl RegistryTable {
-    pub(super) fn new(table: &'static TableDef, recordings: Arc<[RecordingRef]>) -> Self {
+    pub(super) fn new(table: &'static TableDef, recordings: Arc<[RecordingRef]>, bounds: Bounds) -> Self {
         let columns = table.columns.iter().map(|c| {
             let ty = if c.ty == ColType::Bytes { text_type() } else { c.ty.arrow() };
             Field::new(c.name, ty, true)
         });
         let schema = Arc::new(Schema::new(partition_fields().into_iter().chain(columns).collect::<Vec<_>>()));
-        Self { table, recordings, schema }
+        Self { table, recordings, bounds, schema }
     }
 }
 
@@ -81,7 +82,8 @@ impl TableProvider for RegistryTable {
             None => self.schema.clone(),
         };
         let partitions = self.recordings.iter().map(|recording| {
-            let part = Partition { table: self.table, recording: recording.clone(), schema: schema.clone() };
+            let (recording, bounds) = (recording.clone(), self.bounds.clone());
+            let part = Partition { table: self.table, recording, bounds, schema: schema.clone() };
             Arc::new(part) as Arc<dyn PartitionStream>
         });
         let plan = StreamingTableExec::try_new(schema.clone(), partitions.collect(), None, [], false, limit)?;
@@ -94,6 +96,7 @@ impl TableProvider for RegistryTable {
 struct Partition {
     table: &'static TableDef,
     recording: RecordingRef,
+    bounds: Bounds,
     schema: SchemaRef,
 }
 
@@ -116,6 +119,8 @@ type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 impl Partition {
     fn open(&self) -> Result<Batches> {
         let recording = Recording::open(&self.recording.dir).map_err(external)?;
+        let span = self.bounds.of(&recording).map_err(external)?;
+        let recording = recording.within(span);
         let schema = self.schema.clone();
         let stored: Vec<&str> = schema
             .fields()

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use pagelab_analysis::compare::{CompareOptions, Comparison, PrimaryChoice, compare};
 use pagelab_experiment::{Plan, RunOptions};
+use pagelab_recording::Bounds;
 use pagelab_recording::set::discover;
 use pagelab_vocab::metrics::Direction;
 
 use crate::commands::experiment::make_runs;
 use crate::failure::{BAD, Failure};
-use crate::options::{default_output, parse_level};
+use crate::options::{SpanArgs, default_output, parse_level};
 use crate::print;
 use crate::verdict;
 
@@ -46,6 +47,8 @@ pub struct Args {
     /// Level below which a p value counts as a difference.
     #[arg(long, default_value_t = 0.05, value_parser = parse_level)]
     alpha: f64,
+    #[command(flatten)]
+    span: SpanArgs,
     /// Status 1 if the test side is worse in the primary metric.
     #[arg(long)]
     check: bool,
@@ -60,6 +63,10 @@ pub struct Args {
 /// Compares, and prints the verdict.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let comparison = match args.runs {
+        Some(_) if args.span.bounds() != Bounds::default() => {
+            let needed = "compare: --from and --to choose a part of recordings; needed: --base and --test";
+            return Err(Failure::input(anyhow::anyhow!(needed)));
+        }
         Some(runs) => compare_commands(args, runs)?,
         None if args.base.is_empty() => {
             let needed =
@@ -81,7 +88,8 @@ fn compare_recordings(args: &Args) -> Result<Comparison, Failure> {
         Ok(discover(paths)?.into_iter().map(|found| found.dir).collect())
     };
     let primary = args.metric.as_deref().map(primary_choice).transpose()?;
-    let options = CompareOptions { alpha: args.alpha, primary, ..CompareOptions::default() };
+    let options =
+        CompareOptions { alpha: args.alpha, primary, bounds: args.span.bounds(), ..CompareOptions::default() };
     compare(&side(&args.base)?, &side(&args.test)?, &options).map_err(Failure::input)
 }
 

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod experiment;
 pub mod explain;
 pub mod hidden;
+pub mod mark;
 pub mod query;
 pub mod record;
 pub mod restore;

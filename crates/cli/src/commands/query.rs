@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use pagelab_analysis::sql;
 
 use crate::failure::Failure;
+use crate::options::SpanArgs;
 
 /// Layout of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,6 +44,8 @@ pub struct Args {
     /// Recordings or sets, then the query.
     #[arg(required = true, num_args = 2.., value_name = "DIR... SQL")]
     words: Vec<String>,
+    #[command(flatten)]
+    span: SpanArgs,
     /// Layout of the result.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -73,7 +76,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         }
         None => Box::new(BufWriter::new(io::stdout())),
     };
-    sql::query(&dirs, sql_text, format, &mut out).map_err(Failure::input)?;
+    let options = sql::QueryOptions { bounds: args.span.bounds(), ..sql::QueryOptions::default() };
+    sql::query_with(&dirs, sql_text, format, &mut out, &options).map_err(Failure::input)?;
     match out.flush() {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
         other => other.map(|()| 0).map_err(Failure::host),

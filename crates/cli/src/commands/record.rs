@@ -1,51 +1,119 @@
-//! `pagelab record`: records any command.
+//! `pagelab record`: records a command, or what runs already.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use pagelab_session::{SessionError, SessionOutcome, Target};
+use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::options::RecordingArgs;
+use crate::options::{RecordingArgs, parse_percent, parse_seconds, parse_size};
 use crate::print;
+use crate::progress::Line;
 
 /// The status of failures that are the recorder's own, as `env`, `nohup` and `timeout` use it.
 const OWN_FAILURE: u8 = 125;
 
-/// Record a command: its page faults, mappings, tasks, and the host's metrics and settings.
+/// Record a command, running processes, a cgroup or the whole system: page faults, mappings, tasks, metrics, settings.
 ///
-/// The exit status is the command's own (128+n if signal n ended it); 125 is a failure of the recorder.
+/// The exit status is the command's own (128+n if signal n ended it), and 0 for what ran already; 125 is a failure of the
+/// recorder.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  pagelab record -o good.rec -- make -j2\n  pagelab show good.rec summary")]
+#[command(after_help = AFTER_HELP, group(clap::ArgGroup::new("target").required(true)))]
 pub struct Args {
     /// Directory of the recording; it must not exist, or be empty [default: pagelab-SECONDS.rec].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
+    /// Record running processes with all their threads, and what they fork from now on.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "target")]
+    pid: Vec<u32>,
+    /// Record all tasks of a cgroup and of those below it, as long as they are in it; version 1 or 2.
+    #[arg(long, value_name = "PATH", group = "target")]
+    cgroup: Option<PathBuf>,
+    /// Record the whole system but for the recorder.
+    #[arg(short, long, group = "target")]
+    all: bool,
+    /// Start recording so many seconds after the start.
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    skip: Option<Duration>,
+    /// Record for so many seconds; a command is then asked to end (SIGTERM).
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    duration: Option<Duration>,
+    /// Stop recording when the recording reaches this size, such as 500M; the command goes on.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<usize>,
+    /// Keep only the last so many seconds: a flight recorder. SIGUSR2 ends the recording; the command goes on.
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    last: Option<Duration>,
+    /// Let the kernel count the run time of the recorder's BPF programs; this costs time itself.
+    #[arg(long)]
+    bpf_stats: bool,
+    /// Give up the dearest stream when the recorder takes more of the machine's CPU time, in per cent, such as 2.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    budget: Option<f64>,
+    /// Show no progress, and not where the recording is.
+    #[arg(short, long)]
+    quiet: bool,
     /// The command with its arguments.
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, value_name = "CMD", group = "target")]
     command: Vec<OsString>,
 }
 
-/// Records the command; the status is the command's.
+const AFTER_HELP: &str = "\
+Examples:
+  pagelab record -o good.rec -- make -j2
+  pagelab record -p $(pidof postgres | tr ' ' ,) --duration 10
+  pagelab record --cgroup /sys/fs/cgroup/system.slice/db.service --last 30 & ... kill -USR2 $!
+  pagelab show good.rec summary
+
+What ran already goes on unharmed. Recording it ends when all the processes named have ended, when the cgroup has had
+processes and has none any more, after --duration, or on SIGINT and SIGTERM. What processes forked before is recorded
+only where it is named, is in the cgroup, or --skip waits for a command.
+With --last the tables of events hold at least the last S seconds and up to a second more; tasks, mappings, files and
+settings are kept from the start, because the rest cannot be read without them.";
+
+impl Args {
+    fn target(&self) -> Target {
+        match &self.cgroup {
+            Some(path) => Target::Cgroup(path.clone()),
+            None if self.all => Target::System,
+            None if self.command.is_empty() => Target::Processes(self.pid.clone()),
+            None => Target::Command(self.command.clone()),
+        }
+    }
+
+    fn session(&self) -> Result<SessionOptions, Failure> {
+        let mut options = self.recording.session(self.target(), self.output.as_ref())?;
+        (options.skip, options.duration, options.keep_last) = (self.skip, self.duration, self.last);
+        (options.bpf_stats, options.budget_pct) = (self.bpf_stats, self.budget);
+        options.max_bytes = self.max_size.map(|bytes| bytes as u64);
+        Ok(options)
+    }
+}
+
+/// Records the target; the status is the command's.
 pub fn run(args: &Args) -> ExitCode {
-    let recorded =
-        args.recording.session(Target::Command(args.command.clone()), args.output.as_ref()).and_then(|options| {
-            match pagelab_session::run(&options) {
-                Err(SessionError::Spawn(error)) => {
-                    eprintln!("pagelab: {error}");
-                    Ok(error.exit_status() as u8)
-                }
-                other => {
-                    let outcome = other?;
-                    say(&outcome, args.recording.json)?;
-                    Ok(outcome.ended.map_or(OWN_FAILURE, |ended| ended.shell_status() as u8))
-                }
+    let recorded = args.session().and_then(|options| {
+        let mut line = Line::new(args.quiet || args.recording.json);
+        let recorded = pagelab_session::run_and_tell(&options, &mut |progress| line.show(progress));
+        drop(line);
+        match recorded {
+            Err(SessionError::Spawn(error)) => {
+                eprintln!("pagelab: {error}");
+                Ok(error.exit_status() as u8)
             }
-        });
+            other => {
+                let outcome = other?;
+                say(&outcome, args.recording.json, args.quiet)?;
+                let own = if options.target.is_started() { OWN_FAILURE } else { 0 };
+                Ok(outcome.ended.map_or(own, |ended| ended.shell_status() as u8))
+            }
+        }
+    });
     match recorded {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
@@ -62,7 +130,7 @@ fn is_refused(failure: &Failure) -> bool {
 }
 
 /// Tells the user what was recorded.
-pub fn say(outcome: &SessionOutcome, as_json: bool) -> Result<(), Failure> {
+pub fn say(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), Failure> {
     for warning in &outcome.warnings {
         eprintln!("pagelab: warning: {warning}");
     }
@@ -71,6 +139,9 @@ pub fn say(outcome: &SessionOutcome, as_json: bool) -> Result<(), Failure> {
             "recording": outcome.dir, "manifest": outcome.manifest, "warnings": outcome.warnings,
             "timed_out": outcome.timed_out, "interrupted": outcome.interrupted,
         }));
+    }
+    if quiet {
+        return Ok(());
     }
     let faults = outcome.manifest.probes.iter().find(|probe| probe.name == "faults");
     let faults =

@@ -149,7 +149,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         None => print::text(&text)?,
     }
     if !args.recording.json && args.output_format == Format::Normal {
-        record::say(&outcome, false)?;
+        record::say(&outcome, false, false)?;
     }
     Ok(if report.succeeded() { 0 } else { BAD })
 }

@@ -1,11 +1,13 @@
 //! The BPF observer: page faults, mapping actions and the life of tasks of one process tree.
 //!
 //! [`Observer::load`] loads the programs, [`Observer::attach`] attaches them, [`Observer::adopt`] names the first task
-//! of the tree; from then on the owner calls [`Observer::drain_faults`] and [`Observer::drain_events`] often enough
+//! of the tree, or [`Observer::find`] finds those that run already; from then on the owner calls [`Observer::drain_faults`] and [`Observer::drain_events`] often enough
 //! that the rings do not fill (a ring of 4 MiB holds 0.2 s of faults at full speed). What was lost is counted.
 
 mod calls;
+mod cost;
 mod rings;
+mod targets;
 mod wire;
 
 use std::cell::RefCell;
@@ -18,13 +20,17 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
 
 pub use calls::{Call, DUR_MAX_NS, OffCpu};
+pub use cost::{ProgramCost, RunStats, own_programs};
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
+pub use targets::{Cgroup, Members};
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/observer.skel.rs"));
 }
+
+use crate::streams::Stream;
 
 use skeleton::{ObserverSkel, ObserverSkelBuilder, OpenObserverSkel, types};
 
@@ -60,6 +66,8 @@ pub struct ObserverOptions {
     pub sched: bool,
     /// Bytes of ring for system calls per CPU; rounded down to a power of two of words.
     pub call_ring_bytes_per_cpu: usize,
+    /// Which tasks are recorded.
+    pub members: Members,
 }
 
 /// What the program must know of a system call.
@@ -91,6 +99,7 @@ impl Default for ObserverOptions {
             maps: true,
             calls: None,
             sched: false,
+            members: Members::Started,
             call_ring_bytes_per_cpu: 8 << 20,
         }
     }
@@ -109,7 +118,7 @@ pub struct EventCounts {
 
 /// The loaded programs and both roads to them.
 pub struct Observer {
-    links: Vec<Link>,
+    links: Vec<(Stream, Link)>,
     events: RingBuffer<'static>,
     received: Rc<RefCell<Vec<Event>>>,
     rings: FaultRings,
@@ -117,6 +126,7 @@ pub struct Observer {
     /// Where the producers of those were when the rare events were taken.
     call_marks: Vec<u64>,
     options: ObserverOptions,
+    moves_followed: u64,
     skel: ObserverSkel<'static>,
 }
 
@@ -147,6 +157,9 @@ fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error
 }
 
 const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with BTF (/sys/kernel/btf/vmlinux) and raw tracepoints; try: sudo pagelab record ...";
+
+const NEEDED_TO_ATTACH: &str =
+    "the raw tracepoint in the running kernel, and no other limit on BPF; look: cat /sys/kernel/security/lockdown";
 
 const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -179,6 +192,7 @@ impl Observer {
         };
         size_rings(&mut open, cpus as u32, slots, words)?;
         configure(&mut open, &options);
+        targets::configure(&mut open, &options.members).map_err(refused("choosing the target", NEEDED_TO_LOAD))?;
         let skel = open.load().map_err(not_loaded)?;
         let unmapped = |error: std::io::Error| BpfError::Refused {
             step: "mapping the rings",
@@ -189,42 +203,73 @@ impl Observer {
         let call_rings = CallRings::map(skel.maps.call_rings.as_fd(), cpus, words).map_err(unmapped)?;
         let received: Rc<RefCell<Vec<Event>>> = Rc::default();
         let events = event_ring(&skel, &received)?;
-        Ok(Self { links: Vec::new(), events, received, rings, call_rings, call_marks: Vec::new(), options, skel })
+        let call_marks = Vec::new();
+        Ok(Self {
+            links: Vec::new(),
+            events,
+            received,
+            rings,
+            call_rings,
+            call_marks,
+            options,
+            moves_followed: 0,
+            skel,
+        })
     }
 
     /// Attaches the programs that the options ask for. Tasks must be attached first and detached last, so order matters.
     pub fn attach(&mut self) -> Result<(), BpfError> {
-        let needed = "the raw tracepoint in the running kernel, and no other limit on BPF; look: cat /sys/kernel/security/lockdown";
         let progs = &mut self.skel.progs;
-        let mut wanted = vec![
-            ("sched_process_fork", &mut progs.process_fork),
-            ("sched_process_exec", &mut progs.process_exec),
-            ("sched_process_exit", &mut progs.process_exit),
-            ("task_rename", &mut progs.task_rename),
+        let options = &self.options;
+        let (calls, any_off) = (options.calls.is_some(), options.calls.is_some() || options.sched);
+        let of_cgroup = matches!(options.members, Members::Cgroup(_));
+        // Who needs it, the tracepoint, the program, whether it is wanted.
+        let programs = [
+            (Stream::Tasks, "sched_process_fork", &mut progs.process_fork, true),
+            (Stream::Tasks, "sched_process_exec", &mut progs.process_exec, true),
+            (Stream::Tasks, "sched_process_exit", &mut progs.process_exit, true),
+            (Stream::Tasks, "task_rename", &mut progs.task_rename, true),
+            (Stream::Tasks, "cgroup_attach_task", &mut progs.cgroup_moved, of_cgroup),
+            (Stream::Sched, "sched_waking", &mut progs.waking, options.sched),
+            (if calls { Stream::Syscalls } else { Stream::Sched }, "sched_switch", &mut progs.switched, any_off),
+            (Stream::Syscalls, "sched_process_exit", &mut progs.ended_in_call, calls),
+            (Stream::Syscalls, "sys_enter", &mut progs.any_enter, calls),
+            (Stream::Syscalls, "sys_exit", &mut progs.any_exit, calls),
+            (Stream::Maps, "sys_enter", &mut progs.sys_enter, options.maps && !calls),
+            (Stream::Maps, "sys_exit", &mut progs.sys_exit, options.maps && !calls),
+            (Stream::Faults, "page_fault_user", &mut progs.page_fault_user, options.faults),
+            (Stream::Faults, "page_fault_kernel", &mut progs.page_fault_kernel, options.faults),
         ];
-        if self.options.sched {
-            wanted.push(("sched_waking", &mut progs.waking));
-        }
-        if self.options.sched || self.options.calls.is_some() {
-            wanted.push(("sched_switch", &mut progs.switched));
-        }
-        if self.options.calls.is_some() {
-            wanted.push(("sched_process_exit", &mut progs.ended_in_call));
-            wanted.push(("sys_enter", &mut progs.any_enter));
-            wanted.push(("sys_exit", &mut progs.any_exit));
-        } else if self.options.maps {
-            wanted.push(("sys_enter", &mut progs.sys_enter));
-            wanted.push(("sys_exit", &mut progs.sys_exit));
-        }
-        if self.options.faults {
-            wanted.push(("page_fault_user", &mut progs.page_fault_user));
-            wanted.push(("page_fault_kernel", &mut progs.page_fault_kernel));
-        }
-        for (name, program) in wanted {
-            let link = program.attach_trace().map_err(refused(name, needed))?;
-            self.links.push(link);
+        for (stream, name, program, _) in programs.into_iter().filter(|(.., wanted)| *wanted) {
+            let link = program.attach_trace().map_err(refused(name, NEEDED_TO_ATTACH))?;
+            self.links.push((stream, link));
         }
         Ok(())
+    }
+
+    /// Detaches the programs of one stream, if it has some that nothing else needs; false if not.
+    pub fn shed(&mut self, stream: Stream) -> bool {
+        if !matches!(stream, Stream::Faults | Stream::Syscalls | Stream::Sched) {
+            return false;
+        }
+        let before = self.links.len();
+        self.links.retain(|(of, _)| *of != stream);
+        if stream == Stream::Sched
+            && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
+        {
+            bss.sched_on = 0;
+        }
+        if stream == Stream::Syscalls && self.options.maps {
+            // Mapping calls were seen among all others; now they are looked for alone.
+            let progs = &mut self.skel.progs;
+            for program in [&mut progs.sys_enter, &mut progs.sys_exit] {
+                match program.attach_trace() {
+                    Ok(link) => self.links.push((Stream::Maps, link)),
+                    Err(error) => tracing::warn!("mapping calls are not recorded any more: {error:#}"),
+                }
+            }
+        }
+        self.links.len() < before
     }
 
     /// Detaches all programs. What they sent before stays in the rings.
@@ -244,16 +289,16 @@ impl Observer {
     }
 
     fn put_first_task(&mut self, pidfd: BorrowedFd<'_>, waiting: u32) -> Result<(), BpfError> {
-        let state = types::task_state { task_id: 1, mm_id: 1, waiting, ..Default::default() };
+        let state = types::task_state { task_id: 1, mm_id: 1, waiting, claimed: 1, ..Default::default() };
+        self.put_state(pidfd, state).map_err(refused("adopting the command", "a process that is still alive"))
+    }
+
+    fn put_state(&mut self, pidfd: BorrowedFd<'_>, state: types::task_state) -> libbpf_rs::Result<()> {
         // SAFETY: task_state is plain integers, its padding a member, and lives until the call returns.
         let value =
             unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<types::task_state>()) };
         let key = pidfd.as_raw_fd().to_ne_bytes();
-        self.skel
-            .maps
-            .task_states
-            .update(&key, value, MapFlags::ANY)
-            .map_err(refused("adopting the command", "a process that is still alive"))
+        self.skel.maps.task_states.update(&key, value, MapFlags::ANY)
     }
 
     /// The map that says which tasks are recorded, for other object files to share (`bpf/membership.bpf.h`).
@@ -341,8 +386,8 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
     for (program, wanted) in [
         (&mut progs.page_fault_user, options.faults),
         (&mut progs.page_fault_kernel, options.faults),
-        (&mut progs.sys_enter, options.maps && !calls),
-        (&mut progs.sys_exit, options.maps && !calls),
+        (&mut progs.sys_enter, options.maps),
+        (&mut progs.sys_exit, options.maps),
         (&mut progs.any_enter, calls),
         (&mut progs.any_exit, calls),
         (&mut progs.ended_in_call, calls),
@@ -351,9 +396,11 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
     ] {
         program.set_autoload(wanted);
     }
+    if let Some(bss) = open.maps.bss_data.as_deref_mut() {
+        bss.sched_on = u32::from(options.sched);
+    }
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { return };
     rodata.counting_only = options.counting_only;
-    rodata.sched_on = options.sched;
     for info in options.calls.iter().flatten() {
         let Some(known) = rodata.call_infos.get_mut(info.nr as usize) else { continue };
         known.args = info.args.min(6);

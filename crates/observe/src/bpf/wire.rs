@@ -42,6 +42,10 @@ pub enum TaskOp {
     Exit,
     /// It was renamed.
     Comm,
+    /// It ran already when it was found.
+    Snapshot,
+    /// It moved out of the recorded cgroup.
+    Leave,
 }
 
 /// An event in the life of a task of the recorded tree.
@@ -55,15 +59,15 @@ pub struct TaskEvent {
     pub task_id: u32,
     /// The parent's id; none for the first task.
     pub parent_task_id: Option<u32>,
-    /// The address space.
-    pub mm_id: u32,
+    /// The address space; none for kernel threads.
+    pub mm_id: Option<u32>,
     /// Thread id.
     pub tid: u32,
     /// Process id.
     pub pid: u32,
     /// The status as `wait` reports it: low 7 bits the signal, bits 8..15 the exit status.
     pub exit_code: i32,
-    /// The executable, at exec.
+    /// The executable, at exec and when found.
     pub path_id: Option<u32>,
     /// Id of the cgroup v2 folder.
     pub cgroup_id: u64,
@@ -224,6 +228,8 @@ fn task(raw: &types::task_event) -> Option<TaskEvent> {
         types::task_op::TASK_EXEC => TaskOp::Exec,
         types::task_op::TASK_EXIT => TaskOp::Exit,
         types::task_op::TASK_COMM => TaskOp::Comm,
+        types::task_op::TASK_SNAPSHOT => TaskOp::Snapshot,
+        types::task_op::TASK_LEAVE => TaskOp::Leave,
         _ => return None,
     };
     Some(TaskEvent {
@@ -231,7 +237,7 @@ fn task(raw: &types::task_event) -> Option<TaskEvent> {
         op,
         task_id: raw.task_id,
         parent_task_id: nonzero(raw.parent_task_id),
-        mm_id: raw.mm_id,
+        mm_id: nonzero(raw.mm_id),
         tid: raw.tid,
         pid: raw.pid,
         exit_code: raw.exit_code,

@@ -15,7 +15,7 @@ tables! {
     /// Life of the recorded tasks: one row per fork, exec, exit, change of name, and per task present at the start.
     tasks (push_tasks) TasksRow['a] TasksColumns TasksView {
         ts: req i64 "ns" "When it happened, on the recording's clock.";
-        op: req str "" "`fork`, `exec`, `exit`, `comm` or `snapshot` (present when recording began).";
+        op: req str "" "`fork`, `exec`, `exit`, `comm`, `snapshot` (present when recording began, or moved into the recorded cgroup) or `leave` (moved out of it).";
         task_id: req u32 "" "The task; unique in a recording, while pids recur.";
         tid: req i32 "" "Thread id in the initial pid namespace.";
         pid: req i32 "" "Process id (thread group) in the initial pid namespace.";
@@ -173,6 +173,13 @@ tables! {
         name: req str "" "Name of the metric.";
         instance: opt str "" "Device, CPU, node, ...; null where there is one for all.";
         value: opt f64 "" "The raw value, in the unit that `vocab` gives; null if it could not be measured.";
+    }
+
+    /// Instants that somebody gave a name to, with `pagelab mark` or by other means.
+    marks (push_marks) MarksRow['a] MarksColumns MarksView {
+        ts: req i64 "ns" "When it was set.";
+        name: req str "" "Its name; a name may come more than once.";
+        source: req str "" "Who set it: `mark`, or a part of the recorder such as `budget`.";
     }
 
     /// Settings of host and target.

@@ -4,13 +4,16 @@
 
 mod watcher;
 
-use pagelab_observe::bpf::{Observer, ObserverOptions};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use pagelab_observe::bpf::{BpfError, Cgroup, Members, Observer, ObserverOptions};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::{Probe, ProbeState};
 
-pub use watcher::{Count, Watched, Watcher};
+pub use watcher::{Count, Scope, Watched, Watcher};
 
-use crate::options::{SessionError, SessionOptions};
+use crate::options::{SessionError, SessionOptions, Target};
+use crate::subject::Subject;
 
 /// Streams that the BPF observer fills.
 const OBSERVED: [Stream; 5] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Sched];
@@ -53,6 +56,37 @@ fn refused(stream: Stream, reason: String, fix: Option<String>) -> Probe {
 
 fn wanted(options: &SessionOptions, def: &WatcherDef) -> bool {
     def.streams.iter().any(|stream| options.streams.contains(*stream))
+}
+
+/// Which tasks the observer is to record.
+fn members(options: &SessionOptions) -> Result<Members, String> {
+    Ok(match &options.target {
+        // A command that has run for a while is found, with what it has forked meanwhile.
+        Target::Command(_) | Target::Job(_) if options.skip.is_some() => Members::Processes { descendants: true },
+        Target::Command(_) | Target::Job(_) => Members::Started,
+        Target::Processes(_) => Members::Processes { descendants: false },
+        Target::Cgroup(path) => Members::Cgroup(Cgroup::open(path)?),
+        Target::System => Members::All,
+    })
+}
+
+/// Makes the target's tasks members.
+fn enrol(
+    observer: &mut Observer,
+    scope: &Scope<'_>,
+    processes: &[(u32, BorrowedFd<'_>)],
+    attach: bool,
+) -> Result<(), BpfError> {
+    if attach {
+        observer.attach()?;
+    }
+    for (_, pidfd) in processes {
+        match scope {
+            Scope::Tree => observer.adopt(*pidfd)?,
+            _ => observer.want(*pidfd)?,
+        }
+    }
+    observer.find().map(drop)
 }
 
 impl Probes {
@@ -107,9 +141,14 @@ impl Probes {
             calls: options.streams.contains(Stream::Syscalls).then(|| options.shapes().infos()),
             sched: options.streams.contains(Stream::Sched),
             call_ring_bytes_per_cpu: 2 * options.ring_bytes_per_cpu,
+            members: members(options)?,
         };
         let mut observer = Observer::load(wanted).map_err(|error| error.to_string())?;
         observer.attach().map_err(|error| error.to_string())?;
+        if options.skip.is_some() {
+            // It can be had; until its time comes it shall cost nothing.
+            observer.detach();
+        }
         self.observer = Some(observer);
         Ok(())
     }
@@ -134,24 +173,23 @@ impl Probes {
         errors
     }
 
-    /// Attaches the probes to the target at its gate. One that cannot be attached is refused after all.
-    pub fn begin(
-        &mut self,
-        options: &SessionOptions,
-        pid: u32,
-        pidfd: std::os::fd::BorrowedFd<'_>,
-    ) -> Result<(), SessionError> {
+    /// Attaches the probes to the target, at its gate or running. One that cannot be attached is refused after all.
+    pub fn begin(&mut self, options: &SessionOptions, subject: &Subject) -> Result<(), SessionError> {
+        let processes = subject.processes();
+        let scope = subject.scope(&processes, options.skip.is_some());
         if let Some(observer) = &mut self.observer {
-            observer
-                .adopt(pidfd)
+            enrol(observer, &scope, &processes, options.skip.is_some())
                 .map_err(|error| SessionError::StreamRefused { stream: "tasks", reason: error.to_string() })?;
         }
         let mut watchers = std::mem::take(&mut self.watchers);
         let task_states = self.observer.as_ref().map(Observer::task_states);
-        let watched = Watched { pid, pidfd, task_states };
+        let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
+            .map_err(|error| SessionError::System { step: "pidfd_open", error: error.into() })?;
+        let (pid, pidfd) = processes.first().copied().unwrap_or((0, own.as_fd()));
+        let watched = Watched { scope, pid, pidfd, task_states };
         let mut failed = Vec::new();
         watchers.retain_mut(|watcher| {
-            let begun = watcher.begin(&watched);
+            let begun = watcher.takes(&scope).and_then(|()| watcher.begin(&watched));
             begun.map_err(|reason| failed.push((watcher.streams(), reason))).is_ok()
         });
         self.watchers = watchers;
@@ -165,6 +203,23 @@ impl Probes {
             }
         }
         Ok(())
+    }
+
+    /// Detaches what a stream costs; false if it cannot be had without, or is gone already.
+    pub fn shed(&mut self, stream: &str) -> bool {
+        let Some(stream) = Stream::all().find(|known| known.name() == stream) else { return false };
+        let observed = self.observer.as_mut().is_some_and(|observer| observer.shed(stream));
+        observed || self.watchers.iter_mut().any(|watcher| watcher.streams().contains(&stream) && watcher.shed(stream))
+    }
+
+    /// Says of a stream that it was given up on the way.
+    pub fn note_shed(&mut self, stream: &str, ts: i64, reason: &str) {
+        tracing::warn!("{stream} is not recorded any more: {reason}");
+        self.warnings.push(format!("{stream} was recorded only at first: {reason}"));
+        for state in self.states.iter_mut().filter(|state| state.name == stream) {
+            state.extra.insert("shed_at_ns".to_owned(), ts.into());
+            state.extra.insert("shed_because".to_owned(), reason.into());
+        }
     }
 
     /// Writes the final counts into the states.

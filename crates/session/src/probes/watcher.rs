@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use pagelab_observe::bpf::Event;
+use pagelab_observe::bpf::{Cgroup, Event};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use serde_json::{Map, Value};
@@ -22,12 +22,27 @@ pub struct Count {
     pub filtered: u64,
 }
 
+/// Which tasks are recorded.
+#[derive(Debug, Clone, Copy)]
+pub enum Scope<'a> {
+    /// A process that waits at the gate, with what it forks.
+    Tree,
+    /// Running processes, each with its descriptor: all threads, and what they fork from now on.
+    Processes(&'a [(u32, BorrowedFd<'a>)]),
+    /// The tasks of a cgroup and of those below it, as long as they are in it.
+    Cgroup(&'a Cgroup),
+    /// Every task but the recorder's own.
+    System,
+}
+
 /// What is recorded, as far as a probe must know it to attach to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Watched<'a> {
-    /// The first task's process id.
+    /// Which tasks; see [`Watcher::takes`].
+    pub scope: Scope<'a>,
+    /// The first process's id; 0 for a cgroup and the whole system, which have none.
     pub pid: u32,
-    /// The same as a descriptor.
+    /// The same as a descriptor; the recorder's own where `pid` is 0.
     pub pidfd: BorrowedFd<'a>,
     /// The BPF map that says which tasks are recorded (`task_states` of `bpf/membership.bpf.h`), where BPF is to be had.
     pub task_states: Option<BorrowedFd<'a>>,
@@ -44,7 +59,19 @@ pub trait Watcher {
     /// What it works through: `bpf`, `perf` or `procfs`.
     fn rung(&self) -> &'static str;
 
-    /// Attaches it to the target, which waits at the gate.
+    /// Whether it can watch these tasks; asked before [`Watcher::begin`]. What finds its tasks in
+    /// [`Watched::task_states`] can watch all.
+    ///
+    /// # Errors
+    /// The reason in words, with what is needed and what to type.
+    fn takes(&self, scope: &Scope<'_>) -> Result<(), String> {
+        match scope {
+            Scope::Tree => Ok(()),
+            _ => Err("this probe takes no process that runs already; needed: a command that pagelab starts, try: pagelab record ... -- CMD".to_owned()),
+        }
+    }
+
+    /// Attaches it to the target, which waits at the gate or runs already.
     ///
     /// # Errors
     /// The reason in words, with what is needed and what to type.
@@ -61,6 +88,11 @@ pub trait Watcher {
     /// What it has counted since it began; this goes to `loss` and to the manifest.
     fn counts(&self) -> Vec<Count> {
         Vec::new()
+    }
+
+    /// Gives up a stream because recording costs too much: detaches what makes it. False if it cannot.
+    fn shed(&mut self, _stream: Stream) -> bool {
+        false
     }
 
     /// Detaches it from the kernel. What it has collected can still be taken.

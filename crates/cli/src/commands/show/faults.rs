@@ -157,6 +157,12 @@ fn classes(
         notes.push("classes of mappings are made over all tasks: leave out --pid and --comm to see them".to_owned());
         return Ok(None);
     }
+    if recording.span().is_part() {
+        notes.push(
+            "classes of mappings are made over all of the time: leave out --from and --to to see them".to_owned(),
+        );
+        return Ok(None);
+    }
     let profile = match MappingProfile::load(recording.dir(), profile_options) {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(None),

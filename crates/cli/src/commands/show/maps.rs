@@ -74,6 +74,9 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
     let mut actions = Vec::new();
     let (mut rows, mut selected) = (0_u64, 0_usize);
     read::each_in_time::<MappingsRow>(recording, &mut notes, |row| {
+        if !recording.span().holds(row.ts) {
+            return;
+        }
         rows += 1;
         if !tasks.wants(options, row.task_id, row.ts) || !options.wants_path(row.path) {
             return;

@@ -67,7 +67,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
             None => series.entry(key.clone()).or_default().take(&row),
         }
     })?;
-    let run = RunData::load(recording.dir()).map_err(read::analysis)?;
+    let run = RunData::load_within(recording.dir(), &options.bounds).map_err(read::analysis)?;
     notes.extend(run.notes.iter().cloned());
     let mut rows: Vec<Metric> = series
         .keys()

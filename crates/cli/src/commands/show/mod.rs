@@ -26,12 +26,13 @@ mod tasks;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use pagelab_recording::{Error, Recording};
+use pagelab_recording::{Error, Recording, Span};
 use pagelab_vocab::settings::nearest_of;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::options::SpanArgs;
 use crate::print;
 use options::{Filter, Options};
 
@@ -41,7 +42,7 @@ use options::{Filter, Options};
 /// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
 /// settings, loss (per second and stream), latency (of a load's operations).
 ///
-/// Times are seconds since recording began. What is not known is `-`, in JSON null. A recording that broke off is shown
+/// Times are seconds since recording began; --from and --to count in them, too. What is not known is `-`, in JSON null. A recording that broke off is shown
 /// as far as it goes, and its first line says so.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -64,6 +65,8 @@ pub struct Args {
     /// faults, maps: only mappings of this file, by its path or the end of it, or by the kernel's name ([heap]).
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    span: SpanArgs,
     /// At most so many rows of each list; 0 is all [default: 20 of a ranking, all of a listing].
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -124,9 +127,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         words: args.words.clone(),
         top: args.top,
         sort: args.sort.clone(),
+        bounds: args.span.bounds(),
     };
     options.check(&args.view, filters)?;
     let recording = open(&args.dir)?;
+    let span = options.bounds.of(&recording)?;
+    let recording = recording.within(span);
     let view = make(&recording, &options)?;
     if args.json {
         print::json(&view.json)?;
@@ -181,6 +187,14 @@ impl View {
             fields.insert("clock_start_ns".to_owned(), manifest.clock.start_ns.into());
             fields.insert("notes".to_owned(), notes.into());
         }
+        let span = recording.span();
+        let noted: Vec<String>;
+        let notes = if span.is_part() {
+            noted = [vec![span_note(span, manifest.clock.start_ns)], notes.to_vec()].concat();
+            &noted
+        } else {
+            notes
+        };
         let mut text = String::new();
         text.push_str(&table::clean(&recording.dir().to_string_lossy()));
         if manifest.complete {
@@ -199,6 +213,16 @@ impl View {
         text.push_str(body);
         Ok(Self { text, json })
     }
+}
+
+/// What is left out.
+fn span_note(span: Span, start_ns: i64) -> String {
+    let at = |ns: i64| format!("{} s", table::seconds(ns.saturating_sub(start_ns)));
+    let from = if span.from_ns == i64::MIN { "the start".to_owned() } else { at(span.from_ns) };
+    let to = if span.to_ns == i64::MAX { "the end".to_owned() } else { at(span.to_ns) };
+    format!(
+        "only events from {from} to {to}; tasks, settings and totals of the manifest are those of the whole recording"
+    )
 }
 
 /// Appends text to `out` in lines behind two blanks.

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use pagelab_recording::Bounds;
 use pagelab_vocab::settings::nearest_of;
 
 use crate::failure::Failure;
@@ -44,6 +45,8 @@ pub struct Options {
     pub top: Option<usize>,
     /// Column to rank by.
     pub sort: Option<String>,
+    /// The part of the time that counts.
+    pub bounds: Bounds,
 }
 
 impl Options {

@@ -29,6 +29,10 @@ struct Summary {
     pagelab_version: String,
     command: Option<Vec<String>>,
     job: Option<Value>,
+    /// What was recorded where that ran already, in words.
+    target: Option<String>,
+    /// What ended the recording.
+    ended_by: Option<String>,
     host: Option<String>,
     kernel: Option<String>,
     arch: Option<String>,
@@ -128,8 +132,8 @@ const FAULT_KINDS: [(&str, &str); 7] = [
 ];
 
 /// Makes the view.
-pub fn view(recording: &Recording, _: &Options) -> Result<View, Failure> {
-    let run = RunData::load(recording.dir()).map_err(read::analysis)?;
+pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
+    let run = RunData::load_within(recording.dir(), &options.bounds).map_err(read::analysis)?;
     let mut notes = run.notes.clone();
     let tables = tables(recording, &mut notes)?;
     let slots = slots(recording, &run, &mut notes)?;
@@ -151,6 +155,8 @@ fn collect(recording: &Recording, run: &RunData, tables: Vec<TableFacts>, slots:
         pagelab_version: manifest.pagelab_version.clone(),
         command: manifest.command.clone(),
         job: manifest.job.clone(),
+        target: manifest.extra.get("target").map(target_words),
+        ended_by: manifest.extra.get("ended_by").and_then(Value::as_str).map(str::to_owned),
         host: manifest.host.clone(),
         kernel: manifest.kernel.clone(),
         arch: manifest.arch.clone(),
@@ -177,6 +183,19 @@ fn collect(recording: &Recording, run: &RunData, tables: Vec<TableFacts>, slots:
         settings_changed,
         settings_changed_volatile,
         settings_compared: !run.settings.start.is_empty() && !run.settings.end.is_empty(),
+    }
+}
+
+/// The manifest's `target` in words.
+fn target_words(target: &Value) -> String {
+    match target.get("kind").and_then(Value::as_str) {
+        Some("pids") => {
+            let pids = target.get("pids").and_then(Value::as_array).into_iter().flatten();
+            format!("processes {}", pids.map(Value::to_string).collect::<Vec<_>>().join(", "))
+        }
+        Some("cgroup") => format!("cgroup {}", target.get("path").and_then(Value::as_str).unwrap_or("-")),
+        Some("system") => "the whole system".to_owned(),
+        _ => target.to_string(),
     }
 }
 

@@ -42,7 +42,7 @@ fn what(data: &Summary, clock_start_ns: i64, out: &mut String) {
     match (&data.command, &data.job) {
         (Some(command), _) => fact(out, "command", &command.join(" ")),
         (None, Some(job)) => fact(out, "jobs", &job_names(job)),
-        (None, None) => fact(out, "command", "-"),
+        (None, None) => fact(out, "target", &or_dash(data.target.as_ref())),
     }
     if let Some(label) = &data.label {
         fact(out, "label", label);

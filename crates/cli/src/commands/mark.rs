@@ -1,0 +1,27 @@
+//! `pagelab mark`: puts a mark into running recordings.
+
+use pagelab_session::MarkError;
+
+use crate::failure::Failure;
+
+/// Put a mark into all recordings of yours that run on this host.
+///
+/// The mark is a row of the table `marks`; --from and --to of show take its name. Exit status 3: no recording runs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  pagelab mark warm\n  pagelab show good.rec faults --from warm")]
+pub struct Args {
+    /// The mark's name; no number, because those are times.
+    name: String,
+}
+
+/// Sets the mark.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    match pagelab_session::mark(&args.name) {
+        Ok(taken) => {
+            eprintln!("pagelab: {} is marked in {taken} recording{}", args.name, if taken == 1 { "" } else { "s" });
+            Ok(0)
+        }
+        Err(error @ MarkError::Name(_)) => Err(Failure::input(error)),
+        Err(error) => Err(Failure::host(error)),
+    }
+}

@@ -1,0 +1,295 @@
+//! Targets that run already, on the real kernel: processes with their threads, cgroups, everything. Needs root.
+//!
+//! The workload is a Python program that has mapped its memory and started its threads before it is attached to, and
+//! touches that memory, in every thread, only afterwards: so each fault falls on a mapping that was there before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pagelab_observe::bpf::{Cgroup, Event, FaultSlot, MapEvent, Members, Observer, ObserverOptions, TaskEvent, TaskOp};
+
+const THREADS: usize = 3;
+const BLOCK: usize = 8 << 20;
+
+/// Maps a block per thread, tells where, waits for a line, touches all blocks, runs `true`, waits for another line.
+const PROGRAM: &str = r"
+import ctypes, mmap, os, subprocess, sys, threading
+size = int(sys.argv[1])
+blocks = [mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(int(sys.argv[2]))]
+for block in blocks: block.madvise(mmap.MADV_NOHUGEPAGE)
+go = threading.Event()
+done = []
+def touch(block):
+    go.wait()
+    for at in range(0, size, 4096): block[at] = 1
+    done.append(1)
+threads = [threading.Thread(target=touch, args=(block,)) for block in blocks]
+for thread in threads: thread.start()
+print(*(hex(ctypes.addressof(ctypes.c_char.from_buffer(block))) for block in blocks), flush=True)
+sys.stdin.readline()
+go.set()
+for thread in threads: thread.join()
+subprocess.run(['true'])
+print('touched', flush=True)
+sys.stdin.readline()
+print('unharmed', flush=True)
+";
+
+struct Workload {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    blocks: Vec<u64>,
+}
+
+impl Workload {
+    fn start() -> Self {
+        let mut child = Command::new("python3")
+            .args(["-c", PROGRAM, &BLOCK.to_string(), &THREADS.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3 (make setup-test)");
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut workload = Self { child, out, blocks: Vec::new() };
+        let addresses = workload.line();
+        let parse = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).expect("an address");
+        workload.blocks = addresses.split_whitespace().map(parse).collect();
+        workload
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("a line");
+        line.trim().to_owned()
+    }
+
+    fn say(&mut self) {
+        self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("it reads");
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn pidfd(&self) -> OwnedFd {
+        // SAFETY: pidfd_open returns a fresh descriptor or -1.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_open, self.pid(), 0) as i32;
+            assert!(fd >= 0, "pidfd_open: {}", std::io::Error::last_os_error());
+            OwnedFd::from_raw_fd(fd)
+        }
+    }
+
+    /// Goes on after the observer is gone.
+    fn goes_on(mut self) {
+        self.say();
+        assert_eq!(self.line(), "unharmed");
+        assert!(self.child.wait().expect("our child").success());
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    faults: Vec<FaultSlot>,
+    tasks: Vec<TaskEvent>,
+    maps: Vec<MapEvent>,
+    paths: BTreeMap<u32, String>,
+}
+
+impl Seen {
+    fn drain(&mut self, observer: &mut Observer) {
+        observer.drain_faults(|_, slots| self.faults.extend_from_slice(slots));
+        observer.drain_events(|event| match event {
+            Event::Task(task) => self.tasks.push(task),
+            Event::Map(map) => self.maps.push(map),
+            Event::Path(path) => _ = self.paths.insert(path.path_id, path.path.to_string_lossy().into_owned()),
+        });
+    }
+
+    fn of(&self, op: TaskOp, pid: u32) -> Vec<&TaskEvent> {
+        self.tasks.iter().filter(|task| task.op == op && task.pid == pid).collect()
+    }
+
+    /// Distinct pages of a block that faulted in the address space, and whether each lies in a mapping listed before it.
+    fn pages_of(&self, block: u64, mm_id: u32) -> usize {
+        let range = block..block + BLOCK as u64;
+        let mine = self.faults.iter().filter(|slot| slot.mm_id == mm_id && range.contains(&slot.addr()));
+        let listed = |slot: &FaultSlot| {
+            self.maps.iter().any(|map| {
+                map.kind == "snapshot"
+                    && map.mm_id == mm_id
+                    && map.ts <= slot.ts
+                    && (map.addr..map.addr + map.len).contains(&slot.addr())
+            })
+        };
+        let pages: BTreeSet<u64> = mine.filter(|slot| listed(slot)).map(|slot| slot.addr() >> 12).collect();
+        pages.len()
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn observer(members: Members) -> Observer {
+    let mut observer = Observer::load(ObserverOptions { members, ..ObserverOptions::default() }).expect("root and BTF");
+    observer.attach().expect("the tracepoints are there");
+    observer
+}
+
+/// Lets the workload touch its memory, and checks that all of it is seen.
+#[track_caller]
+fn touch_and_check(observer: &mut Observer, workload: &mut Workload, seen: &mut Seen) {
+    seen.drain(observer);
+    workload.say();
+    assert_eq!(workload.line(), "touched");
+    seen.drain(observer);
+    let pid = workload.pid();
+    let found = seen.of(TaskOp::Snapshot, pid);
+    let tids: BTreeSet<u32> = found.iter().map(|task| task.tid).collect();
+    assert_eq!((tids.len(), found.len()), (THREADS + 1, THREADS + 1), "each thread once: {found:?}");
+    let leader = found.iter().find(|task| task.tid == pid).expect("the first thread");
+    let exe = seen.paths.get(&leader.path_id.expect("an executable")).expect("its name");
+    assert!(exe.contains("python3"), "{exe}");
+    assert!(found.iter().all(|task| task.mm_id == leader.mm_id && task.mm_id.is_some()), "{found:?}");
+    assert!(
+        found.iter().filter(|task| task.tid != pid).all(|task| task.parent_task_id == Some(leader.task_id)),
+        "{found:?}"
+    );
+    let mm_id = leader.mm_id.expect("a user process");
+    let rows = seen.maps.iter().filter(|map| map.kind == "snapshot" && map.mm_id == mm_id);
+    let starts: Vec<u64> = rows.map(|map| map.addr).collect();
+    assert_eq!(starts.iter().collect::<BTreeSet<_>>().len(), starts.len(), "a mapping was listed twice");
+    for block in &workload.blocks {
+        let pages = seen.pages_of(*block, mm_id);
+        // The page with the block's first byte may have been touched when its address was taken.
+        assert!((BLOCK / 4096 - 1..=BLOCK / 4096).contains(&pages), "{pages} of {}", BLOCK / 4096);
+    }
+    let child = seen.tasks.iter().find(|task| task.op == TaskOp::Fork && task.pid != pid && task.comm != b"");
+    assert!(child.is_some_and(|task| task.parent_task_id.is_some()), "what it forks is followed");
+}
+
+#[test]
+fn a_process_is_attached_to_with_all_its_threads_and_left_unharmed() {
+    if !is_root() {
+        return;
+    }
+    let (mut workload, mut other) = (Workload::start(), Workload::start());
+    let mut observer = observer(Members::Processes { descendants: false });
+    observer.want(workload.pidfd().as_fd()).expect("it lives");
+    assert_eq!(observer.find().expect("the walk"), THREADS + 1);
+    other.say();
+    assert_eq!(other.line(), "touched");
+    let mut seen = Seen::default();
+    touch_and_check(&mut observer, &mut workload, &mut seen);
+    assert!(seen.tasks.iter().all(|task| task.pid != other.pid()), "another process was recorded");
+    assert_eq!(observer.find().expect("a second walk"), 0, "nothing is found twice");
+    let counts = observer.event_counts();
+    assert_eq!((counts.lost, counts.vma_walks_failed), (0, 0));
+    drop(observer);
+    workload.goes_on();
+    other.goes_on();
+}
+
+/// A cgroup of version 2, and one of version 1 where this host has one, made for the test and removed.
+fn cgroups() -> Vec<PathBuf> {
+    let roots = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup", "/sys/fs/cgroup/freezer", "/sys/fs/cgroup/pids"];
+    let own = std::process::id();
+    let roots = roots.map(Path::new).into_iter().filter(|root| root.join("cgroup.procs").exists());
+    roots.map(|root| root.join(format!("pagelab-test-{own}"))).collect()
+}
+
+struct Made(PathBuf);
+
+impl Made {
+    fn new(path: &Path) -> Option<Self> {
+        fs::create_dir(path).ok().map(|()| Self(path.to_owned()))
+    }
+
+    fn take(&self, pid: u32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("the process is moved");
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        // A cgroup can be removed when its last task is gone for good.
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_cgroups_tasks_are_recorded_while_they_are_in_it() {
+    if !is_root() {
+        return;
+    }
+    let mut tried = 0;
+    for path in cgroups() {
+        let Some(outer) = Made::new(&path) else { continue };
+        let inner = Made::new(&path.join("below")).expect("a cgroup below");
+        tried += 1;
+        let (mut inside, mut moved) = (Workload::start(), Workload::start());
+        inner.take(inside.pid());
+        let cgroup = Cgroup::open(&path).expect("a cgroup");
+        assert!(!cgroup.is_empty(), "its child has a process");
+        let mut observer = observer(Members::Cgroup(cgroup));
+        assert_eq!(observer.find().expect("the walk"), THREADS + 1, "{}", path.display());
+        let mut seen = Seen::default();
+        touch_and_check(&mut observer, &mut inside, &mut seen);
+        outer.take(moved.pid());
+        observer.follow_moves().expect("a walk");
+        touch_and_check(&mut observer, &mut moved, &mut seen);
+        // Out again: what it does then is its own affair.
+        fs::write(path.parent().expect("the root").join("cgroup.procs"), moved.pid().to_string()).expect("moved out");
+        observer.follow_moves().expect("a walk");
+        seen.drain(&mut observer);
+        assert_eq!(seen.of(TaskOp::Leave, moved.pid()).len(), 1, "its threads have ended: {:?}", seen.tasks);
+        let moved_pid = moved.pid();
+        moved.goes_on();
+        seen = Seen::default();
+        seen.drain(&mut observer);
+        assert!(seen.tasks.iter().all(|task| task.pid != moved_pid), "{:?}", seen.tasks);
+        drop(observer);
+        inside.goes_on();
+    }
+    assert!(tried > 0, "no cgroup file system under /sys/fs/cgroup");
+}
+
+#[test]
+fn the_whole_system_is_everything_but_the_recorder() {
+    if !is_root() {
+        return;
+    }
+    let mut workload = Workload::start();
+    let mut observer = observer(Members::All);
+    let found = observer.find().expect("the walk");
+    let running = fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| {
+        entry.file_name().to_string_lossy().parse::<u32>().ok()?;
+        Some(fs::read_dir(entry.path().join("task")).ok()?.count())
+    });
+    let (running, own) = (running.sum::<usize>(), fs::read_dir("/proc/self/task").expect("/proc").count());
+    // Tasks come and go between the two looks.
+    assert!(found + 20 >= running - own, "{found} found, {running} running");
+    let mut seen = Seen::default();
+    seen.drain(&mut observer);
+    assert!(seen.tasks.iter().any(|task| task.tid == 2 && task.mm_id.is_none()), "kthreadd has no address space");
+    assert!(seen.of(TaskOp::Snapshot, std::process::id()).is_empty(), "the recorder is left out");
+    touch_and_check(&mut observer, &mut workload, &mut seen);
+    assert_eq!(observer.event_counts().lost, 0);
+    workload.goes_on();
+}

@@ -1,0 +1,244 @@
+//! Marks: a name for an instant, put into all running recordings of a user by `pagelab mark`.
+//!
+//! Each recorder listens on a datagram socket in a directory that only its user may enter: `/run/pagelab` for root,
+//! `pagelab` in the user's runtime directory, or `/tmp/pagelab-UID` where there is neither. A mark is one datagram,
+//! `mark NS NAME`, with the instant by CLOCK_MONOTONIC; the recorder answers `ok` to the sender's own socket.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::recorder::monotonic_ns;
+
+/// Longest name, bytes.
+const MAX_NAME_BYTES: usize = 200;
+/// A mark that claims to be older than this was not set by our clock.
+const MAX_AGE_NS: i64 = 60_000_000_000;
+/// How long an answer may take; a recorder looks 50 times a second.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// How many marks are taken at a time, so that a flood cannot hold the recording up.
+const AT_ONCE: usize = 64;
+const OK: &[u8] = b"ok";
+
+/// The recorder's ear.
+#[derive(Debug)]
+pub struct Marks {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+/// Why a mark was not set.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkError {
+    /// The name cannot be told from a time, or cannot be printed.
+    #[error(
+        "mark {0:?}: needed: a name of 1 to 200 bytes without control characters that is no number, such as warm or phase-2"
+    )]
+    Name(String),
+    /// Nobody listens.
+    #[error("no recording of yours runs on this host, so there is nothing to mark; start one: pagelab record ...")]
+    NoneRuns,
+    /// The system refused something that always works.
+    #[error("{step}: {error}")]
+    System {
+        /// What was being done.
+        step: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+fn system(step: impl Into<String>) -> impl FnOnce(io::Error) -> MarkError {
+    move |error| MarkError::System { step: step.into(), error }
+}
+
+/// Where the sockets of this user's recorders may be, best place first.
+fn places() -> Vec<PathBuf> {
+    let uid = rustix::process::geteuid();
+    let mut places = Vec::new();
+    if uid.is_root() {
+        places.push(PathBuf::from("/run/pagelab"));
+    } else {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        places.extend(runtime.map(|dir| dir.join("pagelab")));
+        places.push(PathBuf::from(format!("/run/user/{}/pagelab", uid.as_raw())));
+    }
+    places.push(PathBuf::from(format!("/tmp/pagelab-{}", uid.as_raw())));
+    places.dedup();
+    places
+}
+
+/// Whether the directory is this user's own and nobody else may enter it: /tmp is open to all.
+fn is_ours(dir: &Path) -> bool {
+    fs::symlink_metadata(dir).is_ok_and(|meta| {
+        meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0
+    })
+}
+
+fn bind_in(dir: &Path, name: &str) -> io::Result<(UnixDatagram, PathBuf)> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    if !is_ours(dir) {
+        return Err(io::Error::other(format!("{} is not a directory of this user's alone", dir.display())));
+    }
+    let path = dir.join(name);
+    Ok((UnixDatagram::bind(&path)?, path))
+}
+
+/// Leaves nothing behind; the directory goes with the last socket in it.
+fn unbind(path: &Path) {
+    let _ = fs::remove_file(path);
+    if let Some(dir) = path.parent() {
+        let _ = fs::remove_dir(dir);
+    }
+}
+
+impl Marks {
+    /// Begins to listen.
+    pub fn listen() -> io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("record-{}-{number}.sock", std::process::id());
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        // Another recorder that ends may take the directory away between two steps: once more then.
+        for dir in places().iter().flat_map(|dir| [dir, dir]) {
+            match bind_in(dir, &name) {
+                Ok((socket, path)) => {
+                    socket.set_nonblocking(true)?;
+                    return Ok(Self { socket, path });
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Hands over what has come, each with its instant.
+    pub fn take(&self, mut each: impl FnMut(i64, &str)) {
+        let mut buffer = [0_u8; MAX_NAME_BYTES + 64];
+        for _ in 0..AT_ONCE {
+            let Ok((bytes, sender)) = self.socket.recv_from(&mut buffer) else { return };
+            let Some((ts, name)) = read(buffer.get(..bytes).unwrap_or(&[]), monotonic_ns()) else { continue };
+            each(ts, name);
+            if let Some(path) = sender.as_pathname() {
+                // A sender that does not wait for it has the mark all the same.
+                let _ = self.socket.send_to(OK, path);
+            }
+        }
+    }
+}
+
+impl Drop for Marks {
+    fn drop(&mut self) {
+        unbind(&self.path);
+    }
+}
+
+/// Instant and name of a datagram; an instant that our clock cannot have given is replaced by `now_ns`.
+fn read(bytes: &[u8], now_ns: i64) -> Option<(i64, &str)> {
+    let (ts, name) = std::str::from_utf8(bytes).ok()?.strip_prefix("mark ")?.split_once(' ')?;
+    let ts = ts.parse().ok().filter(|ts| (now_ns - MAX_AGE_NS..=now_ns).contains(ts)).unwrap_or(now_ns);
+    is_name(name).then_some((ts, name))
+}
+
+/// Whether a mark may have this name: it is told from a time, and can be printed.
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control) && name.parse::<f64>().is_err()
+}
+
+/// Puts a mark into all running recordings of this user; gives their number.
+pub fn mark(name: &str) -> Result<usize, MarkError> {
+    let text = format!("mark {} {name}", monotonic_ns());
+    if !is_name(name) {
+        return Err(MarkError::Name(name.to_owned()));
+    }
+    let mut taken = 0;
+    for dir in places().into_iter().filter(|dir| is_ours(dir)) {
+        let recorders: Vec<PathBuf> = fs::read_dir(&dir)
+            .map_err(system(dir.display().to_string()))?
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("record-"))
+            .map(|entry| entry.path())
+            .collect();
+        if recorders.is_empty() {
+            continue;
+        }
+        let (socket, own) =
+            bind_in(&dir, &format!("mark-{}.sock", std::process::id())).map_err(system(dir.display().to_string()))?;
+        let times = socket.set_read_timeout(Some(ANSWER_TIME)).and(socket.set_write_timeout(Some(ANSWER_TIME)));
+        if times.is_ok() {
+            taken += recorders.iter().filter(|recorder| tell(&socket, recorder, text.as_bytes())).count();
+        }
+        unbind(&own);
+        times.map_err(system("a socket's time limit"))?;
+    }
+    if taken == 0 { Err(MarkError::NoneRuns) } else { Ok(taken) }
+}
+
+fn tell(socket: &UnixDatagram, recorder: &Path, text: &[u8]) -> bool {
+    match socket.send_to(text, recorder) {
+        Ok(_) => {
+            let mut answer = [0_u8; 8];
+            socket.recv(&mut answer).is_ok_and(|bytes| answer.get(..bytes) == Some(OK))
+        }
+        Err(error) => {
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                // A recorder that was killed left it.
+                let _ = fs::remove_file(recorder);
+            }
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_times_or_cannot_be_printed_are_refused() {
+        for wrong in ["", "12", "1.5", "-3", "1e3", "a\nb", &"x".repeat(201)] {
+            assert!(matches!(mark(wrong), Err(MarkError::Name(_))), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn datagrams_are_read_or_dropped() {
+        let now = 100_000_000_000;
+        assert_eq!(read(b"mark 99000000000 warm up", now), Some((99_000_000_000, "warm up")));
+        assert_eq!(read(b"mark 1 early", now), Some((now, "early")), "no clock of ours said that");
+        assert_eq!(read(b"mark x name", now), Some((now, "name")));
+        for wrong in [&b"mark"[..], b"mark 5", b"mark 5 7", b"mark 5 \xff", b"stop 5 now", b""] {
+            assert_eq!(read(wrong, now), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_taken_by_who_listens_and_nothing_is_left() {
+        let marks = Marks::listen().expect("a socket");
+        let (path, dir) = (marks.path.clone(), marks.path.parent().expect("a directory").to_owned());
+        assert!(path.exists() && is_ours(&dir));
+        let before = monotonic_ns();
+        // A recorder that was killed: its socket is there, nobody reads it.
+        let dead = dir.join("record-0-0.sock");
+        drop(UnixDatagram::bind(&dead).expect("a socket"));
+        let sender = std::thread::spawn(|| mark("half way"));
+        let mut taken = Vec::new();
+        while !sender.is_finished() {
+            marks.take(|ts, name| taken.push((ts, name.to_owned())));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(sender.join().expect("the sender").expect("it is taken") >= 1);
+        assert_eq!(taken.len(), 1);
+        assert!(taken[0].1 == "half way" && (before..=monotonic_ns()).contains(&taken[0].0));
+        assert!(!dead.exists(), "what a dead recorder left is cleared away");
+        drop(marks);
+        assert!(!path.exists());
+    }
+}

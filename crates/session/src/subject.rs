@@ -1,0 +1,95 @@
+//! What is recorded, while it is recorded: a process that the session started, or what it found running.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use pagelab_load::report::WorkerInterval;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+use crate::child::Ended;
+use crate::found::Found;
+use crate::options::SessionError;
+use crate::probes::Scope;
+use crate::target::Started;
+
+/// A target in the hands of a session.
+pub enum Subject {
+    /// Ours: it waits at the gate, has a status in the end, and is told of signals.
+    Started(Started),
+    /// Somebody else's: it is only looked at.
+    Found(Found),
+}
+
+impl Subject {
+    /// The process whose metrics and settings are the target's.
+    pub fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Started(started) => Some(started.child.pid()),
+            Self::Found(found) => found.first_pid(),
+        }
+    }
+
+    /// Its processes, where they are known one by one.
+    pub fn processes(&self) -> Vec<(u32, BorrowedFd<'_>)> {
+        match self {
+            Self::Started(started) => vec![(started.child.pid(), started.child.pidfd())],
+            Self::Found(found) => found.processes(),
+        }
+    }
+
+    /// Which tasks belong to it; `processes` are its own.
+    pub fn scope<'a>(&'a self, processes: &'a [(u32, BorrowedFd<'a>)], runs: bool) -> Scope<'a> {
+        match self {
+            Self::Started(_) if !runs => Scope::Tree,
+            Self::Started(_) | Self::Found(Found::Processes(_)) => Scope::Processes(processes),
+            Self::Found(Found::Cgroup(looked)) => Scope::Cgroup(&looked.cgroup),
+            Self::Found(Found::System) => Scope::System,
+        }
+    }
+
+    /// Opens the gate, where there is one.
+    pub fn release(&mut self) -> Result<(), SessionError> {
+        match self {
+            Self::Started(started) => Ok(started.child.release()?),
+            Self::Found(_) => Ok(()),
+        }
+    }
+
+    /// Waits for its end, at most for `time`, which is below a second; true if it has ended.
+    pub fn wait(&mut self, time: Duration) -> bool {
+        match self {
+            Self::Started(started) => has_ended(started.child.pidfd(), time),
+            Self::Found(found) => found.wait(time),
+        }
+    }
+
+    /// Sends a signal to what we started; what was found is left alone.
+    pub fn signal(&self, signal: i32) {
+        if let Self::Started(started) = self {
+            started.child.signal(signal);
+        }
+    }
+
+    /// Its status, if it is ours and has ended.
+    pub fn try_reap(&mut self) -> Option<Ended> {
+        match self {
+            Self::Started(started) => started.child.try_reap(),
+            Self::Found(_) => None,
+        }
+    }
+
+    /// What a load process has told since the last time.
+    pub fn intervals(&mut self, each: impl FnMut(WorkerInterval)) {
+        if let Self::Started(started) = self {
+            started.intervals(each);
+        }
+    }
+}
+
+fn has_ended(pidfd: BorrowedFd<'_>, time: Duration) -> bool {
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
+    // An interrupted wait is a short wait.
+    matches!(poll(&mut fds, Some(&timeout)), Ok(1..))
+}

@@ -1,0 +1,261 @@
+//! The recording loop: until the target has ended, or something else ends the recording before it.
+
+use std::time::{Duration, Instant};
+
+use crate::child::Ended;
+use crate::options::SessionOptions;
+use crate::recorder::{Recorder, monotonic_ns};
+use crate::run::write_settings;
+use crate::signals;
+use crate::subject::Subject;
+
+/// Time a target gets between being asked to end and being ended.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often the loop wakes while nothing is recorded.
+const IDLE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What ended a recording; the words are those of the manifest's `ended_by`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedBy {
+    /// The target has ended.
+    Target,
+    /// SIGINT or SIGTERM to the recorder.
+    Signal,
+    /// The target took longer than it was given.
+    Timeout,
+    /// The time to record was over.
+    Duration,
+    /// The recording has reached its size.
+    MaxSize,
+    /// The flight recorder was told to keep what it has.
+    Kept,
+}
+
+impl EndedBy {
+    /// The word in the manifest.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Target => "target",
+            Self::Signal => "signal",
+            Self::Timeout => "timeout",
+            Self::Duration => "duration",
+            Self::MaxSize => "max_size",
+            Self::Kept => "sigusr2",
+        }
+    }
+
+    /// Whether a command goes on that has not ended.
+    pub fn leaves_target(self) -> bool {
+        matches!(self, Self::Duration | Self::MaxSize | Self::Kept)
+    }
+}
+
+/// How watching the target ended.
+pub struct Watched {
+    /// None if it still runs, or was not ours.
+    pub ended: Option<Ended>,
+    pub ended_by: EndedBy,
+    /// When recording ended, CLOCK_MONOTONIC.
+    pub ended_ns: i64,
+    /// What the probes have for the manifest.
+    pub probes_extra: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What the loop woke up for.
+enum Happened {
+    Ended,
+    Signal,
+    Timeout,
+    Enough(EndedBy),
+}
+
+/// Signals to the recorder, as they are passed on to a command.
+pub struct Passing {
+    seen: u32,
+    /// A first one came: the work is to end.
+    pub once: bool,
+}
+
+impl Passing {
+    /// From now on.
+    pub fn new() -> Self {
+        Self { seen: signals::count(), once: false }
+    }
+
+    /// Whether one has come that was not passed on.
+    pub fn waits(&self) -> bool {
+        signals::count() > self.seen
+    }
+
+    /// Passes it on; true if the target is not to be waited for any longer.
+    pub fn pass(&mut self, options: &SessionOptions, subject: &Subject) -> bool {
+        self.seen = signals::count();
+        let Subject::Started(started) = subject else { return true };
+        if self.once {
+            // The second one: leave the target, keep what there is.
+            subject.signal(if started.is_load { libc::SIGKILL } else { libc::SIGTERM });
+            return true;
+        }
+        self.once = true;
+        // A signal from the terminal has reached the target by itself, unless it has a group of its own.
+        if signals::sent_by_process() || options.own_group {
+            subject.signal(signals::last());
+        }
+        false
+    }
+}
+
+/// How a recording goes, for whoever wants to tell the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Time since recording began.
+    pub elapsed: Duration,
+    /// Events seen so far, of all streams.
+    pub events: u64,
+    /// Events of the last second.
+    pub events_per_s: u64,
+    /// Events that should be in the recording and are not.
+    pub lost: u64,
+    /// Size of the recording so far.
+    pub bytes: u64,
+}
+
+/// A recording that goes on.
+pub struct Watch<'a> {
+    pub options: &'a SessionOptions,
+    pub recorder: &'a mut Recorder,
+    pub subject: &'a mut Subject,
+    pub signals: &'a mut Passing,
+    /// Is told once a second how it goes.
+    pub tell: &'a mut dyn FnMut(&Progress),
+}
+
+impl Watch<'_> {
+    /// Records until the target or the recording ends; passes signals on, and enforces the timeout.
+    pub fn to_the_end(mut self) -> Watched {
+        let ended_by = self.until_ended();
+        let Self { options, recorder, subject, .. } = self;
+        // A process of ours that has ended is a zombie now: its /proc entries can still be read.
+        recorder.drain();
+        recorder.sample_all();
+        write_settings(options, recorder, subject.pid(), "end");
+        let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
+        let probes_extra = recorder.stop();
+        if ended_by == EndedBy::Duration {
+            subject.signal(libc::SIGTERM);
+            wait_until(subject, Instant::now() + GRACE);
+        }
+        Watched { ended: subject.try_reap(), ended_by, ended_ns, probes_extra }
+    }
+
+    fn until_ended(&mut self) -> EndedBy {
+        let began = Instant::now();
+        let mut deadline = self.options.timeout.map(|timeout| began + timeout);
+        let until = self.options.duration.map(|duration| began + duration);
+        let mut next_signal = libc::SIGTERM;
+        let mut ended_by = EndedBy::Target;
+        let mut second = Second::begins(began);
+        loop {
+            match self.next(deadline, until, &mut second) {
+                Happened::Ended => return ended_by,
+                Happened::Enough(why) => return why,
+                Happened::Signal => {
+                    ended_by = EndedBy::Signal;
+                    if self.signals.pass(self.options, self.subject) {
+                        return ended_by;
+                    }
+                }
+                Happened::Timeout => {
+                    ended_by = EndedBy::Timeout;
+                    self.subject.signal(next_signal);
+                    next_signal = libc::SIGKILL;
+                    deadline = Some(Instant::now() + GRACE);
+                }
+            }
+        }
+    }
+
+    fn next(&mut self, deadline: Option<Instant>, until: Option<Instant>, second: &mut Second) -> Happened {
+        let over = |time: Option<Instant>| time.is_some_and(|time| Instant::now() >= time);
+        loop {
+            if self.recorder.turn(self.subject) {
+                return Happened::Ended;
+            }
+            if second.is_over() {
+                self.recorder.keep_to_budget();
+                let (events, lost) = self.recorder.events_seen();
+                (self.tell)(&second.next(events, lost, self.recorder.bytes()));
+            }
+            if self.signals.waits() {
+                return Happened::Signal;
+            }
+            if over(until) {
+                return Happened::Enough(EndedBy::Duration);
+            }
+            if self.options.max_bytes.is_some_and(|max| self.recorder.nears(max)) {
+                return Happened::Enough(EndedBy::MaxSize);
+            }
+            if self.options.keep_last.is_some() && signals::asked_to_keep() {
+                return Happened::Enough(EndedBy::Kept);
+            }
+            if over(deadline) {
+                return Happened::Timeout;
+            }
+        }
+    }
+}
+
+/// What is done once a second.
+struct Second {
+    began: Instant,
+    ends: Instant,
+    last: Instant,
+    events: u64,
+}
+
+impl Second {
+    const LENGTH: Duration = Duration::from_secs(1);
+
+    fn begins(now: Instant) -> Self {
+        Self { began: now, ends: now + Self::LENGTH, last: now, events: 0 }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.ends
+    }
+
+    fn next(&mut self, events: u64, lost: u64, bytes: u64) -> Progress {
+        let now = Instant::now();
+        let rate = events.saturating_sub(self.events) as f64 / (now - self.last).as_secs_f64();
+        (self.last, self.ends, self.events) = (now, now + Self::LENGTH, events);
+        Progress { elapsed: now - self.began, events, events_per_s: rate as u64, lost, bytes }
+    }
+}
+
+fn wait_until(subject: &mut Subject, time: Instant) {
+    while !subject.wait(IDLE_INTERVAL) && Instant::now() < time {}
+}
+
+/// Lets the time pass that is to be skipped; false if the target ended, or a signal came, before it was over.
+pub fn skip(time: Duration, subject: &mut Subject, signals: &Passing) -> bool {
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        if subject.wait(left.min(IDLE_INTERVAL)) || signals.waits() {
+            return false;
+        }
+    }
+}
+
+/// Waits for a command whose recording is closed already; signals are passed on as before.
+pub fn outlast(options: &SessionOptions, subject: &mut Subject, signals: &mut Passing) -> Option<Ended> {
+    while !subject.wait(IDLE_INTERVAL) {
+        if signals.waits() && signals.pass(options, subject) {
+            break;
+        }
+    }
+    subject.try_reap()
+}

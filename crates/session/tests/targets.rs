@@ -1,0 +1,361 @@
+//! Whole recordings of what runs already, and of a part of a command's life. Needs root; the BPF side of finding tasks is
+//! tested in `pagelab-observe`, the binary in `pagelab-cli`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use pagelab_observe::streams::StreamSet;
+use pagelab_recording::Recording;
+use pagelab_recording::tables::{FaultsRow, LossRow, MappingsRow, MetricsRow, SettingsRow, TasksRow};
+use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, run};
+
+const PAGES: u64 = 2048;
+
+/// Maps memory before it says `ready`; touches it when it is told to, and ends when it is told to.
+const TOUCH_WHEN_TOLD: &str = r"
+import mmap, sys
+size = int(sys.argv[1]) * 4096
+block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+block.madvise(mmap.MADV_NOHUGEPAGE)
+print('ready', flush=True)
+sys.stdin.readline()
+for at in range(0, size, 4096): block[at] = 1
+print('touched', flush=True)
+sys.stdin.readline()
+";
+
+/// Faults for ever: a block of 256 pages is mapped, touched and unmapped, about every millisecond.
+const FAULT_FOR_EVER: &str = r"
+import mmap, time
+while True:
+    block = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block.madvise(mmap.MADV_NOHUGEPAGE)
+    for at in range(0, 1 << 20, 4096): block[at] = 1
+    block.close()
+    time.sleep(0.0005)
+";
+
+struct Toucher {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<std::process::ChildStdout>,
+}
+
+impl Toucher {
+    fn start() -> Self {
+        let mut child = Command::new("python3")
+            .args(["-c", TOUCH_WHEN_TOLD, &PAGES.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3 (make setup-test)");
+        let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut toucher = Self { child, stdin, stdout: BufReader::new(stdout) };
+        toucher.expect("ready");
+        toucher
+    }
+
+    fn expect(&mut self, word: &str) {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        assert_eq!(line.trim(), word);
+    }
+
+    fn touch(&mut self) {
+        self.stdin.write_all(b"\n").expect("it reads");
+        self.expect("touched");
+    }
+
+    fn end(mut self) {
+        self.stdin.write_all(b"\n").expect("it reads");
+        assert!(self.child.wait().expect("our child").success());
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+struct Made {
+    _tmp: tempfile::TempDir,
+    outcome: SessionOutcome,
+    recording: Recording,
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("pagelab-test-").tempdir_in("/dev/shm").expect("/dev/shm is writable")
+}
+
+fn record(target: Target, set: impl FnOnce(&mut SessionOptions)) -> Made {
+    let tmp = scratch();
+    let mut options = SessionOptions::new(target, tmp.path().join("r"));
+    set(&mut options);
+    let outcome = run(&options).expect("a recording");
+    let recording = Recording::open(&outcome.dir).expect("it can be read");
+    let report = pagelab_recording::check(&outcome.dir).expect("it can be checked");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    Made { _tmp: tmp, outcome, recording }
+}
+
+impl Made {
+    fn extra(&self, key: &str) -> &serde_json::Value {
+        self.outcome.manifest.extra.get(key).unwrap_or(&serde_json::Value::Null)
+    }
+
+    /// Faults of a process that fell on a known mapping, and those that did not.
+    fn faults(&self) -> (u64, u64) {
+        let (mut known, mut unknown) = (0, 0);
+        self.recording
+            .for_each::<FaultsRow>(|row| *(if row.mapping_id.is_some() { &mut known } else { &mut unknown }) += 1)
+            .expect("its faults can be read");
+        (known, unknown)
+    }
+
+    /// When the first and the last fault were.
+    fn fault_times(&self) -> (i64, i64) {
+        let (mut first, mut last) = (i64::MAX, i64::MIN);
+        self.recording
+            .for_each::<FaultsRow>(|row| (first, last) = (first.min(row.ts), last.max(row.ts)))
+            .expect("its faults can be read");
+        (first, last)
+    }
+
+    fn seconds_measured(&self) -> f64 {
+        let at = |key: &str| self.extra("measured")[key].as_i64().expect("a time");
+        (at("end_ns") - at("start_ns")) as f64 / 1e9
+    }
+}
+
+fn fault_for_ever() -> Target {
+    Target::Command(["python3", "-c", FAULT_FOR_EVER].map(Into::into).to_vec())
+}
+
+#[test]
+fn a_process_is_recorded_until_it_ends_and_its_old_mappings_are_known() {
+    if !is_root() {
+        return;
+    }
+    let mut toucher = Toucher::start();
+    let pid = toucher.child.id();
+    let recorder = std::thread::spawn(move || record(Target::Processes(vec![pid, pid]), |_| {}));
+    // It is a member when its mappings are listed, which no other sign tells: the recorder samples it from then on.
+    std::thread::sleep(Duration::from_secs(2));
+    toucher.touch();
+    toucher.end();
+    let made = recorder.join().expect("a recording");
+    assert!(made.outcome.ended.is_none() && made.outcome.manifest.exit.is_none(), "it was not ours to wait for");
+    assert_eq!(made.extra("ended_by"), "target");
+    assert_eq!(made.extra("target")["pids"][0], pid);
+    let (known, unknown) = made.faults();
+    assert!(known >= PAGES && unknown == 0, "{known} attributed, {unknown} not");
+    let mut snapshots = Vec::new();
+    made.recording
+        .for_each::<TasksRow>(|row| {
+            if row.op == "snapshot" {
+                snapshots.push((row.tid as u32, row.comm.map(str::to_owned), row.exe.is_some(), row.task_id));
+            }
+        })
+        .expect("tasks");
+    assert_eq!(snapshots, [(pid, Some("python3".to_owned()), true, 1)]);
+    let mut on_snapshots = 0;
+    made.recording.for_each::<MappingsRow>(|row| on_snapshots += u64::from(row.kind == "snapshot")).expect("mappings");
+    assert!(on_snapshots > 10, "{on_snapshots} mappings listed");
+    let mut sampled = 0;
+    made.recording
+        .for_each::<MetricsRow>(|row| sampled += u64::from(row.name.starts_with("proc.") || row.name.contains("rss")))
+        .expect("metrics");
+    assert!(sampled > 0, "the process's own metrics are sampled");
+}
+
+#[test]
+fn a_command_is_recorded_from_skip_for_duration_and_asked_to_end() {
+    if !is_root() {
+        return;
+    }
+    // The shell's child is there before recording begins.
+    let script = format!("python3 -c '{}' & wait", FAULT_FOR_EVER.replace('\'', "\""));
+    let made = record(Target::Command(vec!["sh".into(), "-c".into(), script.into()]), |options| {
+        options.skip = Some(Duration::from_millis(1500));
+        options.duration = Some(Duration::from_millis(1000));
+        options.own_group = true;
+    });
+    assert_eq!(made.extra("ended_by"), "duration");
+    assert_eq!(made.outcome.ended.and_then(|ended| ended.signal()), Some(libc::SIGTERM));
+    let seconds = made.seconds_measured();
+    assert!((1.0..10.0).contains(&seconds), "{seconds} s");
+    assert_eq!(made.extra("measured")["source"], "recording", "a part of a command is no whole piece of work");
+    let (known, unknown) = made.faults();
+    assert!(known > 256 && unknown * 100 < known, "{known} attributed, {unknown} not");
+    assert!(made.fault_times().0 >= made.outcome.manifest.clock.start_ns, "nothing from before");
+    let mut parents = Vec::new();
+    made.recording
+        .for_each::<TasksRow>(|row| {
+            if row.op == "snapshot" {
+                parents.push((row.comm.map(str::to_owned), row.parent_task_id));
+            }
+        })
+        .expect("tasks");
+    parents.sort();
+    assert!(matches!(parents.as_slice(), [(_, Some(_)), (_, None)]), "the shell and its child: {parents:?}");
+}
+
+#[test]
+fn a_command_that_ends_before_recording_begins_leaves_an_empty_recording() {
+    if !is_root() {
+        return;
+    }
+    let made = record(Target::Command(vec!["sh".into(), "-c".into(), "exit 3".into()]), |options| {
+        options.skip = Some(Duration::from_secs(60));
+    });
+    assert_eq!(made.outcome.ended.and_then(|ended| ended.code()), Some(3));
+    assert_eq!(made.faults(), (0, 0));
+    assert!(made.outcome.warnings.iter().any(|warning| warning.contains("--skip")), "{:?}", made.outcome.warnings);
+}
+
+#[test]
+fn recording_ends_at_its_size_and_the_command_goes_on() {
+    if !is_root() {
+        return;
+    }
+    let tmp = scratch();
+    let witness = tmp.path().join("witness");
+    let script =
+        format!("timeout 8 python3 -c '{}'; touch {}; exit 5", FAULT_FOR_EVER.replace('\'', "\""), witness.display());
+    let max_bytes = 1 << 20;
+    let made = record(Target::Command(vec!["sh".into(), "-c".into(), script.into()]), |options| {
+        options.max_bytes = Some(max_bytes);
+    });
+    assert_eq!(made.extra("ended_by"), "max_size");
+    assert_eq!(made.outcome.ended.and_then(|ended| ended.code()), Some(5), "its status is waited for");
+    assert!(made.outcome.manifest.exit.is_none(), "when the recording was closed it had none");
+    assert!(witness.exists(), "it went on");
+    let (bytes, seconds) = (size_of_dir(&made.outcome.dir), made.seconds_measured());
+    assert!(bytes <= max_bytes, "{bytes} bytes on disk");
+    assert!(seconds < 8.0 && made.faults().0 > 0, "{seconds} s");
+}
+
+fn size_of_dir(dir: &PathBuf) -> u64 {
+    let entries = std::fs::read_dir(dir).expect("a directory").flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => size_of_dir(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[test]
+fn a_flight_recorder_keeps_the_last_of_the_events_and_all_of_the_state() {
+    if !is_root() {
+        return;
+    }
+    let made = record(fault_for_ever(), |options| {
+        options.keep_last = Some(Duration::from_secs(1));
+        options.duration = Some(Duration::from_secs(5));
+    });
+    let (first, last) = made.fault_times();
+    let start = made.outcome.manifest.clock.start_ns;
+    let since = made.extra("kept_since_ns").as_i64().expect("older events were removed");
+    assert!(first - start > 1_000_000_000, "the first second is gone, first fault at {}", first - start);
+    assert!(first <= since + 900_000_000 && last - first >= 900_000_000, "the last second is there");
+    let (known, unknown) = made.faults();
+    assert!(known > 0 && unknown * 100 < known, "{known} attributed, {unknown} not: mappings are kept from the start");
+    let mut settings = 0;
+    made.recording.for_each::<SettingsRow>(|row| settings += u64::from(row.at == "start")).expect("settings");
+    assert!(settings > 0);
+    let names = |later_than: i64| {
+        let mut names = std::collections::BTreeSet::new();
+        made.recording
+            .for_each::<MetricsRow>(|row| {
+                if row.ts >= later_than {
+                    names.insert((row.name.to_owned(), row.instance.map(str::to_owned)));
+                }
+            })
+            .expect("metrics");
+        names.len()
+    };
+    assert!(names(since) > 100, "also metrics that do not change are there: {}", names(since));
+    let mut lost = 0;
+    made.recording.for_each::<LossRow>(|row| lost += row.lost).expect("loss");
+    assert_eq!(lost, 0);
+    assert!((made.seconds_measured() - (last - since) as f64 / 1e9).abs() < 1.5);
+}
+
+#[test]
+fn the_programs_run_time_is_counted_when_asked_for() {
+    if !is_root() {
+        return;
+    }
+    let made = record(fault_for_ever(), |options| {
+        options.bpf_stats = true;
+        options.duration = Some(Duration::from_millis(1500));
+    });
+    let cost = &made.outcome.manifest.self_cost;
+    let programs = cost.extra["bpf_programs"].as_array().expect("programs");
+    let runs = |name: &str| {
+        programs.iter().filter(|one| one["name"] == name).map(|one| one["runs"].as_u64().expect("a count")).sum::<u64>()
+    };
+    let (known, unknown) = made.faults();
+    // The programs also run for everybody else's faults.
+    assert!(runs("page_fault_user") + runs("page_fault_kern") >= known + unknown, "{programs:?}");
+    let sum: u64 = programs.iter().map(|one| one["run_ns"].as_u64().expect("a time")).sum();
+    assert!(cost.bpf_ns == Some(sum) && sum > 0, "{cost:?}");
+}
+
+#[test]
+fn above_the_budget_the_dearest_stream_is_shed_and_the_recording_says_so() {
+    if !is_root() {
+        return;
+    }
+    let made = record(fault_for_ever(), |options| {
+        options.streams = StreamSet::parse("tasks,maps,faults").expect("streams");
+        options.budget_pct = Some(0.001);
+        options.duration = Some(Duration::from_secs(5));
+    });
+    let probe = made.outcome.manifest.probes.iter().find(|probe| probe.name == "faults").expect("a probe");
+    let shed_at = probe.extra.get("shed_at_ns").and_then(serde_json::Value::as_i64).expect("it was shed");
+    assert!(probe.extra["shed_because"].as_str().is_some_and(|why| why.contains("--budget")), "{probe:?}");
+    // What was in the ring then is taken a little later.
+    assert!(made.fault_times().1 <= shed_at + 100_000_000, "faults after it was shed");
+    assert!(made.outcome.warnings.iter().any(|warning| warning.contains("faults")), "{:?}", made.outcome.warnings);
+    let mut marks = Vec::new();
+    made.recording
+        .for_each::<pagelab_recording::tables::MarksRow>(|row| marks.push((row.name.to_owned(), row.ts)))
+        .expect("marks");
+    assert!(marks.contains(&("shed faults".to_owned(), shed_at)), "{marks:?}");
+}
+
+#[test]
+fn what_cannot_be_a_target_is_refused_with_words_and_nothing_is_left() {
+    let tmp = scratch();
+    let zombie = {
+        let mut child = Command::new("true").spawn().expect("true");
+        let state = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        while !state(child.id()).contains(") Z ") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let id = child.id();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(20));
+            child.wait()
+        });
+        id
+    };
+    let cases = [
+        (Target::Processes(vec![zombie]), "zombie"),
+        (Target::Processes(vec![4_194_305]), "no such process"),
+        (Target::Processes(vec![0]), "no such process"),
+        (Target::Processes(vec![std::process::id()]), "recorder itself"),
+        (Target::Cgroup(tmp.path().into()), "no cgroup file system"),
+        (Target::Cgroup("/sys/fs/cgroup/no-such".into()), "No such file"),
+    ];
+    for (target, word) in cases {
+        let options = SessionOptions::new(target.clone(), tmp.path().join("r"));
+        let error = run(&options).expect_err(word);
+        assert!(matches!(error, SessionError::Target(_)) && error.to_string().contains(word), "{target:?}: {error}");
+        assert!(!options.out.exists(), "{target:?}");
+    }
+}
