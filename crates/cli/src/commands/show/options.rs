@@ -25,6 +25,8 @@ pub enum Filter {
     Top,
     /// `--sort`
     Sort,
+    /// `--callers`, `--callees` and `--group`
+    Functions,
 }
 
 /// The selection of rows.
@@ -44,6 +46,12 @@ pub struct Options {
     pub top: Option<usize>,
     /// Column to rank by.
     pub sort: Option<String>,
+    /// The function whose callers are shown.
+    pub callers: Option<String>,
+    /// The function whose callees are shown.
+    pub callees: Option<String>,
+    /// Groups of functions, `NAME=REGEX`.
+    pub groups: Vec<String>,
 }
 
 impl Options {
@@ -56,6 +64,9 @@ impl Options {
             (Filter::Words, !self.words.is_empty(), "words"),
             (Filter::Top, self.top.is_some(), "--top"),
             (Filter::Sort, self.sort.is_some(), "--sort"),
+            (Filter::Functions, self.callers.is_some(), "--callers"),
+            (Filter::Functions, self.callees.is_some(), "--callees"),
+            (Filter::Functions, !self.groups.is_empty(), "--group"),
         ];
         let Some((_, _, wrong)) = given.iter().find(|(filter, given, _)| *given && !taken.contains(filter)) else {
             return Ok(());
