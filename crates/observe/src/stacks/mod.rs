@@ -30,7 +30,7 @@ use crate::bpf::{Event, MapEvent, Special, TaskEvent, TaskOp};
 use crate::cpu::{Sample, Unwinding as Mode};
 use jit::Jit;
 use kernel::Kernel;
-use modules::{FileKey, MappedAt, Module, Modules};
+use modules::{MappedAt, Module, Modules};
 use spaces::{Mapped, Space};
 use unwind::{Place, Unwinding};
 
@@ -189,14 +189,15 @@ impl Stacks {
             "mremap" => space.remap(map.old_addr, map.offset, start, map.len),
             "mmap" if map.special == Special::Vdso => {
                 let module = self.modules.vdso();
-                space.map(start, Mapped { end, module, offset: 0 });
+                space.map(start, Mapped { end, module, offset: 0, code: true });
             }
             "mmap" => match map.path_id.and_then(|id| self.paths.get(&id)) {
                 Some(path) => {
-                    let key = FileKey { dev: map.dev, ino: map.ino, path: path.clone() };
+                    let file = (map.dev, map.ino, path.as_slice());
                     let at = MappedAt { pid: space.pid, start, end };
-                    let module = self.modules.file(&key, at, map.prot & PROT_EXEC != 0);
-                    space.map(start, Mapped { end, module, offset: map.offset });
+                    let code = map.prot & PROT_EXEC != 0;
+                    let module = self.modules.file(file, at, code);
+                    space.map(start, Mapped { end, module, offset: map.offset, code });
                 }
                 None => space.unmap(start, end),
             },

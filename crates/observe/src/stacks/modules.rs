@@ -18,13 +18,8 @@ const OPEN_FILES_MAX: usize = 512;
 /// Unwind information that is kept in memory for all files together. Beyond it frame pointers must do.
 const UNWIND_BYTES_MAX: usize = 48 << 20;
 
-/// Which file it is; the path tells a file from one that got the same inode later.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct FileKey {
-    pub dev: u64,
-    pub ino: u64,
-    pub path: Vec<u8>,
-}
+/// Device, inode and path; the path tells a file from one that got the same inode later.
+pub type FileId<'a> = (u64, u64, &'a [u8]);
 
 /// Where a module is mapped, as far as that helps to open its file.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +73,8 @@ pub enum Module {
 #[derive(Default)]
 pub struct Modules {
     all: Vec<Module>,
-    files: HashMap<FileKey, u32>,
+    /// By device and inode; mostly there is one.
+    files: HashMap<(u64, u64), Vec<u32>>,
     open_files: usize,
     unwind_bytes: usize,
     vdso: Option<u32>,
@@ -86,16 +82,16 @@ pub struct Modules {
 
 impl Modules {
     /// The number of a file's module. `code` says that it is mapped for execution: then it is opened now.
-    pub fn file(&mut self, key: &FileKey, at: MappedAt, code: bool) -> u32 {
-        let number = match self.files.get(key) {
-            Some(number) => *number,
-            None => {
-                let number =
-                    self.push(Module::Elf(Elf { path: key.path.clone(), file: None, bytes: None, image: None }));
-                self.files.insert(key.clone(), number);
-                number
-            }
-        };
+    pub fn file(&mut self, (dev, ino, path): FileId<'_>, at: MappedAt, code: bool) -> u32 {
+        let same =
+            |number: &&u32| matches!(self.all.get(**number as usize), Some(Module::Elf(elf)) if elf.path == path);
+        let known = self.files.get(&(dev, ino)).and_then(|numbers| numbers.iter().find(same)).copied();
+        let number = known.unwrap_or_else(|| {
+            let elf = Elf { path: path.to_vec(), file: None, bytes: None, image: None };
+            let number = self.push(Module::Elf(elf));
+            self.files.entry((dev, ino)).or_default().push(number);
+            number
+        });
         let room = self.open_files < OPEN_FILES_MAX;
         if let Some(Module::Elf(elf)) = self.all.get_mut(number as usize)
             && code
@@ -103,7 +99,7 @@ impl Modules {
             && elf.file.is_none()
             && elf.image.is_none()
         {
-            elf.file = open(key, at);
+            elf.file = open((dev, ino, path), at);
             self.open_files += usize::from(elf.file.is_some());
         }
         number
@@ -138,7 +134,8 @@ impl Modules {
     /// What an ELF file's headers say; read at first use.
     pub fn image(&mut self, number: u32) -> Option<&Image> {
         let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return None };
-        if elf.image.is_none() {
+        // While its file is not open it may still be opened.
+        if elf.image.is_none() && (elf.file.is_some() || elf.bytes.is_some()) {
             let room = UNWIND_BYTES_MAX.saturating_sub(self.unwind_bytes);
             let read = match (&elf.file, &elf.bytes) {
                 (Some(file), _) => file.try_clone().ok().and_then(|file| image(&ReadCache::new(file), room)),
@@ -163,8 +160,8 @@ impl Modules {
 }
 
 /// Opens the file that is mapped: by its path as the process sees it, through the mapping itself, by its path here.
-fn open(key: &FileKey, at: MappedAt) -> Option<File> {
-    let path = Path::new(OsStr::from_bytes(&key.path));
+fn open((_, ino, path): FileId<'_>, at: MappedAt) -> Option<File> {
+    let path = Path::new(OsStr::from_bytes(path));
     let process = PathBuf::from(format!("/proc/{}", at.pid));
     let tries = [
         process.join("root").join(path.strip_prefix("/").unwrap_or(path)),
@@ -175,7 +172,7 @@ fn open(key: &FileKey, at: MappedAt) -> Option<File> {
     tries.iter().find_map(|path| {
         let meta = std::fs::metadata(path).ok()?;
         // A fifo of that name would block.
-        (meta.is_file() && meta.ino() == key.ino).then(|| File::open(path).ok()).flatten()
+        (meta.is_file() && meta.ino() == ino).then(|| File::open(path).ok()).flatten()
     })
 }
 
@@ -253,9 +250,9 @@ mod tests {
     fn a_file_that_became_another_is_not_opened() {
         let path = std::env::current_exe().expect("this test");
         let meta = std::fs::metadata(&path).expect("it is there");
-        let key = |ino| FileKey { dev: meta.dev(), ino, path: path.as_os_str().as_bytes().to_vec() };
+        let file = |ino| (meta.dev(), ino, path.as_os_str().as_bytes());
         let at = MappedAt { pid: std::process::id(), start: 0, end: 1 };
-        assert!(open(&key(meta.ino()), at).is_some());
-        assert!(open(&key(meta.ino() + 1), at).is_none());
+        assert!(open(file(meta.ino()), at).is_some());
+        assert!(open(file(meta.ino() + 1), at).is_none());
     }
 }

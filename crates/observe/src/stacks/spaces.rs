@@ -15,6 +15,8 @@ pub struct Mapped {
     pub module: u32,
     /// Of `start` in the file.
     pub offset: u64,
+    /// For execution.
+    pub code: bool,
 }
 
 /// One address space.
@@ -69,10 +71,7 @@ impl Space {
         self.unmap(from, end);
         self.unmap(to, to.saturating_add(new_len));
         if let Some((at, map)) = moved.filter(|(at, _)| *at <= from) {
-            self.map(
-                to,
-                Mapped { end: to.saturating_add(new_len), module: map.module, offset: map.offset + (from - at) },
-            );
+            self.map(to, Mapped { end: to.saturating_add(new_len), offset: map.offset + (from - at), ..map });
         }
     }
 
@@ -92,7 +91,7 @@ impl Space {
         let maps = &self.maps;
         self.unwinder.get_or_insert_with(|| {
             let mut unwinder = UnwinderX86_64::new();
-            for (start, map) in maps {
+            for (start, map) in maps.iter().filter(|(_, map)| map.code) {
                 if let Some(module) = modules.unwinding(map.module, *start, map.end, map.offset) {
                     unwinder.add_module(module);
                 }
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     fn mapped(end: u64, offset: u64) -> Mapped {
-        Mapped { end, module: 7, offset }
+        Mapped { end, module: 7, offset, code: true }
     }
 
     #[test]

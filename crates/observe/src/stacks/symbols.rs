@@ -62,7 +62,7 @@ pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<
 }
 
 fn symbolizer() -> Symbolizer {
-    Symbolizer::builder().enable_code_info(false).enable_inlined_fns(true).enable_demangling(true).build()
+    Symbolizer::builder().enable_code_info(true).enable_inlined_fns(true).enable_demangling(true).build()
 }
 
 fn name_kernel(kernel: &Kernel, keys: &[(Key, u64)], named: &mut HashMap<u64, Vec<Frame>>) {

@@ -105,7 +105,7 @@ struct Profile {
     samples_selected: u64,
     /// Of the samples selected, in ns for clocks, else in events.
     weight: u64,
-    operations: Option<u64>,
+    operations: Option<f64>,
     quality: Quality,
     symbols: Vec<Symbol>,
     symbols_total: usize,
@@ -123,7 +123,7 @@ struct Profile {
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     weight: u64,
-    operations: Option<u64>,
+    operations: Option<f64>,
 }
 
 impl Scale {
@@ -132,7 +132,7 @@ impl Scale {
     }
 
     fn per_operation(self, totals: Totals) -> Option<f64> {
-        self.operations.map(|operations| totals.measured_weight as f64 / operations as f64)
+        self.operations.map(|operations| totals.measured_weight as f64 / operations)
     }
 
     fn share(self, totals: Totals) -> Share {
@@ -155,7 +155,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
     }
     let is_time = tally.events.iter().all(|event| event.ends_with("-clock"));
     let operations = recording.manifest().extra.get("measured").and_then(|measured| measured.get("operations"));
-    let operations = operations.and_then(Value::as_u64).filter(|count| *count > 0);
+    let operations = operations.and_then(Value::as_f64).filter(|count| *count > 0.0);
     let scale = Scale { weight: tally.selected.weight, operations: operations.filter(|_| is_time) };
     let data = document(recording, options, sort, &groups, &frames, &tally, scale, &mut notes)?;
     View::new("profile", recording, &notes, &data, &text::text(&data))
