@@ -160,6 +160,7 @@ int on_sample(struct sampled *ctx)
 	struct sample_ring *ring;
 	struct pt_regs *regs;
 	__u8 *frames;
+	bool in_exec;
 
 	if (!state || still_waiting(state, task))
 		return 0;
@@ -177,16 +178,18 @@ int on_sample(struct sampled *ctx)
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	kernel = chain(ctx, frames, 0, SAMPLE_KERNEL_CUT, &flags);
 	frames += kernel;
-	user = chain(ctx, frames, BPF_F_USER_STACK, SAMPLE_USER_CUT, &flags);
+	/* In the middle of an exec the memory is the new program's and the registers are still the old one's. */
+	in_exec = state->mm && state->mm != (__u64)task->mm;
+	user = in_exec ? 0 : chain(ctx, frames, BPF_F_USER_STACK, SAMPLE_USER_CUT, &flags);
 	head->ts = bpf_ktime_get_ns();
 	head->period = ctx->sample_period;
 	head->task_id = state->task_id;
-	head->mm_id = !state->mm || state->mm == (__u64)task->mm ? state->mm_id : 0;
+	head->mm_id = in_exec ? 0 : state->mm_id;
 	head->pid = task->tgid;
 	head->ip = regs->ip;
 	head->sp = regs->sp;
 	head->bp = regs->bp;
-	if (stack_copy && task->mm && regs->cs != USER32_CS) {
+	if (stack_copy && !in_exec && task->mm && regs->cs != USER32_CS) {
 		__u64 bytes = stack_bytes(task, regs->sp, stack_copy, &flags);
 
 		copy = copy_stack(frames + user, regs->sp, bytes, &flags);

@@ -76,8 +76,9 @@ pub struct Stacks {
     tasks: HashMap<u32, (u32, u32)>,
     /// Live tasks of each address space.
     users: HashMap<u32, u32>,
-    /// Address spaces whose last task has ended.
+    /// Address spaces whose last task has ended, and those of them whose last samples have been handed over.
     left: Vec<u32>,
+    left_before: Vec<u32>,
     paths: HashMap<u32, Vec<u8>>,
     unwinding: Unwinding,
     /// The frames that have a row, with their ids.
@@ -100,6 +101,7 @@ impl Stacks {
             tasks: HashMap::from([(1, (pid, 1))]),
             users: HashMap::from([(1, 1)]),
             left: Vec::new(),
+            left_before: Vec::new(),
             paths: HashMap::new(),
             unwinding: Unwinding::default(),
             frames: HashMap::new(),
@@ -164,9 +166,11 @@ impl Stacks {
         }
     }
 
-    /// Forgets the address spaces that nobody uses any more. Their samples must have been handed over.
+    /// Forgets the address spaces that nobody used any more at the last call. Samples older than that call must have been
+    /// handed over.
     pub fn forget_left(&mut self) {
-        for mm_id in std::mem::take(&mut self.left) {
+        let ripe = std::mem::replace(&mut self.left_before, std::mem::take(&mut self.left));
+        for mm_id in ripe {
             let jit = self.spaces.remove(&mm_id).and_then(|space| space.jit);
             if let Some(Module::Jit(jit)) = jit.and_then(|number| self.modules.get_mut(number)) {
                 jit.ended();
