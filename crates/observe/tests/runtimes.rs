@@ -64,5 +64,5 @@ fn runtime_java_with_a_perf_map() {
     let compiled = std::process::Command::new("javac").arg("-d").arg(dir.path()).arg(&program).status();
     assert!(compiled.expect("javac is there").success());
     let command = format!("java -XX:+PreserveFramePointer -cp {} T", dir.path().display());
-    assert_reaches(&profile(&command, &ProfileOptions::default(), |_| ()), "inner");
+    assert_reaches(&profile(&command, &ProfileOptions::default(), |_| ()), "T.");
 }

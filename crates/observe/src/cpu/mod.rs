@@ -84,9 +84,9 @@ impl Profiler {
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = CpuSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
-        let sized = |_: &()| refused("sizing the rings", NEEDED_TO_LOAD);
-        open.maps.sample_rings.set_max_entries(cpus as u32).map_err(sized(&()))?;
-        open.maps.sample_rings.set_value_size(ring::value_bytes(ring_bytes) as u32).map_err(sized(&()))?;
+        let sized = refused("sizing the rings", NEEDED_TO_LOAD);
+        open.maps.sample_rings.set_max_entries(cpus as u32).map_err(&sized)?;
+        open.maps.sample_rings.set_value_size(ring::value_bytes(ring_bytes) as u32).map_err(&sized)?;
         open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED_TO_LOAD))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.ring_mask = ring_bytes as u32 - 1;
@@ -154,6 +154,7 @@ impl Profiler {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
 fn event_refused(error: std::io::Error) -> BpfError {
     BpfError::Refused {
         step: "perf_event_open",

@@ -26,8 +26,8 @@ impl Kernel {
     /// Reads where the kernel under `root` (`/` but in tests) is.
     pub fn read(root: &Path) -> Self {
         let text = File::open(root.join("proc/kallsyms")).ok().and_then(|file| {
-            let lines = BufReader::new(file).lines().map_while(Result::ok).take(SYMBOLS_BEFORE_TEXT);
-            lines.filter_map(|line| text_symbol(&line)).next()
+            let mut lines = BufReader::new(file).lines().map_while(Result::ok).take(SYMBOLS_BEFORE_TEXT);
+            lines.find_map(|line| text_symbol(&line)).filter(|addr| *addr != 0)
         });
         let notes = std::fs::read(root.join("sys/kernel/notes")).unwrap_or_default();
         let list = std::fs::read_to_string(root.join("proc/modules")).unwrap_or_default();
@@ -35,7 +35,7 @@ impl Kernel {
             let notes = std::fs::read(root.join(format!("sys/module/{name}/notes/.note.gnu.build-id")));
             (start, end, format!("[{name}]"), notes.ok().and_then(|notes| build_id(&notes)))
         });
-        Self { text: text.filter(|addr| *addr != 0), build_id: build_id(&notes), modules: modules.collect() }
+        Self { text, build_id: build_id(&notes), modules: modules.collect() }
     }
 
     /// The frame of an address, without its symbol.

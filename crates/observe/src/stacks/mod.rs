@@ -53,6 +53,9 @@ pub struct StackIds {
     pub end: Option<End>,
 }
 
+/// A stack: its id and those of its frames, innermost first.
+pub type Stack = (u64, Vec<u64>);
+
 /// A frame as it is known while recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
@@ -87,7 +90,7 @@ pub struct Stacks {
     next_jit_ns: u64,
     addrs: Vec<u64>,
     new_frames: Vec<(u64, Frame)>,
-    new_stacks: Vec<(u64, Vec<u64>)>,
+    new_stacks: Vec<Stack>,
 }
 
 impl Stacks {
@@ -151,7 +154,9 @@ impl Stacks {
                 self.tasks.insert(task.task_id, (task.pid, task.mm_id));
                 if before != Some(task.mm_id) {
                     *self.users.entry(task.mm_id).or_default() += 1;
-                    before.into_iter().for_each(|mm_id| self.leave(mm_id));
+                    if let Some(mm_id) = before {
+                        self.leave(mm_id);
+                    }
                 }
             }
         }
@@ -352,7 +357,7 @@ impl Stacks {
     }
 
     /// Frames and stacks that were met for the first time since the last call.
-    pub fn take_new(&mut self) -> (Vec<(u64, Frame)>, Vec<(u64, Vec<u64>)>) {
+    pub fn take_new(&mut self) -> (Vec<(u64, Frame)>, Vec<Stack>) {
         (std::mem::take(&mut self.new_frames), std::mem::take(&mut self.new_stacks))
     }
 
