@@ -215,3 +215,13 @@ fn stacks_of_threads_reach_the_function_that_threads_begin_in() {
     assert!(whole * 100 >= busy.len() * 95, "{whole} of {}: {:?}", busy.len(), busy[0].names());
     assert!(busy.iter().all(|sample| sample.end == Some(End::Entry)));
 }
+
+#[test]
+fn a_program_that_was_already_running_has_its_names() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = compile(dir.path(), "chain", &chain_source(), &["-O2", "-g", "-fomit-frame-pointer"]);
+    assert_chain(&profiled::profile_running(&program, "250", &ProfileOptions::default()));
+}

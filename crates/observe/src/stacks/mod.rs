@@ -31,7 +31,7 @@ use crate::cpu::{Sample, Unwinding as Mode};
 use jit::Jit;
 use kernel::Kernel;
 use modules::{MappedAt, Module, Modules};
-use spaces::{Mapped, Space};
+use spaces::{Mapped, MapsLine, Space};
 use unwind::{Place, Unwinding};
 
 /// Stacks whose rows are remembered as written; beyond that some are written again, which a reader expects.
@@ -193,6 +193,7 @@ impl Stacks {
         if space.pid == 0 {
             space.pid = pid;
         }
+        space.whole |= map.kind != "call";
         let (start, end) = reach(map);
         match map.op {
             "mremap" => space.remap(map.old_addr, map.offset, start, map.len),
@@ -211,6 +212,25 @@ impl Stacks {
                 None => space.unmap(start, end),
             },
             _ => space.unmap(start, end),
+        }
+    }
+
+    /// What is mapped in a space whose beginning was not seen, as far as its process can still be asked.
+    fn read_maps(&mut self, mm_id: u32) {
+        let Some(space) = self.spaces.get_mut(&mm_id) else { return };
+        space.whole = true;
+        let text = std::fs::read_to_string(format!("/proc/{}/maps", space.pid)).unwrap_or_default();
+        for line in text.lines().filter_map(MapsLine::parse) {
+            let MapsLine { start, end, code, offset, dev, ino, path } = line;
+            let module = match path {
+                "[vdso]" => self.modules.vdso(),
+                path if path.starts_with('/') => {
+                    let at = MappedAt { pid: space.pid, start, end };
+                    self.modules.file((dev, ino, path.as_bytes()), at, code)
+                }
+                _ => continue,
+            };
+            space.map(start, Mapped { end, module, offset, code });
         }
     }
 
@@ -234,6 +254,10 @@ impl Stacks {
         if space.pid == 0 {
             space.pid = sample.pid;
         }
+        if !space.whole {
+            self.read_maps(mm_id);
+        }
+        let space = self.spaces.entry(mm_id).or_default();
         let generation = space.generation;
         if sample.copy.is_empty() {
             let chain = [XxHash64::oneshot(0, sample.user), sample.user.len() as u64, 0];

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pagelab_observe::bpf::{Event, Observer, ObserverOptions};
@@ -55,23 +55,47 @@ fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Profiles a command from its exec to its end; `meanwhile` is called again and again while it runs, with its pid.
-pub fn profile(command: &str, options: &ProfileOptions, mut meanwhile: impl FnMut(u32)) -> Run {
+fn observer() -> Observer {
     let wanted = ObserverOptions { faults: false, ..ObserverOptions::default() };
     let mut observer = Observer::load(wanted).expect("root and BTF are there");
     observer.attach().expect("the tracepoints are there");
-    let gate = ["-c", &format!("read go; exec {command}")];
-    let mut child = Command::new("sh").args(gate).stdin(Stdio::piped()).spawn().expect("sh starts");
+    observer
+}
+
+fn pidfd_of(child: &Child) -> OwnedFd {
     // SAFETY: pidfd_open returns a fresh descriptor or -1.
-    let pidfd = unsafe {
+    unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32;
         assert!(fd >= 0, "pidfd_open: {}", std::io::Error::last_os_error());
         OwnedFd::from_raw_fd(fd)
-    };
-    observer.adopt(pidfd.as_fd()).expect("the child lives");
+    }
+}
+
+/// Profiles a command from its exec to its end; `meanwhile` is called again and again while it runs, with its pid.
+pub fn profile(command: &str, options: &ProfileOptions, meanwhile: impl FnMut(u32)) -> Run {
+    let mut observer = observer();
+    let gate = ["-c", &format!("read go; exec {command}")];
+    let mut child = Command::new("sh").args(gate).stdin(Stdio::piped()).spawn().expect("sh starts");
+    observer.adopt(pidfd_of(&child).as_fd()).expect("the child lives");
+    follow(child, observer, options, meanwhile)
+}
+
+/// Profiles a program that was started before anything observed it.
+pub fn profile_running(program: &Path, argument: &str, options: &ProfileOptions) -> Run {
+    let child = Command::new(program).arg(argument).stdin(Stdio::piped()).spawn().expect("it starts");
+    // Until it runs its own code.
+    std::thread::sleep(Duration::from_millis(50));
+    let mut observer = observer();
+    observer.adopt_running(pidfd_of(&child).as_fd()).expect("the child lives");
+    follow(child, observer, options, |_| ())
+}
+
+/// Lets the child go on and takes what is sampled until it ends.
+fn follow(mut child: Child, mut observer: Observer, options: &ProfileOptions, mut meanwhile: impl FnMut(u32)) -> Run {
     let mut profiler = Profiler::open(options, observer.task_states()).expect("BPF on perf events");
     let mut stacks = Stacks::new(options.unwinding, child.id());
-    child.stdin.take().expect("piped").write_all(b"\n").expect("sh reads");
+    // A program that is not at a gate need not read it.
+    let _ = child.stdin.take().expect("piped").write_all(b"\n");
     let (mut raw, mut rows, mut known_until) = (Vec::new(), HashMap::new(), 0);
     let deadline = Instant::now() + Duration::from_mins(2);
     let mut ended = false;
@@ -105,7 +129,7 @@ pub fn profile(command: &str, options: &ProfileOptions, mut meanwhile: impl FnMu
         }
         meanwhile(child.id());
         ended = child.try_wait().expect("our child").is_some();
-        assert!(Instant::now() < deadline, "{command} did not end");
+        assert!(Instant::now() < deadline, "the command did not end");
         std::thread::sleep(Duration::from_millis(10));
     }
     let named = stacks.name_all();
