@@ -10,7 +10,10 @@ PAGELAB := target/debug/pagelab
 BUILD_PACKAGES := clang libelf-dev zlib1g-dev pkg-config gcc make
 TEST_PACKAGES := fio fio-examples linux-perf sqlite3 git postgresql strace python3-venv python3-six lvm2 fdisk xfsprogs
 
-.PHONY: help setup setup-test build demo test test-all check bench fmt lint docs clean
+# Runtimes whose stacks the long form looks at.
+RUNTIME_PACKAGES := nodejs default-jdk-headless
+
+.PHONY: help setup setup-test setup-runtimes build demo test test-all check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -31,7 +34,7 @@ demo: build ## a regression goes in, its cause comes out (needs root)
 test: build setup-test ## everything that must pass; under 40 minutes on 2 cores
 	tools/test short
 
-test-all: build setup-test ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
+test-all: build setup-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full
 
 check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass

@@ -39,11 +39,12 @@ enum bpf_map_type {
 #define BPF_F_MMAPABLE (1U << 10)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 #define BPF_RB_NO_WAKEUP 1
+#define BPF_F_USER_STACK (1ULL << 8)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pt_regs {
-	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip, sp;
+	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip, sp, bp, cs;
 };
 
 struct file_system_type {
@@ -165,6 +166,10 @@ struct css_set {
 	struct cgroup_subsys_state *subsys[1]; /* one per controller of the running kernel */
 };
 
+struct thread_struct {
+	unsigned long fsbase;
+};
+
 struct sched_entity {
 	__u64 sum_exec_runtime;
 };
@@ -181,6 +186,7 @@ struct task_struct {
 	unsigned long min_flt, maj_flt;
 	__u64 utime, stime;
 	char comm[16];
+	struct thread_struct thread;
 };
 
 struct linux_binprm {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use pagelab_observe::cpu::Unwinding;
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::{Bound, Bounds};
 use pagelab_session::{SessionOptions, Target};
@@ -17,7 +18,7 @@ pub struct RecordingArgs {
     /// What to call this recording.
     #[arg(long)]
     pub label: Option<String>,
-    /// Streams: default, all, or a list of metrics, settings, tasks, faults, maps.
+    /// Streams: default, all, or a list of metrics, settings, tasks, faults, maps, cpu.
     #[arg(long, value_name = "LIST", default_value = "default")]
     pub observe: String,
     /// Go on without streams that were asked for by name and are refused.
@@ -29,6 +30,9 @@ pub struct RecordingArgs {
     /// Memory for fault records per CPU, such as 4M.
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
     pub ring_bytes: usize,
+    /// How stacks are found: auto (unwind information, frame pointers where there is none), fp or dwarf.
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_unwinding)]
+    pub unwind: Unwinding,
     /// Print one JSON document on standard output; what the command prints goes to standard error.
     #[arg(long)]
     pub json: bool,
@@ -61,6 +65,7 @@ impl RecordingArgs {
         options.best_effort = self.best_effort;
         options.durable = self.durable;
         options.ring_bytes_per_cpu = self.ring_bytes;
+        options.unwinding = self.unwind;
         options.stdout_to_stderr = self.json;
         warn_of_shared_device(&options.out);
         Ok(options)
@@ -120,6 +125,16 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
     let needed = || format!("found {text:?}, needed a number of per cent such as 2");
     let percent = f64::from_str(text).map_err(|_| needed())?;
     if percent > 0.0 && percent <= 100.0 { Ok(percent) } else { Err(needed()) }
+}
+
+/// Reads the way in which stacks are found.
+pub fn parse_unwinding(text: &str) -> Result<Unwinding, String> {
+    match text {
+        "auto" => Ok(Unwinding::Auto),
+        "fp" => Ok(Unwinding::FramePointers),
+        "dwarf" => Ok(Unwinding::Dwarf),
+        _ => Err(format!("found {text:?}, needed auto, fp or dwarf")),
+    }
 }
 
 /// Reads a level of significance.

@@ -376,7 +376,7 @@ fn a_damaged_part_is_named_and_the_rest_is_shown() {
 fn wrong_words_are_status_2_with_the_right_ones() {
     let (tmp, dir) = whole();
     assert!(refused(&dir, &["fauts"]).contains("did you mean faults?"));
-    for later in ["dax", "syscalls", "io", "sched", "profile", "counters", "block", "regions"] {
+    for later in ["dax", "syscalls", "io", "sched", "counters", "block", "regions"] {
         let said = refused(&dir, &[later]);
         assert!(said.contains(later) && said.contains("no probe records it yet"), "{said}");
     }

@@ -3,6 +3,8 @@
 //! | module | sees | through |
 //! |---|---|---|
 //! | [`bpf`] | page faults, mapping actions, the life of tasks of one process tree | BPF on raw tracepoints |
+//! | [`cpu`] | profile samples of that tree, 997 a second and CPU | BPF on a sampling perf event |
+//! | [`stacks`] | nothing; it turns samples into stacks of frames, and names the frames | `.eh_frame`, symbol tables, perf maps |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
 //!
@@ -12,6 +14,8 @@
 //! to type. Nothing is decided by kernel version: a probe is tried.
 
 pub mod bpf;
+pub mod cpu;
 pub mod metrics;
+pub mod stacks;
 pub mod streams;
 pub mod syscalls;

@@ -55,7 +55,7 @@ const DEFS: [Def; 12] = [
     Def { stream: Stream::Dax, name: "dax", default: false, missing: NOT_YET },
     Def { stream: Stream::Syscalls, name: "syscalls", default: false, missing: None },
     Def { stream: Stream::Sched, name: "sched", default: false, missing: None },
-    Def { stream: Stream::Cpu, name: "cpu", default: true, missing: NOT_YET },
+    Def { stream: Stream::Cpu, name: "cpu", default: true, missing: None },
     Def { stream: Stream::Counters, name: "counters", default: true, missing: NOT_YET },
     Def { stream: Stream::Block, name: "block", default: false, missing: NOT_YET },
     Def { stream: Stream::Regions, name: "regions", default: false, missing: NOT_YET },

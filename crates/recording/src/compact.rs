@@ -1,4 +1,5 @@
-//! Compaction at a clean end: from many quick parts to few small ones, with `faults.mapping_id` filled in.
+//! Compaction at a clean end: from many quick parts to few small ones, with `faults.mapping_id` filled in and stacks
+//! under the ids that they have since their frames were named.
 //!
 //! One table after the other, so that the space of its old parts is free again before the next begins:
 //!
@@ -11,7 +12,7 @@
 //!
 //! So at every instant a reader meets every row exactly once; `tests/crash.rs` fails each storage operation in turn.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,15 +97,30 @@ impl Outcome {
     }
 }
 
+/// What became of stacks when their frames were named: ids are hashes of the content, so they changed.
+#[derive(Debug, Clone, Default)]
+pub struct NamedStacks {
+    /// The new id of each stack whose id changed. The row of `stacks` under the old one is dropped.
+    pub stacks: HashMap<u64, u64>,
+    /// Frames that no stack refers to any more.
+    pub retired_frames: HashSet<u64>,
+}
+
 /// Compacts every table of the recording in `dir`. If it fails, the tables not yet committed are as they were.
-pub(crate) fn compact(dir: &Path, storage: &Arc<dyn Storage>, options: &WriterOptions) -> Result<Outcome> {
+pub(crate) fn compact(
+    dir: &Path,
+    storage: &Arc<dyn Storage>,
+    options: &WriterOptions,
+    named: &NamedStacks,
+) -> Result<Outcome> {
     let recording = Recording::open(dir)?;
     let mut outcome = Outcome::default();
     // Faults first: their join reads mappings and tasks, whose live parts are cheaper to read, and frees the most space.
+    // Stacks and frames last: until then the rows that refer to them under old ids find them.
     let mut order: Vec<&'static TableDef> = recording.tables()?;
-    order.sort_by_key(|t| t.name != "faults");
+    order.sort_by_key(|t| (t.name != "faults", !t.has_ts()));
     for table in order {
-        let mut job = Job::new(&recording, table, storage.as_ref(), options)?;
+        let mut job = Job::new(&recording, table, storage.as_ref(), options, named)?;
         if let Err(e) = job.write_parts() {
             job.discard();
             return Err(e);
@@ -130,6 +146,7 @@ struct Job<'a> {
     effort: Effort,
     group_rows: usize,
     join: Option<Attribution>,
+    named: &'a NamedStacks,
     /// Ids of `stacks` or `frames` seen so far; equal ids are equal rows.
     seen: HashSet<u64>,
     new_parts: u32,
@@ -150,6 +167,7 @@ impl<'a> Job<'a> {
         table: &'static TableDef,
         storage: &'a dyn Storage,
         options: &'a WriterOptions,
+        named: &'a NamedStacks,
     ) -> Result<Self> {
         let old = recording.parts(table.name)?;
         let (mut found, mut rows) = (HashSet::new(), 0);
@@ -171,6 +189,7 @@ impl<'a> Job<'a> {
             effort: Effort::Compact(level),
             group_rows: group_rows(table, options.max_part_bytes),
             join,
+            named,
             seen: HashSet::new(),
             new_parts: 0,
             bytes_written: 0,
@@ -204,7 +223,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Joins faults to mappings, drops repeated stacks and frames, and gives the batch the writer's nullability.
+    /// Joins faults to mappings, drops repeated and renamed stacks and frames, gives stacks their new ids and the batch the
+    /// writer's nullability.
     fn finish_rows(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let batch = if self.table.has_ts() { batch } else { self.drop_repeated(&batch)? };
         let mut columns: Vec<(&str, ArrayRef)> =
@@ -214,6 +234,14 @@ impl<'a> Job<'a> {
             columns.retain(|(name, _)| *name != "mapping_id");
             columns.push(("mapping_id", ids));
         }
+        if self.table.has_ts() && !self.named.stacks.is_empty() {
+            for (_, ids) in columns.iter_mut().filter(|(name, _)| name.ends_with("stack_id")) {
+                if let Some(old) = ids.as_primitive_opt::<UInt64Type>() {
+                    let new = |id: u64| self.named.stacks.get(&id).copied().unwrap_or(id);
+                    *ids = Arc::new(old.unary::<_, UInt64Type>(new));
+                }
+            }
+        }
         self.table.batch_of(columns)
     }
 
@@ -221,7 +249,9 @@ impl<'a> Job<'a> {
         let Some(ids) = batch.column(0).as_primitive_opt::<UInt64Type>() else {
             return Ok(batch.clone());
         };
-        let new: BooleanArray = ids.values().iter().map(|id| Some(self.seen.insert(*id))).collect();
+        let (named, frames) = (self.named, self.table.name == "frames");
+        let gone = |id: &u64| if frames { named.retired_frames.contains(id) } else { named.stacks.contains_key(id) };
+        let new: BooleanArray = ids.values().iter().map(|id| Some(!gone(id) && self.seen.insert(*id))).collect();
         Ok(filter_record_batch(batch, &new)?)
     }
 

@@ -48,6 +48,7 @@ pub mod tables;
 mod writer;
 
 pub use check::{CheckReport, Level, Problem, TableReport, check};
+pub use compact::NamedStacks;
 pub use error::{Error, FORMAT, Result, is_hosts_fault};
 pub use manifest::{Clock, Exit, MANIFEST, Manifest, Probe, ProbeState, SelfCost};
 pub use reader::{BatchReader, Recording, SortedReader};

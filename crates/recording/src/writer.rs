@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 
-use crate::compact;
+use crate::compact::{self, NamedStacks};
 use crate::encode;
 use crate::error::{Error, Result, io_is_no_space};
 use crate::keep::Keep;
@@ -87,6 +87,7 @@ pub struct RecordingWriter {
     saved_manifest: Vec<u8>,
     tables: Tables,
     loss: Option<LossProvider>,
+    named: NamedStacks,
     next_part: HashMap<&'static str, u32>,
     pending: VecDeque<PendingPart>,
     last_parts_ns: Option<i64>,
@@ -131,6 +132,7 @@ impl RecordingWriter {
             saved_manifest: Vec::new(),
             tables: Tables::default(),
             loss: None,
+            named: NamedStacks::default(),
             next_part: HashMap::new(),
             pending: VecDeque::new(),
             last_parts_ns: None,
@@ -196,6 +198,12 @@ impl RecordingWriter {
     /// Registers who fills in the `loss` rows; it is asked once each time parts are written.
     pub fn set_loss_provider(&mut self, provider: LossProvider) {
         self.loss = Some(provider);
+    }
+
+    /// Says what became of stacks when their frames were named. The rows of new frames and stacks are pushed as any other;
+    /// at a clean end the old ones are dropped, and every column that refers to a stack gets its new id.
+    pub fn set_named_stacks(&mut self, named: NamedStacks) {
+        self.named = named;
     }
 
     /// Writes what is due at `now_ns` (on the recording's clock): the manifest if it changed, and a part of every table
@@ -315,7 +323,7 @@ impl RecordingWriter {
         if !self.options.compact {
             return Ok(());
         }
-        let outcome = compact::compact(&self.dir, &self.storage, &self.options)?;
+        let outcome = compact::compact(&self.dir, &self.storage, &self.options, &self.named)?;
         self.stats.bytes_written += outcome.bytes_written;
         outcome.note(&mut self.manifest.extra);
         Ok(())

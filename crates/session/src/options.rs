@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pagelab_host::process::ProcessSettings;
 use pagelab_load::{Control, JobReport, Workload};
+use pagelab_observe::cpu::Unwinding;
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::Manifest;
 
@@ -80,6 +81,8 @@ pub struct SessionOptions {
     pub stdout_to_stderr: bool,
     /// Bytes of fault ring per CPU.
     pub ring_bytes_per_cpu: usize,
+    /// How the profile finds the stacks of user space.
+    pub unwinding: Unwinding,
     /// Flush every part to the device.
     pub durable: bool,
     /// What the user decides about jobs outside the job file: what they may write to, whether they tell how far they are.
@@ -117,6 +120,7 @@ impl SessionOptions {
             own_group: false,
             stdout_to_stderr: false,
             ring_bytes_per_cpu: 4 << 20,
+            unwinding: Unwinding::Auto,
             durable: false,
             load: Control::default(),
         }

@@ -133,7 +133,7 @@ pub struct Observer {
 /// What libbpf said since the last load began: the verifier's words are only to be had this way.
 static LIBBPF_SAID: Mutex<String> = Mutex::new(String::new());
 
-fn listen_to_libbpf() {
+pub(crate) fn listen_to_libbpf() {
     LIBBPF_SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
         tracing::debug!(target: "libbpf", "{}", text.trim_end());
@@ -149,14 +149,14 @@ fn told_by_libbpf() -> Option<String> {
     verifier.or_else(|| lines().next()).map(str::to_owned)
 }
 
-fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError {
+pub(crate) fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError {
     move |error| {
         let reason = told_by_libbpf().map_or_else(|| format!("{error:#}"), |said| format!("{error:#} ({said})"));
         BpfError::Refused { step, reason, needed }
     }
 }
 
-const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with BTF (/sys/kernel/btf/vmlinux) and raw tracepoints; try: sudo pagelab record ...";
+pub(crate) const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with BTF (/sys/kernel/btf/vmlinux) and raw tracepoints; try: sudo pagelab record ...";
 
 const NEEDED_TO_ATTACH: &str =
     "the raw tracepoint in the running kernel, and no other limit on BPF; look: cat /sys/kernel/security/lockdown";
@@ -164,7 +164,7 @@ const NEEDED_TO_ATTACH: &str =
 const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Why the programs could not be loaded. libbpf says no more than ESRCH when the kernel's types are missing.
-fn not_loaded(error: libbpf_rs::Error) -> BpfError {
+pub(crate) fn not_loaded(error: libbpf_rs::Error) -> BpfError {
     if std::path::Path::new(KERNEL_BTF).exists() {
         return refused("load", NEEDED_TO_LOAD)(error);
     }

@@ -138,6 +138,7 @@ tables! {
         kstack_id: opt u64 "" "Kernel stack.";
         ustack_id: opt u64 "" "User stack.";
         weight: req u64 "" "Events that this sample stands for (ns for clocks).";
+        ustack_end: opt str "" "How the user stack ended: `entry` (the thread's first function), `cut` (it is longer than what was followed) or `broken` (it could not be followed further). Null without a user stack, and where only frame pointers were followed, which do not say.";
     }
 
     /// Stacks. The id is a hash of the content, equal across parts, runs and hosts; a reader may meet a row twice.

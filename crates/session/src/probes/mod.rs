@@ -2,6 +2,7 @@
 //!
 //! How to add a probe: implement [`Watcher`] in a file of its own beside this one, and name it in [`WATCHERS`].
 
+mod cpu;
 mod watcher;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,7 +33,8 @@ struct WatcherDef {
 }
 
 /// Every probe beside the observer.
-const WATCHERS: [WatcherDef; 0] = [];
+const WATCHERS: [WatcherDef; 1] =
+    [WatcherDef { streams: &[Stream::Cpu], needs_tree: true, needs_maps: true, open: cpu::open }];
 
 /// The probes of a session.
 pub struct Probes {

@@ -17,6 +17,7 @@ mod maps;
 mod metrics;
 mod names;
 mod options;
+mod profile;
 mod read;
 mod settings;
 mod summary;
@@ -40,7 +41,7 @@ use options::{Filter, Options};
 ///
 /// Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
 /// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
-/// settings, loss (per second and stream), latency (of a load's operations).
+/// settings, loss (per second and stream), latency (of a load's operations), profile (CPU time by function).
 ///
 /// Times are seconds since recording began; --from and --to count in them, too. What is not known is `-`, in JSON null. A recording that broke off is shown
 /// as far as it goes, and its first line says so.
@@ -49,20 +50,21 @@ use options::{Filter, Options};
 pub struct Args {
     /// The recording.
     dir: PathBuf,
-    /// summary, tasks, faults, maps, metrics, settings, loss or latency.
+    /// summary, tasks, faults, maps, profile, metrics, settings, loss or latency.
     view: String,
     /// metrics, settings: only names that hold one of these words.
     words: Vec<String>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// tasks, faults, maps: only this process, by its id.
+    /// tasks, faults, maps, profile: only this process, by its id.
     #[arg(long, value_name = "N")]
     pid: Option<i32>,
-    /// tasks, faults, maps: only tasks of this name, at the times when they had it.
+    /// tasks, faults, maps, profile: only tasks of this name, at the times when they had it.
     #[arg(long, value_name = "NAME")]
     comm: Option<String>,
-    /// faults, maps: only mappings of this file, by its path or the end of it, or by the kernel's name ([heap]).
+    /// faults, maps, profile: only mappings of this file, by its path or the end of it, or by the kernel's name ([heap]);
+    /// of a profile the samples that ran in it.
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -73,6 +75,15 @@ pub struct Args {
     /// The column to rank by; a wrong one is answered with those of the view.
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
+    /// profile: what calls this function.
+    #[arg(long, value_name = "FUNCTION")]
+    callers: Option<String>,
+    /// profile: what this function calls.
+    #[arg(long, value_name = "FUNCTION")]
+    callees: Option<String>,
+    /// profile: a group of functions, added up; may be given several times.
+    #[arg(long, value_name = "NAME=REGEX")]
+    group: Vec<String>,
 }
 
 const AFTER_HELP: &str = "\
@@ -81,6 +92,7 @@ Examples:
   pagelab show good.rec faults --comm postgres --top 5
   pagelab show good.rec settings thp. hugetlb.
   pagelab show good.rec metrics vmstat.thp_ --json
+  pagelab show good.rec profile --callers memcpy --group 'copy=^(copy_|memcpy|memmove)'
 
 tasks: FAULTS are the rows of the task in the recording, MIN+MAJ what the kernel accounts to it when it ends, DIFF how
 many more that is. The kernel also accounts the faults that it takes on a task's behalf without an exception
@@ -102,7 +114,7 @@ struct View {
 type Make = fn(&Recording, &Options) -> Result<View, Failure>;
 
 /// The views with their filters.
-const VIEWS: [(&str, Make, &[Filter]); 8] = [
+const VIEWS: [(&str, Make, &[Filter]); 9] = [
     ("summary", summary::view, &[]),
     ("tasks", tasks::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
     ("faults", faults::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
@@ -111,10 +123,15 @@ const VIEWS: [(&str, Make, &[Filter]); 8] = [
     ("settings", settings::view, &[Filter::Words, Filter::Top]),
     ("loss", loss::view, &[Filter::Top, Filter::Sort]),
     ("latency", latency::view, &[]),
+    (
+        "profile",
+        profile::view,
+        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort, Filter::Functions],
+    ),
 ];
 
 /// Views of tables that nothing fills yet.
-const NOT_YET: [&str; 8] = ["dax", "syscalls", "io", "sched", "profile", "counters", "block", "regions"];
+const NOT_YET: [&str; 7] = ["dax", "syscalls", "io", "sched", "counters", "block", "regions"];
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
@@ -128,6 +145,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         top: args.top,
         sort: args.sort.clone(),
         bounds: args.span.bounds(),
+        callers: args.callers.clone(),
+        callees: args.callees.clone(),
+        groups: args.group.clone(),
     };
     options.check(&args.view, filters)?;
     let recording = open(&args.dir)?;

@@ -26,6 +26,8 @@ pub enum Filter {
     Top,
     /// `--sort`
     Sort,
+    /// `--callers`, `--callees` and `--group`
+    Functions,
 }
 
 /// The selection of rows.
@@ -47,6 +49,12 @@ pub struct Options {
     pub sort: Option<String>,
     /// The part of the time that counts.
     pub bounds: Bounds,
+    /// The function whose callers are shown.
+    pub callers: Option<String>,
+    /// The function whose callees are shown.
+    pub callees: Option<String>,
+    /// Groups of functions, `NAME=REGEX`.
+    pub groups: Vec<String>,
 }
 
 impl Options {
@@ -59,6 +67,9 @@ impl Options {
             (Filter::Words, !self.words.is_empty(), "words"),
             (Filter::Top, self.top.is_some(), "--top"),
             (Filter::Sort, self.sort.is_some(), "--sort"),
+            (Filter::Functions, self.callers.is_some(), "--callers"),
+            (Filter::Functions, self.callees.is_some(), "--callees"),
+            (Filter::Functions, !self.groups.is_empty(), "--group"),
         ];
         let Some((_, _, wrong)) = given.iter().find(|(filter, given, _)| *given && !taken.contains(filter)) else {
             return Ok(());

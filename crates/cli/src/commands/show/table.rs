@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-pub use pagelab_report::table::{Table, WIDTH, clean, left, right, wrap};
+pub use pagelab_report::table::{Column, Table, WIDTH, clean, left, right, wrap};
 
 /// Appends text to `out` in lines of at most [`WIDTH`] characters.
 pub fn paragraph(text: &str, out: &mut String) {

@@ -1,0 +1,198 @@
+//! The profile: what the tasks of the recorded tree do, looked at 997 times a second on every CPU.
+//!
+//! [`Profiler::open`] loads the program of `bpf/cpu.bpf.c` and puts it on a sampling event of each CPU; from then on the
+//! owner calls [`Profiler::drain`] often enough that the rings do not fill. With the default of 4 MiB per CPU that is
+//! 0.1 s if every sample carries the largest copy of a stack. What was lost is counted.
+//!
+//! The event is the processor's cycle counter where that can be had, else the kernel's `cpu-clock`; which one it became
+//! is said by [`Profiler::event`].
+
+mod ring;
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject};
+use perf_event::events::{Hardware, Software};
+use perf_event::{Builder, Counter};
+
+pub use ring::{Sample, SampleCounts, SampleRings};
+
+use crate::bpf::{BpfError, NEEDED_TO_LOAD, listen_to_libbpf, not_loaded, refused};
+
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/cpu.skel.rs"));
+}
+
+use skeleton::{CpuSkel, CpuSkelBuilder};
+
+/// How the stacks of user space are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unwinding {
+    /// By unwind information where the code has it, by frame pointers where not.
+    #[default]
+    Auto,
+    /// By frame pointers only, which the kernel follows: the cheapest, right only for programs that keep them.
+    FramePointers,
+    /// As `Auto`, but a stack that breaks off is not replaced by the chain of frame pointers.
+    Dwarf,
+}
+
+/// What the profile is to be like.
+#[derive(Debug, Clone)]
+pub struct ProfileOptions {
+    /// Samples a second and CPU.
+    pub frequency_hz: u64,
+    /// Bytes of ring per CPU; rounded down to a power of two.
+    pub ring_bytes_per_cpu: usize,
+    /// Bytes of user stack that are copied at most.
+    pub stack_copy_bytes: u32,
+    /// How stacks of user space are found.
+    pub unwinding: Unwinding,
+}
+
+impl Default for ProfileOptions {
+    fn default() -> Self {
+        Self { frequency_hz: 997, ring_bytes_per_cpu: 4 << 20, stack_copy_bytes: 32 << 10, unwinding: Unwinding::Auto }
+    }
+}
+
+/// The smallest ring: two of the largest samples must fit.
+const RING_BYTES_MIN: usize = 128 << 10;
+const RING_BYTES_MAX: usize = 256 << 20;
+
+/// The sampling events with their program, and the road from it.
+pub struct Profiler {
+    links: Vec<Link>,
+    counters: Vec<Counter>,
+    rings: SampleRings,
+    event: &'static str,
+    /// It holds the maps that the rings are mapped from.
+    _skel: CpuSkel<'static>,
+}
+
+impl Profiler {
+    /// Loads the program and lets it sample the tasks in `task_states`, the map of `bpf/membership.bpf.h` that the
+    /// observer has. Samples are taken from now on.
+    pub fn open(options: &ProfileOptions, task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
+        listen_to_libbpf();
+        let cpus =
+            libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
+        let ring_bytes = 1 << options.ring_bytes_per_cpu.clamp(RING_BYTES_MIN, RING_BYTES_MAX).ilog2();
+        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
+        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = CpuSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
+        let sized = refused("sizing the rings", NEEDED_TO_LOAD);
+        open.maps.sample_rings.set_max_entries(cpus as u32).map_err(&sized)?;
+        open.maps.sample_rings.set_value_size(ring::value_bytes(ring_bytes) as u32).map_err(&sized)?;
+        open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED_TO_LOAD))?;
+        if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+            rodata.ring_mask = ring_bytes as u32 - 1;
+            rodata.stack_copy = match options.unwinding {
+                Unwinding::FramePointers => 0,
+                Unwinding::Auto | Unwinding::Dwarf => options.stack_copy_bytes,
+            };
+        }
+        let skel = open.load().map_err(not_loaded)?;
+        let rings = SampleRings::map(skel.maps.sample_rings.as_fd(), cpus, ring_bytes).map_err(|error| {
+            let needed = "memory for the rings of all CPUs; try: --ring-bytes with a smaller value";
+            BpfError::Refused { step: "mapping the rings", reason: error.to_string(), needed }
+        })?;
+        let (event, mut counters) = open_events(options.frequency_hz)?;
+        let needed = "BPF programs on perf events; look: cat /sys/kernel/security/lockdown";
+        let mut links = Vec::with_capacity(counters.len());
+        for counter in &mut counters {
+            // libbpf closes the descriptor with the link.
+            // SAFETY: the counter lives, and its descriptor with it, while this is borrowed.
+            let fd = unsafe { BorrowedFd::borrow_raw(counter.as_raw_fd()) };
+            let own = fd.try_clone_to_owned().map_err(event_refused)?;
+            let link = skel.progs.on_sample.attach_perf_event(own.as_raw_fd());
+            links.push(link.map_err(refused("attaching to a perf event", needed))?);
+            let _closed_by_the_link = own.into_raw_fd();
+            counter.enable().map_err(event_refused)?;
+        }
+        Ok(Self { links, counters, rings, event, _skel: skel })
+    }
+
+    /// The event as it was opened: `cycles` or `cpu-clock`.
+    pub fn event(&self) -> &'static str {
+        self.event
+    }
+
+    /// Hands over the whole samples older than `until_ns` (CLOCK_MONOTONIC), CPU by CPU, in the order of time.
+    pub fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(u32, &Sample<'_>)) {
+        for cpu in 0..self.rings.cpus() {
+            self.rings.drain(cpu, until_ns, |sample| sink(cpu as u32, sample));
+        }
+    }
+
+    /// What was counted, per CPU.
+    pub fn rings(&self) -> &SampleRings {
+        &self.rings
+    }
+
+    /// Ends sampling; what was sampled can still be drained.
+    pub fn detach(&mut self) {
+        for counter in &mut self.counters {
+            // It is closed right after.
+            let _ = counter.disable();
+        }
+        self.links.clear();
+        self.counters.clear();
+    }
+
+    /// Stops sampling for a time, without giving anything back; [`Profiler::resume`] goes on.
+    pub fn pause(&mut self) -> std::io::Result<()> {
+        self.counters.iter_mut().try_for_each(Counter::disable)
+    }
+
+    /// Goes on after [`Profiler::pause`].
+    pub fn resume(&mut self) -> std::io::Result<()> {
+        self.counters.iter_mut().try_for_each(Counter::enable)
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn event_refused(error: std::io::Error) -> BpfError {
+    BpfError::Refused {
+        step: "perf_event_open",
+        reason: error.to_string(),
+        needed: "root or CAP_PERFMON, and a frequency that the kernel allows; look: cat /proc/sys/kernel/perf_event_max_sample_rate",
+    }
+}
+
+/// Opens a sampling event on every CPU that is online, the best kind that there is. They are not enabled yet.
+fn open_events(frequency_hz: u64) -> Result<(&'static str, Vec<Counter>), BpfError> {
+    let cpus = online_cpus().map_err(event_refused)?;
+    let each = |make: &dyn Fn(usize) -> std::io::Result<Counter>| -> std::io::Result<Vec<Counter>> {
+        cpus.iter().map(|cpu| make(*cpu)).collect()
+    };
+    let cycles = each(&|cpu| sampling(Builder::new(Hardware::CPU_CYCLES), cpu, frequency_hz));
+    if let Ok(counters) = cycles {
+        return Ok(("cycles", counters));
+    }
+    let clock = each(&|cpu| sampling(Builder::new(Software::CPU_CLOCK), cpu, frequency_hz));
+    clock.map(|counters| ("cpu-clock", counters)).map_err(event_refused)
+}
+
+fn sampling(mut builder: Builder<'_>, cpu: usize, frequency_hz: u64) -> std::io::Result<Counter> {
+    builder.any_pid().one_cpu(cpu).include_kernel().exclude_idle(true).sample_frequency(frequency_hz).build()
+}
+
+/// The numbers in a list such as `0-3,8`.
+fn online_cpus() -> std::io::Result<Vec<usize>> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+    let wrong =
+        || std::io::Error::other(format!("/sys/devices/system/cpu/online: found {text:?}, needed a list of CPUs"));
+    let mut cpus = Vec::new();
+    for range in text.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        match (first.parse::<usize>(), last.parse::<usize>()) {
+            (Ok(first), Ok(last)) => cpus.extend(first..=last),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(cpus)
+}

@@ -1,0 +1,124 @@
+//! Where the kernel's code lies: needed to say in which part of it an address is, before any symbol is looked up.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use super::frame::Frame;
+use super::modules::hex;
+
+/// The running kernel.
+#[derive(Debug, Default)]
+pub struct Kernel {
+    /// Address of its first byte of code; none where addresses are hidden (kptr_restrict).
+    text: Option<u64>,
+    build_id: Option<String>,
+    /// Modules: first address, end, name in brackets, build id.
+    modules: Vec<(u64, u64, String, Option<String>)>,
+}
+
+/// No kernel image is larger; what lies further from its beginning is a module, or code made at run time.
+const IMAGE_BYTES_MAX: u64 = 1 << 30;
+/// Symbols that may come before the first byte of code in `/proc/kallsyms`, which is sorted by address.
+const SYMBOLS_BEFORE_TEXT: usize = 20_000;
+
+impl Kernel {
+    /// Reads where the kernel under `root` (`/` but in tests) is.
+    pub fn read(root: &Path) -> Self {
+        let text = File::open(root.join("proc/kallsyms")).ok().and_then(|file| {
+            let mut lines = BufReader::new(file).lines().map_while(Result::ok).take(SYMBOLS_BEFORE_TEXT);
+            lines.find_map(|line| text_symbol(&line)).filter(|addr| *addr != 0)
+        });
+        let notes = std::fs::read(root.join("sys/kernel/notes")).unwrap_or_default();
+        let list = std::fs::read_to_string(root.join("proc/modules")).unwrap_or_default();
+        let modules = list.lines().filter_map(module).map(|(start, end, name)| {
+            let notes = std::fs::read(root.join(format!("sys/module/{name}/notes/.note.gnu.build-id")));
+            (start, end, format!("[{name}]"), notes.ok().and_then(|notes| build_id(&notes)))
+        });
+        Self { text, build_id: build_id(&notes), modules: modules.collect() }
+    }
+
+    /// The frame of an address, without its symbol.
+    pub fn frame(&self, addr: u64) -> Frame {
+        let frame = Frame { kernel: true, ..Frame::default() };
+        let module = self.modules.iter().find(|(start, end, ..)| (*start..*end).contains(&addr));
+        if let Some((start, _, name, build_id)) = module {
+            let offset = Some(addr - start);
+            return Frame {
+                module: Some(name.clone().into()),
+                build_id: build_id.clone(),
+                module_offset: offset,
+                ..frame
+            };
+        }
+        let offset = self.text.and_then(|text| addr.checked_sub(text)).filter(|offset| *offset < IMAGE_BYTES_MAX);
+        let build_id = offset.and(self.build_id.clone());
+        Frame { module: Some(b"[kernel]".to_vec()), build_id, module_offset: offset, ..frame }
+    }
+}
+
+/// The address in a line of `/proc/kallsyms` that names the beginning of the code.
+fn text_symbol(line: &str) -> Option<u64> {
+    let mut words = line.split_whitespace();
+    let addr = u64::from_str_radix(words.next()?, 16).ok()?;
+    matches!(words.nth(1)?, "_text" | "_stext").then_some(addr)
+}
+
+/// First address, end and name in a line of `/proc/modules`; none where addresses are hidden.
+fn module(line: &str) -> Option<(u64, u64, &str)> {
+    let mut words = line.split_whitespace();
+    let (name, bytes) = (words.next()?, words.next()?.parse::<u64>().ok()?);
+    let start = words.find_map(|word| word.strip_prefix("0x"))?;
+    let start = u64::from_str_radix(start, 16).ok().filter(|start| *start != 0)?;
+    Some((start, start.checked_add(bytes)?, name))
+}
+
+/// The build id in a file of ELF notes.
+fn build_id(mut notes: &[u8]) -> Option<String> {
+    const GNU_BUILD_ID: u32 = 3;
+    loop {
+        let number = |at: usize| Some(u32::from_le_bytes(notes.get(at..at + 4)?.try_into().ok()?));
+        let (name_bytes, bytes, kind) = (number(0)? as usize, number(4)? as usize, number(8)?);
+        let begin = 12 + name_bytes.next_multiple_of(4);
+        let content = notes.get(begin..begin.checked_add(bytes)?)?;
+        if kind == GNU_BUILD_ID && notes.get(12..12 + name_bytes)? == b"GNU\0" {
+            return Some(hex(content));
+        }
+        notes = notes.get(begin + bytes.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_by_where_they_lie() {
+        let kernel = Kernel {
+            text: Some(0xffff_ffff_8100_0000),
+            build_id: Some("ab".into()),
+            modules: vec![(0xffff_ffff_c000_0000, 0xffff_ffff_c000_1000, "[xfs]".into(), None)],
+        };
+        let told = |addr| {
+            let frame = kernel.frame(addr);
+            (String::from_utf8(frame.module.expect("always")).expect("text"), frame.module_offset, frame.build_id)
+        };
+        assert_eq!(told(0xffff_ffff_8100_0010), ("[kernel]".into(), Some(0x10), Some("ab".into())));
+        assert_eq!(told(0xffff_ffff_c000_0020), ("[xfs]".into(), Some(0x20), None));
+        assert_eq!(told(0x10), ("[kernel]".into(), None, None));
+    }
+
+    #[test]
+    fn kernel_text_is_read() {
+        assert_eq!(
+            module("xfs 1540096 1 - Live 0xffffffffc0a00000"),
+            Some((0xffff_ffff_c0a0_0000, 0xffff_ffff_c0b7_8000, "xfs"))
+        );
+        assert_eq!(module("xfs 1540096 1 - Live 0x0000000000000000"), None);
+        assert_eq!(text_symbol("ffffffff81000000 T _text"), Some(0xffff_ffff_8100_0000));
+        assert_eq!(text_symbol("ffffffff81000000 T startup_64"), None);
+        let notes = [&[4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0][..], b"GNU\0", &[0xab, 0xcd, 0, 0]].concat();
+        assert_eq!(build_id(&notes), Some("abcd".into()));
+        assert_eq!(build_id(&notes[..14]), None);
+    }
+}

@@ -1,0 +1,411 @@
+//! From samples to stacks of frames, and from frames to names.
+//!
+//! While recording, [`Stacks`] keeps for every recorded address space which files are mapped where, unwinds the stacks
+//! of user space, and gives stacks and frames their ids. A frame is then what is known without looking anything up: the
+//! module and the offset in it. Names are looked up at the end by [`Stacks::name_all`], when the workload has ended: it says what
+//! each frame became, which may be several (functions that the compiler inlined) and which has another id, because a
+//! frame's id is a hash of its content.
+//!
+//! Unwinding is framehop's: by `.eh_frame` or `.debug_frame` where a module has them, else by frame pointers. Symbols are
+//! blazesym's: symbol tables and debug information, also from `/usr/lib/debug`.
+
+mod frame;
+mod jit;
+mod kernel;
+mod modules;
+mod spaces;
+mod symbols;
+mod unwind;
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use twox_hash::XxHash64;
+
+pub use frame::{Frame, stack_id};
+pub use unwind::End;
+
+use crate::bpf::{Event, MapEvent, Special, TaskEvent, TaskOp};
+use crate::cpu::{Sample, Unwinding as Mode};
+use jit::Jit;
+use kernel::Kernel;
+use modules::{MappedAt, Module, Modules};
+use spaces::{Mapped, MapsLine, Space};
+use unwind::{Place, Unwinding};
+
+/// Stacks whose rows are remembered as written; beyond that some are written again, which a reader expects.
+const STACKS_MAX: usize = 1 << 19;
+/// How often the names of code made at run time are read on.
+const JIT_INTERVAL_NS: u64 = 1_000_000_000;
+const PROT_EXEC: u32 = 4;
+/// Results of calls from here down to -1 are negated errnos.
+const LOWEST_ERRNO: i64 = -4095;
+
+/// The stacks of one sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StackIds {
+    /// The kernel's; none if the task was in user space.
+    pub kernel: Option<u64>,
+    /// User space's; none for tasks without memory of their own.
+    pub user: Option<u64>,
+    /// How the user's stack ended; none if only frame pointers were followed, which do not say.
+    pub end: Option<End>,
+}
+
+/// A stack: its id and those of its frames, innermost first.
+pub type Stack = (u64, Vec<u64>);
+
+/// A frame as it is known while recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    /// [`KERNEL`], or a number of [`Modules`].
+    module: u32,
+    /// Offset in the module's file; in the kernel and in code made at run time, the address.
+    offset: u64,
+    /// Of code made at run time.
+    version: u32,
+}
+
+const KERNEL: u32 = u32::MAX;
+
+/// See the module's manual.
+pub struct Stacks {
+    mode: Mode,
+    kernel: Kernel,
+    modules: Modules,
+    spaces: HashMap<u32, Space>,
+    /// Process and address space of each live task.
+    tasks: HashMap<u32, (u32, u32)>,
+    /// Live tasks of each address space.
+    users: HashMap<u32, u32>,
+    /// Address spaces whose last task has ended, and those of them whose last samples have been handed over.
+    left: Vec<u32>,
+    left_before: Vec<u32>,
+    paths: HashMap<u32, Vec<u8>>,
+    unwinding: Unwinding,
+    /// The frames that have a row, with their ids.
+    frames: HashMap<Key, u64>,
+    known_stacks: HashSet<u64>,
+    next_jit_ns: u64,
+    addrs: Vec<u64>,
+    new_frames: Vec<(u64, Frame)>,
+    new_stacks: Vec<Stack>,
+}
+
+impl Stacks {
+    /// Stacks of the tree whose first task is process `pid`.
+    pub fn new(mode: Mode, pid: u32) -> Self {
+        Self {
+            mode,
+            kernel: Kernel::read(Path::new("/")),
+            modules: Modules::default(),
+            spaces: HashMap::new(),
+            tasks: HashMap::from([(1, (pid, 1))]),
+            users: HashMap::from([(1, 1)]),
+            left: Vec::new(),
+            left_before: Vec::new(),
+            paths: HashMap::new(),
+            unwinding: Unwinding::default(),
+            frames: HashMap::new(),
+            known_stacks: HashSet::new(),
+            next_jit_ns: 0,
+            addrs: Vec::new(),
+            new_frames: Vec::new(),
+            new_stacks: Vec::new(),
+        }
+    }
+
+    /// Whether samples taken before the event must be handed over before it: it takes away code.
+    pub fn takes_away(&self, event: &Event) -> bool {
+        let Event::Map(map) = event else { return false };
+        let Some(space) = self.spaces.get(&map.mm_id).filter(|_| map.kind == "call") else { return false };
+        let (start, end) = reach(map);
+        space.overlaps(start, end)
+            || (map.op == "mremap" && space.overlaps(map.old_addr, map.old_addr.saturating_add(map.offset)))
+    }
+
+    /// Takes note of names of files. Of a batch of events all names come first: others may refer to later ones.
+    pub fn name_files(&mut self, events: &[Event]) {
+        for event in events {
+            if let Event::Path(path) = event {
+                self.paths.insert(path.path_id, path.path.as_bytes().to_vec());
+            }
+        }
+    }
+
+    /// Takes note of a task or a mapping.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Task(task) => self.task(task),
+            Event::Map(map) => self.map(map),
+            Event::Path(_) => {}
+        }
+    }
+
+    fn task(&mut self, task: &TaskEvent) {
+        // Kernel threads have no memory of their own.
+        let Some(mm_id) = task.mm_id else { return };
+        let before = self.tasks.get(&task.task_id).map(|(_, mm_id)| *mm_id);
+        if task.op == TaskOp::Exit {
+            self.tasks.remove(&task.task_id);
+            self.leave(before.unwrap_or(mm_id));
+            return;
+        }
+        self.tasks.insert(task.task_id, (task.pid, mm_id));
+        if before != Some(mm_id) {
+            *self.users.entry(mm_id).or_default() += 1;
+            if let Some(mm_id) = before {
+                self.leave(mm_id);
+            }
+        }
+    }
+
+    fn leave(&mut self, mm_id: u32) {
+        let Some(users) = self.users.get_mut(&mm_id) else { return };
+        *users = users.saturating_sub(1);
+        if *users == 0 {
+            self.users.remove(&mm_id);
+            self.left.push(mm_id);
+        }
+    }
+
+    /// Forgets the address spaces that nobody used any more at the last call. Samples older than that call must have been
+    /// handed over.
+    pub fn forget_left(&mut self) {
+        let ripe = std::mem::replace(&mut self.left_before, std::mem::take(&mut self.left));
+        for mm_id in ripe {
+            let jit = self.spaces.remove(&mm_id).and_then(|space| space.jit);
+            if let Some(Module::Jit(jit)) = jit.and_then(|number| self.modules.get_mut(number)) {
+                jit.ended();
+            }
+        }
+    }
+
+    fn map(&mut self, map: &MapEvent) {
+        let failed = map.kind == "call" && (LOWEST_ERRNO..0).contains(&map.ret);
+        if failed || !matches!(map.op, "mmap" | "munmap" | "mremap" | "shmat") {
+            return;
+        }
+        let pid = self.tasks.get(&map.task_id).map_or(0, |(pid, _)| *pid);
+        let space = self.spaces.entry(map.mm_id).or_default();
+        if space.pid == 0 {
+            space.pid = pid;
+        }
+        space.whole |= map.kind != "call";
+        let (start, end) = reach(map);
+        match map.op {
+            "mremap" => space.remap(map.old_addr, map.offset, start, map.len),
+            "mmap" if map.special == Special::Vdso => {
+                let module = self.modules.vdso();
+                space.map(start, Mapped { end, module, offset: 0, code: true });
+            }
+            "mmap" => match map.path_id.and_then(|id| self.paths.get(&id)) {
+                Some(path) => {
+                    let file = (map.dev, map.ino, path.as_slice());
+                    let at = MappedAt { pid: space.pid, start, end };
+                    let code = map.prot & PROT_EXEC != 0;
+                    let module = self.modules.file(file, at, code);
+                    space.map(start, Mapped { end, module, offset: map.offset, code });
+                }
+                None => space.unmap(start, end),
+            },
+            _ => space.unmap(start, end),
+        }
+    }
+
+    /// What is mapped in a space whose beginning was not seen, as far as its process can still be asked.
+    fn read_maps(&mut self, mm_id: u32) {
+        let Some(space) = self.spaces.get_mut(&mm_id) else { return };
+        space.whole = true;
+        let text = std::fs::read_to_string(format!("/proc/{}/maps", space.pid)).unwrap_or_default();
+        for line in text.lines().filter_map(MapsLine::parse) {
+            let MapsLine { start, end, code, offset, dev, ino, path } = line;
+            let module = match path {
+                "[vdso]" => self.modules.vdso(),
+                path if path.starts_with('/') => {
+                    let at = MappedAt { pid: space.pid, start, end };
+                    self.modules.file((dev, ino, path.as_bytes()), at, code)
+                }
+                _ => continue,
+            };
+            space.map(start, Mapped { end, module, offset, code });
+        }
+    }
+
+    /// Gives a sample its stacks. New frames and stacks are handed out by [`Stacks::take_new`].
+    pub fn sample(&mut self, sample: &Sample<'_>) -> StackIds {
+        let kernel = (!sample.kernel.is_empty()).then(|| {
+            self.addrs.clear();
+            self.addrs.extend(lookups(sample.kernel));
+            self.stack(None)
+        });
+        let mm_id = sample.mm_id.or_else(|| self.tasks.get(&sample.task_id).map(|(_, mm_id)| *mm_id));
+        let (user, end) = match mm_id {
+            Some(mm_id) if !sample.user.is_empty() || !sample.copy.is_empty() => self.user(mm_id, sample),
+            _ => (None, None),
+        };
+        StackIds { kernel, user, end }
+    }
+
+    fn user(&mut self, mm_id: u32, sample: &Sample<'_>) -> (Option<u64>, Option<End>) {
+        let space = self.spaces.entry(mm_id).or_default();
+        if space.pid == 0 {
+            space.pid = sample.pid;
+        }
+        if !space.whole {
+            self.read_maps(mm_id);
+        }
+        let space = self.spaces.entry(mm_id).or_default();
+        let generation = space.generation;
+        if sample.copy.is_empty() {
+            let chain = [XxHash64::oneshot(0, sample.user), sample.user.len() as u64, 0];
+            let place = Place { mm_id, generation, regs: chain };
+            let end = sample.user_cut.then_some(End::Cut);
+            if let Some(id) = self.unwinding.kept(&place, &[]) {
+                return (Some(id), end);
+            }
+            self.addrs.clear();
+            self.addrs.extend(lookups(sample.user));
+            let id = self.stack(Some(mm_id));
+            self.unwinding.forget_reads();
+            self.unwinding.keep(place, id);
+            return (Some(id), end);
+        }
+        let place = Place { mm_id, generation, regs: sample.regs };
+        if let Some(id) = self.unwinding.kept(&place, sample.copy) {
+            return (Some(id), Some(End::Entry));
+        }
+        self.addrs.clear();
+        let mut addrs = std::mem::take(&mut self.addrs);
+        let copy = (sample.copy, sample.copy_cut);
+        let mut end = Some(self.unwinding.unwind(space, &mut self.modules, sample.regs, copy, &mut addrs));
+        if end != Some(End::Entry) && self.mode == Mode::Auto && sample.user.len() / 8 > addrs.len() {
+            addrs.clear();
+            addrs.extend(lookups(sample.user));
+            end = sample.user_cut.then_some(End::Cut);
+        }
+        self.addrs = addrs;
+        let id = self.stack(Some(mm_id));
+        // Code made at run time may be named anew while registers and stack look the same.
+        if end == Some(End::Entry) {
+            self.unwinding.keep(place, id);
+        }
+        (Some(id), end)
+    }
+
+    /// The id of the stack of the addresses in `addrs`, of the kernel or of an address space.
+    fn stack(&mut self, mm_id: Option<u32>) -> u64 {
+        let addrs = std::mem::take(&mut self.addrs);
+        let ids: Vec<u64> = addrs
+            .iter()
+            .map(|addr| {
+                let (key, name) = match mm_id {
+                    None => (Key { module: KERNEL, offset: *addr, version: 0 }, None),
+                    Some(mm_id) => self.key(mm_id, *addr),
+                };
+                self.frame(key, name)
+            })
+            .collect();
+        self.addrs = addrs;
+        let id = stack_id(&ids);
+        if self.known_stacks.len() >= STACKS_MAX {
+            self.known_stacks.clear();
+        }
+        if self.known_stacks.insert(id) {
+            self.new_stacks.push((id, ids));
+        }
+        id
+    }
+
+    /// Where an address of user space lies; also the name of code made at run time that is not the first there.
+    fn key(&mut self, mm_id: u32, addr: u64) -> (Key, Option<String>) {
+        let space = self.spaces.entry(mm_id).or_default();
+        if let Some((module, offset)) = space.find(addr) {
+            return (Key { module, offset, version: 0 }, None);
+        }
+        let (modules, pid) = (&mut self.modules, space.pid);
+        let module = *space.jit.get_or_insert_with(|| modules.jit(Jit::of(pid)));
+        let sampled = match modules.get_mut(module) {
+            Some(Module::Jit(jit)) => jit.sampled(addr),
+            _ => (0, None),
+        };
+        (Key { module, offset: addr, version: sampled.0 }, sampled.1.map(str::to_owned))
+    }
+
+    fn frame(&mut self, key: Key, name: Option<String>) -> u64 {
+        if let Some(id) = self.frames.get(&key) {
+            return *id;
+        }
+        let frame = self.unnamed(key, name);
+        let id = frame.id();
+        self.frames.insert(key, id);
+        self.new_frames.push((id, frame));
+        id
+    }
+
+    /// The frame before anything is looked up.
+    fn unnamed(&mut self, key: Key, symbol: Option<String>) -> Frame {
+        if key.module == KERNEL {
+            return self.kernel.frame(key.offset);
+        }
+        let build_id = self.modules.image(key.module).and_then(|image| image.build_id.clone());
+        match self.modules.get_mut(key.module) {
+            Some(Module::Elf(elf)) => {
+                Frame { module: Some(elf.path.clone()), build_id, module_offset: Some(key.offset), ..Frame::default() }
+            }
+            // The address tells one from the other until they have names.
+            _ if symbol.is_none() => {
+                Frame { module: Some(b"[jit]".to_vec()), module_offset: Some(key.offset), ..Frame::default() }
+            }
+            _ => Frame { symbol, module: Some(b"[jit]".to_vec()), ..Frame::default() },
+        }
+    }
+
+    /// Reads on what runtimes say of the code that they make, once a second where such code was sampled.
+    pub fn refresh_jit(&mut self, now_ns: u64) {
+        if now_ns < self.next_jit_ns {
+            return;
+        }
+        self.next_jit_ns = now_ns + JIT_INTERVAL_NS;
+        for space in self.spaces.values_mut() {
+            let Some(number) = space.jit else { continue };
+            if let Some(Module::Jit(jit)) = self.modules.get_mut(number)
+                && jit.is_used()
+                && jit.refresh()
+            {
+                space.generation = space.generation.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Frames and stacks that were met for the first time since the last call.
+    pub fn take_new(&mut self) -> (Vec<(u64, Frame)>, Vec<Stack>) {
+        (std::mem::take(&mut self.new_frames), std::mem::take(&mut self.new_stacks))
+    }
+
+    /// Samples whose stack was known from an earlier sample without unwinding.
+    pub fn hits(&self) -> u64 {
+        self.unwinding.hits
+    }
+
+    /// Looks up the names of all frames: what each of the ids given out so far became, innermost first.
+    pub fn name_all(&mut self) -> HashMap<u64, Vec<Frame>> {
+        symbols::name_all(&mut self.modules, &self.kernel, &self.frames)
+    }
+}
+
+/// The addresses that a mapping action reaches.
+fn reach(map: &MapEvent) -> (u64, u64) {
+    let start = match (map.op, map.kind) {
+        ("mmap" | "mremap" | "shmat", "call") => map.ret as u64,
+        _ => map.addr,
+    };
+    (start, start.saturating_add(map.len))
+}
+
+/// The addresses of a chain as they are to be looked up: a return address belongs to the call before it.
+fn lookups(chain: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let words = chain.chunks_exact(8).filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+    words.enumerate().map(|(depth, addr)| if depth == 0 { addr } else { addr.wrapping_sub(1) })
+}

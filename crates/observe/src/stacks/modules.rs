@@ -1,0 +1,262 @@
+//! The files that code is mapped from: opened while they can be, read when the first sample falls into them.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use framehop::ExplicitModuleSectionInfo;
+use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
+
+use super::jit::Jit;
+
+/// Descriptors that are kept open for files that may be gone when their symbols are asked for.
+const OPEN_FILES_MAX: usize = 512;
+/// Unwind information that is kept in memory for all files together. Beyond it frame pointers must do.
+const UNWIND_BYTES_MAX: usize = 48 << 20;
+
+/// Device, inode and path; the path tells a file from one that got the same inode later.
+pub type FileId<'a> = (u64, u64, &'a [u8]);
+
+/// Where a module is mapped, as far as that helps to open its file.
+#[derive(Debug, Clone, Copy)]
+pub struct MappedAt {
+    pub pid: u32,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// A loadable segment: file offset, bytes of file, address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Segment {
+    offset: u64,
+    bytes: u64,
+    addr: u64,
+}
+
+/// What a file's headers say.
+#[derive(Default)]
+pub struct Image {
+    segments: Vec<Segment>,
+    pub build_id: Option<String>,
+    /// The sections from which stacks are unwound; none if there are none or they are too large.
+    sections: Option<ExplicitModuleSectionInfo<Arc<[u8]>>>,
+}
+
+impl Image {
+    /// The address that the file gives the byte at `offset`.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        let holds = |segment: &&Segment| (segment.offset..segment.offset + segment.bytes).contains(&offset);
+        self.segments.iter().find(holds).map(|segment| offset - segment.offset + segment.addr)
+    }
+}
+
+/// An ELF file, or the vDSO.
+pub struct Elf {
+    pub path: Vec<u8>,
+    pub file: Option<File>,
+    /// The vDSO's bytes.
+    pub bytes: Option<Vec<u8>>,
+    image: Option<Image>,
+}
+
+/// Where code may come from.
+pub enum Module {
+    Elf(Elf),
+    Jit(Jit),
+}
+
+/// All modules of all recorded address spaces; they are referred to by number.
+#[derive(Default)]
+pub struct Modules {
+    all: Vec<Module>,
+    /// By device and inode; mostly there is one.
+    files: HashMap<(u64, u64), Vec<u32>>,
+    open_files: usize,
+    unwind_bytes: usize,
+    vdso: Option<u32>,
+}
+
+impl Modules {
+    /// The number of a file's module. `code` says that it is mapped for execution: then it is opened now.
+    pub fn file(&mut self, (dev, ino, path): FileId<'_>, at: MappedAt, code: bool) -> u32 {
+        let same =
+            |number: &&u32| matches!(self.all.get(**number as usize), Some(Module::Elf(elf)) if elf.path == path);
+        let known = self.files.get(&(dev, ino)).and_then(|numbers| numbers.iter().find(same)).copied();
+        let number = known.unwrap_or_else(|| {
+            let elf = Elf { path: path.to_vec(), file: None, bytes: None, image: None };
+            let number = self.push(Module::Elf(elf));
+            self.files.entry((dev, ino)).or_default().push(number);
+            number
+        });
+        let room = self.open_files < OPEN_FILES_MAX;
+        if let Some(Module::Elf(elf)) = self.all.get_mut(number as usize)
+            && code
+            && room
+            && elf.file.is_none()
+            && elf.image.is_none()
+        {
+            elf.file = open((dev, ino, path), at);
+            self.open_files += usize::from(elf.file.is_some());
+        }
+        number
+    }
+
+    /// The module of the vDSO: the kernel lends the same to every 64-bit program, this one included.
+    pub fn vdso(&mut self) -> u32 {
+        if let Some(number) = self.vdso {
+            return number;
+        }
+        let number =
+            self.push(Module::Elf(Elf { path: b"[vdso]".to_vec(), file: None, bytes: own_vdso(), image: None }));
+        self.vdso = Some(number);
+        number
+    }
+
+    /// Adds the code that a process makes by itself.
+    pub fn jit(&mut self, jit: Jit) -> u32 {
+        self.push(Module::Jit(jit))
+    }
+
+    fn push(&mut self, module: Module) -> u32 {
+        self.all.push(module);
+        self.all.len() as u32 - 1
+    }
+
+    /// The module of a number.
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Module> {
+        self.all.get_mut(number as usize)
+    }
+
+    /// What an ELF file's headers say; read at first use.
+    pub fn image(&mut self, number: u32) -> Option<&Image> {
+        let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return None };
+        // While its file is not open it may still be opened.
+        if elf.image.is_none() && (elf.file.is_some() || elf.bytes.is_some()) {
+            let room = UNWIND_BYTES_MAX.saturating_sub(self.unwind_bytes);
+            let read = match (&elf.file, &elf.bytes) {
+                (Some(file), _) => file.try_clone().ok().and_then(|file| image(&ReadCache::new(file), room)),
+                (None, Some(bytes)) => image(&**bytes, room),
+                (None, None) => None,
+            };
+            let (image, bytes) = read.unwrap_or_default();
+            self.unwind_bytes += bytes;
+            elf.image = Some(image);
+        }
+        elf.image.as_ref()
+    }
+
+    /// The module for the unwinder, mapped at `start..end` from `offset` of its file.
+    pub fn unwinding(&mut self, number: u32, start: u64, end: u64, offset: u64) -> Option<framehop::Module<Arc<[u8]>>> {
+        let image = self.image(number)?;
+        let addr = image.address(offset)?;
+        // Where address 0 of the file would be.
+        let base = start.checked_sub(addr)?;
+        Some(framehop::Module::new(String::new(), start..end, base, image.sections.clone()?))
+    }
+}
+
+/// Opens the file that is mapped: by its path as the process sees it, through the mapping itself, by its path here.
+fn open((_, ino, path): FileId<'_>, at: MappedAt) -> Option<File> {
+    let path = Path::new(OsStr::from_bytes(path));
+    let process = PathBuf::from(format!("/proc/{}", at.pid));
+    let tries = [
+        process.join("root").join(path.strip_prefix("/").unwrap_or(path)),
+        process.join(format!("map_files/{:x}-{:x}", at.start, at.end)),
+        path.to_owned(),
+    ];
+    // On file systems that hand out devices of their own (btrfs, overlayfs) only the inode can be compared.
+    tries.iter().find_map(|path| {
+        let meta = std::fs::metadata(path).ok()?;
+        // A fifo of that name would block.
+        (meta.is_file() && meta.ino() == ino).then(|| File::open(path).ok()).flatten()
+    })
+}
+
+/// Reads the headers, and the sections for unwinding if they fit into `room` bytes; also gives their size.
+fn image<'a, R: ReadRef<'a>>(data: R, room: usize) -> Option<(Image, usize)> {
+    let file = object::File::parse(data).ok()?;
+    let segments = file.segments().map(|segment| {
+        let (offset, bytes) = segment.file_range();
+        Segment { offset, bytes, addr: segment.address() }
+    });
+    let segments = segments.collect();
+    let build_id = file.build_id().ok().flatten().map(hex);
+    let range = |name: &str| {
+        let section = file.section_by_name(name)?;
+        Some(section.address()..section.address() + section.size())
+    };
+    let size = |name: &str| range(name).map_or(0, |range| (range.end - range.start) as usize);
+    let names = if size(".eh_frame") > 0 { [".eh_frame", ".eh_frame_hdr"] } else { [".debug_frame", ""] };
+    let bytes: usize = names.iter().map(|name| size(name)).sum();
+    if bytes == 0 || bytes > room {
+        return Some((Image { segments, build_id, sections: None }, 0));
+    }
+    let data = |name: &str| -> Option<Arc<[u8]>> {
+        if !names.contains(&name) {
+            return None;
+        }
+        let data = file.section_by_name(name)?.uncompressed_data().ok()?;
+        (!data.is_empty()).then(|| data.into())
+    };
+    let sections = ExplicitModuleSectionInfo {
+        base_svma: 0,
+        text_svma: range(".text"),
+        got_svma: range(".got"),
+        eh_frame_svma: range(".eh_frame"),
+        eh_frame: data(".eh_frame"),
+        eh_frame_hdr_svma: range(".eh_frame_hdr"),
+        eh_frame_hdr: data(".eh_frame_hdr"),
+        debug_frame: data(".debug_frame"),
+        ..ExplicitModuleSectionInfo::default()
+    };
+    Some((Image { segments, build_id, sections: Some(sections) }, bytes))
+}
+
+/// The bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// This process's own vDSO.
+fn own_vdso() -> Option<Vec<u8>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
+    let memory = File::open("/proc/self/mem").ok()?;
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, start).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vdso_is_an_elf_file_that_can_be_unwound() {
+        let mut modules = Modules::default();
+        let number = modules.vdso();
+        let image = modules.image(number).expect("a vDSO");
+        assert_eq!(image.address(0x10), Some(0x10));
+        assert!(image.sections.is_some() && image.build_id.is_some());
+    }
+
+    #[test]
+    fn a_file_that_became_another_is_not_opened() {
+        let path = std::env::current_exe().expect("this test");
+        let meta = std::fs::metadata(&path).expect("it is there");
+        let file = |ino| (meta.dev(), ino, path.as_os_str().as_bytes());
+        let at = MappedAt { pid: std::process::id(), start: 0, end: 1 };
+        assert!(open(file(meta.ino()), at).is_some());
+        assert!(open(file(meta.ino() + 1), at).is_none());
+    }
+}

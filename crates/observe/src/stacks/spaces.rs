@@ -1,0 +1,193 @@
+//! Recorded address spaces: which code is mapped where.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use framehop::Unwinder;
+use framehop::x86_64::UnwinderX86_64;
+
+use super::modules::Modules;
+
+/// Code that is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapped {
+    pub end: u64,
+    pub module: u32,
+    /// Of `start` in the file.
+    pub offset: u64,
+    /// For execution.
+    pub code: bool,
+}
+
+/// One address space.
+#[derive(Default)]
+pub struct Space {
+    pub pid: u32,
+    /// Files only, by first address.
+    maps: BTreeMap<u64, Mapped>,
+    /// All that is mapped is known: it was told at the space's beginning.
+    pub whole: bool,
+    /// Rises with every change, so that what was worked out for another state is not used.
+    pub generation: u32,
+    /// The module of code that is in no file.
+    pub jit: Option<u32>,
+    unwinder: Option<UnwinderX86_64<Arc<[u8]>>>,
+}
+
+impl Space {
+    /// Whether a file is mapped somewhere in `start..end`.
+    pub fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.maps.range(..end).next_back().is_some_and(|(_, map)| map.end > start)
+    }
+
+    /// Takes away what is mapped in `start..end`.
+    pub fn unmap(&mut self, start: u64, end: u64) {
+        if start >= end || !self.overlaps(start, end) {
+            return;
+        }
+        let hit: Vec<(u64, Mapped)> =
+            self.maps.range(..end).rev().take_while(|(_, map)| map.end > start).map(|(at, map)| (*at, *map)).collect();
+        for (at, map) in hit {
+            self.maps.remove(&at);
+            if at < start {
+                self.maps.insert(at, Mapped { end: start, ..map });
+            }
+            if map.end > end {
+                self.maps.insert(end, Mapped { offset: map.offset + (end - at), ..map });
+            }
+        }
+        self.changed();
+    }
+
+    /// Maps a file; what was there before is gone.
+    pub fn map(&mut self, start: u64, mapped: Mapped) {
+        self.unmap(start, mapped.end);
+        self.maps.insert(start, mapped);
+        self.changed();
+    }
+
+    /// Moves what is mapped in `from..from + len` to `to`.
+    pub fn remap(&mut self, from: u64, len: u64, to: u64, new_len: u64) {
+        let end = from.saturating_add(len);
+        let moved = self.maps.range(..end).next_back().filter(|(_, map)| map.end > from).map(|(at, map)| (*at, *map));
+        self.unmap(from, end);
+        self.unmap(to, to.saturating_add(new_len));
+        if let Some((at, map)) = moved.filter(|(at, _)| *at <= from) {
+            self.map(to, Mapped { end: to.saturating_add(new_len), offset: map.offset + (from - at), ..map });
+        }
+    }
+
+    fn changed(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        self.unwinder = None;
+    }
+
+    /// The file mapped at an address, and the offset in it.
+    pub fn find(&self, addr: u64) -> Option<(u32, u64)> {
+        let (start, map) = self.maps.range(..=addr).next_back()?;
+        (addr < map.end).then(|| (map.module, map.offset + (addr - start)))
+    }
+
+    /// The unwinder of this space.
+    pub fn unwinder(&mut self, modules: &mut Modules) -> &UnwinderX86_64<Arc<[u8]>> {
+        let maps = &self.maps;
+        self.unwinder.get_or_insert_with(|| {
+            let mut unwinder = UnwinderX86_64::new();
+            for (start, map) in maps.iter().filter(|(_, map)| map.code) {
+                if let Some(module) = modules.unwinding(map.module, *start, map.end, map.offset) {
+                    unwinder.add_module(module);
+                }
+            }
+            unwinder
+        })
+    }
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MapsLine<'a> {
+    pub start: u64,
+    pub end: u64,
+    pub code: bool,
+    pub offset: u64,
+    /// As `st_dev` has it.
+    pub dev: u64,
+    pub ino: u64,
+    pub path: &'a str,
+}
+
+impl<'a> MapsLine<'a> {
+    /// Reads a line.
+    pub fn parse(line: &'a str) -> Option<Self> {
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let mut rest = line;
+        let mut word = || {
+            let (word, after) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
+            rest = after;
+            word
+        };
+        let (start, end) = word().split_once('-')?;
+        let (perms, offset, (major, minor), ino) =
+            (word(), hex(word())?, word().split_once(':')?, word().parse().ok()?);
+        let path = rest.trim_start();
+        Some(Self {
+            start: hex(start)?,
+            end: hex(end)?,
+            code: perms.contains('x'),
+            offset,
+            dev: libc::makedev(hex(major)? as u32, hex(minor)? as u32),
+            ino,
+            path: path.strip_suffix(" (deleted)").unwrap_or(path),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(end: u64, offset: u64) -> Mapped {
+        Mapped { end, module: 7, offset, code: true }
+    }
+
+    #[test]
+    fn a_hole_splits_a_mapping_and_keeps_offsets() {
+        let mut space = Space::default();
+        space.map(0x1000, mapped(0x5000, 0x100));
+        space.unmap(0x2000, 0x3000);
+        assert_eq!(space.find(0x1010), Some((7, 0x110)));
+        assert_eq!(space.find(0x2000), None);
+        assert_eq!(space.find(0x3000), Some((7, 0x2100)));
+        assert!(space.overlaps(0x4fff, 0x9000) && !space.overlaps(0x2000, 0x3000));
+        let before = space.generation;
+        space.unmap(0x8000, 0x9000);
+        assert_eq!(space.generation, before, "nothing was there");
+    }
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let line = "7f01000-7f02000 r-xp 00001000 fd:01 1234                       /usr/lib/a b.so (deleted)";
+        let wanted = MapsLine {
+            start: 0x7f0_1000,
+            end: 0x7f0_2000,
+            code: true,
+            offset: 0x1000,
+            dev: libc::makedev(0xfd, 1),
+            ino: 1234,
+            path: "/usr/lib/a b.so",
+        };
+        assert_eq!(MapsLine::parse(line), Some(wanted));
+        assert_eq!(MapsLine::parse("1000-2000 rw-p 00000000 00:00 0").map(|line| line.path), Some(""));
+        assert_eq!(MapsLine::parse("1000-2000 rw-p 0000"), None);
+    }
+
+    #[test]
+    fn a_mapping_that_moves_takes_its_offset_along() {
+        let mut space = Space::default();
+        space.map(0x1000, mapped(0x5000, 0));
+        space.remap(0x2000, 0x1000, 0x10000, 0x2000);
+        assert_eq!(space.find(0x2000), None);
+        assert_eq!(space.find(0x11000), Some((7, 0x2000)));
+        assert_eq!(space.find(0x4000), Some((7, 0x3000)));
+    }
+}
