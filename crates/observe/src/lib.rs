@@ -3,6 +3,10 @@
 //! | module | sees | through |
 //! |---|---|---|
 //! | [`bpf`] | page faults, mapping actions, the life of tasks of one process tree | BPF on raw tracepoints |
+//! | [`block`] | requests of the block layer | BPF on raw tracepoints |
+//! | [`btf`] | nothing; it knows the running kernel's tracepoints and names | |
+//! | [`counters`] | what processor and kernel count of one process tree | `perf_event_open` |
+//! | [`dax`] | faults on files of DAX file systems | BPF on raw tracepoints |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
 //!
@@ -11,6 +15,10 @@
 //! A probe says what it lost and what it left out; a probe that cannot be had says why, what it would need and what
 //! to type. Nothing is decided by kernel version: a probe is tried.
 
+pub mod block;
 pub mod bpf;
+pub mod btf;
+pub mod counters;
+pub mod dax;
 pub mod metrics;
 pub mod streams;

@@ -50,12 +50,12 @@ const DEFS: [Def; 12] = [
     Def { stream: Stream::Tasks, name: "tasks", default: true, missing: None },
     Def { stream: Stream::Faults, name: "faults", default: true, missing: None },
     Def { stream: Stream::Maps, name: "maps", default: true, missing: None },
-    Def { stream: Stream::Dax, name: "dax", default: false, missing: NOT_YET },
+    Def { stream: Stream::Dax, name: "dax", default: false, missing: None },
     Def { stream: Stream::Syscalls, name: "syscalls", default: false, missing: NOT_YET },
     Def { stream: Stream::Sched, name: "sched", default: false, missing: NOT_YET },
     Def { stream: Stream::Cpu, name: "cpu", default: true, missing: NOT_YET },
-    Def { stream: Stream::Counters, name: "counters", default: true, missing: NOT_YET },
-    Def { stream: Stream::Block, name: "block", default: false, missing: NOT_YET },
+    Def { stream: Stream::Counters, name: "counters", default: true, missing: None },
+    Def { stream: Stream::Block, name: "block", default: false, missing: None },
     Def { stream: Stream::Regions, name: "regions", default: false, missing: NOT_YET },
 ];
 

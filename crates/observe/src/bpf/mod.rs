@@ -17,6 +17,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
 
 pub use rings::{FaultCounts, FaultRings};
+pub(crate) use wire::user_dev;
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -84,7 +85,7 @@ pub struct Observer {
 /// What libbpf said since the last load began: the verifier's words are only to be had this way.
 static LIBBPF_SAID: Mutex<String> = Mutex::new(String::new());
 
-fn listen_to_libbpf() {
+pub(crate) fn listen_to_libbpf() {
     LIBBPF_SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
         tracing::debug!(target: "libbpf", "{}", text.trim_end());
@@ -100,7 +101,7 @@ fn told_by_libbpf() -> Option<String> {
     verifier.or_else(|| lines().next()).map(str::to_owned)
 }
 
-fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError {
+pub(crate) fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError {
     move |error| {
         let reason = told_by_libbpf().map_or_else(|| format!("{error:#}"), |said| format!("{error:#} ({said})"));
         BpfError::Refused { step, reason, needed }
@@ -112,7 +113,7 @@ const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with B
 const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Why the programs could not be loaded. libbpf says no more than ESRCH when the kernel's types are missing.
-fn not_loaded(error: libbpf_rs::Error) -> BpfError {
+pub(crate) fn not_loaded(error: libbpf_rs::Error) -> BpfError {
     if std::path::Path::new(KERNEL_BTF).exists() {
         return refused("load", NEEDED_TO_LOAD)(error);
     }

@@ -238,8 +238,12 @@ fn scaled_cpu_ns(raw: &types::task_event) -> (u64, u64) {
     (raw.runtime_ns.saturating_sub(system), system)
 }
 
+/// A device in the kernel's own encoding, as user space writes it (`st_dev`).
+pub(crate) fn user_dev(dev: u32) -> u64 {
+    libc::makedev(dev >> KERNEL_MINOR_BITS, dev & ((1 << KERNEL_MINOR_BITS) - 1))
+}
+
 fn map(raw: &types::map_event) -> Option<MapEvent> {
-    let (major, minor) = (raw.dev >> KERNEL_MINOR_BITS, raw.dev & ((1 << KERNEL_MINOR_BITS) - 1));
     let special = match types::map_special(raw.special) {
         types::map_special::MAP_STACK => Special::Stack,
         types::map_special::MAP_HEAP => Special::Heap,
@@ -261,7 +265,7 @@ fn map(raw: &types::map_event) -> Option<MapEvent> {
         prot: raw.prot,
         flags: raw.flags,
         fd: raw.fd,
-        dev: libc::makedev(major, minor),
+        dev: user_dev(raw.dev),
         ino: raw.ino,
         path_id: nonzero(raw.path_id),
         advice: raw.advice,

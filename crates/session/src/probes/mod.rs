@@ -2,6 +2,9 @@
 //!
 //! How to add a probe: implement [`Watcher`] in a file of its own beside this one, and name it in [`WATCHERS`].
 
+mod block;
+mod counters;
+mod dax;
 mod watcher;
 
 use pagelab_observe::bpf::{Observer, ObserverOptions};
@@ -29,7 +32,11 @@ struct WatcherDef {
 }
 
 /// Every probe beside the observer.
-const WATCHERS: [WatcherDef; 0] = [];
+const WATCHERS: &[WatcherDef] = &[
+    WatcherDef { streams: counters::STREAMS, needs_tree: false, needs_maps: false, open: counters::open },
+    WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open },
+    WatcherDef { streams: dax::STREAMS, needs_tree: true, needs_maps: false, open: dax::open },
+];
 
 /// The probes of a session.
 pub struct Probes {

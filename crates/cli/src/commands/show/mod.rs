@@ -9,6 +9,7 @@
 //! 2. Give it a line in [`VIEWS`], and take its name out of [`NOT_YET`] if it stands there.
 //! 3. Add it to `tests/show.rs`.
 
+mod counters;
 mod faults;
 mod join;
 mod latency;
@@ -39,7 +40,8 @@ use options::{Filter, Options};
 ///
 /// Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
 /// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
-/// settings, loss (per second and stream), latency (of a load's operations).
+/// settings, loss (per second and stream), latency (of a load's operations), counters (of processor and kernel, with what
+/// follows from them).
 ///
 /// Times are seconds since recording began. What is not known is `-`, in JSON null. A recording that broke off is shown
 /// as far as it goes, and its first line says so.
@@ -48,9 +50,9 @@ use options::{Filter, Options};
 pub struct Args {
     /// The recording.
     dir: PathBuf,
-    /// summary, tasks, faults, maps, metrics, settings, loss or latency.
+    /// summary, tasks, faults, maps, metrics, settings, loss, latency or counters.
     view: String,
-    /// metrics, settings: only names that hold one of these words.
+    /// metrics, settings, counters: only names that hold one of these words.
     words: Vec<String>,
     /// Print one JSON document.
     #[arg(long)]
@@ -99,7 +101,7 @@ struct View {
 type Make = fn(&Recording, &Options) -> Result<View, Failure>;
 
 /// The views with their filters.
-const VIEWS: [(&str, Make, &[Filter]); 8] = [
+const VIEWS: &[(&str, Make, &[Filter])] = &[
     ("summary", summary::view, &[]),
     ("tasks", tasks::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
     ("faults", faults::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
@@ -108,10 +110,11 @@ const VIEWS: [(&str, Make, &[Filter]); 8] = [
     ("settings", settings::view, &[Filter::Words, Filter::Top]),
     ("loss", loss::view, &[Filter::Top, Filter::Sort]),
     ("latency", latency::view, &[]),
+    ("counters", counters::view, &[Filter::Words]),
 ];
 
 /// Views of tables that nothing fills yet.
-const NOT_YET: [&str; 8] = ["dax", "syscalls", "io", "sched", "profile", "counters", "block", "regions"];
+const NOT_YET: &[&str] = &["dax", "syscalls", "io", "sched", "profile", "block", "regions"];
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
@@ -145,7 +148,7 @@ fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
     if NOT_YET.contains(&name) {
         return Err(Failure::input(anyhow::anyhow!("view {name}: no probe records it yet; the views are: {list}")));
     }
-    let near = nearest_of(name, known.iter().copied().chain(NOT_YET));
+    let near = nearest_of(name, known.iter().copied().chain(NOT_YET.iter().copied()));
     let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
     Err(Failure::input(anyhow::anyhow!("there is no view {name:?}{near}; the views are: {list}")))
 }
