@@ -77,6 +77,8 @@ __u64 block_seen = 0;
 __u64 block_lost = 0;
 /* Of these, the recorder's own. */
 __u64 block_filtered = 0;
+/* Requests that ended without being issued; not among block_seen. */
+__u64 block_not_issued = 0;
 
 /* Named here only so that the generated Rust types hold it. */
 const volatile struct block_event *wire_types = NULL;
@@ -233,9 +235,11 @@ int rq_complete(unsigned long long *ctx)
 	/* A part of it; the rest is still to come. */
 	if (!error && bytes < rq->__data_len)
 		return 0;
-	/* One that was never issued (a flush without data) is no work of the device. */
+	/* A flush without data is carried out by another request, of the kernel's own. */
 	if (request->issued_ts)
 		send(request, error);
+	else
+		__sync_fetch_and_add(&block_not_issued, 1);
 	bpf_map_delete_elem(&requests, &key);
 	return 0;
 }

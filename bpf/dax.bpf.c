@@ -21,10 +21,19 @@ char LICENSE[] SEC("license") = "GPL";
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+enum fault_flag {
+	FAULT_FLAG_WRITE = 1,
+};
+
 struct vm_fault {
 	struct vm_area_struct *vma;
-	unsigned int flags;
 	unsigned long pgoff, address;
+	enum fault_flag flags;
+};
+
+/* Before 5.13 it was no enumeration, which CO-RE takes for another member. */
+struct vm_fault___before_5_13 {
+	unsigned int flags;
 };
 
 #pragma clang attribute pop
@@ -39,6 +48,13 @@ __u64 dax_lost = 0;
 
 /* Named here only so that the generated Rust types hold it. */
 const volatile struct dax_event *wire_types = NULL;
+
+static __always_inline __u32 flags_of(struct vm_fault *vmf)
+{
+	struct vm_fault___before_5_13 *old = (void *)vmf;
+
+	return bpf_core_field_exists(vmf->flags) ? vmf->flags : BPF_CORE_READ(old, flags);
+}
 
 static __always_inline int on_fault(__u32 kind, struct inode *inode, struct vm_fault *vmf, __u64 max_pgoff, __u32 result)
 {
@@ -58,7 +74,7 @@ static __always_inline int on_fault(__u32 kind, struct inode *inode, struct vm_f
 	event->kind = kind;
 	event->task_id = state->task_id;
 	event->dev = inode->i_sb->s_dev;
-	event->flags = vmf->flags;
+	event->flags = flags_of(vmf);
 	event->ino = inode->i_ino;
 	event->addr = vmf->address;
 	event->vm_start = vmf->vma->vm_start;

@@ -8,6 +8,7 @@
 //! | [`counters`] | what processor and kernel count of one process tree | `perf_event_open` |
 //! | [`dax`] | faults on files of DAX file systems | BPF on raw tracepoints |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
+//! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
 //!
 //! Settings, which are read twice and not watched, are the business of `pagelab-host`.
@@ -21,4 +22,5 @@ pub mod btf;
 pub mod counters;
 pub mod dax;
 pub mod metrics;
+pub mod regions;
 pub mod streams;

@@ -50,13 +50,13 @@ const DEFS: [Def; 12] = [
     Def { stream: Stream::Tasks, name: "tasks", default: true, missing: None },
     Def { stream: Stream::Faults, name: "faults", default: true, missing: None },
     Def { stream: Stream::Maps, name: "maps", default: true, missing: None },
-    Def { stream: Stream::Dax, name: "dax", default: false, missing: None },
+    Def { stream: Stream::Dax, name: "dax", default: true, missing: None },
     Def { stream: Stream::Syscalls, name: "syscalls", default: false, missing: NOT_YET },
     Def { stream: Stream::Sched, name: "sched", default: false, missing: NOT_YET },
     Def { stream: Stream::Cpu, name: "cpu", default: true, missing: NOT_YET },
     Def { stream: Stream::Counters, name: "counters", default: true, missing: None },
     Def { stream: Stream::Block, name: "block", default: false, missing: None },
-    Def { stream: Stream::Regions, name: "regions", default: false, missing: NOT_YET },
+    Def { stream: Stream::Regions, name: "regions", default: false, missing: None },
 ];
 
 impl Stream {
@@ -73,6 +73,11 @@ impl Stream {
     /// Why this version cannot record the stream on any host; `None` if it can.
     pub fn missing(self) -> Option<&'static str> {
         self.def().missing
+    }
+
+    /// Whether `default` means it only where the kernel has what it needs, so that its absence is no news.
+    pub fn only_where_possible(self) -> bool {
+        self == Self::Dax
     }
 
     /// All streams, in the order in which they are listed.

@@ -69,7 +69,7 @@ pub struct BlockRequest {
     pub task_id: Option<u32>,
     /// The whole disk, as `st_dev` has it.
     pub dev: u64,
-    /// First sector, of 512 bytes.
+    /// First sector, of 512 bytes; 0 where the operation is on no sector in particular.
     pub sector: u64,
     /// Length.
     pub bytes: u64,
@@ -90,6 +90,9 @@ pub struct BlockCounts {
     pub lost: u64,
     /// Of these, the recorder's own.
     pub filtered: u64,
+    /// Requests that ended without being issued, and are not among those seen: a flush without data is carried out by
+    /// another request, of the kernel's own. `/proc/diskstats` counts them as writes of nothing.
+    pub not_issued: u64,
 }
 
 /// The loaded programs.
@@ -112,25 +115,23 @@ fn ops(kernel: &KernelTypes) -> BTreeMap<u32, String> {
     words(kernel.names(&["req_op", "req_opf"], "REQ_OP_"))
 }
 
-/// Whether the kernel has what is needed, without loading anything.
+/// Whether the kernel has what is needed, without loading anything; its types, for the probe.
 ///
 /// # Errors
 /// The reason in words.
-pub fn check() -> Result<(), String> {
+pub fn check() -> Result<KernelTypes, String> {
     let kernel = KernelTypes::read()?;
     match NEEDED_TRACEPOINTS.iter().find(|name| !kernel.has_tracepoint(name)) {
         Some(missing) => Err(format!("the kernel has no tracepoint {missing}; needed: {NEEDED}")),
-        None => Ok(()),
+        None => Ok(kernel),
     }
 }
 
 impl BlockProbe {
     /// Loads the programs and attaches them. Requests of the process `recorder` are left out; `task_states` says which tasks
     /// are recorded (`bpf/membership.bpf.h`).
-    pub fn attach(recorder: u32, task_states: Option<BorrowedFd<'_>>) -> Result<Self, BpfError> {
+    pub fn attach(kernel: &KernelTypes, recorder: u32, task_states: Option<BorrowedFd<'_>>) -> Result<Self, BpfError> {
         listen_to_libbpf();
-        let kernel =
-            KernelTypes::read().map_err(|reason| BpfError::Refused { step: "load", reason, needed: NEEDED })?;
         let sees_acceptance = kernel.has_tracepoint(ACCEPTED);
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -147,7 +148,7 @@ impl BlockProbe {
         let links = attach(&mut skel, sees_acceptance)?;
         let received: Rc<RefCell<Vec<types::block_event>>> = Rc::default();
         let events = event_ring(&skel, &received)?;
-        Ok(Self { links, events, received, ops: ops(&kernel), skel })
+        Ok(Self { links, events, received, ops: ops(kernel), skel })
     }
 
     /// Hands over the requests that have completed, in the order in which they did.
@@ -183,6 +184,7 @@ impl BlockProbe {
             seen: bss.block_seen,
             lost: bss.block_lost,
             filtered: bss.block_filtered,
+            not_issued: bss.block_not_issued,
         })
     }
 
@@ -193,7 +195,7 @@ impl BlockProbe {
             queue_ns: (raw.accepted_ts != 0).then(|| raw.issued_ts.saturating_sub(raw.accepted_ts)),
             task_id: (raw.task_id != 0).then_some(raw.task_id),
             dev: user_dev(raw.dev),
-            sector: raw.sector,
+            sector: if raw.sector == u64::MAX { 0 } else { raw.sector },
             bytes: raw.bytes.into(),
             op: self.ops.get(&raw.op).cloned().unwrap_or_else(|| format!("op {}", raw.op)),
             merged: raw.merged,

@@ -114,24 +114,22 @@ pub struct DaxProbe {
     skel: DaxSkel<'static>,
 }
 
-/// Whether the kernel has what is needed, without loading anything.
+/// Whether the kernel has what is needed, without loading anything; its types, for the probe.
 ///
 /// # Errors
 /// The reason in words.
-pub fn check() -> Result<(), String> {
+pub fn check() -> Result<KernelTypes, String> {
     let kernel = KernelTypes::read()?;
     match TRACEPOINTS.iter().find(|name| !kernel.has_tracepoint(name)) {
         Some(missing) => Err(format!("the kernel has no tracepoint {missing}; needed: {NEEDED}")),
-        None => Ok(()),
+        None => Ok(kernel),
     }
 }
 
 impl DaxProbe {
     /// Loads the programs and attaches them; `task_states` says which tasks are recorded (`bpf/membership.bpf.h`).
-    pub fn attach(task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
+    pub fn attach(kernel: &KernelTypes, task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
         listen_to_libbpf();
-        let kernel =
-            KernelTypes::read().map_err(|reason| BpfError::Refused { step: "load", reason, needed: NEEDED })?;
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = DaxSkelBuilder::default().open(storage).map_err(refused("open", NEEDED))?;
@@ -155,7 +153,7 @@ impl DaxProbe {
             })
             .map_err(refused("ring buffer", NEEDED))?;
         let events = builder.build().map_err(refused("ring buffer", NEEDED))?;
-        Ok(Self { links, events, received, outcomes: Outcomes::of(&kernel), skel })
+        Ok(Self { links, events, received, outcomes: Outcomes::of(kernel), skel })
     }
 
     /// Hands over the faults, in the order in which they were done.

@@ -1,6 +1,7 @@
 //! The stream `block`: requests of the block layer.
 
 use pagelab_observe::block::{self, BlockProbe, BlockRequest};
+use pagelab_observe::btf::KernelTypes;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::{BlockIosColumns, BlockIosRow};
@@ -14,14 +15,15 @@ pub const STREAMS: &[Stream] = &[Stream::Block];
 
 /// The probe, once there is a target.
 struct BlockWatcher {
+    kernel: KernelTypes,
     probe: Option<BlockProbe>,
     unfinished: u64,
 }
 
 /// Finds out whether the kernel can be asked.
 pub fn open(_: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
-    block::check()?;
-    Ok(Box::new(BlockWatcher { probe: None, unfinished: 0 }))
+    let kernel = block::check()?;
+    Ok(Box::new(BlockWatcher { kernel, probe: None, unfinished: 0 }))
 }
 
 fn push(request: &BlockRequest, columns: &mut BlockIosColumns) {
@@ -49,7 +51,8 @@ impl Watcher for BlockWatcher {
     }
 
     fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
-        let probe = BlockProbe::attach(std::process::id(), watched.task_states).map_err(|error| error.to_string())?;
+        let probe = BlockProbe::attach(&self.kernel, std::process::id(), watched.task_states)
+            .map_err(|error| error.to_string())?;
         self.probe = Some(probe);
         Ok(())
     }
@@ -83,5 +86,6 @@ impl Watcher for BlockWatcher {
         });
         self.unfinished = unfinished;
         extra.insert("unfinished".to_owned(), json!(unfinished));
+        extra.insert("not_issued".to_owned(), json!(probe.counts().not_issued));
     }
 }

@@ -1,9 +1,10 @@
 //! The stream `dax`: faults on files of DAX file systems.
 
+use pagelab_observe::btf::KernelTypes;
 use pagelab_observe::dax::{self, DaxProbe};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{DaxFaultsRow};
+use pagelab_recording::tables::DaxFaultsRow;
 
 use super::watcher::{Count, Watched, Watcher};
 use crate::options::SessionOptions;
@@ -13,13 +14,14 @@ pub const STREAMS: &[Stream] = &[Stream::Dax];
 
 /// The probe, once there is a target.
 struct DaxWatcher {
+    kernel: KernelTypes,
     probe: Option<DaxProbe>,
 }
 
 /// Finds out whether the kernel can be asked.
 pub fn open(_: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
-    dax::check()?;
-    Ok(Box::new(DaxWatcher { probe: None }))
+    let kernel = dax::check()?;
+    Ok(Box::new(DaxWatcher { kernel, probe: None }))
 }
 
 impl Watcher for DaxWatcher {
@@ -35,7 +37,7 @@ impl Watcher for DaxWatcher {
         let Some(task_states) = watched.task_states else {
             return Err("the recorded tree is known to BPF only, which is not to be had".to_owned());
         };
-        self.probe = Some(DaxProbe::attach(task_states).map_err(|error| error.to_string())?);
+        self.probe = Some(DaxProbe::attach(&self.kernel, task_states).map_err(|error| error.to_string())?);
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 mod block;
 mod counters;
 mod dax;
+mod regions;
 mod watcher;
 
 use pagelab_observe::bpf::{Observer, ObserverOptions};
@@ -35,6 +36,7 @@ struct WatcherDef {
 const WATCHERS: &[WatcherDef] = &[
     WatcherDef { streams: counters::STREAMS, needs_tree: false, needs_maps: false, open: counters::open },
     WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open },
+    WatcherDef { streams: regions::STREAMS, needs_tree: false, needs_maps: false, open: regions::open },
     WatcherDef { streams: dax::STREAMS, needs_tree: true, needs_maps: false, open: dax::open },
 ];
 
@@ -93,8 +95,9 @@ impl Probes {
         if options.streams.names(stream) && !options.best_effort {
             return Err(SessionError::StreamRefused { stream: stream.name(), reason: reason.clone() });
         }
-        // That a part of `default` is still to come is no news on every run.
-        if stream.missing().is_none() || options.streams.names(stream) {
+        // That a part of `default` is still to come, or not for this kernel, is no news on every run.
+        let no_news = stream.missing().is_some() || stream.only_where_possible();
+        if !no_news || options.streams.names(stream) {
             self.warnings.push(format!("{stream} not recorded: {reason}"));
         }
         Ok(())

@@ -9,7 +9,9 @@
 //! 2. Give it a line in [`VIEWS`], and take its name out of [`NOT_YET`] if it stands there.
 //! 3. Add it to `tests/show.rs`.
 
+mod block;
 mod counters;
+mod dax;
 mod faults;
 mod join;
 mod latency;
@@ -19,6 +21,7 @@ mod metrics;
 mod names;
 mod options;
 mod read;
+mod regions;
 mod settings;
 mod summary;
 mod table;
@@ -41,7 +44,8 @@ use options::{Filter, Options};
 /// Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
 /// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
 /// settings, loss (per second and stream), latency (of a load's operations), counters (of processor and kernel, with what
-/// follows from them).
+/// follows from them), block (requests of disks), dax (faults on DAX files), regions (the page
+/// sizes that memory really had).
 ///
 /// Times are seconds since recording began. What is not known is `-`, in JSON null. A recording that broke off is shown
 /// as far as it goes, and its first line says so.
@@ -50,20 +54,20 @@ use options::{Filter, Options};
 pub struct Args {
     /// The recording.
     dir: PathBuf,
-    /// summary, tasks, faults, maps, metrics, settings, loss, latency or counters.
+    /// summary, tasks, faults, maps, metrics, settings, loss, latency, counters, block, dax or regions.
     view: String,
     /// metrics, settings, counters: only names that hold one of these words.
     words: Vec<String>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// tasks, faults, maps: only this process, by its id.
+    /// tasks, faults, maps, block, dax, regions: only this process, by its id.
     #[arg(long, value_name = "N")]
     pid: Option<i32>,
-    /// tasks, faults, maps: only tasks of this name, at the times when they had it.
+    /// tasks, faults, maps, block, dax, regions: only tasks of this name, at the times when they had it.
     #[arg(long, value_name = "NAME")]
     comm: Option<String>,
-    /// faults, maps: only mappings of this file, by its path or the end of it, or by the kernel's name ([heap]).
+    /// faults, maps, dax, regions: only mappings of this file, by its path or the end of it, or by the kernel's name ([heap]).
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
     /// At most so many rows of each list; 0 is all [default: 20 of a ranking, all of a listing].
@@ -111,10 +115,13 @@ const VIEWS: &[(&str, Make, &[Filter])] = &[
     ("loss", loss::view, &[Filter::Top, Filter::Sort]),
     ("latency", latency::view, &[]),
     ("counters", counters::view, &[Filter::Words]),
+    ("block", block::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
+    ("regions", regions::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
+    ("dax", dax::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
 ];
 
 /// Views of tables that nothing fills yet.
-const NOT_YET: &[&str] = &["dax", "syscalls", "io", "sched", "profile", "block", "regions"];
+const NOT_YET: &[&str] = &["syscalls", "io", "sched", "profile"];
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
