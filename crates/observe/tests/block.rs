@@ -171,7 +171,7 @@ fn writer_to(device: &Path) -> Child {
         .stdin(Stdio::piped())
         .spawn()
         .expect("dd starts");
-    child.stdin.take().expect("piped").write_all(&[7; 64 << 10]).expect("dd reads");
+    child.stdin.take().expect("piped").write_all(&vec![7; 64 << 10]).expect("dd reads");
     child
 }
 

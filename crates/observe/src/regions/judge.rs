@@ -193,7 +193,7 @@ pub fn reason(area: &Area, pages: &Pages, policy: &Policy, disabled_for_process:
     if policy.of(area) == Some(Rule::Never) {
         return Some(if area.inode == 0 { "thp_never" } else { "file_system_never" });
     }
-    if area.inode != 0 && area.start.wrapping_sub(area.offset) % HUGE_BYTES != 0 {
+    if area.inode != 0 && !area.start.wrapping_sub(area.offset).is_multiple_of(HUGE_BYTES) {
         return Some("not_aligned");
     }
     if area.thp_eligible == Some(false) {

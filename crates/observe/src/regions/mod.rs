@@ -5,8 +5,9 @@
 //! ([`Regions::take`]) when the address space is gone, or at the end.
 //!
 //! A look costs time in proportion to the memory that is mapped (about 0.1 us for each page of 4 KiB). The thread measures its
-//! own CPU time and rests 200 times as long after each look: it takes at most 0.5 % of one CPU, and large processes are looked at
-//! less often. What a process did between its last look and its end is not seen.
+//! own CPU time, rests 200 times as long after each look, and looks again at the same address space only if that still leaves it
+//! within 0.5 % of the time since it began; only the first look at each is not refused for that. So large processes are looked
+//! at less often. What a process did between its last look and its end is not seen.
 //!
 //! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in smaps,
 //! which know nothing of DAX.
@@ -90,8 +91,8 @@ struct Target {
     /// Processes that have it. With `vfork` there are two.
     pids: BTreeSet<u32>,
     since: Instant,
-    /// When it was looked at last.
-    looked: Option<Instant>,
+    /// When it was looked at last, and the CPU time that it took, ns.
+    looked: Option<(Instant, u64)>,
     /// The last look at one of its processes. Whether the process still had this address space then is known only when all events
     /// until then have been seen.
     pending: Option<Look>,
@@ -119,9 +120,15 @@ impl Target {
         }
     }
 
-    /// When the next look is due, if only the rest since the last one were minded.
-    fn due(&self) -> Instant {
-        self.looked.map_or(self.since + SETTLE, |looked| looked + SHORTEST)
+    /// When the next look is due by itself, with what all looks have cost since `begun`.
+    fn due(&self, begun: Instant, cost: Cost) -> Instant {
+        match self.looked {
+            None => self.since + SETTLE,
+            Some((looked, cpu_ns)) => {
+                let earned = begun + Duration::from_nanos(cost.cpu_ns + cpu_ns) * REST;
+                (looked + SHORTEST).max(earned)
+            }
+        }
     }
 }
 
@@ -275,9 +282,8 @@ fn monotonic_ns() -> u64 {
 /// The thread: looks at whoever has waited longest, and rests.
 fn watch(shared: &Shared, may_scan: bool) {
     let policy = Policy::read(Path::new("/"));
-    let mut rest = SHORTEST;
-    loop {
-        let Some((mm_id, pid)) = next_after(shared, rest) else { return };
+    let (begun, mut rest) = (Instant::now(), Duration::ZERO);
+    while let Some((mm_id, pid)) = next_after(shared, begun, rest) {
         let begun_ns = thread_cpu_ns();
         let found = look_at(pid, &policy, may_scan);
         let ts = monotonic_ns();
@@ -287,7 +293,7 @@ fn watch(shared: &Shared, may_scan: bool) {
         state.cost.looks += 1;
         state.cost.cpu_ns += cpu_ns;
         if let Some(target) = state.targets.get_mut(&mm_id) {
-            target.looked = Some(Instant::now());
+            target.looked = Some((Instant::now(), cpu_ns));
             // One that could not be looked at has ended meanwhile; what it had is the look before.
             if let Ok(regions) = found
                 && target.pids.contains(&pid)
@@ -299,7 +305,7 @@ fn watch(shared: &Shared, may_scan: bool) {
 }
 
 /// Rests, then says whose turn it is; none when it is time to stop.
-fn next_after(shared: &Shared, rest: Duration) -> Option<(u32, u32)> {
+fn next_after(shared: &Shared, begun: Instant, rest: Duration) -> Option<(u32, u32)> {
     let until = Instant::now() + rest;
     let mut state = shared.lock();
     loop {
@@ -307,7 +313,10 @@ fn next_after(shared: &Shared, rest: Duration) -> Option<(u32, u32)> {
             return None;
         }
         let now = Instant::now();
-        let waiting = state.targets.iter().filter_map(|(id, target)| Some((target.due(), *id, *target.pids.first()?)));
+        let waiting = state
+            .targets
+            .iter()
+            .filter_map(|(id, target)| Some((target.due(begun, state.cost), *id, *target.pids.first()?)));
         let longest = waiting.min();
         let due = longest.map(|(due, ..)| due.max(until));
         let wait = match (longest, due) {

@@ -169,6 +169,19 @@ fn a_look_counts_if_no_event_of_before_takes_it_back() {
 }
 
 #[test]
+fn a_second_look_waits_until_its_cost_is_earned() {
+    let begun = Instant::now();
+    let (looked, spent) = (begun + Duration::from_millis(50), Cost { looks: 3, cpu_ns: 20_000_000 });
+    let first = Target { since: looked, ..Target::new() };
+    assert_eq!(first.due(begun, spent), looked + SETTLE, "whatever was spent on others");
+    let second = Target { looked: Some((looked, 10_000_000)), ..first };
+    assert_eq!(second.due(begun, spent), begun + Duration::from_secs(6), "30 ms are 0.5 % of 6 s");
+    assert_eq!(second.due(begun, Cost::default()).max(looked + SHORTEST), begun + Duration::from_secs(2));
+    let cheap = Target { looked: Some((looked, 100)), ..second };
+    assert_eq!(cheap.due(begun, Cost::default()), looked + SHORTEST);
+}
+
+#[test]
 fn the_switch_of_a_process_is_read() {
     assert!(thp_disabled("Name:\tx\nTHP_enabled:\t0\n") && !thp_disabled("THP_enabled:\t1\n") && !thp_disabled(""));
 }
