@@ -13,8 +13,9 @@
  * cache is submitted by kernel threads: it belongs to no task.
  *
  * Needs: BTF of the kernel, raw tracepoints with BTF (5.5), the ring buffer
- * (5.8). block_io_start (6.5) is missed by older kernels: there the time in
- * the queue begins when the request is put into the scheduler's queue.
+ * (5.8). Kernels before 6.5 have no block_io_start: there the first piece of
+ * the request is noted when a request is allocated for it (block_getrq), and
+ * found again in the request when that is issued.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -63,6 +64,14 @@ struct {
 	__type(value, struct block_request);
 } requests SEC(".maps");
 
+/* Pieces for which a request was allocated, by their address. Those that never are the first of an issued request are pushed out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct block_request);
+} accepted_bios SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 2 << 20);
@@ -96,15 +105,34 @@ static __always_inline bool by_recorder(void)
 	return bpf_get_current_pid_tgid() >> 32 == recorder_pid;
 }
 
+static __always_inline void begin(struct block_request *fresh, bool is_known_from_start)
+{
+	fresh->task_id = submitter();
+	fresh->own = by_recorder();
+	fresh->accepted_ts = is_known_from_start ? bpf_ktime_get_ns() : 0;
+}
+
 /* Begins a new life of the request at this address. */
 static __always_inline long accept(__u64 key, bool is_known_from_start)
 {
 	struct block_request fresh = {};
 
-	fresh.task_id = submitter();
-	fresh.own = by_recorder();
-	fresh.accepted_ts = is_known_from_start ? bpf_ktime_get_ns() : 0;
+	begin(&fresh, is_known_from_start);
 	return bpf_map_update_elem(&requests, &key, &fresh, BPF_ANY);
+}
+
+/* A request that is first seen when it is issued: made by the kernel itself, or in a kernel without block_io_start. */
+static __always_inline void accept_at_issue(__u64 key, struct request *rq)
+{
+	__u64 bio = (__u64)rq->bio;
+	struct block_request *noted = bio ? bpf_map_lookup_elem(&accepted_bios, &bio) : NULL;
+
+	if (!noted) {
+		accept(key, false);
+		return;
+	}
+	bpf_map_update_elem(&requests, &key, noted, BPF_ANY);
+	bpf_map_delete_elem(&accepted_bios, &bio);
 }
 
 static __always_inline __u32 device_of(struct request *rq)
@@ -142,13 +170,15 @@ int io_start(unsigned long long *ctx)
 	return 0;
 }
 
-SEC("tp_btf/block_rq_insert")
-int rq_insert(unsigned long long *ctx)
+/* With block_io_start this program is not loaded. */
+SEC("tp_btf/block_getrq")
+int getrq(unsigned long long *ctx)
 {
-	__u64 key = ctx[0];
+	struct block_request fresh = {};
+	__u64 bio = ctx[0];
 
-	/* With block_io_start this program is not loaded. */
-	accept(key, true);
+	begin(&fresh, true);
+	bpf_map_update_elem(&accepted_bios, &bio, &fresh, BPF_ANY);
 	return 0;
 }
 
@@ -160,7 +190,7 @@ int rq_issue(unsigned long long *ctx)
 	struct block_request *request = bpf_map_lookup_elem(&requests, &key);
 
 	if (!request) {
-		accept(key, false);
+		accept_at_issue(key, rq);
 		request = bpf_map_lookup_elem(&requests, &key);
 	}
 	if (!request) {

@@ -143,7 +143,7 @@ impl BlockProbe {
             rodata.recorder_pid = recorder;
         }
         open.progs.io_start.set_autoload(sees_acceptance);
-        open.progs.rq_insert.set_autoload(!sees_acceptance);
+        open.progs.getrq.set_autoload(!sees_acceptance);
         let mut skel = open.load().map_err(not_loaded)?;
         let links = attach(&mut skel, sees_acceptance)?;
         let received: Rc<RefCell<Vec<types::block_event>>> = Rc::default();
@@ -224,11 +224,7 @@ fn attach(skel: &mut BlockSkel<'static>, sees_acceptance: bool) -> Result<Vec<Li
         ("block_rq_requeue", &mut progs.rq_requeue),
         ("block_rq_issue", &mut progs.rq_issue),
     ];
-    wanted.push(if sees_acceptance {
-        (ACCEPTED, &mut progs.io_start)
-    } else {
-        ("block_rq_insert", &mut progs.rq_insert)
-    });
+    wanted.push(if sees_acceptance { (ACCEPTED, &mut progs.io_start) } else { ("block_getrq", &mut progs.getrq) });
     wanted.into_iter().map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED))).collect()
 }
 

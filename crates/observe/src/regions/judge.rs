@@ -43,6 +43,8 @@ pub struct Policy {
     pub shared: Option<Rule>,
     /// Of tmpfs mounts: device as mountinfo prints it, and rule.
     pub mounts: Vec<(String, Rule)>,
+    /// Devices of file systems whose files are all mapped directly (DAX), in the same form.
+    pub dax: Vec<String>,
 }
 
 impl Policy {
@@ -66,6 +68,7 @@ impl Policy {
                 _ => combined("shmem_enabled", "hugepages-2048kB/shmem_enabled"),
             },
             mounts: mounts.lines().filter_map(tmpfs).collect(),
+            dax: mounts.lines().filter_map(dax).collect(),
         }
     }
 
@@ -77,11 +80,28 @@ impl Policy {
         if ["/memfd:", "/dev/zero", "/SYSV"].iter().any(|name| area.path.starts_with(name.as_bytes())) {
             return self.shared;
         }
-        let (major, minor) = area.device.split_once(':')?;
-        let number = |word| u32::from_str_radix(word, 16).ok();
-        let device = format!("{}:{}", number(major)?, number(minor)?);
+        let device = mount_device(&area.device)?;
         self.mounts.iter().find(|(known, _)| *known == device).map(|(_, rule)| *rule)
     }
+
+    /// Whether it is a file that is mapped directly.
+    pub fn is_dax(&self, area: &Area) -> bool {
+        area.inode != 0 && mount_device(&area.device).is_some_and(|device| self.dax.contains(&device))
+    }
+}
+
+/// `1:2b` as smaps prints a device, in hexadecimal, to `1:43` as mountinfo does.
+fn mount_device(smaps: &str) -> Option<String> {
+    let (major, minor) = smaps.split_once(':')?;
+    Some(format!("{}:{}", u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?))
+}
+
+/// `36 35 259:0 / /mnt rw - ext4 /dev/pmem0 rw,dax=always`: the device, if the option says so for every file.
+fn dax(line: &str) -> Option<String> {
+    let (before, after) = line.split_once(" - ")?;
+    let options = after.split_ascii_whitespace().nth(2)?;
+    let all_files = options.split(',').any(|option| option == "dax" || option == "dax=always");
+    all_files.then(|| before.split_ascii_whitespace().nth(2).map(str::to_owned))?
 }
 
 /// `36 35 0:43 / /mnt rw - tmpfs name rw,huge=always`: device and rule. Without the option it is never.
@@ -160,6 +180,10 @@ pub fn asked(area: &Area, policy: &Policy) -> Option<&'static str> {
     if area.is_hugetlb() {
         return Some("hugetlb");
     }
+    // File systems advise their DAX areas themselves.
+    if policy.is_dax(area) {
+        return Some("dax");
+    }
     if area.has_flag("nh") {
         return None;
     }
@@ -196,7 +220,7 @@ pub fn reason(area: &Area, pages: &Pages, policy: &Policy, disabled_for_process:
     if area.inode != 0 && !area.start.wrapping_sub(area.offset).is_multiple_of(HUGE_BYTES) {
         return Some("not_aligned");
     }
-    if area.thp_eligible == Some(false) {
+    if area.thp_eligible == Some(false) && !policy.is_dax(area) {
         return Some("not_eligible");
     }
     Some("unknown")
@@ -269,6 +293,11 @@ mod tests {
         let file = Area { inode: 5, offset: 1 << 20, device: "08:01".to_owned(), ..whole.clone() };
         assert_eq!(why(&file, &base(4096), Rule::Always), Some("not_aligned"));
         assert_eq!(why(&area(HUGE_BYTES, "rd"), &base(4096), Rule::Advised), None, "nothing was asked for");
+        let direct = Policy { dax: vec!["8:1".to_owned()], ..Policy::default() };
+        assert_eq!(reason(&file, &base(4096), &direct, false), Some("not_aligned"));
+        let aligned = Area { offset: 0, thp_eligible: Some(false), ..file };
+        assert_eq!(reason(&aligned, &base(4096), &direct, false), Some("unknown"), "eligible speaks of other pages");
+        assert_eq!((asked(&aligned, &direct), asked(&whole, &direct)), (Some("dax"), Some("madvise")));
         let summed = Pages { base_in_slots_bytes: None, ..base(4096) };
         assert_eq!(why(&whole, &summed, Rule::Advised), Some("unknown"));
     }
@@ -278,6 +307,8 @@ mod tests {
         assert_eq!(tmpfs("36 35 0:43 / /mnt rw - tmpfs none rw,huge=within_size"), Some(("0:43".into(), Rule::Always)));
         assert_eq!(tmpfs("36 35 0:43 / /mnt rw - tmpfs none rw"), Some(("0:43".into(), Rule::Never)));
         assert_eq!(tmpfs("36 35 8:1 / /mnt rw - ext4 /dev/x rw"), None);
+        assert_eq!(dax("36 35 259:0 / /mnt rw - ext4 /dev/pmem0 rw,dax=always").as_deref(), Some("259:0"));
+        assert_eq!(dax("36 35 259:0 / /mnt rw - xfs /dev/pmem0 rw,dax=inode"), None);
         assert_eq!(Policy::read(Path::new("/nowhere")), Policy::default());
     }
 }

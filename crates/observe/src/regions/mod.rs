@@ -51,7 +51,7 @@ pub struct Region {
     pub page_size_bytes: u64,
     /// Bytes of the region that are in memory in such pages.
     pub bytes: u64,
-    /// `hugetlb`, `madvise` or `always`; none if no huge pages were asked for.
+    /// `hugetlb`, `dax`, `madvise` or `always`; none if no huge pages were asked for.
     pub asked: Option<&'static str>,
     /// Why it is less; none if it is not.
     pub reason: Option<&'static str>,
@@ -350,7 +350,8 @@ fn look_at(pid: u32, policy: &Policy, may_scan: bool) -> io::Result<Vec<Region>>
         return Err(io::Error::other("the process has ended"));
     }
     let mut found = Vec::new();
-    for area in &areas {
+    // smaps counts a huge page of a DAX file as one base page: such areas are left out rather than told wrong.
+    for area in areas.iter().filter(|area| may_scan || !policy.is_dax(area)) {
         let pages = if may_scan { Pages::scanned(area, &runs) } else { Pages::summed(area) };
         rows(area, &pages, policy, disabled, &mut found);
     }
