@@ -73,11 +73,13 @@ fn builder(event: &EventDef, wanted: Wanted, leads: bool) -> Builder<'static> {
         (Code::Cache(..), None) => unreachable!("a cache event is one"),
     };
     builder.exclude_kernel(wanted.user_only).exclude_hv(wanted.user_only);
+    // Members follow their leader: they count while it does. It is let go when the group is whole, because the kernel may leave
+    // a software event that joins a running group out until the thread is next switched in.
+    builder.enabled(!leads);
     match wanted.scope {
-        Scope::Trial => builder.observe_self().enabled(true),
-        // Members follow their leader: they count while it does.
-        Scope::FromExec(pid) => builder.observe_pid(pid as i32).inherit(true).enabled(!leads).enable_on_exec(leads),
-        Scope::FromNow(pid) => builder.observe_pid(pid as i32).inherit(true).enabled(true),
+        Scope::Trial => builder.observe_self(),
+        Scope::FromExec(pid) => builder.observe_pid(pid as i32).inherit(true).enable_on_exec(leads),
+        Scope::FromNow(pid) => builder.observe_pid(pid as i32).inherit(true),
     };
     builder
 }
@@ -97,6 +99,9 @@ impl KernelPmu {
         for event in rest {
             let times = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
             members.push(builder(event, wanted, false).read_format(times).build_with_group(&mut leader)?);
+        }
+        if !matches!(wanted.scope, Scope::FromExec(_)) {
+            leader.enable()?;
         }
         Ok(KernelGroup { members, leader, at_once })
     }
