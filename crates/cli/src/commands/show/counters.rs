@@ -230,8 +230,10 @@ fn not_counted(data: &Document, out: &mut String) {
             None => reasons.push((reason, vec![&event.name])),
         }
     }
-    for (reason, names) in reasons {
+    if !reasons.is_empty() {
         out.push_str("\nNOT COUNTED\n");
+    }
+    for (reason, names) in reasons {
         super::indented(&format!("{reason}:"), out);
         super::indented(&names.join(" "), out);
     }
