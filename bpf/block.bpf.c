@@ -94,10 +94,9 @@ const volatile struct block_event *wire_types = NULL;
 
 static __always_inline __u32 submitter(void)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct task_state *state = state_of(task);
+	struct task_state *state = current_member();
 
-	return state && !still_waiting(state, task) ? state->task_id : 0;
+	return state ? state->task_id : 0;
 }
 
 static __always_inline bool by_recorder(void)

@@ -58,11 +58,10 @@ static __always_inline __u32 flags_of(struct vm_fault *vmf)
 
 static __always_inline int on_fault(__u32 kind, struct inode *inode, struct vm_fault *vmf, __u64 max_pgoff, __u32 result)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct task_state *state = state_of(task);
+	struct task_state *state = current_member();
 	struct dax_event *event;
 
-	if (!state || still_waiting(state, task))
+	if (!state)
 		return 0;
 	__sync_fetch_and_add(&dax_seen, 1);
 	event = bpf_ringbuf_reserve(&dax_events, sizeof(*event), 0);

@@ -138,6 +138,7 @@ struct task_struct {
 	unsigned long min_flt, maj_flt;
 	__u64 utime, stime;
 	char comm[16];
+	struct task_struct *group_leader;
 };
 
 struct linux_binprm {

@@ -139,18 +139,30 @@ fn requests_have_the_task_that_submitted_them() {
         return;
     }
     let dir = scratch();
-    let bytes = 8 << 20;
+    let bytes: u64 = 8 << 20;
     let device = Loop::new(&dir.path().join("image"), bytes);
-    let out = dir.path().join("r");
     let from = format!("if={}", device.0.display());
-    recorded(&out, "tasks,block", &["dd", &from, "of=/dev/null", "bs=64k", "iflag=direct", "status=none"]);
-    let name = device.0.file_name().expect("a name").to_string_lossy().into_owned();
+    let name = format!("--filename={}", device.0.display());
+    let dd = ["dd", &from, "of=/dev/null", "bs=64k", "iflag=direct", "status=none"];
+    // Each read is handed to a worker of io_uring's.
+    let uring = ["fio", "--name=j", "--rw=read", "--bs=64k", "--size=8m", "--ioengine=io_uring", "--force_async=1"];
+    let uring = [&uring[..], &["--direct=1", "--output-format=terse", &name]].concat();
+    for (name, command) in [("dd", &dd[..]), ("fio", &uring)] {
+        let out = dir.path().join(name);
+        run(pagelab().args(["record", "--observe", "tasks,block", "-o"]).arg(&out).arg("--").args(command), 0);
+        let all = json(&run(pagelab().arg("show").arg(&out).args(["block", "--json", "--comm", name]), 0));
+        assert_read_by_tasks(&all, &device.0, bytes);
+    }
+}
+
+/// All that was read from the device was read by the tasks selected, in pieces of 64 KiB.
+fn assert_read_by_tasks(shown: &Value, device: &Path, bytes: u64) {
+    let name = device.file_name().expect("a name").to_string_lossy().into_owned();
     let number = std::fs::read_to_string(format!("/sys/block/{name}/dev")).expect("the device's number");
-    let all = json(&run(pagelab().arg("show").arg(&out).args(["block", "--json", "--comm", "dd"]), 0));
-    let reads = row(&all["groups"], "device", number.trim());
-    assert_eq!((reads["op"].as_str(), reads["bytes"].as_u64()), (Some("read"), Some(bytes)), "{all:#}");
+    let reads = row(&shown["groups"], "device", number.trim());
+    assert_eq!((reads["op"].as_str(), reads["bytes"].as_u64()), (Some("read"), Some(bytes)), "{shown:#}");
     assert_eq!((&reads["count"], &reads["by_tasks"]), (&(bytes / (64 << 10)).into(), &(bytes / (64 << 10)).into()));
-    assert_eq!(all["lost"], 0);
+    assert_eq!(shown["lost"], 0);
     assert_eq!((&reads["device_time"]["count"], &reads["unfinished"]), (&reads["count"], &0.into()));
 }
 

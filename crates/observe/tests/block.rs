@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use pagelab_observe::block::{self, BlockProbe, BlockRequest};
+use pagelab_observe::block::{self, BlockOptions, BlockProbe, BlockRequest};
 
 const DEVICE_BYTES: u64 = 64 << 20;
 
@@ -17,7 +17,7 @@ fn is_root() -> bool {
 }
 
 fn attach(recorder: u32) -> Result<BlockProbe, String> {
-    BlockProbe::attach(&block::check()?, recorder, None).map_err(|error| error.to_string())
+    BlockProbe::attach(&block::check()?, BlockOptions::of(recorder), None).map_err(|error| error.to_string())
 }
 
 fn tool(program: &str, arguments: &[&str]) -> String {
@@ -150,6 +150,34 @@ fn what_the_recorder_reads_itself_is_left_out_and_counted() {
     assert!(probe.counts().filtered >= 16 && probe.counts().seen >= probe.counts().filtered, "{:?}", probe.counts());
     let (others, rise, _) = recorded(&device, 0, || read_direct(&device.path));
     assert_eq!((others.len() as u64, rise[0]), (16, 16));
+    drop(device);
+    let _ = fs::remove_dir_all(dir);
+}
+
+#[test]
+fn what_a_small_ring_loses_is_counted() {
+    if !is_root() {
+        return;
+    }
+    let dir = scratch();
+    let device = Loop::over(&dir.join("image"));
+    let options = BlockOptions { ring_bytes: 4096, ..BlockOptions::of(0) };
+    let kernel = block::check().expect("the kernel has the tracepoints");
+    let mut probe = BlockProbe::attach(&kernel, options, None).expect("root and BTF are there");
+    let before = device.stat()[0];
+    for _ in 0..16 {
+        read_direct(&device.path);
+    }
+    let read = device.stat()[0] - before;
+    probe.detach();
+    let mut found = Vec::new();
+    probe.drain(|request| found.push(request));
+    let (counts, all) = (probe.counts(), found.len() as u64);
+    assert!(counts.lost > 0 && read == 256, "a ring of 4 KiB holds no {read} requests: {counts:?}");
+    assert_eq!(all + counts.lost + counts.filtered, counts.seen);
+    // Requests on other disks may be lost too, or take the room.
+    let mine = found.iter().filter(|request| request.dev == device.dev()).count() as u64;
+    assert!(mine < read && read <= mine + counts.lost, "{mine} of {read}, {counts:?}");
     drop(device);
     let _ = fs::remove_dir_all(dir);
 }

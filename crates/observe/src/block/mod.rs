@@ -81,6 +81,22 @@ pub struct BlockRequest {
     pub status: Option<i32>,
 }
 
+/// What the programs are to do.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockOptions {
+    /// The process whose own requests are left out.
+    pub recorder: u32,
+    /// Bytes of ring for all CPUs together; rounded up to a power of two, at least a page.
+    pub ring_bytes: u32,
+}
+
+impl BlockOptions {
+    /// For a recorder, with a ring that holds 25,000 requests: what a device of a million a second completes between two looks.
+    pub fn of(recorder: u32) -> Self {
+        Self { recorder, ring_bytes: 2 << 20 }
+    }
+}
+
 /// What the programs have counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockCounts {
@@ -128,9 +144,13 @@ pub fn check() -> Result<KernelTypes, String> {
 }
 
 impl BlockProbe {
-    /// Loads the programs and attaches them. Requests of the process `recorder` are left out; `task_states` says which tasks
+    /// Loads the programs and attaches them. `task_states` says which tasks
     /// are recorded (`bpf/membership.bpf.h`).
-    pub fn attach(kernel: &KernelTypes, recorder: u32, task_states: Option<BorrowedFd<'_>>) -> Result<Self, BpfError> {
+    pub fn attach(
+        kernel: &KernelTypes,
+        options: BlockOptions,
+        task_states: Option<BorrowedFd<'_>>,
+    ) -> Result<Self, BpfError> {
         listen_to_libbpf();
         let sees_acceptance = kernel.has_tracepoint(ACCEPTED);
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
@@ -139,8 +159,10 @@ impl BlockProbe {
         if let Some(map) = task_states {
             open.maps.task_states.reuse_fd(map).map_err(refused("sharing the tree", NEEDED))?;
         }
+        let ring_bytes = options.ring_bytes.next_power_of_two().max(rustix::param::page_size() as u32);
+        open.maps.block_events.set_max_entries(ring_bytes).map_err(refused("sizing the ring", NEEDED))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            rodata.recorder_pid = recorder;
+            rodata.recorder_pid = options.recorder;
         }
         open.progs.io_start.set_autoload(sees_acceptance);
         open.progs.getrq.set_autoload(!sees_acceptance);

@@ -1,6 +1,6 @@
 //! The stream `block`: requests of the block layer.
 
-use pagelab_observe::block::{self, BlockProbe, BlockRequest};
+use pagelab_observe::block::{self, BlockOptions, BlockProbe, BlockRequest};
 use pagelab_observe::btf::KernelTypes;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
@@ -51,7 +51,7 @@ impl Watcher for BlockWatcher {
     }
 
     fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
-        let probe = BlockProbe::attach(&self.kernel, std::process::id(), watched.task_states)
+        let probe = BlockProbe::attach(&self.kernel, BlockOptions::of(std::process::id()), watched.task_states)
             .map_err(|error| error.to_string())?;
         self.probe = Some(probe);
         Ok(())
