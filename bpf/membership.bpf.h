@@ -47,3 +47,19 @@ static __always_inline bool still_waiting(struct task_state *state, struct task_
 	state->waiting = 0;
 	return false;
 }
+
+/*
+ * The running task's state if the tree is recorded and the task belongs to it. io_uring's workers are threads that no fork
+ * was said of: theirs is their process's.
+ */
+static __always_inline struct task_state *current_member(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state = state_of(task);
+
+	if (!state) {
+		task = task->group_leader;
+		state = state_of(task);
+	}
+	return state && !still_waiting(state, task) ? state : NULL;
+}

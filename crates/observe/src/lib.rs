@@ -5,7 +5,12 @@
 //! | [`bpf`] | page faults, mapping actions, the life of tasks of one process tree | BPF on raw tracepoints |
 //! | [`cpu`] | profile samples of that tree, 997 a second and CPU | BPF on a sampling perf event |
 //! | [`stacks`] | nothing; it turns samples into stacks of frames, and names the frames | `.eh_frame`, symbol tables, perf maps |
+//! | [`block`] | requests of the block layer | BPF on raw tracepoints |
+//! | [`btf`] | nothing; it knows the running kernel's tracepoints and names | |
+//! | [`counters`] | what processor and kernel count of one process tree | `perf_event_open` |
+//! | [`dax`] | faults on files of DAX file systems | BPF on raw tracepoints |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
+//! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
 //!
 //! Settings, which are read twice and not watched, are the business of `pagelab-host`.
@@ -13,9 +18,14 @@
 //! A probe says what it lost and what it left out; a probe that cannot be had says why, what it would need and what
 //! to type. Nothing is decided by kernel version: a probe is tried.
 
+pub mod block;
 pub mod bpf;
+pub mod btf;
+pub mod counters;
 pub mod cpu;
+pub mod dax;
 pub mod metrics;
+pub mod regions;
 pub mod stacks;
 pub mod streams;
 pub mod syscalls;

@@ -40,25 +40,21 @@ struct Def {
     name: &'static str,
     /// In `default`.
     default: bool,
-    /// Why this version cannot record it.
-    missing: Option<&'static str>,
 }
 
-const NOT_YET: Option<&str> = Some("this version of pagelab has no probe for it yet");
-
 const DEFS: [Def; 12] = [
-    Def { stream: Stream::Metrics, name: "metrics", default: true, missing: None },
-    Def { stream: Stream::Settings, name: "settings", default: true, missing: None },
-    Def { stream: Stream::Tasks, name: "tasks", default: true, missing: None },
-    Def { stream: Stream::Faults, name: "faults", default: true, missing: None },
-    Def { stream: Stream::Maps, name: "maps", default: true, missing: None },
-    Def { stream: Stream::Dax, name: "dax", default: false, missing: NOT_YET },
-    Def { stream: Stream::Syscalls, name: "syscalls", default: false, missing: None },
-    Def { stream: Stream::Sched, name: "sched", default: false, missing: None },
-    Def { stream: Stream::Cpu, name: "cpu", default: true, missing: None },
-    Def { stream: Stream::Counters, name: "counters", default: true, missing: NOT_YET },
-    Def { stream: Stream::Block, name: "block", default: false, missing: NOT_YET },
-    Def { stream: Stream::Regions, name: "regions", default: false, missing: NOT_YET },
+    Def { stream: Stream::Metrics, name: "metrics", default: true },
+    Def { stream: Stream::Settings, name: "settings", default: true },
+    Def { stream: Stream::Tasks, name: "tasks", default: true },
+    Def { stream: Stream::Faults, name: "faults", default: true },
+    Def { stream: Stream::Maps, name: "maps", default: true },
+    Def { stream: Stream::Dax, name: "dax", default: true },
+    Def { stream: Stream::Syscalls, name: "syscalls", default: false },
+    Def { stream: Stream::Sched, name: "sched", default: false },
+    Def { stream: Stream::Cpu, name: "cpu", default: true },
+    Def { stream: Stream::Counters, name: "counters", default: true },
+    Def { stream: Stream::Block, name: "block", default: false },
+    Def { stream: Stream::Regions, name: "regions", default: false },
 ];
 
 impl Stream {
@@ -72,9 +68,9 @@ impl Stream {
         self.def().name
     }
 
-    /// Why this version cannot record the stream on any host; `None` if it can.
-    pub fn missing(self) -> Option<&'static str> {
-        self.def().missing
+    /// Whether `default` means it only where the kernel has what it needs, so that its absence is no news.
+    pub fn only_where_possible(self) -> bool {
+        self == Self::Dax
     }
 
     /// All streams, in the order in which they are listed.

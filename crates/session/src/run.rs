@@ -164,7 +164,7 @@ fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
         }
         Target::Job(workload) => manifest.job = serde_json::to_value(workload).ok(),
         Target::Processes(pids) => {
-            _ = manifest.extra.insert("target".to_owned(), json!({"kind": "pids", "pids": pids}))
+            _ = manifest.extra.insert("target".to_owned(), json!({"kind": "pids", "pids": pids}));
         }
         Target::Cgroup(path) => {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());

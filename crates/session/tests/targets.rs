@@ -141,8 +141,9 @@ fn a_process_is_recorded_until_it_ends_and_its_old_mappings_are_known() {
     let pid = toucher.child.id();
     let recorder = std::thread::spawn(move || record(Target::Processes(vec![pid, pid]), |_| {}));
     // It is a member when its mappings are listed, which no other sign tells: the recorder samples it from then on.
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(3));
     toucher.touch();
+    std::thread::sleep(Duration::from_secs(1));
     toucher.end();
     let made = recorder.join().expect("a recording");
     assert!(made.outcome.ended.is_none() && made.outcome.manifest.exit.is_none(), "it was not ours to wait for");

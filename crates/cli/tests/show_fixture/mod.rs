@@ -4,6 +4,8 @@
 //! forks a child (pid 101) that has the library at another address, maps memory of its own and touches it upwards. One
 //! fault hits nothing, some are the kernel's.
 
+pub mod machine;
+
 use std::path::Path;
 
 use pagelab_recording::tables::{FaultsRow, LatencyRow, LossRow, MappingsRow, MetricsRow, SettingsRow, TasksRow};
@@ -12,8 +14,8 @@ use serde_json::json;
 
 /// Begin of the recording, on its clock.
 pub const START: i64 = 1_000_000_000_000;
-const SECOND: i64 = 1_000_000_000;
-const PAGE: u64 = 4096;
+pub const SECOND: i64 = 1_000_000_000;
+pub const PAGE: u64 = 4096;
 
 /// Where the parent's memory is, and how many pages of it are touched.
 pub const PARENT_AT: u64 = 0x7f00_0000_0000;
@@ -72,6 +74,7 @@ pub fn last(manifest: &mut Manifest) {
     manifest.self_cost = SelfCost { cpu_ns: Some(1_500_000), bytes_written: Some(4096), ..SelfCost::default() };
     let window = json!({"start_ns": START, "end_ns": START + 2 * SECOND, "operations": 100.0, "source": "load"});
     manifest.extra.insert("measured".to_owned(), window);
+    machine::last(manifest);
     manifest
         .extra
         .insert("rusage".to_owned(), json!({"minor_faults": 1200, "utime_ns": 5_000_000, "max_rss_bytes": null}));
@@ -87,6 +90,7 @@ pub fn write(dir: &Path) -> RecordingWriter {
     settings(&mut writer);
     loss(&mut writer);
     latency(&mut writer);
+    machine::write(&mut writer);
     writer.flush(START + 3 * SECOND).unwrap();
     writer
 }

@@ -23,6 +23,7 @@ pub use calls::{Call, DUR_MAX_NS, OffCpu};
 pub use cost::{ProgramCost, RunStats, own_programs};
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
+pub(crate) use wire::user_dev;
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]

@@ -256,8 +256,8 @@ fn scaled_cpu_ns(raw: &types::task_event) -> (u64, u64) {
     (raw.runtime_ns.saturating_sub(system), system)
 }
 
-/// The kernel's own encoding of a device as user space has it.
-fn user_dev(dev: u32) -> u64 {
+/// A device in the kernel's own encoding, as user space writes it (`st_dev`).
+pub(crate) fn user_dev(dev: u32) -> u64 {
     libc::makedev(dev >> KERNEL_MINOR_BITS, dev & ((1 << KERNEL_MINOR_BITS) - 1))
 }
 

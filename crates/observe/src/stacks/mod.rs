@@ -147,7 +147,7 @@ impl Stacks {
         // Kernel threads have no memory of their own.
         let Some(mm_id) = task.mm_id else { return };
         let before = self.tasks.get(&task.task_id).map(|(_, mm_id)| *mm_id);
-        if task.op == TaskOp::Exit {
+        if matches!(task.op, TaskOp::Exit | TaskOp::Leave) {
             self.tasks.remove(&task.task_id);
             self.leave(before.unwrap_or(mm_id));
             return;

@@ -166,6 +166,7 @@ tables! {
         value: opt u64 "" "Count since the start, unscaled; null if the event could not be counted.";
         enabled_ns: opt u64 "ns" "Time the counter was enabled.";
         running_ns: opt u64 "ns" "Time it really counted; less than enabled_ns if it was multiplexed.";
+        group_id: opt u32 "" "Events of the same number were counted at the same times, and only these may be divided by one another.";
     }
 
     /// Samples of the metrics that `vocab` declares (kind, unit and direction are there).

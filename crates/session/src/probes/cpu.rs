@@ -14,7 +14,7 @@ use pagelab_recording::tables::{FramesRow, SamplesRow, StacksRow};
 use pagelab_recording::{NamedStacks, Recording, RecordingWriter};
 use serde_json::{Map, Value, json};
 
-use super::{Count, Watched, Watcher};
+use super::{Count, Scope, Watched, Watcher};
 use crate::options::SessionOptions;
 
 /// Stacks that are given new ids between two parts of the table, so that few of them are in memory.
@@ -51,6 +51,7 @@ pub struct Cpu {
 }
 
 /// Prepares the probe; it is attached when the target is there.
+#[allow(clippy::unnecessary_wraps)] // As all probes are opened.
 pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
     let options = ProfileOptions {
         ring_bytes_per_cpu: options.ring_bytes_per_cpu,
@@ -95,7 +96,9 @@ impl Cpu {
             });
         }
         let (frames, new_stacks) = stacks.take_new();
-        frames.iter().for_each(|(id, frame)| push_frame(*id, frame, writer));
+        for (id, frame) in &frames {
+            push_frame(*id, frame, writer);
+        }
         for (stack_id, frame_ids) in &new_stacks {
             writer.push(&StacksRow { stack_id: *stack_id, frame_ids });
         }
@@ -159,6 +162,10 @@ impl Watcher for Cpu {
 
     fn rung(&self) -> &'static str {
         "bpf"
+    }
+
+    fn takes(&self, _: &Scope<'_>) -> Result<(), String> {
+        Ok(())
     }
 
     fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {

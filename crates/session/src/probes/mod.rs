@@ -2,7 +2,11 @@
 //!
 //! How to add a probe: implement [`Watcher`] in a file of its own beside this one, and name it in [`WATCHERS`].
 
+mod block;
+mod counters;
 mod cpu;
+mod dax;
+mod regions;
 mod watcher;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,8 +37,13 @@ struct WatcherDef {
 }
 
 /// Every probe beside the observer.
-const WATCHERS: [WatcherDef; 1] =
-    [WatcherDef { streams: &[Stream::Cpu], needs_tree: true, needs_maps: true, open: cpu::open }];
+const WATCHERS: &[WatcherDef] = &[
+    WatcherDef { streams: &[Stream::Cpu], needs_tree: true, needs_maps: true, open: cpu::open },
+    WatcherDef { streams: counters::STREAMS, needs_tree: false, needs_maps: false, open: counters::open },
+    WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open },
+    WatcherDef { streams: regions::STREAMS, needs_tree: false, needs_maps: false, open: regions::open },
+    WatcherDef { streams: dax::STREAMS, needs_tree: true, needs_maps: false, open: dax::open },
+];
 
 /// The probes of a session.
 pub struct Probes {
@@ -100,15 +109,14 @@ impl Probes {
         for stream in options.streams.iter() {
             let watcher_error = watcher_errors.iter().find(|(streams, _)| streams.contains(&stream));
             let watcher = probes.watchers.iter().find(|watcher| watcher.streams().contains(&stream));
-            let state = match (stream.missing(), &bpf_error, watcher_error, watcher) {
-                (Some(why), ..) => refused(stream, why.to_owned(), None),
-                (None, Some(error), ..) if OBSERVED.contains(&stream) => {
+            let state = match (&bpf_error, watcher_error, watcher) {
+                (Some(error), ..) if OBSERVED.contains(&stream) => {
                     refused(stream, error.clone(), Some(format!("sudo pagelab record --observe {stream} ...")))
                 }
-                (None, ..) if OBSERVED.contains(&stream) => active(stream, "bpf"),
-                (None, _, Some((_, error)), _) => refused(stream, error.clone(), None),
-                (None, _, None, Some(watcher)) => active(stream, watcher.rung()),
-                (None, ..) => active(stream, "procfs"),
+                _ if OBSERVED.contains(&stream) => active(stream, "bpf"),
+                (_, Some((_, error)), _) => refused(stream, error.clone(), None),
+                (_, None, Some(watcher)) => active(stream, watcher.rung()),
+                _ => active(stream, "procfs"),
             };
             probes.states.push(state.clone());
             probes.judge(options, stream, &state)?;
@@ -122,8 +130,8 @@ impl Probes {
         if options.streams.names(stream) && !options.best_effort {
             return Err(SessionError::StreamRefused { stream: stream.name(), reason: reason.clone() });
         }
-        // That a part of `default` is still to come is no news on every run.
-        if stream.missing().is_none() || options.streams.names(stream) {
+        // That a part of `default` is not for this kernel is no news on every run.
+        if !stream.only_where_possible() || options.streams.names(stream) {
             self.warnings.push(format!("{stream} not recorded: {reason}"));
         }
         Ok(())

@@ -9,6 +9,9 @@
 //! 2. Give it a line in [`VIEWS`], and take its name out of [`NOT_YET`] if it stands there.
 //! 3. Add it to `tests/show.rs`.
 
+mod block;
+mod counters;
+mod dax;
 mod faults;
 mod join;
 mod latency;
@@ -19,6 +22,7 @@ mod names;
 mod options;
 mod profile;
 mod read;
+mod regions;
 mod settings;
 mod summary;
 mod table;
@@ -41,7 +45,9 @@ use options::{Filter, Options};
 ///
 /// Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
 /// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
-/// settings, loss (per second and stream), latency (of a load's operations), profile (CPU time by function).
+/// settings, loss (per second and stream), latency (of a load's operations), profile (CPU time by function), counters (of
+/// processor and kernel, with what follows from them), block (requests of disks), dax (faults on DAX files), regions (the page
+/// sizes that memory really had).
 ///
 /// Times are seconds since recording began; --from and --to count in them, too. What is not known is `-`, in JSON null. A recording that broke off is shown
 /// as far as it goes, and its first line says so.
@@ -50,21 +56,21 @@ use options::{Filter, Options};
 pub struct Args {
     /// The recording.
     dir: PathBuf,
-    /// summary, tasks, faults, maps, profile, metrics, settings, loss or latency.
+    /// summary, tasks, faults, maps, profile, metrics, settings, loss, latency, counters, block, dax or regions.
     view: String,
-    /// metrics, settings: only names that hold one of these words.
+    /// metrics, settings, counters: only names that hold one of these words.
     words: Vec<String>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// tasks, faults, maps, profile: only this process, by its id.
+    /// tasks, faults, maps, profile, block, dax, regions: only this process, by its id.
     #[arg(long, value_name = "N")]
     pid: Option<i32>,
-    /// tasks, faults, maps, profile: only tasks of this name, at the times when they had it.
+    /// tasks, faults, maps, profile, block, dax, regions: only tasks of this name, at the times when they had it.
     #[arg(long, value_name = "NAME")]
     comm: Option<String>,
-    /// faults, maps, profile: only mappings of this file, by its path or the end of it, or by the kernel's name ([heap]);
-    /// of a profile the samples that ran in it.
+    /// faults, maps, profile, dax, regions: only mappings of this file, by its path or the end of it, or by the kernel's name
+    /// ([heap]); of a profile the samples that ran in it.
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -114,7 +120,7 @@ struct View {
 type Make = fn(&Recording, &Options) -> Result<View, Failure>;
 
 /// The views with their filters.
-const VIEWS: [(&str, Make, &[Filter]); 9] = [
+const VIEWS: &[(&str, Make, &[Filter])] = &[
     ("summary", summary::view, &[]),
     ("tasks", tasks::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
     ("faults", faults::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
@@ -128,10 +134,14 @@ const VIEWS: [(&str, Make, &[Filter]); 9] = [
         profile::view,
         &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort, Filter::Functions],
     ),
+    ("counters", counters::view, &[Filter::Words]),
+    ("block", block::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
+    ("regions", regions::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
+    ("dax", dax::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
 ];
 
 /// Views of tables that nothing fills yet.
-const NOT_YET: [&str; 7] = ["dax", "syscalls", "io", "sched", "counters", "block", "regions"];
+const NOT_YET: &[&str] = &["syscalls", "io", "sched"];
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
@@ -171,7 +181,7 @@ fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
     if NOT_YET.contains(&name) {
         return Err(Failure::input(anyhow::anyhow!("view {name}: no probe records it yet; the views are: {list}")));
     }
-    let near = nearest_of(name, known.iter().copied().chain(NOT_YET));
+    let near = nearest_of(name, known.iter().copied().chain(NOT_YET.iter().copied()));
     let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
     Err(Failure::input(anyhow::anyhow!("there is no view {name:?}{near}; the views are: {list}")))
 }

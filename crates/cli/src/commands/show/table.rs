@@ -48,6 +48,11 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// A device as `lsblk` prints it: major and minor number.
+pub fn device(dev: u64) -> String {
+    format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

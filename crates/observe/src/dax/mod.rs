@@ -1,0 +1,264 @@
+//! Faults on files of a DAX file system, whose memory is mapped directly: was a slot of 2 MiB mapped as a whole, or page by page?
+//!
+//! The kernel says what came of a fault as a set of bits whose values differ between its versions; the names come from the running
+//! kernel's own types. `NOPAGE` of a `pmd` fault means that the slot is mapped by one entry of 2 MiB; `FALLBACK` that it
+//! was not possible and will be tried page by page (`pte`). Some kernels try twice and say so twice: count slots, not faults.
+//!
+//! The tracepoints are there in every kernel with CONFIG_FS_DAX, whether or not the host has a DAX device.
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
+
+use crate::bpf::{BpfError, listen_to_libbpf, not_loaded, refused, user_dev};
+use crate::btf::{KernelTypes, Names};
+
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/dax.skel.rs"));
+}
+
+use skeleton::{DaxSkel, DaxSkelBuilder, types};
+
+const TRACEPOINTS: [&str; 2] = ["dax_pmd_fault_done", "dax_pte_fault_done"];
+const NEEDED: &str = "a kernel with CONFIG_FS_DAX and raw tracepoints; look: grep FS_DAX /boot/config-$(uname -r)";
+
+/// Kinds as `bpf/dax.h` numbers them, in the words of the recording.
+const KINDS: [(u32, &str); 2] = [(1, "pmd"), (2, "pte")];
+
+/// One fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaxFault {
+    /// When it was done, CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// Who faulted.
+    pub task_id: u32,
+    /// `pmd` or `pte`.
+    pub kind: &'static str,
+    /// The file's device, as `st_dev` has it.
+    pub dev: u64,
+    /// The file.
+    pub ino: u64,
+    /// Address.
+    pub addr: u64,
+    /// The memory area.
+    pub area: std::ops::Range<u64>,
+    /// Its VM_ flags.
+    pub vm_flags: u64,
+    /// Page of the file.
+    pub pgoff: u64,
+    /// Last page of the file; `pmd` only.
+    pub max_pgoff: Option<u64>,
+    /// FAULT_FLAG_ bits.
+    pub flags: u32,
+    /// As the kernel gave it.
+    pub result: u32,
+    /// The same in words; none if this kernel gives it no name.
+    pub outcome: Option<String>,
+}
+
+/// What the programs have counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DaxCounts {
+    /// Faults of the recorded tree.
+    pub seen: u64,
+    /// Of these, the ones that found no room.
+    pub lost: u64,
+}
+
+/// What the bits of a fault's result are called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcomes(Names);
+
+impl Outcomes {
+    /// The names of the running kernel.
+    pub fn of(kernel: &KernelTypes) -> Self {
+        Self::new(kernel.names(&["vm_fault_reason"], "VM_FAULT_"))
+    }
+
+    /// Names of bits. A value of several bits is a field (the index of a poisoned huge page) and no outcome.
+    pub fn new(names: Names) -> Self {
+        Self(names.into_iter().filter(|(value, _)| *value > 0 && value & (value - 1) == 0).collect())
+    }
+
+    /// `NOPAGE`, or several names joined by `|`; bits without a name stay numbers. Nothing for 0, and without any names.
+    pub fn decode(&self, result: u32) -> Option<String> {
+        if self.0.is_empty() || result == 0 {
+            return None;
+        }
+        let (mut rest, mut words) = (result, Vec::new());
+        for (value, name) in &self.0 {
+            let bit = u32::try_from(*value).unwrap_or(0);
+            if rest & bit != 0 {
+                words.push(name.clone());
+                rest &= !bit;
+            }
+        }
+        if rest != 0 {
+            words.push(format!("{rest:#x}"));
+        }
+        Some(words.join("|"))
+    }
+}
+
+/// The loaded programs.
+pub struct DaxProbe {
+    links: Vec<Link>,
+    events: RingBuffer<'static>,
+    received: Rc<RefCell<Vec<types::dax_event>>>,
+    outcomes: Outcomes,
+    skel: DaxSkel<'static>,
+}
+
+/// Whether the kernel has what is needed, without loading anything; its types, for the probe.
+///
+/// # Errors
+/// The reason in words.
+pub fn check() -> Result<KernelTypes, String> {
+    let kernel = KernelTypes::read()?;
+    match TRACEPOINTS.iter().find(|name| !kernel.has_tracepoint(name)) {
+        Some(missing) => Err(format!("the kernel has no tracepoint {missing}; needed: {NEEDED}")),
+        None => Ok(kernel),
+    }
+}
+
+impl DaxProbe {
+    /// Loads the programs and attaches them; `task_states` says which tasks are recorded (`bpf/membership.bpf.h`).
+    pub fn attach(kernel: &KernelTypes, task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
+        listen_to_libbpf();
+        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
+        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = DaxSkelBuilder::default().open(storage).map_err(refused("open", NEEDED))?;
+        open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED))?;
+        let mut skel = open.load().map_err(not_loaded)?;
+        let progs = &mut skel.progs;
+        let wanted = [(TRACEPOINTS[0], &mut progs.pmd_fault_done), (TRACEPOINTS[1], &mut progs.pte_fault_done)];
+        let links = wanted
+            .into_iter()
+            .map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED)))
+            .collect::<Result<_, _>>()?;
+        let received: Rc<RefCell<Vec<types::dax_event>>> = Rc::default();
+        let sink = Rc::clone(&received);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skel.maps.dax_events, move |bytes| {
+                if let Some(event) = read(bytes) {
+                    sink.borrow_mut().push(event);
+                }
+                0
+            })
+            .map_err(refused("ring buffer", NEEDED))?;
+        let events = builder.build().map_err(refused("ring buffer", NEEDED))?;
+        Ok(Self { links, events, received, outcomes: Outcomes::of(kernel), skel })
+    }
+
+    /// Hands over the faults, in the order in which they were done.
+    pub fn drain(&mut self, mut sink: impl FnMut(DaxFault)) {
+        // A negative result means that a callback failed; ours cannot.
+        self.events.consume_raw();
+        for event in self.received.borrow_mut().drain(..) {
+            if let Some(fault) = fault(&event, &self.outcomes) {
+                sink(fault);
+            }
+        }
+    }
+
+    /// Detaches the programs. What they sent before stays in the ring.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// What the programs have counted.
+    pub fn counts(&self) -> DaxCounts {
+        self.skel
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or_else(DaxCounts::default, |bss| DaxCounts { seen: bss.dax_seen, lost: bss.dax_lost })
+    }
+}
+
+/// Takes a record apart; none if it is of a kind that is not known.
+fn fault(raw: &types::dax_event, outcomes: &Outcomes) -> Option<DaxFault> {
+    let (_, kind) = KINDS.iter().find(|(number, _)| *number == raw.kind)?;
+    Some(DaxFault {
+        ts: raw.ts,
+        task_id: raw.task_id,
+        kind,
+        dev: user_dev(raw.dev),
+        ino: raw.ino,
+        addr: raw.addr,
+        area: raw.vm_start..raw.vm_end,
+        vm_flags: raw.vm_flags,
+        pgoff: raw.pgoff,
+        max_pgoff: (*kind == "pmd").then_some(raw.max_pgoff),
+        flags: raw.flags,
+        result: raw.result,
+        outcome: outcomes.decode(raw.result),
+    })
+}
+
+fn read(bytes: &[u8]) -> Option<types::dax_event> {
+    if bytes.len() < size_of::<types::dax_event>() {
+        return None;
+    }
+    // SAFETY: the slice holds enough bytes, the read is unaligned, and the record is integers only.
+    Some(unsafe { bytes.as_ptr().cast::<types::dax_event>().read_unaligned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of two kernels, which differ, give the same words.
+    #[test]
+    fn results_are_decoded_with_the_names_of_the_kernel_that_gave_them() {
+        let names = |list: &[(i64, &str)]| {
+            Outcomes::new(list.iter().map(|(value, name)| (*value, (*name).to_owned())).collect())
+        };
+        let newer =
+            names(&[(1, "OOM"), (2, "SIGBUS"), (0x100, "NOPAGE"), (0x800, "FALLBACK"), (0xf_0000, "HINDEX_MASK")]);
+        let older = names(&[(1, "OOM"), (0x80, "NOPAGE"), (0x400, "FALLBACK")]);
+        assert_eq!((newer.decode(0x100), older.decode(0x80)), (Some("NOPAGE".into()), Some("NOPAGE".into())));
+        assert_eq!((newer.decode(0x800), older.decode(0x400)), (Some("FALLBACK".into()), Some("FALLBACK".into())));
+        assert_eq!(newer.decode(0x902).as_deref(), Some("SIGBUS|NOPAGE|FALLBACK"));
+        assert_eq!(newer.decode(0x1_0100).as_deref(), Some("NOPAGE|0x10000"), "a field is not taken for an outcome");
+        assert_eq!((newer.decode(0), Outcomes::default().decode(0x100)), (None, None));
+    }
+
+    #[test]
+    fn the_running_kernel_names_what_is_looked_for() {
+        let Ok(kernel) = KernelTypes::read() else { return };
+        let outcomes = Outcomes::of(&kernel);
+        for name in ["NOPAGE", "FALLBACK", "SIGBUS", "MAJOR"] {
+            let (value, _) = outcomes.0.iter().find(|(_, known)| known == name).expect("a name that all kernels have");
+            assert_eq!(outcomes.decode(*value as u32).as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn a_record_becomes_a_fault() {
+        let outcomes = Outcomes::new(vec![(0x100, "NOPAGE".to_owned())]);
+        let raw = types::dax_event {
+            ts: 7,
+            kind: 1,
+            dev: 253 << 20 | 5,
+            vm_start: 0x20_0000,
+            vm_end: 0x40_0000,
+            max_pgoff: 511,
+            result: 0x100,
+            ..Default::default()
+        };
+        let found = fault(&raw, &outcomes).expect("a pmd fault");
+        assert_eq!((found.kind, found.max_pgoff, found.outcome.as_deref()), ("pmd", Some(511), Some("NOPAGE")));
+        assert_eq!((found.dev, found.area), (libc::makedev(253, 5), 0x20_0000..0x40_0000));
+        let pte = fault(&types::dax_event { kind: 2, ..raw }, &outcomes).expect("a pte fault");
+        assert_eq!((pte.kind, pte.max_pgoff), ("pte", None));
+        assert!(fault(&types::dax_event { kind: 3, ..raw }, &outcomes).is_none());
+        assert!(read(&[0; 8]).is_none());
+    }
+}

@@ -1,0 +1,392 @@
+//! The page sizes that regions of memory really have, of every process of the recorded tree.
+//!
+//! A process has no memory any more when it has ended, so it is looked at while it lives: [`Regions`] does so in a thread of its own,
+//! one process after the other, and keeps the last look at each address space. Whoever records takes it
+//! ([`Regions::take`]) when the address space is gone, or at the end.
+//!
+//! A look costs time in proportion to the memory that is mapped (about 0.1 us for each page of 4 KiB). The thread measures its
+//! own CPU time, rests 200 times as long after each look, and looks again at the same address space only if that still leaves it
+//! within 0.5 % of the time since it began; only the first look at each is not refused for that. So large processes are looked
+//! at less often. What a process did between its last look and its end is not seen.
+//!
+//! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in smaps,
+//! which know nothing of DAX.
+
+mod judge;
+mod scan;
+mod smaps;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use judge::{HUGE_BYTES, Pages, Policy};
+use rustix::time::{ClockId, clock_gettime};
+use smaps::Area;
+
+/// Rest after a look, in times of what it cost.
+const REST: u32 = 200;
+/// Shortest time between two looks at the same address space.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// A new address space gets this time to fill before it is looked at.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// Areas that lie so near are asked for together.
+const NEAR_BYTES: u64 = 64 << 20;
+
+/// A region at one look, in pages of one size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Region {
+    /// Address of the first byte.
+    pub start: u64,
+    /// Address behind the last.
+    pub end: u64,
+    /// File, or the kernel's name; none for anonymous memory.
+    pub path: Option<Vec<u8>>,
+    /// The size of the pages.
+    pub page_size_bytes: u64,
+    /// Bytes of the region that are in memory in such pages.
+    pub bytes: u64,
+    /// `hugetlb`, `dax`, `madvise` or `always`; none if no huge pages were asked for.
+    pub asked: Option<&'static str>,
+    /// Why it is less; none if it is not.
+    pub reason: Option<&'static str>,
+}
+
+/// One look at an address space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// When it was done, CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// What is in memory, in order of address; a region with pages of several sizes is there several times, one that asked for huge
+    /// pages and has none at all once, with 0 bytes.
+    pub regions: Vec<Region>,
+}
+
+/// Where sizes come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The page tables.
+    PagemapScan,
+    /// Sums, for the reason given.
+    Smaps(String),
+}
+
+/// What looking has cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Looks taken.
+    pub looks: u64,
+    /// CPU time of the thread, ns.
+    pub cpu_ns: u64,
+}
+
+/// An address space that is to be looked at.
+#[derive(Debug, Clone)]
+struct Target {
+    /// Processes that have it. With `vfork` there are two.
+    pids: BTreeSet<u32>,
+    since: Instant,
+    /// When it was looked at last, and the CPU time that it took, ns.
+    looked: Option<(Instant, u64)>,
+    /// The last look at one of its processes. Whether the process still had this address space then is known only when all events
+    /// until then have been seen.
+    pending: Option<Look>,
+    /// The last one of which that is known.
+    look: Option<Look>,
+}
+
+impl Target {
+    fn new() -> Self {
+        Self { pids: BTreeSet::new(), since: Instant::now(), looked: None, pending: None, look: None }
+    }
+
+    /// The process has it no more since `ts`: what was seen later was something else.
+    fn lose(&mut self, pid: u32, ts: u64) {
+        if self.pids.remove(&pid) {
+            self.settle(ts);
+            self.pending = None;
+        }
+    }
+
+    /// All events until `ts` have been seen.
+    fn settle(&mut self, ts: u64) {
+        if let Some(look) = self.pending.take_if(|look| look.ts <= ts) {
+            self.look = Some(look);
+        }
+    }
+
+    /// When the next look is due by itself, with what all looks have cost since `begun`.
+    fn due(&self, begun: Instant, cost: Cost) -> Instant {
+        match self.looked {
+            None => self.since + SETTLE,
+            Some((looked, cpu_ns)) => {
+                let earned = begun + Duration::from_nanos(cost.cpu_ns + cpu_ns) * REST;
+                (looked + SHORTEST).max(earned)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    targets: BTreeMap<u32, Target>,
+    cost: Cost,
+    stopped: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread that looks at address spaces.
+#[derive(Debug)]
+pub struct Regions {
+    shared: Arc<Shared>,
+    source: Source,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn proc_file(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
+}
+
+/// Which source there is, found out on this process.
+fn source() -> Result<Source, String> {
+    let smaps = Path::new("/proc/self/smaps");
+    if let Err(error) = fs::metadata(smaps) {
+        return Err(format!(
+            "/proc/self/smaps: {error}; needed: a kernel with CONFIG_PROC_PAGE_MONITOR, and /proc mounted"
+        ));
+    }
+    let tried =
+        File::open("/proc/self/pagemap").and_then(|pagemap| scan::scan(&pagemap, 0, HUGE_BYTES, &mut Vec::new()));
+    Ok(match tried {
+        Ok(()) => Source::PagemapScan,
+        Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+            Source::Smaps("the kernel has no PAGEMAP_SCAN (Linux 6.7 and later do)".to_owned())
+        }
+        Err(error) => Source::Smaps(format!("PAGEMAP_SCAN: {error}")),
+    })
+}
+
+impl Regions {
+    /// Starts the thread; it has nothing to look at yet.
+    ///
+    /// # Errors
+    /// The reason in words if this host has no source.
+    pub fn start() -> Result<Self, String> {
+        let source = source()?;
+        let shared: Arc<Shared> = Arc::default();
+        let (own, may_scan) = (Arc::clone(&shared), source == Source::PagemapScan);
+        let thread = std::thread::Builder::new()
+            .name("pagelab-regions".to_owned())
+            .spawn(move || watch(&own, may_scan))
+            .map_err(|error| format!("starting a thread: {error}"))?;
+        Ok(Self { shared, source, thread: Some(thread) })
+    }
+
+    /// Where sizes come from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Since `ts` (CLOCK_MONOTONIC, ns) the process has this address space, and no other.
+    pub fn enter(&self, mm_id: u32, pid: u32, ts: u64) {
+        let mut state = self.shared.lock();
+        for (id, target) in &mut state.targets {
+            if *id != mm_id {
+                target.lose(pid, ts);
+            }
+        }
+        state.targets.entry(mm_id).or_insert_with(Target::new).pids.insert(pid);
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// The process ended at `ts` (CLOCK_MONOTONIC, ns).
+    pub fn leave(&self, pid: u32, ts: u64) {
+        for target in self.shared.lock().targets.values_mut() {
+            target.lose(pid, ts);
+        }
+    }
+
+    /// Everything that happened until `ts` (CLOCK_MONOTONIC, ns) has been said by [`Self::enter`] and [`Self::leave`].
+    pub fn settle(&self, ts: u64) {
+        for target in self.shared.lock().targets.values_mut() {
+            target.settle(ts);
+        }
+    }
+
+    /// Hands over the last look at each address space that no process has any more; with `all` also of the others. Returns how
+    /// many were never looked at.
+    pub fn take(&self, all: bool, mut sink: impl FnMut(u32, Look)) -> u64 {
+        let mut state = self.shared.lock();
+        let done: Vec<u32> =
+            state.targets.iter().filter(|(_, target)| all || target.pids.is_empty()).map(|(id, _)| *id).collect();
+        let mut unseen = 0;
+        for id in done {
+            match state.targets.remove(&id).and_then(|target| target.look) {
+                Some(look) => sink(id, look),
+                None => unseen += 1,
+            }
+        }
+        unseen
+    }
+
+    /// What looking has cost so far.
+    pub fn cost(&self) -> Cost {
+        self.shared.lock().cost
+    }
+
+    /// Ends the thread. The last looks can still be taken.
+    pub fn stop(&mut self) {
+        self.shared.lock().stopped = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It panicked if at all in the middle of a look: the looks before are whole.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Regions {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The thread: looks at whoever has waited longest, and rests.
+fn watch(shared: &Shared, may_scan: bool) {
+    let policy = Policy::read(Path::new("/"));
+    let (begun, mut rest) = (Instant::now(), Duration::ZERO);
+    while let Some((mm_id, pid)) = next_after(shared, begun, rest) {
+        let begun_ns = thread_cpu_ns();
+        let found = look_at(pid, &policy, may_scan);
+        let ts = monotonic_ns();
+        let cpu_ns = thread_cpu_ns().saturating_sub(begun_ns);
+        rest = Duration::from_nanos(cpu_ns) * REST;
+        let mut state = shared.lock();
+        state.cost.looks += 1;
+        state.cost.cpu_ns += cpu_ns;
+        if let Some(target) = state.targets.get_mut(&mm_id) {
+            target.looked = Some((Instant::now(), cpu_ns));
+            // One that could not be looked at has ended meanwhile; what it had is the look before.
+            if let Ok(regions) = found
+                && target.pids.contains(&pid)
+            {
+                target.pending = Some(Look { ts, regions });
+            }
+        }
+    }
+}
+
+/// Rests, then says whose turn it is; none when it is time to stop.
+fn next_after(shared: &Shared, begun: Instant, rest: Duration) -> Option<(u32, u32)> {
+    let until = Instant::now() + rest;
+    let mut state = shared.lock();
+    loop {
+        if state.stopped {
+            return None;
+        }
+        let now = Instant::now();
+        let waiting = state
+            .targets
+            .iter()
+            .filter_map(|(id, target)| Some((target.due(begun, state.cost), *id, *target.pids.first()?)));
+        let longest = waiting.min();
+        let due = longest.map(|(due, ..)| due.max(until));
+        let wait = match (longest, due) {
+            (Some((_, id, pid)), Some(due)) if due <= now => return Some((id, pid)),
+            (_, Some(due)) => due - now,
+            // Woken when somebody comes; the time limit is for a wake-up that came before the wait.
+            _ => Duration::from_secs(1),
+        };
+        (state, _) = shared.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Looks at a process.
+fn look_at(pid: u32, policy: &Policy, may_scan: bool) -> io::Result<Vec<Region>> {
+    // Both are of the address space that the process has at this moment, whatever it does while they are read.
+    let (text, pagemap) = (File::open(proc_file(pid, "smaps"))?, File::open(proc_file(pid, "pagemap"))?);
+    let areas = smaps::read(BufReader::with_capacity(1 << 16, text))?;
+    let disabled = fs::read_to_string(proc_file(pid, "status")).is_ok_and(|status| thp_disabled(&status));
+    let mut runs = Vec::new();
+    if may_scan {
+        // The address space is nearly empty; each island of areas is asked for by itself.
+        for island in areas.chunk_by(|one, next| next.start.saturating_sub(one.end) <= NEAR_BYTES) {
+            if let (Some(first), Some(last)) = (island.first(), island.last()) {
+                scan::scan(&pagemap, first.start, last.end, &mut runs)?;
+            }
+        }
+    }
+    // The memory of a process that ends goes before the process does.
+    let mut byte = [0_u8];
+    if File::open(proc_file(pid, "maps"))?.read(&mut byte)? == 0 {
+        return Err(io::Error::other("the process has ended"));
+    }
+    let mut found = Vec::new();
+    // smaps counts a huge page of a DAX file as one base page: such areas are left out rather than told wrong.
+    for area in areas.iter().filter(|area| may_scan || !policy.is_dax(area)) {
+        let pages = if may_scan { Pages::scanned(area, &runs) } else { Pages::summed(area) };
+        rows(area, &pages, policy, disabled, &mut found);
+    }
+    Ok(found)
+}
+
+/// Whether `prctl(PR_SET_THP_DISABLE)` holds, from `/proc/PID/status`.
+fn thp_disabled(status: &str) -> bool {
+    status.lines().any(|line| line.strip_prefix("THP_enabled:").is_some_and(|value| value.trim() == "0"))
+}
+
+/// One row for each size of page in the area.
+fn rows(area: &Area, pages: &Pages, policy: &Policy, disabled: bool, found: &mut Vec<Region>) {
+    let asked = judge::asked(area, policy);
+    let reason = judge::reason(area, pages, policy, disabled);
+    let base_page_bytes = rustix::param::page_size() as u64;
+    let mut push = |page_size_bytes, bytes, reason| {
+        let path = (!area.path.is_empty()).then(|| area.path.clone());
+        found.push(Region { start: area.start, end: area.end, path, page_size_bytes, bytes, asked, reason });
+    };
+    // The reason speaks of the small pages; what is huge is as asked.
+    for (size, bytes, reason) in [
+        (base_page_bytes, pages.base_bytes, reason),
+        (HUGE_BYTES, pages.huge_bytes, None),
+        (area.kernel_page_bytes, pages.pool_bytes, None),
+    ] {
+        if bytes > 0 {
+            push(size, bytes, reason);
+        }
+    }
+    if pages.present_bytes() == 0 && asked.is_some() {
+        let size = if area.is_hugetlb() { area.kernel_page_bytes } else { base_page_bytes };
+        push(size, 0, reason);
+    }
+}
+
+#[cfg(test)]
+mod tests;

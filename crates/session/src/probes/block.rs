@@ -1,0 +1,95 @@
+//! The stream `block`: requests of the block layer.
+
+use pagelab_observe::block::{self, BlockOptions, BlockProbe, BlockRequest};
+use pagelab_observe::btf::KernelTypes;
+use pagelab_observe::streams::Stream;
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::{BlockIosColumns, BlockIosRow};
+use serde_json::{Map, Value, json};
+
+use super::watcher::{Count, Scope, Watched, Watcher};
+use crate::options::SessionOptions;
+
+/// The streams that it fills.
+pub const STREAMS: &[Stream] = &[Stream::Block];
+
+/// The probe, once there is a target.
+struct BlockWatcher {
+    kernel: KernelTypes,
+    probe: Option<BlockProbe>,
+    unfinished: u64,
+}
+
+/// Finds out whether the kernel can be asked.
+pub fn open(_: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+    let kernel = block::check()?;
+    Ok(Box::new(BlockWatcher { kernel, probe: None, unfinished: 0 }))
+}
+
+fn push(request: &BlockRequest, columns: &mut BlockIosColumns) {
+    columns.push(&BlockIosRow {
+        ts: request.issued_ns as i64,
+        dur: request.device_ns.map(|ns| ns as i64),
+        queue_ns: request.queue_ns,
+        task_id: request.task_id,
+        dev: request.dev,
+        sector: request.sector,
+        bytes: request.bytes,
+        op: &request.op,
+        merged: Some(request.merged),
+        status: request.status,
+    });
+}
+
+impl Watcher for BlockWatcher {
+    fn streams(&self) -> &'static [Stream] {
+        STREAMS
+    }
+
+    fn rung(&self) -> &'static str {
+        "bpf"
+    }
+
+    fn takes(&self, _: &Scope<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
+        let probe = BlockProbe::attach(&self.kernel, BlockOptions::of(std::process::id()), watched.task_states)
+            .map_err(|error| error.to_string())?;
+        self.probe = Some(probe);
+        Ok(())
+    }
+
+    fn step(&mut self, _: i64, writer: &mut RecordingWriter) {
+        let Some(probe) = &mut self.probe else { return };
+        let columns = writer.table::<BlockIosRow<'_>>();
+        probe.drain(|request| push(&request, columns));
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        let Some(probe) = &self.probe else { return Vec::new() };
+        let counts = probe.counts();
+        let (seen, lost, filtered) = (counts.seen + self.unfinished, counts.lost, counts.filtered);
+        vec![Count { stream: Stream::Block.name(), cpu: None, seen, lost, filtered }]
+    }
+
+    fn stop(&mut self) {
+        if let Some(probe) = &mut self.probe {
+            probe.detach();
+        }
+    }
+
+    fn finish(&mut self, _: i64, writer: &mut RecordingWriter, extra: &mut Map<String, Value>) {
+        let Some(probe) = &self.probe else { return };
+        let columns = writer.table::<BlockIosRow<'_>>();
+        let mut unfinished = 0;
+        probe.unfinished(|request| {
+            unfinished += 1;
+            push(&request, columns);
+        });
+        self.unfinished = unfinished;
+        extra.insert("unfinished".to_owned(), json!(unfinished));
+        extra.insert("not_issued".to_owned(), json!(probe.counts().not_issued));
+    }
+}
