@@ -16,7 +16,7 @@ pub struct RecordingArgs {
     /// What to call this recording.
     #[arg(long)]
     pub label: Option<String>,
-    /// Streams: default, all, or a list of metrics, settings, tasks, faults, maps.
+    /// Streams: default, all, or a list of metrics, settings, tasks, faults, maps, dax, counters, block, regions.
     #[arg(long, value_name = "LIST", default_value = "default")]
     pub observe: String,
     /// Go on without streams that were asked for by name and are refused.
