@@ -36,8 +36,8 @@ fn perf_counts(text: &str) -> Vec<(String, f64)> {
 const EVENTS: [&str; 6] =
     ["task-clock", "context-switches", "cpu-migrations", "page-faults", "minor-faults", "major-faults"];
 
-/// perf runs inside the recorded tree and counts its own child. What pagelab counts more is perf itself: as much as with a child
-/// that does nothing.
+/// perf runs inside the recorded tree and counts its own child. What pagelab counts more is perf itself: as much as
+/// with a child that does nothing.
 #[test]
 fn software_counters_are_those_of_perf_stat_and_of_perf_itself() {
     if !is_root() {

@@ -1,4 +1,5 @@
-//! `pagelab show` of what the machine did: counters, disks, DAX, page sizes. On a recording of which every sum is known.
+//! `pagelab show` of what the machine did: counters, disks, DAX, page sizes. On a recording of which every sum is
+//! known.
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
 #[allow(dead_code, reason = "each test file uses a part")]

@@ -31,8 +31,8 @@ impl KernelTypes {
         self.0.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
     }
 
-    /// The values of the first of the enumerations that the kernel has, without the prefix that all of them bear; empty if it
-    /// has none of them.
+    /// The values of the first of the enumerations that the kernel has, without the prefix that all of them bear;
+    /// empty if it has none of them.
     pub fn names(&self, enumerations: &[&str], prefix: &str) -> Names {
         let Some(found) = enumerations.iter().find_map(|name| self.0.type_by_name::<Enum<'_>>(name)) else {
             return Names::new();

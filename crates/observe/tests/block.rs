@@ -62,10 +62,26 @@ impl Drop for Loop {
     }
 }
 
-fn scratch() -> PathBuf {
-    let dir = PathBuf::from(format!("/dev/shm/pagelab-block-{}-{:?}", std::process::id(), std::thread::current().id()));
+/// A directory in memory, gone when dropped, also when a test fails.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn scratch() -> Scratch {
+    let (process, thread) = (std::process::id(), std::thread::current().id());
+    let dir = PathBuf::from(format!("/dev/shm/pagelab-block-{process}-{thread:?}"));
     fs::create_dir_all(&dir).expect("/dev/shm is writable");
-    dir
+    Scratch(dir)
 }
 
 /// What was recorded of a device while `work` was done to it, and by how much its statistics rose.
@@ -124,8 +140,6 @@ fn counts_bytes_and_merges_are_those_of_the_kernel() {
         assert!(request.queue_ns.is_some() || request.op == "flush", "{request:?}");
         assert!(request.sector * 512 + request.bytes <= DEVICE_BYTES, "{request:?}");
     }
-    drop(device);
-    let _ = fs::remove_dir_all(dir);
 }
 
 /// Reads the device's first MiB past the page cache, in 16 pieces.
@@ -150,8 +164,6 @@ fn what_the_recorder_reads_itself_is_left_out_and_counted() {
     assert!(probe.counts().filtered >= 16 && probe.counts().seen >= probe.counts().filtered, "{:?}", probe.counts());
     let (others, rise, _) = recorded(&device, 0, || read_direct(&device.path));
     assert_eq!((others.len() as u64, rise[0]), (16, 16));
-    drop(device);
-    let _ = fs::remove_dir_all(dir);
 }
 
 #[test]
@@ -178,8 +190,6 @@ fn what_a_small_ring_loses_is_counted() {
     // Requests on other disks may be lost too, or take the room.
     let mine = found.iter().filter(|request| request.dev == device.dev()).count() as u64;
     assert!(mine < read && read <= mine + counts.lost, "{mine} of {read}, {counts:?}");
-    drop(device);
-    let _ = fs::remove_dir_all(dir);
 }
 
 /// A file system that is mounted, and thawed and gone again when dropped.
@@ -245,7 +255,4 @@ fn host_a_request_that_does_not_complete_has_no_duration() {
     probe.unfinished(|request| left += u64::from(request.dev == inner.dev()));
     assert_eq!(left, 0, "one that has completed is in the ring and nowhere else");
     drop(inner);
-    drop(mounted);
-    drop(outer);
-    let _ = fs::remove_dir_all(dir);
 }

@@ -133,7 +133,8 @@ pub const SMALL_BYTES: u64 = 3 << 20;
 pub const HUGE_BYTES: u64 = 6 << 20;
 pub const CHILD_BYTES: u64 = 1 << 20;
 
-/// The parent is looked at twice. It asked for huge pages in one region and got them in a part, and touched nothing of another.
+/// The parent is looked at twice. It asked for huge pages in one region and got them in a part, and touched nothing
+/// of another.
 fn regions(writer: &mut RecordingWriter) {
     let (at, end) = (super::PARENT_AT, super::PARENT_AT + (16 << 20));
     let parent = |ts, page_size_bytes, bytes, reason| RegionPagesRow {

@@ -1,10 +1,11 @@
 //! Requests of the block layer: how long each waited in the queue and how long the device took.
 //!
-//! All requests of the host's disks are recorded while a recording runs, with the task of the tree that submitted them where
-//! there is one. The others have none: what a program writes into the page cache is written to the disk later, by threads of
-//! the kernel, and leaving them out would hide most of a workload's writes. What other programs do at the same time is there
-//! too; it takes the disk's time just as well. Requests that the recorder submits itself are left out and counted;
-//! what it writes into the page cache is written back like everybody's, so a recording belongs on another disk.
+//! All requests of the host's disks are recorded while a recording runs, with the task of the tree that submitted
+//! them where there is one. The others have none: what a program writes into the page cache is written to the disk
+//! later, by threads of the kernel, and leaving them out would hide most of a workload's writes. What other programs
+//! do at the same time is there too; it takes the disk's time just as well. Requests that the recorder submits itself
+//! are left out and counted; what it writes into the page cache is written back like everybody's, so a recording
+//! belongs on another disk.
 //!
 //! A request that was in flight when recording began is not recorded; one still in flight at its end is, without a
 //! duration ([`BlockProbe::unfinished`]).
@@ -35,7 +36,8 @@ const NEEDED_TRACEPOINTS: [&str; 2] = ["block_rq_issue", "block_rq_complete"];
 const NEEDED: &str =
     "root and the block tracepoints of the running kernel (CONFIG_BLOCK); try: sudo pagelab record ...";
 
-/// Errno of a `blk_status_t` (include/linux/blk_types.h); the numbers have been the same since 4.13, with new ones behind.
+/// Errno of a `blk_status_t` (include/linux/blk_types.h); the numbers have been the same since 4.13, with new ones
+/// behind.
 const STATUS_ERRNOS: [(i32, i32); 17] = [
     (1, libc::EOPNOTSUPP),
     (2, libc::ETIMEDOUT),
@@ -91,7 +93,8 @@ pub struct BlockOptions {
 }
 
 impl BlockOptions {
-    /// For a recorder, with a ring that holds 25,000 requests: what a device of a million a second completes between two looks.
+    /// For a recorder, with a ring that holds 25,000 requests: what a device of a million a second completes between
+    /// two looks.
     pub fn of(recorder: u32) -> Self {
         Self { recorder, ring_bytes: 2 << 20 }
     }
@@ -182,7 +185,8 @@ impl BlockProbe {
         }
     }
 
-    /// Hands over the requests that were issued and have not completed. To be called when the programs are detached, once.
+    /// Hands over the requests that were issued and have not completed. To be called when the programs are detached,
+    /// once.
     pub fn unfinished(&self, mut sink: impl FnMut(BlockRequest)) {
         let requests = &self.skel.maps.requests;
         for key in requests.keys() {

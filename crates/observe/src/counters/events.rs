@@ -2,7 +2,7 @@
 //!
 //! Names are those of `perf list`. The set is that of `perf stat -ddd`, with minor and major faults beside all faults.
 
-use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Software};
+use perf_event::events::{CacheId, CacheOp, CacheResult, Hardware, Software};
 
 /// What the kernel is asked to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,14 +19,6 @@ impl Code {
     /// Whether it takes one of the few counters that the processor has.
     pub fn needs_counter(self) -> bool {
         !matches!(self, Self::Software(_))
-    }
-
-    /// The same as the library's event.
-    pub(super) fn cache(self) -> Option<Cache> {
-        match self {
-            Self::Cache(which, operation, result) => Some(Cache { which, operation, result }),
-            Self::Software(_) | Self::Hardware(_) => None,
-        }
     }
 }
 

@@ -51,8 +51,8 @@ pub enum FakeGroup {
 }
 
 impl FakePmu {
-    /// Lets time pass in slices of 1 ms: in each, groups get the counters in turn, beginning with the one behind the last
-    /// that was first, and every counted event happens `rate` times.
+    /// Lets time pass in slices of 1 ms: in each, groups get the counters in turn, beginning with the one behind the
+    /// last that was first, and every counted event happens `rate` times.
     pub fn run(&self, slices: usize, rate: u64) {
         let machine = &mut *self.machine.borrow_mut();
         for _ in 0..slices {

@@ -1,14 +1,15 @@
 //! Hardware and software counters of a process tree: the set of `perf stat -ddd`.
 //!
-//! [`Counters::open`] finds out by trying what can be counted here and in which groups, [`Counters::follow`] opens them on a
-//! process that waits for its `exec`, [`Counters::read`] gives the counts at any time, also after the process has ended.
-//! Children are counted from their `fork` on.
+//! [`Counters::open`] finds out by trying what can be counted here and in which groups, [`Counters::follow`] opens
+//! them on a process that waits for its `exec`, [`Counters::read`] gives the counts at any time, also after the
+//! process has ended. Children are counted from their `fork` on.
 //!
-//! The processor has few counters. If more events are asked for than it has, the kernel lets the groups take turns: then a
-//! count's `running_ns` is less than its `enabled_ns`, and the count is a part of the whole. It is stored as it is; what
-//! it would have been ([`Count::estimate`]) and what is divided by what ([`RATIOS`]) is a matter of reading.
-//! A group that the processor cannot count at once would never have a turn; so each is tried on the recorder's own thread
-//! first and split until its parts count (another user of a counter, such as the NMI watchdog, is met that way too).
+//! The processor has few counters. If more events are asked for than it has, the kernel lets the groups take turns:
+//! then a count's `running_ns` is less than its `enabled_ns`, and the count is a part of the whole. It is stored as
+//! it is; what it would have been ([`Count::estimate`]) and what is divided by what ([`RATIOS`]) is a matter of
+//! reading. A group that the processor cannot count at once would never have a turn; so each is tried on the
+//! recorder's own thread first and split until its parts count (another user of a counter, such as the NMI watchdog,
+//! is met that way too).
 //!
 //! | module | holds |
 //! |---|---|

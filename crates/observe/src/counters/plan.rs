@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::events::{EventDef, GROUPS, USER_ONLY};
 use super::pmu::{Pmu, Scope, Wanted};
 
-/// How long a group may take to show that it counts. One that fits does at once; the time is for a thread that is made to
-/// wait for a CPU.
+/// How long a group may take to show that it counts. One that fits does at once; the time is for a thread that is
+/// made to wait for a CPU.
 const TRIAL: Duration = Duration::from_millis(2);
 
 /// What will be counted.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use perf_event::events::Cache;
 use perf_event::{Builder, Counter, ReadFormat};
 
 use super::events::{Code, EventDef};
@@ -66,15 +67,14 @@ pub struct KernelGroup {
 }
 
 fn builder(event: &EventDef, wanted: Wanted, leads: bool) -> Builder<'static> {
-    let mut builder = match (event.code, event.code.cache()) {
-        (_, Some(cache)) => Builder::new(cache),
-        (Code::Hardware(which), _) => Builder::new(which),
-        (Code::Software(which), _) => Builder::new(which),
-        (Code::Cache(..), None) => unreachable!("a cache event is one"),
+    let mut builder = match event.code {
+        Code::Software(which) => Builder::new(which),
+        Code::Hardware(which) => Builder::new(which),
+        Code::Cache(which, operation, result) => Builder::new(Cache { which, operation, result }),
     };
     builder.exclude_kernel(wanted.user_only).exclude_hv(wanted.user_only);
-    // Members follow their leader: they count while it does. It is let go when the group is whole, because the kernel may leave
-    // a software event that joins a running group out until the thread is next switched in.
+    // Members follow their leader: they count while it does. It is let go when the group is whole, because the kernel
+    // may leave a software event that joins a running group out until the thread is next switched in.
     builder.enabled(!leads);
     match wanted.scope {
         Scope::Trial => builder.observe_self(),

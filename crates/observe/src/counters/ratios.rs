@@ -1,8 +1,8 @@
 //! What is derived from the counts: made on reading, never stored.
 //!
 //! Two counts may be divided only if they were taken at the same times: events of one group are, and events that were
-//! counted all the time are. Estimates scaled up from other times are not divided by one another, because what a program does
-//! changes while the counters take turns.
+//! counted all the time are. Estimates scaled up from other times are not divided by one another, because what a
+//! program does changes while the counters take turns.
 
 use super::events::USER_ONLY;
 

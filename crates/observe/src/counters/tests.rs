@@ -139,7 +139,8 @@ fn the_kernels_own_software_events_count_this_thread() {
     let before = value(&mut group, "minor-faults");
     let bytes = 4 << 20;
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping, which nothing else refers to; the writes lie inside it, and it is unmapped as it was mapped.
+    // SAFETY: a fresh mapping, which nothing else refers to; the writes lie inside it, and it is unmapped as it was
+    // mapped.
     unsafe {
         let memory = libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0);
         assert_ne!(memory, libc::MAP_FAILED);

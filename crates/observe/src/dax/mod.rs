@@ -1,8 +1,10 @@
-//! Faults on files of a DAX file system, whose memory is mapped directly: was a slot of 2 MiB mapped as a whole, or page by page?
+//! Faults on files of a DAX file system, whose memory is mapped directly: was a slot of 2 MiB mapped as a whole, or
+//! page by page?
 //!
-//! The kernel says what came of a fault as a set of bits whose values differ between its versions; the names come from the running
-//! kernel's own types. `NOPAGE` of a `pmd` fault means that the slot is mapped by one entry of 2 MiB; `FALLBACK` that it
-//! was not possible and will be tried page by page (`pte`). Some kernels try twice and say so twice: count slots, not faults.
+//! The kernel says what came of a fault as a set of bits whose values differ between its versions; the names come
+//! from the running kernel's own types. `NOPAGE` of a `pmd` fault means that the slot is mapped by one entry of 2
+//! MiB; `FALLBACK` that it was not possible and will be tried page by page (`pte`). Some kernels try twice and say so
+//! twice: count slots, not faults.
 //!
 //! The tracepoints are there in every kernel with CONFIG_FS_DAX, whether or not the host has a DAX device.
 
@@ -85,7 +87,8 @@ impl Outcomes {
         Self(names.into_iter().filter(|(value, _)| *value > 0 && value & (value - 1) == 0).collect())
     }
 
-    /// `NOPAGE`, or several names joined by `|`; bits without a name stay numbers. Nothing for 0, and without any names.
+    /// `NOPAGE`, or several names joined by `|`; bits without a name stay numbers. Nothing for 0, and without any
+    /// names.
     pub fn decode(&self, result: u32) -> Option<String> {
         if self.0.is_empty() || result == 0 {
             return None;

@@ -1,7 +1,7 @@
 //! What an area was to have, what it has, and why that is less: from what can be seen without asking the process.
 //!
-//! The words are those that pagelab's mapping library uses of its own maps. What cannot be seen from outside (memory too fragmented
-//! at the time of the fault, small pages that were there before the advice) is `unknown`.
+//! The words are those that pagelab's mapping library uses of its own maps. What cannot be seen from outside (memory
+//! too fragmented at the time of the fault, small pages that were there before the advice) is `unknown`.
 
 use std::fs;
 use std::path::Path;

@@ -1,16 +1,17 @@
 //! The page sizes that regions of memory really have, of every process of the recorded tree.
 //!
-//! A process has no memory any more when it has ended, so it is looked at while it lives: [`Regions`] does so in a thread of its own,
-//! one process after the other, and keeps the last look at each address space. Whoever records takes it
-//! ([`Regions::take`]) when the address space is gone, or at the end.
+//! A process has no memory any more when it has ended, so it is looked at while it lives: [`Regions`] does so in a
+//! thread of its own, one process after the other, and keeps the last look at each address space. Whoever records
+//! takes it ([`Regions::take`]) when the address space is gone, or at the end.
 //!
-//! A look costs time in proportion to the memory that is mapped (about 0.1 us for each page of 4 KiB). The thread measures its
-//! own CPU time, rests 200 times as long after each look, and looks again at the same address space only if that still leaves it
-//! within 0.5 % of the time since it began; only the first look at each is not refused for that. So large processes are looked
-//! at less often. What a process did between its last look and its end is not seen.
+//! A look costs time in proportion to the memory that is mapped (about 0.1 us for each page of 4 KiB). The thread
+//! measures its own CPU time, rests 200 times as long after each look, and looks again at the same address space only
+//! if that still leaves it within 0.5 % of the time since it began; only the first look at each is not refused for
+//! that. So large processes are looked at less often. What a process did between its last look and its end is not
+//! seen.
 //!
-//! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in smaps,
-//! which know nothing of DAX.
+//! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in
+//! smaps, which know nothing of DAX.
 
 mod judge;
 mod scan;
@@ -62,8 +63,8 @@ pub struct Region {
 pub struct Look {
     /// When it was done, CLOCK_MONOTONIC, ns.
     pub ts: u64,
-    /// What is in memory, in order of address; a region with pages of several sizes is there several times, one that asked for huge
-    /// pages and has none at all once, with 0 bytes.
+    /// What is in memory, in order of address; a region with pages of several sizes is there several times, one that
+    /// asked for huge pages and has none at all once, with 0 bytes.
     pub regions: Vec<Region>,
 }
 
@@ -93,8 +94,8 @@ struct Target {
     since: Instant,
     /// When it was looked at last, and the CPU time that it took, ns.
     looked: Option<(Instant, u64)>,
-    /// The last look at one of its processes. Whether the process still had this address space then is known only when all events
-    /// until then have been seen.
+    /// The last look at one of its processes. Whether the process still had this address space then is known only
+    /// when all events until then have been seen.
     pending: Option<Look>,
     /// The last one of which that is known.
     look: Option<Look>,
@@ -230,8 +231,8 @@ impl Regions {
         }
     }
 
-    /// Hands over the last look at each address space that no process has any more; with `all` also of the others. Returns how
-    /// many were never looked at.
+    /// Hands over the last look at each address space that no process has any more; with `all` also of the others.
+    /// Returns how many were never looked at.
     pub fn take(&self, all: bool, mut sink: impl FnMut(u32, Look)) -> u64 {
         let mut state = self.shared.lock();
         let done: Vec<u32> =

@@ -1,5 +1,5 @@
-//! What the page tables of a process hold: the PAGEMAP_SCAN request on `/proc/PID/pagemap` (Linux 6.7 and later; the kernel's
-//! Documentation/admin-guide/mm/pagemap.rst describes it).
+//! What the page tables of a process hold: the PAGEMAP_SCAN request on `/proc/PID/pagemap` (Linux 6.7 and later; the
+//! kernel's Documentation/admin-guide/mm/pagemap.rst describes it).
 
 use std::fs::File;
 use std::io;

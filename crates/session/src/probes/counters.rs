@@ -12,7 +12,8 @@ use crate::options::SessionOptions;
 /// The streams that it fills.
 pub const STREAMS: &[Stream] = &[Stream::Counters];
 
-/// A read makes every CPU that runs a recorded task answer; once a second is no load, and the counts are exact at any rate.
+/// A read makes every CPU that runs a recorded task answer; once a second is no load, and the counts are exact at any
+/// rate.
 const INTERVAL_NS: i64 = 1_000_000_000;
 
 /// Counters of a tree.

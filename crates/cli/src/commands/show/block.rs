@@ -1,5 +1,5 @@
-//! `show DIR block`: requests of the block layer per device and operation: how many, how large, how long in the queue and in the
-//! device.
+//! `show DIR block`: requests of the block layer per device and operation: how many, how large, how long in the queue
+//! and in the device.
 
 use std::collections::BTreeMap;
 

@@ -106,6 +106,11 @@ many more that is. The kernel also accounts the faults that it takes on a task's
 after waiting for a lock; faults lost by the recorder count here too, and are told apart by: show DIR loss.
 faults: PER_PAGE and PER_SLOT count the faults that found no page, for each base page mapped and for each
 aligned slot of the huge page size that was touched. One per slot is what huge pages give.
+counters: ~ is an estimate of a count that was taken in a part of the time, because the processor has too few counters for
+all events at once; derived numbers are made of events that were counted at the same times, and of no others.
+block: all requests on the host's disks. What a program writes into the page cache is written to the disk by kernel
+threads: such requests belong to no task, and --pid and --comm leave them out.
+regions: each address space as it was when it was last looked at, which is some time before its end.
 JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_bytes_hex` stands beside `path`.
 --top and --sort choose the same rows as in the text; `..._total` beside a list is the number of rows it was taken from.
 Addresses are hexadecimal text, because many readers of JSON round large numbers.";
