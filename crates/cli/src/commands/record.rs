@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn is_refused(failure: &Failure) -> bool {
     let (Failure::Input(error) | Failure::Host(error)) = failure;
-    matches!(error.downcast_ref::<SessionError>(), Some(SessionError::StreamRefused { .. }))
+    matches!(error.downcast_ref::<SessionError>(), Some(SessionError::StreamRefused { .. } | SessionError::Host(_)))
 }
 
 /// Tells the user what was recorded.
