@@ -75,7 +75,8 @@ fn places() -> Vec<PathBuf> {
 /// Whether the directory is this user's own and nobody else may enter it: /tmp is open to all.
 fn is_ours(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok_and(|meta| {
-        meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0
+        let for_others = meta.mode() & 0o077;
+        meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && for_others == 0
     })
 }
 

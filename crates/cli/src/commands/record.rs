@@ -98,7 +98,7 @@ impl Args {
 /// Records the target; the status is the command's.
 pub fn run(args: &Args) -> ExitCode {
     let recorded = args.session().and_then(|options| {
-        let mut line = Line::new(args.quiet || args.recording.json);
+        let line = Line::new(args.quiet || args.recording.json);
         let recorded = pagelab_session::run_and_tell(&options, &mut |progress| line.show(progress));
         drop(line);
         match recorded {
