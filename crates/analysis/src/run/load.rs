@@ -62,7 +62,7 @@ impl RunData {
             let note = "the manifest has no `measured`: all that was recorded counts, start and end included";
             self.notes.push(note.to_owned());
         }
-        self.metrics = metrics::collect(recording, &self.window, &mut self.notes)?;
+        self.metrics = metrics::collect(recording, span, &self.window, &mut self.notes)?;
         Ok(())
     }
 }
