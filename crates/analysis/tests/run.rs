@@ -9,8 +9,8 @@ use std::path::Path;
 
 use pagelab_analysis::AnalysisError;
 use pagelab_analysis::run::{Exclusion, RunData, WindowSource};
-use pagelab_recording::tables::{JobsRow, LatencyRow, LossRow, TasksRow};
-use pagelab_recording::{Exit, Manifest, RecordingWriter, WriterOptions};
+use pagelab_recording::tables::{JobsRow, LatencyRow, LossRow, MarksRow, TasksRow};
+use pagelab_recording::{Bounds, Exit, Manifest, RecordingWriter, WriterOptions};
 use proptest::prelude::*;
 use run_support::{SECOND, command, fault, job, record, sample};
 use serde_json::json;
@@ -258,6 +258,47 @@ fn without_measured_the_life_of_the_first_task_is_the_window() {
     let run = load(manifest, |w| (0..20).for_each(|i| sample(w, 100 + i, "vmstat.pgfault", i as f64)));
     assert_eq!((run.window.start_ns, run.window.end_ns, run.window.source), (100, 119, WindowSource::Recording));
     assert!(run.notes.iter().any(|note| note.contains("measured")), "{:?}", run.notes);
+}
+
+/// Parts that adjoin make the whole, in counts; what is known of the whole run only is in no part.
+#[test]
+fn a_part_of_the_time_counts_what_happened_in_it() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut manifest = command(0, 10 * SECOND);
+    manifest.extra.insert("rusage".to_owned(), json!({"minor_faults": 7, "utime_ns": 5, "stime_ns": 5}));
+    let dir = record(&tmp.path().join("r"), manifest, |w| {
+        (0..100).for_each(|tenth| fault(w, tenth * SECOND / 10, 6));
+        (0..=100).for_each(|tenth| sample(w, tenth * SECOND / 10, "vmstat.pgfault", tenth as f64));
+        w.push_marks(&MarksRow { ts: 4 * SECOND, name: "warm", source: "mark" });
+    });
+    let within = |from: Option<&str>, to: Option<&str>| {
+        let bound = |text: Option<&str>| text.map(|text| text.parse().unwrap());
+        RunData::load_within(&dir, &Bounds { from: bound(from), to: bound(to) }).unwrap()
+    };
+    let (whole, before, after) = (within(None, None), within(None, Some("warm")), within(Some("warm"), None));
+    assert_eq!((before.window.end_ns, after.window.start_ns), (4 * SECOND, 4 * SECOND));
+    for name in ["faults.count", "vmstat.pgfault"] {
+        let events = |run: &RunData| run.metric(name, None).unwrap().events.unwrap();
+        assert!(close(events(&before), 40.0) && close(events(&after), 60.0), "{name}");
+        assert!(close(events(&whole), events(&before) + events(&after)), "{name}");
+    }
+    assert_eq!((whole.window.operations, after.window.operations), (Some(1.0), None), "half a command is no operation");
+    let names = |run: &RunData| run.metrics.keys().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(names(&whole).iter().any(|name| name.starts_with("run.")), "{:?}", names(&whole));
+    assert!(!names(&after).iter().any(|name| name.starts_with("run.")), "{:?}", names(&after));
+    assert!(RunData::load_within(&dir, &Bounds { from: Some("cold".parse().unwrap()), to: None }).is_err());
+}
+
+#[test]
+fn a_command_recorded_for_a_while_need_not_end_well() {
+    let with = |ended_by: &str| {
+        let exit = Some(Exit { signal: Some(15), ..Exit::default() });
+        let mut manifest = Manifest { exit, ..job(0, 1, 1) };
+        manifest.extra.insert("ended_by".to_owned(), json!(ended_by));
+        excluded(manifest)
+    };
+    assert_eq!(with("duration"), None);
+    assert_eq!(with("target"), Some(Exclusion::Failed { code: None, signal: Some(15) }));
 }
 
 fn excluded(manifest: Manifest) -> Option<Exclusion> {

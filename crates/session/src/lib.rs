@@ -9,6 +9,21 @@
 //! 4. until the target ends: rings are emptied 50 times a second, metrics sampled 10 times, parts written about once;
 //! 5. last samples and settings, then the recording is closed: faults joined to mappings, parts compacted.
 //!
+//! What runs already ([`Target::Processes`], [`Target::Cgroup`], [`Target::System`]) has no gate: step 3 is a walk over all
+//! tasks that makes the wanted ones members and lists their mappings, with the tracepoints attached before it. It is
+//! neither signalled nor waited for, and has no status. A command that is skipped over ([`SessionOptions::skip`]) is
+//! found in the same way when its time has come.
+//!
+//! A recording may end before its target: after a duration (a command is then asked to end by SIGTERM), at a size, or, for
+//! a flight recorder ([`SessionOptions::keep_last`]), on SIGUSR2. It is closed at once; [`run`] returns when the command
+//! has ended, with the command's status. The manifest's `ended_by` says which it was: `target`, `signal`, `timeout`,
+//! `duration`, `max_size` or `sigusr2`. A flight recorder removes events that have grown old; tasks, mappings, files and
+//! settings are kept from the start, so its disk grows with what the target maps and not with what it does.
+//!
+//! While it records, a session listens for marks ([`mark`]) and, where a budget is given, holds its own CPU time against
+//! it once a second (`cost.rs`); a stream that was shed has `shed_at_ns` and `shed_because` in its probe's entry, and a row
+//! in `marks`.
+//!
 //! A recorded command is never harmed: if the recorder dies the command goes on; if the recording cannot be written any
 //! more (the disk is full) the command goes on, and the session says so at the end. Workers of a load die with the recorder.
 

@@ -1,6 +1,6 @@
 //! Marks: a name for an instant, put into all running recordings of a user by `pagelab mark`.
 //!
-//! Each recorder listens on a datagram socket in a directory that only its user may enter: `/run/pagelab` for root,
+//! Each recorder listens on a datagram socket in a directory that only its user may enter: `/run/pagelab-marks` for root,
 //! `pagelab` in the user's runtime directory, or `/tmp/pagelab-UID` where there is neither. A mark is one datagram,
 //! `mark NS NAME`, with the instant by CLOCK_MONOTONIC; the recorder answers `ok` to the sender's own socket.
 
@@ -61,7 +61,8 @@ fn places() -> Vec<PathBuf> {
     let uid = rustix::process::geteuid();
     let mut places = Vec::new();
     if uid.is_root() {
-        places.push(PathBuf::from("/run/pagelab"));
+        // Not in /run/pagelab, which belongs to the guard: this directory comes and goes.
+        places.push(PathBuf::from("/run/pagelab-marks"));
     } else {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
         places.extend(runtime.map(|dir| dir.join("pagelab")));
@@ -75,7 +76,8 @@ fn places() -> Vec<PathBuf> {
 /// Whether the directory is this user's own and nobody else may enter it: /tmp is open to all.
 fn is_ours(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok_and(|meta| {
-        meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0
+        let for_others = meta.mode() & 0o077;
+        meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && for_others == 0
     })
 }
 

@@ -43,11 +43,11 @@ pub fn run_and_tell(options: &SessionOptions, tell: &mut dyn FnMut(&Progress)) -
     let probes = Probes::open(options)?;
     let subject = move |options: &SessionOptions| match found {
         Some(found) => Ok(Subject::Found(found)),
-        None => Started::at_gate(options).map(Subject::Started),
+        None => Ok(Subject::Started(Box::new(Started::at_gate(options)?))),
     };
     let mut begun = begin(options, probes, subject, &passing)?;
     let Begun { recorder, subject, .. } = &mut begun;
-    let watched = Watch { options, recorder, subject, signals: &mut passing, tell }.to_the_end();
+    let watched = Watch { options, recorder, subject, signals: &mut passing, tell }.run();
     let goes_on = watched.ended.is_none() && watched.ended_by.leaves_target() && options.target.is_started();
     let (mut outcome, mut subject) = finish(options, begun, watched, cpu_before_ns)?;
     drop(bpf_stats);
@@ -164,13 +164,15 @@ fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
         }
         Target::Job(workload) => manifest.job = serde_json::to_value(workload).ok(),
         Target::Processes(pids) => {
-            _ = manifest.extra.insert("target".to_owned(), json!({"kind": "pids", "pids": pids}));
+            manifest.extra.insert("target".to_owned(), json!({"kind": "pids", "pids": pids}));
         }
         Target::Cgroup(path) => {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             manifest.extra.insert("target".to_owned(), json!({"kind": "cgroup", "path": path.to_string_lossy()}));
         }
-        Target::System => _ = manifest.extra.insert("target".to_owned(), json!({"kind": "system"})),
+        Target::System => {
+            manifest.extra.insert("target".to_owned(), json!({"kind": "system"}));
+        }
     }
     if let Some(seed) = options.seed {
         manifest.extra.insert("seed".to_owned(), json!(seed));
@@ -256,7 +258,7 @@ mod tests {
         while started.child.try_reap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(Subject::Started(started))
+        Ok(Subject::Started(Box::new(started)))
     }
 
     #[test]

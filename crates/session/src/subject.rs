@@ -16,7 +16,7 @@ use crate::target::Started;
 /// A target in the hands of a session.
 pub enum Subject {
     /// Ours: it waits at the gate, has a status in the end, and is told of signals.
-    Started(Started),
+    Started(Box<Started>),
     /// Somebody else's: it is only looked at.
     Found(Found),
 }

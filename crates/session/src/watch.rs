@@ -132,7 +132,7 @@ pub struct Watch<'a> {
 
 impl Watch<'_> {
     /// Records until the target or the recording ends; passes signals on, and enforces the timeout.
-    pub fn to_the_end(mut self) -> Watched {
+    pub fn run(mut self) -> Watched {
         let ended_by = self.until_ended();
         let Self { options, recorder, subject, .. } = self;
         // A process of ours that has ended is a zombie now: its /proc entries can still be read.

@@ -179,7 +179,7 @@ fn a_command_is_recorded_from_skip_for_duration_and_asked_to_end() {
     let script = format!("python3 -c '{}' & wait", FAULT_FOR_EVER.replace('\'', "\""));
     let made = record(Target::Command(vec!["sh".into(), "-c".into(), script.into()]), |options| {
         options.skip = Some(Duration::from_millis(1500));
-        options.duration = Some(Duration::from_millis(1000));
+        options.duration = Some(Duration::from_secs(1));
         options.own_group = true;
     });
     assert_eq!(made.extra("ended_by"), "duration");
@@ -208,7 +208,7 @@ fn a_command_that_ends_before_recording_begins_leaves_an_empty_recording() {
         return;
     }
     let made = record(Target::Command(vec!["sh".into(), "-c".into(), "exit 3".into()]), |options| {
-        options.skip = Some(Duration::from_secs(60));
+        options.skip = Some(Duration::from_mins(1));
     });
     assert_eq!(made.outcome.ended.and_then(|ended| ended.code()), Some(3));
     assert_eq!(made.faults(), (0, 0));

@@ -10,7 +10,7 @@ mod totals;
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::Recording;
+use pagelab_recording::{Recording, Span};
 use pagelab_vocab::metrics::{MetricKind, Unit};
 
 use crate::error::Result;
@@ -20,13 +20,21 @@ use crate::window::Window;
 /// All numbers of a run.
 pub(crate) type Metrics = BTreeMap<MetricKey, RunMetric>;
 
-/// Reads all metrics of a recording in its window.
-pub(crate) fn collect(recording: &Recording, window: &Window, notes: &mut Vec<String>) -> Result<Metrics> {
+/// Reads all metrics of a recording in its window, which lies in `span`. What is known for the whole run only is left out
+/// where the span is a part of it.
+pub(crate) fn collect(recording: &Recording, span: Span, window: &Window, notes: &mut Vec<String>) -> Result<Metrics> {
+    // A counter's value before the span is its value at the start of it, so sampled metrics are read from the beginning.
     let mut metrics = sampled::collect(recording, window, notes)?;
     metrics.extend(faults::collect(recording, window)?);
-    metrics.extend(totals::collect(recording.manifest(), window));
-    metrics.extend(load::collect(recording, window)?);
-    metrics.extend(latency::collect(recording, window)?);
+    metrics.extend(latency::collect(&recording.clone().within(span), window)?);
+    if span.is_part() {
+        notes.push(
+            "what is known of the whole run only (the load's results, accounts of the command) is left out".to_owned(),
+        );
+    } else {
+        metrics.extend(totals::collect(recording.manifest(), window));
+        metrics.extend(load::collect(recording, window)?);
+    }
     Ok(metrics)
 }
 

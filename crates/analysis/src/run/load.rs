@@ -58,11 +58,11 @@ impl RunData {
         }
         if span.is_part() {
             self.notes.push("only a part of the measured time counts: --from and --to".to_owned());
-        } else if self.window.source == WindowSource::Recording {
+        } else if self.window.source == WindowSource::Recording && !self.manifest.extra.contains_key("measured") {
             let note = "the manifest has no `measured`: all that was recorded counts, start and end included";
             self.notes.push(note.to_owned());
         }
-        self.metrics = metrics::collect(recording, &self.window, &mut self.notes)?;
+        self.metrics = metrics::collect(recording, span, &self.window, &mut self.notes)?;
         Ok(())
     }
 }

@@ -98,7 +98,7 @@ impl Args {
 /// Records the target; the status is the command's.
 pub fn run(args: &Args) -> ExitCode {
     let recorded = args.session().and_then(|options| {
-        let mut line = Line::new(args.quiet || args.recording.json);
+        let line = Line::new(args.quiet || args.recording.json);
         let recorded = pagelab_session::run_and_tell(&options, &mut |progress| line.show(progress));
         drop(line);
         match recorded {
@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn is_refused(failure: &Failure) -> bool {
     let (Failure::Input(error) | Failure::Host(error)) = failure;
-    matches!(error.downcast_ref::<SessionError>(), Some(SessionError::StreamRefused { .. }))
+    matches!(error.downcast_ref::<SessionError>(), Some(SessionError::StreamRefused { .. } | SessionError::Host(_)))
 }
 
 /// Tells the user what was recorded.

@@ -91,11 +91,10 @@ fn enrol(
     if attach {
         observer.attach()?;
     }
-    for (_, pidfd) in processes {
-        match scope {
-            Scope::Tree => observer.adopt(*pidfd)?,
-            _ => observer.want(*pidfd)?,
-        }
+    match scope {
+        Scope::Tree => processes.iter().try_for_each(|(_, pidfd)| observer.adopt(*pidfd))?,
+        Scope::Processes(running) => running.iter().try_for_each(|(_, pidfd)| observer.want(*pidfd))?,
+        Scope::Cgroup(_) | Scope::System => {}
     }
     observer.find().map(drop)
 }

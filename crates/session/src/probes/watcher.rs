@@ -1,5 +1,6 @@
 //! What the recording loop knows of a probe that is not the observer.
 
+use std::fmt;
 use std::os::fd::BorrowedFd;
 
 use pagelab_observe::bpf::{Cgroup, Event};
@@ -35,10 +36,23 @@ pub enum Scope<'a> {
     System,
 }
 
+impl fmt::Display for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tree => f.write_str("a command"),
+            Self::Processes([(pid, _)]) => write!(f, "process {pid}, which runs already"),
+            Self::Processes(all) => write!(f, "{} processes, which run already", all.len()),
+            Self::Cgroup(cgroup) => write!(f, "the cgroup {}", cgroup.path.display()),
+            Self::System => f.write_str("the whole system"),
+        }
+    }
+}
+
 /// What is recorded, as far as a probe must know it to attach to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Watched<'a> {
     /// Which tasks; see [`Watcher::takes`].
+    #[allow(dead_code, reason = "for probes that cannot go by `task_states` and attach to processes one by one")]
     pub scope: Scope<'a>,
     /// The first process's id; 0 for a cgroup and the whole system, which have none.
     pub pid: u32,
@@ -67,7 +81,9 @@ pub trait Watcher {
     fn takes(&self, scope: &Scope<'_>) -> Result<(), String> {
         match scope {
             Scope::Tree => Ok(()),
-            _ => Err("this probe takes no process that runs already; needed: a command that pagelab starts, try: pagelab record ... -- CMD".to_owned()),
+            running => Err(format!(
+                "this probe cannot watch {running}; needed: a command that pagelab starts, try: pagelab record ... -- CMD"
+            )),
         }
     }
 
