@@ -2,8 +2,9 @@
 //!
 //! The program is compiled with and without frame pointers. It works at the end of call chains of 8 to 39 functions. In
 //! slices of 200 ms, in random order, sampling is stopped, or goes on while stacks are unwound and rows written into
-//! Parquet parts as a session does. Each round gives one paired ratio of the CPU time for one piece of work, of which one
-//! form adds the recorder's own CPU time; the figure is the median with a bootstrap interval.
+//! Parquet parts as a session does. Each round gives how much more CPU time a piece of work took, and what share of a
+//! CPU the recorder used; the figure is the median of their sum with a bootstrap interval. Work per slice is there too, which
+//! says something only if the program has a CPU for itself (`core_pct_of_program` near 100).
 //!
 //! Usage: profile_cost [ROUNDS] [fp|auto|dwarf] [frame-pointers|none] [SEED]      (as root; gcc)
 
@@ -31,12 +32,31 @@ const SLICE: Duration = Duration::from_millis(200);
 const DRAIN: Duration = Duration::from_millis(20);
 const SOURCE: &str = include_str!("../profile_busy.c");
 
-/// What one slice cost per piece of work, ns.
+/// What was done and used in one slice.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slice {
+    work: f64,
     wall_ns: f64,
     workload_cpu_ns: f64,
     recorder_cpu_ns: f64,
+}
+
+impl Slice {
+    /// CPU time of the program for a piece of work.
+    fn cpu_per_work(&self) -> f64 {
+        self.workload_cpu_ns / self.work
+    }
+
+    /// The recorder's share of one CPU.
+    fn recorder_share(&self) -> f64 {
+        self.recorder_cpu_ns / self.wall_ns
+    }
+}
+
+/// What the profile takes of a core that is busy with the program, in percent: work is dearer, and the recorder runs too.
+fn pct_of_busy_core([without, with]: &[Slice; 2]) -> f64 {
+    let dearer = with.cpu_per_work() / without.cpu_per_work() - 1.0;
+    100.0 * (dearer + with.recorder_share() - without.recorder_share())
 }
 
 struct Bench {
@@ -134,11 +154,11 @@ impl Bench {
         if recording {
             self.writer.flush(now_ns() as i64)?;
         }
-        let count = (self.work() - work) as f64;
         let slice = Slice {
-            wall_ns: (now_ns() - wall) as f64 / count,
-            workload_cpu_ns: (self.workload_cpu_ns() - workload) as f64 / count,
-            recorder_cpu_ns: (own_cpu_ns() - own) as f64 / count,
+            work: (self.work() - work) as f64,
+            wall_ns: (now_ns() - wall) as f64,
+            workload_cpu_ns: (self.workload_cpu_ns() - workload) as f64,
+            recorder_cpu_ns: (own_cpu_ns() - own) as f64,
         };
         self.profiler.pause()?;
         self.drain();
@@ -238,10 +258,11 @@ fn report(unwinding: &str, program: &str, seed: u64, slices: &[[Slice; 2]], benc
     let line = json!({
         "event": bench.profiler.event(), "unwinding": unwinding, "frame_pointers": program,
         "rounds": slices.len(), "slice_ms": SLICE.as_millis() as u64,
-        "wall_recording_over_detached": shown(|[without, with]| with.wall_ns / without.wall_ns)?,
-        "cpu_recording_over_detached": shown(|[without, with]| with.workload_cpu_ns / without.workload_cpu_ns)?,
-        "cpu_with_recorder_over_detached":
-            shown(|[without, with]| (with.workload_cpu_ns + with.recorder_cpu_ns) / (without.workload_cpu_ns + without.recorder_cpu_ns))?,
+        "pct_of_busy_core": shown(pct_of_busy_core)?,
+        "cpu_per_work_recording_over_detached": shown(|[without, with]| with.cpu_per_work() / without.cpu_per_work())?,
+        "work_detached_over_recording": shown(|[without, with]| without.work / with.work)?,
+        "recorder_pct_of_core": shown(|[without, with]| 100.0 * (with.recorder_share() - without.recorder_share()))?,
+        "core_pct_of_program": shown(|[without, _]| 100.0 * without.workload_cpu_ns / without.wall_ns)?,
         "samples": bench.samples, "ustacks_to_entry": bench.reached, "known_from_earlier": bench.stacks.hits(),
         "seen": counts.iter().map(|count| count.seen).sum::<u64>(), "lost": counts.iter().map(|count| count.lost).sum::<u64>(),
     });
