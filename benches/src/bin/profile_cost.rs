@@ -188,7 +188,9 @@ impl Bench {
         let mut events = Vec::new();
         self.observer.drain_events(|event| events.push(event));
         self.stacks.name_files(&events);
-        events.iter().for_each(|event| self.stacks.event(event));
+        for event in &events {
+            self.stacks.event(event);
+        }
         let event = self.profiler.event();
         let (stacks, writer) = (&mut self.stacks, &mut self.writer);
         let (samples, reached) = (&mut self.samples, &mut self.reached);

@@ -51,6 +51,7 @@ pub struct Cpu {
 }
 
 /// Prepares the probe; it is attached when the target is there.
+#[allow(clippy::unnecessary_wraps, reason = "other probes find out here that they cannot be had")]
 pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
     let options = ProfileOptions {
         ring_bytes_per_cpu: options.ring_bytes_per_cpu,
@@ -95,7 +96,9 @@ impl Cpu {
             });
         }
         let (frames, new_stacks) = stacks.take_new();
-        frames.iter().for_each(|(id, frame)| push_frame(*id, frame, writer));
+        for (id, frame) in &frames {
+            push_frame(*id, frame, writer);
+        }
         for (stack_id, frame_ids) in &new_stacks {
             writer.push(&StacksRow { stack_id: *stack_id, frame_ids });
         }

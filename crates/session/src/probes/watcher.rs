@@ -28,6 +28,7 @@ pub struct Watched<'a> {
     /// The first task's process id.
     pub pid: u32,
     /// The same as a descriptor.
+    #[allow(dead_code, reason = "not every probe asks for it")]
     pub pidfd: BorrowedFd<'a>,
     /// The BPF map that says which tasks are recorded (`task_states` of `bpf/membership.bpf.h`), where BPF is to be had.
     pub task_states: Option<BorrowedFd<'a>>,
