@@ -1,9 +1,10 @@
 //! What the profile of 997 samples a second costs a program that is busy all the time, by the method of DESIGN section 8.
 //!
 //! The program is compiled with and without frame pointers. It works at the end of call chains of 8 to 39 functions. In
-//! slices of 200 ms, in random order, sampling is stopped, or goes on while stacks are unwound and rows written into
-//! Parquet parts as a session does. Each round gives one paired ratio of the CPU time for one piece of work, of which one
-//! form adds the recorder's own CPU time; the figure is the median with a bootstrap interval.
+//! slices of 200 ms, in random order, sampling is stopped, or the event ticks without anybody to be sampled, or sampling goes on while stacks are unwound and rows written into
+//! Parquet parts as a session does. Each round gives how much more CPU time a piece of work took, and what share of a
+//! CPU the recorder used; the figure is the median of their sum with a bootstrap interval. Work per slice is there too, which
+//! says something only if the program has a CPU for itself (`core_pct_of_program` near 100).
 //!
 //! Usage: profile_cost [ROUNDS] [fp|auto|dwarf] [frame-pointers|none] [SEED]      (as root; gcc)
 
@@ -31,12 +32,39 @@ const SLICE: Duration = Duration::from_millis(200);
 const DRAIN: Duration = Duration::from_millis(20);
 const SOURCE: &str = include_str!("../profile_busy.c");
 
-/// What one slice cost per piece of work, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Detached,
+    /// The event is there, and its program finds that nobody is to be sampled.
+    Ticking,
+    Recording,
+}
+
+/// What was done and used in one slice.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slice {
+    work: f64,
     wall_ns: f64,
     workload_cpu_ns: f64,
     recorder_cpu_ns: f64,
+}
+
+impl Slice {
+    /// CPU time of the program for a piece of work.
+    fn cpu_per_work(&self) -> f64 {
+        self.workload_cpu_ns / self.work
+    }
+
+    /// The recorder's share of one CPU.
+    fn recorder_share(&self) -> f64 {
+        self.recorder_cpu_ns / self.wall_ns
+    }
+}
+
+/// What the profile takes of a core that is busy with the program, in percent: work is dearer, and the recorder runs too.
+fn pct_of_busy_core(without: &Slice, with: &Slice) -> f64 {
+    let dearer = with.cpu_per_work() / without.cpu_per_work() - 1.0;
+    100.0 * (dearer + with.recorder_share() - without.recorder_share())
 }
 
 struct Bench {
@@ -45,6 +73,8 @@ struct Bench {
     cpu_clock: libc::clockid_t,
     observer: Observer,
     profiler: Profiler,
+    /// Samples nobody: what the ticks by themselves cost.
+    ticking: Profiler,
     stacks: Stacks,
     writer: RecordingWriter,
     samples: u64,
@@ -81,6 +111,9 @@ impl Bench {
         let options = ProfileOptions { unwinding, ..ProfileOptions::default() };
         let mut profiler = Profiler::open(&options, observer.task_states())?;
         profiler.pause()?;
+        let nobody = Observer::load(ObserverOptions { faults: false, ..ObserverOptions::default() })?;
+        let mut ticking = Profiler::open(&options, nobody.task_states())?;
+        ticking.pause()?;
         let stacks = Stacks::new(unwinding, child.id());
         let mut cpu_clock = 0;
         // SAFETY: writes one number into a local.
@@ -101,7 +134,8 @@ impl Bench {
         let options = WriterOptions { part_interval: SLICE, ..WriterOptions::default() };
         let writer = RecordingWriter::create(&dir.join("rec"), Manifest::default(), options)?;
         let work = work.cast::<u64>().cast_const();
-        let mut bench = Self { child, work, cpu_clock, observer, profiler, stacks, writer, samples: 0, reached: 0 };
+        let mut bench =
+            Self { child, work, cpu_clock, observer, profiler, ticking, stacks, writer, samples: 0, reached: 0 };
         bench.drain();
         Ok(bench)
     }
@@ -118,9 +152,12 @@ impl Bench {
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 
-    fn slice(&mut self, recording: bool) -> Result<Slice> {
-        if recording {
-            self.profiler.resume()?;
+    fn slice(&mut self, state: State) -> Result<Slice> {
+        let recording = state == State::Recording;
+        match state {
+            State::Detached => {}
+            State::Ticking => self.ticking.resume()?,
+            State::Recording => self.profiler.resume()?,
         }
         std::thread::sleep(Duration::from_millis(5));
         let (work, wall, workload, own) = (self.work(), now_ns(), self.workload_cpu_ns(), own_cpu_ns());
@@ -134,13 +171,14 @@ impl Bench {
         if recording {
             self.writer.flush(now_ns() as i64)?;
         }
-        let count = (self.work() - work) as f64;
         let slice = Slice {
-            wall_ns: (now_ns() - wall) as f64 / count,
-            workload_cpu_ns: (self.workload_cpu_ns() - workload) as f64 / count,
-            recorder_cpu_ns: (own_cpu_ns() - own) as f64 / count,
+            work: (self.work() - work) as f64,
+            wall_ns: (now_ns() - wall) as f64,
+            workload_cpu_ns: (self.workload_cpu_ns() - workload) as f64,
+            recorder_cpu_ns: (own_cpu_ns() - own) as f64,
         };
         self.profiler.pause()?;
+        self.ticking.pause()?;
         self.drain();
         Ok(slice)
     }
@@ -150,7 +188,9 @@ impl Bench {
         let mut events = Vec::new();
         self.observer.drain_events(|event| events.push(event));
         self.stacks.name_files(&events);
-        events.iter().for_each(|event| self.stacks.event(event));
+        for event in &events {
+            self.stacks.event(event);
+        }
         let event = self.profiler.event();
         let (stacks, writer) = (&mut self.stacks, &mut self.writer);
         let (samples, reached) = (&mut self.samples, &mut self.reached);
@@ -210,13 +250,13 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&dir)?;
     let mut bench = Bench::new(&dir, mode, frame_pointers)?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut states = [false, true];
-    let mut slices: Vec<[Slice; 2]> = Vec::with_capacity(rounds);
+    let mut states = [State::Detached, State::Ticking, State::Recording];
+    let mut slices: Vec<[Slice; 3]> = Vec::with_capacity(rounds);
     for _ in 0..rounds {
-        let mut round = [Slice::default(); 2];
+        let mut round = [Slice::default(); 3];
         states.shuffle(&mut rng);
-        for recording in states {
-            round[usize::from(recording)] = bench.slice(recording)?;
+        for state in states {
+            round[state as usize] = bench.slice(state)?;
         }
         slices.push(round);
     }
@@ -226,8 +266,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn report(unwinding: &str, program: &str, seed: u64, slices: &[[Slice; 2]], bench: &Bench) -> Result<()> {
-    let shown = |value: fn(&[Slice; 2]) -> f64| -> Result<serde_json::Value> {
+fn report(unwinding: &str, program: &str, seed: u64, slices: &[[Slice; 3]], bench: &Bench) -> Result<()> {
+    let shown = |value: fn(&[Slice; 3]) -> f64| -> Result<serde_json::Value> {
         let values: Vec<f64> = slices.iter().map(value).collect();
         let Interval { estimate, low, high, .. } =
             bootstrap_median(&values, &Bootstrap { seed, ..Bootstrap::default() })?;
@@ -238,10 +278,12 @@ fn report(unwinding: &str, program: &str, seed: u64, slices: &[[Slice; 2]], benc
     let line = json!({
         "event": bench.profiler.event(), "unwinding": unwinding, "frame_pointers": program,
         "rounds": slices.len(), "slice_ms": SLICE.as_millis() as u64,
-        "wall_recording_over_detached": shown(|[without, with]| with.wall_ns / without.wall_ns)?,
-        "cpu_recording_over_detached": shown(|[without, with]| with.workload_cpu_ns / without.workload_cpu_ns)?,
-        "cpu_with_recorder_over_detached":
-            shown(|[without, with]| (with.workload_cpu_ns + with.recorder_cpu_ns) / (without.workload_cpu_ns + without.recorder_cpu_ns))?,
+        "pct_of_busy_core": shown(|[without, _, with]| pct_of_busy_core(without, with))?,
+        "pct_of_busy_core_ticks_only": shown(|[without, ticking, _]| pct_of_busy_core(without, ticking))?,
+        "cpu_per_work_recording_over_detached": shown(|[without, _, with]| with.cpu_per_work() / without.cpu_per_work())?,
+        "work_detached_over_recording": shown(|[without, _, with]| without.work / with.work)?,
+        "recorder_pct_of_core": shown(|[without, _, with]| 100.0 * (with.recorder_share() - without.recorder_share()))?,
+        "core_pct_of_program": shown(|[without, ..]| 100.0 * without.workload_cpu_ns / without.wall_ns)?,
         "samples": bench.samples, "ustacks_to_entry": bench.reached, "known_from_earlier": bench.stacks.hits(),
         "seen": counts.iter().map(|count| count.seen).sum::<u64>(), "lost": counts.iter().map(|count| count.lost).sum::<u64>(),
     });

@@ -109,20 +109,27 @@ impl Unwinding {
             read.push((offset as u32, value));
             Ok(value)
         };
-        let regs = UnwindRegsX86_64::new(ip, sp, bp);
-        let mut walk = space.unwinder(modules).iter_frames(ip, regs, &mut self.cache, &mut read_stack);
+        let mut regs = UnwindRegsX86_64::new(ip, sp, bp);
+        let unwinder = space.unwinder(modules);
+        let copied = copy.len() as u64;
+        let mut frame = FrameAddress::InstructionPointer(ip);
+        frames.push(ip);
         while frames.len() < FRAMES_MAX {
-            match walk.next() {
-                Ok(Some(FrameAddress::InstructionPointer(addr))) => frames.push(addr),
-                Ok(Some(caller)) => frames.push(caller.address_for_lookup()),
+            match unwinder.unwind_frame(frame, &mut regs, &mut self.cache, &mut read_stack) {
+                Ok(Some(caller)) => match FrameAddress::from_return_address(caller) {
+                    Some(caller) => frame = caller,
+                    None => return End::Entry,
+                },
                 Ok(None) => return End::Entry,
-                Err(Error::CouldNotReadStack(addr))
-                    if cut && addr.wrapping_sub(sp) >= copy.len() as u64 - 7.min(copy.len() as u64) =>
-                {
+                // By the ABI a frame pointer of 0 marks the outermost frame. The dynamic linker's first function says it
+                // in no other way.
+                Err(Error::FramepointerUnwindingMovedBackwards) if regs.bp() == 0 => return End::Entry,
+                Err(Error::CouldNotReadStack(addr)) if cut && addr.wrapping_sub(sp).saturating_add(8) > copied => {
                     return End::Cut;
                 }
                 Err(_) => return End::Broken,
             }
+            frames.push(frame.address_for_lookup());
         }
         End::Cut
     }

@@ -51,7 +51,7 @@ pub struct Cpu {
 }
 
 /// Prepares the probe; it is attached when the target is there.
-#[allow(clippy::unnecessary_wraps)] // As all probes are opened.
+#[allow(clippy::unnecessary_wraps, reason = "other probes find out here that they cannot be had")]
 pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
     let options = ProfileOptions {
         ring_bytes_per_cpu: options.ring_bytes_per_cpu,

@@ -57,6 +57,7 @@ pub struct Watched<'a> {
     /// The first process's id; 0 for a cgroup and the whole system, which have none.
     pub pid: u32,
     /// The same as a descriptor; the recorder's own where `pid` is 0.
+    #[allow(dead_code, reason = "for probes that attach to a process by itself")]
     pub pidfd: BorrowedFd<'a>,
     /// The BPF map that says which tasks are recorded (`task_states` of `bpf/membership.bpf.h`), where BPF is to be had.
     pub task_states: Option<BorrowedFd<'a>>,
