@@ -7,6 +7,7 @@
 //!   `docs/settings.md` is generated from it.
 //! - [`metrics`]: every series of measured values, with kind, unit and the direction that is better.
 //! - [`causes`]: every cause that a finding may name.
+//! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
 //!
 //! The crate knows nothing of the others and touches no file.
 //!
@@ -20,3 +21,4 @@
 pub mod causes;
 pub mod metrics;
 pub mod settings;
+pub mod syscalls;
