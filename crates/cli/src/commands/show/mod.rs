@@ -10,6 +10,7 @@
 //! 3. Add it to `tests/show.rs`.
 
 mod faults;
+mod io;
 mod join;
 mod latency;
 mod loss;
@@ -18,12 +19,16 @@ mod metrics;
 mod names;
 mod options;
 mod read;
+mod sched;
 mod settings;
+mod stacks;
 mod summary;
+mod syscalls;
 mod table;
 mod tasks;
 
 use std::fmt::Write as _;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use pagelab_recording::{Error, Recording};
@@ -39,7 +44,8 @@ use options::{Filter, Options};
 ///
 /// Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
 /// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
-/// settings, loss (per second and stream), latency (of a load's operations).
+/// settings, loss (per second and stream), latency (of a load's operations), syscalls (summed up, or one by one),
+/// io (reads and writes of files: sizes, and their order in the file), sched (running, ready or waiting).
 ///
 /// Times are seconds since recording began. What is not known is `-`, in JSON null. A recording that broke off is shown
 /// as far as it goes, and its first line says so.
@@ -48,20 +54,20 @@ use options::{Filter, Options};
 pub struct Args {
     /// The recording.
     dir: PathBuf,
-    /// summary, tasks, faults, maps, metrics, settings, loss or latency.
+    /// summary, tasks, faults, maps, metrics, settings, loss, latency, syscalls, io or sched.
     view: String,
     /// metrics, settings: only names that hold one of these words.
     words: Vec<String>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// tasks, faults, maps: only this process, by its id.
+    /// Only this process, by its id; of all views with tasks.
     #[arg(long, value_name = "N")]
     pid: Option<i32>,
-    /// tasks, faults, maps: only tasks of this name, at the times when they had it.
+    /// Only tasks of this name, at the times when they had it; of all views with tasks.
     #[arg(long, value_name = "NAME")]
     comm: Option<String>,
-    /// faults, maps: only mappings of this file, by its path or the end of it, or by the kernel's name ([heap]).
+    /// Only mappings of this file and calls on it, by its path or the end of it, or by the kernel's name ([heap]).
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
     /// At most so many rows of each list; 0 is all [default: 20 of a ranking, all of a listing].
@@ -70,6 +76,15 @@ pub struct Args {
     /// The column to rank by; a wrong one is answered with those of the view.
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
+    /// syscalls: one row for each task, comm or file instead of each name.
+    #[arg(long, value_name = "WHAT")]
+    by: Option<String>,
+    /// syscalls: only calls of these names or classes (%desc %file %memory ...), with commas between them.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    name: Vec<String>,
+    /// syscalls: each call on a line of its own, as strace prints it.
+    #[arg(long)]
+    log: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -78,6 +93,7 @@ Examples:
   pagelab show good.rec faults --comm postgres --top 5
   pagelab show good.rec settings thp. hugetlb.
   pagelab show good.rec metrics vmstat.thp_ --json
+  pagelab show good.rec syscalls --by file --name %desc --sort p99
 
 tasks: FAULTS are the rows of the task in the recording, MIN+MAJ what the kernel accounts to it when it ends, DIFF how
 many more that is. The kernel also accounts the faults that it takes on a task's behalf without an exception
@@ -85,21 +101,32 @@ many more that is. The kernel also accounts the faults that it takes on a task's
 after waiting for a lock; faults lost by the recorder count here too, and are told apart by: show DIR loss.
 faults: PER_PAGE and PER_SLOT count the faults that found no page, for each base page mapped and for each
 aligned slot of the huge page size that was touched. One per slot is what huge pages give.
+syscalls: times are from entry to return; a call that never returned has none. --log prints every call; the name of the
+file stands behind its descriptor, addresses as they are.
+io: an operation is sequential if it begins where an earlier one ended (of the same task, or of any that shares the
+file), descending if it ends where one began, strided in a progression of equal steps, SAME at the place of the one
+before, else random. The pattern has 60 % of the operations, or it is mixed. STREAMS is how many sequential, strided or
+descending runs of 8 and more there were. Reads and writes through mappings are seen by their faults only, those of
+io_uring and libaio not at all.
+sched: PREEMPTED is ready without a CPU; WAITING is asleep, until the task runs again.
 JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_bytes_hex` stands beside `path`.
 --top and --sort choose the same rows as in the text; `..._total` beside a list is the number of rows it was taken from.
 Addresses are hexadecimal text, because many readers of JSON round large numbers.";
 
 /// What is shown: for people, and for programs.
-#[derive(Debug)]
 struct View {
     text: String,
     json: Value,
+    /// Writes what follows the text and is too long to be made in memory.
+    rest: Option<Rest>,
 }
+
+type Rest = Box<dyn FnOnce(&mut dyn Write) -> Result<(), Failure>>;
 
 type Make = fn(&Recording, &Options) -> Result<View, Failure>;
 
 /// The views with their filters.
-const VIEWS: [(&str, Make, &[Filter]); 8] = [
+const VIEWS: [(&str, Make, &[Filter]); 11] = [
     ("summary", summary::view, &[]),
     ("tasks", tasks::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
     ("faults", faults::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
@@ -108,10 +135,13 @@ const VIEWS: [(&str, Make, &[Filter]); 8] = [
     ("settings", settings::view, &[Filter::Words, Filter::Top]),
     ("loss", loss::view, &[Filter::Top, Filter::Sort]),
     ("latency", latency::view, &[]),
+    ("syscalls", syscalls::view, &Filter::CALLS),
+    ("io", io::view, &Filter::FILES),
+    ("sched", sched::view, &Filter::TASKS),
 ];
 
 /// Views of tables that nothing fills yet.
-const NOT_YET: [&str; 8] = ["dax", "syscalls", "io", "sched", "profile", "counters", "block", "regions"];
+const NOT_YET: [&str; 5] = ["dax", "profile", "counters", "block", "regions"];
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
@@ -124,6 +154,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         words: args.words.clone(),
         top: args.top,
         sort: args.sort.clone(),
+        by: args.by.clone(),
+        names: args.name.clone(),
+        log: args.log,
+        json: args.json,
     };
     options.check(&args.view, filters)?;
     let recording = open(&args.dir)?;
@@ -132,6 +166,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         print::json(&view.json)?;
     } else {
         print::text(&view.text)?;
+        if let Some(rest) = view.rest {
+            print::stream(rest)?;
+        }
     }
     Ok(0)
 }
@@ -197,7 +234,12 @@ impl View {
             indented(&format!("note: {note}"), &mut text);
         }
         text.push_str(body);
-        Ok(Self { text, json })
+        Ok(Self { text, json, rest: None })
+    }
+
+    /// Has `rest` written behind the text.
+    fn then(self, rest: Rest) -> Self {
+        Self { rest: Some(rest), ..self }
     }
 }
 
