@@ -241,7 +241,9 @@ fn mapped(
     }
     let mappings = Mappings::load(recording, notes)?;
     let x86 = recording.manifest().arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686"));
-    let join = Join { options, tasks, mappings: &mappings, page_bytes: 4096, slot_bytes: 2 << 20, x86 };
+    let page_bytes = recording.manifest().page_size_bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096);
+    // Slots of huge pages are not looked at here.
+    let join = Join { options, tasks, mappings: &mappings, page_bytes, slot_bytes: page_bytes, x86 };
     let joined = join.run(recording, notes)?;
     let mut found: HashMap<(Option<i32>, Vec<u8>), (u64, u64)> = HashMap::new();
     for (id, on) in &joined.mappings {
