@@ -8,6 +8,8 @@
 //! | which mappings faulted, and whether they got the huge pages they could hold | [`mappings`] |
 //! | the cause, with evidence, what would refute it, and the remedies | [`rules`], [`explain`] |
 //! | the picture of it | [`faultmap`] |
+//! | system calls, summed up | [`calls`] |
+//! | reads and writes of files: how many, how large, in which order | [`iopattern`] |
 //! | anything else | [`sql`] (feature `sql`, on by default) |
 //!
 //! # The number of a run
@@ -46,10 +48,12 @@
 //! 2. Say in `compare/loss.rs` which stream's loss falsifies it.
 //! 3. Say in `settings_diff/topics.rs` what it speaks about, so that it ranks settings.
 
+pub mod calls;
 pub mod compare;
 mod error;
 pub mod explain;
 pub mod faultmap;
+pub mod iopattern;
 pub mod mappings;
 mod metrics;
 pub mod rules;

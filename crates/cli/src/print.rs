@@ -21,3 +21,13 @@ pub fn json(document: &impl Serialize) -> Result<(), Failure> {
     line.push('\n');
     text(&line)
 }
+
+/// Lets `write` write to standard output through a buffer. It ends early, without an error, if the reader has gone.
+pub fn stream(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    write(&mut out)?;
+    match out.flush() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => other.map_err(Failure::host),
+    }
+}

@@ -92,7 +92,13 @@ fn faults_add_up_over_mappings_instructions_tasks_and_classes() {
     assert_eq!(all["protection"], sum(&all["mappings"], "protection_faults"));
     assert_eq!(all["major"], Value::Null, "nothing said whether the faults needed I/O");
 
+    assert_eq!(sum(&all["orders"], "faults") + 1, FAULTS, "orders are those of mappings");
+    assert_eq!(row(&all["orders"], "order", "descending")["faults"], PARENT_PAGES);
     let most = &all["mappings"][0];
+    assert_eq!(
+        (most["descending_steps"].as_u64(), most["ascending_steps"].as_u64()),
+        (Some(PARENT_PAGES - 1), Some(0))
+    );
     assert_eq!((&most["order"], &most["slots"]), (&"descending".into(), &2.into()));
     assert_eq!((most["faults_per_page"].as_f64(), most["faults_per_slot"].as_f64()), (Some(1.0), Some(512.0)));
     assert_eq!((&most["addr"], &most["kind"]), (&format!("{PARENT_AT:#x}").into(), &"[anonymous]".into()));
@@ -379,10 +385,6 @@ fn a_damaged_part_is_named_and_the_rest_is_shown() {
 fn wrong_words_are_status_2_with_the_right_ones() {
     let (tmp, dir) = whole();
     assert!(refused(&dir, &["fauts"]).contains("did you mean faults?"));
-    for later in ["syscalls", "io", "sched"] {
-        let said = refused(&dir, &[later]);
-        assert!(said.contains(later) && said.contains("no probe records it yet"), "{said}");
-    }
     assert!(refused(&dir, &["faults", "--sort", "pre_slot"]).contains("did you mean per_slot?"));
     assert!(refused(&dir, &["loss", "--pid", "1"]).contains("does not take --pid; it takes: --top --sort"));
     assert!(refused(&dir, &["faults", "--pid", "4711"]).contains("no process 4711 among the 3 tasks"));

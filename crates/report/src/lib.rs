@@ -6,6 +6,7 @@
 //! | what one recording alone shows | [`verdict::explanation`] |
 //! | pictures of the faults behind a comparison, read from its recordings | [`pictures`] |
 //! | address against time of one mapping, or of two on one scale | [`fault_map`], [`fault_maps`] |
+//! | offset against time of the reads and writes of one file | [`io_map`] |
 //! | rows in columns | [`table::Table`] |
 //! | numbers with units | [`quantity`] |
 //!
@@ -18,6 +19,7 @@ mod canvas;
 mod explanation;
 mod faultmap;
 mod finding;
+mod iomap;
 mod number;
 mod paragraph;
 mod style;
@@ -25,5 +27,6 @@ pub mod table;
 pub mod verdict;
 
 pub use faultmap::{fault_map, fault_maps, pictures};
+pub use iomap::{io_map, io_map_columns};
 pub use number::{count, duration, quantity, significant};
 pub use style::{Glyphs, Style};

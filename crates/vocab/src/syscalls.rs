@@ -1,7 +1,7 @@
 //! The system calls of x86-64: numbers, names, arguments and what they mean, declared once.
 //!
-//! The recorder takes numbers and names from here, and which argument is the descriptor, the count and the offset; views take
-//! from here how an argument is printed.
+//! The recorder takes numbers and names from here, and which argument is the descriptor, the count and the offset;
+//! views take from here how an argument is printed.
 //!
 //! [`Class`] groups the calls as `strace -e trace=%desc` does, so that what people know of it holds here.
 //!
@@ -198,7 +198,8 @@ impl SyscallDef {
         self.position(|kind| kind == ArgKind::Count)
     }
 
-    /// The argument that says where in the file the data are moved. -1 in `preadv2` and `pwritev2` is the file position.
+    /// The argument that says where in the file the data are moved. -1 in `preadv2` and `pwritev2` is the file
+    /// position.
     pub fn offset_arg(&self) -> Option<usize> {
         self.position(|kind| kind == ArgKind::Offset)
     }

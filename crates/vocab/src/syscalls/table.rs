@@ -1,5 +1,5 @@
-//! The calls themselves. Numbers are those of x86-64; names of arguments are those of the manual pages, or the kernel's where it
-//! has no page. Numbers 335 and 336 are the kernel's own and made by probes in user space, not by programs.
+//! The calls themselves. Numbers are those of x86-64; names of arguments are those of the manual pages, or the kernel's
+//! where there is no page. Numbers 335 and 336 are made by the kernel's probes in user space, not by programs.
 
 use super::{Arg, ArgKind, Class, Classes, Returns, SyscallDef, Transfer, Words};
 
@@ -16,8 +16,8 @@ macro_rules! or {
     };
 }
 
-/// Rows `number name [classes] (argument: kind, ...) -> what it returns moves direction;`, where a call that only succeeds or
-/// fails says nothing of what it returns.
+/// Rows `number name [classes] (argument: kind, ...) -> what it returns moves direction;`, where a call that only succeeds
+/// or fails says nothing of what it returns.
 macro_rules! calls {
     ($($number:literal $name:ident [$($class:ident)*] ($($arg:ident: $kind:ident $(($words:ident))?),*)
        $(-> $returns:ident)? $(moves $transfer:ident)?;)*) => {

@@ -42,13 +42,14 @@ macro_rules! words {
     };
 }
 
-/// MAP_HUGETLB and MFD_HUGETLB: the logarithm of the page size asked for stands in six bits from here; 0 is the default size.
+/// MAP_HUGETLB and MFD_HUGETLB: the logarithm of the page size asked for stands in six bits from here; 0 is the default
+/// size.
 const HUGE_SHIFT: u32 = 26;
 const HUGE_MASK: u32 = 0x3f << HUGE_SHIFT;
 
 impl Words {
-    /// The value by name, flags with `|` between them; what has no name is hexadecimal. Empty for no flags where no bits have
-    /// no name.
+    /// The value by name, flags with `|` between them; bits without a name are hexadecimal. Empty if no bit is set and
+    /// that has no name.
     pub fn decode(self, value: u32) -> String {
         let set = self.set();
         let sized = matches!(self, Self::Map if value & 0x4_0000 != 0) || matches!(self, Self::Memfd if value & 4 != 0);
@@ -98,9 +99,9 @@ words! {
             0 O_RDONLY, 1 O_WRONLY, 2 O_RDWR,
         }
         bits {
-            0x101000 O_SYNC, 0x410000 O_TMPFILE, 0x40 O_CREAT, 0x80 O_EXCL, 0x100 O_NOCTTY, 0x200 O_TRUNC,
-            0x400 O_APPEND, 0x800 O_NONBLOCK, 0x1000 O_DSYNC, 0x2000 O_ASYNC, 0x4000 O_DIRECT, 0x10000 O_DIRECTORY,
-            0x20000 O_NOFOLLOW, 0x40000 O_NOATIME, 0x80000 O_CLOEXEC, 0x200000 O_PATH,
+            0x10_1000 O_SYNC, 0x41_0000 O_TMPFILE, 0x40 O_CREAT, 0x80 O_EXCL, 0x100 O_NOCTTY, 0x200 O_TRUNC,
+            0x400 O_APPEND, 0x800 O_NONBLOCK, 0x1000 O_DSYNC, 0x2000 O_ASYNC, 0x4000 O_DIRECT, 0x1_0000 O_DIRECTORY,
+            0x2_0000 O_NOFOLLOW, 0x4_0000 O_NOATIME, 0x8_0000 O_CLOEXEC, 0x20_0000 O_PATH,
         };
     /// AT_ bits of the calls on directories.
     At mask 0, zero "0"
@@ -113,7 +114,7 @@ words! {
     Prot mask 0, zero "PROT_NONE"
         values {}
         bits {
-            1 PROT_READ, 2 PROT_WRITE, 4 PROT_EXEC, 8 PROT_SEM, 0x1000000 PROT_GROWSDOWN, 0x2000000 PROT_GROWSUP,
+            1 PROT_READ, 2 PROT_WRITE, 4 PROT_EXEC, 8 PROT_SEM, 0x100_0000 PROT_GROWSDOWN, 0x200_0000 PROT_GROWSUP,
         };
     /// `mmap`.
     Map mask 0xf, zero ""
@@ -123,8 +124,8 @@ words! {
         bits {
             0x10 MAP_FIXED, 0x20 MAP_ANONYMOUS, 0x40 MAP_32BIT, 0x80 MAP_ABOVE4G, 0x100 MAP_GROWSDOWN,
             0x800 MAP_DENYWRITE, 0x1000 MAP_EXECUTABLE, 0x2000 MAP_LOCKED, 0x4000 MAP_NORESERVE,
-            0x8000 MAP_POPULATE, 0x10000 MAP_NONBLOCK, 0x20000 MAP_STACK, 0x40000 MAP_HUGETLB, 0x80000 MAP_SYNC,
-            0x100000 MAP_FIXED_NOREPLACE,
+            0x8000 MAP_POPULATE, 0x1_0000 MAP_NONBLOCK, 0x2_0000 MAP_STACK, 0x4_0000 MAP_HUGETLB, 0x8_0000 MAP_SYNC,
+            0x10_0000 MAP_FIXED_NOREPLACE,
         };
     /// `mremap`.
     Mremap mask 0, zero "0"
@@ -236,7 +237,7 @@ words! {
             1 SOCK_STREAM, 2 SOCK_DGRAM, 3 SOCK_RAW, 4 SOCK_RDM, 5 SOCK_SEQPACKET, 6 SOCK_DCCP, 10 SOCK_PACKET,
         }
         bits {
-            0x800 SOCK_NONBLOCK, 0x80000 SOCK_CLOEXEC,
+            0x800 SOCK_NONBLOCK, 0x8_0000 SOCK_CLOEXEC,
         };
     /// `send` and `recv`.
     Msg mask 0, zero "0"
@@ -244,7 +245,7 @@ words! {
         bits {
             1 MSG_OOB, 2 MSG_PEEK, 4 MSG_DONTROUTE, 8 MSG_CTRUNC, 0x20 MSG_TRUNC, 0x40 MSG_DONTWAIT, 0x80 MSG_EOR,
             0x100 MSG_WAITALL, 0x800 MSG_CONFIRM, 0x2000 MSG_ERRQUEUE, 0x4000 MSG_NOSIGNAL, 0x8000 MSG_MORE,
-            0x10000 MSG_WAITFORONE, 0x4000000 MSG_ZEROCOPY, 0x20000000 MSG_FASTOPEN, 0x40000000 MSG_CMSG_CLOEXEC,
+            0x1_0000 MSG_WAITFORONE, 0x400_0000 MSG_ZEROCOPY, 0x2000_0000 MSG_FASTOPEN, 0x4000_0000 MSG_CMSG_CLOEXEC,
         };
     /// `shutdown`.
     Shutdown mask u32::MAX, zero ""
@@ -275,18 +276,18 @@ words! {
         }
         bits {
             0x80 CLONE_NEWTIME, 0x100 CLONE_VM, 0x200 CLONE_FS, 0x400 CLONE_FILES, 0x800 CLONE_SIGHAND,
-            0x1000 CLONE_PIDFD, 0x2000 CLONE_PTRACE, 0x4000 CLONE_VFORK, 0x8000 CLONE_PARENT, 0x10000 CLONE_THREAD,
-            0x20000 CLONE_NEWNS, 0x40000 CLONE_SYSVSEM, 0x80000 CLONE_SETTLS, 0x100000 CLONE_PARENT_SETTID,
-            0x200000 CLONE_CHILD_CLEARTID, 0x400000 CLONE_DETACHED, 0x800000 CLONE_UNTRACED,
-            0x1000000 CLONE_CHILD_SETTID, 0x2000000 CLONE_NEWCGROUP, 0x4000000 CLONE_NEWUTS, 0x8000000 CLONE_NEWIPC,
-            0x10000000 CLONE_NEWUSER, 0x20000000 CLONE_NEWPID, 0x40000000 CLONE_NEWNET, 0x80000000 CLONE_IO,
+            0x1000 CLONE_PIDFD, 0x2000 CLONE_PTRACE, 0x4000 CLONE_VFORK, 0x8000 CLONE_PARENT, 0x1_0000 CLONE_THREAD,
+            0x2_0000 CLONE_NEWNS, 0x4_0000 CLONE_SYSVSEM, 0x8_0000 CLONE_SETTLS, 0x10_0000 CLONE_PARENT_SETTID,
+            0x20_0000 CLONE_CHILD_CLEARTID, 0x40_0000 CLONE_DETACHED, 0x80_0000 CLONE_UNTRACED,
+            0x100_0000 CLONE_CHILD_SETTID, 0x200_0000 CLONE_NEWCGROUP, 0x400_0000 CLONE_NEWUTS, 0x800_0000 CLONE_NEWIPC,
+            0x1000_0000 CLONE_NEWUSER, 0x2000_0000 CLONE_NEWPID, 0x4000_0000 CLONE_NEWNET, 0x8000_0000 CLONE_IO,
         };
     /// Options of `wait4` and `waitid`.
     Wait mask 0, zero "0"
         values {}
         bits {
-            1 WNOHANG, 2 WUNTRACED, 4 WEXITED, 8 WCONTINUED, 0x1000000 WNOWAIT, 0x20000000 __WNOTHREAD,
-            0x40000000 __WALL, 0x80000000 __WCLONE,
+            1 WNOHANG, 2 WUNTRACED, 4 WEXITED, 8 WCONTINUED, 0x100_0000 WNOWAIT, 0x2000_0000 __WNOTHREAD,
+            0x4000_0000 __WALL, 0x8000_0000 __WCLONE,
         };
     /// What `waitid` waits for.
     IdType mask u32::MAX, zero ""
@@ -316,8 +317,8 @@ words! {
             51 PR_SVE_GET_VL, 52 PR_GET_SPECULATION_CTRL, 53 PR_SET_SPECULATION_CTRL, 54 PR_PAC_RESET_KEYS,
             55 PR_SET_TAGGED_ADDR_CTRL, 56 PR_GET_TAGGED_ADDR_CTRL, 57 PR_SET_IO_FLUSHER, 58 PR_GET_IO_FLUSHER,
             59 PR_SET_SYSCALL_USER_DISPATCH, 60 PR_PAC_SET_ENABLED_KEYS, 61 PR_PAC_GET_ENABLED_KEYS, 65 PR_SET_MDWE,
-            66 PR_GET_MDWE, 67 PR_SET_MEMORY_MERGE, 68 PR_GET_MEMORY_MERGE, 0x53564d41 PR_SET_VMA,
-            0x59616d61 PR_SET_PTRACER,
+            66 PR_GET_MDWE, 67 PR_SET_MEMORY_MERGE, 68 PR_GET_MEMORY_MERGE, 0x5356_4d41 PR_SET_VMA,
+            0x5961_6d61 PR_SET_PTRACER,
         }
         bits {};
     /// Codes of `arch_prctl`.
@@ -338,7 +339,7 @@ words! {
     /// Whose resource usage.
     Rusage mask u32::MAX, zero ""
         values {
-            0 RUSAGE_SELF, 1 RUSAGE_THREAD, 0xffffffff RUSAGE_CHILDREN,
+            0 RUSAGE_SELF, 1 RUSAGE_THREAD, 0xffff_ffff RUSAGE_CHILDREN,
         }
         bits {};
     /// `renameat2`.
@@ -363,7 +364,7 @@ words! {
     Eventfd mask 0, zero "0"
         values {}
         bits {
-            1 EFD_SEMAPHORE, 0x800 EFD_NONBLOCK, 0x80000 EFD_CLOEXEC,
+            1 EFD_SEMAPHORE, 0x800 EFD_NONBLOCK, 0x8_0000 EFD_CLOEXEC,
         };
     /// Timers: absolute times.
     TimerFd mask 0, zero "0"
@@ -377,8 +378,8 @@ words! {
         bits {
             1 IN_ACCESS, 2 IN_MODIFY, 4 IN_ATTRIB, 8 IN_CLOSE_WRITE, 0x10 IN_CLOSE_NOWRITE, 0x20 IN_OPEN,
             0x40 IN_MOVED_FROM, 0x80 IN_MOVED_TO, 0x100 IN_CREATE, 0x200 IN_DELETE, 0x400 IN_DELETE_SELF,
-            0x800 IN_MOVE_SELF, 0x1000000 IN_ONLYDIR, 0x2000000 IN_DONT_FOLLOW, 0x4000000 IN_EXCL_UNLINK,
-            0x10000000 IN_MASK_CREATE, 0x20000000 IN_MASK_ADD, 0x80000000 IN_ONESHOT,
+            0x800 IN_MOVE_SELF, 0x100_0000 IN_ONLYDIR, 0x200_0000 IN_DONT_FOLLOW, 0x400_0000 IN_EXCL_UNLINK,
+            0x1000_0000 IN_MASK_CREATE, 0x2000_0000 IN_MASK_ADD, 0x8000_0000 IN_ONESHOT,
         };
     /// `memfd_create`.
     Memfd mask 0, zero "0"
@@ -398,9 +399,9 @@ words! {
         bits {
             1 MS_RDONLY, 2 MS_NOSUID, 4 MS_NODEV, 8 MS_NOEXEC, 0x10 MS_SYNCHRONOUS, 0x20 MS_REMOUNT,
             0x40 MS_MANDLOCK, 0x80 MS_DIRSYNC, 0x400 MS_NOATIME, 0x800 MS_NODIRATIME, 0x1000 MS_BIND,
-            0x2000 MS_MOVE, 0x4000 MS_REC, 0x8000 MS_SILENT, 0x10000 MS_POSIXACL, 0x20000 MS_UNBINDABLE,
-            0x40000 MS_PRIVATE, 0x80000 MS_SLAVE, 0x100000 MS_SHARED, 0x200000 MS_RELATIME,
-            0x1000000 MS_STRICTATIME, 0x2000000 MS_LAZYTIME,
+            0x2000 MS_MOVE, 0x4000 MS_REC, 0x8000 MS_SILENT, 0x1_0000 MS_POSIXACL, 0x2_0000 MS_UNBINDABLE,
+            0x4_0000 MS_PRIVATE, 0x8_0000 MS_SLAVE, 0x10_0000 MS_SHARED, 0x20_0000 MS_RELATIME,
+            0x100_0000 MS_STRICTATIME, 0x200_0000 MS_LAZYTIME,
         };
     /// `umount2`.
     Umount mask 0, zero "0"
@@ -486,9 +487,9 @@ words! {
             0x5401 TCGETS, 0x5402 TCSETS, 0x5403 TCSETSW, 0x5404 TCSETSF, 0x540e TIOCSCTTY, 0x540f TIOCGPGRP,
             0x5410 TIOCSPGRP, 0x5413 TIOCGWINSZ, 0x5414 TIOCSWINSZ, 0x541b FIONREAD, 0x5421 FIONBIO,
             0x5422 TIOCNOTTY, 0x5450 FIONCLEX, 0x5451 FIOCLEX, 0x5452 FIOASYNC, 0x8912 SIOCGIFCONF,
-            0x40045431 TIOCSPTLCK, 0x40049409 FICLONE, 0x40086602 FS_IOC_SETFLAGS, 0x401c5820 FS_IOC_FSSETXATTR,
-            0x4020940d FICLONERANGE, 0x80045430 TIOCGPTN, 0x80081272 BLKGETSIZE64, 0x80086601 FS_IOC_GETFLAGS,
-            0x801c581f FS_IOC_FSGETXATTR, 0xc0185879 FITRIM,
+            0x4004_5431 TIOCSPTLCK, 0x4004_9409 FICLONE, 0x4008_6602 FS_IOC_SETFLAGS, 0x401c_5820 FS_IOC_FSSETXATTR,
+            0x4020_940d FICLONERANGE, 0x8004_5430 TIOCGPTN, 0x8008_1272 BLKGETSIZE64, 0x8008_6601 FS_IOC_GETFLAGS,
+            0x801c_581f FS_IOC_FSGETXATTR, 0xc018_5879 FITRIM,
         }
         bits {};
 }

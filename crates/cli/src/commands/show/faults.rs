@@ -1,16 +1,15 @@
 //! `show DIR faults`: where the page faults were, by class of mapping, mapping, instruction and task.
 
-use std::cmp::Ordering;
-
 use pagelab_analysis::mappings::{ClassProfile, MappingProfile, Order, ProfileOptions, bytes};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::SettingsRow;
 use serde::Serialize;
 
 use super::View;
-use super::join::{Join, Joined, Mappings, places};
+use super::join::{Join, Joined, Mappings, Place, places};
 use super::options::{Options, cut, more};
 use super::read::{self, PathText, Tasks};
+use super::stacks::functions_at;
 use super::table::{Table, figure, left, or_dash, paragraph, percent, right};
 use crate::failure::Failure;
 
@@ -53,9 +52,22 @@ struct OneMapping {
     faults: u64,
     protection_faults: u64,
     order: Option<&'static str>,
+    /// First touches of a page by the step from the one before: a little up, a little down, elsewhere.
+    ascending_steps: u64,
+    descending_steps: u64,
+    other_steps: u64,
     faults_per_page: Option<f64>,
     faults_per_slot: Option<f64>,
     slots: u64,
+}
+
+/// Mappings by the order in which their pages were first touched.
+#[derive(Debug, Serialize)]
+struct OneOrder {
+    /// Null: too few faults to tell.
+    order: Option<&'static str>,
+    mappings: u64,
+    faults: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,6 +78,8 @@ struct OneIp {
     #[serde(flatten)]
     module: PathText,
     module_offset: Option<String>,
+    /// Function; null unless a stack of the recording went through this instruction.
+    symbol: Option<String>,
     faults: u64,
 }
 
@@ -99,6 +113,7 @@ struct Document {
     classes_total: Option<usize>,
     mappings: Vec<OneMapping>,
     mappings_total: usize,
+    orders: Vec<OneOrder>,
     instructions: Vec<OneIp>,
     instructions_total: usize,
     tasks: Vec<OneTask>,
@@ -129,7 +144,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         notes.push(format!("none of the {} faults is selected", joined.in_recording));
     }
     let classes = classes(recording, options, &profile_options, &mut notes)?;
-    let data = collect(&join, &joined, classes, sort);
+    let data = collect(recording, &join, &joined, classes, sort, &mut notes)?;
     View::new("faults", recording, &notes, &data, &text(&data))
 }
 
@@ -201,7 +216,14 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn collect(join: &Join<'_>, joined: &Joined, classes: Option<Vec<ClassRow>>, sort: &str) -> Document {
+fn collect(
+    recording: &Recording,
+    join: &Join<'_>,
+    joined: &Joined,
+    classes: Option<Vec<ClassRow>>,
+    sort: &str,
+    notes: &mut Vec<String>,
+) -> Result<Document, Failure> {
     let limit = join.options.limit(true);
     let x86 = |count: u64| join.x86.then_some(count);
     let mut mappings: Vec<OneMapping> = joined.mappings.keys().map(|id| mapping_of(*id, join, joined)).collect();
@@ -211,8 +233,10 @@ fn collect(join: &Join<'_>, joined: &Joined, classes: Option<Vec<ClassRow>>, sor
         "bytes" => row.len_bytes.map(|len| len as f64),
         _ => Some(row.faults as f64),
     };
-    mappings
-        .sort_by(|a, b| falling(key(a), key(b)).then(b.faults.cmp(&a.faults)).then(a.mapping_id.cmp(&b.mapping_id)));
+    mappings.sort_by(|a, b| {
+        read::falling(key(a), key(b)).then(b.faults.cmp(&a.faults)).then(a.mapping_id.cmp(&b.mapping_id))
+    });
+    let orders = orders(&mappings);
     let (mappings, mappings_total) = cut(mappings, limit);
     let classes = classes.map(|mut classes| {
         // What took no fault has no rank among faults.
@@ -223,13 +247,13 @@ fn collect(join: &Join<'_>, joined: &Joined, classes: Option<Vec<ClassRow>>, sor
             "bytes" => Some(row.mapped_bytes as f64),
             _ => Some(row.faults as f64),
         };
-        classes.sort_by(|a, b| falling(key(a), key(b)).then(b.faults.cmp(&a.faults)).then(a.class.cmp(&b.class)));
+        classes.sort_by(|a, b| read::falling(key(a), key(b)).then(b.faults.cmp(&a.faults)).then(a.class.cmp(&b.class)));
         cut(classes, limit)
     });
     let (classes, classes_total) = classes.map_or((None, None), |(rows, total)| (Some(rows), Some(total)));
-    let (instructions, instructions_total) = cut(instructions(joined, join.mappings), limit);
+    let (instructions, instructions_total) = cut(instructions(recording, joined, join.mappings, notes)?, limit);
     let (tasks, tasks_total) = cut(tasks(joined, join.tasks), limit);
-    Document {
+    Ok(Document {
         faults_in_recording: joined.in_recording,
         faults: joined.faults,
         user: x86(joined.codes.user),
@@ -245,19 +269,28 @@ fn collect(join: &Join<'_>, joined: &Joined, classes: Option<Vec<ClassRow>>, sor
         classes_total,
         mappings,
         mappings_total,
+        orders,
         instructions,
         instructions_total,
         tasks,
         tasks_total,
-    }
+    })
 }
 
-/// The larger first; what is not known last.
-fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
-    match (a, b) {
-        (Some(a), Some(b)) => b.total_cmp(&a),
-        (a, b) => b.is_some().cmp(&a.is_some()),
+fn orders(mappings: &[OneMapping]) -> Vec<OneOrder> {
+    let mut orders: Vec<OneOrder> = Vec::new();
+    for mapping in mappings {
+        let at = orders.iter().position(|one| one.order == mapping.order).unwrap_or_else(|| {
+            orders.push(OneOrder { order: mapping.order, mappings: 0, faults: 0 });
+            orders.len() - 1
+        });
+        if let Some(one) = orders.get_mut(at) {
+            one.mappings += 1;
+            one.faults += mapping.faults;
+        }
     }
+    orders.sort_by_key(|one| (std::cmp::Reverse(one.faults), one.order));
+    orders
 }
 
 fn mapping_of(id: u32, join: &Join<'_>, joined: &Joined) -> OneMapping {
@@ -277,23 +310,35 @@ fn mapping_of(id: u32, join: &Join<'_>, joined: &Joined) -> OneMapping {
         faults: on.faults,
         protection_faults: on.protection_faults,
         order: Order::word(&on.order),
+        ascending_steps: on.order.ascending,
+        descending_steps: on.order.descending,
+        other_steps: on.order.other,
         faults_per_page: pages.and_then(|pages| ratio(on.missing(), pages)),
         faults_per_slot: ratio(on.missing(), on.slots),
         slots: on.slots,
     }
 }
 
-fn instructions(joined: &Joined, mappings: &Mappings) -> Vec<OneIp> {
+fn instructions(
+    recording: &Recording,
+    joined: &Joined,
+    mappings: &Mappings,
+    notes: &mut Vec<String>,
+) -> Result<Vec<OneIp>, Failure> {
     let mut found: Vec<_> = places(joined, mappings).into_iter().collect();
     found.sort_by(|(a_place, a), (b_place, b)| b.faults.cmp(&a.faults).then(a_place.cmp(b_place)));
+    let in_module = |place: &Place| place.module.as_deref().map(<[u8]>::to_vec).zip(place.offset);
+    let wanted = found.iter().filter_map(|(place, _)| in_module(place)).collect();
+    let symbols = functions_at(recording, &wanted, notes)?;
     let rows = found.into_iter().map(|(place, at)| OneIp {
         ip: format!("{:#x}", at.ip),
         addresses: at.ips,
+        symbol: in_module(&place).and_then(|place| symbols.get(&place).cloned()),
         module: PathText::of(place.module.as_deref()),
         module_offset: place.offset.map(|offset| format!("{offset:#x}")),
         faults: at.faults,
     });
-    rows.collect()
+    Ok(rows.collect())
 }
 
 fn tasks(joined: &Joined, tasks: &Tasks) -> Vec<OneTask> {
@@ -338,6 +383,7 @@ fn text(data: &Document) -> String {
     paragraph(&format!("a page is {}, a slot {}", bytes(data.page_bytes), bytes(data.slot_bytes)), &mut out);
     classes_text(data, &mut out);
     mappings_text(data, &mut out);
+    orders_text(data, &mut out);
     instructions_text(data, &mut out);
     tasks_text(data, &mut out);
     out
@@ -406,9 +452,27 @@ fn mappings_text(data: &Document, out: &mut String) {
     out.push_str(&more(data.mappings.len(), data.mappings_total));
 }
 
+fn orders_text(data: &Document, out: &mut String) {
+    if data.orders.is_empty() {
+        return;
+    }
+    out.push_str("\nBY ORDER OF THE FIRST TOUCHES\n");
+    let mut table = Table::new([right("FAULTS"), right("%"), right("MAPPINGS"), left("ORDER")]);
+    for row in &data.orders {
+        table.row([
+            row.faults.to_string(),
+            percent(row.faults, data.faults),
+            row.mappings.to_string(),
+            row.order.unwrap_or("too few to tell").to_owned(),
+        ]);
+    }
+    table.write(2, out);
+}
+
 fn instructions_text(data: &Document, out: &mut String) {
     out.push_str("\nBY INSTRUCTION\n");
-    let mut table = Table::new([right("FAULTS"), right("%"), right("IP"), right("PLACES"), left("MODULE+OFFSET")]);
+    let mut table =
+        Table::new([right("FAULTS"), right("%"), right("IP"), right("PLACES"), left("FUNCTION, MODULE+OFFSET")]);
     for row in &data.instructions {
         let module = row.module.path.as_deref().unwrap_or("-");
         let offset = row.module_offset.as_deref().map_or_else(String::new, |offset| format!("+{offset}"));
@@ -417,7 +481,7 @@ fn instructions_text(data: &Document, out: &mut String) {
             percent(row.faults, data.faults),
             row.ip.clone(),
             row.addresses.to_string(),
-            format!("{module}{offset}"),
+            row.symbol.as_ref().map_or_else(String::new, |symbol| format!("{symbol} ")) + &format!("{module}{offset}"),
         ]);
     }
     table.write(2, out);

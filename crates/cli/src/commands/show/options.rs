@@ -28,6 +28,22 @@ pub enum Filter {
     Sort,
     /// `--callers`, `--callees` and `--group`
     Functions,
+    /// `--by`
+    By,
+    /// `--name`
+    Name,
+    /// `--log`
+    Log,
+}
+
+impl Filter {
+    /// The filters of views of tasks.
+    pub const TASKS: [Self; 4] = [Self::Pid, Self::Comm, Self::Top, Self::Sort];
+    /// The filters of views of tasks and files.
+    pub const FILES: [Self; 5] = [Self::Pid, Self::Comm, Self::File, Self::Top, Self::Sort];
+    /// The filters of the view of system calls.
+    pub const CALLS: [Self; 8] =
+        [Self::Pid, Self::Comm, Self::File, Self::Top, Self::Sort, Self::By, Self::Name, Self::Log];
 }
 
 /// The selection of rows.
@@ -55,6 +71,14 @@ pub struct Options {
     pub callees: Option<String>,
     /// Groups of functions, `NAME=REGEX`.
     pub groups: Vec<String>,
+    /// What rows are put together by.
+    pub by: Option<String>,
+    /// Only system calls of these names or classes.
+    pub names: Vec<String>,
+    /// Each on a line of its own.
+    pub log: bool,
+    /// A document is wanted and no text.
+    pub json: bool,
 }
 
 impl Options {
@@ -70,6 +94,9 @@ impl Options {
             (Filter::Functions, self.callers.is_some(), "--callers"),
             (Filter::Functions, self.callees.is_some(), "--callees"),
             (Filter::Functions, !self.groups.is_empty(), "--group"),
+            (Filter::By, self.by.is_some(), "--by"),
+            (Filter::Name, !self.names.is_empty(), "--name"),
+            (Filter::Log, self.log, "--log"),
         ];
         let Some((_, _, wrong)) = given.iter().find(|(filter, given, _)| *given && !taken.contains(filter)) else {
             return Ok(());
@@ -92,15 +119,12 @@ impl Options {
 
     /// The column to rank by: the one asked for, or the first of `columns`.
     pub fn sort_by(&self, columns: &[&'static str]) -> Result<&'static str, Failure> {
-        let first = columns.first().copied().unwrap_or_default();
-        let Some(asked) = &self.sort else { return Ok(first) };
-        if let Some(found) = columns.iter().find(|column| column.eq_ignore_ascii_case(asked)) {
-            return Ok(found);
-        }
-        let near = nearest_of(asked, columns.iter().copied());
-        let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-        let list = columns.join(" ");
-        Err(Failure::input(anyhow::anyhow!("--sort: found {asked:?}{near}; this view has: {list}")))
+        chosen("--sort", self.sort.as_deref(), columns)
+    }
+
+    /// What to put rows together by: what was asked for, or the first of `kinds`.
+    pub fn group_by(&self, kinds: &[&'static str]) -> Result<&'static str, Failure> {
+        chosen("--by", self.by.as_deref(), kinds)
     }
 
     /// Whether a name has one of the words in it. Without words every name does.
@@ -123,6 +147,19 @@ impl Options {
             })
         })
     }
+}
+
+/// The word asked for, or the first of those that there are.
+fn chosen(option: &str, asked: Option<&str>, words: &[&'static str]) -> Result<&'static str, Failure> {
+    let first = words.first().copied().unwrap_or_default();
+    let Some(asked) = asked else { return Ok(first) };
+    if let Some(found) = words.iter().find(|word| word.eq_ignore_ascii_case(asked)) {
+        return Ok(found);
+    }
+    let near = nearest_of(asked, words.iter().copied());
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let list = words.join(" ");
+    Err(Failure::input(anyhow::anyhow!("{option}: found {asked:?}{near}; this view has: {list}")))
 }
 
 /// The first `limit` rows, and how many there were.

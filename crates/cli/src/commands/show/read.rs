@@ -1,14 +1,17 @@
 //! Reading rows past damaged parts, and the tasks of a recording.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use pagelab_analysis::AnalysisError;
-use pagelab_recording::tables::{Row, TableView, TasksRow};
-use pagelab_recording::{Error, Recording, Result};
+use pagelab_analysis::calls::File;
+use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
+use pagelab_recording::{Error, ProbeState, Recording, Result};
 use serde::Serialize;
 
 use super::options::Options;
+use super::table::clean;
 use crate::failure::Failure;
 
 /// Calls `each` for the rows of a table, parts in their order. What is damaged is left out and noted.
@@ -55,6 +58,76 @@ pub fn analysis(error: AnalysisError) -> Failure {
         AnalysisError::Recording(error) => error.into(),
         other => Failure::input(other),
     }
+}
+
+/// The larger first; what is not known last.
+pub fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => b.total_cmp(&a),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
+}
+
+/// A time in a cell: three figures and its unit, without a blank.
+pub fn short(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        size if size >= 1e9 => (ns / 1e9, "s"),
+        size if size >= 1e6 => (ns / 1e6, "ms"),
+        size if size >= 1e3 => (ns / 1e3, "us"),
+        _ => (ns, "ns"),
+    };
+    format!("{}{unit}", pagelab_report::significant(value, 3))
+}
+
+/// A note if the stream lost events: what is shown lacks them.
+pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Result<()> {
+    let (mut seen, mut lost) = (0_u64, 0_u64);
+    each::<LossRow>(recording, notes, |row| {
+        if row.stream == stream {
+            seen = seen.saturating_add(row.seen);
+            lost = lost.saturating_add(row.lost);
+        }
+    })?;
+    if lost > 0 {
+        let dir = recording.dir().display();
+        notes.push(format!("{lost} of {seen} events of {stream} were lost; when: pagelab show {dir} loss"));
+    }
+    Ok(())
+}
+
+/// A note if a view has no rows, saying why: nothing recorded, or nothing selected. `what` is what rows are called.
+pub fn nothing(recording: &Recording, stream: &str, what: &str, all: u64, selected: u64, notes: &mut Vec<String>) {
+    if all > 0 {
+        if selected == 0 {
+            notes.push(format!("none of the {all} {what} is selected"));
+        }
+        return;
+    }
+    let probe = recording.manifest().probes.iter().find(|probe| probe.name == stream);
+    notes.push(match probe {
+        Some(probe) if probe.state == ProbeState::Refused => {
+            let reason = probe.reason.as_deref().unwrap_or("no reason is recorded");
+            let fix = probe.fix.as_deref().map_or_else(String::new, |fix| format!("; what mends it: {fix}"));
+            format!("no {what} were recorded: {stream} was refused: {reason}{fix}")
+        }
+        Some(_) => format!("no {what} were recorded: {stream} ran and saw none"),
+        None => format!("no {what} were recorded; ask for them: pagelab record --observe {stream}"),
+    });
+}
+
+/// A path as text that no terminal acts on.
+pub fn path_text(path: &[u8]) -> String {
+    clean(&String::from_utf8_lossy(path))
+}
+
+/// What to call a file: its path, or what is known if it has none.
+pub fn file_title(file_id: u32, file: Option<&File>) -> String {
+    let Some(file) = file else { return format!("file {file_id}") };
+    if let Some(path) = &file.path {
+        return String::from_utf8_lossy(path).into_owned();
+    }
+    let words: Vec<&str> = [file.fs.as_deref(), file.file_type.as_deref()].into_iter().flatten().collect();
+    format!("{} inode {}", if words.is_empty() { "file".to_owned() } else { words.join(" ") }, file.ino)
 }
 
 /// Bytes that are a path, for JSON: as text, and exact where that is not the same.
@@ -188,6 +261,13 @@ impl Tasks {
     pub fn label(&self, task_id: u32) -> (Option<i32>, Option<&str>) {
         let task = self.get(task_id);
         (task.map(|task| task.pid), task.and_then(Task::comm))
+    }
+
+    /// What to call a task: its name and its ids.
+    pub fn title(&self, task_id: u32) -> String {
+        let Some(task) = self.get(task_id) else { return format!("task {task_id}") };
+        let comm = task.comm().unwrap_or("-");
+        if task.pid == task.tid { format!("{comm} {}", task.pid) } else { format!("{comm} {}/{}", task.pid, task.tid) }
     }
 
     /// The tasks as a tree, each with its depth: children below who forked them, in order of time.

@@ -1,0 +1,286 @@
+//! `show DIR sched`: on a CPU, ready without one, or waiting; for what, and who ended it.
+
+mod text;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use pagelab_analysis::calls::{self, Split};
+use pagelab_recording::Recording;
+use pagelab_recording::tables::OffcpuRow;
+use serde::Serialize;
+
+use super::View;
+use super::options::{Options, cut};
+use super::read::{self, Tasks};
+use super::stacks::Stacks;
+use crate::failure::Failure;
+
+/// Times off a CPU of one kind.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Off {
+    times: u64,
+    ns: u64,
+    max_ns: u64,
+    /// Times that had not ended when recording did; they have no duration.
+    unfinished: u64,
+}
+
+impl Off {
+    fn add(&mut self, dur: Option<i64>) {
+        self.times += 1;
+        match dur.and_then(|dur| u64::try_from(dur).ok()) {
+            Some(ns) => {
+                self.ns = self.ns.saturating_add(ns);
+                self.max_ns = self.max_ns.max(ns);
+            }
+            None => self.unfinished += 1,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct OneTask {
+    task_id: u32,
+    pid: Option<i32>,
+    tid: Option<i32>,
+    comm: Option<String>,
+    /// From its first sight to its end, or to the end of what was recorded.
+    life_ns: Option<u64>,
+    /// What of it was not off a CPU.
+    on_cpu_ns: Option<u64>,
+    /// User and system time as the kernel accounts it; known of tasks that ended.
+    accounted_cpu_ns: Option<u64>,
+    off: Off,
+    /// Preempted: ready, without a CPU.
+    preempted: Off,
+    /// Waiting, by the scheduler's state.
+    waiting: BTreeMap<String, Off>,
+    waiting_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OneStack {
+    state: Option<String>,
+    kstack_id: Option<u64>,
+    ustack_id: Option<u64>,
+    off: Off,
+    /// Functions, innermost first; null if they are not in the recording.
+    kernel: Option<Vec<String>>,
+    user: Option<Vec<String>>,
+}
+
+#[derive(Debug, Serialize)]
+struct OneWake {
+    /// Null if no recorded task did it.
+    waker: Option<String>,
+    waker_task_id: Option<u32>,
+    wakee: String,
+    wakee_task_id: u32,
+    off: Off,
+}
+
+#[derive(Debug, Serialize)]
+struct OneCall {
+    name: String,
+    calls: u64,
+    total_ns: u64,
+    on_cpu_ns: u64,
+    waiting_ns: u64,
+    queue_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Document {
+    rows_in_recording: u64,
+    tasks: Vec<OneTask>,
+    tasks_total: usize,
+    stacks: Vec<OneStack>,
+    stacks_total: usize,
+    wakes: Vec<OneWake>,
+    wakes_total: usize,
+    /// Null if calls were not recorded, or without their times asleep.
+    syscalls: Option<Vec<OneCall>>,
+    syscalls_total: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+struct PerTask {
+    off: Off,
+    preempted: Off,
+    waiting: BTreeMap<String, Off>,
+}
+
+type StackKey = (Option<String>, Option<u64>, Option<u64>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    rows: u64,
+    selected: u64,
+    /// The last time that anything was seen.
+    end: i64,
+    tasks: HashMap<u32, PerTask>,
+    stacks: HashMap<StackKey, Off>,
+    wakes: HashMap<(Option<u32>, u32), Off>,
+}
+
+impl Counted {
+    fn take(&mut self, row: &OffcpuRow<'_>) {
+        self.selected += 1;
+        let task = self.tasks.entry(row.task_id).or_default();
+        task.off.add(row.dur);
+        let runnable = row.state.is_some_and(|state| state.starts_with('R'));
+        if runnable {
+            task.preempted.add(row.dur);
+        } else {
+            let state = row.state.unwrap_or("unknown");
+            match task.waiting.get_mut(state) {
+                Some(off) => off.add(row.dur),
+                None => task.waiting.entry(state.to_owned()).or_default().add(row.dur),
+            }
+            self.wakes.entry((row.waker_task_id, row.task_id)).or_default().add(row.dur);
+        }
+        if row.kstack_id.is_some() || row.ustack_id.is_some() {
+            let key = (row.state.map(str::to_owned), row.kstack_id, row.ustack_id);
+            self.stacks.entry(key).or_default().add(row.dur);
+        }
+    }
+}
+
+/// Makes the view.
+pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
+    let sort = options.sort_by(&["waiting", "preempted", "off", "oncpu", "times", "max", "task"])?;
+    let mut notes = Vec::new();
+    let tasks = Tasks::load(recording, options, &mut notes)?;
+    let mut counted = Counted::default();
+    read::each::<OffcpuRow>(recording, &mut notes, |row| {
+        counted.rows += 1;
+        counted.end = counted.end.max(row.ts.saturating_add(row.dur.unwrap_or(0)));
+        if tasks.wants(options, row.task_id, row.ts) {
+            counted.take(&row);
+        }
+    })?;
+    read::lost(recording, "sched", &mut notes)?;
+    read::nothing(recording, "sched", "times off a CPU", counted.rows, counted.selected, &mut notes);
+    let mut rows: Vec<OneTask> = counted.tasks.iter().map(|(id, task)| one_task(*id, task, &tasks, &counted)).collect();
+    order(&mut rows, sort);
+    let limit = options.limit(true);
+    let (rows, tasks_total) = cut(rows, limit);
+    let (stacks, stacks_total) = stacks(recording, &counted, limit, &mut notes)?;
+    let mut wakes: Vec<OneWake> = counted.wakes.iter().map(|(key, off)| one_wake(*key, *off, &tasks)).collect();
+    wakes.sort_by_key(|wake| (std::cmp::Reverse(wake.off.ns), wake.waker_task_id, wake.wakee_task_id));
+    let (wakes, wakes_total) = cut(wakes, limit);
+    let (syscalls, syscalls_total) =
+        split(recording, options, &tasks, &mut notes)?.map(|rows| cut(rows, limit)).unzip();
+    let data = Document {
+        rows_in_recording: counted.rows,
+        tasks: rows,
+        tasks_total,
+        stacks,
+        stacks_total,
+        wakes,
+        wakes_total,
+        syscalls,
+        syscalls_total,
+    };
+    View::new("sched", recording, &notes, &data, &text::text(&data))
+}
+
+fn one_task(id: u32, counted: &PerTask, tasks: &Tasks, all: &Counted) -> OneTask {
+    let task = tasks.get(id);
+    let end = task.map(|task| task.exit.map_or(all.end, |exit| exit.ts));
+    let life = task.zip(end).and_then(|(task, end)| u64::try_from(end.saturating_sub(task.first_ts)).ok());
+    OneTask {
+        task_id: id,
+        pid: task.map(|task| task.pid),
+        tid: task.map(|task| task.tid),
+        comm: task.and_then(|task| task.comm()).map(str::to_owned),
+        life_ns: life,
+        // A task that is off a CPU without a known end has no time on it that could be told.
+        on_cpu_ns: life.filter(|_| counted.off.unfinished == 0).map(|life| life.saturating_sub(counted.off.ns)),
+        accounted_cpu_ns: task.and_then(|task| task.exit).and_then(|exit| exit.cpu_ns),
+        off: counted.off,
+        preempted: counted.preempted,
+        waiting_ns: counted.waiting.values().map(|off| off.ns).sum(),
+        waiting: counted.waiting.clone(),
+    }
+}
+
+fn order(rows: &mut [OneTask], sort: &str) {
+    let key = |row: &OneTask| match sort {
+        "preempted" => Some(row.preempted.ns as f64),
+        "off" => Some(row.off.ns as f64),
+        "oncpu" => row.on_cpu_ns.map(|ns| ns as f64),
+        "times" => Some(row.off.times as f64),
+        "max" => Some(row.off.max_ns as f64),
+        "task" => None,
+        _ => Some(row.waiting_ns as f64),
+    };
+    rows.sort_by(|a, b| read::falling(key(a), key(b)).then(a.task_id.cmp(&b.task_id)));
+}
+
+fn stacks(
+    recording: &Recording,
+    counted: &Counted,
+    limit: usize,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<OneStack>, usize), Failure> {
+    let mut found: Vec<(&StackKey, &Off)> = counted.stacks.iter().collect();
+    found.sort_by(|(a_key, a), (b_key, b)| b.ns.cmp(&a.ns).then(a_key.cmp(b_key)));
+    let (found, total) = cut(found, limit);
+    let wanted: HashSet<u64> = found.iter().flat_map(|((_, kernel, user), _)| [*kernel, *user]).flatten().collect();
+    let names = Stacks::load(recording, &wanted, notes)?;
+    let rows = found.into_iter().map(|((state, kstack_id, ustack_id), off)| OneStack {
+        state: state.clone(),
+        kstack_id: *kstack_id,
+        ustack_id: *ustack_id,
+        off: *off,
+        kernel: kstack_id.and_then(|id| names.functions(id)),
+        user: ustack_id.and_then(|id| names.functions(id)),
+    });
+    Ok((rows.collect(), total))
+}
+
+fn one_wake((waker, wakee): (Option<u32>, u32), off: Off, tasks: &Tasks) -> OneWake {
+    OneWake {
+        waker: waker.map(|id| tasks.title(id)),
+        waker_task_id: waker,
+        wakee: tasks.title(wakee),
+        wakee_task_id: wakee,
+        off,
+    }
+}
+
+/// The time of calls by where it went, if calls were recorded with it.
+fn split(
+    recording: &Recording,
+    options: &Options,
+    tasks: &Tasks,
+    notes: &mut Vec<String>,
+) -> Result<Option<Vec<OneCall>>, Failure> {
+    if recording.parts("syscalls")?.is_empty() {
+        notes.push("calls were not recorded, so their times are not split; add syscalls to --observe".to_owned());
+        return Ok(None);
+    }
+    let mut names: HashMap<usize, (String, Split)> = HashMap::new();
+    let scanned = calls::scan(recording, false, |call| {
+        if call.blocked_ns.is_some() && tasks.wants(options, call.task_id, call.ts) {
+            names.entry(call.name_id).or_insert_with(|| (call.name.to_owned(), Split::default())).1.add(call);
+        }
+    })
+    .map_err(read::analysis)?;
+    notes.extend(scanned.left_out.iter().map(|what| format!("left out: {what}")));
+    let mut rows: Vec<OneCall> = names.into_values().map(|(name, split)| one_call(name, split)).collect();
+    rows.sort_by(|a, b| (b.total_ns, &a.name).cmp(&(a.total_ns, &b.name)));
+    Ok((!rows.is_empty()).then_some(rows))
+}
+
+fn one_call(name: String, split: Split) -> OneCall {
+    OneCall {
+        name,
+        calls: split.calls,
+        total_ns: split.dur_ns,
+        on_cpu_ns: split.cpu_ns,
+        waiting_ns: split.blocked_ns,
+        queue_ns: split.queue_ns(),
+    }
+}

@@ -1,0 +1,325 @@
+//! `show DIR syscalls`: calls summed up as `strace -c` does, or one by one as strace prints them.
+
+mod decode;
+mod log;
+
+use std::collections::{HashMap, HashSet};
+
+use pagelab_analysis::calls::{self, Call, Files, Totals};
+use pagelab_recording::Recording;
+use pagelab_report::duration;
+use pagelab_vocab::syscalls::{self, Class};
+use serde::Serialize;
+
+use super::View;
+use super::options::{Options, cut, more};
+use super::read::{self, Tasks};
+use super::table::{Table, left, or_dash, paragraph, percent, right};
+use crate::failure::Failure;
+
+/// One group of calls.
+#[derive(Debug, Serialize)]
+struct Group {
+    /// Name of the call, task, command or file.
+    name: String,
+    calls: u64,
+    errors: u64,
+    /// Calls that never returned; they have no duration.
+    unfinished: u64,
+    total_ns: u64,
+    /// Of the durations of all calls selected.
+    total_pct: Option<f64>,
+    mean_ns: Option<f64>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    max_ns: Option<u64>,
+    /// Null if it is known of no call.
+    cpu_ns: Option<u64>,
+    /// Where the time went in `split_calls` calls; null if no recorder of `sched` ran.
+    split_calls: Option<u64>,
+    split_ns: Option<u64>,
+    on_cpu_ns: Option<u64>,
+    blocked_ns: Option<u64>,
+    queue_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Document {
+    calls_in_recording: u64,
+    calls: u64,
+    errors: u64,
+    unfinished: u64,
+    total_ns: u64,
+    by: &'static str,
+    groups: Vec<Group>,
+    groups_total: usize,
+}
+
+/// What is selected.
+pub struct Selection<'a> {
+    options: &'a Options,
+    tasks: &'a Tasks,
+    files: Option<HashSet<u32>>,
+}
+
+impl<'a> Selection<'a> {
+    /// Prepares the filters. A name that is no call's is the user's error.
+    pub fn new(options: &'a Options, tasks: &'a Tasks, files: &Files) -> Result<Self, Failure> {
+        for name in &options.names {
+            let class = name.strip_prefix('%').map(Class::named);
+            if !matches!(class, Some(Some(_))) && syscalls::by_name(name).is_none() {
+                let near = pagelab_vocab::settings::nearest_of(name, syscalls::all().iter().map(|call| call.name));
+                let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                let classes: Vec<String> = Class::ALL.iter().map(|class| format!("%{}", class.name())).collect();
+                return Err(Failure::input(anyhow::anyhow!(
+                    "--name: found {name:?}{near}; needed the name of a call, or of a class: {}",
+                    classes.join(" ")
+                )));
+            }
+        }
+        let files = options.file.is_some().then(|| files.select(|path| options.wants_path(path)));
+        Ok(Self { options, tasks, files })
+    }
+
+    /// A file that no call was made on is the user's error.
+    pub fn check_file(&self) -> Result<(), Failure> {
+        let Some(file) = self.options.file.as_deref().filter(|_| self.files.as_ref().is_some_and(HashSet::is_empty))
+        else {
+            return Ok(());
+        };
+        Err(Failure::input(anyhow::anyhow!(
+            "--file: no file {} among those that calls were made on; they are listed by: pagelab show {} syscalls --by \
+             file",
+            file.display(),
+            self.options.dir.display()
+        )))
+    }
+
+    /// Whether the call is selected.
+    pub fn wants(&self, call: &Call<'_>) -> bool {
+        self.files.as_ref().is_none_or(|files| call.file_id.is_some_and(|id| files.contains(&id)))
+            && self.tasks.wants(self.options, call.task_id, call.ts)
+            && (self.options.names.is_empty() || self.options.names.iter().any(|name| is_named(call.name, name)))
+    }
+}
+
+fn is_named(name: &str, wanted: &str) -> bool {
+    match wanted.strip_prefix('%').and_then(Class::named) {
+        Some(class) => syscalls::by_name(name).is_some_and(|call| call.classes.contains(class)),
+        None => name == wanted,
+    }
+}
+
+/// Makes the view.
+pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
+    if options.log {
+        return log::view(recording, options);
+    }
+    let sort = options.sort_by(&["total", "calls", "errors", "mean", "p50", "p99", "max", "cpu", "blocked", "name"])?;
+    let by = options.group_by(&["name", "task", "comm", "file"])?;
+    let mut notes = Vec::new();
+    let tasks = Tasks::load(recording, options, &mut notes)?;
+    let files = Files::load(recording, &mut notes).map_err(read::analysis)?;
+    let selection = Selection::new(options, &tasks, &files)?;
+    selection.check_file()?;
+    let mut groups: HashMap<Key, Totals> = HashMap::new();
+    let mut by_name: Vec<(String, Totals)> = Vec::new();
+    let mut all = Totals::default();
+    let scanned = calls::scan(recording, false, |call| {
+        if !selection.wants(call) {
+            return;
+        }
+        count(&mut all, call);
+        if by == "name" {
+            while by_name.len() <= call.name_id {
+                by_name.push(<(String, Totals)>::default());
+            }
+            if let Some((name, totals)) = by_name.get_mut(call.name_id) {
+                if name.is_empty() {
+                    call.name.clone_into(name);
+                }
+                totals.add(call);
+            }
+        } else {
+            groups.entry(Key::of(by, call, &tasks)).or_default().add(call);
+        }
+    })
+    .map_err(read::analysis)?;
+    notes.extend(scanned.left_out.iter().map(|what| format!("left out: {what}")));
+    read::lost(recording, "syscalls", &mut notes)?;
+    read::nothing(recording, "syscalls", "calls", scanned.calls, all.calls, &mut notes);
+    let named = by_name.into_iter().filter(|(_, totals)| totals.calls > 0);
+    let grouped = groups.into_iter().map(|(key, totals)| (key.label(&tasks, &files), totals));
+    let mut groups: Vec<Group> =
+        named.chain(grouped).map(|(name, totals)| group(name, &totals, all.total_ns)).collect();
+    if all.calls > 0 && groups.iter().all(|group| group.blocked_ns.is_none()) {
+        notes.push(
+            "whether calls ran, slept or waited for a CPU was not recorded; add sched: pagelab record --observe \
+             syscalls,sched"
+                .to_owned(),
+        );
+    }
+    order(&mut groups, sort);
+    let (groups, groups_total) = cut(groups, options.limit(by != "name"));
+    let data = Document {
+        calls_in_recording: scanned.calls,
+        calls: all.calls,
+        errors: all.errors,
+        unfinished: all.unfinished,
+        total_ns: all.total_ns,
+        by,
+        groups,
+        groups_total,
+    };
+    View::new("syscalls", recording, &notes, &data, &text(&data))
+}
+
+/// Sums without the percentiles, which are taken of groups only.
+fn count(all: &mut Totals, call: &Call<'_>) {
+    all.calls += 1;
+    all.errors += u64::from(call.errno().is_some());
+    match call.dur.and_then(|dur| u64::try_from(dur).ok()) {
+        Some(dur) => all.total_ns = all.total_ns.saturating_add(dur),
+        None => all.unfinished += 1,
+    }
+}
+
+/// What calls are put together by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Task(u32),
+    Comm(Option<String>),
+    File(Option<u32>),
+}
+
+impl Key {
+    fn of(by: &str, call: &Call<'_>, tasks: &Tasks) -> Self {
+        match by {
+            "task" => Self::Task(call.task_id),
+            "file" => Self::File(call.file_id),
+            _ => Self::Comm(tasks.get(call.task_id).and_then(|task| task.comm_at(call.ts)).map(str::to_owned)),
+        }
+    }
+
+    fn label(&self, tasks: &Tasks, files: &Files) -> String {
+        match self {
+            Self::Task(id) => tasks.title(*id),
+            Self::Comm(comm) => comm.clone().unwrap_or_else(|| "-".to_owned()),
+            Self::File(None) => "(no file)".to_owned(),
+            Self::File(Some(id)) => read::file_title(*id, files.get(*id)),
+        }
+    }
+}
+
+fn group(name: String, totals: &Totals, whole_ns: u64) -> Group {
+    let returned = totals.calls > totals.unfinished;
+    let known = totals.split.calls > 0;
+    Group {
+        name,
+        calls: totals.calls,
+        errors: totals.errors,
+        unfinished: totals.unfinished,
+        total_ns: totals.total_ns,
+        total_pct: (whole_ns > 0).then(|| 100.0 * totals.total_ns as f64 / whole_ns as f64),
+        mean_ns: totals.mean_ns(),
+        p50_ns: totals.durations.quantile(0.5),
+        p99_ns: totals.durations.quantile(0.99).map(|ns| ns.min(totals.max_ns)),
+        max_ns: returned.then_some(totals.max_ns),
+        cpu_ns: (totals.cpu_calls > 0).then_some(totals.cpu_ns),
+        split_calls: known.then_some(totals.split.calls),
+        split_ns: known.then_some(totals.split.dur_ns),
+        on_cpu_ns: known.then_some(totals.split.cpu_ns),
+        blocked_ns: known.then_some(totals.split.blocked_ns),
+        queue_ns: known.then_some(totals.split.queue_ns()),
+    }
+}
+
+fn order(groups: &mut [Group], sort: &str) {
+    let key = |group: &Group| match sort {
+        "calls" => Some(group.calls as f64),
+        "errors" => Some(group.errors as f64),
+        "mean" => group.mean_ns,
+        "p50" => group.p50_ns.map(|ns| ns as f64),
+        "p99" => group.p99_ns.map(|ns| ns as f64),
+        "max" => group.max_ns.map(|ns| ns as f64),
+        "cpu" => group.cpu_ns.map(|ns| ns as f64),
+        "blocked" => group.blocked_ns.map(|ns| ns as f64),
+        "name" => None,
+        _ => Some(group.total_ns as f64),
+    };
+    groups.sort_by(|a, b| read::falling(key(a), key(b)).then_with(|| a.name.cmp(&b.name)));
+}
+
+fn text(data: &Document) -> String {
+    if data.calls == 0 {
+        return String::new();
+    }
+    let mut out = String::from("\n");
+    let part = data.calls < data.calls_in_recording;
+    let of = if part { format!(" of the {} recorded", data.calls_in_recording) } else { String::new() };
+    let unfinished = match data.unfinished {
+        0 => String::new(),
+        n => format!(", {n} never returned and count in no time"),
+    };
+    let said = format!(
+        "{} calls{of}, {} failed{unfinished}; {} in calls, over all tasks",
+        data.calls,
+        data.errors,
+        duration(data.total_ns as f64)
+    );
+    paragraph(&said, &mut out);
+    let split = data.groups.iter().any(|group| group.split_ns.is_some());
+    if split {
+        paragraph("CPU, SLEPT and QUEUE are percent of the time: running, asleep, ready but without a CPU", &mut out);
+    }
+    let head = match data.by {
+        "task" => "TASK",
+        "comm" => "COMM",
+        "file" => "FILE",
+        _ => "NAME",
+    };
+    out.push('\n');
+    let mut table = Table::new([
+        right("TOTAL"),
+        right("%"),
+        right("CALLS"),
+        right("ERRORS"),
+        right("MEAN"),
+        right("P50"),
+        right("P99"),
+        right("MAX"),
+        right("CPU"),
+        right("SLEPT"),
+        right("QUEUE"),
+        left(head),
+    ]);
+    for group in &data.groups {
+        table.row(cells(group, data.total_ns));
+    }
+    table.write(0, &mut out);
+    out.push_str(&more(data.groups.len(), data.groups_total));
+    out
+}
+
+fn cells(group: &Group, whole_ns: u64) -> [String; 12] {
+    let time = |ns: Option<u64>| or_dash(ns.map(|ns| read::short(ns as f64)));
+    let share = |part: Option<u64>| or_dash(part.zip(group.split_ns).map(|(part, whole)| percent(part, whole)));
+    let cpu = match group.split_ns {
+        Some(_) => share(group.on_cpu_ns),
+        None => or_dash(group.cpu_ns.map(|cpu| percent(cpu, group.total_ns))),
+    };
+    [
+        read::short(group.total_ns as f64),
+        percent(group.total_ns, whole_ns),
+        group.calls.to_string(),
+        group.errors.to_string(),
+        or_dash(group.mean_ns.map(read::short)),
+        time(group.p50_ns),
+        time(group.p99_ns),
+        time(group.max_ns),
+        cpu,
+        share(group.blocked_ns),
+        share(group.queue_ns),
+        group.name.clone(),
+    ]
+}
