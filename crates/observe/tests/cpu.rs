@@ -225,3 +225,23 @@ fn a_program_that_was_already_running_has_its_names() {
     let program = compile(dir.path(), "chain", &chain_source(), &["-O2", "-g", "-fomit-frame-pointer"]);
     assert_chain(&profiled::profile_running(&program, "250", &ProfileOptions::default()));
 }
+
+#[test]
+fn programs_that_live_for_a_moment_are_followed_to_their_beginning() {
+    if !is_root() {
+        return;
+    }
+    let run =
+        profile("sh -c 'for i in $(seq 150); do ls /usr/bin >/dev/null; done'", &ProfileOptions::default(), |_| ());
+    let with_stack: Vec<_> = run.samples.iter().filter(|sample| !sample.user.is_empty()).collect();
+    assert!(with_stack.len() > 50, "{} samples", with_stack.len());
+    let broken: Vec<_> = with_stack.iter().filter(|sample| sample.end != Some(End::Entry)).collect();
+    // Most of them are met in the dynamic linker.
+    assert!(
+        broken.len() * 100 <= with_stack.len() * 5,
+        "{} of {}: {:?}",
+        broken.len(),
+        with_stack.len(),
+        broken[0].names()
+    );
+}

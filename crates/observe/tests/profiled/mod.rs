@@ -75,7 +75,7 @@ fn pidfd_of(child: &Child) -> OwnedFd {
 pub fn profile(command: &str, options: &ProfileOptions, meanwhile: impl FnMut(u32)) -> Run {
     let mut observer = observer();
     let gate = ["-c", &format!("read go; exec {command}")];
-    let mut child = Command::new("sh").args(gate).stdin(Stdio::piped()).spawn().expect("sh starts");
+    let child = Command::new("sh").args(gate).stdin(Stdio::piped()).spawn().expect("sh starts");
     observer.adopt(pidfd_of(&child).as_fd()).expect("the child lives");
     follow(child, observer, options, meanwhile)
 }

@@ -181,7 +181,7 @@ impl Tally {
             let next = if callers {
                 stack.iter().rposition(is_it).map(|at| stack.get(at + 1).copied())
             } else {
-                stack.iter().position(&is_it).map(|at| at.checked_sub(1).and_then(|at| stack.get(at).copied()))
+                stack.iter().position(is_it).map(|at| at.checked_sub(1).and_then(|at| stack.get(at).copied()))
             };
             if let Some(next) = next {
                 all.add(*totals);
