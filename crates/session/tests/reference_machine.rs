@@ -82,7 +82,8 @@ fn everything_that_this_machine_gives_is_recorded() {
     assert_eq!(outcome.ended.expect("it ended").shell_status(), 0, "{:?}", outcome.warnings);
     let recording = Recording::open(&outcome.dir).expect("a recording");
     for (stream, held) in &machine.streams {
-        let probe = outcome.manifest.probes.iter().find(|probe| probe.name == *stream).expect("every stream was asked for");
+        let probe =
+            outcome.manifest.probes.iter().find(|probe| probe.name == *stream).expect("every stream was asked for");
         assert!(
             probe.state == ProbeState::Active && probe.rung.as_deref() == Some(&held.rung),
             "{}: {stream} must be active on {}: {probe:?}",
@@ -99,7 +100,11 @@ fn everything_that_this_machine_gives_is_recorded() {
         for (table, columns) in &held.null {
             let filled = filled(&recording, table);
             for column in columns {
-                assert_eq!(filled.get(column), Some(&false), "{stream}: {table}.{column} has a value now: say so in the document");
+                assert_eq!(
+                    filled.get(column),
+                    Some(&false),
+                    "{stream}: {table}.{column} has a value now: say so in the document"
+                );
             }
         }
     }
