@@ -260,8 +260,8 @@ impl Recorder {
     /// Detaches the probes and takes what they still hold; what they have for the manifest is returned, by the name of
     /// their first stream.
     pub fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
-        // First, so that no mark is answered that is not written.
-        if let Some(marks) = self.marks.take() {
+        // The last time: no mark is answered that is not written. The socket goes when all is written.
+        if let Some(marks) = &self.marks {
             let writer = &mut self.writer;
             marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));
         }
