@@ -101,7 +101,6 @@ fn classified(job: &Job, dir: &Path) -> Result<(), String> {
 }
 
 #[test]
-#[ignore = "needs fio, root and the stream syscalls, and takes minutes"]
 fn fio_jobs_are_called_what_they_are() {
     let jobs = jobs();
     assert_eq!(jobs.len(), 60);
