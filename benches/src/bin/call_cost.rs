@@ -4,21 +4,17 @@
 //! probes are detached, counting only, or recording into Parquet parts as a session does. Each round gives one paired ratio; the
 //! figure is the median with a bootstrap interval.
 //!
-//! Usage: call_cost [ROUNDS] [write|pread] [SEED]      (as root)
+//! Usage: call_cost [ROUNDS] [write|pread] [SEED]      (as root; KEEP=1 in the environment keeps the recording)
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pagelab_analysis::stats::{Bootstrap, Interval, bootstrap_median};
-use pagelab_benches::{Calls, Endless, now_ns, own_cpu_ns};
+use pagelab_benches::{Calls, Endless, now_ns, own_cpu_ns, slices};
 use pagelab_observe::bpf::{Observer, ObserverOptions};
 use pagelab_observe::syscalls::{CallFilter, Shapes};
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
 use pagelab_session::calls::CallFeed;
 use pagelab_session::feed::Feed;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
 const SLICE: Duration = Duration::from_millis(200);
@@ -114,11 +110,6 @@ impl Bench {
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let rounds: usize = args.next().map_or(Ok(300), |text| text.parse()).context("ROUNDS: needed a number")?;
@@ -126,17 +117,8 @@ fn main() -> Result<()> {
     let seed: u64 = args.next().map_or(Ok(1), |text| text.parse()).context("SEED: needed a number")?;
     let out = std::env::temp_dir().join(format!("pagelab-call-cost-{}", std::process::id()));
     let mut bench = Bench::new(calls, &out)?;
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut states = [State::Detached, State::Counting, State::Recording];
-    let mut slices: Vec<[Slice; 3]> = Vec::with_capacity(rounds);
-    for _ in 0..rounds {
-        let mut round = [Slice::default(); 3];
-        states.shuffle(&mut rng);
-        for state in states {
-            round[state as usize] = bench.slice(state)?;
-        }
-        slices.push(round);
-    }
+    let slices =
+        slices::rounds(rounds, seed, [State::Detached, State::Counting, State::Recording], |state| bench.slice(state))?;
     report(calls, seed, &slices, &bench)?;
     let recorded = bench.recording.call_rings().total().recorded;
     let Bench { writer, callers, .. } = bench;
@@ -145,7 +127,7 @@ fn main() -> Result<()> {
     let begin = own_cpu_ns();
     writer.close(|_| {})?;
     let compaction = own_cpu_ns() - begin;
-    let bytes = directory_bytes(&out.join("syscalls"));
+    let bytes = slices::directory_bytes(&out.join("syscalls"));
     println!(
         "{}",
         json!({"recorded": recorded, "live_bytes_written": live.bytes_written, "bytes_per_call_compacted": bytes as f64 / recorded as f64,
@@ -157,34 +139,18 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn directory_bytes(dir: &std::path::Path) -> u64 {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
-}
-
-fn report(calls: Calls, seed: u64, slices: &[[Slice; 3]], bench: &Bench) -> Result<()> {
-    let of = |state: State, field: fn(&Slice) -> f64| -> Vec<f64> {
-        slices.iter().map(|round| field(&round[state as usize])).collect()
-    };
-    let ratio = |one: State, other: State| -> Vec<f64> {
-        slices.iter().map(|round| round[one as usize].wall_ns / round[other as usize].wall_ns).collect()
-    };
-    let shown = |values: &[f64]| -> Result<serde_json::Value> {
-        let Interval { estimate, low, high, .. } =
-            bootstrap_median(values, &Bootstrap { seed, ..Bootstrap::default() })?;
-        Ok(json!({"median": estimate, "low": low, "high": high}))
-    };
+fn report(calls: Calls, seed: u64, rounds: &[[Slice; 3]], bench: &Bench) -> Result<()> {
     let totals = bench.recording.call_rings().total();
     let line = json!({
-        "calls": format!("{calls:?}"), "callers": CALLERS, "rounds": slices.len(), "slice_ms": SLICE.as_millis() as u64,
+        "calls": format!("{calls:?}"), "callers": CALLERS, "rounds": rounds.len(), "slice_ms": SLICE.as_millis() as u64,
         "wall_ns_per_call": {
-            "detached": median(&mut of(State::Detached, |slice| slice.wall_ns)),
-            "counting": median(&mut of(State::Counting, |slice| slice.wall_ns)),
-            "recording": median(&mut of(State::Recording, |slice| slice.wall_ns)),
+            "detached": slices::median(rounds, |[detached, ..]| detached.wall_ns),
+            "counting": slices::median(rounds, |[_, counting, _]| counting.wall_ns),
+            "recording": slices::median(rounds, |[.., recording]| recording.wall_ns),
         },
-        "recording_over_counting": shown(&ratio(State::Recording, State::Counting))?,
-        "recording_over_detached": shown(&ratio(State::Recording, State::Detached))?,
-        "recorder_cpu_ns_per_call": median(&mut of(State::Recording, |slice| slice.recorder_cpu_ns)),
+        "recording_over_counting": slices::shown(rounds, seed, |[_, counting, recording]| recording.wall_ns / counting.wall_ns)?,
+        "recording_over_detached": slices::shown(rounds, seed, |[detached, _, recording]| recording.wall_ns / detached.wall_ns)?,
+        "recorder_cpu_ns_per_call": slices::median(rounds, |[.., recording]| recording.recorder_cpu_ns),
         "lost": totals.lost, "recorded": totals.recorded,
     });
     println!("{}", serde_json::to_string_pretty(&line)?);

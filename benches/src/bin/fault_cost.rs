@@ -9,14 +9,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pagelab_analysis::stats::{Bootstrap, Interval, bootstrap_median};
-use pagelab_benches::{Endless, Order, now_ns, own_cpu_ns};
+use pagelab_benches::{Endless, Order, now_ns, own_cpu_ns, slices};
 use pagelab_observe::bpf::{Observer, ObserverOptions};
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
 use pagelab_session::feed::Feed;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
 const SLICE: Duration = Duration::from_millis(200);
@@ -100,11 +96,6 @@ impl Bench {
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let rounds: usize = args.next().map_or(Ok(300), |text| text.parse()).context("ROUNDS: needed a number")?;
@@ -112,24 +103,15 @@ fn main() -> Result<()> {
     let seed: u64 = args.next().map_or(Ok(1), |text| text.parse()).context("SEED: needed a number")?;
     let out = std::env::temp_dir().join(format!("pagelab-fault-cost-{}", std::process::id()));
     let mut bench = Bench::new(order, &out)?;
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut states = [State::Detached, State::Counting, State::Recording];
-    let mut slices: Vec<[Slice; 3]> = Vec::with_capacity(rounds);
-    for _ in 0..rounds {
-        let mut round = [Slice::default(); 3];
-        states.shuffle(&mut rng);
-        for state in states {
-            round[state as usize] = bench.slice(state)?;
-        }
-        slices.push(round);
-    }
+    let slices =
+        slices::rounds(rounds, seed, [State::Detached, State::Counting, State::Recording], |state| bench.slice(state))?;
     report(order, seed, &slices, &bench)?;
     let Bench { writer, recorded, .. } = bench;
     let live = writer.stats();
     let begin = own_cpu_ns();
     writer.close(|_| {})?;
     let compaction = own_cpu_ns() - begin;
-    let bytes = directory_bytes(&out.join("faults"));
+    let bytes = slices::directory_bytes(&out.join("faults"));
     println!(
         "{}",
         json!({"recorded": recorded, "live_bytes_written": live.bytes_written, "bytes_per_fault_compacted": bytes as f64 / recorded as f64,
@@ -139,42 +121,22 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn directory_bytes(dir: &std::path::Path) -> u64 {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
-}
-
-fn report(order: Order, seed: u64, slices: &[[Slice; 3]], bench: &Bench) -> Result<()> {
-    let of = |state: State, field: fn(&Slice) -> f64| -> Vec<f64> {
-        slices.iter().map(|round| field(&round[state as usize])).collect()
-    };
-    let ratio = |one: State, other: State| -> Vec<f64> {
-        slices.iter().map(|round| round[one as usize].wall_ns / round[other as usize].wall_ns).collect()
-    };
-    let cpu: Vec<f64> = slices
-        .iter()
-        .map(|round| {
-            let (recording, detached) = (&round[State::Recording as usize], &round[State::Detached as usize]);
-            recording.workload_cpu_ns - detached.workload_cpu_ns + recording.recorder_cpu_ns
-        })
-        .collect();
-    let interval = |values: &[f64]| bootstrap_median(values, &Bootstrap { seed, ..Bootstrap::default() });
-    let shown = |values: &[f64]| -> Result<serde_json::Value> {
-        let Interval { estimate, low, high, .. } = interval(values)?;
-        Ok(json!({"median": estimate, "low": low, "high": high}))
+fn report(order: Order, seed: u64, rounds: &[[Slice; 3]], bench: &Bench) -> Result<()> {
+    let cpu = |[detached, _, recording]: &[Slice; 3]| {
+        recording.workload_cpu_ns - detached.workload_cpu_ns + recording.recorder_cpu_ns
     };
     let totals = bench.recording.rings().total();
     let line = json!({
-        "order": format!("{order:?}"), "rounds": slices.len(), "slice_ms": SLICE.as_millis() as u64,
+        "order": format!("{order:?}"), "rounds": rounds.len(), "slice_ms": SLICE.as_millis() as u64,
         "wall_ns_per_fault": {
-            "detached": median(&mut of(State::Detached, |slice| slice.wall_ns)),
-            "counting": median(&mut of(State::Counting, |slice| slice.wall_ns)),
-            "recording": median(&mut of(State::Recording, |slice| slice.wall_ns)),
+            "detached": slices::median(rounds, |[detached, ..]| detached.wall_ns),
+            "counting": slices::median(rounds, |[_, counting, _]| counting.wall_ns),
+            "recording": slices::median(rounds, |[.., recording]| recording.wall_ns),
         },
-        "recording_over_counting": shown(&ratio(State::Recording, State::Counting))?,
-        "recording_over_detached": shown(&ratio(State::Recording, State::Detached))?,
-        "cpu_ns_per_fault_workload_plus_recorder": shown(&cpu)?,
-        "recorder_cpu_ns_per_fault": median(&mut of(State::Recording, |slice| slice.recorder_cpu_ns)),
+        "recording_over_counting": slices::shown(rounds, seed, |[_, counting, recording]| recording.wall_ns / counting.wall_ns)?,
+        "recording_over_detached": slices::shown(rounds, seed, |[detached, _, recording]| recording.wall_ns / detached.wall_ns)?,
+        "cpu_ns_per_fault_workload_plus_recorder": slices::shown(rounds, seed, cpu)?,
+        "recorder_cpu_ns_per_fault": slices::median(rounds, |[.., recording]| recording.recorder_cpu_ns),
         "lost": totals.lost, "recorded": totals.recorded,
     });
     println!("{}", serde_json::to_string_pretty(&line)?);

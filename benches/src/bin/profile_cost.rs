@@ -15,16 +15,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use pagelab_analysis::stats::{Bootstrap, Interval, bootstrap_median};
-use pagelab_benches::{now_ns, own_cpu_ns};
+use pagelab_benches::{now_ns, own_cpu_ns, slices};
 use pagelab_observe::bpf::{Observer, ObserverOptions};
 use pagelab_observe::cpu::{ProfileOptions, Profiler, Unwinding};
 use pagelab_observe::stacks::{End, Stacks};
 use pagelab_recording::tables::{FramesRow, SamplesRow, StacksRow};
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
 
@@ -249,35 +245,21 @@ fn main() -> Result<()> {
     let dir = std::env::temp_dir().join(format!("pagelab-profile-cost-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let mut bench = Bench::new(&dir, mode, frame_pointers)?;
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut states = [State::Detached, State::Ticking, State::Recording];
-    let mut slices: Vec<[Slice; 3]> = Vec::with_capacity(rounds);
-    for _ in 0..rounds {
-        let mut round = [Slice::default(); 3];
-        states.shuffle(&mut rng);
-        for state in states {
-            round[state as usize] = bench.slice(state)?;
-        }
-        slices.push(round);
-    }
+    let slices =
+        slices::rounds(rounds, seed, [State::Detached, State::Ticking, State::Recording], |state| bench.slice(state))?;
     report(&unwinding, &program, seed, &slices, &bench)?;
     drop(bench);
     std::fs::remove_dir_all(&dir)?;
     Ok(())
 }
 
-fn report(unwinding: &str, program: &str, seed: u64, slices: &[[Slice; 3]], bench: &Bench) -> Result<()> {
-    let shown = |value: fn(&[Slice; 3]) -> f64| -> Result<serde_json::Value> {
-        let values: Vec<f64> = slices.iter().map(value).collect();
-        let Interval { estimate, low, high, .. } =
-            bootstrap_median(&values, &Bootstrap { seed, ..Bootstrap::default() })?;
-        Ok(json!({"median": estimate, "low": low, "high": high}))
-    };
+fn report(unwinding: &str, program: &str, seed: u64, rounds: &[[Slice; 3]], bench: &Bench) -> Result<()> {
+    let shown = |value: fn(&[Slice; 3]) -> f64| slices::shown(rounds, seed, value);
     let rings = bench.profiler.rings();
     let counts: Vec<_> = (0..rings.cpus()).map(|cpu| rings.counts(cpu)).collect();
     let line = json!({
         "event": bench.profiler.event(), "unwinding": unwinding, "frame_pointers": program,
-        "rounds": slices.len(), "slice_ms": SLICE.as_millis() as u64,
+        "rounds": rounds.len(), "slice_ms": SLICE.as_millis() as u64,
         "pct_of_busy_core": shown(|[without, _, with]| pct_of_busy_core(without, with))?,
         "pct_of_busy_core_ticks_only": shown(|[without, ticking, _]| pct_of_busy_core(without, ticking))?,
         "cpu_per_work_recording_over_detached": shown(|[without, _, with]| with.cpu_per_work() / without.cpu_per_work())?,
