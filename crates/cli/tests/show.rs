@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
 mod show_fixture;
+mod shown;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Command;
 
 use pagelab_recording::Manifest;
 use pagelab_recording::tables::LossRow;
@@ -14,6 +15,7 @@ use show_fixture::{
     ACTIONS, CHILD_PAGES, FAULTS, KERNEL_FAULTS, OPERATIONS, PARENT_AT, PARENT_PAGES, START, UGLY, last, write,
     write_empty,
 };
+use shown::{json, refused, row, text};
 use tempfile::TempDir;
 
 const VIEWS: &[&str] = &[
@@ -28,36 +30,8 @@ fn whole() -> (TempDir, PathBuf) {
     (tmp, dir)
 }
 
-fn show(dir: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pagelab")).arg("show").arg(dir).args(words).output().unwrap()
-}
-
-fn text(dir: &Path, words: &[&str]) -> String {
-    let output = show(dir, words);
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(dir: &Path, words: &[&str]) -> Value {
-    let words: Vec<&str> = words.iter().copied().chain(["--json"]).collect();
-    serde_json::from_str(&text(dir, &words)).unwrap()
-}
-
-/// The message of a call that must end with status 2.
-fn refused(dir: &Path, words: &[&str]) -> String {
-    let output = show(dir, words);
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.stdout.is_empty(), "nothing but a document goes to standard output");
-    String::from_utf8(output.stderr).unwrap()
-}
-
 fn sum(list: &Value, key: &str) -> u64 {
     list.as_array().unwrap().iter().map(|row| row[key].as_u64().unwrap()).sum()
-}
-
-fn row<'a>(list: &'a Value, key: &str, value: &str) -> &'a Value {
-    let found = list.as_array().unwrap().iter().find(|row| row[key] == value);
-    found.unwrap_or_else(|| panic!("{key} {value} is not in {list:#}"))
 }
 
 #[test]

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
 mod calls_fixture;
+mod shown;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use calls_fixture::{
@@ -13,6 +13,7 @@ use calls_fixture::{
     WRITES, write,
 };
 use serde_json::Value;
+use shown::{json, refused, row, text};
 use tempfile::TempDir;
 
 fn recording() -> (TempDir, PathBuf) {
@@ -22,34 +23,8 @@ fn recording() -> (TempDir, PathBuf) {
     (tmp, dir)
 }
 
-fn show(dir: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pagelab")).arg("show").arg(dir).args(words).output().unwrap()
-}
-
-fn text(dir: &Path, words: &[&str]) -> String {
-    let output = show(dir, words);
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(dir: &Path, words: &[&str]) -> Value {
-    serde_json::from_str(&text(dir, &[words, &["--json"]].concat())).unwrap()
-}
-
-fn refused(dir: &Path, words: &[&str]) -> String {
-    let output = show(dir, words);
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.stdout.is_empty(), "{words:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
-
 fn sum(list: &Value, key: &str) -> u64 {
     list.as_array().unwrap().iter().map(|row| row[key].as_u64().unwrap_or(0)).sum()
-}
-
-fn row<'a>(list: &'a Value, key: &str, value: &str) -> &'a Value {
-    let found = list.as_array().unwrap().iter().find(|row| row[key] == value);
-    found.unwrap_or_else(|| panic!("{key} {value} is not in {list:#}"))
 }
 
 #[test]

@@ -4,9 +4,9 @@
 
 #[allow(dead_code, reason = "each test file uses a part")]
 mod show_fixture;
+mod shown;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use serde_json::Value;
 use show_fixture::machine::{
@@ -14,6 +14,7 @@ use show_fixture::machine::{
     SMALL_SLOTS, WRITES,
 };
 use show_fixture::{last, write};
+use shown::{json, row, text};
 use tempfile::TempDir;
 
 fn whole() -> (TempDir, PathBuf) {
@@ -21,22 +22,6 @@ fn whole() -> (TempDir, PathBuf) {
     let dir = tmp.path().join("rec");
     write(&dir).close(last).unwrap();
     (tmp, dir)
-}
-
-fn text(dir: &Path, words: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_pagelab")).arg("show").arg(dir).args(words).output().unwrap();
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(dir: &Path, words: &[&str]) -> Value {
-    let words: Vec<&str> = words.iter().copied().chain(["--json"]).collect();
-    serde_json::from_str(&text(dir, &words)).unwrap()
-}
-
-fn row<'a>(list: &'a Value, key: &str, value: &str) -> &'a Value {
-    let found = list.as_array().unwrap().iter().find(|row| row[key] == value);
-    found.unwrap_or_else(|| panic!("{key} {value} is not in {list:#}"))
 }
 
 fn about(found: &Value, wanted: f64) {
