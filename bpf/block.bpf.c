@@ -12,6 +12,14 @@
  * first seen when they are issued. What a task has only written into the page
  * cache is submitted by kernel threads: it belongs to no task.
  *
+ * The kernel runs a program once at a time on a CPU: a completion that comes
+ * in an interrupt while another is being noted finds the program busy and is
+ * skipped without a word. So each tracepoint that a life depends on has two
+ * programs that do the same. The second finds the work done, and nothing to
+ * do, unless the first was skipped; and while it runs itself the first is
+ * free. What only three at once could miss is noticed when the request's
+ * address begins another life.
+ *
  * Needs: BTF of the kernel, raw tracepoints with BTF (5.5), the ring buffer
  * (5.8). Kernels before 6.5 have no block_io_start: there the first piece of
  * the request is noted when a request is allocated for it (block_getrq), and
@@ -104,6 +112,12 @@ static __always_inline bool by_recorder(void)
 	return bpf_get_current_pid_tgid() >> 32 == recorder_pid;
 }
 
+static __always_inline void count_lost(void)
+{
+	__sync_fetch_and_add(&block_seen, 1);
+	__sync_fetch_and_add(&block_lost, 1);
+}
+
 static __always_inline void begin(struct block_request *fresh, bool is_known_from_start)
 {
 	fresh->task_id = submitter();
@@ -114,8 +128,11 @@ static __always_inline void begin(struct block_request *fresh, bool is_known_fro
 /* Begins a new life of the request at this address. */
 static __always_inline long accept(__u64 key, bool is_known_from_start)
 {
-	struct block_request fresh = {};
+	struct block_request fresh = {}, *before = bpf_map_lookup_elem(&requests, &key);
 
+	/* Nobody saw how its life before ended. */
+	if (before && before->issued_ts)
+		count_lost();
 	begin(&fresh, is_known_from_start);
 	return bpf_map_update_elem(&requests, &key, &fresh, BPF_ANY);
 }
@@ -181,11 +198,9 @@ int getrq(unsigned long long *ctx)
 	return 0;
 }
 
-SEC("tp_btf/block_rq_issue")
-int rq_issue(unsigned long long *ctx)
+static __always_inline int issue(struct request *rq)
 {
-	struct request *rq = (struct request *)ctx[0];
-	__u64 key = ctx[0];
+	__u64 key = (__u64)rq;
 	struct block_request *request = bpf_map_lookup_elem(&requests, &key);
 
 	if (!request) {
@@ -193,10 +208,12 @@ int rq_issue(unsigned long long *ctx)
 		request = bpf_map_lookup_elem(&requests, &key);
 	}
 	if (!request) {
-		__sync_fetch_and_add(&block_seen, 1);
-		__sync_fetch_and_add(&block_lost, 1);
+		count_lost();
 		return 0;
 	}
+	/* By the other program. */
+	if (request->issued_ts)
+		return 0;
 	request->sector = rq->__sector;
 	request->bytes = rq->__data_len;
 	request->op = rq->cmd_flags & REQ_OP_MASK;
@@ -204,6 +221,18 @@ int rq_issue(unsigned long long *ctx)
 	request->merged = merged_into(rq);
 	request->issued_ts = bpf_ktime_get_ns();
 	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int rq_issue(unsigned long long *ctx)
+{
+	return issue((struct request *)ctx[0]);
+}
+
+SEC("tp_btf/block_rq_issue")
+int rq_issue_nested(unsigned long long *ctx)
+{
+	return issue((struct request *)ctx[0]);
 }
 
 /* It waits in the queue again; the next issue is the one that counts. */
@@ -250,13 +279,9 @@ static __always_inline void send(struct block_request *request, __s32 error)
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
-SEC("tp_btf/block_rq_complete")
-int rq_complete(unsigned long long *ctx)
+static __always_inline int complete(struct request *rq, __s32 error, __u32 bytes)
 {
-	struct request *rq = (struct request *)ctx[0];
-	__s32 error = ctx[1];
-	__u32 bytes = ctx[2];
-	__u64 key = ctx[0];
+	__u64 key = (__u64)rq;
 	struct block_request *request = bpf_map_lookup_elem(&requests, &key);
 
 	if (!request)
@@ -271,4 +296,16 @@ int rq_complete(unsigned long long *ctx)
 		__sync_fetch_and_add(&block_not_issued, 1);
 	bpf_map_delete_elem(&requests, &key);
 	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int rq_complete(unsigned long long *ctx)
+{
+	return complete((struct request *)ctx[0], ctx[1], ctx[2]);
+}
+
+SEC("tp_btf/block_rq_complete")
+int rq_complete_nested(unsigned long long *ctx)
+{
+	return complete((struct request *)ctx[0], ctx[1], ctx[2]);
 }

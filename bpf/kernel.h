@@ -47,6 +47,10 @@ struct pt_regs {
 	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip, sp, bp, cs;
 };
 
+struct timespec64 {
+	__s64 tv_sec;
+};
+
 struct file_system_type {
 	const char *name;
 };

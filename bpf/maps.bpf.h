@@ -104,18 +104,6 @@ static __always_inline void map_call_entered(struct pt_regs *regs, long nr)
 		state->brk_before = BPF_CORE_READ(task, mm, brk);
 }
 
-static __always_inline struct file *file_of(struct task_struct *task, __s32 fd)
-{
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **slots = BPF_CORE_READ(table, fd);
-	struct file *file = NULL;
-
-	if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
-		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), &slots[fd]);
-	return file;
-}
-
 /* The name may be sent after the record that carries its number; both lie in the same batch of the recorder. */
 static __always_inline void name_file(struct map_event *event, struct file *file)
 {

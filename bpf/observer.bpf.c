@@ -14,6 +14,7 @@
 #include "wire.h"
 #include "membership.bpf.h"
 #include "tree.bpf.h"
+#include "files.bpf.h"
 #include "paths.bpf.h"
 #include "faults.bpf.h"
 #include "maps.bpf.h"

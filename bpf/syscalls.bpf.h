@@ -94,27 +94,17 @@ static __always_inline __u64 argument(struct pt_regs *regs, __u32 index)
 	return 0;
 }
 
-static __always_inline __u64 position_of(__u64 address)
-{
-	struct file *file = (struct file *)address;
-
-	return BPF_CORE_READ(file, f_pos);
-}
-
 /*
  * The number of a file's name. A task that uses a descriptor again finds it in
  * its own small cache; the inode is compared too, because the memory of a
  * closed file is soon used for another.
  */
-static __noinline __u32 known_path_id(struct call_state *call, __u64 address)
+static __always_inline __u32 known_path_id(struct call_state *call, __u64 address)
 {
-	struct file *file = (struct file *)address;
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	__u64 ino = BPF_CORE_READ(inode, i_ino);
+	struct inode *inode = inode_of(address);
+	__u64 ino = ino_of(inode);
 	struct file_cache *slot;
 
-	if (!call)
-		return 0;
 	slot = &call->files[(address >> 8) & (CACHED_FILES - 1)];
 	if (slot->file == address && slot->inode == (__u64)inode && slot->ino == ino)
 		return slot->path_id;
@@ -210,7 +200,7 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 		after = position_of(call->file);
 		flags |= CALL_HAS_POSITION;
 		if (after - call->position != (IS_ERRNO(ret) ? 0 : (__u64)ret))
-			flags |= why_elsewhere(call->file);
+			flags |= CALL_HAS_AFTER | why_elsewhere(call->file);
 	}
 	PUT_WORD(ring, at, call->enter_ts);
 	PUT_WORD(ring, at + 1, call->task_id | (__u64)nr << 32 | (__u64)args << 44 | (__u64)flags << 48);
@@ -229,8 +219,11 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 	}
 	if (flags & CALL_HAS_POSITION) {
 		PUT_WORD(ring, at, call->position);
-		PUT_WORD(ring, at + 1, after);
-		at += 2;
+		at++;
+	}
+	if (flags & CALL_HAS_AFTER) {
+		PUT_WORD(ring, at, after);
+		at++;
 	}
 	if (flags & CALL_HAS_OFF) {
 		PUT_WORD(ring, at, off);

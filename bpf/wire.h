@@ -91,6 +91,7 @@ enum call_record_flags {
 	CALL_NEVER_RETURNED = 4,
 	CALL_APPENDS = 8,         /* O_APPEND; told only if the position did not move by what was transferred */
 	CALL_SHARED = 16,         /* others use the open file, too; told in the same case */
+	CALL_HAS_AFTER = 32,      /* the position moved by something else than was transferred */
 };
 
 #define CALL_DUR_BITS 40
@@ -104,7 +105,7 @@ enum call_record_flags {
  *   the result;
  *   duration in ns (40 bits, at most CALL_DUR_MAX), number of the file's name (24);
  *   its arguments;
- *   with CALL_HAS_POSITION the file's position before and after;
+ *   with CALL_HAS_POSITION the file's position before, with CALL_HAS_AFTER also the one after;
  *   with CALL_HAS_OFF the ns off the CPU, and of these the ns asleep.
  * A time off the CPU is a record, too, with CALL_NR_OFF_CPU for the number: when the task left the CPU, the state it left in
  * for the result, the duration, and two arguments: who woke it, and the ns that it waited for a CPU.

@@ -69,8 +69,18 @@ impl Shapes {
 
     /// What is known of a call.
     #[inline]
-    pub fn get(&self, number: u32) -> Shape {
-        self.by_number.get(number as usize).copied().flatten().unwrap_or_default()
+    pub fn get(&self, number: u32) -> &Shape {
+        static UNKNOWN: Shape = Shape {
+            name: "",
+            args: 0,
+            fd_arg: None,
+            requested_arg: None,
+            offset_arg: None,
+            returns_fd: false,
+            moves_position: false,
+            changes_registers: false,
+        };
+        self.by_number.get(number as usize).and_then(Option::as_ref).unwrap_or(&UNKNOWN)
     }
 
     /// What the program must know of each.

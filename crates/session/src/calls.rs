@@ -28,29 +28,32 @@ impl CallFeed {
     }
 
     /// Appends calls, column by column.
-    pub fn push(&self, calls: &[Call], files: &Files, columns: &mut SyscallsColumns) {
-        let described = || calls.iter().map(|call| (call, self.shapes.get(call.nr)));
-        columns.ts.extend(calls.iter().map(|call| call.ts as i64));
-        columns.dur.extend(calls.iter().map(|call| call.ret.map(|_| call.dur_ns as i64)));
-        columns.task_id.extend(calls.iter().map(|call| call.task_id));
-        described().for_each(|(_, shape)| columns.name.push(Some(shape.name)));
-        columns.args.extend(calls.iter().map(|call| call.args));
-        columns.fd.extend(described().map(|(call, shape)| descriptor(call, &shape)));
+    pub fn push<'a>(
+        &self,
+        calls: impl ExactSizeIterator<Item = &'a Call> + Clone,
+        files: &Files,
+        columns: &mut SyscallsColumns,
+    ) {
+        let described = || calls.clone().map(|call| (call, self.shapes.get(call.nr)));
+        columns.ts.extend(calls.clone().map(|call| call.ts as i64));
+        columns.dur.extend(calls.clone().map(|call| call.ret().map(|_| call.dur_ns as i64)));
+        columns.task_id.extend(calls.clone().map(|call| call.task_id));
+        columns.name.extend_static(described().map(|(_, shape)| Some(shape.name)));
+        columns.args.extend(calls.clone().map(|call| call.args));
+        columns.fd.extend(described().map(|(call, shape)| descriptor(call, shape)));
         columns.requested.extend(described().map(|(call, shape)| argument(call, shape.requested_arg)));
-        columns.ret.extend(calls.iter().map(|call| call.ret));
-        columns.cpu_ns.extend(calls.iter().map(|call| Some(call.dur_ns.saturating_sub(call.off_ns))));
+        columns.ret.extend(calls.clone().map(Call::ret));
+        columns.cpu_ns.extend(calls.clone().map(|call| Some(call.dur_ns.saturating_sub(call.off_ns))));
         if self.sched {
-            columns.blocked_ns.extend(calls.iter().map(|call| Some(call.asleep_ns)));
+            columns.blocked_ns.extend(calls.clone().map(|call| Some(call.asleep_ns)));
         } else {
             columns.blocked_ns.push_nulls(calls.len());
         }
-        for (call, shape) in described() {
-            let file = call.path_id.and_then(|id| files.get(id));
-            columns.file_id.push(file.map(|file| file.file_id));
-            let (offset, kind) = where_in_file(call, &shape, file).unzip();
-            columns.offset.push(offset);
-            columns.offset_kind.push(kind);
-        }
+        let file = |call: &Call| call.path_id().and_then(|id| files.get(id));
+        columns.file_id.extend(calls.clone().map(|call| file(call).map(|file| file.file_id)));
+        let placed = || described().map(|(call, shape)| where_in_file(call, shape, file(call)));
+        columns.offset.extend(placed().map(|place| place.map(|(offset, _)| offset)));
+        columns.offset_kind.extend_static(placed().map(|place| place.map(|(_, kind)| kind)));
     }
 }
 
@@ -63,7 +66,7 @@ fn argument(call: &Call, index: Option<u8>) -> Option<u64> {
 /// The descriptor that the call made, or works on.
 #[inline]
 fn descriptor(call: &Call, shape: &Shape) -> Option<i32> {
-    let made = || call.ret.filter(|ret| *ret >= 0).map(|fd| fd as i32);
+    let made = || call.ret().filter(|ret| *ret >= 0).map(|fd| fd as i32);
     let fd = if shape.returns_fd { made() } else { argument(call, shape.fd_arg).map(|fd| fd as i32) };
     fd.filter(|fd| *fd >= 0)
 }
@@ -71,11 +74,12 @@ fn descriptor(call: &Call, shape: &Shape) -> Option<i32> {
 /// Offset of a transfer, and how it is known.
 #[inline]
 fn where_in_file(call: &Call, shape: &Shape, file: Option<&NamedFile>) -> Option<(u64, &'static str)> {
-    match (argument(call, shape.offset_arg), call.position) {
+    match (argument(call, shape.offset_arg), call.position()) {
         // -1 is the file's position, for the calls that may take either.
         (Some(offset), position) if offset != u64::MAX || position.is_none() => Some((offset, EXPLICIT)),
         (_, Some(position)) if file.is_some_and(|file| file.has_position) => {
-            Some(implied(position, call.ret.unwrap_or(0).max(0) as u64, call))
+            let how = (call.appends(), call.is_shared());
+            Some(implied(position, call.ret().unwrap_or(0).max(0) as u64, how))
         }
         _ => None,
     }
@@ -86,12 +90,12 @@ fn where_in_file(call: &Call, shape: &Shape, file: Option<&NamedFile>) -> Option
 /// A transfer moves the position by what it transferred; if the position moved by as much between entry and return, it
 /// began where the position was. It also ends where the position is then, which tells where appended data went. If the
 /// position moved by something else and the file is another's, too, nobody can tell from these two looks.
-fn implied((before, after): (u64, u64), bytes: u64, call: &Call) -> (u64, &'static str) {
+fn implied((before, after): (u64, u64), bytes: u64, (appends, shared): (bool, bool)) -> (u64, &'static str) {
     if before.wrapping_add(bytes) == after {
         return (before, IMPLIED);
     }
     let began = after.wrapping_sub(bytes);
-    if call.appends && !call.shared { (began, IMPLIED) } else { (began, SHARED) }
+    if appends && !shared { (began, IMPLIED) } else { (began, SHARED) }
 }
 
 #[cfg(test)]
@@ -100,11 +104,10 @@ mod tests {
 
     #[test]
     fn a_position_that_moved_as_far_as_the_transfer_tells_where_it_began() {
-        let call = |appends, shared| Call { appends, shared, ..Call::default() };
-        assert_eq!(implied((4096, 8192), 4096, &call(false, false)), (4096, IMPLIED));
-        assert_eq!(implied((4096, 4096), 0, &call(false, true)), (4096, IMPLIED), "end of file, or an error");
-        assert_eq!(implied((0, 104_096), 4096, &call(true, false)), (100_000, IMPLIED), "appended behind others' data");
-        assert_eq!(implied((0, 104_096), 4096, &call(true, true)), (100_000, SHARED));
-        assert_eq!(implied((0, 8192), 4096, &call(false, true)), (4096, SHARED), "two threads, one descriptor");
+        assert_eq!(implied((4096, 8192), 4096, (false, false)), (4096, IMPLIED));
+        assert_eq!(implied((4096, 4096), 0, (false, true)), (4096, IMPLIED), "end of file, or an error");
+        assert_eq!(implied((0, 104_096), 4096, (true, false)), (100_000, IMPLIED), "appended behind others' data");
+        assert_eq!(implied((0, 104_096), 4096, (true, true)), (100_000, SHARED));
+        assert_eq!(implied((0, 8192), 4096, (false, true)), (4096, SHARED), "two threads, one descriptor");
     }
 }

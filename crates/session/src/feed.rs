@@ -16,15 +16,41 @@ const LOWEST_ERRNO: i64 = -4095;
 /// Slots that are taken apart into columns at a time: 16 KiB, which stay in the first-level cache from column to column.
 const BLOCK_SLOTS: usize = 512;
 /// System calls that are written at a time, and of these the latest, which wait for earlier ones of other CPUs.
-const BLOCK_CALLS: usize = 512;
+const BLOCK_CALLS: usize = 1024;
 const WAITING_CALLS: usize = 128;
+
+/// System calls on their way from the order in which they returned to the order in which they began.
+#[derive(Debug, Default)]
+struct WaitingCalls {
+    calls: Vec<Call>,
+    /// When each began and where it is in `calls`, in the order of time.
+    order: Vec<(u64, u32)>,
+}
+
+impl WaitingCalls {
+    fn push(&mut self, call: &Call) {
+        // Mostly the place is at the end, or one before it.
+        let at = self.order.iter().rposition(|(ts, _)| *ts <= call.ts).map_or(0, |at| at + 1);
+        self.order.insert(at, (call.ts, self.calls.len() as u32));
+        self.calls.push(*call);
+    }
+
+    /// Writes the first `count`.
+    fn write(&mut self, count: usize, feed: &CallFeed, files: &Files, columns: &mut SyscallsColumns) {
+        let of = |(_, at): &(u64, u32)| &self.calls[*at as usize];
+        let (done, rest) = self.order.split_at(count);
+        feed.push(done.iter().map(of), files, columns);
+        self.calls = rest.iter().map(of).copied().collect();
+        self.order = self.calls.iter().zip(0..).map(|(call, at)| (call.ts, at)).collect();
+    }
+}
 
 /// State between batches: names of files, ids of mappings, faults per task.
 #[derive(Debug, Default)]
 pub struct Feed {
     files: Files,
     calls: Option<CallFeed>,
-    waiting_calls: Vec<Call>,
+    waiting_calls: WaitingCalls,
     last_mapping_id: u32,
     recorded_faults: HashMap<u32, u64>,
     /// When the first task began to execute the command, CLOCK_MONOTONIC ns.
@@ -52,21 +78,17 @@ impl Feed {
     ///
     /// The last ones wait for the next round: of two CPUs, one is looked at a moment later than the other, and the name of a file
     /// comes before the call but by another road.
-    pub fn calls(&mut self, drain: impl FnOnce(&mut dyn FnMut(Call)), tables: &mut Tables) {
-        let (files, block) = (&self.files, &mut self.waiting_calls);
+    pub fn calls(&mut self, drain: impl FnOnce(&mut dyn FnMut(&Call)), tables: &mut Tables) {
+        let (files, waiting) = (&self.files, &mut self.waiting_calls);
         drain(&mut |call| {
             if let Some(off) = call.off_cpu() {
                 push_off_cpu(&off, &mut tables.offcpu);
                 return;
             }
             let Some(feed) = &self.calls else { return };
-            // Mostly the place is at the end, or one before it.
-            let at = block.iter().rposition(|earlier| earlier.ts <= call.ts).map_or(0, |at| at + 1);
-            block.insert(at, call);
-            if block.len() >= BLOCK_CALLS {
-                let done = BLOCK_CALLS - WAITING_CALLS;
-                feed.push(&block[..done], files, &mut tables.syscalls);
-                block.drain(..done);
+            waiting.push(call);
+            if waiting.calls.len() >= BLOCK_CALLS {
+                waiting.write(BLOCK_CALLS - WAITING_CALLS, feed, files, &mut tables.syscalls);
             }
         });
     }
@@ -74,9 +96,8 @@ impl Feed {
     /// Writes the system calls that wait.
     pub fn waiting_calls(&mut self, columns: &mut SyscallsColumns) {
         if let Some(feed) = &self.calls {
-            feed.push(&self.waiting_calls, &self.files, columns);
+            self.waiting_calls.write(self.waiting_calls.calls.len(), feed, &self.files, columns);
         }
-        self.waiting_calls.clear();
     }
 
     /// Appends fault records. The slots of one CPU come in the order of time; the writer sorts between CPUs.

@@ -246,9 +246,11 @@ fn attach(skel: &mut BlockSkel<'static>, sees_acceptance: bool) -> Result<Vec<Li
     let mut wanted = vec![
         // What ends requests comes first, so that none is begun that cannot be ended.
         ("block_rq_complete", &mut progs.rq_complete),
+        ("block_rq_complete", &mut progs.rq_complete_nested),
         ("block_rq_merge", &mut progs.rq_merge),
         ("block_rq_requeue", &mut progs.rq_requeue),
         ("block_rq_issue", &mut progs.rq_issue),
+        ("block_rq_issue", &mut progs.rq_issue_nested),
     ];
     wanted.push(if sees_acceptance { (ACCEPTED, &mut progs.io_start) } else { ("block_getrq", &mut progs.getrq) });
     wanted.into_iter().map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED))).collect()

@@ -10,33 +10,64 @@ pub const DUR_MAX_NS: u64 = (1 << DUR_BITS) - 1;
 /// Words of the longest record.
 const WORDS_MAX: usize = 14;
 
-/// A call that has returned, or never will.
+/// A call that has returned, or never will, as the program sent it: what is not there is told by its flags. Millions of
+/// these are read in a second, so none of it is looked at before it is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Call {
     /// Entry, CLOCK_MONOTONIC, ns.
     pub ts: u64,
     /// From entry to return, ns; 18 minutes at most ([`DUR_MAX_NS`] stands for all that lasted longer).
     pub dur_ns: u64,
-    /// Who called.
-    pub task_id: u32,
-    /// Number of the call.
-    pub nr: u32,
     /// The arguments it takes; the other registers are 0.
     pub args: [u64; 6],
-    /// What it returned; none if the task ended in it.
-    pub ret: Option<i64>,
-    /// The number of the name of the file that the call works on, or has made a descriptor for.
-    pub path_id: Option<u32>,
-    /// The file's position at entry and at return, for calls that transfer at it.
-    pub position: Option<(u64, u64)>,
-    /// The file is open for appending; told only if its position moved by something else than was transferred.
-    pub appends: bool,
-    /// Others use the same open file; told in the same case.
-    pub shared: bool,
     /// Time off the CPU between entry and return, ns.
     pub off_ns: u64,
     /// Of that, from leaving the CPU until woken, ns.
     pub asleep_ns: u64,
+    /// Who called.
+    pub task_id: u32,
+    /// Number of the call.
+    pub nr: u32,
+    ret: i64,
+    position: u64,
+    position_after: u64,
+    path_id: u32,
+    flags: u32,
+}
+
+impl Call {
+    #[inline(always)]
+    fn has(&self, flag: call_record_flags) -> bool {
+        self.flags & flag.0 != 0
+    }
+
+    /// What it returned; none if the task ended in it.
+    #[inline]
+    pub fn ret(&self) -> Option<i64> {
+        (!self.has(call_record_flags::CALL_NEVER_RETURNED)).then_some(self.ret)
+    }
+
+    /// The number of the name of the file that the call works on, or has made a descriptor for.
+    #[inline]
+    pub fn path_id(&self) -> Option<u32> {
+        (self.path_id != 0).then_some(self.path_id)
+    }
+
+    /// The file's position at entry and at return, for calls that transfer at it.
+    #[inline]
+    pub fn position(&self) -> Option<(u64, u64)> {
+        self.has(call_record_flags::CALL_HAS_POSITION).then_some((self.position, self.position_after))
+    }
+
+    /// The file is open for appending; told only if its position moved by something else than was transferred.
+    pub fn appends(&self) -> bool {
+        self.has(call_record_flags::CALL_APPENDS)
+    }
+
+    /// Others use the same open file; told in the same case.
+    pub fn is_shared(&self) -> bool {
+        self.has(call_record_flags::CALL_SHARED)
+    }
 }
 
 /// `nr` of a record that is no call but a time off the CPU.
@@ -67,7 +98,7 @@ impl Call {
             ts: self.ts,
             dur_ns: self.dur_ns,
             task_id: self.task_id,
-            state: self.ret.unwrap_or_default() as u32,
+            state: self.ret as u32,
             waker_task_id: (self.args[0] != 0).then_some(self.args[0] as u32),
             runqueue_ns: self.args[1],
         })
@@ -89,16 +120,17 @@ impl OffCpu {
 }
 
 /// Hands over the calls in all rings in the order in which they returned. Each ring is in that order by itself.
-pub fn merge(rings: &[Pending<'_, u64>], mut sink: impl FnMut(Call)) {
-    let mut cursors: Vec<Cursor<'_>> = rings.iter().map(Cursor::new).filter(|cursor| !cursor.is_empty()).collect();
+pub fn merge(rings: &[Pending<'_, u64>], mut sink: impl FnMut(&Call)) {
+    let mut cursors: Vec<Cursor<'_>> = rings.iter().filter_map(Cursor::new).collect();
     // Few CPUs are busy with calls at the same time: looking at all is cheaper than keeping them sorted.
     while let Some((next, until)) = earliest(&cursors) {
         // One ring's calls up to the next of another.
         let cursor = &mut cursors[next];
-        while !cursor.is_empty() && cursor.returned <= until {
-            sink(cursor.take());
+        let mut is_at_end = false;
+        while !is_at_end && cursor.returned <= until {
+            is_at_end = !cursor.take(&mut sink);
         }
-        if cursor.is_empty() {
+        if is_at_end {
             cursors.swap_remove(next);
         }
     }
@@ -123,103 +155,111 @@ fn earliest(cursors: &[Cursor<'_>]) -> Option<(usize, u64)> {
 struct Cursor<'a> {
     words: &'a [u64],
     newer: &'a [u64],
-    next: Option<Call>,
     /// When the next call returned.
     returned: u64,
 }
 
 impl<'a> Cursor<'a> {
-    fn new(ring: &Pending<'a, u64>) -> Self {
-        let mut cursor = Self { words: ring.older, newer: ring.newer, next: None, returned: 0 };
-        cursor.advance();
-        cursor
+    /// None for an empty ring.
+    fn new(ring: &Pending<'a, u64>) -> Option<Self> {
+        let mut cursor = Self { words: ring.older, newer: ring.newer, returned: 0 };
+        cursor.look().then_some(cursor)
     }
 
-    fn is_empty(&self) -> bool {
-        self.next.is_none()
-    }
-
-    fn take(&mut self) -> Call {
-        let call = self.next.take().unwrap_or_default();
-        self.advance();
-        call
-    }
-
+    /// Notes when the next call returned; false at the end.
     #[inline]
-    fn advance(&mut self) {
-        self.next = match decode(self.words) {
+    fn look(&mut self) -> bool {
+        if let [ts, _, _, dur_path, ..] = self.words {
+            self.returned = ts + (dur_path & DUR_MAX_NS);
+            return true;
+        }
+        self.look_beyond()
+    }
+
+    /// The next call lies on both sides of the ring's end, or behind it.
+    #[cold]
+    fn look_beyond(&mut self) -> bool {
+        let mut words = self.words.iter().chain(self.newer);
+        let (Some(ts), Some(dur_path)) = (words.next(), words.nth(2)) else { return false };
+        self.returned = ts + (dur_path & DUR_MAX_NS);
+        true
+    }
+
+    /// Hands over one call; false if it was the last.
+    #[inline]
+    fn take(&mut self, sink: &mut impl FnMut(&Call)) -> bool {
+        match decode(self.words) {
             Some((call, used)) => {
                 self.words = &self.words[used..];
-                Some(call)
+                sink(&call);
             }
-            None => self.across_the_end(),
-        };
-        self.returned = self.next.map_or(0, |call| call.ts + call.dur_ns);
+            None if self.across_the_end(sink) => {}
+            None => return false,
+        }
+        self.look()
     }
 
-    /// The record that lies on both sides of the ring's end.
+    /// Hands over the record that lies on both sides of the ring's end; false if there is none.
     #[cold]
-    fn across_the_end(&mut self) -> Option<Call> {
+    fn across_the_end(&mut self, sink: &mut impl FnMut(&Call)) -> bool {
         let (rest, newer) = (self.words, std::mem::take(&mut self.newer));
-        if rest.is_empty() {
-            self.words = newer;
-            let (call, used) = decode(newer)?;
-            self.words = &newer[used..];
-            return Some(call);
-        }
         let cut: Vec<u64> = rest.iter().chain(newer.iter().take(WORDS_MAX)).copied().collect();
-        let (call, used) = decode(&cut)?;
+        let Some((call, used)) = decode(&cut) else { return false };
         self.words = newer.get(used - rest.len()..).unwrap_or(&[]);
-        Some(call)
+        sink(&call);
+        true
     }
 }
 
 /// The record at the beginning of `words`, and how many it takes; none if it is cut.
-#[inline]
+#[inline(always)]
 fn decode(words: &[u64]) -> Option<(Call, usize)> {
     let [ts, head, ret, dur_path, rest @ ..] = words else { return None };
     let flags = (head >> 48) as u32;
     let has = |flag: call_record_flags| flags & flag.0 != 0;
     let count = ((head >> 44) & 0xf) as usize;
     let mut args = [0; 6];
-    args.get_mut(..count)?.copy_from_slice(rest.get(..count)?);
-    let mut at = count;
-    let mut pair = |present: bool| -> Option<Option<(u64, u64)>> {
-        if !present {
-            return Some(None);
-        }
-        let pair = (*rest.get(at)?, *rest.get(at + 1)?);
-        at += 2;
-        Some(Some(pair))
-    };
-    let position = pair(has(call_record_flags::CALL_HAS_POSITION))?;
-    let (off_ns, asleep_ns) = pair(has(call_record_flags::CALL_HAS_OFF))?.unwrap_or_default();
-    let path_id = (dur_path >> DUR_BITS) as u32;
+    for (arg, word) in args.get_mut(..count)?.iter_mut().zip(rest.get(..count)?) {
+        *arg = *word;
+    }
+    let mut more = rest[count..].iter();
+    let mut next_if = |present: bool| if present { more.next().copied() } else { Some(0) };
+    let position = next_if(has(call_record_flags::CALL_HAS_POSITION))?;
+    let after = next_if(has(call_record_flags::CALL_HAS_AFTER))?;
+    let (off_ns, asleep_ns) =
+        (next_if(has(call_record_flags::CALL_HAS_OFF))?, next_if(has(call_record_flags::CALL_HAS_OFF))?);
+    let ret = *ret as i64;
     let call = Call {
         ts: *ts,
         dur_ns: dur_path & DUR_MAX_NS,
-        task_id: *head as u32,
-        nr: (head >> 32) as u32 & 0xfff,
         args,
-        ret: (!has(call_record_flags::CALL_NEVER_RETURNED)).then_some(*ret as i64),
-        path_id: (path_id != 0).then_some(path_id),
-        position,
-        appends: has(call_record_flags::CALL_APPENDS),
-        shared: has(call_record_flags::CALL_SHARED),
         off_ns,
         asleep_ns,
+        task_id: *head as u32,
+        nr: (head >> 32) as u32 & 0xfff,
+        ret,
+        position,
+        // It moved by what was transferred: nothing, if that failed.
+        position_after: if has(call_record_flags::CALL_HAS_AFTER) {
+            after
+        } else {
+            position.wrapping_add(ret.max(0) as u64)
+        },
+        path_id: (dur_path >> DUR_BITS) as u32,
+        flags,
     };
-    Some((call, 4 + at))
+    Some((call, words.len() - more.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A record with everything, one with nothing, one with a position.
+    /// A record with everything, one whose position moved by itself, one with nothing, one that never returned.
     fn words() -> Vec<u64> {
         let head = |task: u64, nr: u64, args: u64, flags: u64| task | nr << 32 | args << 44 | flags << 48;
-        let mut words = vec![10, head(1, 17, 4, 3), 4096, (7 << 40) + 500, 3, 0xbeef, 4096, 8192, 0, 4096, 300, 200];
+        let mut words = vec![10, head(1, 17, 4, 3), 4096, (7 << 40) + 500, 3, 0xbeef, 4096, 8192, 512, 300, 200];
+        words.extend([15, head(1, 0, 1, 1 | 8 | 32), -4_i64 as u64, 7, 3, 512, 4096]);
         words.extend([20, head(2, 39, 0, 0), 77, 90]);
         words.extend([30, head(u64::from(u32::MAX), 231, 1, 4), 0, DUR_MAX_NS, 1]);
         words
@@ -228,7 +268,7 @@ mod tests {
     fn decoded(rings: &[(&[u64], &[u64])]) -> Vec<Call> {
         let pending: Vec<_> = rings.iter().map(|(older, newer)| Pending { older, newer, produced: 0 }).collect();
         let mut calls = Vec::new();
-        merge(&pending, |call| calls.push(call));
+        merge(&pending, |call| calls.push(*call));
         calls
     }
 
@@ -236,12 +276,13 @@ mod tests {
     fn records_are_the_same_wherever_the_ring_ends() {
         let words = words();
         let whole = decoded(&[(&words, &[])]);
-        assert_eq!(whole.len(), 3);
+        assert_eq!(whole.len(), 4);
         assert_eq!(whole[0].args, [3, 0xbeef, 4096, 8192, 0, 0]);
-        assert_eq!((whole[0].position, whole[0].off_ns, whole[0].asleep_ns), (Some((0, 4096)), 300, 200));
-        assert_eq!((whole[0].path_id, whole[0].dur_ns, whole[0].ret), (Some(7), 500, Some(4096)));
-        assert_eq!((whole[1].nr, whole[1].path_id, whole[1].position, whole[1].off_ns), (39, None, None, 0));
-        assert_eq!((whole[2].task_id, whole[2].ret, whole[2].dur_ns), (u32::MAX, None, DUR_MAX_NS));
+        assert_eq!((whole[0].position(), whole[0].off_ns, whole[0].asleep_ns), (Some((512, 4608)), 300, 200));
+        assert_eq!((whole[0].path_id(), whole[0].dur_ns, whole[0].ret()), (Some(7), 500, Some(4096)));
+        assert_eq!((whole[1].position(), whole[1].appends(), whole[1].is_shared()), (Some((512, 4096)), true, false));
+        assert_eq!((whole[2].nr, whole[2].path_id(), whole[2].position(), whole[2].off_ns), (39, None, None, 0));
+        assert_eq!((whole[3].task_id, whole[3].ret(), whole[3].dur_ns), (u32::MAX, None, DUR_MAX_NS));
         for at in 0..=words.len() {
             let (older, newer) = words.split_at(at);
             assert_eq!(decoded(&[(older, newer)]), whole, "cut at {at}");

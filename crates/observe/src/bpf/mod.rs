@@ -324,7 +324,7 @@ impl Observer {
 
     /// Hands over the system calls that had returned, and the times off the CPU that had ended, when the rare events were taken the last time, in the order in which they
     /// returned. The names of their files are among those events.
-    pub fn drain_calls(&mut self, sink: impl FnMut(Call)) {
+    pub fn drain_calls(&mut self, sink: impl FnMut(&Call)) {
         let marked = || self.call_marks.iter().enumerate();
         let pending: Vec<_> = marked().map(|(cpu, mark)| self.call_rings.pending_until(cpu, *mark)).collect();
         calls::merge(&pending, sink);

@@ -181,9 +181,31 @@ fn put_literals(values: &[u32], width: u32, out: &mut Vec<u8>) {
         let groups = chunk.len().div_ceil(GROUP);
         put_varint(out, ((groups as u64) << 1) | 1);
         let end = out.len() + groups * width as usize;
-        pack(out, chunk.iter().map(|v| u64::from(*v)), width);
+        let (whole, rest) = chunk.as_chunks::<GROUP>();
+        pack_groups(whole, width, out);
+        pack(out, rest.iter().map(|v| u64::from(*v)), width);
         out.resize(end, 0);
     }
+}
+
+/// Packs groups of eight, each of which ends with a whole byte: those of narrow numbers are put together in one register.
+#[inline]
+fn pack_groups(groups: &[[u32; GROUP]], width: u32, out: &mut Vec<u8>) {
+    if width > 8 {
+        return pack(out, groups.as_flattened().iter().map(|v| u64::from(*v)), width);
+    }
+    let (start, bytes) = (out.len(), width as usize);
+    // Eight bytes are written for each group; the next begins within them.
+    out.resize(start + groups.len() * bytes + 8, 0);
+    for (number, group) in groups.iter().enumerate() {
+        let mut packed = 0_u64;
+        for (i, value) in group.iter().enumerate() {
+            packed |= u64::from(*value) << (i as u32 * width);
+        }
+        let at = start + number * bytes;
+        out[at..at + 8].copy_from_slice(&packed.to_le_bytes());
+    }
+    out.truncate(start + groups.len() * bytes);
 }
 
 /// Bits of the indices into a dictionary of `entries` values; never 0, which some readers refuse.
@@ -252,24 +274,40 @@ impl IntDictionary {
         fits
     }
 
-    /// The same for rows of `per_row` values. A value is mostly that of the same place in one of the last two rows: two tasks
-    /// that take turns make the same call again and again.
-    pub(crate) fn index_rows(&mut self, values: &[i64], per_row: usize, indices: &mut Vec<u32>) -> bool {
-        let mut known = vec![[(0_u64, FREE); 2]; per_row];
-        for row in values.chunks(per_row) {
-            for (value, [latest, earlier]) in row.iter().zip(&mut known) {
-                let value = *value as u64;
-                if latest.0 != value || latest.1 == FREE {
-                    std::mem::swap(latest, earlier);
-                    if latest.0 != value || latest.1 == FREE {
-                        let Some(number) = self.number(value) else { return false };
-                        *latest = (value, number);
-                    }
+    /// The same for rows of `N` values. A row is mostly one of the last two, or differs from one in a value or two: two tasks that
+    /// take turns make the same call again and again.
+    pub(crate) fn index_rows<const N: usize>(&mut self, values: &[i64], indices: &mut Vec<u32>) -> bool {
+        let none = ([0_i64; N], [FREE; N]);
+        let (mut latest, mut earlier) = (none, none);
+        for row in values.as_chunks::<N>().0 {
+            if latest.0 != *row || latest.1[0] == FREE {
+                std::mem::swap(&mut latest, &mut earlier);
+                if latest.0 != *row || latest.1[0] == FREE {
+                    let Some(numbers) = self.numbers_of(row, &latest, &earlier) else { return false };
+                    latest = (*row, numbers);
                 }
-                indices.push(latest.1);
             }
+            indices.extend_from_slice(&latest.1);
         }
         true
+    }
+
+    /// The numbers of a row's values, which may be those of the same places in two rows before.
+    fn numbers_of<const N: usize>(
+        &mut self,
+        row: &[i64; N],
+        one: &([i64; N], [u32; N]),
+        other: &([i64; N], [u32; N]),
+    ) -> Option<[u32; N]> {
+        let mut numbers = [FREE; N];
+        for (i, (number, value)) in numbers.iter_mut().zip(row).enumerate() {
+            let known = [one, other].into_iter().find(|(row, numbers)| row[i] == *value && numbers[i] != FREE);
+            *number = match known {
+                Some((_, numbers)) => numbers[i],
+                None => self.number(*value as u64)?,
+            };
+        }
+        Some(numbers)
     }
 
     /// The number of `v`; `None` if there is no room for it.
@@ -324,6 +362,27 @@ mod tests {
             pack(&mut out, [value; 16].into_iter(), width);
             assert_eq!(out, vec![0xff; 2 * width as usize]);
         }
+    }
+
+    #[test]
+    fn groups_are_packed_as_single_values_are() {
+        for width in 1..=12 {
+            let values: Vec<u32> = (0..40_u32).map(|i| i.wrapping_mul(2_654_435_761) >> (32 - width)).collect();
+            let (mut grouped, mut single) = (Vec::new(), Vec::new());
+            pack_groups(values.as_chunks().0, width, &mut grouped);
+            pack(&mut single, values.iter().map(|v| u64::from(*v)), width);
+            assert_eq!(grouped, single, "{width} bits");
+        }
+    }
+
+    #[test]
+    fn rows_have_the_numbers_of_their_values() {
+        let rows = [[0, 0], [1, 2], [0, 0], [1, 2], [1, 3], [0, 0], [7, 2]];
+        let (mut by_row, mut by_value) = (IntDictionary::new(9), IntDictionary::new(9));
+        let (mut rows_numbers, mut values_numbers) = (Vec::new(), Vec::new());
+        assert!(by_row.index_rows::<2>(rows.as_flattened(), &mut rows_numbers));
+        assert!(by_value.index(rows.as_flattened().iter().map(|v| *v as u64), &mut values_numbers));
+        assert_eq!((rows_numbers, by_row.values), (values_numbers, by_value.values));
     }
 
     #[test]

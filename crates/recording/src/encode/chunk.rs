@@ -286,9 +286,10 @@ fn put_dictionary_chunk(
                 bytes_per_value = 4;
                 numbers(&v, |x| u64::from(x as u32), &mut dictionary)
             }
-            Values::Wide(v) if page.per_row() > 1 => {
+            // The one kind of list there is.
+            Values::Wide(v) if page.per_row() == 6 => {
                 let mut indices = Vec::with_capacity(v.len());
-                dictionary.index_rows(&v, page.per_row(), &mut indices).then_some(Indices::Many(indices))
+                dictionary.index_rows::<6>(&v, &mut indices).then_some(Indices::Many(indices))
             }
             Values::Wide(v) => numbers(&v, |x| x as u64, &mut dictionary),
         };

@@ -234,9 +234,29 @@ struct Dictionary {
     numbers: HashMap<Box<[u8]>, i32>,
     bytes: Vec<u8>,
     offsets: Vec<i32>,
+    /// Constants that were pushed lately: where their text lies, and its key.
+    constants: [(usize, i32); CONSTANTS],
 }
 
+/// Constants whose keys are known without looking at their text; a power of two.
+const CONSTANTS: usize = 16;
+
 impl Dictionary {
+    /// The key of a text that lies in one place for ever, so that the place tells which it is.
+    #[inline]
+    fn key_of_constant(&mut self, value: &'static str) -> i32 {
+        let place = value.as_ptr() as usize;
+        // One text may begin another, in one place.
+        let slot = (place.wrapping_mul(0x9E37_79B9) >> 16).wrapping_add(value.len()) % CONSTANTS;
+        let tag = place.wrapping_add(value.len() << 48);
+        if self.constants[slot].0 == tag {
+            return self.constants[slot].1;
+        }
+        let key = self.number(value.as_bytes());
+        self.constants[slot] = (tag, key);
+        key
+    }
+
     fn push(&mut self, value: Option<&[u8]>) {
         let Some(value) = value else {
             self.keys.push(NULL_KEY);
@@ -303,6 +323,7 @@ impl Dictionary {
             offsets.push(0);
         }
         self.numbers.clear();
+        self.constants = Default::default();
         (OffsetBuffer::new(offsets.into()), std::mem::take(&mut self.bytes))
     }
 }
@@ -331,6 +352,24 @@ impl<T: ByteArrayType<Offset = i32>> DictColumn<GenericByteArray<T>> {
     #[inline]
     pub fn push(&mut self, value: Option<&T::Native>) {
         self.dictionary.push(value.map(AsRef::as_ref));
+    }
+}
+
+impl StrColumn {
+    /// Appends words of a fixed list, such as names of system calls: told apart by where they lie, without a look at their
+    /// letters.
+    #[inline]
+    pub fn extend_static(&mut self, values: impl ExactSizeIterator<Item = Option<&'static str>>) {
+        self.dictionary.keys.reserve(values.len());
+        for value in values {
+            match value {
+                Some(value) => {
+                    let key = self.dictionary.key_of_constant(value);
+                    self.dictionary.keys.push(key);
+                }
+                None => self.dictionary.push(None),
+            }
+        }
     }
 }
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Open files of the running task: which one a descriptor means, and what is
+ * looked at of it in every system call.
+ *
+ * bpf_probe_read_kernel() costs some 10 ns, and a call looks at nine members:
+ * half of what recording it would cost. Where the kernel lets a program say
+ * what type an address has (bpf_rdonly_cast, 6.2), members are read by plain
+ * loads, which the kernel makes safe: a load that faults gives 0.
+ */
+
+extern void *bpf_rdonly_cast(const void *address, __u32 btf_id) __ksym __weak;
+
+/* Whether plain loads can be had. Known before the program is verified, which drops the way not taken. */
+#define HAS_PLAIN_LOADS bpf_ksym_exists(bpf_rdonly_cast)
+/* `address` as a pointer to the kernel's own `type`, to be followed by plain loads. */
+#define AS_KERNEL(type, address) ((type *)bpf_rdonly_cast((void *)(address), bpf_core_type_id_kernel(type)))
+
+/* The file that a descriptor of the task means. */
+static __always_inline struct file *file_of(struct task_struct *task, __s32 fd)
+{
+	struct fdtable *table = task->files->fdt;
+	struct file **slot, *file = NULL;
+
+	if (fd < 0 || (__u32)fd >= table->max_fds)
+		return NULL;
+	slot = table->fd + fd;
+	/* An address can only be said to be of a structure: any that begins with a word serves. */
+	if (HAS_PLAIN_LOADS)
+		return (struct file *)AS_KERNEL(struct timespec64, slot)->tv_sec;
+	bpf_probe_read_kernel(&file, sizeof(file), slot);
+	return file;
+}
+
+static __always_inline __u64 position_of(__u64 address)
+{
+	struct file *file = (struct file *)address;
+
+	if (HAS_PLAIN_LOADS)
+		return AS_KERNEL(struct file, address)->f_pos;
+	return BPF_CORE_READ(file, f_pos);
+}
+
+static __always_inline struct inode *inode_of(__u64 address)
+{
+	struct file *file = (struct file *)address;
+
+	if (HAS_PLAIN_LOADS)
+		return AS_KERNEL(struct file, address)->f_inode;
+	return BPF_CORE_READ(file, f_inode);
+}
+
+static __always_inline __u64 ino_of(struct inode *inode)
+{
+	if (HAS_PLAIN_LOADS)
+		return AS_KERNEL(struct inode, inode)->i_ino;
+	return BPF_CORE_READ(inode, i_ino);
+}
