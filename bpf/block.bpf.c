@@ -12,13 +12,9 @@
  * first seen when they are issued. What a task has only written into the page
  * cache is submitted by kernel threads: it belongs to no task.
  *
- * The kernel runs a program once at a time on a CPU: a completion that comes
- * in an interrupt while another is being noted finds the program busy and is
- * skipped without a word. So each tracepoint that a life depends on has two
- * programs that do the same. The second finds the work done, and nothing to
- * do, unless the first was skipped; and while it runs itself the first is
- * free. What only three at once could miss is noticed when the request's
- * address begins another life.
+ * Now and then no program is called for a completion (seen while others came
+ * to the same tracepoint or left it). That is noticed when the request's
+ * address begins another life, and counted as lost.
  *
  * Needs: BTF of the kernel, raw tracepoints with BTF (5.5), the ring buffer
  * (5.8). Kernels before 6.5 have no block_io_start: there the first piece of
@@ -198,9 +194,11 @@ int getrq(unsigned long long *ctx)
 	return 0;
 }
 
-static __always_inline int issue(struct request *rq)
+SEC("tp_btf/block_rq_issue")
+int rq_issue(unsigned long long *ctx)
 {
-	__u64 key = (__u64)rq;
+	struct request *rq = (struct request *)ctx[0];
+	__u64 key = ctx[0];
 	struct block_request *request = bpf_map_lookup_elem(&requests, &key);
 
 	if (!request) {
@@ -211,9 +209,6 @@ static __always_inline int issue(struct request *rq)
 		count_lost();
 		return 0;
 	}
-	/* By the other program. */
-	if (request->issued_ts)
-		return 0;
 	request->sector = rq->__sector;
 	request->bytes = rq->__data_len;
 	request->op = rq->cmd_flags & REQ_OP_MASK;
@@ -221,18 +216,6 @@ static __always_inline int issue(struct request *rq)
 	request->merged = merged_into(rq);
 	request->issued_ts = bpf_ktime_get_ns();
 	return 0;
-}
-
-SEC("tp_btf/block_rq_issue")
-int rq_issue(unsigned long long *ctx)
-{
-	return issue((struct request *)ctx[0]);
-}
-
-SEC("tp_btf/block_rq_issue")
-int rq_issue_nested(unsigned long long *ctx)
-{
-	return issue((struct request *)ctx[0]);
 }
 
 /* It waits in the queue again; the next issue is the one that counts. */
@@ -279,9 +262,13 @@ static __always_inline void send(struct block_request *request, __s32 error)
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline int complete(struct request *rq, __s32 error, __u32 bytes)
+SEC("tp_btf/block_rq_complete")
+int rq_complete(unsigned long long *ctx)
 {
-	__u64 key = (__u64)rq;
+	struct request *rq = (struct request *)ctx[0];
+	__s32 error = ctx[1];
+	__u32 bytes = ctx[2];
+	__u64 key = ctx[0];
 	struct block_request *request = bpf_map_lookup_elem(&requests, &key);
 
 	if (!request)
@@ -296,16 +283,4 @@ static __always_inline int complete(struct request *rq, __s32 error, __u32 bytes
 		__sync_fetch_and_add(&block_not_issued, 1);
 	bpf_map_delete_elem(&requests, &key);
 	return 0;
-}
-
-SEC("tp_btf/block_rq_complete")
-int rq_complete(unsigned long long *ctx)
-{
-	return complete((struct request *)ctx[0], ctx[1], ctx[2]);
-}
-
-SEC("tp_btf/block_rq_complete")
-int rq_complete_nested(unsigned long long *ctx)
-{
-	return complete((struct request *)ctx[0], ctx[1], ctx[2]);
 }

@@ -15,9 +15,10 @@ use crate::files::Files;
 const LOWEST_ERRNO: i64 = -4095;
 /// Slots that are taken apart into columns at a time: 16 KiB, which stay in the first-level cache from column to column.
 const BLOCK_SLOTS: usize = 512;
-/// System calls that are written at a time, and of these the latest, which wait for earlier ones of other CPUs.
-const BLOCK_CALLS: usize = 1024;
-const WAITING_CALLS: usize = 128;
+/// System calls that are written at a time, as many as stay in the first-level cache from column to column; and of these the latest,
+/// which wait for earlier ones of other CPUs.
+const BLOCK_CALLS: usize = 320;
+const WAITING_CALLS: usize = 64;
 
 /// System calls on their way from the order in which they returned to the order in which they began.
 #[derive(Debug, Default)]

@@ -201,7 +201,8 @@ impl BlockProbe {
 
     /// Detaches the programs. What they sent before stays in the ring.
     pub fn detach(&mut self) {
-        self.links.clear();
+        // Issues go first and completions last: what is seen to begin is seen to end.
+        while self.links.pop().is_some() {}
     }
 
     /// What the programs have counted.
@@ -243,16 +244,14 @@ fn errno(said: i32) -> i32 {
 
 fn attach(skel: &mut BlockSkel<'static>, sees_acceptance: bool) -> Result<Vec<Link>, BpfError> {
     let progs = &mut skel.progs;
-    let mut wanted = vec![
+    let wanted = [
         // What ends requests comes first, so that none is begun that cannot be ended.
         ("block_rq_complete", &mut progs.rq_complete),
-        ("block_rq_complete", &mut progs.rq_complete_nested),
         ("block_rq_merge", &mut progs.rq_merge),
         ("block_rq_requeue", &mut progs.rq_requeue),
+        if sees_acceptance { (ACCEPTED, &mut progs.io_start) } else { ("block_getrq", &mut progs.getrq) },
         ("block_rq_issue", &mut progs.rq_issue),
-        ("block_rq_issue", &mut progs.rq_issue_nested),
     ];
-    wanted.push(if sees_acceptance { (ACCEPTED, &mut progs.io_start) } else { ("block_getrq", &mut progs.getrq) });
     wanted.into_iter().map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED))).collect()
 }
 

@@ -239,6 +239,12 @@ pub(crate) fn byte_stream_split<T: Copy>(
     }
 }
 
+/// Whether two rows are equal; without a call, which comparing arrays of this length would be.
+#[inline]
+fn same<const N: usize>(one: &[i64; N], other: &[i64; N]) -> bool {
+    one.iter().zip(other).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+}
+
 /// Distinct values in the order of their first appearance, and their numbers; an open-addressing table, because the
 /// common case is a handful of values repeated without end.
 pub(crate) struct IntDictionary {
@@ -248,14 +254,15 @@ pub(crate) struct IntDictionary {
     limit: usize,
 }
 
+/// Slots that an [`IntDictionary`] begins with; a power of two.
+const FIRST_SLOTS: usize = 64;
 /// Marks a free slot of [`IntDictionary`].
 const FREE: u32 = u32::MAX;
 
 impl IntDictionary {
     /// A dictionary that takes at most `limit` values.
     pub(crate) fn new(limit: usize) -> Self {
-        let slots = vec![(0, FREE); (limit.max(8) * 2).next_power_of_two()];
-        Self { values: Vec::new(), slots, limit }
+        Self { values: Vec::new(), slots: vec![(0, FREE); FIRST_SLOTS], limit }
     }
 
     /// Appends the numbers of `values` to `indices`; false if there are too many distinct ones.
@@ -280,9 +287,9 @@ impl IntDictionary {
         let none = ([0_i64; N], [FREE; N]);
         let (mut latest, mut earlier) = (none, none);
         for row in values.as_chunks::<N>().0 {
-            if latest.0 != *row || latest.1[0] == FREE {
+            if !same(&latest.0, row) || latest.1[0] == FREE {
                 std::mem::swap(&mut latest, &mut earlier);
-                if latest.0 != *row || latest.1[0] == FREE {
+                if !same(&latest.0, row) || latest.1[0] == FREE {
                     let Some(numbers) = self.numbers_of(row, &latest, &earlier) else { return false };
                     latest = (*row, numbers);
                 }
@@ -313,26 +320,51 @@ impl IntDictionary {
     /// The number of `v`; `None` if there is no room for it.
     #[inline]
     pub(crate) fn number(&mut self, v: u64) -> Option<u32> {
+        let at = match self.slot_of(v) {
+            Ok(number) => return Some(number),
+            Err(free) => free,
+        };
+        if self.values.len() == self.limit {
+            return None;
+        }
+        let number = self.values.len() as u32;
+        self.values.push(v);
+        self.slots[at] = (v, number);
+        if self.values.len() * 2 > self.slots.len() {
+            self.grow();
+        }
+        Some(number)
+    }
+
+    /// The number of `v`, or the free slot that it would take.
+    #[inline]
+    fn slot_of(&self, v: u64) -> std::result::Result<u32, usize> {
         let mask = self.slots.len() - 1;
         // Fibonacci hashing: the high bits of the product depend on all bits of the value.
         let mut at = (v.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & mask;
         loop {
             let (value, number) = self.slots[at];
             if number == FREE {
-                break;
+                return Err(at);
             }
             if value == v {
-                return Some(number);
+                return Ok(number);
             }
             at = (at + 1) & mask;
         }
-        let number = self.values.len() as u32;
-        if self.values.len() == self.limit {
-            return None;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let slots = self.slots.len() * 4;
+        self.slots.clear();
+        self.slots.resize(slots, (0, FREE));
+        for number in 0..self.values.len() {
+            let value = self.values[number];
+            if let Err(free) = self.slot_of(value) {
+                self.slots[free] = (value, number as u32);
+            }
         }
-        self.values.push(v);
-        self.slots[at] = (v, number);
-        Some(number)
     }
 }
 

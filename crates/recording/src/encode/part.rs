@@ -159,7 +159,10 @@ impl PartEncoder {
                 let spread = if is_float(desc) { Layout::Split } else { Layout::Delta };
                 let rows: usize = arrays.iter().map(|a| a.len()).sum();
                 let bounds = if is_ts { Bounds::Ends } else { Bounds::None };
-                let first = if is_ts { spread } else { Layout::Dictionary(LIVE_DICTIONARY.min(rows / 4 + 1)) };
+                // Of a list most words repeat even if some never do; differences between its words mean nothing.
+                let limit =
+                    if desc.max_rep_level() > 0 { rows + LIVE_DICTIONARY } else { LIVE_DICTIONARY.min(rows / 4 + 1) };
+                let first = if is_ts { spread } else { Layout::Dictionary(limit) };
                 for layout in [first, spread] {
                     if let Some(chunk) =
                         chunk::encode(desc, arrays, Choice { layout, zstd: None }, bounds, &mut self.zstd)?

@@ -1,0 +1,144 @@
+//! What `pagelab record` with its default streams costs PostgreSQL under pgbench, in interleaved pairs.
+//!
+//! Each run starts a server on a cluster in memory, lets pgbench make transactions for 10 s (two clients, TPC-B-like, scale 10) and
+//! stops the server: once as it is, once under `pagelab record`, in an order drawn for each pair. The ratio of the transactions per
+//! second is what recording costs; the figure is the median with a bootstrap interval. With WAL and tables in memory nothing
+//! waits for a disk, so all that recording takes is seen.
+//!
+//! Usage: pgbench_cost [PAIRS] [OBSERVE] [SEED]      (as root; OBSERVE as for `pagelab record --observe`)
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use pagelab_analysis::stats::{Bootstrap, bootstrap_median};
+use pagelab_benches::slices::directory_bytes;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+
+const SECONDS: &str = "10";
+const AS_POSTGRES: [&str; 4] = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"];
+/// `$1` the server's programs, `$2` the directory, `$3` seconds.
+const RUN: &str = r#"
+"$1/postgres" -D "$2/cluster" -k "$2" -c listen_addresses= >"$2/server.log" 2>&1 &
+server=$!
+until "$1/pg_isready" -q -h "$2"; do sleep 0.05; done
+"$1/pgbench" -h "$2" -c 2 -j 2 -T "$3" postgres
+status=$?
+kill -INT $server
+wait $server
+exit $status
+"#;
+
+struct Bench {
+    programs: PathBuf,
+    dir: PathBuf,
+    pagelab: PathBuf,
+    observe: String,
+}
+
+/// Transactions per second, and what the recording says of its own cost.
+struct Run {
+    tps: f64,
+    cost: Value,
+}
+
+fn checked(command: &mut Command) -> Result<Output> {
+    let output = command.output().with_context(|| format!("running {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(output)
+}
+
+/// A command to be run as the user who may be a server's.
+fn as_postgres(before: &[&str]) -> Command {
+    let words: Vec<&str> = before.iter().chain(&AS_POSTGRES).copied().collect();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+impl Bench {
+    fn new(observe: String) -> Result<Self> {
+        let versions =
+            fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is not installed; try: make setup-test")?;
+        let programs =
+            versions.flatten().map(|version| version.path().join("bin")).find(|bin| bin.join("initdb").is_file());
+        let programs = programs.context("no /usr/lib/postgresql/*/bin/initdb; try: make setup-test")?;
+        let dir = PathBuf::from(format!("/dev/shm/pagelab-pgbench-{}", std::process::id()));
+        fs::create_dir_all(dir.join("cluster"))?;
+        checked(Command::new("chown").arg("-R").arg("postgres:").arg(&dir))?;
+        let pagelab = std::env::current_exe()?.parent().context("a directory")?.join("pagelab");
+        let bench = Self { programs, dir, pagelab, observe };
+        checked(
+            as_postgres(&[])
+                .arg(bench.programs.join("initdb"))
+                .arg("--no-sync")
+                .arg("-D")
+                .arg(bench.dir.join("cluster")),
+        )?;
+        bench.script(&RUN.replace("-c 2 -j 2 -T \"$3\"", "-i -s 10 -q"), &[])?;
+        Ok(bench)
+    }
+
+    fn script(&self, script: &str, before: &[&str]) -> Result<String> {
+        let mut command = as_postgres(before);
+        command.args(["sh", "-c", script, "sh"]).arg(&self.programs).arg(&self.dir).arg(SECONDS).current_dir("/");
+        Ok(String::from_utf8_lossy(&checked(&mut command)?.stdout).into_owned())
+    }
+
+    fn run(&self, is_recorded: bool) -> Result<Run> {
+        let out = std::env::temp_dir().join(format!("pagelab-pgbench-{}", std::process::id()));
+        let (pagelab, out_word) = (self.pagelab.to_str().context("path")?, out.to_str().context("path")?);
+        let before = [pagelab, "record", "--observe", &self.observe, "-o", out_word, "--"];
+        let printed = self.script(RUN, if is_recorded { &before } else { &[] })?;
+        let line = printed.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench prints its tps")?;
+        let tps = line.split_whitespace().next().context("a number")?.parse()?;
+        let cost = if is_recorded { cost_of(&out)? } else { Value::Null };
+        if is_recorded {
+            fs::remove_dir_all(&out)?;
+        }
+        Ok(Run { tps, cost })
+    }
+}
+
+/// What the manifest says of the recorder, and bytes per call where calls were recorded.
+fn cost_of(recording: &Path) -> Result<Value> {
+    let manifest: Value = serde_json::from_slice(&fs::read(recording.join("manifest.json"))?)?;
+    let mut probes = manifest["probes"].as_array().into_iter().flatten();
+    let calls = probes.find(|probe| probe["name"] == "syscalls").and_then(|probe| probe["events_seen"].as_u64());
+    let per_call = calls.map(|calls| directory_bytes(&recording.join("syscalls")) as f64 / calls as f64);
+    Ok(json!({"self_cost": manifest["self_cost"], "calls": calls, "bytes_per_call": per_call}))
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn main() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    let pairs: usize = args.next().map_or(Ok(20), |text| text.parse()).context("PAIRS: needed a number")?;
+    let observe = args.next().unwrap_or_else(|| "default".to_owned());
+    let seed: u64 = args.next().map_or(Ok(1), |text| text.parse()).context("SEED: needed a number")?;
+    let bench = Bench::new(observe)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut ratios = Vec::with_capacity(pairs);
+    for _ in 0..pairs {
+        let mut order = [false, true];
+        order.shuffle(&mut rng);
+        let (first, second) = (bench.run(order[0])?, bench.run(order[1])?);
+        let (plain, recorded) = if order[0] { (second, first) } else { (first, second) };
+        ratios.push(plain.tps / recorded.tps);
+        println!("{}", json!({"tps": {"nothing": plain.tps, "recorded": recorded.tps}, "recorder": recorded.cost}));
+    }
+    let found = bootstrap_median(&ratios, &Bootstrap { seed, ..Bootstrap::default() })?;
+    println!(
+        "{}",
+        json!({"observe": bench.observe, "pairs": pairs, "nothing_over_recorded": {"median": found.estimate, "low": found.low, "high": found.high}})
+    );
+    Ok(())
+}
