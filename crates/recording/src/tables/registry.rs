@@ -246,6 +246,7 @@ tables! {
         op: req str "" "`read`, `write`, `discard`, `flush`, ...";
         merged: opt u32 "" "Requests merged into it.";
         status: opt i32 "" "0 or a negative errno; null if it never completed.";
+        device: opt str "" "Name of the device in /sys/block when it was met first; null if it was gone by then.";
     }
 
     /// Page sizes that regions of memory really have.
