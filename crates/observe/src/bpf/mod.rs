@@ -97,6 +97,8 @@ impl Default for ObserverOptions {
             ring_bytes_per_cpu: 4 << 20,
             counting_only: false,
             faults: true,
+    /// Its second and third argument are an array of buffers, whose lengths are summed up.
+    pub sums_vector: bool,
             maps: true,
             calls: None,
             sched: false,
@@ -410,7 +412,8 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
         known.flags = types::call_flags::CALL_WANTED.0 as u8
             | flag(info.returns_fd, types::call_flags::CALL_RETURNS_FD)
             | flag(info.moves_position, types::call_flags::CALL_MOVES_POSITION)
-            | flag(info.changes_registers, types::call_flags::CALL_SAVES_ARGS);
+            | flag(info.changes_registers, types::call_flags::CALL_SAVES_ARGS)
+            | flag(info.sums_vector, types::call_flags::CALL_SUMS_VECTOR);
     }
 }
 
