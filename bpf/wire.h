@@ -113,7 +113,8 @@ enum call_record_flags {
  *   with CALL_HAS_OFF the ns off the CPU, and of these the ns asleep;
  *   with CALL_HAS_REQUESTED the bytes that its buffers hold together.
  * A time off the CPU is a record, too, with CALL_NR_OFF_CPU for the number: when the task left the CPU, the state it left in
- * for the result, the duration, and two arguments: who woke it, and the ns that it waited for a CPU.
+ * for the result, the duration, and two arguments: who woke it, and the ns that it waited for a CPU. With
+ * CALL_NEVER_RETURNED it was still off the CPU when recording ended.
  * Producer and consumer work as in struct fault_ring; positions count words.
  */
 struct call_ring {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::Recording;
-use pagelab_recording::tables::{CountersRow, FaultsRow, LossRow, MappingsRow, MetricsRow, SettingsRow, TasksRow};
+use pagelab_recording::tables::{
+    CountersRow, FaultsRow, LossRow, MappingsRow, MetricsRow, OffcpuRow, SettingsRow, SyscallsRow, TasksRow,
+};
 use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, run};
 
 const PAGES: u64 = 2048;
@@ -429,4 +431,48 @@ fn counters_count_all_threads_of_a_process_that_runs() {
     let counted = last.expect("a count") - first.expect("a count");
     // Five times the pages (the last ones may be huge), and what the interpreter itself needs.
     assert!((4 * PAGES..6 * PAGES).contains(&counted), "{counted} faults, {PAGES} pages in 5 threads");
+}
+
+#[test]
+fn what_goes_on_when_recording_ends_has_a_row_without_an_end() {
+    if !is_root() {
+        return;
+    }
+    let mut sleeper = Command::new("sleep").arg("600").spawn().expect("sleep");
+    let pid = sleeper.id();
+    // It has begun to sleep before it is recorded; this one sleeps again and again.
+    let script = "import time\nwhile True: time.sleep(0.01); time.sleep(0.7)";
+    let mut again = Command::new("python3").args(["-c", script]).spawn().expect("python3 (make setup-test)");
+    let made = record(Target::Processes(vec![pid, again.id()]), |options| {
+        options.streams = StreamSet::parse("tasks,syscalls,sched").expect("streams");
+        options.duration = Some(Duration::from_millis(2500));
+    });
+    for child in [&mut sleeper, &mut again] {
+        child.kill().expect("it lives");
+        child.wait().expect("our child");
+    }
+    let (mut calls, mut off, mut ended) = (Vec::new(), Vec::new(), 0);
+    made.recording
+        .for_each::<SyscallsRow>(|row| {
+            ended += u32::from(row.ret.is_some());
+            if row.ret.is_none() {
+                calls.push((row.name.to_owned(), row.dur, row.args[0]));
+            }
+        })
+        .expect("calls");
+    made.recording
+        .for_each::<OffcpuRow>(|row| {
+            if row.dur.is_none() {
+                off.push((row.state.map(str::to_owned), row.runqueue_ns, row.kstack_id.is_some()));
+            }
+        })
+        .expect("offcpu");
+    assert!(ended > 2, "{ended} calls returned");
+    // Both may be met in the moment between two sleeps.
+    assert!(
+        calls.len() <= 1 && calls.iter().all(|(name, dur, _)| name == "clock_nanosleep" && dur.is_none()),
+        "{calls:?}"
+    );
+    assert!(off.len() <= 1 && off.iter().all(|row| *row == (Some("S".to_owned()), None, true)), "{off:?}");
+    assert!(!calls.is_empty() || !off.is_empty(), "nothing goes on");
 }

@@ -85,15 +85,15 @@ const NR_OFF_CPU: u32 = 0xfff;
 pub struct OffCpu {
     /// When the task left the CPU, CLOCK_MONOTONIC, ns.
     pub ts: u64,
-    /// Until it ran again, ns.
-    pub dur_ns: u64,
+    /// Until it ran again, ns; none if it had not when recording ended.
+    pub dur_ns: Option<u64>,
     /// Who it was.
     pub task_id: u32,
     /// The kernel's state of the task when it left; 0 if it was preempted.
     pub state: u32,
     /// The recorded task that ran where it was woken.
     pub waker_task_id: Option<u32>,
-    /// How long it waited for a CPU after it was woken, ns.
+    /// How long it waited for a CPU after it was woken, ns; so far, if it still does.
     pub runqueue_ns: u64,
 }
 
@@ -103,7 +103,7 @@ impl Call {
     pub fn off_cpu(&self) -> Option<OffCpu> {
         (self.nr == NR_OFF_CPU).then(|| OffCpu {
             ts: self.ts,
-            dur_ns: self.dur_ns,
+            dur_ns: (!self.has(call_record_flags::CALL_NEVER_RETURNED)).then_some(self.dur_ns),
             task_id: self.task_id,
             state: self.ret as u32,
             waker_task_id: (self.args[0] != 0).then_some(self.args[0] as u32),
