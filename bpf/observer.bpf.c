@@ -20,7 +20,10 @@
 #include "maps.bpf.h"
 #include "syscalls.bpf.h"
 #include "sched.bpf.h"
+#include "stack.bpf.h"
+#include "offstack.bpf.h"
 #include "targets.bpf.h"
+#include "unfinished.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -38,6 +41,8 @@ struct wire_types {
 	enum call_flags call_flags;
 	enum call_record_flags call_record_flags;
 	enum target_kind target_kind;
+	struct place_key place_key;
+	struct known_place known_place;
 };
 const volatile struct wire_types *wire_types = NULL;
 
@@ -67,6 +72,16 @@ int find_targets(struct bpf_iter__task *ctx)
 
 	if (task)
 		target_met(task, ctx->meta->seq);
+	return 0;
+}
+
+SEC("iter/task")
+int tell_unfinished(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (task)
+		send_unfinished(task);
 	return 0;
 }
 
@@ -152,6 +167,20 @@ int switched(unsigned long long *ctx)
 	/* A task that is preempted is runnable, whatever its state says. */
 	left_cpu((struct task_struct *)ctx[1], ctx[0] ? 0 : (__u32)ctx[3], now);
 	took_cpu((struct task_struct *)ctx[2], now);
+	return 0;
+}
+
+/* The same, with the stacks of tasks that went to sleep. A kernel that refuses them can still have the other. */
+SEC("tp_btf/sched_switch")
+int switched_stacks(unsigned long long *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 task_state = ctx[0] ? 0 : (__u32)ctx[3];
+
+	left_cpu((struct task_struct *)ctx[1], task_state, now);
+	took_cpu((struct task_struct *)ctx[2], now);
+	if (sched_on && task_state && !(task_state & TASK_DEAD))
+		take_off_stack(ctx, (struct task_struct *)ctx[1], now);
 	return 0;
 }
 

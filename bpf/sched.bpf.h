@@ -36,7 +36,7 @@ static __always_inline void left_cpu(struct task_struct *task, __u32 task_state,
 }
 
 /* Written while switching, with interrupts off: no program on this CPU is in the middle of a record. */
-static __always_inline void send_off_cpu(struct call_state *call, __u64 left, __u64 now)
+static __always_inline void send_off_cpu(struct call_state *call, __u64 left, __u64 now, __u32 flags)
 {
 	struct call_ring *ring = call_ring_here();
 	__u64 at, waited = call->woken_ts > left ? now - call->woken_ts : 0;
@@ -53,7 +53,7 @@ static __always_inline void send_off_cpu(struct call_state *call, __u64 left, __
 	}
 	STORE_IN_ORDER(ring->busy, 1);
 	PUT_WORD(ring, at, left);
-	PUT_WORD(ring, at + 1, call->task_id | (__u64)CALL_NR_OFF_CPU << 32 | 2ULL << 44);
+	PUT_WORD(ring, at + 1, call->task_id | (__u64)CALL_NR_OFF_CPU << 32 | 2ULL << 44 | (__u64)flags << 48);
 	PUT_WORD(ring, at + 2, call->left_state);
 	PUT_WORD(ring, at + 3, now - left < CALL_DUR_MAX ? now - left : CALL_DUR_MAX);
 	PUT_WORD(ring, at + 4, call->waker_task_id);
@@ -76,7 +76,7 @@ static __always_inline void took_cpu(struct task_struct *task, __u64 now)
 	if (call->left_state && call->woken_ts > left)
 		call->asleep_ns += call->woken_ts - left;
 	if (sched_on)
-		send_off_cpu(call, left, now);
+		send_off_cpu(call, left, now, 0);
 }
 
 static __always_inline void woken(struct task_struct *task)

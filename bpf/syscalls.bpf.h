@@ -159,6 +159,24 @@ static __noinline __u32 why_elsewhere(__u64 address)
 	return flags;
 }
 
+/* Adds the lengths of a call's buffers up; false if they are too many or cannot be read without a page fault. */
+static __noinline bool vector_bytes(__u64 vector, __u64 count, __u64 *bytes)
+{
+	__u64 buffer[2], sum = 0;
+
+	if (count > CALL_VECTOR_MAX || !bytes)
+		return false;
+	for (int i = 0; i < CALL_VECTOR_MAX; i++) {
+		if (i >= count)
+			break;
+		if (bpf_probe_read_user(buffer, sizeof(buffer), (void *)(vector + i * sizeof(buffer))))
+			return false;
+		sum += buffer[1];
+	}
+	*bytes = sum;
+	return true;
+}
+
 /* The verifier refuses one load from either of two kinds of memory, into which the compiler likes to merge two. */
 #define KEEP_APART(value)                          \
 	({                                         \
@@ -175,7 +193,7 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 	struct call_ring *ring = call_ring_here();
 	__u32 nr = call->nr - 1, flags = more_flags, args, i;
 	const volatile struct call_info *info;
-	__u64 at, dur, off, asleep, word, after = 0;
+	__u64 at, dur, off, asleep, word, after = 0, requested = 0;
 
 	call->nr = 0;
 	if (!ring || nr >= CALL_NUMBERS)
@@ -196,6 +214,9 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 	args = info->args;
 	if (off)
 		flags |= CALL_HAS_OFF;
+	if (info->flags & CALL_SUMS_VECTOR && !call->held_dur_ns && !(flags & CALL_NEVER_RETURNED) &&
+	    vector_bytes(regs->si, regs->dx, &requested))
+		flags |= CALL_HAS_REQUESTED;
 	if (call->file && info->flags & CALL_MOVES_POSITION) {
 		after = position_of(call->file);
 		flags |= CALL_HAS_POSITION;
@@ -229,6 +250,10 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 		PUT_WORD(ring, at, off);
 		PUT_WORD(ring, at + 1, asleep);
 		at += 2;
+	}
+	if (flags & CALL_HAS_REQUESTED) {
+		PUT_WORD(ring, at, requested);
+		at++;
 	}
 	ring->recorded++;
 	STORE_IN_ORDER(ring->produced, at);

@@ -75,6 +75,7 @@ enum call_flags {
 	CALL_RETURNS_FD = 2,
 	CALL_MOVES_POSITION = 4,  /* transfers at the file's position and moves it */
 	CALL_SAVES_ARGS = 8,      /* the registers hold something else when it returns */
+	CALL_SUMS_VECTOR = 16,    /* its second and third argument are an array of buffers with their lengths */
 };
 
 /* What the program must know of a call. */
@@ -92,11 +93,14 @@ enum call_record_flags {
 	CALL_APPENDS = 8,         /* O_APPEND; told only if the position did not move by what was transferred */
 	CALL_SHARED = 16,         /* others use the open file, too; told in the same case */
 	CALL_HAS_AFTER = 32,      /* the position moved by something else than was transferred */
+	CALL_HAS_REQUESTED = 64,  /* the lengths of its buffers could be read */
 };
 
 #define CALL_DUR_BITS 40
 #define CALL_DUR_MAX ((1ULL << CALL_DUR_BITS) - 1)
-#define CALL_WORDS_MAX 14
+#define CALL_WORDS_MAX 15
+/* Buffers of a vector whose lengths are summed up; of a call with more the sum is not told. */
+#define CALL_VECTOR_MAX 16
 
 /*
  * The ring of a CPU's system calls. A record is a sequence of words:
@@ -106,9 +110,11 @@ enum call_record_flags {
  *   duration in ns (40 bits, at most CALL_DUR_MAX), number of the file's name (24);
  *   its arguments;
  *   with CALL_HAS_POSITION the file's position before, with CALL_HAS_AFTER also the one after;
- *   with CALL_HAS_OFF the ns off the CPU, and of these the ns asleep.
+ *   with CALL_HAS_OFF the ns off the CPU, and of these the ns asleep;
+ *   with CALL_HAS_REQUESTED the bytes that its buffers hold together.
  * A time off the CPU is a record, too, with CALL_NR_OFF_CPU for the number: when the task left the CPU, the state it left in
- * for the result, the duration, and two arguments: who woke it, and the ns that it waited for a CPU.
+ * for the result, the duration, and two arguments: who woke it, and the ns that it waited for a CPU. With
+ * CALL_NEVER_RETURNED it was still off the CPU when recording ended.
  * Producer and consumer work as in struct fault_ring; positions count words.
  */
 struct call_ring {

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use calls_fixture::{
-    CALLS, FAILED_READS, MAPPED_FAULTS, PREEMPTIONS, READ_BYTES, READ_NS, READS, SUBMITS, WAITS, WRITE_BYTES, WRITE_NS,
-    WRITES, write,
+    CALLS, FAILED_READS, MAPPED_FAULTS, PREEMPTIONS, READ_BYTES, READ_NS, READS, SUBMITS, WAIT_QUEUE_NS, WAITS,
+    WRITE_BYTES, WRITE_NS, WRITES, write,
 };
 use serde_json::Value;
 use shown::{json, refused, row, text};
@@ -174,7 +174,15 @@ fn waits_are_told_from_preemptions() {
     assert_eq!((&reader["preempted"]["times"], &reader["waiting_ns"]), (&PREEMPTIONS.into(), &0.into()));
     let life = reader["life_ns"].as_u64().unwrap();
     assert_eq!(reader["on_cpu_ns"].as_u64().unwrap() + reader["off"]["ns"].as_u64().unwrap(), life);
+    let queued = WAITS * WAIT_QUEUE_NS;
+    assert_eq!((&writer["queue_ns"], &writer["asleep_ns"]), (&queued.into(), &(WAITS * 1_000_000 - queued).into()));
+    assert_eq!((&reader["queue_ns"], &reader["asleep_ns"]), (&reader["preempted"]["ns"], &0.into()));
+    let waits = &sched["waits"];
+    // One has not ended; its stacks are there, and how it ended is not known.
+    assert_eq!((&waits["times"], &waits["with_kstack"]), (&(WAITS + 1).into(), &(WAITS + 1).into()));
+    assert_eq!((&waits["with_ustack"], &waits["ustacks_to_entry"]), (&(WAITS + 1).into(), &WAITS.into()));
     let stack = row(&sched["stacks"], "state", "S");
+    assert_eq!(stack["off"]["queue_ns"], queued);
     assert_eq!((&stack["kernel"], &stack["user"]), (&serde_json::json!(["schedule", "futex_wait"]), &Value::Null));
     let wake = row(&sched["wakes"], "waker", "reader 100");
     assert_eq!((&wake["wakee"], &wake["off"]["times"]), (&"writer 200".into(), &WAITS.into()));
@@ -197,7 +205,7 @@ fn wrong_words_are_answered_with_the_right_ones() {
         (&["syscalls", "--log", "--sort", "mean"], "this view has: time"),
         (&["io", "--sort", "x"], "bytes read written reads writes opens time file"),
         (&["io", "--by", "task"], "view io does not take --by"),
-        (&["sched", "--sort", "x"], "waiting preempted off oncpu times max task"),
+        (&["sched", "--sort", "x"], "waiting preempted queue off oncpu times max task"),
         (&["sched", "--file", "x"], "view sched does not take --file"),
         (&["faults", "--log"], "view faults does not take --log"),
     ] {

@@ -92,6 +92,9 @@ fn block_requests_are_summed_by_device_and_operation() {
         (&reads["device"], &reads["count"], &reads["bytes"]),
         (&"254:0".into(), &READS.into(), &(READS * 4096).into())
     );
+    assert_eq!((&reads["device_name"], &group("write")["device_name"]), (&"vda".into(), &"vda".into()));
+    let shown = text(&dir, &["block"]);
+    assert!(shown.contains("vda") && !shown.contains("254:0"), "{shown}");
     let times = &reads["device_time"];
     assert_eq!(
         (&times["p50_ns"], &times["p99_ns"], &times["max_ns"]),

@@ -94,11 +94,13 @@ pub struct StreamSet {
     implied: BTreeSet<Stream>,
     /// `syscalls:desc,file,NAME`: which of them.
     calls: CallFilter,
+    /// `sched:nostacks`: times off the CPU without where they were spent.
+    no_off_stacks: bool,
 }
 
 impl Default for StreamSet {
     fn default() -> Self {
-        Self { named: BTreeSet::new(), implied: default_streams(), calls: CallFilter::default() }
+        Self { named: BTreeSet::new(), implied: default_streams(), ..Self::none() }
     }
 }
 
@@ -106,10 +108,13 @@ fn default_streams() -> BTreeSet<Stream> {
     DEFS.iter().filter(|def| def.default).map(|def| def.stream).collect()
 }
 
+/// `sched:` takes this word.
+const NO_STACKS: &str = "nostacks";
+
 /// A word of `--observe` that names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "--observe: found {found:?}, needed a list of: default, all, {names}; syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; try --observe default",
+    "--observe: found {found:?}, needed a list of: default, all, {names}; syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks leaves out where tasks slept; try --observe default",
     names = stream_names()
 )]
 pub struct UnknownStream {
@@ -122,9 +127,14 @@ fn stream_names() -> String {
 }
 
 impl StreamSet {
+    fn none() -> Self {
+        let calls = CallFilter::default();
+        Self { named: BTreeSet::new(), implied: BTreeSet::new(), calls, no_off_stacks: false }
+    }
+
     /// Reads a list such as `default,syscalls`.
     pub fn parse(list: &str) -> Result<Self, UnknownStream> {
-        let mut set = Self { named: BTreeSet::new(), implied: BTreeSet::new(), calls: CallFilter::default() };
+        let mut set = Self::none();
         let unknown = |word: &str| UnknownStream { found: word.to_owned() };
         let mut in_filter = false;
         for word in list.split(',').map(str::trim) {
@@ -139,6 +149,10 @@ impl StreamSet {
                 name => {
                     let def = DEFS.iter().find(|def| def.name == name).ok_or_else(|| unknown(word))?;
                     set.named.insert(def.stream);
+                    if def.stream == Stream::Sched && narrowed == Some(NO_STACKS) {
+                        set.no_off_stacks = true;
+                        continue;
+                    }
                     in_filter = narrowed.is_some();
                     if in_filter && (def.stream != Stream::Syscalls || !set.calls.add(narrowed.unwrap_or_default())) {
                         return Err(unknown(word));
@@ -147,6 +161,11 @@ impl StreamSet {
             }
         }
         Ok(set)
+    }
+
+    /// Whether the stacks of tasks that go to sleep are recorded.
+    pub fn off_stacks(&self) -> bool {
+        self.contains(Stream::Sched) && !self.no_off_stacks
     }
 
     /// Which system calls are recorded.
@@ -197,6 +216,16 @@ mod tests {
         assert!(set.names(Stream::Syscalls) && set.names(Stream::Faults));
         assert_ne!(set.calls(), &CallFilter::default());
         for wrong in ["syscalls:memroy", "faults:read", "syscalls:read,raed", "read"] {
+            assert!(StreamSet::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn stacks_of_sleeping_tasks_can_be_left_out() {
+        for (list, stacks) in [("sched", true), ("all", true), ("sched:nostacks,cpu", false), ("cpu", false)] {
+            assert_eq!(StreamSet::parse(list).expect("all words are known").off_stacks(), stacks, "{list}");
+        }
+        for wrong in ["sched:stacks", "cpu:nostacks", "sched:nostacks,read"] {
             assert!(StreamSet::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pagelab_vocab::syscalls::{self, Class, Returns, SyscallDef, Transfer};
+use pagelab_vocab::syscalls::{self, ArgKind, Class, Returns, SyscallDef, Transfer};
 
 use crate::bpf::CallInfo;
 
@@ -25,6 +25,12 @@ pub struct Shape {
     pub moves_position: bool,
     /// When it returns the registers hold something else.
     pub changes_registers: bool,
+    /// Its second and third argument are an array of buffers.
+    pub sums_vector: bool,
+}
+
+fn kind_at(call: &SyscallDef, index: usize) -> Option<ArgKind> {
+    call.args.get(index).map(|arg| arg.kind)
 }
 
 impl Shape {
@@ -43,6 +49,7 @@ impl Shape {
             returns_fd: call.returns == Returns::Fd,
             moves_position: transfers && may_move,
             changes_registers: matches!(call.name, "execve" | "execveat"),
+            sums_vector: kind_at(call, 1) == Some(ArgKind::Iovec) && kind_at(call, 2) == Some(ArgKind::IovCount),
         }
     }
 }
@@ -79,6 +86,7 @@ impl Shapes {
             returns_fd: false,
             moves_position: false,
             changes_registers: false,
+            sums_vector: false,
         };
         self.by_number.get(number as usize).and_then(Option::as_ref).unwrap_or(&UNKNOWN)
     }
@@ -93,6 +101,7 @@ impl Shapes {
                 returns_fd: shape.returns_fd,
                 moves_position: shape.moves_position,
                 changes_registers: shape.changes_registers,
+                sums_vector: shape.sums_vector,
             })
         };
         self.by_number.iter().zip(0..).filter_map(info).collect()
@@ -147,6 +156,9 @@ mod tests {
         assert_eq!((shape("pread64").moves_position, shape("pread64").offset_arg), (false, Some(3)));
         assert!(shape("preadv2").moves_position && !shape("preadv").moves_position);
         assert!(shape("openat").returns_fd && shape("openat").fd_arg.is_none());
+        for (name, vector) in [("readv", true), ("pwritev2", true), ("read", false), ("sendmsg", false)] {
+            assert_eq!(shape(name).sums_vector, vector, "{name}");
+        }
         assert!(!shape("mmap").moves_position && shape("mmap").fd_arg == Some(4));
     }
 }

@@ -41,7 +41,7 @@ impl CallFeed {
         columns.name.extend_static(described().map(|(_, shape)| Some(shape.name)));
         columns.args.extend(calls.clone().map(|call| call.args));
         columns.fd.extend(described().map(|(call, shape)| descriptor(call, shape)));
-        columns.requested.extend(described().map(|(call, shape)| argument(call, shape.requested_arg)));
+        columns.requested.extend(described().map(|(call, shape)| requested(call, shape)));
         columns.ret.extend(calls.clone().map(Call::ret));
         columns.cpu_ns.extend(calls.clone().map(|call| Some(call.dur_ns.saturating_sub(call.off_ns))));
         if self.sched {
@@ -61,6 +61,12 @@ impl CallFeed {
 #[inline]
 fn argument(call: &Call, index: Option<u8>) -> Option<u64> {
     index.and_then(|index| call.args.get(usize::from(index)).copied())
+}
+
+/// Bytes asked for.
+#[inline]
+fn requested(call: &Call, shape: &Shape) -> Option<u64> {
+    argument(call, shape.requested_arg).or_else(|| call.requested())
 }
 
 /// The descriptor that the call made, or works on.

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use pagelab_observe::bpf::{Call, Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp};
+use pagelab_observe::stacks::StackIds;
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{
-    FaultsColumns, MappingsRow, OffcpuColumns, OffcpuRow, SyscallsColumns, Tables, TasksRow,
-};
+use pagelab_recording::tables::{FaultsColumns, MappingsRow, OffcpuColumns, SyscallsColumns, Tables, TasksRow};
 
 use crate::calls::CallFeed;
 use crate::files::Files;
+use crate::probes::push_off_cpu;
 
 /// Results of system calls from here down to -1 are negated errnos.
 const LOWEST_ERRNO: i64 = -4095;
@@ -52,6 +52,8 @@ pub struct Feed {
     files: Files,
     calls: Option<CallFeed>,
     waiting_calls: WaitingCalls,
+    /// Times off the CPU that came with the last calls.
+    pub off_cpu: Vec<OffCpu>,
     last_mapping_id: u32,
     recorded_faults: HashMap<u32, u64>,
     /// When the first task began to execute the command, CLOCK_MONOTONIC ns.
@@ -80,10 +82,10 @@ impl Feed {
     /// The last ones wait for the next round: of two CPUs, one is looked at a moment later than the other, and the name of a file
     /// comes before the call but by another road.
     pub fn calls(&mut self, drain: impl FnOnce(&mut dyn FnMut(&Call)), tables: &mut Tables) {
-        let (files, waiting) = (&self.files, &mut self.waiting_calls);
+        let (files, waiting, off_cpu) = (&self.files, &mut self.waiting_calls, &mut self.off_cpu);
         drain(&mut |call| {
             if let Some(off) = call.off_cpu() {
-                push_off_cpu(&off, &mut tables.offcpu);
+                off_cpu.push(off);
                 return;
             }
             let Some(feed) = &self.calls else { return };
@@ -92,6 +94,13 @@ impl Feed {
                 waiting.write(BLOCK_CALLS - WAITING_CALLS, feed, files, &mut tables.syscalls);
             }
         });
+    }
+
+    /// Writes the times off the CPU that nobody took to add something to them.
+    pub fn off_cpu(&mut self, columns: &mut OffcpuColumns) {
+        for off in self.off_cpu.drain(..) {
+            push_off_cpu(&off, StackIds::default(), columns);
+        }
     }
 
     /// Writes the system calls that wait.
@@ -220,20 +229,6 @@ impl Feed {
             ustack_id: None,
         });
     }
-}
-
-/// Stacks are not taken when a task leaves the CPU.
-fn push_off_cpu(off: &OffCpu, columns: &mut OffcpuColumns) {
-    columns.push(&OffcpuRow {
-        ts: off.ts as i64,
-        dur: Some(off.dur_ns as i64),
-        task_id: off.task_id,
-        state: Some(off.state_letter()),
-        kstack_id: None,
-        ustack_id: None,
-        waker_task_id: off.waker_task_id,
-        runqueue_ns: Some(off.runqueue_ns),
-    });
 }
 
 /// Whether the action leaves a new mapping behind.

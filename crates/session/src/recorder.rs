@@ -8,7 +8,7 @@ use pagelab_observe::bpf::Event;
 use pagelab_observe::metrics::{Emit, Sampler};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{LossColumns, LossRow, MarksRow, MetricsRow, SyscallsRow};
+use pagelab_recording::tables::{LossColumns, LossRow, MarksRow, MetricsRow, OffcpuRow, SyscallsRow};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::cost::{Budget, Spent};
@@ -221,9 +221,11 @@ impl Recorder {
             let first = watcher.streams().first().map_or("", |stream| stream.name());
             self.spent.on(first, || {
                 watcher.events(batch);
+                watcher.off_cpu(&mut self.feed.off_cpu);
                 watcher.step(now, &mut self.writer);
             });
         }
+        self.feed.off_cpu(self.writer.table::<OffcpuRow<'_>>());
         if let Some(marks) = &self.marks {
             let writer = &mut self.writer;
             marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));
@@ -267,6 +269,7 @@ impl Recorder {
         }
         if let Some(observer) = &mut self.probes.observer {
             observer.detach();
+            observer.tell_unfinished();
         }
         for watcher in &mut self.probes.watchers {
             watcher.stop();

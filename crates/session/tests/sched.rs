@@ -16,16 +16,19 @@ def child(work):
         os._exit(0)
     return pid
 a, b = os.pipe(), os.pipe()
+# On CPUs of their own: who wakes another on its own CPU may be preempted in place of going to sleep.
 def answer():
+    os.sched_setaffinity(0, {0})
     for i in range(300):
         os.read(a[0], 1); os.write(b[1], b'y')
 def ask():
+    os.sched_setaffinity(0, {1})
     for i in range(300):
         os.write(a[1], b'x'); os.read(b[0], 1)
 def burn():
     os.sched_setaffinity(0, {0})
     end = time.process_time() + 0.3
-    while time.process_time() < end: pass
+    while time.process_time() < end: sum(range(30000))
 for pid in [child(answer), child(ask), child(burn), child(burn), child(lambda: time.sleep(0.4))]:
     os.waitpid(pid, 0)";
 
@@ -80,9 +83,10 @@ fn time_on_and_off_the_cpu_make_up_a_life() {
     assert_eq!(children.len(), 5, "{lives:?}");
     for (task, life) in &children {
         let (whole, on) = (life.ended - life.began, life.cpu_ns as i64);
-        // It waits for its first turn after the fork, and is counted until its very end; both are short.
+        // It waits for its first turn after the fork, and is counted until its very end; both are short, the former not so
+        // much where many others want a CPU.
         let unexplained = (whole - life.off_ns - on).abs();
-        assert!(unexplained < 60_000_000 + whole / 20, "task {task}: {whole} = {} + {on}? {life:?}", life.off_ns);
+        assert!(unexplained < 250_000_000 + whole / 20, "task {task}: {whole} = {} + {on}? {life:?}", life.off_ns);
     }
     let times = |life: &Life, state: &str| life.states.get(state).copied().unwrap_or(0);
     let [answers, asks, burns, burns_too, sleeps] = [0, 1, 2, 3, 4].map(|i| children[i]);

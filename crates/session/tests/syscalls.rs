@@ -332,3 +332,32 @@ fn time_asleep_is_no_time_on_the_cpu() {
         }
     }
 }
+
+/// The buffers of a vector are asked for together; of a vector that is too long, or that is not there, that is not known.
+#[test]
+fn vectors_ask_for_the_bytes_of_all_their_buffers() {
+    let (_tmp, rows) = python(
+        "import os, ctypes
+f = os.open('data', os.O_RDWR | os.O_CREAT, 0o600)
+os.writev(f, [b'x' * 1000, b'y' * 24])
+os.preadv(f, [bytearray(600), bytearray(700), bytearray(1)], 0)
+os.pwritev(f, [b'z'] * 16, 5000)
+os.pwritev(f, [b'z'] * 17, 5000)
+os.readv(f, [bytearray(9)])
+libc = ctypes.CDLL(None)
+libc.writev(f, ctypes.c_void_p(8), 1)",
+    );
+    let here = rows.iter().filter(|row| row.path.as_ref().is_some_and(|path| path.ends_with("/data")));
+    let vectors = here.filter(|row| row.name.contains("readv") || row.name.contains("writev"));
+    let asked: Vec<_> =
+        vectors.map(|row| (row.name.trim_end_matches("v2").trim_end_matches('v'), row.requested)).collect();
+    let wanted = [
+        ("write", Some(1024)),
+        ("pread", Some(1301)),
+        ("pwrite", Some(16)),
+        ("pwrite", None),
+        ("read", Some(9)),
+        ("write", None),
+    ];
+    assert_eq!(asked, wanted);
+}

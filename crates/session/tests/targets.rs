@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::Recording;
-use pagelab_recording::tables::{FaultsRow, LossRow, MappingsRow, MetricsRow, SettingsRow, TasksRow};
+use pagelab_recording::tables::{
+    CountersRow, FaultsRow, LossRow, MappingsRow, MetricsRow, OffcpuRow, SettingsRow, SyscallsRow, TasksRow,
+};
 use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, run};
 
 const PAGES: u64 = 2048;
@@ -45,8 +47,12 @@ struct Toucher {
 
 impl Toucher {
     fn start() -> Self {
+        Self::start_with(TOUCH_WHEN_TOLD)
+    }
+
+    fn start_with(script: &str) -> Self {
         let mut child = Command::new("python3")
-            .args(["-c", TOUCH_WHEN_TOLD, &PAGES.to_string()])
+            .args(["-c", script, &PAGES.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -359,4 +365,114 @@ fn what_cannot_be_a_target_is_refused_with_words_and_nothing_is_left() {
         assert!(matches!(error, SessionError::Target(_)) && error.to_string().contains(word), "{target:?}: {error}");
         assert!(!options.out.exists(), "{target:?}");
     }
+}
+
+/// Touches pages in each of three threads when it is told to, in the first one as well; the threads were there before.
+const THREADS_TOUCH: &str = r"
+import mmap, sys, threading
+size = int(sys.argv[1]) * 4096
+go = threading.Event()
+blocks = [mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(4)]
+for block in blocks: block.madvise(mmap.MADV_NOHUGEPAGE)
+def touch(block):
+    for at in range(0, size, 4096): block[at] = 1
+def wait(block):
+    go.wait()
+    touch(block)
+threads = [threading.Thread(target=wait, args=(block,)) for block in blocks[1:]]
+for thread in threads: thread.start()
+print('ready', flush=True)
+sys.stdin.readline()
+go.set()
+touch(blocks[0])
+for thread in threads: thread.join()
+# One that is made while all are counted.
+late = threading.Thread(target=touch, args=(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS),))
+late.start()
+late.join()
+print('touched', flush=True)
+sys.stdin.readline()
+";
+
+#[test]
+fn counters_count_all_threads_of_a_process_that_runs() {
+    if !is_root() {
+        return;
+    }
+    let mut toucher = Toucher::start_with(THREADS_TOUCH);
+    let pid = toucher.child.id();
+    let tmp = scratch();
+    let out = tmp.path().join("r");
+    let until = out.join("counters");
+    let toucher = std::thread::spawn(move || {
+        // A part of the table: counting has begun.
+        while !std::fs::read_dir(&until).is_ok_and(|mut parts| parts.next().is_some()) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        toucher.touch();
+        toucher.end();
+    });
+    let mut options = SessionOptions::new(Target::Processes(vec![pid]), out);
+    options.streams = StreamSet::parse("counters").expect("streams");
+    let outcome = run(&options).expect("a recording");
+    toucher.join().expect("it ended");
+    let counters = &outcome.manifest.extra["counters"];
+    assert_eq!((&counters["threads"], &counters["threads_made_meanwhile"]), (&4.into(), &0.into()), "{counters}");
+    let recording = Recording::open(&outcome.dir).expect("it can be read");
+    let (mut first, mut last) = (None, None);
+    recording
+        .for_each::<CountersRow>(|row| {
+            if row.name == "page-faults" {
+                first = first.or(row.value);
+                last = row.value;
+            }
+        })
+        .expect("counters");
+    let counted = last.expect("a count") - first.expect("a count");
+    // Five times the pages (the last ones may be huge), and what the interpreter itself needs.
+    assert!((4 * PAGES..6 * PAGES).contains(&counted), "{counted} faults, {PAGES} pages in 5 threads");
+}
+
+#[test]
+fn what_goes_on_when_recording_ends_has_a_row_without_an_end() {
+    if !is_root() {
+        return;
+    }
+    let mut sleeper = Command::new("sleep").arg("600").spawn().expect("sleep");
+    let pid = sleeper.id();
+    // It has begun to sleep before it is recorded; this one sleeps again and again.
+    let script = "import time\nwhile True: time.sleep(0.01); time.sleep(0.7)";
+    let mut again = Command::new("python3").args(["-c", script]).spawn().expect("python3 (make setup-test)");
+    let made = record(Target::Processes(vec![pid, again.id()]), |options| {
+        options.streams = StreamSet::parse("tasks,syscalls,sched").expect("streams");
+        options.duration = Some(Duration::from_millis(2500));
+    });
+    for child in [&mut sleeper, &mut again] {
+        child.kill().expect("it lives");
+        child.wait().expect("our child");
+    }
+    let (mut calls, mut off, mut ended) = (Vec::new(), Vec::new(), 0);
+    made.recording
+        .for_each::<SyscallsRow>(|row| {
+            ended += u32::from(row.ret.is_some());
+            if row.ret.is_none() {
+                calls.push((row.name.to_owned(), row.dur, row.args[0]));
+            }
+        })
+        .expect("calls");
+    made.recording
+        .for_each::<OffcpuRow>(|row| {
+            if row.dur.is_none() {
+                off.push((row.state.map(str::to_owned), row.runqueue_ns, row.kstack_id.is_some()));
+            }
+        })
+        .expect("offcpu");
+    assert!(ended > 2, "{ended} calls returned");
+    // Both may be met in the moment between two sleeps.
+    assert!(
+        calls.len() <= 1 && calls.iter().all(|(name, dur, _)| name == "clock_nanosleep" && dur.is_none()),
+        "{calls:?}"
+    );
+    assert!(off.len() <= 1 && off.iter().all(|row| *row == (Some("S".to_owned()), None, true)), "{off:?}");
+    assert!(!calls.is_empty() || !off.is_empty(), "nothing goes on");
 }

@@ -25,6 +25,8 @@ pub const SUBMITS: u64 = 5;
 /// openat, the reads, the writes, the submissions, the futex.
 pub const CALLS: u64 = 1 + READS + FAILED_READS + WRITES + SUBMITS + 1;
 pub const WAITS: u64 = 10;
+/// Of each, after it was woken.
+pub const WAIT_QUEUE_NS: u64 = 250_000;
 pub const PREEMPTIONS: u64 = 4;
 pub const MAPPED_FAULTS: u64 = 6;
 
@@ -116,11 +118,13 @@ fn off_cpu(writer: &mut RecordingWriter) {
     for i in 0..WAITS {
         let ts = START + i as i64 * 10 * MS;
         let wait = OffcpuRow { ts, dur: Some(MS), state: Some("S"), waker_task_id: Some(1), ..off };
+        let wait = OffcpuRow { runqueue_ns: Some(WAIT_QUEUE_NS), ustack_end: Some("entry"), ..wait };
         writer.push(&wait);
     }
     for i in 0..PREEMPTIONS {
         let ts = START + (5 + i as i64 * 10) * MS;
-        writer.push(&OffcpuRow { ts, dur: Some(MS / 10), state: Some("R"), task_id: 1, ..OffcpuRow::default() });
+        let row = OffcpuRow { ts, dur: Some(MS / 10), state: Some("R"), task_id: 1, ..OffcpuRow::default() };
+        writer.push(&OffcpuRow { runqueue_ns: Some(MS as u64 / 10), ..row });
     }
     writer.push(&OffcpuRow { ts: START + 900 * MS, dur: None, state: Some("D"), ..off });
     writer.push(&StacksRow { stack_id: 77, frame_ids: &[1, 2] });

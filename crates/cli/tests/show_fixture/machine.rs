@@ -74,6 +74,7 @@ fn block(writer: &mut RecordingWriter) {
             op: "read",
             merged: Some(0),
             status: Some(0),
+            device: Some("vda"),
         });
     }
     let write = BlockIosRow { dev: DISK, op: "write", bytes: 64 << 10, merged: Some(2), ..BlockIosRow::default() };

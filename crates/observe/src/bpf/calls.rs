@@ -8,7 +8,7 @@ const DUR_BITS: u32 = 40;
 /// A duration that does not fit is sent as this.
 pub const DUR_MAX_NS: u64 = (1 << DUR_BITS) - 1;
 /// Words of the longest record.
-const WORDS_MAX: usize = 14;
+const WORDS_MAX: usize = 15;
 
 /// A call that has returned, or never will, as the program sent it: what is not there is told by its flags. Millions of
 /// these are read in a second, so none of it is looked at before it is asked for.
@@ -31,6 +31,7 @@ pub struct Call {
     ret: i64,
     position: u64,
     position_after: u64,
+    requested: u64,
     path_id: u32,
     flags: u32,
 }
@@ -59,6 +60,12 @@ impl Call {
         self.has(call_record_flags::CALL_HAS_POSITION).then_some((self.position, self.position_after))
     }
 
+    /// The bytes that its array of buffers holds, for calls that take one, if it could be read.
+    #[inline]
+    pub fn requested(&self) -> Option<u64> {
+        self.has(call_record_flags::CALL_HAS_REQUESTED).then_some(self.requested)
+    }
+
     /// The file is open for appending; told only if its position moved by something else than was transferred.
     pub fn appends(&self) -> bool {
         self.has(call_record_flags::CALL_APPENDS)
@@ -78,15 +85,15 @@ const NR_OFF_CPU: u32 = 0xfff;
 pub struct OffCpu {
     /// When the task left the CPU, CLOCK_MONOTONIC, ns.
     pub ts: u64,
-    /// Until it ran again, ns.
-    pub dur_ns: u64,
+    /// Until it ran again, ns; none if it had not when recording ended.
+    pub dur_ns: Option<u64>,
     /// Who it was.
     pub task_id: u32,
     /// The kernel's state of the task when it left; 0 if it was preempted.
     pub state: u32,
     /// The recorded task that ran where it was woken.
     pub waker_task_id: Option<u32>,
-    /// How long it waited for a CPU after it was woken, ns.
+    /// How long it waited for a CPU after it was woken, ns; so far, if it still does.
     pub runqueue_ns: u64,
 }
 
@@ -96,7 +103,7 @@ impl Call {
     pub fn off_cpu(&self) -> Option<OffCpu> {
         (self.nr == NR_OFF_CPU).then(|| OffCpu {
             ts: self.ts,
-            dur_ns: self.dur_ns,
+            dur_ns: (!self.has(call_record_flags::CALL_NEVER_RETURNED)).then_some(self.dur_ns),
             task_id: self.task_id,
             state: self.ret as u32,
             waker_task_id: (self.args[0] != 0).then_some(self.args[0] as u32),
@@ -228,6 +235,7 @@ fn decode(words: &[u64]) -> Option<(Call, usize)> {
     let after = next_if(has(call_record_flags::CALL_HAS_AFTER))?;
     let (off_ns, asleep_ns) =
         (next_if(has(call_record_flags::CALL_HAS_OFF))?, next_if(has(call_record_flags::CALL_HAS_OFF))?);
+    let requested = next_if(has(call_record_flags::CALL_HAS_REQUESTED))?;
     let ret = *ret as i64;
     let call = Call {
         ts: *ts,
@@ -245,6 +253,7 @@ fn decode(words: &[u64]) -> Option<(Call, usize)> {
         } else {
             position.wrapping_add(ret.max(0) as u64)
         },
+        requested,
         path_id: (dur_path >> DUR_BITS) as u32,
         flags,
     };
@@ -258,7 +267,8 @@ mod tests {
     /// A record with everything, one whose position moved by itself, one with nothing, one that never returned.
     fn words() -> Vec<u64> {
         let head = |task: u64, nr: u64, args: u64, flags: u64| task | nr << 32 | args << 44 | flags << 48;
-        let mut words = vec![10, head(1, 17, 4, 3), 4096, (7 << 40) + 500, 3, 0xbeef, 4096, 8192, 512, 300, 200];
+        let mut words =
+            vec![10, head(1, 17, 4, 3 | 64), 4096, (7 << 40) + 500, 3, 0xbeef, 4096, 8192, 512, 300, 200, 6000];
         words.extend([15, head(1, 0, 1, 1 | 8 | 32), -4_i64 as u64, 7, 3, 512, 4096]);
         words.extend([20, head(2, 39, 0, 0), 77, 90]);
         words.extend([30, head(u64::from(u32::MAX), 231, 1, 4), 0, DUR_MAX_NS, 1]);
@@ -280,6 +290,7 @@ mod tests {
         assert_eq!(whole[0].args, [3, 0xbeef, 4096, 8192, 0, 0]);
         assert_eq!((whole[0].position(), whole[0].off_ns, whole[0].asleep_ns), (Some((512, 4608)), 300, 200));
         assert_eq!((whole[0].path_id(), whole[0].dur_ns, whole[0].ret()), (Some(7), 500, Some(4096)));
+        assert_eq!((whole[0].requested(), whole[1].requested()), (Some(6000), None));
         assert_eq!((whole[1].position(), whole[1].appends(), whole[1].is_shared()), (Some((512, 4096)), true, false));
         assert_eq!((whole[2].nr, whole[2].path_id(), whole[2].position(), whole[2].off_ns), (39, None, None, 0));
         assert_eq!((whole[3].task_id, whole[3].ret(), whole[3].dur_ns), (u32::MAX, None, DUR_MAX_NS));

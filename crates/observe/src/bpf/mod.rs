@@ -6,6 +6,7 @@
 
 mod calls;
 mod cost;
+mod offstacks;
 mod rings;
 mod targets;
 mod wire;
@@ -21,6 +22,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, Rin
 
 pub use calls::{Call, DUR_MAX_NS, OffCpu};
 pub use cost::{ProgramCost, RunStats, own_programs};
+pub use offstacks::{OffStackOptions, OffStacks};
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
 pub(crate) use wire::user_dev;
@@ -65,10 +67,19 @@ pub struct ObserverOptions {
     pub calls: Option<Vec<CallInfo>>,
     /// Record times off the CPU.
     pub sched: bool,
+    /// Take the stacks of tasks that go to sleep, too; they are had from [`OffStacks::of`].
+    pub off_stacks: Option<OffStackOptions>,
     /// Bytes of ring for system calls per CPU; rounded down to a power of two of words.
     pub call_ring_bytes_per_cpu: usize,
     /// Which tasks are recorded.
     pub members: Members,
+}
+
+impl ObserverOptions {
+    /// How stacks of tasks that go to sleep are taken, if times off the CPU are recorded at all.
+    fn off_stacks(&self) -> Option<OffStackOptions> {
+        self.off_stacks.filter(|_| self.sched)
+    }
 }
 
 /// What the program must know of a system call.
@@ -86,6 +97,8 @@ pub struct CallInfo {
     pub moves_position: bool,
     /// The registers hold something else when it returns, or it never does: its arguments are taken at entry.
     pub changes_registers: bool,
+    /// Its second and third argument are an array of buffers, whose lengths are summed up.
+    pub sums_vector: bool,
 }
 
 /// `call_info.fd_arg` of a call without.
@@ -100,6 +113,7 @@ impl Default for ObserverOptions {
             maps: true,
             calls: None,
             sched: false,
+            off_stacks: None,
             members: Members::Started,
             call_ring_bytes_per_cpu: 8 << 20,
         }
@@ -193,6 +207,7 @@ impl Observer {
         };
         size_rings(&mut open, cpus as u32, slots, words)?;
         configure(&mut open, &options);
+        offstacks::configure(&mut open, &options, cpus as u32).map_err(refused("sizing the rings", NEEDED_TO_LOAD))?;
         targets::configure(&mut open, &options.members).map_err(refused("choosing the target", NEEDED_TO_LOAD))?;
         let skel = open.load().map_err(not_loaded)?;
         let unmapped = |error: std::io::Error| BpfError::Refused {
@@ -223,6 +238,8 @@ impl Observer {
         let progs = &mut self.skel.progs;
         let options = &self.options;
         let (calls, any_off) = (options.calls.is_some(), options.calls.is_some() || options.sched);
+        let stacks = options.off_stacks().is_some();
+        let switched = if stacks { &mut progs.switched_stacks } else { &mut progs.switched };
         let of_cgroup = matches!(options.members, Members::Cgroup(_));
         // Who needs it, the tracepoint, the program, whether it is wanted.
         let programs = [
@@ -232,7 +249,7 @@ impl Observer {
             (Stream::Tasks, "task_rename", &mut progs.task_rename, true),
             (Stream::Tasks, "cgroup_attach_task", &mut progs.cgroup_moved, of_cgroup),
             (Stream::Sched, "sched_waking", &mut progs.waking, options.sched),
-            (if calls { Stream::Syscalls } else { Stream::Sched }, "sched_switch", &mut progs.switched, any_off),
+            (if calls { Stream::Syscalls } else { Stream::Sched }, "sched_switch", switched, any_off),
             (Stream::Syscalls, "sched_process_exit", &mut progs.ended_in_call, calls),
             (Stream::Syscalls, "sys_enter", &mut progs.any_enter, calls),
             (Stream::Syscalls, "sys_exit", &mut progs.any_exit, calls),
@@ -382,7 +399,7 @@ fn size_rings(open: &mut OpenObserverSkel<'static>, cpus: u32, slots: u32, words
 /// Tells the programs what they are to do, and leaves out those that are not to be attached: a tracepoint that the kernel
 /// lacks is only missed by who needs it.
 fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
-    let calls = options.calls.is_some();
+    let (calls, stacks) = (options.calls.is_some(), options.off_stacks().is_some());
     let progs = &mut open.progs;
     for (program, wanted) in [
         (&mut progs.page_fault_user, options.faults),
@@ -392,8 +409,10 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
         (&mut progs.any_enter, calls),
         (&mut progs.any_exit, calls),
         (&mut progs.ended_in_call, calls),
-        (&mut progs.switched, calls || options.sched),
+        (&mut progs.switched, (calls || options.sched) && !stacks),
+        (&mut progs.switched_stacks, stacks),
         (&mut progs.waking, options.sched),
+        (&mut progs.tell_unfinished, calls || options.sched),
     ] {
         program.set_autoload(wanted);
     }
@@ -410,7 +429,8 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
         known.flags = types::call_flags::CALL_WANTED.0 as u8
             | flag(info.returns_fd, types::call_flags::CALL_RETURNS_FD)
             | flag(info.moves_position, types::call_flags::CALL_MOVES_POSITION)
-            | flag(info.changes_registers, types::call_flags::CALL_SAVES_ARGS);
+            | flag(info.changes_registers, types::call_flags::CALL_SAVES_ARGS)
+            | flag(info.sums_vector, types::call_flags::CALL_SUMS_VECTOR);
     }
 }
 

@@ -187,6 +187,18 @@ impl Observer {
         self.find().map(drop)
     }
 
+    /// Sends the calls that have not returned, and the times off the CPU that have not ended; to be called after
+    /// [`Observer::detach`]. A kernel without iterators over tasks (before Linux 5.8) sends none.
+    pub fn tell_unfinished(&mut self) {
+        if self.options.calls.is_none() && !self.options.sched {
+            return;
+        }
+        let told = self.skel.progs.tell_unfinished.attach().map_err(io::Error::other);
+        if let Err(error) = told.and_then(|link| self.walk(&link)) {
+            tracing::warn!("calls that have not returned are not recorded: {error}");
+        }
+    }
+
     /// One walk. Each task found gives a byte, so that the ring of events is emptied between two tasks.
     fn walk(&mut self, link: &libbpf_rs::Link) -> io::Result<usize> {
         let mut iter = Iter::new(link).map_err(io::Error::other)?;

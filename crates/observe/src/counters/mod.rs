@@ -1,7 +1,7 @@
 //! Hardware and software counters of a process tree: the set of `perf stat -ddd`.
 //!
 //! [`Counters::open`] finds out by trying what can be counted here and in which groups, [`Counters::follow`] opens
-//! them on a process that waits for its `exec`, [`Counters::read`] gives the counts at any time, also after the
+//! them on a process that waits for its `exec` or on threads that run, [`Counters::read`] gives the counts at any time, also after the
 //! process has ended. Children are counted from their `fork` on.
 //!
 //! The processor has few counters. If more events are asked for than it has, the kernel lets the groups take turns:
@@ -24,6 +24,7 @@ mod pmu;
 mod ratios;
 
 use std::collections::BTreeMap;
+use std::io;
 
 pub use events::{Code, EventDef, GROUPS, USER_ONLY, find};
 pub use plan::Plan;
@@ -41,7 +42,12 @@ pub struct Reading<'a> {
 
 struct Open<G> {
     names: Vec<String>,
-    group: G,
+    /// One for each of those that are followed.
+    groups: Vec<G>,
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The counters of a recording.
@@ -67,20 +73,23 @@ impl<P: Pmu> Counters<P> {
         Ok(Self { pmu, plan, open: Vec::new(), not_counted })
     }
 
-    /// Opens the counters on a process and its descendants to be.
+    /// Opens the counters on processes or threads and their descendants to be. One that has ended meanwhile is left out.
     ///
     /// # Errors
-    /// The reason in words if not one group could be opened.
-    pub fn follow(&mut self, scope: Scope) -> Result<(), String> {
-        let wanted = Wanted { scope, user_only: self.plan.user_only };
+    /// The reason in words if not one group could be opened on all that are there.
+    pub fn follow(&mut self, scopes: &[Scope]) -> Result<(), String> {
         let mut refused = None;
         self.open.clear();
         for events in &self.plan.groups {
             let names: Vec<String> = events.iter().map(|event| self.plan.name_of(event)).collect();
-            match self.pmu.open(events, wanted) {
-                Ok(group) => self.open.push(Open { names, group }),
-                Err(error) => {
-                    let why = plan::in_words(&error);
+            let wanted = |scope| Wanted { scope, user_only: self.plan.user_only };
+            let opened = scopes.iter().map(|scope| self.pmu.open(events, wanted(*scope)));
+            // Counts of a part of the threads would be taken for counts of all.
+            match opened.filter(|group| !group.as_ref().is_err_and(is_gone)).collect::<io::Result<Vec<_>>>() {
+                Ok(groups) if !groups.is_empty() => self.open.push(Open { names, groups }),
+                other => {
+                    let gone = || io::Error::from_raw_os_error(libc::ESRCH);
+                    let why = plan::in_words(&other.err().unwrap_or_else(gone));
                     for name in names {
                         self.not_counted.insert(name, why.clone());
                     }
@@ -94,10 +103,12 @@ impl<P: Pmu> Counters<P> {
         }
     }
 
-    /// Reads all counts. Events of one group have the same `group_id`, which counts from 1.
+    /// Reads all counts, those of all that are followed together. Events of one group have the same `group_id`, which counts from 1.
     pub fn read(&mut self, mut sink: impl FnMut(Reading<'_>)) {
         for (index, open) in (1_u32..).zip(&mut self.open) {
-            let values = self.pmu.read(&mut open.group).ok();
+            let pmu = &mut self.pmu;
+            let each: io::Result<Vec<GroupValues>> = open.groups.iter_mut().map(|group| pmu.read(group)).collect();
+            let values = each.ok().map(|each| each.iter().fold(GroupValues::default(), GroupValues::plus));
             for (at, name) in open.names.iter().enumerate() {
                 let count = values.as_ref().and_then(|values| {
                     let value = *values.values.get(at)?;

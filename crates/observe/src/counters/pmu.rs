@@ -14,7 +14,7 @@ pub enum Scope {
     Trial,
     /// A process's and, from then on, its descendants', from its next `exec` on.
     FromExec(u32),
-    /// A process's first thread's and, from then on, its descendants', from now on.
+    /// A thread's and those of the threads and processes that it makes from now on.
     FromNow(u32),
 }
 
@@ -36,6 +36,19 @@ pub struct GroupValues {
     pub running_ns: u64,
     /// Counts, not scaled.
     pub values: Vec<u64>,
+}
+
+impl GroupValues {
+    /// The sum of two readings of the same events.
+    pub(super) fn plus(self, other: &Self) -> Self {
+        let both = self.values.len().max(other.values.len());
+        let at = |values: &[u64], i| values.get(i).copied().unwrap_or(0);
+        Self {
+            enabled_ns: self.enabled_ns + other.enabled_ns,
+            running_ns: self.running_ns + other.running_ns,
+            values: (0..both).map(|i| at(&self.values, i) + at(&other.values, i)).collect(),
+        }
+    }
 }
 
 /// What can count events.

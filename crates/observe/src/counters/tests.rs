@@ -11,7 +11,7 @@ fn all_names() -> BTreeSet<&'static str> {
 
 fn opened(pmu: &FakePmu) -> Counters<FakePmu> {
     let mut counters = Counters::open(pmu.clone()).expect("something can be counted");
-    counters.follow(Scope::FromExec(1)).expect("the target is there");
+    counters.follow(&[Scope::FromExec(1)]).expect("the target is there");
     counters
 }
 

@@ -18,6 +18,7 @@ use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
 
 pub use ring::{Sample, SampleCounts, SampleRings};
+pub(crate) use ring::{ring_bytes, value_bytes};
 
 use crate::bpf::{BpfError, NEEDED_TO_LOAD, listen_to_libbpf, not_loaded, refused};
 
@@ -53,15 +54,21 @@ pub struct ProfileOptions {
     pub unwinding: Unwinding,
 }
 
+impl ProfileOptions {
+    /// Bytes of user stack that are copied at most: none where only frame pointers are followed.
+    pub fn copied_bytes(&self) -> u32 {
+        match self.unwinding {
+            Unwinding::FramePointers => 0,
+            Unwinding::Auto | Unwinding::Dwarf => self.stack_copy_bytes,
+        }
+    }
+}
+
 impl Default for ProfileOptions {
     fn default() -> Self {
         Self { frequency_hz: 997, ring_bytes_per_cpu: 4 << 20, stack_copy_bytes: 32 << 10, unwinding: Unwinding::Auto }
     }
 }
-
-/// The smallest ring: two of the largest samples must fit.
-const RING_BYTES_MIN: usize = 128 << 10;
-const RING_BYTES_MAX: usize = 256 << 20;
 
 /// The sampling events with their program, and the road from it.
 pub struct Profiler {
@@ -80,7 +87,7 @@ impl Profiler {
         listen_to_libbpf();
         let cpus =
             libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
-        let ring_bytes = 1 << options.ring_bytes_per_cpu.clamp(RING_BYTES_MIN, RING_BYTES_MAX).ilog2();
+        let ring_bytes = ring::ring_bytes(options.ring_bytes_per_cpu);
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = CpuSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
@@ -89,11 +96,8 @@ impl Profiler {
         open.maps.sample_rings.set_value_size(ring::value_bytes(ring_bytes) as u32).map_err(&sized)?;
         open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED_TO_LOAD))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
-            rodata.ring_mask = ring_bytes as u32 - 1;
-            rodata.stack_copy = match options.unwinding {
-                Unwinding::FramePointers => 0,
-                Unwinding::Auto | Unwinding::Dwarf => options.stack_copy_bytes,
-            };
+            rodata.sample_ring_mask = ring_bytes as u32 - 1;
+            rodata.stack_copy = options.copied_bytes();
         }
         let skel = open.load().map_err(not_loaded)?;
         let rings = SampleRings::map(skel.maps.sample_rings.as_fd(), cpus, ring_bytes).map_err(|error| {

@@ -1,4 +1,4 @@
-//! The consumer's side of the per-CPU rings of samples (layout and protocol: `bpf/cpu.bpf.c`).
+//! The consumer's side of the per-CPU rings of samples (layout and protocol: `bpf/stack.bpf.h`).
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -9,6 +9,15 @@ use super::skeleton::types::{sample_flag, sample_head, sample_ring};
 /// The largest record; the BPF program's `SAMPLE_BYTES_MAX`, rounded up. A record may go on so far behind the ring's end.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 
+/// The smallest ring: two of the largest samples must fit.
+const RING_BYTES_MIN: usize = 128 << 10;
+const RING_BYTES_MAX: usize = 256 << 20;
+
+/// The greatest power of two of bytes that is at most `bytes`, within what a ring can be.
+pub fn ring_bytes(bytes: usize) -> usize {
+    1 << bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).ilog2()
+}
+
 /// Bytes that one ring of `ring_bytes` takes in the map.
 pub fn value_bytes(ring_bytes: usize) -> usize {
     size_of::<sample_ring>() + ring_bytes + RECORD_BYTES_MAX
@@ -17,7 +26,7 @@ pub fn value_bytes(ring_bytes: usize) -> usize {
 /// What was counted on a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampleCounts {
-    /// Ticks that met a recorded task.
+    /// Stacks that were to be recorded: ticks that met a recorded task, or sleeps that began.
     pub seen: u64,
     /// Of these, the ones that found no room.
     pub lost: u64,
@@ -52,6 +61,12 @@ pub struct Sample<'a> {
     pub user_cut: bool,
     /// The copy ends before the stack does.
     pub copy_cut: bool,
+    /// It does so because a page could not be read.
+    pub copy_failed: bool,
+    /// The number that the user's stack was given by [`Stacks::off_cpu`](crate::stacks::Stacks::off_cpu); then there is no copy.
+    pub place: Option<u32>,
+    /// There is no stack of user space because there was no room for it.
+    pub no_room: bool,
 }
 
 /// The rings of all CPUs, mapped into this process.
@@ -68,7 +83,7 @@ unsafe impl Send for SampleRings {}
 
 impl SampleRings {
     /// Maps the array behind `map`, which holds `cpus` rings of `ring_bytes` (a power of two).
-    pub(super) fn map(map: BorrowedFd<'_>, cpus: usize, ring_bytes: usize) -> std::io::Result<Self> {
+    pub(crate) fn map(map: BorrowedFd<'_>, cpus: usize, ring_bytes: usize) -> std::io::Result<Self> {
         let stride = value_bytes(ring_bytes).next_multiple_of(8);
         let mapped_bytes = (stride * cpus).next_multiple_of(rustix::param::page_size());
         // SAFETY: a fresh shared mapping of a BPF array made with BPF_F_MMAPABLE; nothing else refers to it.
@@ -171,6 +186,9 @@ fn read<'a>(head: &sample_head, bytes: &'a [u8]) -> Option<Sample<'a>> {
         kernel_cut: has(sample_flag::SAMPLE_KERNEL_CUT),
         user_cut: has(sample_flag::SAMPLE_USER_CUT),
         copy_cut: has(sample_flag::SAMPLE_COPY_CUT) || has(sample_flag::SAMPLE_COPY_FAILED),
+        copy_failed: has(sample_flag::SAMPLE_COPY_FAILED),
+        place: (head.place != 0).then_some(head.place),
+        no_room: has(sample_flag::SAMPLE_NO_ROOM),
     })
 }
 

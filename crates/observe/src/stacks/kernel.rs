@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::path::Path;
 
 use super::frame::Frame;
@@ -15,12 +16,16 @@ pub struct Kernel {
     build_id: Option<String>,
     /// Modules: first address, end, name in brackets, build id.
     modules: Vec<(u64, u64, String, Option<String>)>,
+    /// Where `__schedule` lies, if that was asked for.
+    schedule: Range<u64>,
 }
 
 /// No kernel image is larger; what lies further from its beginning is a module, or code made at run time.
 const IMAGE_BYTES_MAX: u64 = 1 << 30;
 /// Symbols that may come before the first byte of code in `/proc/kallsyms`, which is sorted by address.
 const SYMBOLS_BEFORE_TEXT: usize = 20_000;
+/// Frames between a tracepoint and a program that is attached to it, and one more.
+const OWN_FRAMES_MAX: usize = 8;
 
 impl Kernel {
     /// Reads where the kernel under `root` (`/` but in tests) is.
@@ -35,7 +40,19 @@ impl Kernel {
             let notes = std::fs::read(root.join(format!("sys/module/{name}/notes/.note.gnu.build-id")));
             (start, end, format!("[{name}]"), notes.ok().and_then(|notes| build_id(&notes)))
         });
-        Self { text, build_id: build_id(&notes), modules: modules.collect() }
+        Self { text, build_id: build_id(&notes), modules: modules.collect(), schedule: 0..0 }
+    }
+
+    /// Finds the function in which tasks leave the CPU; it takes some ten milliseconds.
+    pub fn find_schedule(&mut self, root: &Path) {
+        let symbols = std::fs::read_to_string(root.join("proc/kallsyms")).unwrap_or_default();
+        self.schedule = extent(&symbols, "__schedule").unwrap_or_default();
+    }
+
+    /// How many frames of a task that leaves the CPU are the recorder's own: what was called to look at it. 0 if that is not
+    /// known.
+    pub fn own_frames(&self, addrs: &[u64]) -> usize {
+        addrs.iter().take(OWN_FRAMES_MAX).position(|addr| self.schedule.contains(addr)).unwrap_or(0)
     }
 
     /// The frame of an address, without its symbol.
@@ -62,6 +79,14 @@ fn text_symbol(line: &str) -> Option<u64> {
     let mut words = line.split_whitespace();
     let addr = u64::from_str_radix(words.next()?, 16).ok()?;
     matches!(words.nth(1)?, "_text" | "_stext").then_some(addr)
+}
+
+/// From the address of a function to that of the next symbol in `/proc/kallsyms`; none where addresses are hidden.
+fn extent(symbols: &str, function: &str) -> Option<Range<u64>> {
+    let mut lines = symbols.lines().skip_while(|line| line.split_whitespace().nth(2) != Some(function));
+    let mut address = || u64::from_str_radix(lines.next()?.split_whitespace().next()?, 16).ok();
+    let (start, end) = (address()?, address()?);
+    (start < end).then_some(start..end)
 }
 
 /// First address, end and name in a line of `/proc/modules`; none where addresses are hidden.
@@ -98,6 +123,7 @@ mod tests {
             text: Some(0xffff_ffff_8100_0000),
             build_id: Some("ab".into()),
             modules: vec![(0xffff_ffff_c000_0000, 0xffff_ffff_c000_1000, "[xfs]".into(), None)],
+            schedule: 0..0,
         };
         let told = |addr| {
             let frame = kernel.frame(addr);
@@ -106,6 +132,23 @@ mod tests {
         assert_eq!(told(0xffff_ffff_8100_0010), ("[kernel]".into(), Some(0x10), Some("ab".into())));
         assert_eq!(told(0xffff_ffff_c000_0020), ("[xfs]".into(), Some(0x20), None));
         assert_eq!(told(0x10), ("[kernel]".into(), None, None));
+    }
+
+    #[test]
+    fn what_looks_at_a_task_that_leaves_the_cpu_is_not_of_its_stack() {
+        let symbols =
+            "ffffffff821f84a0 T __sched_text_start\nffffffff821f8540 t __schedule\nffffffff821f94a0 T schedule\n";
+        let schedule = extent(symbols, "__schedule").expect("it is there");
+        assert_eq!(schedule, 0xffff_ffff_821f_8540..0xffff_ffff_821f_94a0);
+        assert_eq!(extent(symbols, "schedule"), None, "nothing says where the last one ends");
+        assert_eq!(
+            extent("0000000000000000 t __schedule\n0000000000000000 T schedule\n", "__schedule"),
+            None,
+            "hidden"
+        );
+        let kernel = Kernel { schedule, ..Kernel::default() };
+        assert_eq!(kernel.own_frames(&[1, 2, 0xffff_ffff_821f_8600, 0xffff_ffff_821f_9500]), 2);
+        assert_eq!(kernel.own_frames(&[1, 2, 3]), 0);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod frame;
 mod jit;
 mod kernel;
 mod modules;
+mod places;
 mod spaces;
 mod symbols;
 mod unwind;
@@ -24,6 +25,7 @@ use std::path::Path;
 use twox_hash::XxHash64;
 
 pub use frame::{Frame, stack_id};
+pub use places::PlaceNews;
 pub use unwind::End;
 
 use crate::bpf::{Event, MapEvent, Special, TaskEvent, TaskOp};
@@ -31,11 +33,14 @@ use crate::cpu::{Sample, Unwinding as Mode};
 use jit::Jit;
 use kernel::Kernel;
 use modules::{MappedAt, Module, Modules};
+use places::{Meaning, Places};
 use spaces::{Mapped, MapsLine, Space};
 use unwind::{Place, Unwinding};
 
 /// Stacks whose rows are remembered as written; beyond that some are written again, which a reader expects.
 const STACKS_MAX: usize = 1 << 19;
+/// Stacks of the kernel that are known by their addresses; all are forgotten when there are more.
+const KERNEL_STACKS_MAX: usize = 1 << 16;
 /// How often the names of code made at run time are read on.
 const JIT_INTERVAL_NS: u64 = 1_000_000_000;
 const PROT_EXEC: u32 = 4;
@@ -87,6 +92,11 @@ pub struct Stacks {
     /// The frames that have a row, with their ids.
     frames: HashMap<Key, u64>,
     known_stacks: HashSet<u64>,
+    /// Stacks of the kernel by the hash of their addresses.
+    kernel_stacks: HashMap<u64, u64>,
+    places: Places,
+    /// The last stack of user space is that of the frame pointers.
+    chained: bool,
     next_jit_ns: u64,
     addrs: Vec<u64>,
     new_frames: Vec<(u64, Frame)>,
@@ -109,11 +119,20 @@ impl Stacks {
             unwinding: Unwinding::default(),
             frames: HashMap::new(),
             known_stacks: HashSet::new(),
+            kernel_stacks: HashMap::new(),
+            places: Places::default(),
+            chained: false,
             next_jit_ns: 0,
             addrs: Vec::new(),
             new_frames: Vec::new(),
             new_stacks: Vec::new(),
         }
+    }
+
+    /// Looks up what is needed to give stacks to tasks that go to sleep ([`Stacks::off_cpu`]).
+    pub fn with_off_cpu(mut self) -> Self {
+        self.kernel.find_schedule(Path::new("/"));
+        self
     }
 
     /// Whether samples taken before the event must be handed over before it: it takes away code.
@@ -235,20 +254,85 @@ impl Stacks {
 
     /// Gives a sample its stacks. New frames and stacks are handed out by [`Stacks::take_new`].
     pub fn sample(&mut self, sample: &Sample<'_>) -> StackIds {
-        let kernel = (!sample.kernel.is_empty()).then(|| {
-            self.addrs.clear();
-            self.addrs.extend(lookups(sample.kernel));
-            self.stack(None)
-        });
-        let mm_id = sample.mm_id.or_else(|| self.tasks.get(&sample.task_id).map(|(_, mm_id)| *mm_id));
-        let (user, end) = match mm_id {
-            Some(mm_id) if !sample.user.is_empty() || !sample.copy.is_empty() => self.user(mm_id, sample),
+        let kernel = self.kernel_stack(sample, false);
+        let (user, end) = self.user_stack(sample);
+        StackIds { kernel, user, end }
+    }
+
+    /// Gives a task that went to sleep its stacks, that of the kernel from the scheduler on. `tell` is called with what the BPF program is to know of the place.
+    pub fn off_cpu(&mut self, sample: &Sample<'_>, now_ns: u64, tell: &mut dyn FnMut(PlaceNews<'_>)) -> StackIds {
+        let kernel = self.kernel_stack(sample, true);
+        let Some(number) = sample.place else {
+            let (user, end) = self.user_stack(sample);
+            let ids = StackIds { kernel, user, end };
+            self.learn(sample, ids, now_ns, tell);
+            return ids;
+        };
+        let mm_id = self.space_of(sample);
+        let generation = mm_id.and_then(|mm_id| self.spaces.get(&mm_id)).map_or(0, |space| space.generation);
+        // Code was mapped or taken away since: the next stack from there is unwound anew. This one was the same in all
+        // that unwinding had looked at.
+        if !self.places.is_fresh(number, generation) {
+            tell(PlaceNews::Stale);
+        }
+        let (user, end) = match (self.places.get(number), mm_id) {
+            (Some(Meaning::Stack(id, end)), _) => (Some(id), end),
+            (Some(Meaning::Chain), Some(mm_id)) if !sample.user.is_empty() => self.chain(mm_id, sample),
             _ => (None, None),
         };
         StackIds { kernel, user, end }
     }
 
-    fn user(&mut self, mm_id: u32, sample: &Sample<'_>) -> (Option<u64>, Option<End>) {
+    /// Lets the BPF program know a stack that was unwound from its copy.
+    fn learn(&mut self, sample: &Sample<'_>, ids: StackIds, now_ns: u64, tell: &mut dyn FnMut(PlaceNews<'_>)) {
+        let (Some(mm_id), Some(id)) = (sample.mm_id, ids.user) else { return };
+        // A stack that ended where its copy did would go on if a page were there the next time.
+        if sample.copy.is_empty() || (sample.copy_failed && ids.end != Some(End::Entry)) {
+            return;
+        }
+        let generation = self.spaces.get(&mm_id).map_or(0, |space| space.generation);
+        let place = Place { mm_id, generation, regs: sample.regs };
+        let meaning = if self.chained { Meaning::Chain } else { Meaning::Stack(id, ids.end) };
+        if let Some(number) = self.places.learn(place, meaning, sample.ts, now_ns) {
+            tell(PlaceNews::Known { number, wants_chain: self.chained, read: self.unwinding.read() });
+        }
+    }
+
+    fn user_stack(&mut self, sample: &Sample<'_>) -> (Option<u64>, Option<End>) {
+        match self.space_of(sample) {
+            Some(mm_id) if !sample.user.is_empty() || !sample.copy.is_empty() => self.user(mm_id, sample),
+            _ => (None, None),
+        }
+    }
+
+    /// The stack in the kernel; of a task that leaves the CPU without what looked at it.
+    fn kernel_stack(&mut self, sample: &Sample<'_>, leaves_cpu: bool) -> Option<u64> {
+        if sample.kernel.is_empty() {
+            return None;
+        }
+        let hash = XxHash64::oneshot(u64::from(leaves_cpu), sample.kernel);
+        if let Some(id) = self.kernel_stacks.get(&hash) {
+            return Some(*id);
+        }
+        self.addrs.clear();
+        self.addrs.extend(lookups(sample.kernel));
+        if leaves_cpu {
+            self.addrs.drain(..self.kernel.own_frames(&self.addrs));
+        }
+        let id = self.stack(None);
+        if self.kernel_stacks.len() >= KERNEL_STACKS_MAX {
+            self.kernel_stacks.clear();
+        }
+        self.kernel_stacks.insert(hash, id);
+        Some(id)
+    }
+
+    fn space_of(&self, sample: &Sample<'_>) -> Option<u32> {
+        sample.mm_id.or_else(|| self.tasks.get(&sample.task_id).map(|(_, mm_id)| *mm_id))
+    }
+
+    /// The state of the address space that a sample was taken in, which is looked at if it was not seen to begin.
+    fn generation_at(&mut self, mm_id: u32, sample: &Sample<'_>) -> u32 {
         let space = self.spaces.entry(mm_id).or_default();
         if space.pid == 0 {
             space.pid = sample.pid;
@@ -256,22 +340,33 @@ impl Stacks {
         if !space.whole {
             self.read_maps(mm_id);
         }
-        let space = self.spaces.entry(mm_id).or_default();
-        let generation = space.generation;
-        if sample.copy.is_empty() {
-            let chain = [XxHash64::oneshot(0, sample.user), sample.user.len() as u64, 0];
-            let place = Place { mm_id, generation, regs: chain };
-            let end = sample.user_cut.then_some(End::Cut);
-            if let Some(id) = self.unwinding.kept(&place, &[]) {
-                return (Some(id), end);
-            }
-            self.addrs.clear();
-            self.addrs.extend(lookups(sample.user));
-            let id = self.stack(Some(mm_id));
-            self.unwinding.forget_reads();
-            self.unwinding.keep(place, id);
+        self.spaces.entry(mm_id).or_default().generation
+    }
+
+    /// The stack by the chain of frame pointers.
+    fn chain(&mut self, mm_id: u32, sample: &Sample<'_>) -> (Option<u64>, Option<End>) {
+        let generation = self.generation_at(mm_id, sample);
+        let chain = [XxHash64::oneshot(0, sample.user), sample.user.len() as u64, 0];
+        let place = Place { mm_id, generation, regs: chain };
+        let end = sample.user_cut.then_some(End::Cut);
+        if let Some(id) = self.unwinding.kept(&place, &[]) {
             return (Some(id), end);
         }
+        self.addrs.clear();
+        self.addrs.extend(lookups(sample.user));
+        let id = self.stack(Some(mm_id));
+        self.unwinding.forget_reads();
+        self.unwinding.keep(place, id);
+        (Some(id), end)
+    }
+
+    fn user(&mut self, mm_id: u32, sample: &Sample<'_>) -> (Option<u64>, Option<End>) {
+        self.chained = sample.copy.is_empty();
+        if self.chained {
+            return self.chain(mm_id, sample);
+        }
+        let generation = self.generation_at(mm_id, sample);
+        let space = self.spaces.entry(mm_id).or_default();
         let place = Place { mm_id, generation, regs: sample.regs };
         if let Some(id) = self.unwinding.kept(&place, sample.copy) {
             return (Some(id), Some(End::Entry));
@@ -281,6 +376,7 @@ impl Stacks {
         let copy = (sample.copy, sample.copy_cut);
         let mut end = Some(self.unwinding.unwind(space, &mut self.modules, sample.regs, copy, &mut addrs));
         if end != Some(End::Entry) && self.mode == Mode::Auto && sample.user.len() / 8 > addrs.len() {
+            self.chained = true;
             addrs.clear();
             addrs.extend(lookups(sample.user));
             end = sample.user_cut.then_some(End::Cut);

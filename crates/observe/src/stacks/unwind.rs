@@ -75,8 +75,17 @@ impl Unwinding {
     pub fn kept(&mut self, place: &Place, copy: &[u8]) -> Option<u64> {
         let kept = self.kept.get(place)?;
         let same = kept.read.iter().all(|(offset, value)| word(copy, *offset as usize) == Some(*value));
-        self.hits += u64::from(same);
-        same.then_some(kept.stack_id)
+        if !same {
+            return None;
+        }
+        self.hits += 1;
+        self.read.clone_from(&kept.read);
+        Some(kept.stack_id)
+    }
+
+    /// What the last stack was made from: offsets in the copy and the 8 bytes that were there.
+    pub fn read(&self) -> &[(u32, u64)] {
+        &self.read
     }
 
     /// Keeps the result of the last [`Unwinding::unwind`].

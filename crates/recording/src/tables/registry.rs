@@ -123,10 +123,11 @@ tables! {
         dur: opt i64 "ns" "Time until it ran again; null if it never did.";
         task_id: req u32 "" "Who slept.";
         state: opt str "" "Scheduler state: `S`, `D`, `R` (preempted), ...";
-        kstack_id: opt u64 "" "Kernel stack.";
-        ustack_id: opt u64 "" "User stack.";
+        kstack_id: opt u64 "" "Kernel stack; null if it was preempted, and if stacks were not taken or were lost (stream `sched_stacks` of `loss`).";
+        ustack_id: opt u64 "" "User stack; null in the same cases, for tasks without memory of their own, and where there was no room for it.";
         waker_task_id: opt u32 "" "The recorded task that ran on the CPU where it was woken; null for interrupts and tasks that are not recorded.";
         runqueue_ns: opt u64 "ns" "How long of `dur` it could have run and waited for a CPU.";
+        ustack_end: opt str "" "How the user stack ended, as in `samples`.";
     }
 
     /// Profile samples.
@@ -246,6 +247,7 @@ tables! {
         op: req str "" "`read`, `write`, `discard`, `flush`, ...";
         merged: opt u32 "" "Requests merged into it.";
         status: opt i32 "" "0 or a negative errno; null if it never completed.";
+        device: opt str "" "Name of the device in /sys/block when it was met first; null if it was gone by then.";
     }
 
     /// Page sizes that regions of memory really have.

@@ -4,9 +4,9 @@
 
 mod block;
 mod counters;
-mod cpu;
 mod dax;
 mod regions;
+mod stacks;
 mod watcher;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,6 +15,7 @@ use pagelab_observe::bpf::{BpfError, Cgroup, Members, Observer, ObserverOptions}
 use pagelab_observe::streams::Stream;
 use pagelab_recording::{Probe, ProbeState};
 
+pub use stacks::push_off_cpu;
 pub use watcher::{Count, Scope, Watched, Watcher};
 
 use crate::options::{SessionError, SessionOptions, Target};
@@ -38,7 +39,7 @@ struct WatcherDef {
 
 /// Every probe beside the observer.
 const WATCHERS: &[WatcherDef] = &[
-    WatcherDef { streams: &[Stream::Cpu], needs_tree: true, needs_maps: true, open: cpu::open },
+    WatcherDef { streams: stacks::STREAMS, needs_tree: true, needs_maps: true, open: stacks::open },
     WatcherDef { streams: counters::STREAMS, needs_tree: false, needs_maps: false, open: counters::open },
     WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open },
     WatcherDef { streams: regions::STREAMS, needs_tree: false, needs_maps: false, open: regions::open },
@@ -66,6 +67,9 @@ fn refused(stream: Stream, reason: String, fix: Option<String>) -> Probe {
 }
 
 fn wanted(options: &SessionOptions, def: &WatcherDef) -> bool {
+    if def.streams == stacks::STREAMS {
+        return stacks::wanted(options);
+    }
     def.streams.iter().any(|stream| options.streams.contains(*stream))
 }
 
@@ -149,10 +153,11 @@ impl Probes {
             maps: options.streams.contains(Stream::Maps) || needed_by(|def| def.needs_maps),
             calls: options.streams.contains(Stream::Syscalls).then(|| options.shapes().infos()),
             sched: options.streams.contains(Stream::Sched),
+            off_stacks: options.streams.off_stacks().then(|| stacks::off_stack_options(options)),
             call_ring_bytes_per_cpu: 2 * options.ring_bytes_per_cpu,
             members: members(options)?,
         };
-        let mut observer = Observer::load(wanted).map_err(|error| error.to_string())?;
+        let mut observer = self.load(wanted).map_err(|error| error.to_string())?;
         observer.attach().map_err(|error| error.to_string())?;
         if options.skip.is_some() {
             // It can be had; until its time comes it shall cost nothing.
@@ -160,6 +165,17 @@ impl Probes {
         }
         self.observer = Some(observer);
         Ok(())
+    }
+
+    /// Loads the observer; without the stacks of sleeping tasks if that is what the kernel refuses.
+    fn load(&mut self, wanted: ObserverOptions) -> Result<Observer, BpfError> {
+        let without = wanted.off_stacks.is_some().then(|| ObserverOptions { off_stacks: None, ..wanted.clone() });
+        Observer::load(wanted).or_else(|error| {
+            let observer = without.and_then(|without| Observer::load(without).ok());
+            let Some(observer) = observer else { return Err(error) };
+            self.warnings.push(format!("sched is recorded without stacks: {error}"));
+            Ok(observer)
+        })
     }
 
     /// Opens what the streams need; gives the reasons for those that could not be.
@@ -195,20 +211,21 @@ impl Probes {
         let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
             .map_err(|error| SessionError::System { step: "pidfd_open", error: error.into() })?;
         let (pid, pidfd) = processes.first().copied().unwrap_or((0, own.as_fd()));
-        let watched = Watched { scope, pid, pidfd, task_states };
-        let mut failed = Vec::new();
+        let watched = Watched { scope, pid, pidfd, task_states, observer: self.observer.as_ref() };
+        let mut failed: Vec<(Stream, String)> = Vec::new();
         watchers.retain_mut(|watcher| {
             let begun = watcher.takes(&scope).and_then(|()| watcher.begin(&watched));
-            begun.map_err(|reason| failed.push((watcher.streams(), reason))).is_ok()
+            failed.extend_from_slice(watcher.lacks());
+            begun
+                .map_err(|reason| failed.extend(watcher.streams().iter().map(|stream| (*stream, reason.clone()))))
+                .is_ok()
         });
         self.watchers = watchers;
-        for (streams, reason) in failed {
-            for stream in streams.iter().filter(|stream| options.streams.contains(**stream)) {
-                let state = refused(*stream, reason.clone(), None);
-                self.judge(options, *stream, &state)?;
-                if let Some(known) = self.states.iter_mut().find(|known| known.name == state.name) {
-                    *known = state;
-                }
+        for (stream, reason) in failed.into_iter().filter(|(stream, _)| options.streams.contains(*stream)) {
+            let state = refused(stream, reason, None);
+            self.judge(options, stream, &state)?;
+            if let Some(known) = self.states.iter_mut().find(|known| known.name == state.name) {
+                *known = state;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use pagelab_observe::bpf::{Cgroup, Event};
+use pagelab_observe::bpf::{Cgroup, Event, Observer, OffCpu};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use serde_json::{Map, Value};
@@ -49,7 +49,7 @@ impl fmt::Display for Scope<'_> {
 }
 
 /// What is recorded, as far as a probe must know it to attach to it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Watched<'a> {
     /// Which tasks; see [`Watcher::takes`].
     #[allow(dead_code, reason = "for probes that cannot go by `task_states` and attach to processes one by one")]
@@ -61,6 +61,8 @@ pub struct Watched<'a> {
     pub pidfd: BorrowedFd<'a>,
     /// The BPF map that says which tasks are recorded (`task_states` of `bpf/membership.bpf.h`), where BPF is to be had.
     pub task_states: Option<BorrowedFd<'a>>,
+    /// The observer itself, for what it has beside.
+    pub observer: Option<&'a Observer>,
 }
 
 /// A probe in the recording loop.
@@ -95,6 +97,15 @@ pub trait Watcher {
     fn begin(&mut self, _watched: &Watched<'_>) -> Result<(), String> {
         Ok(())
     }
+
+    /// Those of its streams that it could not begin although it can fill others, each with the reason in words.
+    fn lacks(&self) -> &[(Stream, String)] {
+        &[]
+    }
+
+    /// Takes the times off the CPU that have ended since the last step, if it has something to add to their rows. Who takes
+    /// them writes them.
+    fn off_cpu(&mut self, _times: &mut Vec<OffCpu>) {}
 
     /// Takes note of tasks, mappings and names of files that the observer has seen since the last step.
     fn events(&mut self, _events: &[Event]) {}

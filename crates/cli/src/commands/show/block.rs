@@ -35,6 +35,8 @@ struct Size {
 #[derive(Debug, Serialize)]
 struct Group {
     device: String,
+    /// Null if it was not recorded.
+    device_name: Option<String>,
     op: String,
     count: u64,
     bytes: u64,
@@ -52,6 +54,13 @@ struct Group {
     queue: Times,
     device_time: Times,
     sizes: Vec<Size>,
+}
+
+impl Group {
+    /// What people call the device.
+    fn title(&self) -> String {
+        self.device_name.as_ref().unwrap_or(&self.device).clone()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -88,6 +97,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
     let tasks = Tasks::load(recording, options, &mut notes)?;
     let mut found: BTreeMap<(u64, String), Collected> = BTreeMap::new();
     let mut spans: BTreeMap<u64, Span> = BTreeMap::new();
+    let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut in_recording = 0_u64;
     read::each::<BlockIosRow>(recording, &mut notes, |row| {
         in_recording += 1;
@@ -97,6 +107,9 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
             let span = spans.entry(row.dev).or_insert((row.ts, end));
             *span = (span.0.min(row.ts), span.1.max(end));
             found.entry((row.dev, row.op.to_owned())).or_default().add(&row);
+            if let Some(name) = row.device {
+                names.entry(row.dev).or_insert_with(|| name.to_owned());
+            }
         }
     })?;
     if in_recording == 0 {
@@ -107,7 +120,8 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
              cache is submitted by kernel threads"
         ));
     }
-    let groups = found.into_iter().map(|((dev, op), all)| all.summed_up(dev, op, spans.get(&dev).copied()));
+    let groups =
+        found.into_iter().map(|((dev, op), all)| all.summed_up((dev, names.get(&dev)), op, spans.get(&dev).copied()));
     let mut groups: Vec<Group> = groups.collect();
     let (requests, total_bytes) =
         groups.iter().fold((0, 0_u64), |(n, sum), group| (n + group.count, sum.saturating_add(group.bytes)));
@@ -146,11 +160,12 @@ impl Collected {
         *self.sizes.entry(low).or_default() += 1;
     }
 
-    fn summed_up(self, dev: u64, op: String, span: Option<Span>) -> Group {
+    fn summed_up(self, (dev, name): (u64, Option<&String>), op: String, span: Option<Span>) -> Group {
         let seconds =
             span.map(|(first, last)| last.saturating_sub(first) as f64 / 1e9).filter(|seconds| *seconds > 0.0);
         Group {
             device: device(dev),
+            device_name: name.cloned(),
             op,
             count: self.count,
             bytes: self.bytes,
@@ -203,7 +218,7 @@ fn text(data: &Document) -> String {
     paragraph(&said, &mut out);
     out.push('\n');
     let mut table = Table::new([
-        left("DEV").at_most(8),
+        left("DEV").at_most(12),
         left("OP").at_most(14),
         right("COUNT"),
         right("BYTES"),
@@ -213,7 +228,7 @@ fn text(data: &Document) -> String {
     ]);
     for group in &data.groups {
         table.row([
-            group.device.clone(),
+            group.title(),
             group.op.clone(),
             group.count.to_string(),
             bytes(group.bytes),
@@ -232,7 +247,7 @@ fn text(data: &Document) -> String {
 fn times_text(data: &Document, out: &mut String) {
     out.push_str("\nTIMES (Q: in the queue before the issue, D: in the device)\n");
     let mut table = Table::new([
-        left("DEV").at_most(8),
+        left("DEV").at_most(12),
         left("OP").at_most(14),
         right("Q MEAN"),
         right("Q P50"),
@@ -246,7 +261,7 @@ fn times_text(data: &Document, out: &mut String) {
     let whole = |ns: Option<u64>| time(ns.map(|ns| ns as f64));
     for group in &data.groups {
         table.row([
-            group.device.clone(),
+            group.title(),
             group.op.clone(),
             time(group.queue.mean_ns),
             whole(group.queue.p50_ns),
@@ -265,13 +280,13 @@ fn sizes(data: &Document, out: &mut String) {
     const BAR: u64 = 40;
     out.push_str("\nSIZES (from a power of two up to the next)\n");
     let mut table =
-        Table::new([left("DEV").at_most(8), left("OP").at_most(12), right("FROM"), right("COUNT"), left("")]);
+        Table::new([left("DEV").at_most(12), left("OP").at_most(12), right("FROM"), right("COUNT"), left("")]);
     for group in &data.groups {
         let most = group.sizes.iter().map(|size| size.count).max().unwrap_or(1);
         for size in &group.sizes {
             let stars = (size.count * BAR).div_ceil(most) as usize;
             table.row([
-                group.device.clone(),
+                group.title(),
                 group.op.clone(),
                 bytes(size.low_bytes).replace(' ', ""),
                 size.count.to_string(),

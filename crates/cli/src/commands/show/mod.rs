@@ -135,7 +135,7 @@ file), descending if it ends where one began, strided in a progression of equal 
 before, else random. The pattern has 60 % of the operations, or it is mixed. STREAMS is how many sequential, strided or
 descending runs of 8 and more there were. Reads and writes through mappings are seen by their faults only, those of
 io_uring and libaio not at all.
-sched: PREEMPTED is ready without a CPU; WAITING is asleep, until the task runs again.
+sched: ASLEEP is until the task was woken; QUEUE is ready without a CPU, woken or PREEMPTED. BY STACK says where tasks slept.
 JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_bytes_hex` stands beside `path`.
 --top and --sort choose the same rows as in the text; `..._total` beside a list is the number of rows it was taken from.
 Addresses are hexadecimal text, because many readers of JSON round large numbers.";

@@ -21,14 +21,19 @@ struct Off {
     times: u64,
     ns: u64,
     max_ns: u64,
+    /// Of `ns`, ready and without a CPU; null if that was not recorded.
+    queue_ns: Option<u64>,
     /// Times that had not ended when recording did; they have no duration.
     unfinished: u64,
 }
 
 impl Off {
-    fn add(&mut self, dur: Option<i64>) {
+    fn add(&mut self, row: &OffcpuRow<'_>) {
         self.times += 1;
-        match dur.and_then(|dur| u64::try_from(dur).ok()) {
+        if let Some(ns) = row.runqueue_ns {
+            self.queue_ns = Some(self.queue_ns.unwrap_or(0).saturating_add(ns));
+        }
+        match row.dur.and_then(|dur| u64::try_from(dur).ok()) {
             Some(ns) => {
                 self.ns = self.ns.saturating_add(ns);
                 self.max_ns = self.max_ns.max(ns);
@@ -55,7 +60,38 @@ struct OneTask {
     preempted: Off,
     /// Waiting, by the scheduler's state.
     waiting: BTreeMap<String, Off>,
+    /// Waits until the task ran again.
     waiting_ns: u64,
+    /// Waits until it was woken; null if the time in the run queue was not recorded.
+    asleep_ns: Option<u64>,
+    /// Ready and without a CPU: preempted, or woken and not yet running.
+    queue_ns: Option<u64>,
+}
+
+/// How many waits have stacks.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Waits {
+    times: u64,
+    with_kstack: u64,
+    with_ustack: u64,
+    /// User stacks by how they ended, where that is known.
+    ustacks_to_entry: u64,
+    ustacks_cut: u64,
+    ustacks_broken: u64,
+}
+
+impl Waits {
+    fn add(&mut self, row: &OffcpuRow<'_>) {
+        self.times += 1;
+        self.with_kstack += u64::from(row.kstack_id.is_some());
+        self.with_ustack += u64::from(row.ustack_id.is_some());
+        match row.ustack_end {
+            Some("entry") => self.ustacks_to_entry += 1,
+            Some("cut") => self.ustacks_cut += 1,
+            Some("broken") => self.ustacks_broken += 1,
+            _ => {}
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -94,6 +130,7 @@ struct Document {
     rows_in_recording: u64,
     tasks: Vec<OneTask>,
     tasks_total: usize,
+    waits: Waits,
     stacks: Vec<OneStack>,
     stacks_total: usize,
     wakes: Vec<OneWake>,
@@ -119,6 +156,7 @@ struct Counted {
     /// The last time that anything was seen.
     end: i64,
     tasks: HashMap<u32, PerTask>,
+    waits: Waits,
     stacks: HashMap<StackKey, Off>,
     wakes: HashMap<(Option<u32>, u32), Off>,
 }
@@ -127,28 +165,29 @@ impl Counted {
     fn take(&mut self, row: &OffcpuRow<'_>) {
         self.selected += 1;
         let task = self.tasks.entry(row.task_id).or_default();
-        task.off.add(row.dur);
+        task.off.add(row);
         let runnable = row.state.is_some_and(|state| state.starts_with('R'));
         if runnable {
-            task.preempted.add(row.dur);
+            task.preempted.add(row);
         } else {
+            self.waits.add(row);
             let state = row.state.unwrap_or("unknown");
             match task.waiting.get_mut(state) {
-                Some(off) => off.add(row.dur),
-                None => task.waiting.entry(state.to_owned()).or_default().add(row.dur),
+                Some(off) => off.add(row),
+                None => task.waiting.entry(state.to_owned()).or_default().add(row),
             }
-            self.wakes.entry((row.waker_task_id, row.task_id)).or_default().add(row.dur);
+            self.wakes.entry((row.waker_task_id, row.task_id)).or_default().add(row);
         }
         if row.kstack_id.is_some() || row.ustack_id.is_some() {
             let key = (row.state.map(str::to_owned), row.kstack_id, row.ustack_id);
-            self.stacks.entry(key).or_default().add(row.dur);
+            self.stacks.entry(key).or_default().add(row);
         }
     }
 }
 
 /// Makes the view.
 pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
-    let sort = options.sort_by(&["waiting", "preempted", "off", "oncpu", "times", "max", "task"])?;
+    let sort = options.sort_by(&["waiting", "preempted", "queue", "off", "oncpu", "times", "max", "task"])?;
     let mut notes = Vec::new();
     let tasks = Tasks::load(recording, options, &mut notes)?;
     let mut counted = Counted::default();
@@ -160,6 +199,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         }
     })?;
     read::lost(recording, "sched", &mut notes)?;
+    read::lost(recording, "sched_stacks", &mut notes)?;
     read::nothing(recording, "sched", "times off a CPU", counted.rows, counted.selected, &mut notes);
     let mut rows: Vec<OneTask> = counted.tasks.iter().map(|(id, task)| one_task(*id, task, &tasks, &counted)).collect();
     order(&mut rows, sort);
@@ -175,6 +215,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         rows_in_recording: counted.rows,
         tasks: rows,
         tasks_total,
+        waits: counted.waits,
         stacks,
         stacks_total,
         wakes,
@@ -188,6 +229,8 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
 fn one_task(id: u32, counted: &PerTask, tasks: &Tasks, all: &Counted) -> OneTask {
     let task = tasks.get(id);
     let end = task.map(|task| task.exit.map_or(all.end, |exit| exit.ts));
+    let waiting_ns = counted.waiting.values().map(|off| off.ns).sum::<u64>();
+    let woken_ns = counted.off.queue_ns.map(|_| counted.waiting.values().filter_map(|off| off.queue_ns).sum::<u64>());
     let life = task.zip(end).and_then(|(task, end)| u64::try_from(end.saturating_sub(task.first_ts)).ok());
     OneTask {
         task_id: id,
@@ -200,7 +243,10 @@ fn one_task(id: u32, counted: &PerTask, tasks: &Tasks, all: &Counted) -> OneTask
         accounted_cpu_ns: task.and_then(|task| task.exit).and_then(|exit| exit.cpu_ns),
         off: counted.off,
         preempted: counted.preempted,
-        waiting_ns: counted.waiting.values().map(|off| off.ns).sum(),
+        waiting_ns,
+        // Who was preempted did not sleep.
+        asleep_ns: woken_ns.map(|ns| waiting_ns.saturating_sub(ns)),
+        queue_ns: counted.off.queue_ns,
         waiting: counted.waiting.clone(),
     }
 }
@@ -208,6 +254,7 @@ fn one_task(id: u32, counted: &PerTask, tasks: &Tasks, all: &Counted) -> OneTask
 fn order(rows: &mut [OneTask], sort: &str) {
     let key = |row: &OneTask| match sort {
         "preempted" => Some(row.preempted.ns as f64),
+        "queue" => row.queue_ns.map(|ns| ns as f64),
         "off" => Some(row.off.ns as f64),
         "oncpu" => row.on_cpu_ns.map(|ns| ns as f64),
         "times" => Some(row.off.times as f64),

@@ -3,7 +3,7 @@
 use super::super::options::more;
 use super::super::read;
 use super::super::table::{Table, left, or_dash, paragraph, percent, right};
-use super::{Document, OneStack};
+use super::{Document, OneStack, Waits};
 
 /// Functions of a stack that are shown; JSON has all of them.
 const DEEPEST: usize = 8;
@@ -16,8 +16,8 @@ pub fn text(data: &Document) -> String {
     }
     out.push('\n');
     paragraph(
-        "a wait lasts until the task runs again, with the time from being woken to running; percent are of the task's \
-         life",
+        "ASLEEP is the time until tasks were woken; QUEUE the time that they could have run and had no CPU, woken or \
+         preempted; percent are of the task's life",
         &mut out,
     );
     tasks(data, &mut out);
@@ -38,10 +38,11 @@ fn tasks(data: &Document, out: &mut String) {
         right("LIFE"),
         right("ONCPU"),
         right("%"),
-        right("PREEMPTED"),
-        right("TIMES"),
-        right("WAITING"),
+        right("ASLEEP"),
         right("%"),
+        right("QUEUE"),
+        right("%"),
+        right("PREEMPTED"),
         right("MAX"),
         left("STATES"),
         left("NAME"),
@@ -55,10 +56,11 @@ fn tasks(data: &Document, out: &mut String) {
             or_dash(row.life_ns.map(short)),
             or_dash(row.on_cpu_ns.map(short)),
             or_dash(row.on_cpu_ns.map(|ns| percent(ns, life))),
-            short(row.preempted.ns),
-            row.preempted.times.to_string(),
-            short(row.waiting_ns),
-            percent(row.waiting_ns, life),
+            or_dash(row.asleep_ns.map(short)),
+            or_dash(row.asleep_ns.map(|ns| percent(ns, life))),
+            or_dash(row.queue_ns.map(short)),
+            or_dash(row.queue_ns.map(|ns| percent(ns, life))),
+            format!("{}x {}", row.preempted.times, short(row.preempted.ns)),
             short(row.off.max_ns),
             states.join(", "),
             or_dash(row.comm.as_ref()),
@@ -72,11 +74,20 @@ fn stacks(data: &Document, out: &mut String) {
     if data.stacks.is_empty() {
         return;
     }
-    out.push_str("\nBY STACK (innermost first)\n");
-    let mut table = Table::new([right("TIME"), right("TIMES"), right("MAX"), left("STATE"), left("STACK")]);
+    out.push_str("\nBY STACK (kernel | program, innermost first)\n");
+    let Waits { times, with_kstack, with_ustack, ustacks_to_entry, ustacks_cut, ustacks_broken } = data.waits;
+    let said = format!(
+        "of {times} waits {with_kstack} have a kernel stack and {with_ustack} one of the program: {ustacks_to_entry} reach \
+         the function that the thread began in, {ustacks_cut} are cut, {ustacks_broken} broken; TIME lasts until the task \
+         ran again, QUEUE is the part of it after it was woken"
+    );
+    paragraph(&said, out);
+    let mut table =
+        Table::new([right("TIME"), right("QUEUE"), right("TIMES"), right("MAX"), left("STATE"), left("STACK")]);
     for row in &data.stacks {
         table.row([
             short(row.off.ns),
+            or_dash(row.off.queue_ns.map(short)),
             row.off.times.to_string(),
             short(row.off.max_ns),
             or_dash(row.state.as_ref()),

@@ -1,0 +1,209 @@
+//! The streams whose rows carry stacks: `cpu` (profile samples) and `sched` (times off the CPU; the observer has the times,
+//! this has the stacks).
+//!
+//! A stack is worked on one step after it was taken, 20 ms later: by then everything that was mapped before it is known.
+//! While recording, frames are rows without symbols. At the end their names are looked up, and stacks and frames get
+//! their rows anew, under the ids that belong to the new content; the writer puts these into the rows that refer to them.
+
+mod naming;
+mod offcpu;
+mod samples;
+
+use pagelab_observe::bpf::{Event, OffCpu, OffStackOptions};
+use pagelab_observe::cpu::{ProfileOptions, Unwinding};
+use pagelab_observe::stacks::Stacks;
+use pagelab_observe::streams::Stream;
+use pagelab_recording::RecordingWriter;
+use serde_json::{Map, Value, json};
+
+use super::{Count, Scope, Watched, Watcher};
+use crate::options::SessionOptions;
+use offcpu::OffCpuTimes;
+pub use offcpu::push_off_cpu;
+use samples::Samples;
+
+/// The streams that it fills.
+pub const STREAMS: &[Stream] = &[Stream::Cpu, Stream::Sched];
+
+/// The probe.
+struct StackWatcher {
+    options: ProfileOptions,
+    wants_samples: bool,
+    stacks: Option<Stacks>,
+    samples: Option<Samples>,
+    off_cpu: Option<OffCpuTimes>,
+    /// What it could not have although it was wanted.
+    lacks: Vec<(Stream, String)>,
+    no_off_stacks: Option<String>,
+    /// Stacks older than this have all their mappings known.
+    known_until_ns: u64,
+    stopped: bool,
+}
+
+/// Whether the recording has stacks.
+pub fn wanted(options: &SessionOptions) -> bool {
+    options.streams.contains(Stream::Cpu) || options.streams.off_stacks()
+}
+
+/// How stacks are taken.
+fn profile_options(options: &SessionOptions) -> ProfileOptions {
+    ProfileOptions {
+        ring_bytes_per_cpu: options.ring_bytes_per_cpu,
+        unwinding: options.unwinding,
+        ..ProfileOptions::default()
+    }
+}
+
+/// How the stacks of sleeping tasks are taken.
+pub fn off_stack_options(options: &SessionOptions) -> OffStackOptions {
+    let profile = profile_options(options);
+    OffStackOptions { ring_bytes_per_cpu: profile.ring_bytes_per_cpu, copied_bytes: profile.copied_bytes() }
+}
+
+/// Prepares the probe; it is attached when the target is there.
+#[allow(clippy::unnecessary_wraps, reason = "other probes find out here that they cannot be had")]
+pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+    Ok(Box::new(StackWatcher {
+        options: profile_options(options),
+        wants_samples: options.streams.contains(Stream::Cpu),
+        stacks: None,
+        samples: None,
+        off_cpu: None,
+        lacks: Vec::new(),
+        no_off_stacks: None,
+        known_until_ns: 0,
+        stopped: false,
+    }))
+}
+
+impl StackWatcher {
+    /// Works on the stacks taken before `until_ns`.
+    fn drain(&mut self, until_ns: u64, now_ns: u64) {
+        let Some(stacks) = &mut self.stacks else { return };
+        if let Some(samples) = &mut self.samples {
+            samples.drain(until_ns, stacks);
+        }
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.drain(until_ns, now_ns, stacks);
+        }
+    }
+}
+
+impl Watcher for StackWatcher {
+    fn streams(&self) -> &'static [Stream] {
+        if self.wants_samples { &[Stream::Cpu] } else { &[Stream::Sched] }
+    }
+
+    fn rung(&self) -> &'static str {
+        "bpf"
+    }
+
+    fn takes(&self, _: &Scope<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
+        let needed =
+            "needed: the BPF observer, which knows the recorded tasks; try: sudo pagelab record --observe cpu ...";
+        let observer = watched.observer.ok_or_else(|| format!("found no map of recorded tasks; {needed}"))?;
+        match OffCpuTimes::of(observer) {
+            Ok(off_cpu) => self.off_cpu = off_cpu,
+            Err(reason) => self.no_off_stacks = Some(reason),
+        }
+        if self.wants_samples {
+            match Samples::open(&self.options, observer.task_states()) {
+                Ok(samples) => self.samples = Some(samples),
+                Err(reason) if self.off_cpu.is_some() => self.lacks.push((Stream::Cpu, reason)),
+                Err(reason) => return Err(reason),
+            }
+        }
+        let stacks = Stacks::new(self.options.unwinding, watched.pid);
+        self.stacks = Some(if self.off_cpu.is_some() { stacks.with_off_cpu() } else { stacks });
+        Ok(())
+    }
+
+    fn lacks(&self) -> &[(Stream, String)] {
+        &self.lacks
+    }
+
+    fn events(&mut self, events: &[Event]) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.name_files(events);
+        }
+        for event in events {
+            if self.stacks.as_ref().is_some_and(|stacks| stacks.takes_away(event))
+                && let Event::Map(map) = event
+            {
+                self.drain(map.ts, self.known_until_ns);
+            }
+            if let Some(stacks) = &mut self.stacks {
+                stacks.event(event);
+            }
+        }
+    }
+
+    fn off_cpu(&mut self, times: &mut Vec<OffCpu>) {
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.take(times);
+        }
+    }
+
+    fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
+        let until_ns = if self.stopped { u64::MAX } else { self.known_until_ns };
+        self.drain(until_ns, now_ns as u64);
+        self.known_until_ns = now_ns as u64;
+        if let Some(samples) = &mut self.samples {
+            samples.write(writer);
+        }
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.write(until_ns, writer);
+        }
+        if let Some(stacks) = &mut self.stacks {
+            stacks.forget_left();
+            stacks.refresh_jit(now_ns as u64);
+            naming::write_new(stacks, writer);
+        }
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        let samples = self.samples.iter().flat_map(Samples::counts);
+        samples.chain(self.off_cpu.iter().flat_map(OffCpuTimes::counts)).collect()
+    }
+
+    fn stop(&mut self) {
+        if let Some(samples) = &mut self.samples {
+            samples.stop();
+        }
+        self.stopped = true;
+    }
+
+    fn finish(&mut self, now_ns: i64, writer: &mut RecordingWriter, extra: &mut Map<String, Value>) {
+        let Some(stacks) = &mut self.stacks else { return };
+        let (named, reason) = match naming::name(stacks, now_ns, writer) {
+            Ok(counts) => (Some(counts), None),
+            Err(error) => (None, Some(format!("frames have no symbols: {error}"))),
+        };
+        let unwinding = match self.options.unwinding {
+            Unwinding::Auto => "auto",
+            Unwinding::FramePointers => "fp",
+            Unwinding::Dwarf => "dwarf",
+        };
+        let told = json!({
+            "unwinding": unwinding, "known_from_earlier": stacks.hits(),
+            "frames": named.map(|(_, all)| all), "frames_named": named.map(|(named, _)| named),
+            "frames_unnamed_reason": reason,
+        });
+        let samples = self.samples.as_ref().map(|samples| samples.told(self.options.frequency_hz));
+        for part in [Some(told), samples].into_iter().flatten() {
+            if let Value::Object(fields) = part {
+                extra.extend(fields);
+            }
+        }
+        if let Some(off_cpu) = &self.off_cpu {
+            extra.insert("off_cpu".to_owned(), off_cpu.told());
+        }
+        if let Some(reason) = &self.no_off_stacks {
+            extra.insert("off_cpu_refused".to_owned(), json!(reason));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Frames and stacks as rows, and their names, which are looked up when the workload has ended.
+
+use std::collections::{HashMap, HashSet};
+
+use pagelab_observe::stacks::{Frame, Stacks, stack_id};
+use pagelab_recording::tables::{FramesRow, StacksRow};
+use pagelab_recording::{NamedStacks, Recording, RecordingWriter};
+
+/// Stacks that are given new ids between two parts of the table, so that few of them are in memory.
+const STACKS_PER_PART: usize = 20_000;
+
+/// Writes the frames and stacks that were met for the first time.
+pub fn write_new(stacks: &mut Stacks, writer: &mut RecordingWriter) {
+    let (frames, new_stacks) = stacks.take_new();
+    for (id, frame) in &frames {
+        push_frame(*id, frame, writer);
+    }
+    for (stack_id, frame_ids) in &new_stacks {
+        writer.push(&StacksRow { stack_id: *stack_id, frame_ids });
+    }
+}
+
+fn push_frame(frame_id: u64, frame: &Frame, writer: &mut RecordingWriter) {
+    writer.push(&FramesRow {
+        frame_id,
+        symbol: frame.symbol.as_deref(),
+        module: frame.module.as_deref(),
+        build_id: frame.build_id.as_deref(),
+        module_offset: frame.module_offset,
+        kernel: frame.kernel,
+        inlined: frame.inlined,
+    });
+}
+
+/// Looks up the names of all frames and writes frames and stacks as they are with names. Gives the number of frames that
+/// could be named, and of all.
+pub fn name(
+    stacks: &mut Stacks,
+    now_ns: i64,
+    writer: &mut RecordingWriter,
+) -> pagelab_recording::Result<(usize, usize)> {
+    // What was written so far is read back: a recording of any length has its stacks on disk, not in memory.
+    writer.flush(now_ns)?;
+    let recording = Recording::open(writer.dir())?;
+    let (mut became, mut finals) = (HashMap::new(), HashSet::new());
+    let mut named = 0;
+    for (old, frames) in stacks.name_all() {
+        named += usize::from(frames.iter().any(|frame| frame.symbol.is_some()));
+        let ids: Vec<u64> = frames.iter().map(Frame::id).collect();
+        for (id, frame) in ids.iter().zip(&frames) {
+            if finals.insert(*id) {
+                push_frame(*id, frame, writer);
+            }
+        }
+        became.insert(old, ids);
+    }
+    let mut changes = NamedStacks::default();
+    changes.retired_frames.extend(became.keys().filter(|old| !finals.contains(*old)));
+    let (mut written, mut flushed) = (HashSet::new(), Ok(()));
+    recording.for_each::<StacksRow>(|row| {
+        let new_frames = |old| became.get(old).map_or(std::slice::from_ref(old), Vec::as_slice);
+        let ids: Vec<u64> = row.frame_ids.iter().flat_map(new_frames).copied().collect();
+        let new = stack_id(&ids);
+        if new == row.stack_id || changes.stacks.insert(row.stack_id, new).is_some() || !written.insert(new) {
+            return;
+        }
+        writer.push(&StacksRow { stack_id: new, frame_ids: &ids });
+        if written.len() % STACKS_PER_PART == 0 && flushed.is_ok() {
+            flushed = writer.flush(now_ns);
+        }
+    })?;
+    flushed?;
+    writer.set_named_stacks(changes);
+    Ok((named, became.len()))
+}

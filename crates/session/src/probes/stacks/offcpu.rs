@@ -1,0 +1,169 @@
+//! Times off the CPU with the stacks that they began with.
+//!
+//! A stack is taken when a task goes to sleep and waits here until the time is over, which may be long after; both
+//! know the instant at which the task left the CPU.
+
+use std::collections::{HashMap, VecDeque};
+
+use pagelab_observe::bpf::{Observer, OffCpu, OffStacks};
+use pagelab_observe::cpu::{Sample, SampleCounts};
+use pagelab_observe::stacks::{End, StackIds, Stacks};
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::{OffcpuColumns, OffcpuRow};
+use serde_json::{Value, json};
+
+use crate::probes::Count;
+
+/// Stacks are kept so long after a younger one of the same task has found its time.
+const KEPT_NS: u64 = 1_000_000_000;
+
+/// What happened to the stacks, for the manifest.
+#[derive(Debug, Default)]
+struct Totals {
+    taken: u64,
+    known: u64,
+    copied_bytes: u64,
+    entry: u64,
+    cut: u64,
+    broken: u64,
+    no_room: u64,
+    kernel_cut: u64,
+}
+
+impl Totals {
+    fn add(&mut self, sample: &Sample<'_>, ids: StackIds) {
+        self.taken += 1;
+        self.known += u64::from(sample.place.is_some());
+        self.copied_bytes += sample.copy.len() as u64;
+        self.no_room += u64::from(sample.no_room);
+        self.kernel_cut += u64::from(sample.kernel_cut);
+        match ids.end {
+            Some(End::Entry) => self.entry += 1,
+            Some(End::Cut) => self.cut += 1,
+            Some(End::Broken) => self.broken += 1,
+            None => {}
+        }
+    }
+}
+
+/// Brings times and stacks together.
+pub struct OffCpuTimes {
+    road: OffStacks,
+    /// Per task, in the order of time.
+    stacks: HashMap<u32, VecDeque<(u64, StackIds)>>,
+    waiting: Vec<OffCpu>,
+    totals: Totals,
+}
+
+impl OffCpuTimes {
+    /// None if the observer takes no such stacks.
+    ///
+    /// # Errors
+    /// In words, if their rings cannot be mapped.
+    pub fn of(observer: &Observer) -> Result<Option<Self>, String> {
+        let road = OffStacks::of(observer).map_err(|error| error.to_string())?;
+        let (stacks, waiting, totals) = (HashMap::new(), Vec::new(), Totals::default());
+        Ok(road.map(|road| Self { road, stacks, waiting, totals }))
+    }
+
+    /// Takes times that are over.
+    pub fn take(&mut self, times: &mut Vec<OffCpu>) {
+        self.waiting.append(times);
+    }
+
+    /// Works on the stacks taken before `until_ns`.
+    pub fn drain(&mut self, until_ns: u64, now_ns: u64, stacks: &mut Stacks) {
+        let (found, totals) = (&mut self.stacks, &mut self.totals);
+        self.road.drain(until_ns, |sample, tell| {
+            let ids = stacks.off_cpu(sample, now_ns, tell);
+            totals.add(sample, ids);
+            let of_task = found.entry(sample.task_id).or_default();
+            // CPUs are looked at one after the other, and the task may have been on several.
+            let at = of_task.iter().rposition(|(ts, _)| *ts < sample.ts).map_or(0, |at| at + 1);
+            of_task.insert(at, (sample.ts, ids));
+        });
+    }
+
+    /// Writes the times that began before `until_ns`; their stacks have been worked on.
+    pub fn write(&mut self, until_ns: u64, writer: &mut RecordingWriter) {
+        let columns = writer.table::<OffcpuRow<'_>>();
+        let stacks = &mut self.stacks;
+        self.waiting.retain(|off| {
+            let ripe = off.ts < until_ns;
+            if ripe {
+                push_off_cpu(off, stack_of(stacks, off), columns);
+            }
+            !ripe
+        });
+    }
+
+    /// What was counted, per CPU: losses here leave times without stacks.
+    pub fn counts(&self) -> impl Iterator<Item = Count> + '_ {
+        let rings = self.road.rings();
+        (0..rings.cpus()).map(|cpu| {
+            let SampleCounts { seen, lost, .. } = rings.counts(cpu);
+            Count { stream: "sched_stacks", cpu: Some(cpu as u32), seen, lost, filtered: 0 }
+        })
+    }
+
+    /// What the manifest says of them.
+    pub fn told(&self) -> Value {
+        let Totals { taken, known, copied_bytes, entry, cut, broken, no_room, kernel_cut } = self.totals;
+        let lost: u64 = self.counts().map(|count| count.lost).sum();
+        json!({
+            "stacks": taken, "lost": lost, "known_from_earlier": known, "copied_bytes": copied_bytes,
+            "ustacks_to_entry": entry, "ustacks_cut": cut, "ustacks_broken": broken, "ustacks_without_room": no_room,
+            "kstacks_cut": kernel_cut,
+        })
+    }
+}
+
+/// The stack that a time began with. Those that are much older are of times that were lost; times of one task that ended on
+/// two CPUs may come a step apart and in the wrong order.
+fn stack_of(stacks: &mut HashMap<u32, VecDeque<(u64, StackIds)>>, off: &OffCpu) -> StackIds {
+    let Some(of_task) = stacks.get_mut(&off.task_id) else { return StackIds::default() };
+    while of_task.pop_front_if(|(ts, _)| ts.saturating_add(KEPT_NS) < off.ts).is_some() {}
+    let found = of_task.iter().position(|(ts, _)| *ts == off.ts).and_then(|at| of_task.remove(at));
+    if of_task.is_empty() {
+        stacks.remove(&off.task_id);
+    }
+    found.map(|(_, ids)| ids).unwrap_or_default()
+}
+
+/// Appends a time off the CPU.
+pub fn push_off_cpu(off: &OffCpu, stacks: StackIds, columns: &mut OffcpuColumns) {
+    columns.push(&OffcpuRow {
+        ts: off.ts as i64,
+        dur: off.dur_ns.map(|ns| ns as i64),
+        task_id: off.task_id,
+        state: Some(off.state_letter()),
+        kstack_id: stacks.kernel,
+        ustack_id: stacks.user,
+        waker_task_id: off.waker_task_id,
+        runqueue_ns: off.dur_ns.map(|_| off.runqueue_ns),
+        ustack_end: stacks.end.map(End::name),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_gets_the_stack_of_the_instant_it_began_at_and_no_other() {
+        let ids = |id| StackIds { kernel: Some(id), ..StackIds::default() };
+        let off = |task_id, ts| OffCpu { ts, dur_ns: Some(1), task_id, state: 1, waker_task_id: None, runqueue_ns: 0 };
+        let later = 200 + KEPT_NS;
+        let taken = [(100, ids(1)), (150, ids(5)), (200, ids(2)), (300, ids(3)), (later, ids(4))];
+        let mut stacks = HashMap::from([(7, VecDeque::from(taken)), (8, VecDeque::from([(200, ids(9))]))]);
+        assert_eq!(stack_of(&mut stacks, &off(7, 200)), ids(2));
+        assert_eq!(stack_of(&mut stacks, &off(7, 150)), ids(5), "it ended on another CPU");
+        assert_eq!(stack_of(&mut stacks, &off(7, 250)), StackIds::default(), "its stack was lost");
+        assert_eq!(stack_of(&mut stacks, &off(7, later)), ids(4), "the time of 100 was lost");
+        assert_eq!(stack_of(&mut stacks, &off(7, 100)), StackIds::default(), "not kept for ever");
+        assert_eq!(stack_of(&mut stacks, &off(7, 300)), ids(3));
+        assert_eq!(stack_of(&mut stacks, &off(9, 300)), StackIds::default());
+        assert_eq!(stack_of(&mut stacks, &off(8, 200)), ids(9));
+        assert!(stacks.is_empty(), "nothing is kept of tasks that wait for nothing");
+    }
+}
