@@ -233,3 +233,100 @@ fn remove(row: usize, columns: &mut FaultsColumns) -> Held {
         error_code: columns.error_code.swap_remove(row),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn slot(ts: i64, task_id: u32, addr: u64) -> FaultSlot {
+        FaultSlot { ts: ts as u64, addr_error: addr, ip: 1, task_id, mm_id: 1 }
+    }
+
+    fn detail(ts: i64, task_id: u32, addr: u64, place: Option<(u32, u64)>) -> FaultDetail {
+        let (cpu, position) = place.map_or((0, None), |(cpu, position)| (cpu, Some(position)));
+        FaultDetail { ts: ts as u64, addr, cpu, position, task_id, major: place.is_none(), facts: 0 }
+    }
+
+    /// One turn of the recorder: what came on each CPU from a position on, and the details.
+    fn turn(
+        feed: &mut DetailFeed,
+        columns: &mut FaultsColumns,
+        came: &[(usize, u64, Vec<FaultSlot>)],
+        told: &[FaultDetail],
+    ) {
+        for (cpu, position, slots) in came {
+            columns.ts.extend(slots.iter().map(|slot| slot.ts as i64));
+            columns.task_id.extend(slots.iter().map(|slot| slot.task_id));
+            columns.mm_id.extend(slots.iter().map(|slot| slot.mm_id));
+            columns.addr.extend(slots.iter().map(FaultSlot::addr));
+            columns.ip.extend(slots.iter().map(|slot| slot.ip));
+            columns.error_code.extend(slots.iter().map(FaultSlot::error_code));
+            feed.faults(*cpu, *position, slots, columns);
+        }
+        feed.details(told, columns);
+    }
+
+    /// The rows of a part: time, and the duration where it is known.
+    fn part(columns: &mut FaultsColumns) -> Vec<(i64, Option<i64>)> {
+        use arrow::array::{Array, AsArray};
+        use arrow::datatypes::Int64Type;
+        use pagelab_recording::tables::TableColumns;
+        let batch = columns.take_batch().expect("equally long columns");
+        let ts = batch["ts"].as_primitive::<Int64Type>().clone();
+        let dur = batch.column_by_name("dur").map(|dur| dur.as_primitive::<Int64Type>().clone());
+        let known = |row| dur.as_ref().filter(|dur| dur.is_valid(row)).map(|dur| dur.value(row));
+        (0..ts.len()).map(|row| (ts.value(row), known(row))).collect()
+    }
+
+    #[test]
+    fn a_detail_finds_its_fault_by_place_and_by_search() {
+        let (mut feed, mut columns) = (DetailFeed::default(), FaultsColumns::default());
+        let one = vec![slot(10, 1, 0x1000), slot(20, 1, 0x2000), slot(30, 2, 0x1000)];
+        let other = vec![slot(15, 3, 0x1000), slot(25, 3, 0x1000), slot(40, 3, 0x1000)];
+        let told = [detail(24, 1, 0x2000, Some((1, 101))), detail(33, 3, 0x1000, None), detail(99, 4, 0x1000, None)];
+        turn(&mut feed, &mut columns, &[(1, 100, one), (0, 7, other)], &told);
+        feed.finish(&mut columns);
+        let known: Vec<_> = part(&mut columns).into_iter().filter_map(|(ts, dur)| Some((ts, dur?))).collect();
+        assert_eq!(known, [(20, 4), (25, 8)], "of two at the same address it is the latest before the end");
+        assert_eq!(feed.unmatched(), 1, "the fault of task 4 was never there");
+    }
+
+    #[test]
+    fn a_place_that_is_another_faults_is_not_believed() {
+        let (mut feed, mut columns) = (DetailFeed::default(), FaultsColumns::default());
+        let told = [detail(50, 1, 0x9000, Some((0, 0)))];
+        turn(&mut feed, &mut columns, &[(0, 0, vec![slot(10, 1, 0x1000)])], &told);
+        feed.finish(&mut columns);
+        assert_eq!((part(&mut columns), feed.unmatched()), (vec![(10, None)], 1));
+    }
+
+    #[test]
+    fn a_fault_that_goes_on_waits_for_its_end_and_the_others_do_not() {
+        let (mut feed, mut columns) = (DetailFeed::default(), FaultsColumns::default());
+        let came = vec![slot(100, 7, 0x1000), slot(150, 8, 0x1000), slot(200, 8, 0x2000)];
+        let told = [detail(160, 8, 0x1000, Some((0, 1))), detail(250, 8, 0x2000, Some((0, 2)))];
+        turn(&mut feed, &mut columns, &[(0, 0, came)], &told);
+        feed.before_part(SECOND / 2, &mut columns);
+        let mut first = part(&mut columns);
+        first.sort_unstable();
+        assert_eq!(first, [(150, Some(10)), (200, Some(50))]);
+        feed.after_part(&mut columns);
+        turn(&mut feed, &mut columns, &[(0, 3, vec![slot(300, 8, 0x3000)])], &[detail(SECOND, 7, 0x1000, None)]);
+        feed.finish(&mut columns);
+        assert_eq!(part(&mut columns), [(100, Some(SECOND - 100)), (300, None)]);
+        assert_eq!(feed.unmatched(), 0);
+    }
+
+    #[test]
+    fn a_fault_that_goes_on_for_too_long_is_written_and_its_end_counted_as_unmatched() {
+        let (mut feed, mut columns) = (DetailFeed::default(), FaultsColumns::default());
+        turn(&mut feed, &mut columns, &[(0, 0, vec![slot(100, 7, 0x1000)])], &[]);
+        feed.before_part(2 * SECOND, &mut columns);
+        assert_eq!(part(&mut columns), [(100, None)]);
+        feed.after_part(&mut columns);
+        turn(&mut feed, &mut columns, &[], &[detail(3 * SECOND, 7, 0x1000, None)]);
+        assert_eq!((columns.ts.len(), feed.unmatched()), (0, 1));
+    }
+}

@@ -59,7 +59,8 @@ pub struct FaultDetail {
     pub task_id: u32,
     /// Whether it needed I/O, or had to be tried again after waiting, which the kernel counts as the same.
     pub major: bool,
-    facts: u32,
+    /// What was found, in bits (`detail_fact` of `bpf/details.h`); [`FaultDetail::got`] says what it means.
+    pub facts: u32,
 }
 
 impl FaultDetail {

@@ -6,6 +6,7 @@ mod block;
 mod counters;
 mod cpu;
 mod dax;
+mod khugepaged;
 mod regions;
 mod watcher;
 
@@ -44,6 +45,7 @@ const WATCHERS: &[WatcherDef] = &[
     WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open },
     WatcherDef { streams: regions::STREAMS, needs_tree: false, needs_maps: false, open: regions::open },
     WatcherDef { streams: dax::STREAMS, needs_tree: true, needs_maps: false, open: dax::open },
+    WatcherDef { streams: khugepaged::STREAMS, needs_tree: true, needs_maps: false, open: khugepaged::open },
 ];
 
 /// The probes of a session.
