@@ -4,13 +4,16 @@
 //! recording into Parquet parts as a session does. Each round gives one paired ratio; the figure is the median with a
 //! bootstrap interval.
 //!
-//! Usage: fault_cost [ROUNDS] [ascending|descending|random] [SEED]      (as root)
+//! With the fourth argument N other than 0, how faults end is recorded, too: of one in N, as a session does (its default is 64).
+//!
+//! Usage: fault_cost [ROUNDS] [ascending|descending|random] [SEED] [N]      (as root)
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pagelab_benches::{Endless, Order, now_ns, own_cpu_ns, slices};
-use pagelab_observe::bpf::{Observer, ObserverOptions};
+use pagelab_observe::bpf::{FaultSlot, Observer, ObserverOptions};
+use pagelab_observe::details::{FaultDetail, FaultDetails};
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
 use pagelab_session::feed::Feed;
 use serde_json::json;
@@ -40,10 +43,12 @@ struct Bench {
     feed: Feed,
     writer: RecordingWriter,
     recorded: u64,
+    details: Option<FaultDetails>,
+    received: Vec<FaultDetail>,
 }
 
 impl Bench {
-    fn new(order: Order, out: &std::path::Path) -> Result<Self> {
+    fn new(order: Order, one_in: u64, out: &std::path::Path) -> Result<Self> {
         let faulter = Endless::faults(order)?;
         let observer = |counting_only: bool| -> Result<Observer> {
             let mut observer = Observer::load(ObserverOptions { counting_only, ..ObserverOptions::default() })?;
@@ -54,14 +59,19 @@ impl Bench {
         // A slice's rows are encoded and written within the slice.
         let options = WriterOptions { part_interval: SLICE, ..WriterOptions::default() };
         let writer = RecordingWriter::create(out, Manifest::default(), options)?;
-        Ok(Self { faulter, counting, recording, feed: Feed::new(true, true, true), writer, recorded: 0 })
+        let details = (one_in > 0).then(|| FaultDetails::open(&recording, one_in)).transpose()?;
+        let (feed, received) = (Feed::new(true, true, true), Vec::new());
+        Ok(Self { faulter, counting, recording, feed, writer, recorded: 0, details, received })
     }
 
     fn slice(&mut self, state: State) -> Result<Slice> {
         match state {
             State::Detached => {}
             State::Counting => self.counting.attach()?,
-            State::Recording => self.recording.attach()?,
+            State::Recording => {
+                self.recording.attach()?;
+                self.details.as_mut().map(FaultDetails::attach).transpose()?;
+            }
         }
         std::thread::sleep(Duration::from_millis(5));
         let (faults, wall, workload, own) = (self.faulter.done(), now_ns(), self.faulter.cpu_ns(), own_cpu_ns());
@@ -73,7 +83,10 @@ impl Bench {
             }
         }
         if state == State::Recording {
-            self.writer.flush(now_ns() as i64)?;
+            let now = now_ns() as i64;
+            self.feed.details().before_part(now, self.writer.faults_mut());
+            self.writer.flush(now)?;
+            self.feed.details().after_part(self.writer.faults_mut());
         }
         let count = (self.faulter.done() - faults) as f64;
         let slice = Slice {
@@ -83,6 +96,9 @@ impl Bench {
         };
         self.counting.detach();
         self.recording.detach();
+        if let Some(details) = &mut self.details {
+            details.detach();
+        }
         self.drain();
         Ok(slice)
     }
@@ -91,7 +107,21 @@ impl Bench {
         let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
         let mut events = Vec::new();
         self.recording.drain_events(|event| events.push(event));
-        self.recorded += self.recording.drain_faults(|_, slots| feed.faults(slots, columns)) as u64;
+        if let Some(details) = &mut self.details {
+            let (recording, recorded) = (&mut self.recording, &mut self.recorded);
+            recording.mark_faults();
+            details.drain(&mut self.received);
+            let drain = |sink: &mut dyn FnMut(usize, u64, &[FaultSlot])| {
+                recording.drain_marked_faults(|cpu, position, slots| {
+                    *recorded += slots.len() as u64;
+                    sink(cpu, position, slots);
+                });
+            };
+            feed.faults_in_detail(&self.received, drain, columns);
+            self.received.clear();
+        } else {
+            self.recorded += self.recording.drain_faults(|_, slots| feed.faults(slots, columns)) as u64;
+        }
         self.feed.events(&events, &mut self.writer);
     }
 }
@@ -101,12 +131,21 @@ fn main() -> Result<()> {
     let rounds: usize = args.next().map_or(Ok(300), |text| text.parse()).context("ROUNDS: needed a number")?;
     let order: Order = args.next().map_or(Ok(Order::Ascending), |word| word.parse()).map_err(anyhow::Error::msg)?;
     let seed: u64 = args.next().map_or(Ok(1), |text| text.parse()).context("SEED: needed a number")?;
+    let one_in: u64 = args.next().map_or(Ok(0), |text| text.parse()).context("N: needed a number")?;
     let out = std::env::temp_dir().join(format!("pagelab-fault-cost-{}", std::process::id()));
-    let mut bench = Bench::new(order, &out)?;
+    let mut bench = Bench::new(order, one_in, &out)?;
     let slices =
         slices::rounds(rounds, seed, [State::Detached, State::Counting, State::Recording], |state| bench.slice(state))?;
     report(order, seed, &slices, &bench)?;
-    let Bench { writer, recorded, .. } = bench;
+    let details = bench.details.as_ref().map(FaultDetails::counts);
+    let Bench { mut feed, mut writer, recorded, .. } = bench;
+    feed.details().finish(writer.faults_mut());
+    if let Some(counts) = details {
+        println!(
+            "{}",
+            json!({"details": counts.seen, "details_lost": counts.lost, "details_unmatched": feed.unmatched_details()})
+        );
+    }
     let live = writer.stats();
     let begin = own_cpu_ns();
     writer.close(|_| {})?;

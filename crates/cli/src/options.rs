@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use pagelab_observe::cpu::Unwinding;
+use pagelab_observe::details::ONE_IN;
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::{Bound, Bounds};
 use pagelab_session::{SessionOptions, Target};
@@ -31,6 +32,9 @@ pub struct RecordingArgs {
     /// Memory for fault records per CPU, such as 4M.
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
     pub ring_bytes: usize,
+    /// Record how page faults end (major or minor, how long, what was got) of one in N minor ones and of all major ones; 0: of none.
+    #[arg(long, value_name = "N", default_value_t = ONE_IN)]
+    pub fault_details: u64,
     /// How stacks are found: auto (unwind information, frame pointers where there is none), fp or dwarf.
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_unwinding)]
     pub unwind: Unwinding,
@@ -66,6 +70,7 @@ impl RecordingArgs {
         options.best_effort = self.best_effort;
         options.durable = self.durable;
         options.ring_bytes_per_cpu = self.ring_bytes;
+        options.fault_details = self.fault_details;
         options.unwinding = self.unwind;
         options.stdout_to_stderr = self.json;
         warn_of_shared_device(&options.out);

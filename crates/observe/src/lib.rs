@@ -9,6 +9,8 @@
 //! | [`btf`] | nothing; it knows the running kernel's tracepoints and names | |
 //! | [`counters`] | what processor and kernel count of one process tree | `perf_event_open` |
 //! | [`dax`] | faults on files of DAX file systems | BPF on raw tracepoints |
+//! | [`details`] | how page faults ended: major or minor, when, with what memory | BPF on the software events of faults |
+//! | [`khugepaged`] | huge pages made of small ones, by khugepaged and MADV_COLLAPSE | BPF on raw tracepoints |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
 //! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
@@ -24,6 +26,8 @@ pub mod btf;
 pub mod counters;
 pub mod cpu;
 pub mod dax;
+pub mod details;
+pub mod khugepaged;
 pub mod metrics;
 pub mod regions;
 pub mod stacks;

@@ -206,17 +206,20 @@ impl RecordingWriter {
         self.named = named;
     }
 
+    /// Whether [`RecordingWriter::tick`] at this time writes parts.
+    pub fn is_due(&mut self, now_ns: i64) -> bool {
+        let last = *self.last_parts_ns.get_or_insert(now_ns);
+        let interval = i64::try_from(self.options.part_interval.as_nanos()).unwrap_or(i64::MAX);
+        now_ns.saturating_sub(last) >= interval || self.tables.memory_bytes() >= self.options.max_buffered_bytes
+    }
+
     /// Writes what is due at `now_ns` (on the recording's clock): the manifest if it changed, and a part of every table
     /// that has rows if the interval has passed or memory is full. Returns whether parts were written.
     ///
     /// After an error the writer can go on: complete parts stay readable, encoded parts that did not fit are kept up to
     /// [`WriterOptions::max_pending_bytes`] and tried again at the next tick, and what is dropped is counted.
     pub fn tick(&mut self, now_ns: i64) -> Result<bool> {
-        let last = *self.last_parts_ns.get_or_insert(now_ns);
-        let interval = i64::try_from(self.options.part_interval.as_nanos()).unwrap_or(i64::MAX);
-        let due =
-            now_ns.saturating_sub(last) >= interval || self.tables.memory_bytes() >= self.options.max_buffered_bytes;
-        if !due {
+        if !self.is_due(now_ns) {
             return Ok(false);
         }
         self.flush(now_ns)?;

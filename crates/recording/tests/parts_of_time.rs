@@ -7,7 +7,7 @@ use pagelab_recording::{Bound, Bounds, Error, Manifest, Recording, RecordingWrit
 
 const SECOND: i64 = 1_000_000_000;
 
-fn fault(ts: i64) -> FaultsRow {
+fn fault(ts: i64) -> FaultsRow<'static> {
     FaultsRow { ts, task_id: 1, mm_id: 1, addr: 4096, ip: 1, error_code: 6, ..FaultsRow::default() }
 }
 

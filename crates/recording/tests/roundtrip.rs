@@ -52,7 +52,7 @@ fn rows_of_every_shape_survive() {
     assert!(rec.manifest().complete);
     assert_eq!(rec.manifest().label.as_deref(), Some("l"));
     let mut faults = Vec::new();
-    rec.for_each::<FaultsRow>(|r| faults.push(r)).unwrap();
+    rec.for_each::<FaultsRow>(|r| faults.push(FaultsRow { got: None, ..r })).unwrap();
     assert_eq!(faults.len(), 1000);
     assert!(faults.is_sorted_by_key(|r| r.ts));
     assert_eq!(faults[999].addr, u64::MAX);

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use pagelab_observe::bpf::{Call, Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp};
+use pagelab_observe::details::FaultDetail;
 use pagelab_observe::stacks::StackIds;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::{FaultsColumns, MappingsRow, OffcpuColumns, SyscallsColumns, Tables, TasksRow};
 
 use crate::calls::CallFeed;
+use crate::details::DetailFeed;
 use crate::files::Files;
 use crate::probes::push_off_cpu;
 
@@ -56,6 +58,7 @@ pub struct Feed {
     pub off_cpu: Vec<OffCpu>,
     last_mapping_id: u32,
     recorded_faults: HashMap<u32, u64>,
+    details: DetailFeed,
     /// When the first task began to execute the command, CLOCK_MONOTONIC ns.
     pub first_exec_ns: Option<i64>,
     /// When the first task ended.
@@ -123,6 +126,31 @@ impl Feed {
         for same_task in slots.chunk_by(|one, next| one.task_id == next.task_id) {
             *self.recorded_faults.entry(same_task[0].task_id).or_default() += same_task.len() as u64;
         }
+    }
+
+    /// Appends fault records and, where they are known, how the faults ended: `details` came after it was noted how far the rings
+    /// are filled, and `drain` hands over the records up to there (CPU, position of the first in its ring, records).
+    pub fn faults_in_detail(
+        &mut self,
+        details: &[FaultDetail],
+        drain: impl FnOnce(&mut dyn FnMut(usize, u64, &[FaultSlot])),
+        columns: &mut FaultsColumns,
+    ) {
+        drain(&mut |cpu, position, slots| {
+            self.faults(slots, columns);
+            self.details.faults(cpu, position, slots, columns);
+        });
+        self.details.details(details, columns);
+    }
+
+    /// How faults ended, on the way into the columns: to be told before and after a part is written.
+    pub fn details(&mut self) -> &mut DetailFeed {
+        &mut self.details
+    }
+
+    /// Details whose faults are not in the recording any more.
+    pub fn unmatched_details(&self) -> u64 {
+        self.details.unmatched()
     }
 
     /// Writes the rows of a batch of events. The batch must be whole: a record may refer to a name sent right after it.

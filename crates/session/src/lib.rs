@@ -31,6 +31,7 @@ pub mod calls;
 mod child;
 mod close;
 mod cost;
+mod details;
 pub mod feed;
 pub mod files;
 mod found;

@@ -81,6 +81,8 @@ pub struct SessionOptions {
     pub stdout_to_stderr: bool,
     /// Bytes of fault ring per CPU.
     pub ring_bytes_per_cpu: usize,
+    /// Of so many minor faults one is looked at when it ends; 0: how faults end is not recorded.
+    pub fault_details: u64,
     /// How the profile finds the stacks of user space.
     pub unwinding: Unwinding,
     /// Flush every part to the device.
@@ -120,6 +122,7 @@ impl SessionOptions {
             own_group: false,
             stdout_to_stderr: false,
             ring_bytes_per_cpu: 4 << 20,
+            fault_details: pagelab_observe::details::ONE_IN,
             unwinding: Unwinding::Auto,
             durable: false,
             load: Control::default(),

@@ -5,11 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pagelab_observe::bpf::Event;
+use pagelab_observe::details::FaultDetail;
 use pagelab_observe::metrics::{Emit, Sampler};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::{LossColumns, LossRow, MarksRow, MetricsRow, OffcpuRow, SyscallsRow};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use serde_json::json;
 
 use crate::cost::{Budget, Spent};
 use crate::feed::Feed;
@@ -49,6 +52,7 @@ pub struct Recorder {
     next_sample_ns: i64,
     counts: Arc<Mutex<Counts>>,
     batch: Vec<Event>,
+    details: Vec<FaultDetail>,
     marks: Option<Marks>,
     spent: Spent,
     budget: Option<Budget>,
@@ -79,6 +83,7 @@ impl Recorder {
             next_sample_ns: i64::MIN,
             counts,
             batch: Vec::new(),
+            details: Vec::new(),
             marks: None,
             spent: Spent::default(),
             budget: None,
@@ -161,7 +166,7 @@ impl Recorder {
                 (self.next_sample_ns.saturating_add(SAMPLE_INTERVAL_NS)).max(now + SAMPLE_INTERVAL_NS / 2);
         }
         let before_bytes = self.writer.stats().bytes_written;
-        match self.writer.tick(now) {
+        match self.write_due(now) {
             Ok(true) => {
                 let grown = self.writer.stats().bytes_written - before_bytes;
                 self.growth_bytes = Some((self.growth_bytes.map_or(grown, |(first, _)| first), grown));
@@ -173,6 +178,17 @@ impl Recorder {
             }
         }
         due
+    }
+
+    /// Writes parts if it is time for them.
+    fn write_due(&mut self, now: i64) -> pagelab_recording::Result<bool> {
+        if !self.writer.is_due(now) {
+            return Ok(false);
+        }
+        self.feed.details().before_part(now, self.writer.faults_mut());
+        let written = self.writer.tick(now);
+        self.feed.details().after_part(self.writer.faults_mut());
+        written
     }
 
     fn what_to_emit(&mut self, now: i64) -> Emit {
@@ -211,7 +227,16 @@ impl Recorder {
             }
             self.spent.on(Stream::Maps.name(), || observer.drain_events(|event| batch.push(event)));
             let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
-            self.spent.on(Stream::Faults.name(), || observer.drain_faults(|_cpu, slots| feed.faults(slots, columns)));
+            let details = &mut self.details;
+            self.spent.on(Stream::Faults.name(), || match &mut self.probes.fault_details {
+                Ok(probe) => {
+                    observer.mark_faults();
+                    probe.drain(details);
+                    feed.faults_in_detail(details, |sink| observer.drain_marked_faults(sink), columns);
+                    details.clear();
+                }
+                Err(_) => _ = observer.drain_faults(|_cpu, slots| feed.faults(slots, columns)),
+            });
             self.spent.on(Stream::Maps.name(), || self.feed.events(batch, &mut self.writer));
             let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
             self.spent.on(Stream::Syscalls.name(), || feed.calls(|sink| observer.drain_calls(sink), tables));
@@ -251,6 +276,11 @@ impl Recorder {
                     counts.push(Count { stream: stream.name(), cpu: Some(cpu as u32), seen, lost, filtered: 0 });
                 }
             }
+            if let Ok(probe) = &self.probes.fault_details {
+                let (one, lost) = (probe.counts(), self.feed.unmatched_details());
+                let lost = one.lost + lost;
+                counts.push(Count { stream: "fault_details", cpu: None, seen: one.seen, lost, filtered: 0 });
+            }
             let events = observer.event_counts();
             counts.push(Count { stream: "events", cpu: None, seen: events.seen, lost: events.lost, filtered: 0 });
         }
@@ -271,10 +301,14 @@ impl Recorder {
             observer.detach();
             observer.tell_unfinished();
         }
+        if let Ok(details) = &mut self.probes.fault_details {
+            details.detach();
+        }
         for watcher in &mut self.probes.watchers {
             watcher.stop();
         }
         self.drain();
+        self.feed.details().finish(self.writer.faults_mut());
         self.feed.waiting_calls(self.writer.table::<SyscallsRow<'_>>());
         let (now, mut extra) = (monotonic_ns(), serde_json::Map::new());
         for watcher in &mut self.probes.watchers {
@@ -286,7 +320,23 @@ impl Recorder {
         }
         self.count();
         self.probes.count_events();
+        extra.insert("fault_details".to_owned(), self.details_told());
         extra
+    }
+
+    /// How faults ended: of how many that is known, and why it is not of others.
+    fn details_told(&self) -> serde_json::Value {
+        match &self.probes.fault_details {
+            Ok(probe) => {
+                let (counts, unmatched) = (probe.counts(), self.feed.unmatched_details());
+                json!({
+                    "minor_one_in": probe.one_in(), "major_one_in": 1,
+                    "seen": counts.seen, "lost": counts.lost, "unmatched": unmatched,
+                    "got_unknown_because": probe.no_walk(),
+                })
+            }
+            Err(reason) => json!({ "refused": reason }),
+        }
     }
 
     /// What the sampler could not read.

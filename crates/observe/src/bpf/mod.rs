@@ -140,6 +140,8 @@ pub struct Observer {
     call_rings: CallRings,
     /// Where the producers of those were when the rare events were taken.
     call_marks: Vec<u64>,
+    /// Where the producers of the fault rings were when they were marked.
+    fault_marks: Vec<u64>,
     options: ObserverOptions,
     moves_followed: u64,
     skel: ObserverSkel<'static>,
@@ -227,6 +229,7 @@ impl Observer {
             rings,
             call_rings,
             call_marks,
+            fault_marks: Vec::new(),
             options,
             moves_followed: 0,
             skel,
@@ -322,6 +325,29 @@ impl Observer {
     /// The map that says which tasks are recorded, for other object files to share (`bpf/membership.bpf.h`).
     pub fn task_states(&self) -> BorrowedFd<'_> {
         self.skel.maps.task_states.as_fd()
+    }
+
+    /// The map of the fault rings and how many slots each has, for other object files to share.
+    pub(crate) fn fault_ring_map(&self) -> (BorrowedFd<'_>, u32) {
+        (self.skel.maps.fault_rings.as_fd(), self.rings.items())
+    }
+
+    /// Remembers where the producers of the fault rings are, for [`Observer::drain_marked_faults`].
+    pub fn mark_faults(&mut self) {
+        self.fault_marks.clear();
+        self.fault_marks.extend((0..self.rings.cpus()).map(|cpu| self.rings.produced(cpu)));
+    }
+
+    /// Hands over the fault records that were whole at [`Observer::mark_faults`], CPU by CPU: which CPU, the position in its ring
+    /// of the first record, and the records, in the order of time.
+    pub fn drain_marked_faults(&mut self, mut sink: impl FnMut(usize, u64, &[FaultSlot])) {
+        for (cpu, mark) in self.fault_marks.iter().enumerate() {
+            let pending = self.rings.pending_until(cpu, *mark);
+            let first = mark - (pending.older.len() + pending.newer.len()) as u64;
+            sink(cpu, first, pending.older);
+            sink(cpu, first + pending.older.len() as u64, pending.newer);
+            self.rings.release(cpu, *mark);
+        }
     }
 
     /// Hands over all whole fault records, CPU by CPU; within a CPU they are in the order of time.

@@ -86,6 +86,11 @@ impl<H: Head> Rings<H> {
         self.cpus
     }
 
+    /// Items in each ring.
+    pub fn items(&self) -> u32 {
+        self.items
+    }
+
     /// The word of a head that lies `at` bytes behind its beginning.
     fn word(&self, cpu: usize, at: usize) -> &AtomicU64 {
         debug_assert!(cpu < self.cpus && at < H::ITEMS_AT);

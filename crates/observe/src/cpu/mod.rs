@@ -159,7 +159,7 @@ impl Profiler {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-fn event_refused(error: std::io::Error) -> BpfError {
+pub(crate) fn event_refused(error: std::io::Error) -> BpfError {
     BpfError::Refused {
         step: "perf_event_open",
         reason: error.to_string(),
@@ -186,7 +186,7 @@ fn sampling(mut builder: Builder<'_>, cpu: usize, frequency_hz: u64) -> std::io:
 }
 
 /// The numbers in a list such as `0-3,8`.
-fn online_cpus() -> std::io::Result<Vec<usize>> {
+pub(crate) fn online_cpus() -> std::io::Result<Vec<usize>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let wrong =
         || std::io::Error::other(format!("/sys/devices/system/cpu/online: found {text:?}, needed a list of CPUs"));

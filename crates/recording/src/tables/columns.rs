@@ -355,6 +355,14 @@ impl<T: ByteArrayType<Offset = i32>> DictColumn<GenericByteArray<T>> {
     }
 }
 
+impl<A> DictColumn<A> {
+    /// Appends `n` nulls.
+    pub fn push_nulls(&mut self, n: usize) {
+        self.dictionary.nulls += n;
+        self.dictionary.keys.resize(self.dictionary.keys.len() + n, NULL_KEY);
+    }
+}
+
 impl StrColumn {
     /// Appends words of a fixed list, such as names of system calls: told apart by where they lie, without a look at their
     /// letters.

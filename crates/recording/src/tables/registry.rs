@@ -34,16 +34,17 @@ tables! {
     }
 
     /// Page faults on user addresses, from user and kernel mode, one row each.
-    faults (push_faults) FaultsRow[] FaultsColumns FaultsView {
+    faults (push_faults) FaultsRow['a] FaultsColumns FaultsView {
         ts: req i64 "ns" "Entry into the fault, on the recording's clock.";
         task_id: req u32 "" "Who faulted.";
         mm_id: req u32 "" "Address space faulted on.";
         addr: req u64 "" "Exact faulting address, not rounded to a page.";
         ip: req u64 "" "Instruction that faulted.";
         error_code: req u32 "" "The architecture's error code (x86: 1 protection, 2 write, 4 user, 16 instruction fetch).";
-        major: opt bool "" "Whether it needed I/O; null unless known.";
-        dur: opt i64 "ns" "Duration; null unless measured.";
+        major: opt bool "" "Whether it needed I/O, or waiting and another attempt, as getrusage counts it; null unless known. All major faults are told, and one in N of the minor ones.";
+        dur: opt i64 "ns" "From entry to the end of its handling, the way back to the program left out; null unless measured: where `major` is null.";
         mapping_id: opt u32 "" "The mapping faulted on. Filled at a clean end; null before that and where no mapping was known.";
+        got: opt str "" "What it got: `new` (a fresh page), `zero` (the page of zeros), `cow` (a page of its own, copied or taken over), `page_cache`, `mkwrite` (leave to write to a shared page), `swap` (read from swap), `hugetlb`, `dax`, `device`; `huge_` before it where one entry maps 2 MiB or more. Null where `major` is, and where it is not known.";
     }
 
     /// Mapping actions, and the mappings present at attach, made by the kernel or inherited by fork.
@@ -261,6 +262,25 @@ tables! {
         bytes: req u64 "bytes" "Memory of the region in pages of that size.";
         asked: opt str "" "What the program asked for: `madvise`, `hugetlb`, `always`, ...; null if nothing.";
         reason: opt str "" "Why it is not what was asked.";
+    }
+
+    /// What khugepaged and MADV_COLLAPSE did about making huge pages of small ones: one row per piece of memory of the size of
+    ///  a huge page that they tried or turned down. Splits are not here: the kernel counts them (metrics `thp_split_*`) and
+    ///  does not say whose they were.
+    khugepaged (push_khugepaged) KhugepagedRow['a] KhugepagedColumns KhugepagedView {
+        ts: req i64 "ns" "When it was done.";
+        mm_id: opt u32 "" "Address space; null for files that are looked at for all who map them.";
+        task_id: opt u32 "" "A task of that address space: its owner as the kernel keeps it, or who called.";
+        op: req str "" "`collapse` (tried) or `scan` (looked at and turned down).";
+        kind: req str "" "`anon`, `file` or `shmem`.";
+        by_whom: req str "" "`khugepaged`, or `madvise` for MADV_COLLAPSE.";
+        addr: opt u64 "" "Start of the piece; null unless known. For anonymous memory it is where the memory was before any mremap.";
+        pgoff: opt u64 "pages" "For files: page of the file.";
+        dev: opt u64 "" "For files: device, as st_dev.";
+        ino: opt u64 "" "For files: inode.";
+        result: req str "" "The kernel's word: `SUCCEED`, `EXCEED_NONE_PTE`, `PAGE_RO`, ... (its enum scan_result without SCAN_); a number where it has none.";
+        pages: opt u32 "pages" "Small pages that became one huge page; null unless it succeeded.";
+        filled: opt u32 "pages" "Of these, the ones for which there was no memory before; null unless known.";
     }
 
     /// What a stream saw, lost and filtered since the previous row of the same stream and cpu.

@@ -5,6 +5,7 @@
 mod block;
 mod counters;
 mod dax;
+mod khugepaged;
 mod regions;
 mod stacks;
 mod watcher;
@@ -12,6 +13,7 @@ mod watcher;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use pagelab_observe::bpf::{BpfError, Cgroup, Members, Observer, ObserverOptions};
+use pagelab_observe::details::FaultDetails;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::{Probe, ProbeState};
 
@@ -44,12 +46,15 @@ const WATCHERS: &[WatcherDef] = &[
     WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open },
     WatcherDef { streams: regions::STREAMS, needs_tree: false, needs_maps: false, open: regions::open },
     WatcherDef { streams: dax::STREAMS, needs_tree: true, needs_maps: false, open: dax::open },
+    WatcherDef { streams: khugepaged::STREAMS, needs_tree: true, needs_maps: false, open: khugepaged::open },
 ];
 
 /// The probes of a session.
 pub struct Probes {
     /// The BPF observer, if any of its streams was asked for and the kernel took it.
     pub observer: Option<Observer>,
+    /// How faults end, if they are recorded and the kernel took it.
+    pub fault_details: Result<FaultDetails, String>,
     /// All others that were asked for and could be opened.
     pub watchers: Vec<Box<dyn Watcher>>,
     /// One entry per stream asked for.
@@ -106,7 +111,13 @@ fn enrol(
 impl Probes {
     /// Tries every stream asked for. A stream asked for by name and refused is an error, unless best effort will do.
     pub fn open(options: &SessionOptions) -> Result<Self, SessionError> {
-        let mut probes = Self { observer: None, watchers: Vec::new(), states: Vec::new(), warnings: Vec::new() };
+        let mut probes = Self {
+            observer: None,
+            fault_details: Err("no faults are recorded".to_owned()),
+            watchers: Vec::new(),
+            states: Vec::new(),
+            warnings: Vec::new(),
+        };
         let bpf_error = probes.open_observer(options).err();
         let watcher_errors = probes.open_watchers(options, bpf_error.as_ref());
         for stream in options.streams.iter() {
@@ -164,6 +175,7 @@ impl Probes {
             observer.detach();
         }
         self.observer = Some(observer);
+        self.open_details(options);
         Ok(())
     }
 
@@ -176,6 +188,23 @@ impl Probes {
             self.warnings.push(format!("sched is recorded without stacks: {error}"));
             Ok(observer)
         })
+    }
+
+    /// That it cannot be said how faults end is no reason not to record them.
+    fn open_details(&mut self, options: &SessionOptions) {
+        let Some(observer) = self.observer.as_ref().filter(|_| options.streams.contains(Stream::Faults)) else {
+            return;
+        };
+        self.fault_details = match options.fault_details {
+            0 => Err("it was not asked for (--fault-details 0)".to_owned()),
+            one_in => {
+                let opened = FaultDetails::open(observer, one_in).map_err(|error| error.to_string());
+                if let Err(reason) = &opened {
+                    self.warnings.push(format!("how faults end is not recorded: {reason}"));
+                }
+                opened
+            }
+        };
     }
 
     /// Opens what the streams need; gives the reasons for those that could not be.
@@ -206,6 +235,12 @@ impl Probes {
             enrol(observer, &scope, &processes, options.skip.is_some())
                 .map_err(|error| SessionError::StreamRefused { stream: "tasks", reason: error.to_string() })?;
         }
+        if let Ok(details) = &mut self.fault_details
+            && let Err(error) = details.attach()
+        {
+            self.warnings.push(format!("how faults end is not recorded: {error}"));
+            self.fault_details = Err(error.to_string());
+        }
         let mut watchers = std::mem::take(&mut self.watchers);
         let task_states = self.observer.as_ref().map(Observer::task_states);
         let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
@@ -234,6 +269,9 @@ impl Probes {
     /// Detaches what a stream costs; false if it cannot be had without, or is gone already.
     pub fn shed(&mut self, stream: &str) -> bool {
         let Some(stream) = Stream::all().find(|known| known.name() == stream) else { return false };
+        if let (Stream::Faults, Ok(details)) = (stream, &mut self.fault_details) {
+            details.detach();
+        }
         let observed = self.observer.as_mut().is_some_and(|observer| observer.shed(stream));
         observed || self.watchers.iter_mut().any(|watcher| watcher.streams().contains(&stream) && watcher.shed(stream))
     }

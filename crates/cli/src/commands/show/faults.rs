@@ -6,6 +6,7 @@ use pagelab_recording::tables::SettingsRow;
 use serde::Serialize;
 
 use super::View;
+use super::ends::{self, EndsDocument, OneCollapse};
 use super::join::{Join, Joined, Mappings, Place, places};
 use super::options::{Options, cut, more};
 use super::read::{self, PathText, Tasks};
@@ -102,8 +103,12 @@ struct Document {
     write: Option<u64>,
     instruction: Option<u64>,
     protection: Option<u64>,
-    /// Null unless it is known of every fault.
+    /// Null unless it is known of every fault, or all major ones were told.
     major: Option<u64>,
+    /// How they ended; null if that was not recorded.
+    ends: Option<EndsDocument>,
+    /// Huge pages made of small ones afterwards, by result.
+    collapses: Vec<OneCollapse>,
     /// Null if no mappings were recorded.
     unattributed: Option<u64>,
     page_bytes: u64,
@@ -137,14 +142,18 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         slot_bytes: profile_options.huge_bytes.max(page_bytes),
         x86: manifest.arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686")),
     };
-    let joined = join.run(recording, &mut notes)?;
+    let mut joined = join.run(recording, &mut notes)?;
+    let ends = EndsDocument::of(recording, std::mem::take(&mut joined.ends), &mut notes);
+    let collapses = ends::collapses(recording, options, &tasks, &mut notes)?;
     if joined.in_recording == 0 {
         notes.push("no faults were recorded".to_owned());
     } else if joined.faults == 0 {
         notes.push(format!("none of the {} faults is selected", joined.in_recording));
     }
     let classes = classes(recording, options, &profile_options, &mut notes)?;
-    let data = collect(recording, &join, &joined, classes, sort, &mut notes)?;
+    let mut data = collect(recording, &join, &joined, classes, sort, &mut notes)?;
+    data.major = data.major.or(ends.as_ref().map(|ends| ends.major));
+    (data.ends, data.collapses) = (ends, collapses);
     View::new("faults", recording, &notes, &data, &text(&data))
 }
 
@@ -262,6 +271,8 @@ fn collect(
         instruction: x86(joined.codes.instruction),
         protection: x86(joined.codes.protection),
         major: (joined.faults > 0 && joined.major_known == joined.faults).then_some(joined.major),
+        ends: None,
+        collapses: Vec::new(),
         unattributed: joined.attributed.then_some(joined.unattributed),
         page_bytes: join.page_bytes,
         slot_bytes: join.slot_bytes,
@@ -381,6 +392,10 @@ fn text(data: &Document) -> String {
     );
     paragraph(&said, &mut out);
     paragraph(&format!("a page is {}, a slot {}", bytes(data.page_bytes), bytes(data.slot_bytes)), &mut out);
+    if let Some(ends) = &data.ends {
+        ends.text(&mut out);
+    }
+    ends::collapses_text(&data.collapses, &mut out);
     classes_text(data, &mut out);
     mappings_text(data, &mut out);
     orders_text(data, &mut out);

@@ -10,6 +10,7 @@ use pagelab_recording::Recording;
 use pagelab_recording::attribution::Attribution;
 use pagelab_recording::tables::{FaultsRow, MappingsRow};
 
+use super::ends::Ends;
 use super::options::Options;
 use super::read::{self, Tasks};
 use crate::failure::Failure;
@@ -174,6 +175,8 @@ pub struct Joined {
     pub major_known: u64,
     /// Of those, the ones that did.
     pub major: u64,
+    /// How they ended.
+    pub ends: Ends,
     /// Faults on no mapping known. Meaningless if mappings could not be read.
     pub unattributed: u64,
     /// By mapping.
@@ -221,7 +224,7 @@ impl Join<'_> {
         };
         let mut slots: HashSet<(u32, u64)> = HashSet::new();
         let mut failed = None;
-        let visit = |row: FaultsRow| {
+        let visit = |row: FaultsRow<'_>| {
             out.in_recording += 1;
             if !self.tasks.wants(self.options, row.task_id, row.ts) {
                 return;
@@ -244,9 +247,9 @@ impl Join<'_> {
         };
         // After a clean end the parts are in order of time, and reading one after the other is cheaper.
         if recording.manifest().complete {
-            read::each::<FaultsRow>(recording, notes, visit)?;
+            read::each::<FaultsRow<'_>>(recording, notes, visit)?;
         } else {
-            read::each_in_time::<FaultsRow>(recording, notes, visit)?;
+            read::each_in_time::<FaultsRow<'_>>(recording, notes, visit)?;
         }
         out.attributed = replay.is_some();
         if let Some(error) = failed {
@@ -259,7 +262,7 @@ impl Join<'_> {
         &self,
         out: &mut Joined,
         slots: &mut HashSet<(u32, u64)>,
-        row: &FaultsRow,
+        row: &FaultsRow<'_>,
         mapping: Option<u32>,
         module: Option<u32>,
     ) {
@@ -271,6 +274,7 @@ impl Join<'_> {
         out.codes.protection += has(PROTECTION);
         out.major_known += u64::from(row.major.is_some());
         out.major += u64::from(row.major == Some(true));
+        out.ends.count(row);
         *out.tasks.entry(row.task_id).or_default() += 1;
         *out.ips.entry((module, row.ip)).or_default() += 1;
         let Some(id) = mapping else {
@@ -290,7 +294,7 @@ impl Join<'_> {
 
 impl Replay {
     /// The mapping of the address, and that of the instruction.
-    fn find(&mut self, row: &FaultsRow) -> pagelab_recording::Result<(Option<u32>, Option<u32>)> {
+    fn find(&mut self, row: &FaultsRow<'_>) -> pagelab_recording::Result<(Option<u32>, Option<u32>)> {
         // A clean end has filled in what joins; what does not is tried again, because the recorder may not have joined.
         let address = match row.mapping_id {
             Some(id) => Some(id),

@@ -12,6 +12,7 @@
 mod block;
 mod counters;
 mod dax;
+mod ends;
 mod faults;
 mod io;
 mod join;

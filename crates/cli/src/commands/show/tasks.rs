@@ -115,7 +115,7 @@ fn faults_by_task(recording: &Recording, notes: &mut Vec<String>) -> Result<Opti
         return Ok(None);
     }
     let mut counts: HashMap<u32, u64> = HashMap::new();
-    read::each::<FaultsRow>(recording, notes, |row| *counts.entry(row.task_id).or_default() += 1)?;
+    read::each::<FaultsRow<'_>>(recording, notes, |row| *counts.entry(row.task_id).or_default() += 1)?;
     Ok(Some(counts))
 }
 

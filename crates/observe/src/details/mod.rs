@@ -1,0 +1,211 @@
+//! How page faults ended: major or minor, when, and with what memory. Of the major ones all, of the minor ones one in N.
+//!
+//! [`FaultDetails::open`] loads the programs of `bpf/details.bpf.c` and puts them on the kernel's software events for minor
+//! and major faults, which fire when a fault has been handled. So what a detail says of time is from entry to the end of the
+//! handling; the way back to the program, some 100 ns, is not in it. A fault that is handled in several attempts has one end.
+//!
+//! A detail does not repeat what the fault's own record says ([`crate::bpf::FaultSlot`]). It names that record by its place in
+//! the ring where that is known, else by task and address: it is the task's latest one at that address.
+//!
+//! What was got is read from the page table and the memory area ([`FaultDetail::got`]). Three things cannot be told that way.
+//! A page that comes back from swap without I/O (it was read ahead, or not yet thrown away) looks new. A write to a page that
+//! was shared at a fork may have copied it or, if nobody else had it any more, taken it over: both are `cow`. And page cache
+//! made at the fault (the first touch of shared memory) is page cache.
+
+mod got;
+mod memory;
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+use std::rc::Rc;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject, ProgramMut, RingBuffer, RingBufferBuilder};
+use perf_event::events::Software;
+use perf_event::{Builder, Counter};
+
+pub use got::GOT;
+
+use crate::bpf::{BpfError, NEEDED_TO_LOAD, Observer, listen_to_libbpf, not_loaded, refused};
+use crate::cpu::{event_refused, online_cpus};
+
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/details.skel.rs"));
+}
+
+use skeleton::{DetailsSkel, DetailsSkelBuilder, types};
+
+/// Of so many minor faults one is looked at, unless said otherwise.
+pub const ONE_IN: u64 = 64;
+/// `DETAIL_NO_POSITION` of `bpf/details.h`.
+const NO_POSITION: u64 = u64::MAX;
+/// Room for details, all CPUs together: 50 ms if every fault of the fastest machine seen is looked at.
+const RING_BYTES: u32 = 4 << 20;
+
+/// How a fault ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultDetail {
+    /// When, CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// The address that was accessed.
+    pub addr: u64,
+    /// The CPU on which it ended.
+    pub cpu: u32,
+    /// Position of the fault's record in the ring of that CPU; none if it is not among the last ones there.
+    pub position: Option<u64>,
+    /// Who faulted.
+    pub task_id: u32,
+    /// Whether it needed I/O, or had to be tried again after waiting, which the kernel counts as the same.
+    pub major: bool,
+    /// What was found, in bits (`detail_fact` of `bpf/details.h`); [`FaultDetail::got`] says what it means.
+    pub facts: u32,
+}
+
+impl FaultDetail {
+    /// What was got, in a word of [`GOT`], given the error code of the fault's own record; none if it is not known.
+    pub fn got(&self, error_code: u32) -> Option<&'static str> {
+        got::got(self.facts, error_code)
+    }
+}
+
+/// What the programs have counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DetailCounts {
+    /// Ends of the recorded tree's faults that were looked at.
+    pub seen: u64,
+    /// Of these, the ones that found no room.
+    pub lost: u64,
+}
+
+/// The loaded programs, and the events that they are to run on.
+pub struct FaultDetails {
+    one_in: u64,
+    links: Vec<Link>,
+    counters: Vec<Counter>,
+    events: RingBuffer<'static>,
+    received: Rc<RefCell<Vec<FaultDetail>>>,
+    no_walk: Option<String>,
+    skel: DetailsSkel<'static>,
+}
+
+impl FaultDetails {
+    /// Loads the programs, for the faults that `observer` records; one in `one_in` of the minor ones is looked at. Nothing is
+    /// attached yet.
+    ///
+    /// # Errors
+    /// The kernel refuses to load them. That page tables cannot be read is no error, see [`FaultDetails::no_walk`].
+    pub fn open(observer: &Observer, one_in: u64) -> Result<Self, BpfError> {
+        listen_to_libbpf();
+        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
+        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = DetailsSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
+        let (ring_map, slots) = observer.fault_ring_map();
+        let maps = &mut open.maps;
+        maps.task_states
+            .reuse_fd(observer.task_states())
+            .and_then(|()| maps.fault_rings.reuse_fd(ring_map))
+            .map_err(refused("sharing the tree", NEEDED_TO_LOAD))?;
+        maps.details.set_max_entries(RING_BYTES).map_err(refused("sizing the ring", NEEDED_TO_LOAD))?;
+        if let Some(rodata) = maps.rodata_data.as_deref_mut() {
+            rodata.ring_slot_mask = slots - 1;
+        }
+        let mut skel = open.load().map_err(not_loaded)?;
+        let no_walk = memory::find(&mut skel).err();
+        let received: Rc<RefCell<Vec<FaultDetail>>> = Rc::default();
+        let sink = Rc::clone(&received);
+        let needed = "the BPF ring buffer (Linux 5.8)";
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skel.maps.details, move |bytes| {
+                sink.borrow_mut().extend(read(bytes));
+                0
+            })
+            .map_err(refused("ring buffer", needed))?;
+        let events = builder.build().map_err(refused("ring buffer", needed))?;
+        let (links, counters) = (Vec::new(), Vec::new());
+        Ok(Self { one_in: one_in.max(1), links, counters, events, received, no_walk, skel })
+    }
+
+    /// Puts the programs on the events of every CPU. From now on details are collected.
+    ///
+    /// # Errors
+    /// The kernel refuses the events, or programs on them.
+    pub fn attach(&mut self) -> Result<(), BpfError> {
+        let progs = &mut self.skel.progs;
+        for cpu in online_cpus().map_err(event_refused)? {
+            for (event, period, program) in [
+                (Software::PAGE_FAULTS_MAJ, 1, &mut progs.major_ended),
+                (Software::PAGE_FAULTS_MIN, self.one_in, &mut progs.minor_ended),
+            ] {
+                let (link, counter) = attach(program, event, cpu, period)?;
+                self.links.push(link);
+                self.counters.push(counter);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of so many minor faults one is looked at.
+    pub fn one_in(&self) -> u64 {
+        self.one_in
+    }
+
+    /// Why page tables are not read, so that [`FaultDetail::got`] is never known; none if they are.
+    pub fn no_walk(&self) -> Option<&str> {
+        self.no_walk.as_deref()
+    }
+
+    /// Appends the details that came, in the order in which the faults ended.
+    pub fn drain(&mut self, to: &mut Vec<FaultDetail>) {
+        // A negative result means that a callback failed; ours cannot.
+        self.events.consume_raw();
+        to.append(&mut self.received.borrow_mut());
+    }
+
+    /// Takes the programs off the events. What they sent before can still be drained.
+    pub fn detach(&mut self) {
+        self.links.clear();
+        self.counters.clear();
+    }
+
+    /// What the programs have counted.
+    pub fn counts(&self) -> DetailCounts {
+        let bss = self.skel.maps.bss_data.as_deref();
+        bss.map_or_else(DetailCounts::default, |bss| DetailCounts { seen: bss.details_seen, lost: bss.details_lost })
+    }
+}
+
+/// Opens one event on one CPU with the program on it.
+fn attach(program: &mut ProgramMut<'_>, event: Software, cpu: usize, period: u64) -> Result<(Link, Counter), BpfError> {
+    let mut builder = Builder::new(event);
+    builder.any_pid().one_cpu(cpu).include_kernel().sample_period(period);
+    let mut counter = builder.build().map_err(event_refused)?;
+    // libbpf closes the descriptor with the link.
+    // SAFETY: the counter lives, and its descriptor with it, while this is borrowed.
+    let fd = unsafe { BorrowedFd::borrow_raw(counter.as_raw_fd()) };
+    let own = fd.try_clone_to_owned().map_err(event_refused)?;
+    let needed = "BPF programs on perf events; look: cat /sys/kernel/security/lockdown";
+    let link = program.attach_perf_event(own.as_raw_fd()).map_err(refused("attaching to a perf event", needed))?;
+    let _closed_by_the_link = own.into_raw_fd();
+    counter.enable().map_err(event_refused)?;
+    Ok((link, counter))
+}
+
+fn read(bytes: &[u8]) -> Option<FaultDetail> {
+    if bytes.len() < size_of::<types::fault_detail>() {
+        return None;
+    }
+    // SAFETY: the slice holds enough bytes, the read is unaligned, and the record is integers only.
+    let raw = unsafe { bytes.as_ptr().cast::<types::fault_detail>().read_unaligned() };
+    Some(FaultDetail {
+        ts: raw.ts,
+        addr: raw.addr,
+        cpu: raw.cpu,
+        position: (raw.position != NO_POSITION).then_some(raw.position),
+        task_id: raw.task_id,
+        major: raw.facts & types::detail_fact::DETAIL_MAJOR.0 != 0,
+        facts: raw.facts,
+    })
+}
