@@ -10,6 +10,8 @@
 //! | [`counters`] | what processor and kernel count of one process tree | `perf_event_open` |
 //! | [`dax`] | faults on files of DAX file systems | BPF on raw tracepoints |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
+//! | [`perf`] | page faults, mappings, tasks and samples of a process tree, where BPF is not to be had | `perf_event_open` |
+//! | [`process`] | nothing; it reads what `/proc` says of one process | `/proc` |
 //! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
 //!
@@ -25,6 +27,8 @@ pub mod counters;
 pub mod cpu;
 pub mod dax;
 pub mod metrics;
+pub mod perf;
+pub mod process;
 pub mod regions;
 pub mod stacks;
 pub mod streams;

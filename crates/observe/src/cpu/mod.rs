@@ -182,7 +182,7 @@ fn sampling(mut builder: Builder<'_>, cpu: usize, frequency_hz: u64) -> std::io:
 }
 
 /// The numbers in a list such as `0-3,8`.
-fn online_cpus() -> std::io::Result<Vec<usize>> {
+pub(crate) fn online_cpus() -> std::io::Result<Vec<usize>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let wrong =
         || std::io::Error::other(format!("/sys/devices/system/cpu/online: found {text:?}, needed a list of CPUs"));

@@ -167,6 +167,15 @@ impl<T: Number> OptColumn<T> {
         values.for_each(|value| self.push(value));
     }
 
+    /// Appends values that are all there: as fast as a column that knows no nulls.
+    #[inline]
+    pub fn extend_some(&mut self, values: impl Iterator<Item = T>) {
+        self.values.extend(values);
+        if !self.valid.is_empty() {
+            self.valid.resize(self.values.len(), true);
+        }
+    }
+
     /// Appends `n` nulls.
     pub fn push_nulls(&mut self, n: usize) {
         if self.values.is_empty() {

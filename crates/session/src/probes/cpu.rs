@@ -7,7 +7,8 @@
 use std::collections::{HashMap, HashSet};
 
 use pagelab_observe::bpf::Event;
-use pagelab_observe::cpu::{ProfileOptions, Profiler, Unwinding};
+use pagelab_observe::cpu::{ProfileOptions, Profiler, Sample, Unwinding};
+use pagelab_observe::perf::PerfSample;
 use pagelab_observe::stacks::{End, Frame, StackIds, Stacks, stack_id};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::tables::{FramesRow, SamplesRow, StacksRow};
@@ -39,10 +40,43 @@ struct Totals {
     kernel_cut: u64,
 }
 
+/// Where samples come from.
+enum Source {
+    Bpf(Profiler),
+    /// The perf observer, which hands them over.
+    Perf {
+        event: &'static str,
+        waiting: Vec<PerfSample>,
+    },
+}
+
+impl Source {
+    fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(u32, &Sample<'_>)) {
+        match self {
+            Self::Bpf(profiler) => profiler.drain(until_ns, sink),
+            Self::Perf { waiting, .. } => {
+                let ready = waiting.partition_point(|sample| sample.ts < until_ns);
+                for sample in waiting.drain(..ready) {
+                    sample.with(&mut sink);
+                }
+            }
+        }
+    }
+
+    fn event(&self) -> &'static str {
+        match self {
+            Self::Bpf(profiler) => profiler.event(),
+            Self::Perf { event, .. } => event,
+        }
+    }
+}
+
 /// The probe.
 pub struct Cpu {
     options: ProfileOptions,
-    running: Option<(Profiler, Stacks)>,
+    /// Perf takes the samples, not BPF.
+    by_perf: bool,
+    running: Option<(Source, Stacks)>,
     rows: Vec<Row>,
     totals: Totals,
     /// Samples older than this have all their mappings known.
@@ -53,21 +87,31 @@ pub struct Cpu {
 /// Prepares the probe; it is attached when the target is there.
 #[allow(clippy::unnecessary_wraps, reason = "other probes find out here that they cannot be had")]
 pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+    Ok(Box::new(prepared(options, false)))
+}
+
+/// The same on samples of perf.
+#[allow(clippy::unnecessary_wraps, reason = "as above")]
+pub fn open_by_perf(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+    Ok(Box::new(prepared(options, true)))
+}
+
+fn prepared(options: &SessionOptions, by_perf: bool) -> Cpu {
     let options = ProfileOptions {
         ring_bytes_per_cpu: options.ring_bytes_per_cpu,
         unwinding: options.unwinding,
         ..ProfileOptions::default()
     };
     let totals = Totals::default();
-    Ok(Box::new(Cpu { options, running: None, rows: Vec::new(), totals, known_until_ns: 0, stopped: false }))
+    Cpu { options, by_perf, running: None, rows: Vec::new(), totals, known_until_ns: 0, stopped: false }
 }
 
 impl Cpu {
     /// Works on the samples older than `until_ns`.
     fn drain(&mut self, until_ns: u64) {
-        let Some((profiler, stacks)) = &mut self.running else { return };
+        let Some((source, stacks)) = &mut self.running else { return };
         let (rows, totals) = (&mut self.rows, &mut self.totals);
-        profiler.drain(until_ns, |cpu, sample| {
+        source.drain(until_ns, |cpu, sample| {
             let ids = stacks.sample(sample);
             totals.samples += 1;
             totals.kernel_cut += u64::from(sample.kernel_cut);
@@ -82,13 +126,13 @@ impl Cpu {
     }
 
     fn write(&mut self, writer: &mut RecordingWriter) {
-        let Some((profiler, stacks)) = &mut self.running else { return };
+        let Some((source, stacks)) = &mut self.running else { return };
         for row in self.rows.drain(..) {
             writer.push(&SamplesRow {
                 ts: row.ts as i64,
                 task_id: row.task_id,
                 cpu: row.cpu,
-                event: profiler.event(),
+                event: source.event(),
                 kstack_id: row.stacks.kernel,
                 ustack_id: row.stacks.user,
                 weight: row.weight,
@@ -161,7 +205,7 @@ impl Watcher for Cpu {
     }
 
     fn rung(&self) -> &'static str {
-        "bpf"
+        if self.by_perf { "perf" } else { "bpf" }
     }
 
     fn takes(&self, _: &Scope<'_>) -> Result<(), String> {
@@ -169,12 +213,23 @@ impl Watcher for Cpu {
     }
 
     fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
+        if let Some(event) = watched.perf_event.filter(|_| self.by_perf) {
+            let source = Source::Perf { event, waiting: Vec::new() };
+            self.running = Some((source, Stacks::new(self.options.unwinding, watched.pid)));
+            return Ok(());
+        }
         let needed =
             "needed: the BPF observer, which knows the recorded tasks; try: sudo pagelab record --observe cpu ...";
         let task_states = watched.task_states.ok_or_else(|| format!("found no map of recorded tasks; {needed}"))?;
         let profiler = Profiler::open(&self.options, task_states).map_err(|error| error.to_string())?;
-        self.running = Some((profiler, Stacks::new(self.options.unwinding, watched.pid)));
+        self.running = Some((Source::Bpf(profiler), Stacks::new(self.options.unwinding, watched.pid)));
         Ok(())
+    }
+
+    fn samples(&mut self, samples: Vec<PerfSample>) {
+        if let Some((Source::Perf { waiting, .. }, _)) = &mut self.running {
+            waiting.extend(samples);
+        }
     }
 
     fn events(&mut self, events: &[Event]) {
@@ -194,7 +249,8 @@ impl Watcher for Cpu {
     }
 
     fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
-        self.drain(if self.stopped { u64::MAX } else { self.known_until_ns });
+        // Perf's samples come with all that was mapped before them.
+        self.drain(if self.stopped || self.by_perf { u64::MAX } else { self.known_until_ns });
         self.known_until_ns = now_ns as u64;
         if let Some((_, stacks)) = &mut self.running {
             stacks.forget_left();
@@ -204,7 +260,8 @@ impl Watcher for Cpu {
     }
 
     fn counts(&self) -> Vec<Count> {
-        let Some((profiler, _)) = &self.running else { return Vec::new() };
+        // What perf has counted is told by its observer.
+        let Some((Source::Bpf(profiler), _)) = &self.running else { return Vec::new() };
         let rings = profiler.rings();
         (0..rings.cpus())
             .map(|cpu| {
@@ -216,14 +273,14 @@ impl Watcher for Cpu {
     }
 
     fn stop(&mut self) {
-        if let Some((profiler, _)) = &mut self.running {
+        if let Some((Source::Bpf(profiler), _)) = &mut self.running {
             profiler.detach();
         }
         self.stopped = true;
     }
 
     fn finish(&mut self, now_ns: i64, writer: &mut RecordingWriter, extra: &mut Map<String, Value>) {
-        let Some((profiler, stacks)) = &mut self.running else { return };
+        let Some((source, stacks)) = &mut self.running else { return };
         let (named, reason) = match name(stacks, now_ns, writer) {
             Ok(counts) => (Some(counts), None),
             Err(error) => (None, Some(format!("frames have no symbols: {error}"))),
@@ -235,7 +292,7 @@ impl Watcher for Cpu {
         };
         let Totals { samples, entry, cut, broken, kernel_cut } = self.totals;
         let told = json!({
-            "event": profiler.event(), "frequency_hz": self.options.frequency_hz, "unwinding": unwinding,
+            "event": source.event(), "frequency_hz": self.options.frequency_hz, "unwinding": unwinding,
             "samples": samples, "ustacks_to_entry": entry, "ustacks_cut": cut, "ustacks_broken": broken,
             "kstacks_cut": kernel_cut, "known_from_earlier": stacks.hits(),
             "frames": named.map(|(_, all)| all), "frames_named": named.map(|(named, _)| named),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 
 use pagelab_observe::bpf::{Cgroup, Event};
+use pagelab_observe::perf::PerfSample;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use serde_json::{Map, Value};
@@ -61,6 +62,8 @@ pub struct Watched<'a> {
     pub pidfd: BorrowedFd<'a>,
     /// The BPF map that says which tasks are recorded (`task_states` of `bpf/membership.bpf.h`), where BPF is to be had.
     pub task_states: Option<BorrowedFd<'a>>,
+    /// What the profile samples, where perf takes the samples and BPF is not to be had.
+    pub perf_event: Option<&'static str>,
 }
 
 /// A probe in the recording loop.
@@ -95,6 +98,9 @@ pub trait Watcher {
     fn begin(&mut self, _watched: &Watched<'_>) -> Result<(), String> {
         Ok(())
     }
+
+    /// Takes samples that the perf observer has; their mappings and tasks come right after by [`Watcher::events`].
+    fn samples(&mut self, _samples: Vec<PerfSample>) {}
 
     /// Takes note of tasks, mappings and names of files that the observer has seen since the last step.
     fn events(&mut self, _events: &[Event]) {}
