@@ -42,7 +42,7 @@ struct Totals {
 
 /// Where samples come from.
 enum Source {
-    Bpf(Profiler),
+    Bpf(Box<Profiler>),
     /// The perf observer, which hands them over.
     Perf {
         event: &'static str,
@@ -222,7 +222,7 @@ impl Watcher for Cpu {
             "needed: the BPF observer, which knows the recorded tasks; try: sudo pagelab record --observe cpu ...";
         let task_states = watched.task_states.ok_or_else(|| format!("found no map of recorded tasks; {needed}"))?;
         let profiler = Profiler::open(&self.options, task_states).map_err(|error| error.to_string())?;
-        self.running = Some((Source::Bpf(profiler), Stacks::new(self.options.unwinding, watched.pid)));
+        self.running = Some((Source::Bpf(Box::new(profiler)), Stacks::new(self.options.unwinding, watched.pid)));
         Ok(())
     }
 
