@@ -8,7 +8,7 @@ use pagelab_recording::{Bound, Bounds, Error, Manifest, Recording, RecordingWrit
 const SECOND: i64 = 1_000_000_000;
 
 fn fault(ts: i64) -> FaultsRow<'static> {
-    FaultsRow { ts, task_id: 1, mm_id: 1, addr: 4096, ip: 1, error_code: 6, ..FaultsRow::default() }
+    FaultsRow { ts, task_id: 1, mm_id: 1, addr: 4096, ip: 1, error_code: Some(6), ..FaultsRow::default() }
 }
 
 /// Ten seconds with a fault and a metric each half second and a task at the start; `last` is what is kept.

@@ -21,7 +21,7 @@ fn rows_of_every_shape_survive() {
             mm_id: 3,
             addr: u64::MAX - i as u64 * 4096,
             ip: 0x40_0000,
-            error_code: 6,
+            error_code: Some(6),
             major: (i % 3 == 0).then_some(i % 2 == 0),
             ..FaultsRow::default()
         });

@@ -53,7 +53,7 @@ struct Held {
     mm_id: u32,
     addr: u64,
     ip: u64,
-    error_code: u32,
+    error_code: Option<u32>,
 }
 
 /// Details on their way into the columns of their faults.
@@ -218,7 +218,7 @@ fn is_of(row: usize, detail: &FaultDetail, columns: &FaultsColumns) -> bool {
 
 fn patch(detail: &FaultDetail, row: usize, columns: &FaultsColumns) -> Patch {
     let began = columns.ts.get(row).copied().unwrap_or_default();
-    let error_code = columns.error_code.get(row).copied().unwrap_or_default();
+    let error_code = columns.error_code.get(row).unwrap_or_default();
     Patch { row, major: detail.major, dur: detail.ts as i64 - began, got: detail.got(error_code) }
 }
 
@@ -262,7 +262,7 @@ mod tests {
             columns.mm_id.extend(slots.iter().map(|slot| slot.mm_id));
             columns.addr.extend(slots.iter().map(FaultSlot::addr));
             columns.ip.extend(slots.iter().map(|slot| slot.ip));
-            columns.error_code.extend(slots.iter().map(FaultSlot::error_code));
+            columns.error_code.extend_some(slots.iter().map(FaultSlot::error_code));
             feed.faults(*cpu, *position, slots, columns);
         }
         feed.details(told, columns);

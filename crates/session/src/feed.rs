@@ -4,9 +4,12 @@ use std::collections::HashMap;
 
 use pagelab_observe::bpf::{Call, Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp};
 use pagelab_observe::details::FaultDetail;
+use pagelab_observe::perf::PerfFault;
 use pagelab_observe::stacks::StackIds;
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{FaultsColumns, MappingsRow, OffcpuColumns, SyscallsColumns, Tables, TasksRow};
+use pagelab_recording::tables::{
+    FaultsColumns, FaultsRow, MappingsRow, OffcpuColumns, SyscallsColumns, Tables, TasksRow,
+};
 
 use crate::calls::CallFeed;
 use crate::details::DetailFeed;
@@ -65,6 +68,8 @@ pub struct Feed {
     pub first_exit_ns: Option<i64>,
     record_tasks: bool,
     record_maps: bool,
+    /// perf tells of memory areas and not of calls: where a call asked for memory is not known.
+    by_perf: bool,
     /// Task 1 is the recorder's own child at the gate until it executes the command.
     at_gate: bool,
 }
@@ -78,6 +83,11 @@ impl Feed {
     /// Writes system calls, too.
     pub fn with_calls(self, calls: Option<CallFeed>) -> Self {
         Self { calls, ..self }
+    }
+
+    /// Takes its events from perf.
+    pub fn set_by_perf(&mut self) {
+        self.by_perf = true;
     }
 
     /// Takes system calls in the order in which they returned; they are written in the order in which they began.
@@ -121,7 +131,7 @@ impl Feed {
             columns.mm_id.extend(block.iter().map(|slot| slot.mm_id));
             columns.addr.extend(block.iter().map(FaultSlot::addr));
             columns.ip.extend(block.iter().map(|slot| slot.ip));
-            columns.error_code.extend(block.iter().map(FaultSlot::error_code));
+            columns.error_code.extend_some(block.iter().map(FaultSlot::error_code));
         }
         for same_task in slots.chunk_by(|one, next| one.task_id == next.task_id) {
             *self.recorded_faults.entry(same_task[0].task_id).or_default() += same_task.len() as u64;
@@ -153,6 +163,21 @@ impl Feed {
         self.details.unmatched()
     }
 
+    /// Appends page faults that perf saw, whose error code nobody knows.
+    pub fn perf_faults(&mut self, faults: &[PerfFault], columns: &mut FaultsColumns) {
+        for fault in faults {
+            columns.push(&FaultsRow {
+                ts: fault.ts as i64,
+                task_id: fault.task_id,
+                mm_id: fault.mm_id,
+                addr: fault.addr,
+                ip: fault.ip,
+                ..FaultsRow::default()
+            });
+            *self.recorded_faults.entry(fault.task_id).or_default() += 1;
+        }
+    }
+
     /// Writes the rows of a batch of events. The batch must be whole: a record may refer to a name sent right after it.
     pub fn events(&mut self, events: &[Event], writer: &mut RecordingWriter) {
         for event in events {
@@ -182,7 +207,7 @@ impl Feed {
             return;
         }
         let exit = event.op == TaskOp::Exit;
-        let at_exit = |value: u64| exit.then_some(value);
+        let at_exit = |value: Option<u64>| value.filter(|_| exit);
         let comm = String::from_utf8_lossy(&event.comm);
         let recorded = self.recorded_faults.get(&event.task_id).copied().unwrap_or(0);
         writer.push(&TasksRow {
@@ -203,13 +228,13 @@ impl Feed {
             comm: Some(&comm),
             exe: event.path_id.and_then(|id| self.files.get(id)).map(|file| file.path.as_slice()),
             build_id: None,
-            cgroup_id: Some(event.cgroup_id),
-            exit_code: exit.then_some(event.exit_code),
-            min_flt: at_exit(event.faults.0),
-            maj_flt: at_exit(event.faults.1),
-            utime_ns: at_exit(event.cpu_ns.0),
-            stime_ns: at_exit(event.cpu_ns.1),
-            recorded_faults: at_exit(recorded),
+            cgroup_id: event.cgroup_id,
+            exit_code: event.exit_code.filter(|_| exit),
+            min_flt: at_exit(event.faults.map(|(minor, _)| minor)),
+            maj_flt: at_exit(event.faults.map(|(_, major)| major)),
+            utime_ns: at_exit(event.cpu_ns.map(|(user, _)| user)),
+            stime_ns: at_exit(event.cpu_ns.map(|(_, system)| system)),
+            recorded_faults: at_exit(Some(recorded)),
         });
         if exit {
             self.recorded_faults.remove(&event.task_id);
@@ -241,7 +266,7 @@ impl Feed {
             mapping_id,
             op: event.op,
             kind: event.kind,
-            addr: Some(event.addr),
+            addr: (!self.by_perf || !called || event.op == "mprotect").then_some(event.addr),
             len: (!brk).then_some(event.len),
             old_addr: (mremap || brk).then_some(event.old_addr),
             old_len: mremap.then_some(event.offset),

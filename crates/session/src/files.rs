@@ -42,7 +42,7 @@ impl Files {
                 dev: event.dev,
                 ino: event.ino,
                 fs: Some(&event.fs).filter(|fs| !fs.is_empty()).map(String::as_str),
-                file_type: Some(file_type(event)),
+                file_type: file_type(event),
                 path: Some(&path),
             });
         }
@@ -61,9 +61,10 @@ impl Files {
     }
 }
 
-/// The words of `files.type`.
-fn file_type(event: &PathEvent) -> &'static str {
-    match event.mode & libc::S_IFMT {
+/// The words of `files.type`; none where the probe did not see the file itself.
+fn file_type(event: &PathEvent) -> Option<&'static str> {
+    Some(match event.mode & libc::S_IFMT {
+        _ if event.mode == 0 && event.fs.is_empty() => return None,
         libc::S_IFREG => "regular",
         libc::S_IFDIR => "dir",
         libc::S_IFBLK => "block",
@@ -71,7 +72,7 @@ fn file_type(event: &PathEvent) -> &'static str {
         libc::S_IFIFO => "fifo",
         libc::S_IFSOCK => "socket",
         _ => "anon",
-    }
+    })
 }
 
 /// The name as `/proc/PID/fd` shows it; what has no place in a directory is named after its file system.

@@ -24,6 +24,9 @@
 //! it once a second (`cost.rs`); a stream that was shed has `shed_at_ns` and `shed_because` in its probe's entry, and a row
 //! in `marks`.
 //!
+//! Every stream stands on the highest rung of a ladder that the kernel gives: BPF, perf events on the target's tasks, files of
+//! `/proc` ([`ladder`]). The manifest's `probes` say which, and why no higher one.
+//!
 //! A recorded command is never harmed: if the recorder dies the command goes on; if the recording cannot be written any
 //! more (the disk is full) the command goes on, and the session says so at the end. Workers of a load die with the recorder.
 
@@ -34,7 +37,9 @@ mod cost;
 mod details;
 pub mod feed;
 pub mod files;
+mod first_task;
 mod found;
+pub mod ladder;
 mod load_rows;
 mod marks;
 mod options;

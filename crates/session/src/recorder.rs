@@ -7,6 +7,7 @@ use std::time::Duration;
 use pagelab_observe::bpf::Event;
 use pagelab_observe::details::FaultDetail;
 use pagelab_observe::metrics::{Emit, Sampler};
+use pagelab_observe::perf::PerfBatch;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::{LossColumns, LossRow, MarksRow, MetricsRow, OffcpuRow, SyscallsRow};
@@ -241,6 +242,16 @@ impl Recorder {
             let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
             self.spent.on(Stream::Syscalls.name(), || feed.calls(|sink| observer.drain_calls(sink), tables));
         }
+        if let Some(perf) = &mut self.probes.perf {
+            let PerfBatch { events, faults, samples } = self.spent.on(Stream::Maps.name(), || perf.drain());
+            let (feed, writer) = (&mut self.feed, &mut self.writer);
+            self.spent.on(Stream::Faults.name(), || feed.perf_faults(&faults, writer.faults_mut()));
+            self.spent.on(Stream::Maps.name(), || feed.events(&events, writer));
+            *batch = events;
+            if let Some(profile) = self.probes.watchers.iter_mut().find(|one| one.streams().contains(&Stream::Cpu)) {
+                self.spent.on(Stream::Cpu.name(), || profile.samples(samples));
+            }
+        }
         let now = monotonic_ns();
         for watcher in &mut self.probes.watchers {
             let first = watcher.streams().first().map_or("", |stream| stream.name());
@@ -284,6 +295,15 @@ impl Recorder {
             let events = observer.event_counts();
             counts.push(Count { stream: "events", cpu: None, seen: events.seen, lost: events.lost, filtered: 0 });
         }
+        if let Some(perf) = &self.probes.perf {
+            counts.extend(perf.counts().into_iter().map(|one| Count {
+                stream: one.stream.map_or("events", Stream::name),
+                cpu: Some(one.cpu),
+                seen: one.seen,
+                lost: one.lost,
+                filtered: 0,
+            }));
+        }
         for watcher in &self.probes.watchers {
             counts.extend(watcher.counts());
         }
@@ -303,6 +323,9 @@ impl Recorder {
         }
         if let Ok(details) = &mut self.probes.fault_details {
             details.detach();
+        }
+        if let Some(perf) = &mut self.probes.perf {
+            perf.detach();
         }
         for watcher in &mut self.probes.watchers {
             watcher.stop();

@@ -1,19 +1,19 @@
 //! The steps of a session, in order.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use pagelab_host::facts::Facts;
 use pagelab_host::settings::{self, SnapshotOptions};
 use pagelab_observe::bpf::RunStats;
 use pagelab_observe::streams::Stream;
-use pagelab_recording::tables::{SettingsRow, TasksRow};
+use pagelab_recording::tables::SettingsRow;
 use pagelab_recording::{Clock, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
 use crate::calls::CallFeed;
 use crate::close::{finish, own_usage};
 use crate::feed::Feed;
+use crate::first_task;
 use crate::found::Found;
 use crate::options::{SessionError, SessionOptions, SessionOutcome, Target};
 use crate::probes::Probes;
@@ -103,7 +103,10 @@ fn release(
     let at_gate = options.target.is_started() && options.skip.is_none();
     let wants = |stream| options.streams.contains(stream);
     let calls = wants(Stream::Syscalls).then(|| CallFeed::new(options.shapes(), wants(Stream::Sched)));
-    let feed = Feed::new(wants(Stream::Tasks), wants(Stream::Maps), at_gate).with_calls(calls);
+    let mut feed = Feed::new(wants(Stream::Tasks), wants(Stream::Maps), at_gate).with_calls(calls);
+    if probes.perf.is_some() {
+        feed.set_by_perf();
+    }
     let mut recorder = Recorder::new(probes, feed, writer);
     if let Some(time) = options.skip {
         subject.release()?;
@@ -123,8 +126,8 @@ fn release(
     recorder.probes.begin(options, &subject)?;
     recorder.writer.manifest_mut().probes.clone_from(&recorder.probes.states);
     write_settings(options, &mut recorder, subject.pid(), "start");
-    if at_gate || recorder.probes.observer.is_none() {
-        note_first_tasks(&mut recorder, &subject);
+    if at_gate || recorder.probes.are_alone() {
+        first_task::note_start(&mut recorder, &subject);
     }
     recorder.step();
     let released_ns = if at_gate { monotonic_ns() } else { found_ns };
@@ -219,28 +222,6 @@ pub fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: Op
             value: setting.value.as_deref(),
             source: &setting.source,
             at,
-        });
-    }
-}
-
-/// The first tasks are in the table also where BPF is not to be had.
-fn note_first_tasks(recorder: &mut Recorder, subject: &Subject) {
-    let found = matches!(subject, Subject::Found(_));
-    for (task_id, (pid, _)) in (1..).zip(subject.processes()) {
-        let proc = |name: &str| format!("/proc/{pid}/{name}");
-        // At the gate it is still the recorder's child, whose name would say nothing.
-        let comm = std::fs::read_to_string(proc("comm")).ok().filter(|_| found);
-        let exe = std::fs::read_link(proc("exe")).ok().filter(|_| found);
-        recorder.writer.push(&TasksRow {
-            ts: monotonic_ns(),
-            op: "snapshot",
-            task_id,
-            tid: pid as i32,
-            pid: pid as i32,
-            mm_id: Some(task_id),
-            comm: comm.as_deref().map(str::trim_end),
-            exe: exe.as_ref().map(|exe| exe.as_os_str().as_bytes()),
-            ..TasksRow::default()
         });
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::child::Ended;
+use crate::first_task;
 use crate::options::SessionOptions;
 use crate::recorder::{Recorder, monotonic_ns};
 use crate::run::write_settings;
@@ -137,6 +138,11 @@ impl Watch<'_> {
         let Self { options, recorder, subject, .. } = self;
         // A process of ours that has ended is a zombie now: its /proc entries can still be read.
         recorder.drain();
+        if recorder.probes.perf.is_some() {
+            // Its records wait for those of other CPUs until the next look: the end of the target is in this one.
+            recorder.drain();
+        }
+        first_task::note_end(recorder, subject);
         recorder.sample_all();
         write_settings(options, recorder, subject.pid(), "end");
         let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);

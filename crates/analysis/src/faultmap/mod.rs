@@ -200,7 +200,9 @@ fn faults_on(dir: &Path, example: &Example) -> Result<Vec<Hit>> {
         ) else {
             continue;
         };
-        let rows = ts.values().iter().zip(mm.values()).zip(addr.values()).zip(error.values());
+        // A null is no value, whatever lies beneath it.
+        let errors = error.iter().map(Option::unwrap_or_default);
+        let rows = ts.values().iter().zip(mm.values()).zip(addr.values()).zip(errors);
         for (((ts, mm), addr), error) in rows {
             let here = *mm == example.mm_id && (example.start..end).contains(addr);
             if here && (example.mapped_ts..=until).contains(ts) && hits.len() < POINTS {

@@ -1,8 +1,8 @@
 //! Counters made from the rows of `faults`.
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, UInt32Type};
-use pagelab_recording::{Manifest, ProbeState, Recording};
+use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
+use pagelab_recording::{Manifest, Probe, ProbeState, Recording};
 use pagelab_vocab::metrics::Unit;
 
 use super::Metrics;
@@ -11,7 +11,9 @@ use crate::error::Result;
 use crate::run::{MetricKey, RunMetric};
 use crate::window::Window;
 
-const COLUMNS: [&str; 3] = ["ts", "error_code", "major"];
+const COLUMNS: [&str; 4] = ["ts", "error_code", "major", "ip"];
+/// Instructions from here on are the kernel's.
+const KERNEL_HALF: u64 = 1 << 63;
 
 /// Bits of the x86 page fault error code (arch/x86/include/asm/trap_pf.h).
 const PROTECTION: u32 = 1;
@@ -29,12 +31,14 @@ struct Counts {
     protection: u64,
     major: u64,
     major_known: u64,
+    codes_unknown: u64,
 }
 
 impl Counts {
     fn take(&mut self, batch: &RecordBatch, window: &Window) {
         let times = batch.column(0).as_primitive::<Int64Type>().values();
         let codes = batch.column(1).as_primitive::<UInt32Type>();
+        let ips = batch.column(3).as_primitive::<UInt64Type>().values();
         let majors = batch.column(2).as_boolean();
         let major_known = majors.null_count() < majors.len();
         self.rows += times.len() as u64;
@@ -43,6 +47,12 @@ impl Counts {
                 continue;
             }
             self.all += 1;
+            if codes.is_null(i) {
+                // The probe knows no error code; the mode is told by the instruction.
+                self.user += u64::from(ips[i] < KERNEL_HALF);
+                self.codes_unknown += 1;
+                continue;
+            }
             self.user += u64::from(code & USER != 0);
             self.write += u64::from(code & WRITE != 0);
             self.instruction += u64::from(code & INSTRUCTION != 0);
@@ -77,12 +87,16 @@ pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics>
     if counts.rows == 0 && !recorded(manifest) {
         return Ok(Metrics::new());
     }
+    // Through perf events an ordinary user may be shown user mode alone.
+    let user_mode_only = probes_of_faults(manifest).any(|probe| probe.extra.contains_key("user_mode_only"));
     let x86 = manifest.arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686"));
     let made = FAULTS.iter().filter_map(|(name, _)| {
         let known = match *name {
             "faults.count" => true,
             "faults.major" => counts.major_known == counts.all && counts.all > 0,
-            _ => x86,
+            "faults.user" => x86,
+            "faults.kernel" => x86 && !user_mode_only,
+            _ => x86 && counts.codes_unknown == 0,
         };
         let metric = RunMetric::counted(counts.of(name) as f64, Unit::Count, window);
         known.then(|| (MetricKey::new(name, None), metric))
@@ -92,5 +106,9 @@ pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics>
 
 /// Whether the stream ran: then no rows means no faults.
 fn recorded(manifest: &Manifest) -> bool {
-    manifest.probes.iter().any(|p| p.name == "faults" && p.state == ProbeState::Active)
+    probes_of_faults(manifest).any(|probe| probe.state == ProbeState::Active)
+}
+
+fn probes_of_faults(manifest: &Manifest) -> impl Iterator<Item = &Probe> {
+    manifest.probes.iter().filter(|probe| probe.name == "faults")
 }

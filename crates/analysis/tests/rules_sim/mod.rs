@@ -356,7 +356,7 @@ impl Player<'_> {
                 mm_id: 1,
                 addr: addr + 8,
                 ip: 0x40_1000,
-                error_code: 6,
+                error_code: Some(6),
                 ..FaultsRow::default()
             };
             self.writer.push_faults(&row);

@@ -55,5 +55,13 @@ pub fn setting(writer: &mut RecordingWriter, key: &str, value: impl Into<Option<
 
 /// Appends one user-mode write fault.
 pub fn fault(writer: &mut RecordingWriter, ts: i64, error_code: u32) {
-    writer.push_faults(&FaultsRow { ts, task_id: 1, mm_id: 1, addr: 4096, ip: 1, error_code, ..FaultsRow::default() });
+    writer.push_faults(&FaultsRow {
+        ts,
+        task_id: 1,
+        mm_id: 1,
+        addr: 4096,
+        ip: 1,
+        error_code: Some(error_code),
+        ..FaultsRow::default()
+    });
 }

@@ -158,7 +158,7 @@ fn mapped(writer: &mut RecordingWriter) {
             mm_id: 1,
             addr: at + i * 4096,
             ip: 0x40_0000,
-            error_code: 4,
+            error_code: Some(4),
             ..FaultsRow::default()
         });
     }

@@ -199,7 +199,7 @@ fn faults(writer: &mut RecordingWriter) {
             mm_id: 1,
             addr: PARENT_AT + (PARENT_PAGES - 1 - i) * PAGE + 8,
             ip: LIBRARY_IN_PARENT + 0x20,
-            error_code: 6,
+            error_code: Some(6),
             ..FaultsRow::default()
         });
     }
@@ -208,7 +208,7 @@ fn faults(writer: &mut RecordingWriter) {
         task_id: 2,
         mm_id: 2,
         ip: LIBRARY_IN_CHILD + 0x20,
-        error_code: 4,
+        error_code: Some(4),
         ..FaultsRow::default()
     };
     for i in 0..CHILD_PAGES {
@@ -220,11 +220,11 @@ fn faults(writer: &mut RecordingWriter) {
             ts: child.ts + 200 + i as i64,
             addr: LIBRARY_IN_CHILD + i * PAGE,
             ip,
-            error_code: 3,
+            error_code: Some(3),
             ..child
         });
     }
-    writer.push(&FaultsRow { ts: child.ts + 300, addr: 0x1000, ip: 0x1000, error_code: 20, ..child });
+    writer.push(&FaultsRow { ts: child.ts + 300, addr: 0x1000, ip: 0x1000, error_code: Some(20), ..child });
 }
 
 fn metrics(writer: &mut RecordingWriter) {

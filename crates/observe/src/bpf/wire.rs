@@ -65,16 +65,17 @@ pub struct TaskEvent {
     pub tid: u32,
     /// Process id.
     pub pid: u32,
-    /// The status as `wait` reports it: low 7 bits the signal, bits 8..15 the exit status.
-    pub exit_code: i32,
+    /// The status as `wait` reports it: low 7 bits the signal, bits 8..15 the exit status. None where the probe cannot know.
+    pub exit_code: Option<i32>,
     /// The executable, at exec and when found.
     pub path_id: Option<u32>,
-    /// Id of the cgroup v2 folder.
-    pub cgroup_id: u64,
-    /// Minor and major faults that the kernel counted for the task.
-    pub faults: (u64, u64),
-    /// User and system time as the kernel reports them: the exact run time split in the proportion of the ticks.
-    pub cpu_ns: (u64, u64),
+    /// Id of the cgroup v2 folder; none where the probe cannot know.
+    pub cgroup_id: Option<u64>,
+    /// Minor and major faults that the kernel counted for the task; none where the probe cannot know.
+    pub faults: Option<(u64, u64)>,
+    /// User and system time as the kernel reports them: the exact run time split in the proportion of the ticks. None where
+    /// the probe cannot know.
+    pub cpu_ns: Option<(u64, u64)>,
     /// Name of the task.
     pub comm: Vec<u8>,
 }
@@ -240,11 +241,11 @@ fn task(raw: &types::task_event) -> Option<TaskEvent> {
         mm_id: nonzero(raw.mm_id),
         tid: raw.tid,
         pid: raw.pid,
-        exit_code: raw.exit_code,
+        exit_code: Some(raw.exit_code),
         path_id: nonzero(raw.path_id),
-        cgroup_id: raw.cgroup_id,
-        faults: (raw.min_flt, raw.maj_flt),
-        cpu_ns: scaled_cpu_ns(raw),
+        cgroup_id: Some(raw.cgroup_id),
+        faults: Some((raw.min_flt, raw.maj_flt)),
+        cpu_ns: Some(scaled_cpu_ns(raw)),
         comm: raw.comm.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect(),
     })
 }

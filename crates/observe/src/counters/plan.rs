@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::events::{EventDef, GROUPS, USER_ONLY};
 use super::pmu::{Pmu, Scope, Wanted};
+use crate::process;
 
 /// How long a group may take to show that it counts. One that fits does at once; the time is for a thread that is
 /// made to wait for a CPU.
@@ -35,6 +36,9 @@ pub(super) fn in_words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO) => {
             "not supported: the processor does not count it, or the virtual machine hides it".to_owned()
+        }
+        Some(libc::EACCES | libc::EPERM) if process::is_filtered() => {
+            format!("not permitted: {}", process::FILTER_NEEDED)
         }
         Some(libc::EACCES | libc::EPERM) => "not permitted: needed: root, CAP_PERFMON, or kernel.perf_event_paranoid \
              of at most 1; try: sudo sysctl kernel.perf_event_paranoid=1"

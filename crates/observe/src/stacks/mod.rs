@@ -30,11 +30,12 @@ pub use unwind::End;
 
 use crate::bpf::{Event, MapEvent, Special, TaskEvent, TaskOp};
 use crate::cpu::{Sample, Unwinding as Mode};
+use crate::process::MapsLine;
 use jit::Jit;
 use kernel::Kernel;
 use modules::{MappedAt, Module, Modules};
 use places::{Meaning, Places};
-use spaces::{Mapped, MapsLine, Space};
+use spaces::{Mapped, Space};
 use unwind::{Place, Unwinding};
 
 /// Stacks whose rows are remembered as written; beyond that some are written again, which a reader expects.
@@ -239,7 +240,8 @@ impl Stacks {
         space.whole = true;
         let text = std::fs::read_to_string(format!("/proc/{}/maps", space.pid)).unwrap_or_default();
         for line in text.lines().filter_map(MapsLine::parse) {
-            let MapsLine { start, end, code, offset, dev, ino, path } = line;
+            let MapsLine { start, end, prot, offset, dev, ino, path, .. } = line;
+            let code = prot & PROT_EXEC != 0;
             let module = match path {
                 "[vdso]" => self.modules.vdso(),
                 path if path.starts_with('/') => {

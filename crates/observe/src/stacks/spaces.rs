@@ -103,45 +103,6 @@ impl Space {
     }
 }
 
-/// A line of `/proc/PID/maps`.
-#[derive(Debug, PartialEq, Eq)]
-pub struct MapsLine<'a> {
-    pub start: u64,
-    pub end: u64,
-    pub code: bool,
-    pub offset: u64,
-    /// As `st_dev` has it.
-    pub dev: u64,
-    pub ino: u64,
-    pub path: &'a str,
-}
-
-impl<'a> MapsLine<'a> {
-    /// Reads a line.
-    pub fn parse(line: &'a str) -> Option<Self> {
-        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let mut rest = line;
-        let mut word = || {
-            let (word, after) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
-            rest = after;
-            word
-        };
-        let (start, end) = word().split_once('-')?;
-        let (perms, offset, (major, minor), ino) =
-            (word(), hex(word())?, word().split_once(':')?, word().parse().ok()?);
-        let path = rest.trim_start();
-        Some(Self {
-            start: hex(start)?,
-            end: hex(end)?,
-            code: perms.contains('x'),
-            offset,
-            dev: libc::makedev(hex(major)? as u32, hex(minor)? as u32),
-            ino,
-            path: path.strip_suffix(" (deleted)").unwrap_or(path),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,23 +123,6 @@ mod tests {
         let before = space.generation;
         space.unmap(0x8000, 0x9000);
         assert_eq!(space.generation, before, "nothing was there");
-    }
-
-    #[test]
-    fn lines_of_maps_are_read() {
-        let line = "7f01000-7f02000 r-xp 00001000 fd:01 1234                       /usr/lib/a b.so (deleted)";
-        let wanted = MapsLine {
-            start: 0x7f0_1000,
-            end: 0x7f0_2000,
-            code: true,
-            offset: 0x1000,
-            dev: libc::makedev(0xfd, 1),
-            ino: 1234,
-            path: "/usr/lib/a b.so",
-        };
-        assert_eq!(MapsLine::parse(line), Some(wanted));
-        assert_eq!(MapsLine::parse("1000-2000 rw-p 00000000 00:00 0").map(|line| line.path), Some(""));
-        assert_eq!(MapsLine::parse("1000-2000 rw-p 0000"), None);
     }
 
     #[test]

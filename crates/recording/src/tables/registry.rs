@@ -40,7 +40,7 @@ tables! {
         mm_id: req u32 "" "Address space faulted on.";
         addr: req u64 "" "Exact faulting address, not rounded to a page.";
         ip: req u64 "" "Instruction that faulted.";
-        error_code: req u32 "" "The architecture's error code (x86: 1 protection, 2 write, 4 user, 16 instruction fetch).";
+        error_code: opt u32 "" "The architecture's error code (x86: 1 protection, 2 write, 4 user, 16 instruction fetch). Null where the probe cannot know it (perf events, see docs/ladder.md); whether it was user mode is then told by `ip`.";
         major: opt bool "" "Whether it needed I/O, or waiting and another attempt, as getrusage counts it; null unless known. All major faults are told, and one in N of the minor ones.";
         dur: opt i64 "ns" "From entry to the end of its handling, the way back to the program left out; null unless measured: where `major` is null.";
         mapping_id: opt u32 "" "The mapping faulted on. Filled at a clean end; null before that and where no mapping was known.";

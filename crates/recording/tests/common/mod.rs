@@ -30,7 +30,7 @@ pub fn push_interval(w: &mut RecordingWriter, n: i64) {
             mm_id: 1,
             addr: 0x10_0000 + ((n * 200 + i) as u64 % 64) * 4096,
             ip: 0x40_0000,
-            error_code: 6,
+            error_code: Some(6),
             ..FaultsRow::default()
         });
         w.push_metrics(&MetricsRow {

@@ -6,17 +6,22 @@ mod block;
 mod counters;
 mod dax;
 mod khugepaged;
+mod maps;
 mod regions;
+mod rungs;
 mod stacks;
 mod watcher;
 
 use std::os::fd::{AsFd, BorrowedFd};
 
 use pagelab_observe::bpf::{BpfError, Cgroup, Members, Observer, ObserverOptions};
+use pagelab_observe::cpu::ProfileOptions;
 use pagelab_observe::details::FaultDetails;
+use pagelab_observe::perf::{PerfObserver, PerfOptions, PerfTarget};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::{Probe, ProbeState};
 
+use rungs::Missing;
 pub use stacks::push_off_cpu;
 pub use watcher::{Count, Scope, Watched, Watcher};
 
@@ -25,6 +30,9 @@ use crate::subject::Subject;
 
 /// Streams that the BPF observer fills.
 const OBSERVED: [Stream; 5] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Sched];
+
+/// Streams that the perf observer fills where BPF is not to be had.
+const BY_PERF: [Stream; 4] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Cpu];
 
 /// Makes a probe; the reason in words if it cannot be had.
 type Open = fn(&SessionOptions) -> Result<Box<dyn Watcher>, String>;
@@ -37,16 +45,36 @@ struct WatcherDef {
     /// It must know the mappings of the recorded address spaces.
     needs_maps: bool,
     open: Open,
+    /// What takes its place where the tree is told by the perf observer.
+    by_perf: Option<Open>,
 }
 
 /// Every probe beside the observer.
 const WATCHERS: &[WatcherDef] = &[
-    WatcherDef { streams: stacks::STREAMS, needs_tree: true, needs_maps: true, open: stacks::open },
-    WatcherDef { streams: counters::STREAMS, needs_tree: false, needs_maps: false, open: counters::open },
-    WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open },
-    WatcherDef { streams: regions::STREAMS, needs_tree: false, needs_maps: false, open: regions::open },
-    WatcherDef { streams: dax::STREAMS, needs_tree: true, needs_maps: false, open: dax::open },
-    WatcherDef { streams: khugepaged::STREAMS, needs_tree: true, needs_maps: false, open: khugepaged::open },
+    WatcherDef {
+        streams: stacks::STREAMS,
+        needs_tree: true,
+        needs_maps: true,
+        open: stacks::open,
+        by_perf: Some(stacks::open_by_perf),
+    },
+    WatcherDef {
+        streams: counters::STREAMS,
+        needs_tree: false,
+        needs_maps: false,
+        open: counters::open,
+        by_perf: None,
+    },
+    WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open, by_perf: None },
+    WatcherDef { streams: regions::STREAMS, needs_tree: false, needs_maps: false, open: regions::open, by_perf: None },
+    WatcherDef { streams: dax::STREAMS, needs_tree: true, needs_maps: false, open: dax::open, by_perf: None },
+    WatcherDef {
+        streams: khugepaged::STREAMS,
+        needs_tree: true,
+        needs_maps: false,
+        open: khugepaged::open,
+        by_perf: None,
+    },
 ];
 
 /// The probes of a session.
@@ -55,6 +83,8 @@ pub struct Probes {
     pub observer: Option<Observer>,
     /// How faults end, if they are recorded and the kernel took it.
     pub fault_details: Result<FaultDetails, String>,
+    /// The perf observer, if the kernel did not take the BPF observer and gives perf events.
+    pub perf: Option<PerfObserver>,
     /// All others that were asked for and could be opened.
     pub watchers: Vec<Box<dyn Watcher>>,
     /// One entry per stream asked for.
@@ -69,6 +99,12 @@ fn active(stream: Stream, rung: &str) -> Probe {
 
 fn refused(stream: Stream, reason: String, fix: Option<String>) -> Probe {
     Probe { name: stream.name().into(), state: ProbeState::Refused, reason: Some(reason), fix, ..Probe::default() }
+}
+
+impl WatcherDef {
+    fn fills(&self, stream: Stream) -> bool {
+        self.streams.contains(&stream)
+    }
 }
 
 fn wanted(options: &SessionOptions, def: &WatcherDef) -> bool {
@@ -114,39 +150,49 @@ impl Probes {
         let mut probes = Self {
             observer: None,
             fault_details: Err("no faults are recorded".to_owned()),
+            perf: None,
             watchers: Vec::new(),
             states: Vec::new(),
             warnings: Vec::new(),
         };
-        let bpf_error = probes.open_observer(options).err();
-        let watcher_errors = probes.open_watchers(options, bpf_error.as_ref());
+        let mut missing = Missing { bpf: probes.open_observer(options).err().map(rungs::with_filter), perf: None };
+        if missing.bpf.is_some() {
+            missing.perf = probes.open_perf(options).err();
+        }
+        let watcher_errors = probes.open_watchers(options, &missing);
         for stream in options.streams.iter() {
             let watcher_error = watcher_errors.iter().find(|(streams, _)| streams.contains(&stream));
             let watcher = probes.watchers.iter().find(|watcher| watcher.streams().contains(&stream));
-            let state = match (&bpf_error, watcher_error, watcher) {
-                (Some(error), ..) if OBSERVED.contains(&stream) => {
-                    refused(stream, error.clone(), Some(format!("sudo pagelab record --observe {stream} ...")))
-                }
-                _ if OBSERVED.contains(&stream) => active(stream, "bpf"),
-                (_, Some((_, error)), _) => refused(stream, error.clone(), None),
-                (_, None, Some(watcher)) => active(stream, watcher.rung()),
+            let climbs = OBSERVED.contains(&stream) || WATCHERS.iter().any(|def| def.needs_tree && def.fills(stream));
+            let state = match (watcher_error, watcher) {
+                _ if OBSERVED.contains(&stream) => missing.state(stream),
+                (Some((_, error)), _) => refused(stream, error.clone(), None),
+                (None, Some(watcher)) if climbs => missing.active_on(stream, watcher.rung()),
+                (None, Some(watcher)) => active(stream, watcher.rung()),
                 _ => active(stream, "procfs"),
             };
             probes.states.push(state.clone());
             probes.judge(options, stream, &state)?;
         }
+        probes.note_user_only();
+        probes.warnings.splice(0..0, missing.in_words(&probes.states));
         Ok(probes)
     }
 
     /// A refusal is an error where the stream was named, else a warning.
     fn judge(&mut self, options: &SessionOptions, stream: Stream, state: &Probe) -> Result<(), SessionError> {
-        let Some(reason) = &state.reason else { return Ok(()) };
+        let Some(reason) = state.reason.as_ref().filter(|_| state.state == ProbeState::Refused) else { return Ok(()) };
         if options.streams.names(stream) && !options.best_effort {
             return Err(SessionError::StreamRefused { stream: stream.name(), reason: reason.clone() });
         }
         // That a part of `default` is not for this kernel is no news on every run.
         if !stream.only_where_possible() || options.streams.names(stream) {
-            self.warnings.push(format!("{stream} not recorded: {reason}"));
+            // What is refused for one reason is said in one line.
+            let tail = format!(" not recorded: {reason}");
+            match self.warnings.iter_mut().find(|said| said.ends_with(&tail)) {
+                Some(said) => said.insert_str(said.len() - tail.len(), &format!(", {stream}")),
+                None => self.warnings.push(format!("{stream}{tail}")),
+            }
         }
         Ok(())
     }
@@ -207,16 +253,37 @@ impl Probes {
         };
     }
 
+    /// The perf observer, which takes the place of the BPF observer.
+    fn open_perf(&mut self, options: &SessionOptions) -> Result<(), String> {
+        let wants = |stream: Stream| options.streams.contains(stream);
+        if !BY_PERF.into_iter().any(wants) {
+            return Ok(());
+        }
+        match &options.target {
+            Target::Command(_) | Target::Job(_) | Target::Processes(_) => {}
+            Target::Cgroup(_) => return Err(rungs::not_by_perf("a cgroup")),
+            Target::System => return Err(rungs::not_by_perf("the whole system")),
+        }
+        let profile = ProfileOptions::default().frequency_hz;
+        let wanted = PerfOptions {
+            faults: wants(Stream::Faults),
+            profile: wants(Stream::Cpu).then_some((profile, options.unwinding)),
+            ring_bytes_per_cpu: options.ring_bytes_per_cpu,
+        };
+        self.perf = Some(PerfObserver::open(wanted)?);
+        Ok(())
+    }
+
     /// Opens what the streams need; gives the reasons for those that could not be.
-    fn open_watchers(
-        &mut self,
-        options: &SessionOptions,
-        bpf_error: Option<&String>,
-    ) -> Vec<(&'static [Stream], String)> {
+    fn open_watchers(&mut self, options: &SessionOptions, missing: &Missing) -> Vec<(&'static [Stream], String)> {
         let mut errors = Vec::new();
+        if missing.perf.is_some() && options.streams.contains(Stream::Maps) {
+            self.watchers.push(maps::open());
+        }
         for def in WATCHERS.iter().filter(|def| wanted(options, def)) {
-            let opened = match bpf_error {
-                Some(error) if def.needs_tree => Err(error.clone()),
+            let opened = match (&missing.bpf, def.by_perf) {
+                (Some(_), Some(open)) if self.perf.is_some() => open(options),
+                (Some(_), _) if def.needs_tree => Err(missing.why(def.by_perf.is_some())),
                 _ => (def.open)(options),
             };
             match opened {
@@ -241,12 +308,14 @@ impl Probes {
             self.warnings.push(format!("how faults end is not recorded: {error}"));
             self.fault_details = Err(error.to_string());
         }
+        self.begin_perf(options, &scope, processes.first().map(|(pid, _)| *pid))?;
         let mut watchers = std::mem::take(&mut self.watchers);
+        let perf_event = self.perf.as_ref().map(PerfObserver::event);
         let task_states = self.observer.as_ref().map(Observer::task_states);
         let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
             .map_err(|error| SessionError::System { step: "pidfd_open", error: error.into() })?;
         let (pid, pidfd) = processes.first().copied().unwrap_or((0, own.as_fd()));
-        let watched = Watched { scope, pid, pidfd, task_states, observer: self.observer.as_ref() };
+        let watched = Watched { scope, pid, pidfd, task_states, observer: self.observer.as_ref(), perf_event };
         let mut failed: Vec<(Stream, String)> = Vec::new();
         watchers.retain_mut(|watcher| {
             let begun = watcher.takes(&scope).and_then(|()| watcher.begin(&watched));
@@ -256,14 +325,56 @@ impl Probes {
                 .is_ok()
         });
         self.watchers = watchers;
-        for (stream, reason) in failed.into_iter().filter(|(stream, _)| options.streams.contains(*stream)) {
-            let state = refused(stream, reason, None);
-            self.judge(options, stream, &state)?;
+        failed.into_iter().try_for_each(|(stream, reason)| self.refuse(options, &[stream], &reason))
+    }
+
+    /// Says of streams that they cannot be had after all.
+    fn refuse(&mut self, options: &SessionOptions, streams: &[Stream], reason: &str) -> Result<(), SessionError> {
+        for stream in streams.iter().filter(|stream| options.streams.contains(**stream)) {
+            let state = refused(*stream, reason.to_owned(), None);
+            self.judge(options, *stream, &state)?;
             if let Some(known) = self.states.iter_mut().find(|known| known.name == state.name) {
                 *known = state;
             }
         }
         Ok(())
+    }
+
+    /// Opens perf's events on the target.
+    fn begin_perf(
+        &mut self,
+        options: &SessionOptions,
+        scope: &Scope<'_>,
+        first: Option<u32>,
+    ) -> Result<(), SessionError> {
+        let Some(perf) = &mut self.perf else { return Ok(()) };
+        let begun = match scope {
+            Scope::Tree => perf.follow(PerfTarget::Child(first.unwrap_or(0))),
+            Scope::Processes(running) => {
+                let pids: Vec<u32> = running.iter().map(|(pid, _)| *pid).collect();
+                perf.follow(PerfTarget::Running(&pids))
+            }
+            other => Err(rungs::not_by_perf(&other.to_string())),
+        };
+        let Err(reason) = begun else { return Ok(()) };
+        self.perf = None;
+        self.refuse(options, &BY_PERF, &reason)
+    }
+
+    /// Notes what perf's observer does not see because it may see user mode only.
+    fn note_user_only(&mut self) {
+        if !self.perf.as_ref().is_some_and(PerfObserver::user_only) {
+            return;
+        }
+        let mine = |state: &&mut Probe| state.name == Stream::Faults.name() || state.name == Stream::Cpu.name();
+        for state in self.states.iter_mut().filter(mine).filter(|state| state.rung.as_deref() == Some("perf")) {
+            state.extra.insert("user_mode_only".to_owned(), true.into());
+        }
+    }
+
+    /// Nothing tells of tasks: neither BPF nor perf events are to be had, or not asked for.
+    pub fn are_alone(&self) -> bool {
+        self.observer.is_none() && self.perf.is_none()
     }
 
     /// Detaches what a stream costs; false if it cannot be had without, or is gone already.
@@ -272,7 +383,8 @@ impl Probes {
         if let (Stream::Faults, Ok(details)) = (stream, &mut self.fault_details) {
             details.detach();
         }
-        let observed = self.observer.as_mut().is_some_and(|observer| observer.shed(stream));
+        let by_perf = self.perf.as_mut().is_some_and(|perf| perf.shed(stream));
+        let observed = by_perf || self.observer.as_mut().is_some_and(|observer| observer.shed(stream));
         observed || self.watchers.iter_mut().any(|watcher| watcher.streams().contains(&stream) && watcher.shed(stream))
     }
 
@@ -284,6 +396,23 @@ impl Probes {
             state.extra.insert("shed_at_ns".to_owned(), ts.into());
             state.extra.insert("shed_because".to_owned(), reason.into());
         }
+    }
+
+    /// What perf's observer has counted, by the names of the streams; tasks and mappings share their records.
+    fn perf_counts(&self) -> Vec<Count> {
+        let counts = self.perf.as_ref().map(PerfObserver::counts).unwrap_or_default();
+        let named = counts.iter().flat_map(|one| {
+            let streams = one.stream.map_or(vec![Stream::Tasks, Stream::Maps], |stream| vec![stream]);
+            let count = |stream: Stream| Count {
+                stream: stream.name(),
+                cpu: Some(one.cpu),
+                seen: one.seen,
+                lost: one.lost,
+                filtered: 0,
+            };
+            streams.into_iter().map(count)
+        });
+        named.collect()
     }
 
     /// Writes the final counts into the states.
@@ -303,6 +432,7 @@ impl Probes {
                 counted.push(Count { stream: stream.name(), cpu: None, seen, lost, filtered: 0 });
             }
         }
+        counted.extend(self.perf_counts());
         for state in self.states.iter_mut().filter(|state| state.state == ProbeState::Active) {
             let mine = || counted.iter().filter(|count| count.stream == state.name);
             if mine().next().is_some() {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 
 use pagelab_observe::bpf::{Cgroup, Event, Observer, OffCpu};
+use pagelab_observe::perf::PerfSample;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use serde_json::{Map, Value};
@@ -63,6 +64,8 @@ pub struct Watched<'a> {
     pub task_states: Option<BorrowedFd<'a>>,
     /// The observer itself, for what it has beside.
     pub observer: Option<&'a Observer>,
+    /// What the profile samples, where perf takes the samples and BPF is not to be had.
+    pub perf_event: Option<&'static str>,
 }
 
 /// A probe in the recording loop.
@@ -106,6 +109,9 @@ pub trait Watcher {
     /// Takes the times off the CPU that have ended since the last step, if it has something to add to their rows. Who takes
     /// them writes them.
     fn off_cpu(&mut self, _times: &mut Vec<OffCpu>) {}
+
+    /// Takes samples that the perf observer has; their mappings and tasks come right after by [`Watcher::events`].
+    fn samples(&mut self, _samples: Vec<PerfSample>) {}
 
     /// Takes note of tasks, mappings and names of files that the observer has seen since the last step.
     fn events(&mut self, _events: &[Event]) {}

@@ -235,6 +235,8 @@ fn collect(
 ) -> Result<Document, Failure> {
     let limit = join.options.limit(true);
     let x86 = |count: u64| join.x86.then_some(count);
+    let user_mode_only = note_unknown(recording, joined, notes);
+    let coded = |count: u64| (join.x86 && joined.codes_known == joined.faults).then_some(count);
     let mut mappings: Vec<OneMapping> = joined.mappings.keys().map(|id| mapping_of(*id, join, joined)).collect();
     let key = |row: &OneMapping| match sort {
         "per_page" => row.faults_per_page,
@@ -266,10 +268,10 @@ fn collect(
         faults_in_recording: joined.in_recording,
         faults: joined.faults,
         user: x86(joined.codes.user),
-        kernel: x86(joined.faults - joined.codes.user),
-        write: x86(joined.codes.write),
-        instruction: x86(joined.codes.instruction),
-        protection: x86(joined.codes.protection),
+        kernel: x86(joined.faults - joined.codes.user).filter(|_| !user_mode_only),
+        write: coded(joined.codes.write),
+        instruction: coded(joined.codes.instruction),
+        protection: coded(joined.codes.protection),
         major: (joined.faults > 0 && joined.major_known == joined.faults).then_some(joined.major),
         ends: None,
         collapses: Vec::new(),
@@ -286,6 +288,28 @@ fn collect(
         tasks,
         tasks_total,
     })
+}
+
+/// Says what the probe could not see; whether that is all that happens in kernel mode.
+fn note_unknown(recording: &Recording, joined: &Joined, notes: &mut Vec<String>) -> bool {
+    let unknown = joined.faults - joined.codes_known;
+    if unknown > 0 {
+        notes.push(format!(
+            "{unknown} of {} faults have no error code (recorded through perf events, not BPF): not known whether they wrote, \
+             fetched instructions or found the page there",
+            joined.faults
+        ));
+    }
+    let probe = recording.manifest().probes.iter().find(|probe| probe.name == "faults");
+    let user_mode_only = probe.is_some_and(|probe| probe.extra.contains_key("user_mode_only"));
+    if user_mode_only {
+        notes.push(
+            "faults of user mode only: those that the kernel takes on the program's memory were not to be seen; needed: \
+             kernel.perf_event_paranoid at most 1, CAP_PERFMON, or root"
+                .to_owned(),
+        );
+    }
+    user_mode_only
 }
 
 fn orders(mappings: &[OneMapping]) -> Vec<OneOrder> {

@@ -171,6 +171,8 @@ pub struct Joined {
     pub faults: u64,
     /// By error code.
     pub codes: Codes,
+    /// Faults whose error code is known.
+    pub codes_known: u64,
     /// Faults of which it is known whether they needed I/O.
     pub major_known: u64,
     /// Of those, the ones that did.
@@ -266,9 +268,12 @@ impl Join<'_> {
         mapping: Option<u32>,
         module: Option<u32>,
     ) {
-        let has = |bit| u64::from(row.error_code & bit != 0);
+        let code = row.error_code.unwrap_or(0);
+        let has = |bit| u64::from(code & bit != 0);
         out.faults += 1;
-        out.codes.user += has(USER);
+        out.codes_known += u64::from(row.error_code.is_some());
+        // Without an error code the instruction's address tells the mode.
+        out.codes.user += row.error_code.map_or(u64::from(row.ip < KERNEL_HALF), |_| has(USER));
         out.codes.write += has(WRITE);
         out.codes.instruction += has(INSTRUCTION);
         out.codes.protection += has(PROTECTION);
@@ -283,7 +288,7 @@ impl Join<'_> {
         };
         let on = out.mappings.entry(id).or_default();
         on.faults += 1;
-        if self.x86 && row.error_code & PROTECTION != 0 {
+        if self.x86 && code & PROTECTION != 0 {
             on.protection_faults += 1;
             return;
         }

@@ -11,6 +11,7 @@ mod samples;
 
 use pagelab_observe::bpf::{Event, OffCpu, OffStackOptions};
 use pagelab_observe::cpu::{ProfileOptions, Unwinding};
+use pagelab_observe::perf::PerfSample;
 use pagelab_observe::stacks::Stacks;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
@@ -29,6 +30,8 @@ pub const STREAMS: &[Stream] = &[Stream::Cpu, Stream::Sched];
 struct StackWatcher {
     options: ProfileOptions,
     wants_samples: bool,
+    /// Perf takes the samples, not BPF.
+    by_perf: bool,
     stacks: Option<Stacks>,
     samples: Option<Samples>,
     off_cpu: Option<OffCpuTimes>,
@@ -63,9 +66,25 @@ pub fn off_stack_options(options: &SessionOptions) -> OffStackOptions {
 /// Prepares the probe; it is attached when the target is there.
 #[allow(clippy::unnecessary_wraps, reason = "other probes find out here that they cannot be had")]
 pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
-    Ok(Box::new(StackWatcher {
+    Ok(Box::new(prepared(options, false)))
+}
+
+/// The same on samples of perf; of sleeping tasks it knows nothing.
+///
+/// # Errors
+/// Only sleeping tasks were asked for.
+pub fn open_by_perf(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+    if !options.streams.contains(Stream::Cpu) {
+        return Err("perf events take no stacks of sleeping tasks; needed: BPF".to_owned());
+    }
+    Ok(Box::new(prepared(options, true)))
+}
+
+fn prepared(options: &SessionOptions, by_perf: bool) -> StackWatcher {
+    StackWatcher {
         options: profile_options(options),
         wants_samples: options.streams.contains(Stream::Cpu),
+        by_perf,
         stacks: None,
         samples: None,
         off_cpu: None,
@@ -73,7 +92,7 @@ pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
         no_off_stacks: None,
         known_until_ns: 0,
         stopped: false,
-    }))
+    }
 }
 
 impl StackWatcher {
@@ -95,7 +114,7 @@ impl Watcher for StackWatcher {
     }
 
     fn rung(&self) -> &'static str {
-        "bpf"
+        if self.by_perf { "perf" } else { "bpf" }
     }
 
     fn takes(&self, _: &Scope<'_>) -> Result<(), String> {
@@ -103,6 +122,11 @@ impl Watcher for StackWatcher {
     }
 
     fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
+        if let Some(event) = watched.perf_event.filter(|_| self.by_perf) {
+            self.samples = Some(Samples::by_perf(event));
+            self.stacks = Some(Stacks::new(self.options.unwinding, watched.pid));
+            return Ok(());
+        }
         let needed =
             "needed: the BPF observer, which knows the recorded tasks; try: sudo pagelab record --observe cpu ...";
         let observer = watched.observer.ok_or_else(|| format!("found no map of recorded tasks; {needed}"))?;
@@ -142,6 +166,12 @@ impl Watcher for StackWatcher {
         }
     }
 
+    fn samples(&mut self, samples: Vec<PerfSample>) {
+        if let Some(mine) = &mut self.samples {
+            mine.take(samples);
+        }
+    }
+
     fn off_cpu(&mut self, times: &mut Vec<OffCpu>) {
         if let Some(off_cpu) = &mut self.off_cpu {
             off_cpu.take(times);
@@ -149,7 +179,8 @@ impl Watcher for StackWatcher {
     }
 
     fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
-        let until_ns = if self.stopped { u64::MAX } else { self.known_until_ns };
+        // Perf's samples come with all that was mapped before them.
+        let until_ns = if self.stopped || self.by_perf { u64::MAX } else { self.known_until_ns };
         self.drain(until_ns, now_ns as u64);
         self.known_until_ns = now_ns as u64;
         if let Some(samples) = &mut self.samples {

@@ -2,7 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 
-use pagelab_observe::cpu::{ProfileOptions, Profiler};
+use pagelab_observe::cpu::{ProfileOptions, Profiler, Sample};
+use pagelab_observe::perf::PerfSample;
 use pagelab_observe::stacks::{End, StackIds, Stacks};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
@@ -30,9 +31,40 @@ struct Totals {
     kernel_cut: u64,
 }
 
-/// The profiler, and what it has for the recording.
+/// Where samples come from.
+enum Source {
+    Bpf(Box<Profiler>),
+    /// The perf observer, which hands them over.
+    Perf {
+        event: &'static str,
+        waiting: Vec<PerfSample>,
+    },
+}
+
+impl Source {
+    fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(u32, &Sample<'_>)) {
+        match self {
+            Self::Bpf(profiler) => profiler.drain(until_ns, sink),
+            Self::Perf { waiting, .. } => {
+                let ready = waiting.partition_point(|sample| sample.ts < until_ns);
+                for sample in waiting.drain(..ready) {
+                    sample.with(&mut sink);
+                }
+            }
+        }
+    }
+
+    fn event(&self) -> &'static str {
+        match self {
+            Self::Bpf(profiler) => profiler.event(),
+            Self::Perf { event, .. } => event,
+        }
+    }
+}
+
+/// The source of samples, and what it has for the recording.
 pub struct Samples {
-    profiler: Profiler,
+    source: Source,
     rows: Vec<Row>,
     totals: Totals,
 }
@@ -44,13 +76,29 @@ impl Samples {
     /// The reason in words, with what is needed and what to type.
     pub fn open(options: &ProfileOptions, task_states: BorrowedFd<'_>) -> Result<Self, String> {
         let profiler = Profiler::open(options, task_states).map_err(|error| error.to_string())?;
-        Ok(Self { profiler, rows: Vec::new(), totals: Totals::default() })
+        Ok(Self::from(Source::Bpf(Box::new(profiler))))
+    }
+
+    /// Takes the samples that the perf observer takes of `event`.
+    pub fn by_perf(event: &'static str) -> Self {
+        Self::from(Source::Perf { event, waiting: Vec::new() })
+    }
+
+    fn from(source: Source) -> Self {
+        Self { source, rows: Vec::new(), totals: Totals::default() }
+    }
+
+    /// Takes samples of perf.
+    pub fn take(&mut self, samples: Vec<PerfSample>) {
+        if let Source::Perf { waiting, .. } = &mut self.source {
+            waiting.extend(samples);
+        }
     }
 
     /// Works on the samples older than `until_ns`.
     pub fn drain(&mut self, until_ns: u64, stacks: &mut Stacks) {
         let (rows, totals) = (&mut self.rows, &mut self.totals);
-        self.profiler.drain(until_ns, |cpu, sample| {
+        self.source.drain(until_ns, |cpu, sample| {
             let ids = stacks.sample(sample);
             totals.samples += 1;
             totals.kernel_cut += u64::from(sample.kernel_cut);
@@ -71,7 +119,7 @@ impl Samples {
                 ts: row.ts as i64,
                 task_id: row.task_id,
                 cpu: row.cpu,
-                event: self.profiler.event(),
+                event: self.source.event(),
                 kstack_id: row.stacks.kernel,
                 ustack_id: row.stacks.user,
                 weight: row.weight,
@@ -80,26 +128,30 @@ impl Samples {
         }
     }
 
-    /// What was counted, per CPU.
-    pub fn counts(&self) -> impl Iterator<Item = Count> + '_ {
-        let rings = self.profiler.rings();
-        (0..rings.cpus()).map(|cpu| {
+    /// What was counted, per CPU. What perf has counted is told by its observer.
+    pub fn counts(&self) -> Vec<Count> {
+        let Source::Bpf(profiler) = &self.source else { return Vec::new() };
+        let rings = profiler.rings();
+        let count = |cpu| {
             let counts = rings.counts(cpu);
             let (seen, lost) = (counts.seen, counts.lost);
             Count { stream: Stream::Cpu.name(), cpu: Some(cpu as u32), seen, lost, filtered: 0 }
-        })
+        };
+        (0..rings.cpus()).map(count).collect()
     }
 
     /// Ends sampling.
     pub fn stop(&mut self) {
-        self.profiler.detach();
+        if let Source::Bpf(profiler) = &mut self.source {
+            profiler.detach();
+        }
     }
 
     /// What the manifest says of them.
     pub fn told(&self, frequency_hz: u64) -> Value {
         let Totals { samples, entry, cut, broken, kernel_cut } = self.totals;
         json!({
-            "event": self.profiler.event(), "frequency_hz": frequency_hz,
+            "event": self.source.event(), "frequency_hz": frequency_hz,
             "samples": samples, "ustacks_to_entry": entry, "ustacks_cut": cut, "ustacks_broken": broken,
             "kstacks_cut": kernel_cut,
         })

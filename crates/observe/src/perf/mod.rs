@@ -1,0 +1,257 @@
+//! Page faults, mappings, tasks and profile samples of a process tree through `perf_event_open`: what there is where BPF
+//! programs cannot be loaded. An ordinary user may have it for own processes.
+//!
+//! [`PerfObserver::open`] finds out by trying what the kernel gives, [`PerfObserver::follow`] opens the events on a child that
+//! waits for its `exec` or on running processes; then the owner calls [`PerfObserver::drain`] often enough. The tree is told in
+//! the words of the BPF observer ([`Event`](crate::bpf::Event)), so that what is made of them is the same.
+//!
+//! What it cannot know: the processor's error code of a fault; when a mapping goes (`munmap`), advice, and the address that a
+//! call asked for; whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy;
+//! exit status and accounts of tasks other than the recorder's own child.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `rings` | the events of one kind on every CPU, and their rings |
+//! | `records` | the records in the rings |
+//! | `tree` | ids of tasks and address spaces |
+//! | `areas` | what is new in an address space |
+
+mod areas;
+mod records;
+mod rings;
+mod tree;
+
+use std::io;
+
+use crate::cpu::{Sample, Unwinding};
+use crate::process;
+use crate::streams::Stream;
+
+use records::Item;
+use rings::{How, Kind, Rings};
+use tree::Tree;
+pub use tree::{PerfBatch, PerfFault, PerfSample};
+
+/// What is to be recorded.
+#[derive(Debug, Clone)]
+pub struct PerfOptions {
+    /// Page faults.
+    pub faults: bool,
+    /// Samples: how many a second and CPU, and how their stacks are found.
+    pub profile: Option<(u64, Unwinding)>,
+    /// Bytes of ring per CPU and kind of event, at most; less if the limit on locked memory demands it.
+    pub ring_bytes_per_cpu: usize,
+}
+
+/// Whose events are recorded.
+#[derive(Debug, Clone, Copy)]
+pub enum PerfTarget<'a> {
+    /// A child of this process that waits for its `exec`, from then on, with what it forks.
+    Child(u32),
+    /// Running processes with all their threads, and what they fork from now on.
+    Running(&'a [u32]),
+}
+
+/// What was counted on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PerfCount {
+    /// The stream; none for the events of the tree, which are several streams'.
+    pub stream: Option<Stream>,
+    /// The CPU.
+    pub cpu: u32,
+    /// Events that happened, lost ones included.
+    pub seen: u64,
+    /// Events that found no room.
+    pub lost: u64,
+}
+
+/// The events and their rings.
+pub struct PerfObserver {
+    options: PerfOptions,
+    user_only: bool,
+    rings: Vec<Rings>,
+    tree: Tree,
+    /// Records that wait: an older one may still come from another CPU.
+    pending: Vec<Item>,
+    /// What was found at the start, for the next batch.
+    first: PerfBatch,
+    drained_ns: u64,
+    /// Nothing can come any more.
+    detached: bool,
+}
+
+impl PerfSample {
+    /// The sample as the profile's stacks take it, whose addresses they look up.
+    pub fn with<T>(&self, each: impl FnOnce(u32, &Sample<'_>) -> T) -> T {
+        let tick = &self.tick;
+        let sample = Sample {
+            ts: self.ts,
+            period: tick.period,
+            task_id: self.task_id,
+            mm_id: Some(self.mm_id),
+            pid: self.pid,
+            regs: tick.regs,
+            kernel: &tick.kernel,
+            user: &tick.user,
+            copy: &tick.copy,
+            kernel_cut: false,
+            user_cut: false,
+            copy_cut: tick.copy.len() >= rings::STACK_COPY_BYTES as usize,
+            copy_failed: false,
+            place: None,
+            no_room: false,
+        };
+        each(tick.cpu, &sample)
+    }
+}
+
+impl PerfObserver {
+    /// Finds out, on this process itself, what the kernel gives. Nothing is recorded yet.
+    ///
+    /// # Errors
+    /// The reason in words, with what is needed and what to type.
+    pub fn open(options: PerfOptions) -> Result<Self, String> {
+        let mut observer = Self {
+            options,
+            user_only: false,
+            rings: Vec::new(),
+            tree: Tree::default(),
+            pending: Vec::new(),
+            first: PerfBatch::default(),
+            drained_ns: 0,
+            detached: false,
+        };
+        let own = [std::process::id()];
+        let denied = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+        match observer.open_rings(&own, false) {
+            Err(error) if denied(&error) => {
+                observer.user_only = true;
+                observer.open_rings(&own, false).map_err(|error| in_words(&error))?;
+            }
+            other => other.map_err(|error| in_words(&error))?,
+        }
+        observer.rings.clear();
+        Ok(observer)
+    }
+
+    /// Only what happens in user mode is seen: faults that the kernel takes on a program's memory, and its stacks, are not.
+    pub fn user_only(&self) -> bool {
+        self.user_only
+    }
+
+    /// The event of the profile as it was opened: `cycles` or `cpu-clock`, with `:u` behind it if only user mode is sampled.
+    pub fn event(&self) -> &'static str {
+        let cycles = self.rings.iter().any(|rings| rings.kind == Kind::Cycles);
+        match (cycles, self.user_only) {
+            (true, false) => "cycles",
+            (true, true) => "cycles:u",
+            (false, false) => "cpu-clock",
+            (false, true) => "cpu-clock:u",
+        }
+    }
+
+    /// Opens the events on the target.
+    ///
+    /// # Errors
+    /// The reason in words, with what is needed and what to type.
+    pub fn follow(&mut self, target: PerfTarget<'_>) -> Result<(), String> {
+        let ts = now_ns();
+        match target {
+            PerfTarget::Child(pid) => {
+                self.tree = Tree::of_child(pid);
+                self.open_rings(&[pid], true).map_err(|error| in_words(&error))
+            }
+            PerfTarget::Running(pids) => {
+                let threads: Vec<(u32, Vec<u32>)> = pids.iter().map(|pid| (*pid, process::threads(*pid))).collect();
+                let tids: Vec<u32> = threads.iter().flat_map(|(_, tids)| tids.iter().copied()).collect();
+                self.open_rings(&tids, false).map_err(|error| in_words(&error))?;
+                for (pid, tids) in &threads {
+                    self.tree.found(ts, *pid, tids, &mut self.first);
+                }
+                let enabled = self.rings.iter_mut().try_for_each(Rings::enable);
+                enabled.map_err(|error| in_words(&error))
+            }
+        }
+    }
+
+    fn open_rings(&mut self, tids: &[u32], from_exec: bool) -> io::Result<()> {
+        // Those of the trial count against the limit on locked memory until they are gone.
+        self.rings.clear();
+        let how = How { options: &self.options, user_only: self.user_only, from_exec };
+        self.rings.push(Rings::open(Kind::Tree, tids, how)?);
+        if self.options.profile.is_some() {
+            let cycles = Rings::open(Kind::Cycles, tids, how);
+            self.rings.push(cycles.or_else(|_| Rings::open(Kind::Clock, tids, how))?);
+        }
+        // Last, because they take what memory there is.
+        if self.options.faults {
+            self.rings.push(Rings::open(Kind::Faults, tids, how)?);
+        }
+        Ok(())
+    }
+
+    /// Takes what came, up to the last call: an older record may still be on its way on another CPU. When it is detached, all.
+    pub fn drain(&mut self) -> PerfBatch {
+        let now = now_ns();
+        for rings in &mut self.rings {
+            rings.drain(now, &mut self.pending);
+        }
+        // The rings are each in order of time already, and the sort finds that.
+        self.pending.sort_by_key(|item| item.ts);
+        // What happened before the last look was in its ring by now, on every CPU.
+        let until = if self.detached { u64::MAX } else { std::mem::replace(&mut self.drained_ns, now) };
+        let ready = self.pending.partition_point(|item| item.ts < until);
+        let mut batch = std::mem::take(&mut self.first);
+        for item in self.pending.drain(..ready) {
+            self.tree.take(item, &mut batch);
+        }
+        if self.detached {
+            self.tree.finish(&mut batch);
+            self.rings.iter_mut().for_each(Rings::settle);
+        }
+        batch
+    }
+
+    /// What was counted, per CPU.
+    pub fn counts(&self) -> Vec<PerfCount> {
+        self.rings.iter().flat_map(Rings::counts).collect()
+    }
+
+    /// Ends recording; what was recorded can still be drained.
+    pub fn detach(&mut self) {
+        for rings in &mut self.rings {
+            rings.disable();
+        }
+        self.detached = true;
+    }
+
+    /// Gives up a stream; false if it was not recorded.
+    pub fn shed(&mut self, stream: Stream) -> bool {
+        let mine = |rings: &Rings| rings.kind.stream() == Some(stream);
+        let found = self.rings.iter_mut().filter(|rings| mine(rings)).map(Rings::disable).count();
+        found > 0
+    }
+}
+
+/// CLOCK_MONOTONIC, ns.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// What the kernel's answer means here, and what would help.
+fn in_words(error: &io::Error) -> String {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let paranoid = paranoid.trim();
+    let help = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) if paranoid.parse::<i32>().is_ok_and(|level| level > 2) => {
+            "needed: at most 2, or CAP_PERFMON; try: sudo sysctl kernel.perf_event_paranoid=2"
+        }
+        Some(libc::EACCES | libc::EPERM | libc::ENOSYS) if process::is_filtered() => process::FILTER_NEEDED,
+        Some(libc::EMFILE) => "needed: descriptors for every thread and CPU; try: ulimit -n 65536",
+        _ => {
+            "needed: a kernel with CONFIG_PERF_EVENTS, and processes of this user; look: cat /proc/sys/kernel/perf_event_paranoid"
+        }
+    };
+    format!("perf_event_open: {error}; found kernel.perf_event_paranoid = {paranoid}; {help}")
+}

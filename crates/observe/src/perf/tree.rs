@@ -1,0 +1,404 @@
+//! From perf's records to the events of a tree: ids of tasks and of address spaces, and which memory each of these has.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+
+use super::areas::{Area, Areas, Seen};
+use super::records::{Item, Mmap, Tick, What};
+use crate::bpf::{Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
+use crate::process::{self, MapsLine};
+
+const MAP_ANONYMOUS: u32 = 0x20;
+
+/// A page fault; what the processor's error code would say is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PerfFault {
+    /// CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// Who faulted, and in which address space.
+    pub task_id: u32,
+    /// The address space.
+    pub mm_id: u32,
+    /// The address that was accessed.
+    pub addr: u64,
+    /// The instruction.
+    pub ip: u64,
+}
+
+/// A sample of the profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PerfSample {
+    /// CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// Who ran.
+    pub task_id: u32,
+    /// The address space.
+    pub mm_id: u32,
+    /// The process.
+    pub pid: u32,
+    pub(crate) tick: Box<Tick>,
+}
+
+/// What came since the last time, each in the order of time.
+#[derive(Debug, Default)]
+pub struct PerfBatch {
+    /// Tasks, mappings and names of files, as the BPF observer sends them.
+    pub events: Vec<Event>,
+    /// Page faults.
+    pub faults: Vec<PerfFault>,
+    /// Samples of the profile.
+    pub samples: Vec<PerfSample>,
+}
+
+#[derive(Debug, Clone)]
+struct Task {
+    task_id: u32,
+    mm_id: u32,
+    pid: u32,
+    comm: Vec<u8>,
+}
+
+/// An exec whose executable is not known yet: it is the first file that is mapped. What was mapped before it waits, too.
+#[derive(Debug)]
+struct Exec {
+    ts: u64,
+    maps: Vec<MapEvent>,
+}
+
+#[derive(Debug, Default)]
+struct Space {
+    areas: Areas,
+    /// Tasks that use it.
+    users: u32,
+    /// The kernel makes the mappings until the vDSO, the last of exec, is there.
+    set_up: bool,
+}
+
+/// The tree of the recorded tasks.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// The recorder's own child, which it has not reaped: the accounts of its first thread can still be read when it has ended.
+    child: Option<u32>,
+    tasks: HashMap<u32, Task>,
+    spaces: HashMap<u32, Space>,
+    execs: HashMap<u32, Exec>,
+    paths: HashMap<(u64, u64, Vec<u8>), u32>,
+    last_task_id: u32,
+    last_mm_id: u32,
+}
+
+impl Tree {
+    /// The tree of a child that waits at the gate.
+    pub fn of_child(pid: u32) -> Self {
+        let mut tree = Self { child: Some(pid), ..Self::default() };
+        let mm_id = tree.new_space(true);
+        tree.add(pid, pid, mm_id, Vec::new());
+        tree
+    }
+
+    /// Adds a process that runs already with its threads.
+    pub fn found(&mut self, ts: u64, pid: u32, tids: &[u32], batch: &mut PerfBatch) {
+        let mm_id = self.new_space(true);
+        for tid in tids {
+            let comm = process::comm(pid, *tid);
+            self.add(pid, *tid, mm_id, comm);
+            let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+            let path_id = exe.and_then(|exe| {
+                let meta = std::fs::metadata(&exe).ok()?;
+                Some(self.path(ts, (meta.dev(), meta.ino(), 0), exe.as_os_str().as_bytes(), batch))
+            });
+            self.task_event(ts, *tid, TaskOp::Snapshot, None, path_id, batch);
+        }
+        let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for line in text.lines().filter_map(MapsLine::parse) {
+            let mmap = Mmap {
+                start: line.start,
+                len: line.end - line.start,
+                offset: line.offset,
+                dev: line.dev,
+                ino: line.ino,
+                generation: 0,
+                prot: line.prot,
+                flags: line.flags,
+                name: line.path.as_bytes().to_vec(),
+            };
+            let tid = tids.first().copied().unwrap_or(pid);
+            self.mmap(ts, tid, &mmap, Some("snapshot"), batch);
+        }
+    }
+
+    /// Takes an item; items come in the order of time.
+    pub fn take(&mut self, item: Item, batch: &mut PerfBatch) {
+        let Item { ts, pid, tid, what } = item;
+        match what {
+            What::Fork { parent_tid, parent_pid } => self.fork(ts, (pid, tid), (parent_pid, parent_tid), batch),
+            What::Exit => self.exit(ts, tid, batch),
+            What::Comm { comm, exec } => {
+                self.meet(ts, pid, tid, exec, batch);
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    task.comm = comm;
+                }
+                if exec {
+                    self.exec(ts, tid, batch);
+                } else {
+                    self.task_event(ts, tid, TaskOp::Comm, None, None, batch);
+                }
+            }
+            What::Mmap(mmap) => {
+                self.meet(ts, pid, tid, false, batch);
+                self.mmap(ts, tid, &mmap, None, batch);
+            }
+            What::Fault { ip, addr } => {
+                self.meet(ts, pid, tid, false, batch);
+                if let Some(task) = self.tasks.get(&tid) {
+                    batch.faults.push(PerfFault { ts, task_id: task.task_id, mm_id: task.mm_id, addr, ip });
+                }
+            }
+            What::Tick(tick) => {
+                self.meet(ts, pid, tid, false, batch);
+                if let Some(task) = self.tasks.get(&tid) {
+                    let (task_id, mm_id) = (task.task_id, task.mm_id);
+                    batch.samples.push(PerfSample { ts, task_id, mm_id, pid, tick });
+                }
+            }
+        }
+    }
+
+    /// Hands over what waits for a record that will not come any more.
+    pub fn finish(&mut self, batch: &mut PerfBatch) {
+        let waiting: Vec<u32> = self.execs.keys().copied().collect();
+        for tid in waiting {
+            self.exec_with(tid, None, batch);
+        }
+    }
+
+    fn new_space(&mut self, set_up: bool) -> u32 {
+        self.last_mm_id += 1;
+        self.spaces.insert(self.last_mm_id, Space { set_up, ..Space::default() });
+        self.last_mm_id
+    }
+
+    fn add(&mut self, pid: u32, tid: u32, mm_id: u32, comm: Vec<u8>) {
+        self.last_task_id += 1;
+        self.tasks.insert(tid, Task { task_id: self.last_task_id, mm_id, pid, comm });
+        if let Some(space) = self.spaces.get_mut(&mm_id) {
+            space.users += 1;
+        }
+    }
+
+    fn leave(&mut self, mm_id: u32) {
+        let Some(space) = self.spaces.get_mut(&mm_id) else { return };
+        space.users = space.users.saturating_sub(1);
+        if space.users == 0 {
+            self.spaces.remove(&mm_id);
+        }
+    }
+
+    /// Makes sure that the task is known. One whose fork was lost is found here; a thread that has executed a program has taken
+    /// the number of its process over.
+    fn meet(&mut self, ts: u64, pid: u32, tid: u32, execs: bool, batch: &mut PerfBatch) {
+        if self.tasks.contains_key(&tid) {
+            return;
+        }
+        let other = self.tasks.iter().find(|(_, task)| task.pid == pid).map(|(tid, task)| (*tid, task.mm_id));
+        if let (Some((before, _)), true) = (other, execs) {
+            if let Some(task) = self.tasks.remove(&before) {
+                self.tasks.insert(tid, task);
+            }
+            return;
+        }
+        let mm_id = other.map_or_else(|| self.new_space(true), |(_, mm_id)| mm_id);
+        self.add(pid, tid, mm_id, Vec::new());
+        self.task_event(ts, tid, TaskOp::Snapshot, None, None, batch);
+    }
+
+    fn fork(&mut self, ts: u64, (pid, tid): (u32, u32), (parent_pid, parent_tid): (u32, u32), batch: &mut PerfBatch) {
+        let parent = self.tasks.get(&parent_tid).cloned();
+        let comm = parent.as_ref().map(|parent| parent.comm.clone()).unwrap_or_default();
+        let shares = pid == parent_pid;
+        let mm_id = match &parent {
+            Some(parent) if shares => parent.mm_id,
+            _ => self.new_space(true),
+        };
+        self.add(pid, tid, mm_id, comm);
+        self.task_event(ts, tid, TaskOp::Fork, parent.as_ref().map(|parent| parent.task_id), None, batch);
+        let Some(parent) = parent.filter(|_| !shares) else { return };
+        let areas = self.spaces.get(&parent.mm_id).map(|space| space.areas.clone()).unwrap_or_default();
+        let task_id = self.last_task_id;
+        for (start, area) in areas.iter() {
+            batch.events.push(Event::Map(map_event((ts, task_id, mm_id), "fork", start, area)));
+        }
+        if let Some(space) = self.spaces.get_mut(&mm_id) {
+            space.areas = areas;
+        }
+    }
+
+    fn exit(&mut self, ts: u64, tid: u32, batch: &mut PerfBatch) {
+        self.exec_with(tid, None, batch);
+        if !self.tasks.contains_key(&tid) {
+            return;
+        }
+        self.task_event(ts, tid, TaskOp::Exit, None, None, batch);
+        if let Some(task) = self.tasks.remove(&tid) {
+            self.leave(task.mm_id);
+        }
+    }
+
+    fn exec(&mut self, ts: u64, tid: u32, batch: &mut PerfBatch) {
+        self.exec_with(tid, None, batch);
+        let mm_id = self.new_space(false);
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let before = std::mem::replace(&mut task.mm_id, mm_id);
+        if let Some(space) = self.spaces.get_mut(&mm_id) {
+            space.users = 1;
+        }
+        self.leave(before);
+        self.execs.insert(tid, Exec { ts, maps: Vec::new() });
+    }
+
+    /// Hands over an exec that waits, and what waits for it.
+    fn exec_with(&mut self, tid: u32, path_id: Option<u32>, batch: &mut PerfBatch) {
+        let Some(exec) = self.execs.remove(&tid) else { return };
+        self.task_event(exec.ts, tid, TaskOp::Exec, None, path_id, batch);
+        batch.events.extend(exec.maps.into_iter().map(Event::Map));
+    }
+
+    fn task_event(
+        &self,
+        ts: u64,
+        tid: u32,
+        op: TaskOp,
+        parent_task_id: Option<u32>,
+        path_id: Option<u32>,
+        batch: &mut PerfBatch,
+    ) {
+        let Some(task) = self.tasks.get(&tid) else { return };
+        let child = self.child == Some(tid) && op == TaskOp::Exit;
+        let accounts = if child { process::thread_accounts(tid, tid) } else { None };
+        batch.events.push(Event::Task(TaskEvent {
+            ts,
+            op,
+            task_id: task.task_id,
+            parent_task_id,
+            mm_id: Some(task.mm_id),
+            tid,
+            pid: task.pid,
+            exit_code: accounts.as_ref().and_then(|accounts| accounts.exit_code),
+            path_id,
+            cgroup_id: None,
+            faults: accounts.as_ref().map(|accounts| accounts.faults),
+            cpu_ns: accounts.as_ref().map(|accounts| accounts.cpu_ns),
+            comm: task.comm.clone(),
+        }));
+    }
+
+    /// Takes a report of a memory area; `kind` where it is no action of the task.
+    fn mmap(&mut self, ts: u64, tid: u32, mmap: &Mmap, kind: Option<&'static str>, batch: &mut PerfBatch) {
+        let Some((task_id, mm_id)) = self.tasks.get(&tid).map(|task| (task.task_id, task.mm_id)) else { return };
+        let (name, special) = named(&mmap.name);
+        let path_id = name.map(|name| self.path(ts, (mmap.dev, mmap.ino, mmap.generation), name, batch));
+        let Some(space) = self.spaces.get_mut(&mm_id) else { return };
+        // What the kernel has a name for is its own: the vDSO and its data, the stack.
+        let own = mmap.name.starts_with(b"[") && special != Special::Heap;
+        let kind = kind.unwrap_or(if space.set_up && !own { "call" } else { "kernel" });
+        space.set_up |= special == Special::Vdso;
+        let area = Area {
+            end: mmap.start.saturating_add(mmap.len),
+            prot: mmap.prot,
+            flags: if path_id.is_none() { mmap.flags | MAP_ANONYMOUS } else { mmap.flags },
+            offset: if path_id.is_some() { mmap.offset } else { 0 },
+            path_id,
+            dev: mmap.dev,
+            ino: mmap.ino,
+            special,
+        };
+        let who = (ts, task_id, mm_id);
+        let mut maps = Vec::new();
+        match space.areas.report(mmap.start, area) {
+            Seen::Protected => {
+                let made = map_event(who, "call", mmap.start, &area);
+                maps.push(MapEvent { op: "mprotect", ret: 0, ..made });
+            }
+            Seen::Made(ranges) => {
+                for (start, end) in ranges {
+                    let part = Area { end, offset: area.offset.wrapping_add(start - mmap.start), ..area };
+                    let made = map_event(who, kind, start, &part);
+                    maps.push(if special == Special::Heap && kind == "call" { grown(&made) } else { made });
+                }
+            }
+        }
+        if path_id.is_some() {
+            self.exec_with(tid, path_id, batch);
+        }
+        match self.execs.get_mut(&tid) {
+            Some(exec) => exec.maps.extend(maps),
+            None => batch.events.extend(maps.into_iter().map(Event::Map)),
+        }
+    }
+
+    /// The number of a file's name, which is told when it is met for the first time.
+    fn path(&mut self, ts: u64, (dev, ino, generation): (u64, u64, u32), name: &[u8], batch: &mut PerfBatch) -> u32 {
+        let next = self.paths.len() as u32 + 1;
+        let path_id = *self.paths.entry((dev, ino, name.to_vec())).or_insert(next);
+        if path_id == next {
+            let path = OsString::from_vec(name.to_vec());
+            // What has the name now is asked for its type, if it is the same file.
+            let meta = std::fs::symlink_metadata(&path).ok().filter(|meta| (meta.dev(), meta.ino()) == (dev, ino));
+            batch.events.push(Event::Path(PathEvent {
+                ts,
+                path_id,
+                path,
+                truncated: false,
+                dev,
+                ino,
+                generation,
+                mode: meta.map_or(0, |meta| meta.mode()),
+                fs: String::new(),
+            }));
+        }
+        path_id
+    }
+}
+
+/// The file's name, if it is one, and what it is if not.
+fn named(name: &[u8]) -> (Option<&[u8]>, Special) {
+    match name {
+        b"[stack]" => (None, Special::Stack),
+        b"[heap]" => (None, Special::Heap),
+        b"[vdso]" => (None, Special::Vdso),
+        // Memory without a file, and what perf could not name (`//anon`, `//toolong`, `//enomem`).
+        name if name.is_empty() || name.starts_with(b"[") || name.starts_with(b"//") => (None, Special::Plain),
+        name => (Some(name.strip_suffix(b" (deleted)").unwrap_or(name)), Special::Plain),
+    }
+}
+
+fn map_event((ts, task_id, mm_id): (u64, u32, u32), kind: &'static str, start: u64, area: &Area) -> MapEvent {
+    MapEvent {
+        ts,
+        dur_ns: 0,
+        op: "mmap",
+        kind,
+        special: area.special,
+        task_id,
+        mm_id,
+        addr: start,
+        len: area.end - start,
+        old_addr: 0,
+        offset: area.offset,
+        prot: area.prot,
+        flags: area.flags,
+        fd: -1,
+        dev: area.dev,
+        ino: if area.path_id.is_some() { area.ino } else { 0 },
+        path_id: area.path_id,
+        advice: 0,
+        ret: if kind == "call" { start as i64 } else { 0 },
+    }
+}
+
+/// A heap that has grown, as the call that made it grow.
+fn grown(made: &MapEvent) -> MapEvent {
+    MapEvent { op: "brk", old_addr: made.addr, ret: (made.addr + made.len) as i64, ..made.clone() }
+}

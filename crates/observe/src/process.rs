@@ -1,0 +1,163 @@
+//! What `/proc` says of one process: lines of its `maps`, the name and the accounts of its threads.
+
+use std::path::Path;
+
+const PROT_READ: u32 = 1;
+const PROT_WRITE: u32 = 2;
+const PROT_EXEC: u32 = 4;
+const MAP_SHARED: u32 = 1;
+const MAP_PRIVATE: u32 = 2;
+
+/// A line of `/proc/PID/maps`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MapsLine<'a> {
+    /// First address.
+    pub start: u64,
+    /// Address behind the last.
+    pub end: u64,
+    /// PROT_ bits.
+    pub prot: u32,
+    /// MAP_SHARED or MAP_PRIVATE.
+    pub flags: u32,
+    /// Offset in the file, bytes.
+    pub offset: u64,
+    /// As `st_dev` has it.
+    pub dev: u64,
+    /// Inode of the file; 0 without.
+    pub ino: u64,
+    /// The file, the kernel's name such as `[heap]`, or nothing.
+    pub path: &'a str,
+}
+
+impl<'a> MapsLine<'a> {
+    /// Reads a line.
+    pub fn parse(line: &'a str) -> Option<Self> {
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let mut rest = line;
+        let mut word = || {
+            let (word, after) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
+            rest = after;
+            word
+        };
+        let (start, end) = word().split_once('-')?;
+        let (perms, offset, (major, minor), ino) =
+            (word(), hex(word())?, word().split_once(':')?, word().parse().ok()?);
+        let path = rest.trim_start();
+        let bit = |letter, bit| if perms.contains(letter) { bit } else { 0 };
+        Some(Self {
+            start: hex(start)?,
+            end: hex(end)?,
+            prot: bit('r', PROT_READ) | bit('w', PROT_WRITE) | bit('x', PROT_EXEC),
+            flags: bit('s', MAP_SHARED) | bit('p', MAP_PRIVATE),
+            offset,
+            dev: libc::makedev(hex(major)? as u32, hex(minor)? as u32),
+            ino,
+            path: path.strip_suffix(" (deleted)").unwrap_or(path),
+        })
+    }
+}
+
+/// Whether a seccomp filter stands between this process and the kernel, as containers have it: then a call may be refused
+/// whatever rights there are.
+pub fn is_filtered() -> bool {
+    std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| status.lines().any(|line| line.split_ascii_whitespace().eq(["Seccomp:", "2"])))
+}
+
+/// What would help where a filter refuses perf events.
+pub(crate) const FILTER_NEEDED: &str = "needed: a seccomp filter that lets perf_event_open pass; in a container try: --cap-add \
+                                        PERFMON, or a profile that allows it";
+
+/// The name of a thread; empty if it cannot be read.
+pub fn comm(pid: u32, tid: u32) -> Vec<u8> {
+    let mut comm = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    comm.truncate(comm.trim_ascii_end().len());
+    comm
+}
+
+/// The ids of a process's threads; empty if they cannot be read.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What the kernel has counted for a thread, or for a process with all its threads; its children are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accounts {
+    /// The status as `wait` reports it, of what has ended; none while it runs, and where the kernel does not say.
+    pub exit_code: Option<i32>,
+    /// Minor and major faults.
+    pub faults: (u64, u64),
+    /// User and system time, ns, in clock ticks (10 ms on most kernels).
+    pub cpu_ns: (u64, u64),
+}
+
+/// The accounts of one thread. They can be read until it is reaped.
+pub fn thread_accounts(pid: u32, tid: u32) -> Option<Accounts> {
+    read_accounts(Path::new(&format!("/proc/{pid}/task/{tid}/stat")))
+}
+
+/// The accounts of a process. They can be read until it is reaped.
+pub fn accounts(pid: u32) -> Option<Accounts> {
+    read_accounts(Path::new(&format!("/proc/{pid}/stat")))
+}
+
+fn read_accounts(path: &Path) -> Option<Accounts> {
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    parse_accounts(&std::fs::read_to_string(path).ok()?, tick_ns)
+}
+
+/// Reads a line of `stat`, `proc_pid_stat(5)`: the name may hold anything, so fields are counted from behind it.
+fn parse_accounts(text: &str, tick_ns: u64) -> Option<Accounts> {
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    // The state is the third field of the line.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    let ended = matches!(*fields.first()?, "Z" | "X");
+    Some(Accounts {
+        exit_code: number(52).filter(|_| ended).map(|status| status as i32),
+        faults: (number(10)?, number(12)?),
+        cpu_ns: (number(14)? * tick_ns, number(15)? * tick_ns),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let line = "7f01000-7f02000 r-xp 00001000 fd:01 1234                       /usr/lib/a b.so (deleted)";
+        let wanted = MapsLine {
+            start: 0x7f0_1000,
+            end: 0x7f0_2000,
+            prot: PROT_READ | PROT_EXEC,
+            flags: MAP_PRIVATE,
+            offset: 0x1000,
+            dev: libc::makedev(0xfd, 1),
+            ino: 1234,
+            path: "/usr/lib/a b.so",
+        };
+        assert_eq!(MapsLine::parse(line), Some(wanted));
+        assert_eq!(MapsLine::parse("1000-2000 rw-p 00000000 00:00 0").map(|line| line.path), Some(""));
+        assert_eq!(MapsLine::parse("1000-2000 rw-p 0000"), None);
+    }
+
+    #[test]
+    fn accounts_are_counted_from_behind_a_name_that_holds_anything() {
+        let mut text = String::from("7 (a) Z (b) Z 1 2 3 0 -1 4 11 22 33 44 5 6");
+        text.push_str(&" 0".repeat(36));
+        text.push_str(" 256");
+        let found = parse_accounts(&text, 10_000_000).expect("a line of stat");
+        assert_eq!((found.exit_code, found.faults, found.cpu_ns), (Some(256), (11, 33), (50_000_000, 60_000_000)));
+        assert_eq!(parse_accounts(&text.replace(") Z 1", ") S 1"), 1).and_then(|found| found.exit_code), None);
+        assert_eq!(parse_accounts("7 (a) Z 1 2", 1), None);
+    }
+
+    #[test]
+    fn this_process_has_accounts_and_this_thread_is_one_of_its_threads() {
+        let pid = std::process::id();
+        let found = accounts(pid).expect("/proc/self/stat");
+        assert!(found.faults.0 > 0 && found.exit_code.is_none(), "{found:?}");
+        assert!(threads(pid).contains(&pid) && !comm(pid, pid).is_empty());
+    }
+}

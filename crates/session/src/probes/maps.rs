@@ -1,0 +1,109 @@
+//! The stream `maps` where nothing tells of mappings: what `/proc/PID/maps` holds, read ten times a second.
+
+use std::collections::HashSet;
+
+use pagelab_observe::process::MapsLine;
+use pagelab_observe::streams::Stream;
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::MappingsRow;
+use serde_json::{Map, Value, json};
+
+use super::watcher::{Scope, Watched, Watcher};
+
+const MAP_ANONYMOUS: u32 = 0x20;
+const INTERVAL_NS: i64 = 100_000_000;
+
+/// What tells two mappings apart: addresses, protection, and the place in a file.
+type Key = (u64, u64, u32, u64, u64, u64);
+
+struct MapsWatcher {
+    /// Each process with what it had mapped when it was last looked at. Task and address space have its number, from 1.
+    processes: Vec<(u32, HashSet<Key>)>,
+    /// It waits at the gate until the second step, and what it has mapped is the recorder's.
+    at_gate: bool,
+    next_ns: i64,
+    last_mapping_id: u32,
+    looks: u64,
+}
+
+/// Makes the watcher.
+pub fn open() -> Box<dyn Watcher> {
+    let watcher =
+        MapsWatcher { processes: Vec::new(), at_gate: false, next_ns: i64::MIN, last_mapping_id: 0, looks: 0 };
+    Box::new(watcher)
+}
+
+fn key(line: &MapsLine<'_>) -> Key {
+    (line.start, line.end, line.prot, line.offset, line.dev, line.ino)
+}
+
+impl Watcher for MapsWatcher {
+    fn streams(&self) -> &'static [Stream] {
+        &[Stream::Maps]
+    }
+
+    fn rung(&self) -> &'static str {
+        "procfs"
+    }
+
+    fn takes(&self, scope: &Scope<'_>) -> Result<(), String> {
+        match scope {
+            Scope::Tree | Scope::Processes(_) => Ok(()),
+            other => Err(super::rungs::not_by_perf(&other.to_string())),
+        }
+    }
+
+    fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
+        let pids = match watched.scope {
+            Scope::Processes(running) => running.iter().map(|(pid, _)| *pid).collect(),
+            _ => vec![watched.pid],
+        };
+        self.at_gate = matches!(watched.scope, Scope::Tree);
+        self.processes = pids.into_iter().map(|pid| (pid, HashSet::new())).collect();
+        Ok(())
+    }
+
+    fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
+        if std::mem::take(&mut self.at_gate) || now_ns < self.next_ns {
+            return;
+        }
+        self.next_ns = now_ns + INTERVAL_NS;
+        for (id, (pid, before)) in (1..).zip(&mut self.processes) {
+            // A process that has ended has none.
+            let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let mut now = HashSet::new();
+            for line in text.lines().filter_map(MapsLine::parse) {
+                now.insert(key(&line));
+                if before.contains(&key(&line)) {
+                    continue;
+                }
+                self.last_mapping_id += 1;
+                let named = (!line.path.is_empty()).then_some(line.path.as_bytes());
+                writer.push(&MappingsRow {
+                    ts: now_ns,
+                    task_id: id,
+                    mm_id: id,
+                    mapping_id: Some(self.last_mapping_id),
+                    op: "mmap",
+                    kind: "snapshot",
+                    addr: Some(line.start),
+                    len: Some(line.end - line.start),
+                    prot: Some(line.prot),
+                    flags: Some(if line.ino == 0 { line.flags | MAP_ANONYMOUS } else { line.flags }),
+                    offset: (line.ino != 0).then_some(line.offset),
+                    dev: (line.ino != 0).then_some(line.dev),
+                    ino: (line.ino != 0).then_some(line.ino),
+                    path: named,
+                    ..MappingsRow::default()
+                });
+            }
+            self.looks += u64::from(!now.is_empty());
+            *before = now;
+        }
+    }
+
+    fn finish(&mut self, _: i64, _: &mut RecordingWriter, extra: &mut Map<String, Value>) {
+        extra.insert("looks".to_owned(), json!(self.looks));
+    }
+}

@@ -1,0 +1,103 @@
+//! Which rung of the ladder a stream stands on, and what is said of it.
+
+use pagelab_observe::process;
+use pagelab_observe::streams::Stream;
+use pagelab_recording::{Probe, ProbeState};
+
+use super::{BY_PERF, active, refused};
+use crate::ladder::{Rung, step};
+
+/// Why perf events cannot take BPF's place.
+pub fn not_by_perf(target: &str) -> String {
+    format!(
+        "perf events follow processes and not {target}; needed: BPF, or a command or processes; try: sudo pagelab record ... or pagelab record -p PID"
+    )
+}
+
+/// The command that mends it, unless this is root already: then the reason has what is needed.
+fn mended_by_root(stream: Stream) -> Option<String> {
+    let root = rustix::process::geteuid().is_root();
+    (!root).then(|| format!("sudo pagelab record --observe {stream} ..."))
+}
+
+/// Why BPF is not to be had; where a seccomp filter is in force, no right alone will help.
+pub fn with_filter(reason: String) -> String {
+    if process::is_filtered() {
+        return format!("{reason}; found a seccomp filter, as containers have it: it must let bpf pass, too");
+    }
+    reason
+}
+
+/// The rungs that cannot be had, with the reasons.
+#[derive(Debug, Default)]
+pub struct Missing {
+    pub bpf: Option<String>,
+    /// Only tried where BPF is missing.
+    pub perf: Option<String>,
+}
+
+impl Missing {
+    /// Why a stream is not recorded; `by_perf` says that perf events would have been enough.
+    pub fn why(&self, by_perf: bool) -> String {
+        let bpf = self.bpf.clone().unwrap_or_default();
+        match &self.perf {
+            Some(perf) if by_perf => format!("{bpf}; nor by perf events: {perf}"),
+            _ => bpf,
+        }
+    }
+
+    /// What becomes of a stream of the observers.
+    pub fn state(&self, stream: Stream) -> Probe {
+        let by_perf = BY_PERF.contains(&stream);
+        let rung = match (&self.bpf, &self.perf) {
+            (None, _) => Rung::Bpf,
+            (Some(_), None) => Rung::Perf,
+            (Some(_), Some(_)) => Rung::Procfs,
+        };
+        if step(stream, rung).is_some() {
+            return self.active_on(stream, rung.name());
+        }
+        refused(stream, self.why(by_perf), mended_by_root(stream))
+    }
+
+    /// A stream that is recorded, with the reason why on no higher rung.
+    pub fn active_on(&self, stream: Stream, rung: &str) -> Probe {
+        let state = active(stream, rung);
+        if self.bpf.is_none() {
+            return state;
+        }
+        let reason = format!("no higher rung: {}", self.why(rung == Rung::Procfs.name()));
+        Probe { reason: Some(reason), fix: mended_by_root(stream), ..state }
+    }
+
+    /// What the user is to know of the streams that are recorded on a lower rung; refusals speak for themselves.
+    pub fn in_words(&self, states: &[Probe]) -> Vec<String> {
+        let mut said = Vec::new();
+        for (rung, how) in [(Rung::Perf, "through perf events"), (Rung::Procfs, "from /proc alone")] {
+            let lower = |state: &&Probe| {
+                state.state == ProbeState::Active
+                    && state.reason.is_some()
+                    && state.rung.as_deref() == Some(rung.name())
+            };
+            let streams: Vec<&str> = states.iter().filter(lower).map(|state| state.name.as_str()).collect();
+            if streams.is_empty() {
+                continue;
+            }
+            let why = self.why(rung == Rung::Procfs);
+            said.push(format!("{} recorded {how}, because: {why}", streams.join(", ")));
+            let lacks = Stream::all().filter(|stream| streams.contains(&stream.name()));
+            for stream in lacks {
+                if let Some(step) = step(stream, rung) {
+                    said.push(format!("{stream} recorded {how}: {}", step.lacks));
+                }
+            }
+            if states.iter().filter(lower).any(|state| state.extra.contains_key("user_mode_only")) {
+                said.push(USER_ONLY.to_owned());
+            }
+        }
+        said
+    }
+}
+
+const USER_ONLY: &str = "faults and samples are those of user mode only: what the kernel does for the program is not seen; needed: \
+                         kernel.perf_event_paranoid at most 1, or CAP_PERFMON; look: cat /proc/sys/kernel/perf_event_paranoid";
