@@ -239,8 +239,8 @@ fn observe(name: &str, one_in: u64) -> Option<Seen> {
         if let Event::Task(task) = event
             && task.op == TaskOp::Exit
         {
-            seen.counted.0 += task.faults.0;
-            seen.counted.1 += task.faults.1;
+            seen.counted.0 += task.faults.expect("counted at exit").0;
+            seen.counted.1 += task.faults.expect("counted at exit").1;
         }
     });
     assert_eq!(probe.counts().seen - probe.counts().lost, seen.details.len() as u64);

@@ -30,7 +30,7 @@ impl CallFeed {
     /// Appends calls, column by column.
     pub fn push<'a>(
         &self,
-        calls: impl ExactSizeIterator<Item = &'a Call> + Clone,
+        calls: &(impl ExactSizeIterator<Item = &'a Call> + Clone),
         files: &Files,
         columns: &mut SyscallsColumns,
     ) {

@@ -45,7 +45,7 @@ impl WaitingCalls {
     fn write(&mut self, count: usize, feed: &CallFeed, files: &Files, columns: &mut SyscallsColumns) {
         let of = |(_, at): &(u64, u32)| &self.calls[*at as usize];
         let (done, rest) = self.order.split_at(count);
-        feed.push(done.iter().map(of), files, columns);
+        feed.push(&done.iter().map(of), files, columns);
         self.calls = rest.iter().map(of).copied().collect();
         self.order = self.calls.iter().zip(0..).map(|(call, at)| (call.ts, at)).collect();
     }

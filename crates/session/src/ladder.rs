@@ -152,7 +152,7 @@ pub const LADDER: &[Step] = &[
         stream: Stream::Faults,
         rung: Rung::Perf,
         fills: &[("faults", &["ts", "task_id", "mm_id", "addr", "ip", "mapping_id"])],
-        null: &[("faults", &["error_code"])],
+        null: &[("faults", &["error_code", "major", "dur", "got"])],
         lacks: "not known whether a fault wrote, fetched an instruction or found the page there",
     },
     Step {

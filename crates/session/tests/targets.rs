@@ -336,6 +336,29 @@ fn above_the_budget_the_dearest_stream_is_shed_and_the_recording_says_so() {
 }
 
 #[test]
+fn one_stream_after_the_other_is_shed_until_the_budget_is_kept() {
+    if !is_root() {
+        return;
+    }
+    let made = record(fault_for_ever(), |options| {
+        options.streams = StreamSet::parse("cpu,block,regions").expect("streams");
+        options.budget_pct = Some(0.000_001);
+        options.duration = Some(Duration::from_secs(10));
+    });
+    let probes = &made.outcome.manifest.probes;
+    let shed: Vec<&str> =
+        probes.iter().filter(|probe| probe.extra.contains_key("shed_at_ns")).map(|probe| probe.name.as_str()).collect();
+    assert_eq!(shed.len(), probes.len(), "{probes:?}");
+    let shed_at = probes.iter().find(|probe| probe.name == "cpu").and_then(|probe| probe.extra["shed_at_ns"].as_i64());
+    let shed_at = shed_at.expect("a time");
+    let mut last = 0;
+    made.recording
+        .for_each::<pagelab_recording::tables::SamplesRow<'_>>(|row| last = last.max(row.ts))
+        .expect("samples");
+    assert!(last > 0 && last <= shed_at + 100_000_000, "samples after the stream was shed: {last}, {shed_at}");
+}
+
+#[test]
 fn what_cannot_be_a_target_is_refused_with_words_and_nothing_is_left() {
     let tmp = scratch();
     let zombie = {

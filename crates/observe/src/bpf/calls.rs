@@ -37,7 +37,7 @@ pub struct Call {
 }
 
 impl Call {
-    #[inline(always)]
+    #[inline]
     fn has(&self, flag: call_record_flags) -> bool {
         self.flags & flag.0 != 0
     }
@@ -219,7 +219,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// The record at the beginning of `words`, and how many it takes; none if it is cut.
-#[inline(always)]
+#[inline]
 fn decode(words: &[u64]) -> Option<(Call, usize)> {
     let [ts, head, ret, dur_path, rest @ ..] = words else { return None };
     let flags = (head >> 48) as u32;

@@ -97,6 +97,11 @@ impl Watcher for BlockWatcher {
         vec![Count { stream: Stream::Block.name(), cpu: None, seen, lost, filtered }]
     }
 
+    fn shed(&mut self, _: Stream) -> bool {
+        self.stop();
+        true
+    }
+
     fn stop(&mut self) {
         if let Some(probe) = &mut self.probe {
             probe.detach();

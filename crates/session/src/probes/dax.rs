@@ -74,6 +74,11 @@ impl Watcher for DaxWatcher {
         vec![Count { stream: Stream::Dax.name(), cpu: None, seen: counts.seen, lost: counts.lost, filtered: 0 }]
     }
 
+    fn shed(&mut self, _: Stream) -> bool {
+        self.stop();
+        true
+    }
+
     fn stop(&mut self) {
         if let Some(probe) = &mut self.probe {
             probe.detach();

@@ -77,6 +77,9 @@ const WATCHERS: &[WatcherDef] = &[
     },
 ];
 
+/// What a probe's state has when its stream was given up on the way.
+const SHED_BECAUSE: &str = "shed_because";
+
 /// The probes of a session.
 pub struct Probes {
     /// The BPF observer, if any of its streams was asked for and the kernel took it.
@@ -380,6 +383,10 @@ impl Probes {
     /// Detaches what a stream costs; false if it cannot be had without, or is gone already.
     pub fn shed(&mut self, stream: &str) -> bool {
         let Some(stream) = Stream::all().find(|known| known.name() == stream) else { return false };
+        let gone = |state: &Probe| state.name == stream.name() && state.extra.contains_key(SHED_BECAUSE);
+        if self.states.iter().any(gone) {
+            return false;
+        }
         if let (Stream::Faults, Ok(details)) = (stream, &mut self.fault_details) {
             details.detach();
         }
@@ -394,7 +401,7 @@ impl Probes {
         self.warnings.push(format!("{stream} was recorded only at first: {reason}"));
         for state in self.states.iter_mut().filter(|state| state.name == stream) {
             state.extra.insert("shed_at_ns".to_owned(), ts.into());
-            state.extra.insert("shed_because".to_owned(), reason.into());
+            state.extra.insert(SHED_BECAUSE.to_owned(), reason.into());
         }
     }
 

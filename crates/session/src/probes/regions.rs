@@ -109,6 +109,11 @@ impl Watcher for RegionWatcher {
         self.take(false, writer);
     }
 
+    fn shed(&mut self, _: Stream) -> bool {
+        self.stop();
+        true
+    }
+
     fn stop(&mut self) {
         self.regions.stop();
     }

@@ -201,6 +201,12 @@ impl Watcher for StackWatcher {
         samples.chain(self.off_cpu.iter().flat_map(OffCpuTimes::counts)).collect()
     }
 
+    /// The times of sleeping tasks are the observer's; without them there are no stacks of theirs.
+    fn shed(&mut self, stream: Stream) -> bool {
+        let samples = self.samples.as_mut().filter(|_| stream == Stream::Cpu);
+        samples.map(Samples::stop).is_some()
+    }
+
     fn stop(&mut self) {
         if let Some(samples) = &mut self.samples {
             samples.stop();
