@@ -59,7 +59,12 @@ fn check_in(name: &str, cgroup: Option<&Cgroup>) {
         // Null: how often a refused page is tried again is nobody's promise.
         let Some(expected) = slot["faults"].as_u64() else { continue };
         let found = seen.get(&(number(&slot["address"]) & !0x1f_ffff)).copied().unwrap_or(0);
-        assert_eq!(found, expected, "{name}, {slot}");
+        // khugepaged may have gathered the base pages before they were mapped.
+        let gathered = expected > 1 && slot["got"] == "2M";
+        assert!(
+            found == expected || (gathered && found < expected),
+            "{found} faults and not {expected}: {name}, {slot}"
+        );
         // What one fault brought is one page, and still is unless the memory was rearranged afterwards. (Not the other way round:
         // khugepaged may have gathered base pages meanwhile.)
         let rearranged = ["fork_and_write", "entries_split"].contains(&name) || name.starts_with("split_by");

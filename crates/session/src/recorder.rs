@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pagelab_observe::bpf::Event;
-use pagelab_observe::details::FaultDetail;
+use pagelab_observe::details::{DetailCounts, FaultDetail};
 use pagelab_observe::metrics::{Emit, Sampler};
 use pagelab_observe::perf::PerfBatch;
 use pagelab_observe::streams::Stream;
@@ -288,9 +288,9 @@ impl Recorder {
                 }
             }
             if let Ok(probe) = &self.probes.fault_details {
-                let (one, lost) = (probe.counts(), self.feed.unmatched_details());
-                let lost = one.lost + lost;
-                counts.push(Count { stream: "fault_details", cpu: None, seen: one.seen, lost, filtered: 0 });
+                // A detail whose fault is not found takes no row away; the manifest tells how many there are.
+                let DetailCounts { seen, lost } = probe.counts();
+                counts.push(Count { stream: "fault_details", cpu: None, seen, lost, filtered: 0 });
             }
             let events = observer.event_counts();
             counts.push(Count { stream: "events", cpu: None, seen: events.seen, lost: events.lost, filtered: 0 });
