@@ -81,7 +81,7 @@ pub struct SessionOptions {
     pub stdout_to_stderr: bool,
     /// Bytes of fault ring per CPU.
     pub ring_bytes_per_cpu: usize,
-    /// Of so many minor faults one is looked at when it ends; 0: how faults end is not recorded.
+    /// Of so many minor faults one is looked at when it ends, beside all major ones; 0: none is.
     pub fault_details: u64,
     /// How the profile finds the stacks of user space.
     pub unwinding: Unwinding,

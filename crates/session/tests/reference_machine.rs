@@ -78,6 +78,7 @@ fn everything_that_this_machine_gives_is_recorded() {
     let mut options = SessionOptions::new(target, tmp.path().join("rec"));
     options.streams = StreamSet::parse("all").expect("streams");
     options.cwd = Some(tmp.path().to_owned());
+    options.fault_details = 64;
     let outcome = pagelab_session::run(&options).expect("recorded");
     assert_eq!(outcome.ended.expect("it ended").shell_status(), 0, "{:?}", outcome.warnings);
     let recording = Recording::open(&outcome.dir).expect("a recording");

@@ -41,7 +41,7 @@ tables! {
         addr: req u64 "" "Exact faulting address, not rounded to a page.";
         ip: req u64 "" "Instruction that faulted.";
         error_code: opt u32 "" "The architecture's error code (x86: 1 protection, 2 write, 4 user, 16 instruction fetch). Null where the probe cannot know it (perf events, see docs/ladder.md); whether it was user mode is then told by `ip`.";
-        major: opt bool "" "Whether it needed I/O, or waiting and another attempt, as getrusage counts it; null unless known. All major faults are told, and one in N of the minor ones.";
+        major: opt bool "" "Whether it needed I/O, or waiting and another attempt, as getrusage counts it; null unless known. All major faults are told, and one in N of the minor ones where that was asked for.";
         dur: opt i64 "ns" "From entry to the end of its handling, the way back to the program left out; null unless measured: where `major` is null.";
         mapping_id: opt u32 "" "The mapping faulted on. Filled at a clean end; null before that and where no mapping was known.";
         got: opt str "" "What it got: `new` (a fresh page), `zero` (the page of zeros), `cow` (a page of its own, copied or taken over), `page_cache`, `mkwrite` (leave to write to a shared page), `swap` (read from swap), `hugetlb`, `dax`, `device`; `huge_` before it where one entry maps 2 MiB or more. Null where `major` is, and where it is not known.";

@@ -244,16 +244,10 @@ impl Probes {
         let Some(observer) = self.observer.as_ref().filter(|_| options.streams.contains(Stream::Faults)) else {
             return;
         };
-        self.fault_details = match options.fault_details {
-            0 => Err("it was not asked for (--fault-details 0)".to_owned()),
-            one_in => {
-                let opened = FaultDetails::open(observer, one_in).map_err(|error| error.to_string());
-                if let Err(reason) = &opened {
-                    self.warnings.push(format!("how faults end is not recorded: {reason}"));
-                }
-                opened
-            }
-        };
+        self.fault_details = FaultDetails::open(observer, options.fault_details).map_err(|error| error.to_string());
+        if let Err(reason) = &self.fault_details {
+            self.warnings.push(format!("how faults end is not recorded: {reason}"));
+        }
     }
 
     /// The perf observer, which takes the place of the BPF observer.

@@ -94,10 +94,13 @@ impl EndsDocument {
     /// Appends it in words.
     pub fn text(&self, out: &mut String) {
         out.push_str("\nHOW THEY ENDED\n");
-        let of = self.minor_one_in.map_or_else(|| "some".to_owned(), |n| format!("one in {n}"));
+        let minor = match self.minor_one_in {
+            Some(n) => format!("and {} minor ones, which are one in {n}", self.minor),
+            None => "and of the minor ones none (record with --fault-details N for one in N)".to_owned(),
+        };
         let said = format!(
-            "all {} major faults (I/O, or waiting and another attempt) and {} minor ones, which are {of}; times are from entry to the end of the handling",
-            self.major, self.minor
+            "all {} major faults (I/O, or waiting and another attempt) {minor}; times are from entry to the end of the handling",
+            self.major
         );
         paragraph(&said, out);
         if let Some(reason) = &self.got_unknown_because {
