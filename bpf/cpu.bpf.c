@@ -22,13 +22,6 @@ struct sample_types {
 };
 const volatile struct sample_types *sample_types = NULL;
 
-/* What a perf_event program is given; these offsets are the user interface and not relocated. */
-struct sampled {
-	unsigned long regs[21];
-	__u64 sample_period;
-	__u64 addr;
-};
-
 SEC("perf_event")
 int on_sample(struct sampled *ctx)
 {

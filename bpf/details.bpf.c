@@ -58,13 +58,6 @@ struct inode___flags {
 
 #pragma clang attribute pop
 
-/* What a perf_event program is given; these offsets are the user interface and not relocated. */
-struct sampled {
-	unsigned long regs[21];
-	__u64 sample_period;
-	__u64 addr;
-};
-
 /* As in the observer, whose map it is. */
 const volatile __u32 ring_slot_mask = 0;
 struct {

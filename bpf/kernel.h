@@ -212,6 +212,13 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
+/* What a perf_event program is given; these offsets are the user interface and not relocated. */
+struct sampled {
+	unsigned long regs[21];
+	__u64 sample_period;
+	__u64 addr;
+};
+
 /* Opaque to programs; the size is the kernel's. */
 struct bpf_iter_task_vma {
 	__u64 __opaque[1];

@@ -58,6 +58,8 @@ impl Shape {
 #[derive(Debug, Clone, Default)]
 pub struct Shapes {
     by_number: Vec<Option<Shape>>,
+    /// Stands for the others.
+    unknown: Shape,
 }
 
 impl Shapes {
@@ -77,18 +79,7 @@ impl Shapes {
     /// What is known of a call.
     #[inline]
     pub fn get(&self, number: u32) -> &Shape {
-        static UNKNOWN: Shape = Shape {
-            name: "",
-            args: 0,
-            fd_arg: None,
-            requested_arg: None,
-            offset_arg: None,
-            returns_fd: false,
-            moves_position: false,
-            changes_registers: false,
-            sums_vector: false,
-        };
-        self.by_number.get(number as usize).and_then(Option::as_ref).unwrap_or(&UNKNOWN)
+        self.by_number.get(number as usize).and_then(Option::as_ref).unwrap_or(&self.unknown)
     }
 
     /// What the program must know of each.
