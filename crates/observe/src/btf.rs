@@ -3,6 +3,9 @@
 //! Numbers of enumerations differ between kernel versions, their names hardly do. So programs send numbers, and the
 //! names come from the kernel that sent them.
 
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Enum, Typedef};
 
@@ -12,17 +15,29 @@ pub type Names = Vec<(i64, String)>;
 /// The types of the running kernel.
 pub struct KernelTypes(Btf<'static>);
 
+thread_local! {
+    /// What somebody still holds.
+    static HELD: RefCell<Weak<KernelTypes>> = const { RefCell::new(Weak::new()) };
+}
+
 impl KernelTypes {
-    /// Reads them.
+    /// Reads them, once for all that hold them at the same time: there are a hundred thousand.
     ///
     /// # Errors
     /// The reason in words.
-    pub fn read() -> Result<Self, String> {
-        Btf::from_vmlinux().map(Self).map_err(|error| {
-            format!(
-                "the kernel's BTF cannot be read: {error:#}; needed: root and a kernel built with \
-                 CONFIG_DEBUG_INFO_BTF=y; look: ls /sys/kernel/btf/vmlinux"
-            )
+    pub fn read() -> Result<Rc<Self>, String> {
+        HELD.with_borrow_mut(|held| {
+            if let Some(types) = held.upgrade() {
+                return Ok(types);
+            }
+            let types = Btf::from_vmlinux().map(|btf| Rc::new(Self(btf))).map_err(|error| {
+                format!(
+                    "the kernel's BTF cannot be read: {error:#}; needed: root and a kernel built with \
+                     CONFIG_DEBUG_INFO_BTF=y; look: ls /sys/kernel/btf/vmlinux"
+                )
+            })?;
+            *held = Rc::downgrade(&types);
+            Ok(types)
         })
     }
 

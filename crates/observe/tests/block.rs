@@ -25,7 +25,8 @@ fn is_root() -> bool {
 }
 
 fn attach(recorder: u32) -> Result<BlockProbe, String> {
-    BlockProbe::attach(&block::check()?, BlockOptions::of(recorder), None).map_err(|error| error.to_string())
+    let kernel = block::check()?;
+    BlockProbe::attach(&kernel, BlockOptions::of(recorder), None).map_err(|error| error.to_string())
 }
 
 fn tool(program: &str, arguments: &[&str]) -> String {

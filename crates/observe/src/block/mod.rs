@@ -138,7 +138,7 @@ fn ops(kernel: &KernelTypes) -> BTreeMap<u32, String> {
 ///
 /// # Errors
 /// The reason in words.
-pub fn check() -> Result<KernelTypes, String> {
+pub fn check() -> Result<Rc<KernelTypes>, String> {
     let kernel = KernelTypes::read()?;
     match NEEDED_TRACEPOINTS.iter().find(|name| !kernel.has_tracepoint(name)) {
         Some(missing) => Err(format!("the kernel has no tracepoint {missing}; needed: {NEEDED}")),

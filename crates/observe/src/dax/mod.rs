@@ -121,7 +121,7 @@ pub struct DaxProbe {
 ///
 /// # Errors
 /// The reason in words.
-pub fn check() -> Result<KernelTypes, String> {
+pub fn check() -> Result<Rc<KernelTypes>, String> {
     let kernel = KernelTypes::read()?;
     match TRACEPOINTS.iter().find(|name| !kernel.has_tracepoint(name)) {
         Some(missing) => Err(format!("the kernel has no tracepoint {missing}; needed: {NEEDED}")),

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use std::rc::Rc;
+
 use pagelab_observe::block::{self, BlockOptions, BlockProbe, BlockRequest};
 use pagelab_observe::btf::KernelTypes;
 use pagelab_observe::streams::Stream;
@@ -18,7 +20,7 @@ pub const STREAMS: &[Stream] = &[Stream::Block];
 
 /// The probe, once there is a target.
 struct BlockWatcher {
-    kernel: KernelTypes,
+    kernel: Rc<KernelTypes>,
     probe: Option<BlockProbe>,
     unfinished: u64,
     names: Names,

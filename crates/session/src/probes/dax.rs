@@ -1,5 +1,7 @@
 //! The stream `dax`: faults on files of DAX file systems.
 
+use std::rc::Rc;
+
 use pagelab_observe::btf::KernelTypes;
 use pagelab_observe::dax::{self, DaxProbe};
 use pagelab_observe::streams::Stream;
@@ -14,7 +16,7 @@ pub const STREAMS: &[Stream] = &[Stream::Dax];
 
 /// The probe, once there is a target.
 struct DaxWatcher {
-    kernel: KernelTypes,
+    kernel: Rc<KernelTypes>,
     probe: Option<DaxProbe>,
 }
 
