@@ -1,11 +1,12 @@
 //! What `pagelab record` with its default streams costs PostgreSQL under pgbench, in interleaved pairs.
 //!
 //! Each run starts a server on a cluster in memory, lets pgbench make transactions for 10 s (two clients, TPC-B-like, scale 10) and
-//! stops the server: once as it is, once under `pagelab record`, in an order drawn for each pair. The ratio of the transactions per
-//! second is what recording costs; the figure is the median with a bootstrap interval. With WAL and tables in memory nothing
-//! waits for a disk, so all that recording takes is seen.
+//! stops the server: once as it is, once under `pagelab record` with each of the sets of streams, in an order drawn for each
+//! round. The ratio of the transactions per second is what recording costs; the figure is the median with a bootstrap
+//! interval. With WAL and tables in memory nothing waits for a disk, so all that recording takes is seen.
 //!
-//! Usage: pgbench_cost [PAIRS] [OBSERVE] [SEED]      (as root; OBSERVE as for `pagelab record --observe`)
+//! Usage: pgbench_cost [ROUNDS] [OBSERVE[/OBSERVE...]] [SEED]      (as root; OBSERVE as for `pagelab record --observe`)
+//! To see which stream costs what: pgbench_cost 10 default/metrics,settings/tasks,faults,maps/cpu/counters
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,6 @@ struct Bench {
     programs: PathBuf,
     dir: PathBuf,
     pagelab: PathBuf,
-    observe: String,
 }
 
 /// Transactions per second, and what the recording says of its own cost.
@@ -61,7 +61,7 @@ fn as_postgres(before: &[&str]) -> Command {
 }
 
 impl Bench {
-    fn new(observe: String) -> Result<Self> {
+    fn new() -> Result<Self> {
         let versions =
             fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is not installed; try: make setup-test")?;
         let programs =
@@ -71,7 +71,7 @@ impl Bench {
         fs::create_dir_all(dir.join("cluster"))?;
         checked(Command::new("chown").arg("-R").arg("postgres:").arg(&dir))?;
         let pagelab = std::env::current_exe()?.parent().context("a directory")?.join("pagelab");
-        let bench = Self { programs, dir, pagelab, observe };
+        let bench = Self { programs, dir, pagelab };
         checked(
             as_postgres(&[])
                 .arg(bench.programs.join("initdb"))
@@ -89,19 +89,25 @@ impl Bench {
         Ok(String::from_utf8_lossy(&checked(&mut command)?.stdout).into_owned())
     }
 
-    fn run(&self, is_recorded: bool) -> Result<Run> {
+    /// Runs pgbench once, recorded with these streams if any.
+    fn run(&self, observe: Option<&str>) -> Result<Run> {
+        let Some(observe) = observe else {
+            return Ok(Run { tps: tps_of(&self.script(RUN, &[])?)?, cost: Value::Null });
+        };
         let out = std::env::temp_dir().join(format!("pagelab-pgbench-{}", std::process::id()));
         let (pagelab, out_word) = (self.pagelab.to_str().context("path")?, out.to_str().context("path")?);
-        let before = [pagelab, "record", "--observe", &self.observe, "-o", out_word, "--"];
-        let printed = self.script(RUN, if is_recorded { &before } else { &[] })?;
-        let line = printed.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench prints its tps")?;
-        let tps = line.split_whitespace().next().context("a number")?.parse()?;
-        let cost = if is_recorded { cost_of(&out)? } else { Value::Null };
-        if is_recorded {
-            fs::remove_dir_all(&out)?;
-        }
+        let before = [pagelab, "record", "--observe", observe, "-o", out_word, "--"];
+        let tps = tps_of(&self.script(RUN, &before)?)?;
+        let cost = cost_of(&out)?;
+        fs::remove_dir_all(&out)?;
         Ok(Run { tps, cost })
     }
+}
+
+/// Transactions per second, as pgbench prints them.
+fn tps_of(printed: &str) -> Result<f64> {
+    let line = printed.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench prints its tps")?;
+    Ok(line.split_whitespace().next().context("a number")?.parse()?)
 }
 
 /// What the manifest says of the recorder, and bytes per call where calls were recorded.
@@ -121,24 +127,31 @@ impl Drop for Bench {
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
-    let pairs: usize = args.next().map_or(Ok(20), |text| text.parse()).context("PAIRS: needed a number")?;
-    let observe = args.next().unwrap_or_else(|| "default".to_owned());
+    let rounds: usize = args.next().map_or(Ok(20), |text| text.parse()).context("ROUNDS: needed a number")?;
+    let sets = args.next().unwrap_or_else(|| "default".to_owned());
+    let sets: Vec<&str> = sets.split('/').collect();
     let seed: u64 = args.next().map_or(Ok(1), |text| text.parse()).context("SEED: needed a number")?;
-    let bench = Bench::new(observe)?;
+    let bench = Bench::new()?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut ratios = Vec::with_capacity(pairs);
-    for _ in 0..pairs {
-        let mut order = [false, true];
+    let mut ratios = vec![Vec::with_capacity(rounds); sets.len()];
+    for _ in 0..rounds {
+        let mut order: Vec<Option<usize>> = std::iter::once(None).chain((0..sets.len()).map(Some)).collect();
         order.shuffle(&mut rng);
-        let (first, second) = (bench.run(order[0])?, bench.run(order[1])?);
-        let (plain, recorded) = if order[0] { (second, first) } else { (first, second) };
-        ratios.push(plain.tps / recorded.tps);
-        println!("{}", json!({"tps": {"nothing": plain.tps, "recorded": recorded.tps}, "recorder": recorded.cost}));
+        let (mut nothing, mut recorded) = (f64::NAN, vec![f64::NAN; sets.len()]);
+        for which in order {
+            let run = bench.run(which.map(|at| sets[at]))?;
+            let place = which.map_or(&mut nothing, |at| &mut recorded[at]);
+            *place = run.tps;
+            println!("{}", json!({"observe": which.map(|at| sets[at]), "tps": run.tps, "recorder": run.cost}));
+        }
+        for (ratios, tps) in ratios.iter_mut().zip(recorded) {
+            ratios.push(nothing / tps);
+        }
     }
-    let found = bootstrap_median(&ratios, &Bootstrap { seed, ..Bootstrap::default() })?;
-    println!(
-        "{}",
-        json!({"observe": bench.observe, "pairs": pairs, "nothing_over_recorded": {"median": found.estimate, "low": found.low, "high": found.high}})
-    );
+    for (observe, ratios) in sets.iter().zip(&ratios) {
+        let found = bootstrap_median(ratios, &Bootstrap { seed, ..Bootstrap::default() })?;
+        let figure = json!({"median": found.estimate, "low": found.low, "high": found.high});
+        println!("{}", json!({"observe": observe, "rounds": rounds, "nothing_over_recorded": figure}));
+    }
     Ok(())
 }
