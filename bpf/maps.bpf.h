@@ -7,7 +7,16 @@
  * munmap takes away is gone some time after it began, what an mmap makes is
  * there some time before it returned, so the order of those two instants is
  * the order of events also when two threads reuse an address.
+ *
+ * When a call began is seen where every call enters, or, which spares all other
+ * calls half the price, where the call first asks for the lock of the address
+ * space: before that it has looked at its arguments and no more. A call that
+ * takes no such lock (MADV_DONTNEED on newer kernels, one that fails at once)
+ * has then the time of its return, and lasted no time.
  */
+
+/* Beginnings are seen at the lock: a call of which none was seen took no lock. */
+const volatile __u32 begins_at_lock = 0;
 
 /* System call numbers of x86-64; a task in 32-bit mode is left out (TS_COMPAT). */
 #define NR_MMAP 9
@@ -77,6 +86,37 @@ static __always_inline __u32 map_op_of(__u64 nr, unsigned long first_arg)
 	return 0;
 }
 
+static __always_inline void exec_began(struct task_struct *task, struct task_state *state)
+{
+	state->exec_ts = bpf_ktime_get_ns();
+	if (!state->mm)
+		state->mm = (__u64)task->mm;
+}
+
+static __always_inline void map_call_began(struct task_struct *task, struct task_state *state, long nr)
+{
+	if (state->waiting)
+		return;
+	state->call_ts = bpf_ktime_get_ns();
+	state->call_nr = nr + 1;
+	if (nr == NR_BRK && task->mm)
+		state->brk_before = BPF_CORE_READ(task, mm, brk);
+}
+
+/* Faults ask for the lock, too; no bits of their error code make the number of a mapping call. */
+static __always_inline void map_lock_wanted(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state = state_of(task);
+	struct pt_regs *regs;
+
+	if (!state || task->thread_info.status & TS_COMPAT)
+		return;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if (map_op_of(regs->orig_ax, regs->di) && state->call_nr != regs->orig_ax + 1)
+		map_call_began(task, state, regs->orig_ax);
+}
+
 static __always_inline void map_call_entered(struct pt_regs *regs, long nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -90,18 +130,10 @@ static __always_inline void map_call_entered(struct pt_regs *regs, long nr)
 	state = state_of(task);
 	if (!state)
 		return;
-	state->call_ts = bpf_ktime_get_ns();
-	if (exec) {
-		state->exec_ts = state->call_ts;
-		if (!state->mm)
-			state->mm = (__u64)task->mm;
-		return;
-	}
-	if (state->waiting)
-		return;
-	state->call_nr = nr + 1;
-	if (nr == NR_BRK && task->mm)
-		state->brk_before = BPF_CORE_READ(task, mm, brk);
+	if (exec)
+		exec_began(task, state);
+	else
+		map_call_began(task, state, nr);
 }
 
 /* The name may be sent after the record that carries its number; both lie in the same batch of the recorder. */
@@ -219,11 +251,13 @@ static __always_inline void map_call_returned(struct pt_regs *regs, long ret)
 	state = state_of(task);
 	if (!state)
 		return;
-	if (state->call_nr == CALL_NOT_SEEN_TO_BEGIN && !(task->thread_info.status & TS_COMPAT)) {
+	if (state->call_nr != regs->orig_ax + 1) {
+		if (!begins_at_lock && state->call_nr != CALL_NOT_SEEN_TO_BEGIN)
+			return;
+		if (state->waiting || task->thread_info.status & TS_COMPAT)
+			return;
 		state->call_ts = bpf_ktime_get_ns();
 		state->brk_before = 0;
-	} else if (state->call_nr != regs->orig_ax + 1) {
-		return;
 	}
 	state->call_nr = 0;
 	event = RESERVE_EVENT(map_event);

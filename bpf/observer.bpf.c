@@ -128,6 +128,25 @@ int sys_exit(unsigned long long *ctx)
 	return 0;
 }
 
+/* Where the beginning of a mapping call, and of an exec, is seen without looking at every call. */
+SEC("tp_btf/mmap_lock_start_locking")
+int mmap_lock_wanted(unsigned long long *ctx)
+{
+	map_lock_wanted();
+	return 0;
+}
+
+SEC("tp_btf/sched_prepare_exec")
+int exec_prepared(unsigned long long *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	struct task_state *state = state_of(task);
+
+	if (state)
+		exec_began(task, state);
+	return 0;
+}
+
 /* Every call, mapping calls among them. */
 SEC("tp_btf/sys_enter")
 int any_enter(unsigned long long *ctx)

@@ -38,6 +38,9 @@ pub struct RecordingArgs {
     /// How stacks are found: auto (unwind information, frame pointers where there is none), fp or dwarf.
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_unwinding)]
     pub unwind: Unwinding,
+    /// Samples of the profile a second and CPU. If not given: 997, but 199 where the profile was not asked for by name (default, all) and each sample is a timer's interrupt (cpu-clock; a virtual machine without a cycle counter).
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub frequency: Option<u64>,
     /// Print one JSON document on standard output; what the command prints goes to standard error.
     #[arg(long)]
     pub json: bool,
@@ -72,6 +75,7 @@ impl RecordingArgs {
         options.ring_bytes_per_cpu = self.ring_bytes;
         options.fault_details = self.fault_details;
         options.unwinding = self.unwind;
+        options.frequency_hz = self.frequency;
         options.stdout_to_stderr = self.json;
         warn_of_shared_device(&options.out);
         Ok(options)

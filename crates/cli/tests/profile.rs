@@ -207,3 +207,41 @@ fn a_program_is_sampled_and_its_functions_are_named_also_when_it_has_ended() {
     let check = Command::new(env!("CARGO_BIN_EXE_pagelab")).arg("check").arg(&dir).output().unwrap();
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
 }
+
+/// How often the tree was sampled, as the manifest says it and as the samples show it: their weight is a period.
+fn frequency(tmp: &TempDir, name: &str, words: &[&str]) -> (f64, f64, String) {
+    let dir = tmp.path().join(name);
+    let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let mut record = Command::new(env!("CARGO_BIN_EXE_pagelab"));
+    record.arg("record").args(words).arg("-o").arg(&dir).args(["--", "sh", "-c", busy]);
+    let recorded = record.output().unwrap();
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let manifest: Value = serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
+    let told = manifest["cpu"]["frequency_hz"].as_f64().unwrap();
+    let sql = "select count(*) as n, 1e9 / avg(weight) as hz, min(event) as event from samples";
+    let query =
+        Command::new(env!("CARGO_BIN_EXE_pagelab")).args(["query", "--format", "json"]).arg(&dir).arg(sql).output();
+    let rows: Value = serde_json::from_slice(&query.unwrap().stdout).unwrap();
+    assert!(rows[0]["n"].as_u64().unwrap() > 5, "{rows}");
+    (told, rows[0]["hz"].as_f64().unwrap(), rows[0]["event"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn samples_are_as_frequent_as_suits_how_they_were_asked_for() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let tmp = tempfile::tempdir().unwrap();
+    // By name, with others, with others on a timer, as told.
+    let by_name: &[&str] = &["--observe", "cpu"];
+    for (name, words, cycles_hz, timer_hz) in
+        [("named", by_name, 997.0, 997.0), ("default", &[], 997.0, 199.0), ("told", &["--frequency", "99"], 99.0, 99.0)]
+    {
+        let (told, found, event) = frequency(&tmp, name, words);
+        let is_timer = event == "cpu-clock";
+        let needed: f64 = if is_timer { timer_hz } else { cycles_hz };
+        assert!((told - needed).abs() < 1e-9, "{name}: {told}");
+        // The weight of cycles is a number of cycles.
+        assert!(!is_timer || (found / needed - 1.0).abs() < 0.01, "{name}: {found}");
+    }
+}

@@ -169,3 +169,65 @@ fn exec_mappings_have_names_and_cover_the_program() {
     assert_eq!(std::os::unix::fs::MetadataExt::ino(&meta), text.ino);
     assert_eq!(std::os::unix::fs::MetadataExt::dev(&meta), text.dev);
 }
+
+/// What `CALLS` asks for: no other program maps so much.
+const LEN: u64 = 777 * 4096;
+
+/// Calls that take the lock of the address space, one that the kernel refuses before that, and one that needs another lock.
+const CALLS: &str = "import ctypes, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+LEN = 777 * 4096
+at = libc.mmap(None, LEN, 3, 0x22, -1, 0)
+libc.mmap(None, LEN, 3, 0x20, -1, 0)
+libc.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(LEN), 1)
+libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(LEN), 4)
+libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(LEN), 14)
+at = libc.mremap(ctypes.c_void_p(at), ctypes.c_size_t(LEN), ctypes.c_size_t(2 * LEN), 1)
+libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(LEN))
+libc.munmap(ctypes.c_void_p(at + LEN), ctypes.c_size_t(LEN))";
+
+#[test]
+fn mapping_calls_are_the_same_wherever_they_are_seen_to_begin() {
+    if !is_root() {
+        return;
+    }
+    let python = if std::path::Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
+    let command = format!("{python} -c '{CALLS}'");
+    for begin_at_entry in [false, true] {
+        let seen = observe(&command, ObserverOptions { begin_at_entry, ..ObserverOptions::default() }, true);
+        let calls: Vec<&MapEvent> = seen.maps.iter().filter(|map| map.kind == "call").collect();
+        let known: Vec<(&str, u32, bool)> = calls
+            .iter()
+            .filter(|map| map.len == LEN || map.len == 2 * LEN)
+            .map(|map| (map.op, map.advice, map.ret < 0))
+            .collect();
+        let needed = [
+            ("mmap", 0, false),
+            ("mmap", 0, true),
+            ("mprotect", 0, false),
+            ("madvise", 4, false),
+            ("madvise", 14, false),
+            ("mremap", 0, false),
+            ("munmap", 0, false),
+            ("munmap", 0, false),
+        ];
+        assert_eq!(known, needed, "begin at entry: {begin_at_entry}");
+        for pair in calls.windows(2) {
+            assert!(pair[0].ts + pair[0].dur_ns <= pair[1].ts, "one thread's calls follow each other: {pair:?}");
+        }
+        let made = calls.iter().find(|map| map.op == "mmap" && map.len == LEN).expect("it is there");
+        assert!(made.dur_ns > 0, "its beginning was seen: {made:?}");
+        let breaks: Vec<&&MapEvent> = calls.iter().filter(|map| map.op == "brk").collect();
+        let follows = |pair: &[&&MapEvent]| pair[0].mm_id != pair[1].mm_id || pair[0].ret as u64 == pair[1].old_addr;
+        assert!(breaks.len() > 2 && breaks.windows(2).all(follows), "{breaks:?}");
+        // The program's image is there before the first fault on it.
+        for space in seen.tasks.iter().filter(|task| task.op == TaskOp::Exec).filter_map(|task| task.mm_id) {
+            let image =
+                seen.maps.iter().filter(|map| map.kind == "kernel" && map.mm_id == space).map(|map| map.ts).min();
+            let fault = seen.faults.iter().filter(|slot| slot.mm_id == space).map(|slot| slot.ts).min();
+            assert!(image.expect("mappings") <= fault.expect("faults"), "space {space}");
+        }
+    }
+}

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pagelab_host::process::ProcessSettings;
 use pagelab_load::{Control, JobReport, Workload};
-use pagelab_observe::cpu::Unwinding;
-use pagelab_observe::streams::StreamSet;
+use pagelab_observe::cpu::{Frequency, Unwinding};
+use pagelab_observe::streams::{Stream, StreamSet};
 use pagelab_recording::Manifest;
 
 use crate::child::{Ended, SpawnError};
@@ -85,6 +85,8 @@ pub struct SessionOptions {
     pub fault_details: u64,
     /// How the profile finds the stacks of user space.
     pub unwinding: Unwinding,
+    /// Samples a second and CPU; none: as many as suit how the profile was asked for.
+    pub frequency_hz: Option<u64>,
     /// Flush every part to the device.
     pub durable: bool,
     /// What the user decides about jobs outside the job file: what they may write to, whether they tell how far they are.
@@ -95,6 +97,12 @@ impl SessionOptions {
     /// The system calls to be recorded.
     pub(crate) fn shapes(&self) -> pagelab_observe::syscalls::Shapes {
         pagelab_observe::syscalls::Shapes::of(self.streams.calls())
+    }
+
+    /// How often the profile samples: in full for somebody who names it, cheaply where it comes with other streams.
+    pub(crate) fn frequency(&self) -> Frequency {
+        let usual = if self.streams.names(Stream::Cpu) { Frequency::FULL } else { Frequency::CHEAP };
+        self.frequency_hz.map_or(usual, Frequency::of)
     }
 
     /// Options for `target` recorded into `out`, everything else as usual.
@@ -124,6 +132,7 @@ impl SessionOptions {
             ring_bytes_per_cpu: 4 << 20,
             fault_details: pagelab_observe::details::ONE_IN,
             unwinding: Unwinding::Auto,
+            frequency_hz: None,
             durable: false,
             load: Control::default(),
         }

@@ -33,6 +33,7 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/observer.skel.rs"));
 }
 
+use crate::btf::KernelTypes;
 use crate::streams::Stream;
 
 use skeleton::{ObserverSkel, ObserverSkelBuilder, OpenObserverSkel, types};
@@ -63,6 +64,8 @@ pub struct ObserverOptions {
     pub faults: bool,
     /// Record mapping actions.
     pub maps: bool,
+    /// See mapping calls begin where every call enters, as on kernels that have no tracepoints for less (before 6.9).
+    pub begin_at_entry: bool,
     /// Record system calls: what is to be known of each by its number, for those that are wanted.
     pub calls: Option<Vec<CallInfo>>,
     /// Record times off the CPU.
@@ -111,6 +114,7 @@ impl Default for ObserverOptions {
             counting_only: false,
             faults: true,
             maps: true,
+            begin_at_entry: false,
             calls: None,
             sched: false,
             off_stacks: None,
@@ -192,9 +196,24 @@ pub(crate) fn not_loaded(error: libbpf_rs::Error) -> BpfError {
     }
 }
 
+/// What tells that a mapping call, and an exec, has begun, on kernels that have both (6.9).
+const LOCK_WANTED: &str = "mmap_lock_start_locking";
+const EXEC_PREPARED: &str = "sched_prepare_exec";
+
+/// Whether the beginning of mapping calls must be looked for where all calls enter: because every call of the tree is seen
+/// there anyway, or because the kernel has nothing else.
+fn must_begin_at_entry(options: &ObserverOptions) -> bool {
+    let kernel_has_more = || {
+        let types = KernelTypes::read();
+        types.is_ok_and(|types| [LOCK_WANTED, EXEC_PREPARED].iter().all(|name| types.has_tracepoint(name)))
+    };
+    options.begin_at_entry || options.calls.is_some() || (options.maps && !kernel_has_more())
+}
+
 impl Observer {
     /// Loads the programs; nothing is attached yet.
-    pub fn load(options: ObserverOptions) -> Result<Self, BpfError> {
+    pub fn load(mut options: ObserverOptions) -> Result<Self, BpfError> {
+        options.begin_at_entry = must_begin_at_entry(&options);
         listen_to_libbpf();
         let cpus =
             libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
@@ -241,6 +260,7 @@ impl Observer {
         let progs = &mut self.skel.progs;
         let options = &self.options;
         let (calls, any_off) = (options.calls.is_some(), options.calls.is_some() || options.sched);
+        let (maps, at_lock) = (options.maps && !calls, !options.begin_at_entry);
         let stacks = options.off_stacks().is_some();
         let switched = if stacks { &mut progs.switched_stacks } else { &mut progs.switched };
         let of_cgroup = matches!(options.members, Members::Cgroup(_));
@@ -256,8 +276,10 @@ impl Observer {
             (Stream::Syscalls, "sched_process_exit", &mut progs.ended_in_call, calls),
             (Stream::Syscalls, "sys_enter", &mut progs.any_enter, calls),
             (Stream::Syscalls, "sys_exit", &mut progs.any_exit, calls),
-            (Stream::Maps, "sys_enter", &mut progs.sys_enter, options.maps && !calls),
-            (Stream::Maps, "sys_exit", &mut progs.sys_exit, options.maps && !calls),
+            (Stream::Maps, LOCK_WANTED, &mut progs.mmap_lock_wanted, maps && at_lock),
+            (Stream::Maps, EXEC_PREPARED, &mut progs.exec_prepared, maps && at_lock),
+            (Stream::Maps, "sys_enter", &mut progs.sys_enter, maps && !at_lock),
+            (Stream::Maps, "sys_exit", &mut progs.sys_exit, maps),
             (Stream::Faults, "page_fault_user", &mut progs.page_fault_user, options.faults),
             (Stream::Faults, "page_fault_kernel", &mut progs.page_fault_kernel, options.faults),
         ];
@@ -430,7 +452,9 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
     for (program, wanted) in [
         (&mut progs.page_fault_user, options.faults),
         (&mut progs.page_fault_kernel, options.faults),
-        (&mut progs.sys_enter, options.maps),
+        (&mut progs.mmap_lock_wanted, options.maps && !options.begin_at_entry),
+        (&mut progs.exec_prepared, options.maps && !options.begin_at_entry),
+        (&mut progs.sys_enter, options.maps && options.begin_at_entry),
         (&mut progs.sys_exit, options.maps),
         (&mut progs.any_enter, calls),
         (&mut progs.any_exit, calls),
@@ -447,6 +471,7 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
     }
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { return };
     rodata.counting_only = options.counting_only;
+    rodata.begins_at_lock = u32::from(!options.begin_at_entry);
     for info in options.calls.iter().flatten() {
         let Some(known) = rodata.call_infos.get_mut(info.nr as usize) else { continue };
         known.args = info.args.min(6);

@@ -23,7 +23,7 @@ mod tree;
 
 use std::io;
 
-use crate::cpu::{Sample, Unwinding};
+use crate::cpu::{Frequency, Sample, Unwinding};
 use crate::process;
 use crate::streams::Stream;
 
@@ -38,7 +38,7 @@ pub struct PerfOptions {
     /// Page faults.
     pub faults: bool,
     /// Samples: how many a second and CPU, and how their stacks are found.
-    pub profile: Option<(u64, Unwinding)>,
+    pub profile: Option<(Frequency, Unwinding)>,
     /// Bytes of ring per CPU and kind of event, at most; less if the limit on locked memory demands it.
     pub ring_bytes_per_cpu: usize,
 }

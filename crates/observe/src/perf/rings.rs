@@ -11,7 +11,7 @@ use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
 
 use super::records::{self, Item, Layout, Record};
 use super::{PerfCount, PerfOptions};
-use crate::cpu::{Unwinding, online_cpus};
+use crate::cpu::{Frequency, Unwinding, online_cpus};
 use crate::streams::Stream;
 
 /// Bytes of user stack that a sample carries: enough for most, at a tenth of what the ring of an ordinary user holds in a step.
@@ -97,8 +97,9 @@ fn builder(kind: Kind, tid: u32, cpu: u32, how: How<'_>) -> Builder<'static> {
             builder.sample(SampleFlag::ADDR).sample_period(1);
         }
         Kind::Cycles | Kind::Clock => {
-            let (frequency_hz, unwinding) = how.options.profile.unwrap_or_default();
-            builder.exclude_idle(true).sample_frequency(frequency_hz);
+            let (frequency, unwinding) = profile_of(how);
+            let hz = if kind == Kind::Cycles { frequency.cycles_hz } else { frequency.timer_hz };
+            builder.exclude_idle(true).sample_frequency(hz);
             builder.sample(SampleFlag::PERIOD).sample(SampleFlag::CALLCHAIN);
             if with_stack(unwinding) {
                 builder.sample(SampleFlag::REGS_USER).sample(SampleFlag::STACK_USER);
@@ -107,6 +108,11 @@ fn builder(kind: Kind, tid: u32, cpu: u32, how: How<'_>) -> Builder<'static> {
         }
     }
     builder
+}
+
+/// How the profile is taken; of no consequence where none is wanted.
+fn profile_of(how: How<'_>) -> (Frequency, Unwinding) {
+    how.options.profile.unwrap_or((Frequency::FULL, Unwinding::default()))
 }
 
 /// Whether samples carry a copy of the stack.
@@ -143,7 +149,7 @@ impl OneCpu {
         let layout = match kind {
             Kind::Tree | Kind::Faults => Layout::Fault,
             Kind::Cycles | Kind::Clock => {
-                let (_, unwinding) = how.options.profile.unwrap_or_default();
+                let (_, unwinding) = profile_of(how);
                 Layout::Tick { cpu, stack: with_stack(unwinding) }
             }
         };

@@ -15,7 +15,6 @@ mod watcher;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use pagelab_observe::bpf::{BpfError, Cgroup, Members, Observer, ObserverOptions};
-use pagelab_observe::cpu::ProfileOptions;
 use pagelab_observe::details::FaultDetails;
 use pagelab_observe::perf::{PerfObserver, PerfOptions, PerfTarget};
 use pagelab_observe::streams::Stream;
@@ -211,6 +210,7 @@ impl Probes {
             counting_only: false,
             faults: options.streams.contains(Stream::Faults),
             maps: options.streams.contains(Stream::Maps) || needed_by(|def| def.needs_maps),
+            begin_at_entry: false,
             calls: options.streams.contains(Stream::Syscalls).then(|| options.shapes().infos()),
             sched: options.streams.contains(Stream::Sched),
             off_stacks: options.streams.off_stacks().then(|| stacks::off_stack_options(options)),
@@ -261,10 +261,9 @@ impl Probes {
             Target::Cgroup(_) => return Err(rungs::not_by_perf("a cgroup")),
             Target::System => return Err(rungs::not_by_perf("the whole system")),
         }
-        let profile = ProfileOptions::default().frequency_hz;
         let wanted = PerfOptions {
             faults: wants(Stream::Faults),
-            profile: wants(Stream::Cpu).then_some((profile, options.unwinding)),
+            profile: wants(Stream::Cpu).then_some((options.frequency(), options.unwinding)),
             ring_bytes_per_cpu: options.ring_bytes_per_cpu,
         };
         self.perf = Some(PerfObserver::open(wanted)?);

@@ -53,6 +53,7 @@ fn profile_options(options: &SessionOptions) -> ProfileOptions {
     ProfileOptions {
         ring_bytes_per_cpu: options.ring_bytes_per_cpu,
         unwinding: options.unwinding,
+        frequency: options.frequency(),
         ..ProfileOptions::default()
     }
 }
@@ -230,7 +231,7 @@ impl Watcher for StackWatcher {
             "frames": named.map(|(_, all)| all), "frames_named": named.map(|(named, _)| named),
             "frames_unnamed_reason": reason,
         });
-        let samples = self.samples.as_ref().map(|samples| samples.told(self.options.frequency_hz));
+        let samples = self.samples.as_ref().map(|samples| samples.told(self.options.frequency));
         for part in [Some(told), samples].into_iter().flatten() {
             if let Value::Object(fields) = part {
                 extra.extend(fields);

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use pagelab_observe::cpu::{ProfileOptions, Profiler, Sample};
+use pagelab_observe::cpu::{Frequency, ProfileOptions, Profiler, Sample};
 use pagelab_observe::perf::PerfSample;
 use pagelab_observe::stacks::{End, StackIds, Stacks};
 use pagelab_observe::streams::Stream;
@@ -148,10 +148,10 @@ impl Samples {
     }
 
     /// What the manifest says of them.
-    pub fn told(&self, frequency_hz: u64) -> Value {
+    pub fn told(&self, frequency: Frequency) -> Value {
         let Totals { samples, entry, cut, broken, kernel_cut } = self.totals;
         json!({
-            "event": self.source.event(), "frequency_hz": frequency_hz,
+            "event": self.source.event(), "frequency_hz": frequency.of_event(self.source.event()),
             "samples": samples, "ustacks_to_entry": entry, "ustacks_cut": cut, "ustacks_broken": broken,
             "kstacks_cut": kernel_cut,
         })
