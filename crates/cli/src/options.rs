@@ -38,7 +38,7 @@ pub struct RecordingArgs {
     /// How stacks are found: auto (unwind information, frame pointers where there is none), fp or dwarf.
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_unwinding)]
     pub unwind: Unwinding,
-    /// Samples of the profile a second and CPU. If not given: 997, but 199 where the profile was not asked for by name (default, all) and each sample is a timer's interrupt (cpu-clock; a virtual machine without a cycle counter).
+    /// Samples of the profile a second and CPU. If not given: 997, but 97 where the profile was not asked for by name (default, all) and each sample is a timer's interrupt (cpu-clock; a virtual machine without a cycle counter).
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub frequency: Option<u64>,
     /// Print one JSON document on standard output; what the command prints goes to standard error.

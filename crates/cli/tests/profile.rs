@@ -235,7 +235,7 @@ fn samples_are_as_frequent_as_suits_how_they_were_asked_for() {
     // By name, with others, with others on a timer, as told.
     let by_name: &[&str] = &["--observe", "cpu"];
     for (name, words, cycles_hz, timer_hz) in
-        [("named", by_name, 997.0, 997.0), ("default", &[], 997.0, 199.0), ("told", &["--frequency", "99"], 99.0, 99.0)]
+        [("named", by_name, 997.0, 997.0), ("default", &[], 997.0, 97.0), ("told", &["--frequency", "99"], 99.0, 99.0)]
     {
         let (told, found, event) = frequency(&tmp, name, words);
         let is_timer = event == "cpu-clock";

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use pagelab_recording::Manifest;
-use pagelab_recording::tables::LossRow;
+use pagelab_recording::tables::{FaultsRow, LossRow};
 use serde_json::Value;
 use show_fixture::{
     ACTIONS, CHILD_PAGES, FAULTS, KERNEL_FAULTS, OPERATIONS, PARENT_AT, PARENT_PAGES, START, UGLY, last, write,
@@ -380,4 +380,50 @@ fn help_has_an_example() {
     assert!(
         output.status.success() && help.contains("pagelab show good.rec faults") && help.contains("get_user_pages")
     );
+}
+
+#[test]
+fn how_faults_ended_is_told_by_kind_and_by_what_they_got() {
+    let (_tmp, dir) = whole();
+    assert!(!text(&dir, &["faults"]).contains("HOW THEY ENDED"), "nobody looked");
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = tmp.path().join("rec");
+    let mut writer = write(&dir);
+    let end = |i: i64, major, dur, got| FaultsRow {
+        ts: START + 3_000 + i,
+        task_id: 1,
+        mm_id: 1,
+        addr: PARENT_AT,
+        major: Some(major),
+        dur: Some(dur),
+        got,
+        ..FaultsRow::default()
+    };
+    for i in 0..4 {
+        writer.push(&end(i, false, 100 * (i + 1), Some("new")));
+    }
+    writer.push(&end(4, true, 5_000, Some("page_cache")));
+    writer.push(&end(5, true, 7_000, None));
+    let told = serde_json::json!({"seen": 8, "lost": 1, "unmatched": 1, "minor_one_in": 64, "major_one_in": 1});
+    let closed = writer.close(|manifest| {
+        last(manifest);
+        manifest.extra.insert("fault_details".to_owned(), told);
+    });
+    closed.unwrap();
+    let document = json(&dir, &["faults"]);
+    let found = &document["ends"];
+    assert_eq!(
+        (&found["major"], &found["minor"], &found["minor_one_in"]),
+        (&2.into(), &4.into(), &64.into()),
+        "{document}"
+    );
+    assert_eq!(found["lost"], 2);
+    let ends = found["ends"].as_array().unwrap();
+    assert_eq!(ends.iter().map(|one| one["faults"].as_u64().unwrap()).sum::<u64>(), 6);
+    let new = ends.iter().find(|one| one["got"] == "new").unwrap();
+    assert_eq!((&new["major"], &new["total_ns"], &new["share"]), (&false.into(), &1000.into(), &1.0.into()));
+    let said = text(&dir, &["faults"]);
+    let told = said.split_once("HOW THEY ENDED").unwrap().1;
+    assert!(told.contains("one in 64") && told.contains("page_cache"), "{told}");
+    assert!(said.contains("of 2 faults that were looked at"), "what was lost is said: {said}");
 }

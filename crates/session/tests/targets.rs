@@ -341,9 +341,9 @@ fn one_stream_after_the_other_is_shed_until_the_budget_is_kept() {
         return;
     }
     let made = record(fault_for_ever(), |options| {
-        options.streams = StreamSet::parse("cpu,regions").expect("streams");
+        options.streams = StreamSet::parse("cpu,regions,counters").expect("streams");
         options.budget_pct = Some(0.000_001);
-        options.duration = Some(Duration::from_secs(8));
+        options.duration = Some(Duration::from_secs(12));
     });
     let probes = &made.outcome.manifest.probes;
     let shed: Vec<&str> =
@@ -356,6 +356,8 @@ fn one_stream_after_the_other_is_shed_until_the_budget_is_kept() {
         .for_each::<pagelab_recording::tables::SamplesRow<'_>>(|row| last = last.max(row.ts))
         .expect("samples");
     assert!(last > 0 && last <= shed_at + 100_000_000, "samples after the stream was shed: {last}, {shed_at}");
+    let groups = &made.outcome.manifest.extra["counters"]["groups"];
+    assert!(groups.as_array().is_some_and(|groups| !groups.is_empty()), "what was counted is said: {groups}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Frequency {
     /// For somebody who wants a profile.
     pub const FULL: Self = Self::of(997);
     /// For somebody who wants to know what happens, at a cost that is not felt where every sample is a timer's interrupt.
-    pub const CHEAP: Self = Self { timer_hz: 199, ..Self::FULL };
+    pub const CHEAP: Self = Self { timer_hz: 97, ..Self::FULL };
 
     /// So many, whatever makes them.
     pub const fn of(hz: u64) -> Self {

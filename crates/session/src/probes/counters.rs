@@ -30,13 +30,22 @@ struct CounterWatcher {
     /// Threads that were there when counting began, and threads that came while it did: whether those are counted is not
     /// known.
     threads: Option<(usize, usize)>,
+    /// What was counted together, until the stream was shed.
+    shed: Option<Vec<Vec<String>>>,
 }
 
 /// Finds out what can be counted.
 pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
     let counters = Counters::open(KernelPmu)?;
     let with_children = options.target.is_started();
-    Ok(Box::new(CounterWatcher { counters, next_ns: i64::MIN, said_missing: false, with_children, threads: None }))
+    Ok(Box::new(CounterWatcher {
+        counters,
+        next_ns: i64::MIN,
+        said_missing: false,
+        with_children,
+        threads: None,
+        shed: None,
+    }))
 }
 
 /// The threads of a process that runs.
@@ -69,6 +78,11 @@ fn all_threads(pids: impl IntoIterator<Item = u32>, with_children: bool) -> BTre
 }
 
 impl CounterWatcher {
+    /// What is counted together, by name.
+    fn groups(&self) -> Vec<Vec<String>> {
+        self.counters.groups().map(<[String]>::to_vec).collect()
+    }
+
     fn sample(&mut self, ts: i64, writer: &mut RecordingWriter) {
         self.counters.read(|reading| {
             let count = reading.count;
@@ -127,20 +141,31 @@ impl Watcher for CounterWatcher {
     }
 
     fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
-        if now_ns >= self.next_ns {
+        if now_ns >= self.next_ns && self.shed.is_none() {
             self.next_ns = now_ns + INTERVAL_NS;
             self.sample(now_ns, writer);
         }
     }
 
+    /// Counting costs the target at each of its context switches; the last counts are those of the last second.
+    fn shed(&mut self, _: Stream) -> bool {
+        if self.shed.is_none() {
+            self.shed = Some(self.groups());
+            self.counters.close();
+        }
+        true
+    }
+
     fn finish(&mut self, now_ns: i64, writer: &mut RecordingWriter, extra: &mut Map<String, Value>) {
-        self.sample(now_ns, writer);
+        if self.shed.is_none() {
+            self.sample(now_ns, writer);
+        }
         extra.insert("not_counted".to_owned(), json!(self.counters.not_counted()));
         if let Some((threads, meanwhile)) = self.threads {
             extra.insert("threads".to_owned(), json!(threads));
             extra.insert("threads_made_meanwhile".to_owned(), json!(meanwhile));
         }
-        let groups: Vec<&[String]> = self.counters.groups().collect();
+        let groups = self.shed.take().unwrap_or_else(|| self.groups());
         extra.insert("groups".to_owned(), json!(groups));
         self.counters.close();
     }
