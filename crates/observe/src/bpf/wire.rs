@@ -114,9 +114,9 @@ pub enum Special {
 /// A mapping action of the recorded tree, or a mapping that the kernel made for it.
 #[derive(Debug, Clone)]
 pub struct MapEvent {
-    /// When the call began, CLOCK_MONOTONIC, ns.
+    /// When the call began, or first asked for the lock of the address space (`bpf/maps.bpf.h`), CLOCK_MONOTONIC, ns.
     pub ts: u64,
-    /// How long it took; 0 for mappings made by exec and fork.
+    /// How long it took; 0 for mappings made by exec and fork, and for calls that took no such lock.
     pub dur_ns: u64,
     /// `mmap`, `munmap`, ...: see [`MAP_OPS`].
     pub op: &'static str,
