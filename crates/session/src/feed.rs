@@ -88,6 +88,9 @@ impl Feed {
     /// Takes its events from perf.
     pub fn set_by_perf(&mut self) {
         self.by_perf = true;
+        if let Some(calls) = &mut self.calls {
+            calls.set_bare();
+        }
     }
 
     /// Takes system calls in the order in which they returned; they are written in the order in which they began.

@@ -6,8 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 
 use super::areas::{Area, Areas, Seen};
+use super::calls::{Open, Pairing};
 use super::records::{Item, Mmap, Tick, What};
-use crate::bpf::{Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
+use crate::bpf::{Call, Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 use crate::process::{self, MapsLine};
 
 const MAP_ANONYMOUS: u32 = 0x20;
@@ -50,6 +51,8 @@ pub struct PerfBatch {
     pub faults: Vec<PerfFault>,
     /// Samples of the profile.
     pub samples: Vec<PerfSample>,
+    /// System calls, in the order in which they returned.
+    pub calls: Vec<Call>,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +61,8 @@ struct Task {
     mm_id: u32,
     pid: u32,
     comm: Vec<u8>,
+    /// The system call that it is in.
+    call: Option<Open>,
 }
 
 /// An exec whose executable is not known yet: it is the first file that is mapped. What was mapped before it waits, too.
@@ -74,6 +79,8 @@ struct Space {
     users: u32,
     /// The kernel makes the mappings until the vDSO, the last of exec, is there.
     set_up: bool,
+    /// Of a 32-bit program, whose system calls have other numbers.
+    compat: bool,
 }
 
 /// The tree of the recorded tasks.
@@ -85,17 +92,25 @@ pub struct Tree {
     spaces: HashMap<u32, Space>,
     execs: HashMap<u32, Exec>,
     paths: HashMap<(u64, u64, Vec<u8>), u32>,
+    /// Entries and returns of system calls.
+    pub calls: Pairing,
+    /// Some address space is of a 32-bit program.
+    any_compat: bool,
     last_task_id: u32,
     last_mm_id: u32,
 }
 
 impl Tree {
-    /// The tree of a child that waits at the gate.
-    pub fn of_child(pid: u32) -> Self {
-        let mut tree = Self { child: Some(pid), ..Self::default() };
-        let mm_id = tree.new_space(true);
-        tree.add(pid, pid, mm_id, Vec::new());
-        tree
+    /// An empty tree, of whose tasks these calls are wanted.
+    pub fn new(calls: Pairing) -> Self {
+        Self { calls, ..Self::default() }
+    }
+
+    /// Adds the child that waits at the gate.
+    pub fn start_with_child(&mut self, pid: u32) {
+        self.child = Some(pid);
+        let mm_id = self.new_space(true);
+        self.add(pid, pid, mm_id, Vec::new());
     }
 
     /// Adds a process that runs already with its threads.
@@ -163,6 +178,26 @@ impl Tree {
                     batch.samples.push(PerfSample { ts, task_id, mm_id, pid, tick });
                 }
             }
+            What::Enter(entry) => {
+                self.meet(ts, pid, tid, false, batch);
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    let compat = |space: &Space| space.compat;
+                    if self.any_compat && self.spaces.get(&task.mm_id).is_some_and(compat) {
+                        return;
+                    }
+                    batch.calls.extend(self.calls.entered(&mut task.call, (ts, task.task_id), &entry));
+                }
+            }
+            What::Return { nr, ret } => {
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    batch.calls.extend(self.calls.returned(&mut task.call, (ts, task.task_id), nr, ret));
+                }
+            }
+            What::GapBegins => {
+                self.calls.gap_begins();
+                self.give_up_calls();
+            }
+            What::GapEnds => self.calls.gap_ends(),
         }
     }
 
@@ -171,6 +206,16 @@ impl Tree {
         let waiting: Vec<u32> = self.execs.keys().copied().collect();
         for tid in waiting {
             self.exec_with(tid, None, batch);
+        }
+        for task in self.tasks.values_mut() {
+            batch.calls.extend(self.calls.ended(&mut task.call, task.task_id));
+        }
+    }
+
+    /// What tasks are in is not known any more.
+    fn give_up_calls(&mut self) {
+        for task in self.tasks.values_mut() {
+            self.calls.give_up(&mut task.call);
         }
     }
 
@@ -182,7 +227,7 @@ impl Tree {
 
     fn add(&mut self, pid: u32, tid: u32, mm_id: u32, comm: Vec<u8>) {
         self.last_task_id += 1;
-        self.tasks.insert(tid, Task { task_id: self.last_task_id, mm_id, pid, comm });
+        self.tasks.insert(tid, Task { task_id: self.last_task_id, mm_id, pid, comm, call: None });
         if let Some(space) = self.spaces.get_mut(&mm_id) {
             space.users += 1;
         }
@@ -241,7 +286,8 @@ impl Tree {
             return;
         }
         self.task_event(ts, tid, TaskOp::Exit, None, None, batch);
-        if let Some(task) = self.tasks.remove(&tid) {
+        if let Some(mut task) = self.tasks.remove(&tid) {
+            batch.calls.extend(self.calls.ended(&mut task.call, task.task_id));
             self.leave(task.mm_id);
         }
     }
@@ -304,6 +350,9 @@ impl Tree {
         let own = mmap.name.starts_with(b"[") && special != Special::Heap;
         let kind = kind.unwrap_or(if space.set_up && !own { "call" } else { "kernel" });
         space.set_up |= special == Special::Vdso;
+        // There the kernel puts it for programs that cannot reach further.
+        space.compat |= special == Special::Vdso && mmap.start >> 32 == 0;
+        self.any_compat |= space.compat;
         let area = Area {
             end: mmap.start.saturating_add(mmap.len),
             prot: mmap.prot,
