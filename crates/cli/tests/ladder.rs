@@ -250,6 +250,21 @@ fn hold_views(out: &Path) {
     assert!(notes.contains("error code"), "{notes}");
 }
 
+/// Advice of the program is seen where tracepoints can be had; elsewhere the manifest says why not.
+#[track_caller]
+fn hold_actions(recording: &Recording, by_tracepoints: bool) {
+    let (mut advised, space) = (0, spaces_of(recording, "toucher")[0]);
+    recording
+        .for_each::<MappingsRow>(|row| {
+            let small = row.op == "madvise" && row.advice == Some(libc::MADV_NOHUGEPAGE);
+            advised += u64::from(small && row.mm_id == space && row.len == Some(PAGES * 4096));
+        })
+        .expect("mappings");
+    assert_eq!(advised, u64::from(by_tracepoints));
+    let maps = recording.manifest().probes.iter().find(|probe| probe.name == "maps").expect("maps");
+    assert_eq!(maps.extra.contains_key("areas_only_because"), !by_tracepoints, "{maps:?}");
+}
+
 /// Mappings of the program: each range once, none by a call that perf cannot know.
 #[track_caller]
 fn hold_maps(recording: &Recording, said: &Said) {
@@ -275,6 +290,7 @@ fn hold_by_perf(out: &Path, output: &Output, calls: bool) {
     hold_faults(&recording, &said);
     hold_tasks(&recording, &said);
     hold_maps(&recording, &said);
+    hold_actions(&recording, calls);
     hold_views(out);
     let told = stderr(output);
     let (recorded, refused) = if calls {

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use common::lower::{record, refuse};
 use common::{is_root, pagelab, run, scratch, stderr};
-use pagelab_recording::tables::{LossRow, SyscallsRow, TasksRow};
+use pagelab_recording::tables::{FaultsRow, LossRow, MappingsRow, SyscallsRow, TasksRow};
 use pagelab_recording::{ProbeState, Recording};
 
 /// Threads that each seek in a file of their own: what a call returns is what it was asked for, and no two are the same.
@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 /// Interrupted and restarted calls, a call that a signal kills, a program that another thread than the first executes.
 const LIVES: &str = r#"
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -55,19 +56,19 @@ static void nothing(int signal) {}
 static void *become(void *path)
 {
 	char *argv[] = { path, "last", 0 };
-	return (void *)(long)execv(path, argv);
+	return (void *)syscall(SYS_execveat, AT_FDCWD, path, argv, environ, 0);
 }
 int main(int argc, char **argv)
 {
 	int pipes[2];
-	char byte;
+	char bytes[77];
 	if (argc > 1)
 		return 0;
 	if (pipe(pipes))
 		return 1;
 	pid_t child = fork();
 	if (!child)
-		return read(pipes[0], &byte, 77);
+		return read(pipes[0], bytes, 77);
 	struct timespec moment = { 0, 300000000 };
 	signal(SIGALRM, nothing);
 	struct itimerspec alarm = { .it_value = { 0, 50000000 } };
@@ -238,7 +239,10 @@ fn what_is_lost_is_counted_to_the_call_and_leaves_no_wrong_row() {
 fn calls_that_never_return_have_no_result_and_signals_end_calls() {
     let dir = scratch();
     let program = built(dir.path(), "lives", LIVES);
-    let rows = calls(&recorded(&dir.path().join("rec"), "tasks,syscalls", &[], &[text(&program)]));
+    // Calls that return with other numbers must not be lost to a filter on numbers.
+    let observe = "tasks,syscalls:read,nanosleep,rt_sigreturn,execveat,exit_group";
+    let recording = recorded(&dir.path().join("rec"), observe, &[], &[text(&program)]);
+    let rows = calls(&recording);
     let of = |name: &str| rows.iter().filter(|row| row.name == name).collect::<Vec<_>>();
     let killed = of("read").into_iter().find(|row| row.args[2] == 77).expect("the read that was killed");
     assert_eq!((killed.ret, killed.dur), (None, None));
@@ -248,12 +252,13 @@ fn calls_that_never_return_have_no_result_and_signals_end_calls() {
     assert!(slept[0].dur.is_some_and(|dur| (40_000_000..300_000_000).contains(&dur)), "{slept:?}");
     let returned = of("rt_sigreturn");
     assert_eq!(returned.iter().map(|row| row.ret).collect::<Vec<_>>(), [Some(-4)], "EINTR goes on: {returned:?}");
-    // The thread that executes a program becomes the first of its process.
-    let executed = of("execve");
+    // The thread that executes a program becomes the first of its process; execveat returns as execve.
+    let executed = of("execveat");
     assert_eq!(executed.iter().map(|row| row.ret).collect::<Vec<_>>(), [Some(0)], "{executed:?}");
     let ended = of("exit_group");
     assert_eq!(ended.iter().map(|row| row.ret).collect::<Vec<_>>(), [None], "{ended:?}");
     assert_eq!(ended[0].task_id, executed[0].task_id);
+    assert_eq!(counts(&recording), (rows.len() as u64, 0));
 }
 
 /// Threads of a process that runs already are followed, and left in peace; what one is in at the end has no result.
@@ -308,4 +313,81 @@ fn without_tracefs_the_reason_says_what_to_mount() {
         told.contains("syscalls not recorded: BPF") && told.contains("tasks, faults, maps, cpu recorded"),
         "{told}"
     );
+}
+
+/// Maps, advises, moves and unmaps memory, again and again at the same address.
+const MOVER: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/mman.h>
+int main(void)
+{
+	char *at = mmap(0, 64 << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	munmap(at, 64 << 12);
+	for (int i = 0; i < 500; i++) {
+		at = mmap(at, 64 << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		madvise(at, 64 << 12, MADV_NOHUGEPAGE);
+		at[0] = 1;
+		char *moved = mremap(at, 64 << 12, 80 << 12, MREMAP_MAYMOVE | MREMAP_FIXED, at - (1L << 30));
+		moved[70 << 12] = 1;
+		munmap(moved, 80 << 12);
+	}
+	munmap((void *)1, 4096);
+	printf("%lu\n", (unsigned long)at);
+	return 0;
+}
+"#;
+
+/// As BPF sees them, in the same order, of the same places.
+#[test]
+fn mappings_are_seen_to_go_and_to_move() {
+    let dir = scratch();
+    let program = built(dir.path(), "mover", MOVER);
+    let (by_perf, by_bpf) = (dir.path().join("perf"), dir.path().join("bpf"));
+    let mut command = pagelab();
+    // What is mapped where must not depend on luck.
+    command.args(["record", "--observe", "tasks,faults,maps", "-o"]).arg(&by_bpf);
+    command.args(["--", "setarch", "-R"]).arg(&program);
+    run(&mut command, 0);
+    let mut command = pagelab();
+    command.args(["record", "--observe", "tasks,faults,maps", "-o"]).arg(&by_perf);
+    command.args(["--", "setarch", "-R"]).arg(&program);
+    refuse(&mut command, &[libc::SYS_bpf]);
+    run(&mut command, 0);
+    let of = |out: &Path| {
+        let recording = Recording::open(out).expect("a recording");
+        let (mut actions, mut made, mut faults, mut lone) = (Vec::new(), 0, 0, 0);
+        let mut space = None;
+        recording
+            .for_each::<TasksRow>(|row| {
+                if row.op == "exec" && row.comm == Some("mover") {
+                    space = row.mm_id;
+                }
+            })
+            .expect("tasks");
+        recording
+            .for_each::<MappingsRow>(|row| {
+                if Some(row.mm_id) != space || row.kind != "call" {
+                    return;
+                }
+                // That memory of this size is there again: of neighbours that merge nothing is known here.
+                made += u32::from(row.op == "mmap" && row.len == Some(64 << 12));
+                if matches!(row.op, "munmap" | "mremap" | "madvise") {
+                    let place = (row.addr, row.len, row.old_addr, row.old_len);
+                    actions.push((row.op.to_owned(), place, row.advice, row.ret));
+                }
+            })
+            .expect("mappings");
+        recording
+            .for_each::<FaultsRow>(|row| {
+                faults += 1;
+                lone += u32::from(Some(row.mm_id) == space && row.mapping_id.is_none());
+            })
+            .expect("faults");
+        assert!(faults > 1000, "{faults}");
+        (actions, made, lone)
+    };
+    let (perf, bpf) = (of(&by_perf), of(&by_bpf));
+    assert!(perf.0.len() > 1500 && perf.1 > 500, "{} actions, {} mappings", perf.0.len(), perf.1);
+    assert_eq!(perf, bpf);
 }

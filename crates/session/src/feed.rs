@@ -269,7 +269,7 @@ impl Feed {
             mapping_id,
             op: event.op,
             kind: event.kind,
-            addr: (!self.by_perf || !called || event.op == "mprotect").then_some(event.addr),
+            addr: (!self.by_perf || !called || !matches!(event.op, "mmap" | "brk")).then_some(event.addr),
             len: (!brk).then_some(event.len),
             old_addr: (mremap || brk).then_some(event.old_addr),
             old_len: mremap.then_some(event.offset),

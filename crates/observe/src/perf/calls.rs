@@ -3,14 +3,25 @@
 //! A record that is lost must leave no wrong row behind. Where a ring had no room, nobody knows which threads returned and
 //! called again meanwhile, on this CPU and then on others: what is in a call at that time is given up, on all CPUs, and counted
 //! as lost. An entry gives one row or is counted as lost, so that both add up to what the kernel's counter of entries says.
+//!
+//! What it costs the caller, in CPU time per `getppid` in a loop (medians of nine interleaved rounds of 1 M calls, a 2-core x86-64
+//! VM that was busy otherwise, Linux 6.18): nothing attached 94 ns, by BPF 227 ns, by these tracepoints 492 ns, by `perf record`
+//! of the same two 533 ns; narrowed to a call that the loop does not make 160 ns.
 
 use crate::bpf::{Call, CallInfo};
 
 /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: a signal came; no program ever sees them.
 const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
-/// `rt_sigreturn`, and what the tracepoint says instead when it returns.
-const RT_SIGRETURN: u32 = 15;
-const NO_NUMBER: i64 = -1;
+/// Calls whose returns have another number: after `rt_sigreturn` the registers are those of the interrupted code, and a new
+/// program's are set up as if by the `execve` of its own kind.
+const RENUMBERED: [(u32, &[i64]); 3] = [(15, &[-1]), (59, &[59, 11, X32_EXECVE]), (322, &[59, 11, X32_EXECVE])];
+const X32_EXECVE: i64 = 0x4000_0000 | 520;
+
+/// The numbers with which a call may return.
+pub fn numbers_at_return(nr: u32) -> impl Iterator<Item = i64> {
+    let others = RENUMBERED.iter().filter(move |(call, _)| *call == nr).flat_map(|(_, numbers)| *numbers);
+    std::iter::once(i64::from(nr)).chain(others.copied())
+}
 
 /// The call that a task is in.
 #[derive(Debug, Clone, Copy)]
@@ -23,9 +34,20 @@ pub struct Open {
     held: Option<(u64, i64)>,
 }
 
+/// Whose the records of a call are. Each has its own events and rings: who wants few calls is to pay for few, and what one has
+/// lost the other may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The stream of system calls.
+    Calls,
+    /// The mapping actions among them.
+    Maps,
+}
+
 /// A call as it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
+    pub purpose: Purpose,
     pub cpu: u32,
     pub nr: i64,
     pub args: [u64; 6],
@@ -93,7 +115,7 @@ impl Pairing {
 
     /// A task begins a call.
     pub fn entered(&mut self, slot: &mut Option<Open>, (ts, task_id): (u64, u32), entry: &Entry) -> Option<Call> {
-        let Entry { cpu, nr, mut args } = *entry;
+        let Entry { cpu, nr, mut args, .. } = *entry;
         let before = match slot.as_ref().and_then(|open| open.held) {
             Some((until, ret)) => self.finish(slot, task_id, Some((until, ret))),
             None => None,
@@ -114,7 +136,7 @@ impl Pairing {
     /// A task returns from a call.
     pub fn returned(&mut self, slot: &mut Option<Open>, (ts, task_id): (u64, u32), nr: i64, ret: i64) -> Option<Call> {
         let open = slot.as_mut()?;
-        if i64::from(open.nr) != nr && (open.nr, nr) != (RT_SIGRETURN, NO_NUMBER) {
+        if i64::from(open.nr) != nr && numbers_at_return(open.nr).all(|known| known != nr) {
             self.give_up(slot);
             return None;
         }
@@ -151,11 +173,11 @@ mod tests {
 
     fn pairing() -> Pairing {
         let info = |nr, args| CallInfo { nr, args, ..CallInfo::default() };
-        Pairing::new(&[info(0, 3), info(1, 3), info(15, 0), info(35, 2)])
+        Pairing::new(&[info(0, 3), info(1, 3), info(15, 0), info(35, 2), info(322, 5)])
     }
 
     fn entry(nr: i64) -> Entry {
-        Entry { cpu: 1, nr, args: [1, 2, 3, 4, 5, 6] }
+        Entry { purpose: Purpose::Calls, cpu: 1, nr, args: [1, 2, 3, 4, 5, 6] }
     }
 
     #[test]
@@ -173,13 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_that_ends_rt_sigreturn_and_one_that_interrupts() {
+    fn interrupted_calls_and_returns_with_other_numbers() {
         let (mut pairing, mut slot) = (pairing(), None);
         pairing.entered(&mut slot, (10, 7), &entry(35));
         assert_eq!(pairing.returned(&mut slot, (20, 7), 35, -516), None, "it may go on");
         let call = pairing.entered(&mut slot, (40, 7), &entry(15)).expect("it did not");
         assert_eq!((call.ts, call.dur_ns, call.ret()), (10, 10, Some(-516)));
         assert_eq!(pairing.returned(&mut slot, (41, 7), -1, 9).and_then(|call| call.ret()), Some(9));
+        pairing.entered(&mut slot, (42, 7), &entry(322));
+        assert_eq!(pairing.returned(&mut slot, (43, 7), 11, 0).map(|call| call.nr), Some(322), "a 32-bit program");
         pairing.entered(&mut slot, (50, 7), &entry(35));
         pairing.returned(&mut slot, (60, 7), 35, -512);
         assert_eq!(pairing.ended(&mut slot, 7).map(|call| call.ret()), Some(None));

@@ -10,8 +10,10 @@
 //! the file, its position, what a vector of buffers holds, and the time off the CPU. Calls of 32-bit programs are left out, as
 //! by BPF: their numbers mean others.
 //!
-//! What it cannot know: the processor's error code of a fault; when a mapping goes (`munmap`), advice, and the address that a
-//! call asked for; whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy;
+//! By the same tracepoints, with a filter, come the mapping actions that perf does not report by itself (`munmap`, `mremap`,
+//! advice); without them it is not known when a mapping goes.
+//!
+//! What it cannot know: the processor's error code of a fault; the address and the descriptor that a mapping call was given; whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy;
 //! exit status and accounts of tasks other than the recorder's own child.
 //!
 //! | file | holds |
@@ -21,8 +23,10 @@
 //! | `tree` | ids of tasks and address spaces |
 //! | `areas` | what is new in an address space |
 //! | `tracepoints` | the tracepoints of system calls, as tracefs describes them |
+//! | `actions` | mapping actions that only their calls tell of |
 //! | `calls` | which return of a system call belongs to which entry |
 
+mod actions;
 mod areas;
 mod calls;
 mod records;
@@ -37,7 +41,7 @@ use crate::cpu::{Sample, Unwinding};
 use crate::process;
 use crate::streams::Stream;
 
-use calls::Pairing;
+use calls::{Fate, Pairing, Purpose};
 use records::Item;
 use rings::{How, Kind, Rings};
 use tracepoints::CallTracepoints;
@@ -54,6 +58,8 @@ pub struct PerfOptions {
     /// System calls: what is to be known of each that is wanted. That they cannot be had refuses only them
     /// ([`PerfObserver::calls_refused`]).
     pub calls: Option<Vec<CallInfo>>,
+    /// The mapping actions that perf does not report by itself, too, if they can be had ([`PerfObserver::actions_refused`]).
+    pub map_actions: bool,
     /// Bytes of ring per CPU and kind of event, at most; less if the limit on locked memory demands it.
     pub ring_bytes_per_cpu: usize,
 }
@@ -86,8 +92,8 @@ pub struct PerfObserver {
     user_only: bool,
     rings: Vec<Rings>,
     tree: Tree,
-    /// Where system calls are told of, or why they are not.
-    tracepoints: Result<CallTracepoints, String>,
+    /// Where system calls are told of, or why they are not; by [`Purpose`].
+    tracepoints: [Result<CallTracepoints, String>; 2],
     /// Records that wait: an older one may still come from another CPU.
     pending: Vec<Item>,
     /// What was found at the start, for the next batch.
@@ -128,8 +134,9 @@ impl PerfObserver {
     /// # Errors
     /// The reason in words, with what is needed and what to type.
     pub fn open(options: PerfOptions) -> Result<Self, String> {
-        let tracepoints = tracepoints_of(options.calls.as_deref());
-        let tree = Tree::new(Pairing::new(options.calls.as_deref().unwrap_or_default()));
+        let wanted = [options.calls.clone(), options.map_actions.then(actions::wanted)];
+        let tracepoints = [0, 1].map(|at| tracepoints_of(wanted[at].as_deref()));
+        let tree = Tree::new([0, 1].map(|at| Pairing::new(wanted[at].as_deref().unwrap_or_default())));
         let mut observer = Self {
             options,
             user_only: false,
@@ -156,7 +163,12 @@ impl PerfObserver {
 
     /// Why system calls are not recorded, with what is needed and what to type; none if they are.
     pub fn calls_refused(&self) -> Option<&str> {
-        self.tracepoints.as_ref().err().map(String::as_str)
+        self.tracepoints[Purpose::Calls as usize].as_ref().err().map(String::as_str)
+    }
+
+    /// The same of the mapping actions that perf does not report by itself.
+    pub fn actions_refused(&self) -> Option<&str> {
+        self.tracepoints[Purpose::Maps as usize].as_ref().err().map(String::as_str)
     }
 
     /// Only what happens in user mode is seen: faults that the kernel takes on a program's memory, and its stacks, are not.
@@ -202,8 +214,7 @@ impl PerfObserver {
     fn open_rings(&mut self, tids: &[u32], from_exec: bool) -> io::Result<()> {
         // Those of the trial count against the limit on locked memory until they are gone.
         self.rings.clear();
-        let tracepoints = self.tracepoints.as_ref().ok();
-        let how = How { options: &self.options, user_only: self.user_only, from_exec, tracepoints };
+        let how = How { options: &self.options, user_only: self.user_only, from_exec, tracepoints: None };
         self.rings.push(Rings::open(Kind::Tree, tids, how)?);
         if self.options.profile.is_some() {
             let cycles = Rings::open(Kind::Cycles, tids, how);
@@ -213,16 +224,20 @@ impl PerfObserver {
         if self.options.faults {
             self.rings.push(Rings::open(Kind::Faults, tids, how)?);
         }
-        if tracepoints.is_some() {
+        for purpose in [Purpose::Calls, Purpose::Maps] {
+            let how = How { tracepoints: self.tracepoints[purpose as usize].as_ref().ok(), ..how };
+            if how.tracepoints.is_none() {
+                continue;
+            }
             // A tracepoint is in the kernel: who may see user mode alone does not see it.
             let opened = if self.user_only {
                 Err(io::Error::from_raw_os_error(libc::EACCES))
             } else {
-                Rings::open(Kind::Calls, tids, how)
+                Rings::open(Kind::Calls(purpose), tids, how)
             };
             match opened {
                 Ok(rings) => self.rings.push(rings),
-                Err(error) => self.tracepoints = Err(calls_in_words(&error)),
+                Err(error) => self.tracepoints[purpose as usize] = Err(calls_in_words(&error)),
             }
         }
         Ok(())
@@ -252,13 +267,21 @@ impl PerfObserver {
 
     /// What was counted, per CPU. System calls are counted when their fate is known, on the CPU on which they began.
     pub fn counts(&self) -> Vec<PerfCount> {
-        let fate = |count: PerfCount| {
-            let fate = self.tree.calls.fate(count.cpu);
-            let lost = count.lost + fate.given_up;
-            PerfCount { seen: fate.rows + lost, lost, ..count }
+        let counted = |rings: &Rings| {
+            let pairing = match rings.kind {
+                Kind::Calls(purpose) => Some(&self.tree.pairings[purpose as usize]),
+                _ => None,
+            };
+            let of = |count: PerfCount| match pairing.map(|pairing| pairing.fate(count.cpu)) {
+                Some(Fate { rows, given_up }) => {
+                    let lost = count.lost + given_up;
+                    PerfCount { seen: rows + lost, lost, ..count }
+                }
+                None => count,
+            };
+            rings.counts().map(of).collect::<Vec<_>>()
         };
-        let of = |count: PerfCount| if count.stream == Some(Stream::Syscalls) { fate(count) } else { count };
-        self.rings.iter().flat_map(Rings::counts).map(of).collect()
+        self.rings.iter().flat_map(counted).collect()
     }
 
     /// Ends recording; what was recorded can still be drained.
@@ -271,9 +294,11 @@ impl PerfObserver {
 
     /// Gives up a stream; false if it was not recorded.
     pub fn shed(&mut self, stream: Stream) -> bool {
-        let mine = |rings: &Rings| rings.kind.stream() == Some(stream);
+        // Without its few calls the rest of `maps` would cost as much as with them.
+        let alone = |kind: Kind| kind != Kind::Calls(Purpose::Maps);
+        let mine = |rings: &Rings| rings.kind.stream() == Some(stream) && alone(rings.kind);
         let found = self.rings.iter_mut().filter(|rings| mine(rings)).map(Rings::disable).count();
-        self.tree.calls.shed |= found > 0 && stream == Stream::Syscalls;
+        self.tree.pairings[Purpose::Calls as usize].shed |= found > 0 && stream == Stream::Syscalls;
         found > 0
     }
 }
@@ -286,12 +311,10 @@ fn now_ns() -> u64 {
 
 /// The tracepoints of the calls wanted.
 fn tracepoints_of(wanted: Option<&[CallInfo]>) -> Result<CallTracepoints, String> {
-    let wanted = wanted.ok_or("no system calls are recorded")?;
+    let wanted = wanted.ok_or("they are not to be recorded")?;
     let mut tracepoints = CallTracepoints::find()?;
     if wanted.len() < pagelab_vocab::syscalls::all().len() {
-        let mut numbers: Vec<u32> = wanted.iter().map(|info| info.nr).collect();
-        numbers.sort_unstable();
-        tracepoints.narrow(&numbers);
+        tracepoints.narrow(&wanted.iter().map(|info| info.nr).collect::<Vec<_>>());
     }
     Ok(tracepoints)
 }

@@ -2,7 +2,7 @@
 //!
 //! Every record but a sample ends with who and when (`sample_id_all` with TID and TIME), so the time of each is known.
 
-use super::calls::Entry;
+use super::calls::{Entry, Purpose};
 use super::tracepoints::Tracepoint;
 
 /// `PERF_RECORD_*`.
@@ -39,11 +39,11 @@ pub enum What {
     /// A system call begins.
     Enter(Entry),
     /// It returns.
-    Return { nr: i64, ret: i64 },
+    Return { purpose: Purpose, nr: i64, ret: i64 },
     /// From here on records of system calls are missing, of no task in particular.
-    GapBegins,
+    GapBegins(Purpose),
     /// All that came since were told.
-    GapEnds,
+    GapEnds(Purpose),
 }
 
 /// Something that happened to a task.
@@ -100,6 +100,7 @@ pub enum Record {
 /// Where the two tracepoints have what they tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLayout {
+    pub purpose: Purpose,
     enter: Place,
     exit: Place,
 }
@@ -112,9 +113,9 @@ struct Place {
 }
 
 impl CallLayout {
-    pub fn of(enter: &Tracepoint, exit: &Tracepoint) -> Self {
+    pub fn of(purpose: Purpose, enter: &Tracepoint, exit: &Tracepoint) -> Self {
         let place = |one: &Tracepoint| Place { id: one.id, nr_at: one.nr_at, words_at: one.words_at };
-        Self { enter: place(enter), exit: place(exit) }
+        Self { purpose, enter: place(enter), exit: place(exit) }
     }
 }
 
@@ -208,20 +209,20 @@ fn sample(body: &[u8], layout: Layout) -> Option<Item> {
 
 /// What a tracepoint has written; its number comes first.
 fn call(at: &mut Cursor<'_>, cpu: u32, places: CallLayout) -> Option<What> {
-    let len = at.u32()? as usize;
+    let (len, purpose) = (at.u32()? as usize, places.purpose);
     let raw = at.bytes(len)?;
     let word = |at: usize| Cursor(raw.get(at..)?).u64();
     let id = u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?);
     if id == places.exit.id {
         let Place { nr_at, words_at, .. } = places.exit;
-        return Some(What::Return { nr: word(nr_at)? as i64, ret: word(words_at)? as i64 });
+        return Some(What::Return { purpose, nr: word(nr_at)? as i64, ret: word(words_at)? as i64 });
     }
     let Place { id: enter, nr_at, words_at } = places.enter;
     let (mut args, mut from) = ([0; 6], Cursor(raw.get(words_at..)?));
     for arg in &mut args {
         *arg = from.u64()?;
     }
-    (id == enter).then_some(What::Enter(Entry { cpu, nr: word(nr_at)? as i64, args }))
+    (id == enter).then_some(What::Enter(Entry { purpose, cpu, nr: word(nr_at)? as i64, args }))
 }
 
 fn tick(at: &mut Cursor<'_>, cpu: u32, stack: bool) -> Option<Tick> {
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn a_call_is_read_from_where_the_tracepoints_have_it() {
         let point = |id, nr_at, words_at| Tracepoint { id, nr_at, words_at, filter: None };
-        let at = CallLayout::of(&point(443, 8, 16), &point(442, 16, 24));
+        let at = CallLayout::of(Purpose::Maps, &point(443, 8, 16), &point(442, 16, 24));
         let of = |raw: &[u64]| {
             let mut body = words(&[7 | 8 << 32, 99]);
             // The length of four bytes takes the words off their place; padding follows.
@@ -291,10 +292,11 @@ mod tests {
             body.extend([0; 4]);
             sample(&body, Layout::Call { cpu: 1, at })
         };
-        let entry = Entry { cpu: 1, nr: 17, args: [3, 4, 5, 6, 7, 8] };
+        let purpose = Purpose::Maps;
+        let entry = Entry { purpose, cpu: 1, nr: 17, args: [3, 4, 5, 6, 7, 8] };
         let item = |what| Some(Item { ts: 99, pid: 7, tid: 8, what });
         assert_eq!(of(&[443, 17, 3, 4, 5, 6, 7, 8]), item(What::Enter(entry)));
-        assert_eq!(of(&[442, 0, 17, -4_i64 as u64]), item(What::Return { nr: 17, ret: -4 }));
+        assert_eq!(of(&[442, 0, 17, -4_i64 as u64]), item(What::Return { purpose, nr: 17, ret: -4 }));
         assert_eq!(of(&[443, 17, 3]), None);
         assert_eq!(of(&[1, 17, 3, 4, 5, 6, 7, 8]), None, "another tracepoint");
     }

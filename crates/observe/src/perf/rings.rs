@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use perf_event::events::{self, Hardware, Software};
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
 
+use super::calls::Purpose;
 use super::records::{self, CallLayout, Item, Layout, Record, What};
 use super::tracepoints::{CallTracepoints, Tracepoint};
 use super::{PerfCount, PerfOptions};
@@ -44,7 +45,7 @@ pub enum Kind {
     /// See above.
     Clock,
     /// System calls, by the tracepoints of their entry and of their return.
-    Calls,
+    Calls(Purpose),
 }
 
 impl Kind {
@@ -54,7 +55,8 @@ impl Kind {
             Self::Tree => None,
             Self::Faults => Some(Stream::Faults),
             Self::Cycles | Self::Clock => Some(Stream::Cpu),
-            Self::Calls => Some(Stream::Syscalls),
+            Self::Calls(Purpose::Calls) => Some(Stream::Syscalls),
+            Self::Calls(Purpose::Maps) => Some(Stream::Maps),
         }
     }
 }
@@ -113,7 +115,7 @@ fn builder(kind: Kind, tid: u32, cpu: u32, how: How<'_>) -> io::Result<Builder<'
         Kind::Faults => Builder::new(Software::PAGE_FAULTS),
         Kind::Cycles => Builder::new(Hardware::CPU_CYCLES),
         Kind::Clock => Builder::new(Software::CPU_CLOCK),
-        Kind::Calls => return Ok(at_tracepoint(&call_tracepoints(how)?.enter, tid, cpu, how)),
+        Kind::Calls(_) => return Ok(at_tracepoint(&call_tracepoints(how)?.enter, tid, cpu, how)),
     };
     aim(&mut builder, tid, cpu, how);
     builder.sample(SampleFlag::IP);
@@ -134,7 +136,7 @@ fn builder(kind: Kind, tid: u32, cpu: u32, how: How<'_>) -> io::Result<Builder<'
                 builder.sample_regs_user(REGS_USER).sample_stack_user(STACK_COPY_BYTES);
             }
         }
-        Kind::Calls => {}
+        Kind::Calls(_) => {}
     }
     Ok(builder)
 }
@@ -186,9 +188,10 @@ fn with_stack(unwinding: Unwinding) -> bool {
 }
 
 /// Tells that records are missing between two times.
-fn gap(since: u64, until: u64, into: &mut Vec<Item>) {
+fn gap(purpose: Option<Purpose>, since: u64, until: u64, into: &mut Vec<Item>) {
+    let Some(purpose) = purpose else { return };
     let item = |ts, what| Item { ts, pid: 0, tid: 0, what };
-    into.extend([item(since, What::GapBegins), item(until, What::GapEnds)]);
+    into.extend([item(since, What::GapBegins(purpose)), item(until, What::GapEnds(purpose))]);
 }
 
 impl OneCpu {
@@ -199,8 +202,8 @@ impl OneCpu {
         let mut bytes = match kind {
             Kind::Faults => wanted,
             // Of a call there are two records, each longer than that of a fault.
-            Kind::Calls => 2 * wanted,
-            Kind::Tree | Kind::Cycles | Kind::Clock => wanted.min(RING_BYTES_FEW),
+            Kind::Calls(Purpose::Calls) => 2 * wanted,
+            Kind::Tree | Kind::Cycles | Kind::Clock | Kind::Calls(Purpose::Maps) => wanted.min(RING_BYTES_FEW),
         };
         bytes = 1 << bytes.max(RING_BYTES_MIN).ilog2();
         let ring = loop {
@@ -220,7 +223,7 @@ impl OneCpu {
                 let (_, unwinding) = how.options.profile.unwrap_or_default();
                 layout = Layout::Tick { cpu, stack: with_stack(unwinding) };
             }
-            Kind::Calls => {
+            Kind::Calls(purpose) => {
                 let CallTracepoints { enter, exit } = call_tracepoints(how)?;
                 for tid in tids {
                     returns.extend(beside(&ring, &at_tracepoint(exit, *tid, cpu, how))?);
@@ -228,7 +231,7 @@ impl OneCpu {
                 returns.iter().try_for_each(|one| narrow(one, exit))?;
                 narrow(ring.as_counter(), enter)?;
                 others.iter().try_for_each(|one| narrow(one, enter))?;
-                layout = Layout::Call { cpu, at: CallLayout::of(enter, exit) };
+                layout = Layout::Call { cpu, at: CallLayout::of(purpose, enter, exit) };
             }
         }
         Ok(Self {
@@ -248,7 +251,11 @@ impl OneCpu {
 
     /// Takes the records that are there; those that are written meanwhile wait for the next time.
     fn drain(&mut self, now_ns: u64, into: &mut Vec<Item>) {
-        let calls = matches!(self.layout, Layout::Call { .. });
+        let purpose = match self.layout {
+            Layout::Call { at, .. } => Some(at.purpose),
+            _ => None,
+        };
+        let calls = purpose.is_some();
         let (mut bytes, mut told_of_lost, mut late) = (0, false, false);
         while !late && let Some(record) = self.ring.next_record() {
             bytes += record.len() + HEADER_BYTES;
@@ -256,7 +263,7 @@ impl OneCpu {
             match read {
                 Some(Record::Item(item)) => {
                     if std::mem::replace(&mut self.gap, Gap::None) == Gap::Open {
-                        gap(self.last_ts, item.ts, into);
+                        gap(purpose, self.last_ts, item.ts, into);
                     }
                     // Of a call, what is counted is its entry.
                     self.received += u64::from(!matches!(item.what, What::Return { .. }));
@@ -279,7 +286,7 @@ impl OneCpu {
         // All that was read was there at once, so that there was no room. Whether something was lost is told with the next
         // record, which may be long in coming; what other CPUs saw meanwhile is not to wait for that.
         if calls && !late && self.gap == Gap::None && bytes + CALL_BYTES_MAX > self.ring_bytes {
-            gap(self.last_ts, super::now_ns(), into);
+            gap(purpose, self.last_ts, super::now_ns(), into);
             self.gap = Gap::Told;
         }
     }
@@ -342,7 +349,7 @@ impl Rings {
     /// Holds what came through the rings against what the events counted: records that were lost after the last one that
     /// found room are told by nothing else. To be called when the rings are empty and nothing is counted any more.
     pub fn settle(&mut self) {
-        if !matches!(self.kind, Kind::Faults | Kind::Calls) {
+        if !matches!(self.kind, Kind::Faults | Kind::Calls(_)) {
             return;
         }
         for one in &mut self.cpus {

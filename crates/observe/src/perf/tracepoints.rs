@@ -1,14 +1,15 @@
 //! The two tracepoints that every system call passes, as tracefs describes them.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
+use super::calls::numbers_at_return;
+
 /// Where tracefs may be: by itself, or in debugfs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// The number that `sys_exit` has when `rt_sigreturn` returns: by then the registers are those of the interrupted code.
-const NO_NUMBER: i64 = -1;
 
 /// One of the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,12 +64,11 @@ impl CallTracepoints {
         Ok(Self { enter: read("sys_enter", "args")?, exit: read("sys_exit", "ret")? })
     }
 
-    /// Narrows them to these calls, given in the order of their numbers.
+    /// Narrows them to these calls.
     pub fn narrow(&mut self, numbers: &[u32]) {
-        let text = |numbers: &mut dyn Iterator<Item = i64>| CString::new(expression(numbers)).ok();
-        let wanted = || numbers.iter().map(|nr| i64::from(*nr));
-        self.enter.filter = text(&mut wanted());
-        self.exit.filter = text(&mut [NO_NUMBER].into_iter().chain(wanted()));
+        let text = |numbers: BTreeSet<i64>| CString::new(expression(&numbers)).ok();
+        self.enter.filter = text(numbers.iter().map(|nr| i64::from(*nr)).collect());
+        self.exit.filter = text(numbers.iter().flat_map(|nr| numbers_at_return(*nr)).collect());
     }
 }
 
@@ -90,9 +90,9 @@ fn offset(format: &str, field: &str) -> Option<usize> {
 }
 
 /// A filter as the kernel reads it, as short as can be: it is looked at on every call.
-fn expression(numbers: &mut dyn Iterator<Item = i64>) -> String {
+fn expression(numbers: &BTreeSet<i64>) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
-    for nr in numbers {
+    for nr in numbers.iter().copied() {
         match ranges.last_mut() {
             Some((_, last)) if *last + 1 == nr => *last = nr,
             _ => ranges.push((nr, nr)),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_filter_has_ranges() {
-        let text = |numbers: &[i64]| expression(&mut numbers.iter().copied());
+        let text = |numbers: &[i64]| expression(&numbers.iter().copied().collect());
         assert_eq!(text(&[1]), "id == 1");
         assert_eq!(text(&[-1, 0, 1, 2, 17, 18, 40]), "(id >= -1 && id <= 2) || (id >= 17 && id <= 18) || id == 40");
     }

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 
+use super::actions;
 use super::areas::{Area, Areas, Seen};
-use super::calls::{Open, Pairing};
+use super::calls::{Entry, Open, Pairing, Purpose};
 use super::records::{Item, Mmap, Tick, What};
 use crate::bpf::{Call, Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 use crate::process::{self, MapsLine};
@@ -61,8 +62,8 @@ struct Task {
     mm_id: u32,
     pid: u32,
     comm: Vec<u8>,
-    /// The system call that it is in.
-    call: Option<Open>,
+    /// The system call that it is in, by [`Purpose`].
+    calls: [Option<Open>; 2],
 }
 
 /// An exec whose executable is not known yet: it is the first file that is mapped. What was mapped before it waits, too.
@@ -92,8 +93,8 @@ pub struct Tree {
     spaces: HashMap<u32, Space>,
     execs: HashMap<u32, Exec>,
     paths: HashMap<(u64, u64, Vec<u8>), u32>,
-    /// Entries and returns of system calls.
-    pub calls: Pairing,
+    /// Entries and returns of system calls, by [`Purpose`].
+    pub pairings: [Pairing; 2],
     /// Some address space is of a 32-bit program.
     any_compat: bool,
     last_task_id: u32,
@@ -101,9 +102,9 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// An empty tree, of whose tasks these calls are wanted.
-    pub fn new(calls: Pairing) -> Self {
-        Self { calls, ..Self::default() }
+    /// An empty tree, of whose tasks these calls are wanted, by [`Purpose`].
+    pub fn new(pairings: [Pairing; 2]) -> Self {
+        Self { pairings, ..Self::default() }
     }
 
     /// Adds the child that waits at the gate.
@@ -180,24 +181,51 @@ impl Tree {
             }
             What::Enter(entry) => {
                 self.meet(ts, pid, tid, false, batch);
-                if let Some(task) = self.tasks.get_mut(&tid) {
-                    let compat = |space: &Space| space.compat;
-                    if self.any_compat && self.spaces.get(&task.mm_id).is_some_and(compat) {
-                        return;
-                    }
-                    batch.calls.extend(self.calls.entered(&mut task.call, (ts, task.task_id), &entry));
+                self.entered(ts, tid, &entry, batch);
+            }
+            What::Return { purpose, nr, ret } => {
+                let Some(task) = self.tasks.get_mut(&tid) else { return };
+                let at = purpose as usize;
+                let call = self.pairings[at].returned(&mut task.calls[at], (ts, task.task_id), nr, ret);
+                let mm_id = task.mm_id;
+                self.called(purpose, mm_id, call, batch);
+            }
+            What::GapBegins(purpose) => {
+                let pairing = &mut self.pairings[purpose as usize];
+                pairing.gap_begins();
+                self.tasks.values_mut().for_each(|task| pairing.give_up(&mut task.calls[purpose as usize]));
+            }
+            What::GapEnds(purpose) => self.pairings[purpose as usize].gap_ends(),
+        }
+    }
+
+    fn entered(&mut self, ts: u64, tid: u32, entry: &Entry, batch: &mut PerfBatch) {
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        if self.any_compat && self.spaces.get(&task.mm_id).is_some_and(|space| space.compat) {
+            return;
+        }
+        let (at, mm_id) = (entry.purpose as usize, task.mm_id);
+        let before = self.pairings[at].entered(&mut task.calls[at], (ts, task.task_id), entry);
+        if entry.purpose == Purpose::Maps
+            && let Some(space) = self.spaces.get_mut(&mm_id)
+        {
+            actions::begins(&mut space.areas, entry.nr, &entry.args);
+        }
+        self.called(entry.purpose, mm_id, before, batch);
+    }
+
+    /// Hands over a call that is known to its end.
+    fn called(&mut self, purpose: Purpose, mm_id: u32, call: Option<Call>, batch: &mut PerfBatch) {
+        let Some(call) = call else { return };
+        match purpose {
+            Purpose::Calls => batch.calls.push(call),
+            Purpose::Maps => {
+                let Some(event) = actions::action(&call, mm_id) else { return };
+                if let Some(space) = self.spaces.get_mut(&mm_id) {
+                    actions::done(&mut space.areas, &event);
                 }
+                batch.events.push(Event::Map(event));
             }
-            What::Return { nr, ret } => {
-                if let Some(task) = self.tasks.get_mut(&tid) {
-                    batch.calls.extend(self.calls.returned(&mut task.call, (ts, task.task_id), nr, ret));
-                }
-            }
-            What::GapBegins => {
-                self.calls.gap_begins();
-                self.give_up_calls();
-            }
-            What::GapEnds => self.calls.gap_ends(),
         }
     }
 
@@ -207,15 +235,9 @@ impl Tree {
         for tid in waiting {
             self.exec_with(tid, None, batch);
         }
+        let pairing = &mut self.pairings[Purpose::Calls as usize];
         for task in self.tasks.values_mut() {
-            batch.calls.extend(self.calls.ended(&mut task.call, task.task_id));
-        }
-    }
-
-    /// What tasks are in is not known any more.
-    fn give_up_calls(&mut self) {
-        for task in self.tasks.values_mut() {
-            self.calls.give_up(&mut task.call);
+            batch.calls.extend(pairing.ended(&mut task.calls[Purpose::Calls as usize], task.task_id));
         }
     }
 
@@ -227,7 +249,7 @@ impl Tree {
 
     fn add(&mut self, pid: u32, tid: u32, mm_id: u32, comm: Vec<u8>) {
         self.last_task_id += 1;
-        self.tasks.insert(tid, Task { task_id: self.last_task_id, mm_id, pid, comm, call: None });
+        self.tasks.insert(tid, Task { task_id: self.last_task_id, mm_id, pid, comm, calls: [None; 2] });
         if let Some(space) = self.spaces.get_mut(&mm_id) {
             space.users += 1;
         }
@@ -287,7 +309,9 @@ impl Tree {
         }
         self.task_event(ts, tid, TaskOp::Exit, None, None, batch);
         if let Some(mut task) = self.tasks.remove(&tid) {
-            batch.calls.extend(self.calls.ended(&mut task.call, task.task_id));
+            // A mapping call in which its task ended did nothing that outlives it.
+            let pairing = &mut self.pairings[Purpose::Calls as usize];
+            batch.calls.extend(pairing.ended(&mut task.calls[Purpose::Calls as usize], task.task_id));
             self.leave(task.mm_id);
         }
     }

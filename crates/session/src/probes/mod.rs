@@ -180,6 +180,7 @@ impl Probes {
             probes.judge(options, stream, &state)?;
         }
         probes.note_user_only();
+        probes.note_actions();
         probes.warnings.splice(0..0, missing.in_words(&probes.states));
         Ok(probes)
     }
@@ -268,6 +269,7 @@ impl Probes {
             faults: wants(Stream::Faults),
             profile: wants(Stream::Cpu).then_some((profile, options.unwinding)),
             calls: wants(Stream::Syscalls).then(|| options.shapes().infos()),
+            map_actions: wants(Stream::Maps),
             ring_bytes_per_cpu: options.ring_bytes_per_cpu,
         };
         self.perf = Some(PerfObserver::open(wanted)?);
@@ -374,6 +376,15 @@ impl Probes {
         let mine = |state: &&mut Probe| state.name == Stream::Faults.name() || state.name == Stream::Cpu.name();
         for state in self.states.iter_mut().filter(mine).filter(|state| state.rung.as_deref() == Some("perf")) {
             state.extra.insert("user_mode_only".to_owned(), true.into());
+        }
+    }
+
+    /// Notes why perf's observer does not see those mapping actions that only tracepoints tell of.
+    fn note_actions(&mut self) {
+        let Some(reason) = self.perf.as_ref().and_then(PerfObserver::actions_refused) else { return };
+        let mine = |state: &&mut Probe| state.name == Stream::Maps.name() && state.rung.as_deref() == Some("perf");
+        for state in self.states.iter_mut().filter(mine) {
+            state.extra.insert("areas_only_because".to_owned(), reason.into());
         }
     }
 
