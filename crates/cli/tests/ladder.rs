@@ -5,13 +5,12 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use arrow::array::Array;
-use common::{binary, is_root, json, pagelab, run, scratch, stderr};
+use common::lower::{USER, record, refuse};
+use common::{is_root, json, pagelab, run, scratch, stderr};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::tables::{CountersRow, FaultsRow, LossRow, MappingsRow, TasksRow};
 use pagelab_recording::{ProbeState, Recording};
@@ -21,8 +20,6 @@ const PAGES: u64 = 3000;
 const CHILD_PAGES: u64 = 500;
 /// The program's own status.
 const STATUS: i32 = 7;
-/// Any id that owns nothing.
-const USER: u32 = 61_234;
 
 /// Touches known numbers of pages of 4 KiB, in itself and in a child, prints where, maps a file, and works until it has used
 /// 0.4 s of CPU time.
@@ -90,61 +87,6 @@ fn built(dir: &Path) -> PathBuf {
     fs::write(&source, PROGRAM).expect("the directory is ours");
     assert!(Command::new("gcc").args(["-O1", "-g", "-o"]).arg(&program).arg(&source).status().expect("gcc").success());
     program
-}
-
-/// A seccomp filter that answers EPERM to the calls given, as containers' do, and lets all others pass.
-fn refuse(command: &mut Command, calls: &'static [libc::c_long]) {
-    let install = move || {
-        let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
-        // The number of the call is the first word of struct seccomp_data.
-        let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
-        for call in calls {
-            let code = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-            filter.push(libc::sock_filter { code, jt: 0, jf: 1, k: *call as u32 });
-            filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32));
-        }
-        filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
-        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-        // SAFETY: the program and its statements outlive the calls, which copy them.
-        let failed = unsafe {
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0
-        };
-        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
-    };
-    // SAFETY: between fork and exec it calls prctl and allocates a few statements; the test has no other thread that holds the
-    // allocator's lock at that time for longer than a moment, because glibc's fork takes and frees it.
-    unsafe { command.pre_exec(install) };
-}
-
-/// `pagelab record` of the program, begun by `before`.
-fn record(before: &[&str], out: &Path, observe: &str, program: &[&str]) -> Command {
-    let binary = reachable_binary(before, out);
-    let argv: Vec<&str> = before.iter().copied().chain([binary.to_str().expect("text")]).collect();
-    let mut command = Command::new(argv[0]);
-    command.args(&argv[1..]).args(["record", "--observe", observe, "-o"]).arg(out).arg("--").args(program);
-    command.env("LC_ALL", "C").current_dir(out.parent().expect("a directory"));
-    command
-}
-
-/// The binary, or a copy of it if an ordinary user cannot come to where it lies.
-fn reachable_binary(before: &[&str], out: &Path) -> PathBuf {
-    let binary = binary();
-    if before.is_empty()
-        || Command::new(before[0])
-            .args(&before[1..])
-            .args(["test", "-x"])
-            .arg(&binary)
-            .status()
-            .is_ok_and(|s| s.success())
-    {
-        return binary;
-    }
-    let copy = out.with_file_name("pagelab");
-    if !copy.exists() {
-        fs::copy(&binary, &copy).expect("room for a copy");
-    }
-    copy
 }
 
 /// The columns of a table, each with whether some row has a value.
@@ -308,6 +250,21 @@ fn hold_views(out: &Path) {
     assert!(notes.contains("error code"), "{notes}");
 }
 
+/// Advice of the program is seen where tracepoints can be had; elsewhere the manifest says why not.
+#[track_caller]
+fn hold_actions(recording: &Recording, by_tracepoints: bool) {
+    let (mut advised, space) = (0, spaces_of(recording, "toucher")[0]);
+    recording
+        .for_each::<MappingsRow>(|row| {
+            let small = row.op == "madvise" && row.advice == Some(libc::MADV_NOHUGEPAGE);
+            advised += u64::from(small && row.mm_id == space && row.len == Some(PAGES * 4096));
+        })
+        .expect("mappings");
+    assert_eq!(advised, u64::from(by_tracepoints));
+    let maps = recording.manifest().probes.iter().find(|probe| probe.name == "maps").expect("maps");
+    assert_eq!(maps.extra.contains_key("areas_only_because"), !by_tracepoints, "{maps:?}");
+}
+
 /// Mappings of the program: each range once, none by a call that perf cannot know.
 #[track_caller]
 fn hold_maps(recording: &Recording, said: &Said) {
@@ -323,21 +280,25 @@ fn hold_maps(recording: &Recording, said: &Said) {
     assert!(found, "the mapping of {PAGES} pages, told from the neighbours that the kernel merged it with");
 }
 
+/// `calls` says that tracefs can be read, and what the kernel does be seen.
 #[track_caller]
-fn hold_by_perf(out: &Path, output: &Output) {
+fn hold_by_perf(out: &Path, output: &Output, calls: bool) {
     let recording = Recording::open(out).expect("a recording");
-    hold(&recording, &[METRICS.as_slice(), &BY_PERF].concat());
+    let with_calls: &[(&str, Rung)] = if calls { &[("syscalls", Rung::Perf)] } else { &[] };
+    hold(&recording, &[METRICS.as_slice(), &BY_PERF, with_calls].concat());
     let said = Said::read(output);
     hold_faults(&recording, &said);
     hold_tasks(&recording, &said);
     hold_maps(&recording, &said);
+    hold_actions(&recording, calls);
     hold_views(out);
     let told = stderr(output);
-    for words in [
-        "tasks, faults, maps, cpu recorded through perf events",
-        "syscalls, sched, block not recorded: BPF",
-        "Operation not permitted",
-    ] {
+    let (recorded, refused) = if calls {
+        ("tasks, faults, maps, syscalls, cpu recorded through perf events", ": sched, block not recorded: BPF")
+    } else {
+        ("tasks, faults, maps, cpu recorded through perf events", ": syscalls not recorded: BPF")
+    };
+    for words in [recorded, refused, "Operation not permitted"] {
         assert!(told.contains(words), "{words:?} is missing in: {told}");
     }
 }
@@ -357,8 +318,12 @@ fn an_ordinary_user_records_own_programs_through_perf_events() {
     let id = USER.to_string();
     let before = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--no-new-privs"];
     let output = run(&mut record(&before, &out, "all", &[program.to_str().expect("text")]), STATUS);
-    hold_by_perf(&out, &output);
+    hold_by_perf(&out, &output, false);
     let recording = Recording::open(&out).expect("a recording");
+    let calls = recording.manifest().probes.iter().find(|probe| probe.name == "syscalls").expect("syscalls");
+    let told = calls.reason.as_deref().unwrap_or_default();
+    assert!(told.contains("/sys/kernel/tracing") && told.contains("the right to read tracefs"), "{told}");
+    assert!(calls.fix.as_deref().is_some_and(|fix| fix.contains("sudo")), "{calls:?}");
     let faults = recording.manifest().probes.iter().find(|probe| probe.name == "faults").expect("faults");
     assert_eq!(faults.extra.get("user_mode_only").is_some(), paranoid() == 2, "{faults:?}");
 }
@@ -370,12 +335,12 @@ fn without_the_right_to_bpf_perf_events_take_its_place() {
     let (program, out) = (built(dir.path()), dir.path().join("rec"));
     let before = ["setpriv", "--bounding-set", "-bpf,-sys_admin", "--inh-caps", "-bpf,-sys_admin"];
     let output = run(&mut record(&before, &out, "all", &[program.to_str().expect("text")]), STATUS);
-    hold_by_perf(&out, &output);
+    hold_by_perf(&out, &output, true);
     let recording = Recording::open(&out).expect("a recording");
     assert!(recording.manifest().probes.iter().all(|probe| !probe.extra.contains_key("user_mode_only")));
     // What a stream is asked for by name must be given or refused before the command runs.
-    let named = run(&mut record(&before, &dir.path().join("named"), "faults,syscalls", &["/bin/true"]), 3);
-    assert!(stderr(&named).contains("--observe syscalls: refused: BPF"), "{}", stderr(&named));
+    let named = run(&mut record(&before, &dir.path().join("named"), "faults,sched", &["/bin/true"]), 3);
+    assert!(stderr(&named).contains("--observe sched: refused: BPF"), "{}", stderr(&named));
     assert!(!dir.path().join("named").exists());
     run(&mut record(&before, &dir.path().join("low"), "faults", &["/bin/true"]), 0);
 }
@@ -386,7 +351,7 @@ fn a_filter_that_refuses_bpf_leaves_perf_events() {
     let (program, out) = (built(dir.path()), dir.path().join("rec"));
     let mut command = record(&[], &out, "all", &[program.to_str().expect("text")]);
     refuse(&mut command, &[libc::SYS_bpf]);
-    hold_by_perf(&out, &run(&mut command, STATUS));
+    hold_by_perf(&out, &run(&mut command, STATUS), true);
 }
 
 #[test]
@@ -421,7 +386,7 @@ fn a_filter_that_refuses_both_leaves_proc() {
     assert_eq!(ended, 1);
     let told = stderr(&output);
     for words in [
-        "faults, cpu not recorded: BPF",
+        "faults, syscalls, cpu not recorded: BPF",
         "it must let bpf pass",
         "perf_event_open",
         "seccomp",

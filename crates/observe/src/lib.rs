@@ -12,7 +12,7 @@
 //! | [`details`] | how page faults ended: major or minor, when, with what memory | BPF on the software events of faults |
 //! | [`khugepaged`] | huge pages made of small ones, by khugepaged and MADV_COLLAPSE | BPF on raw tracepoints |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
-//! | [`perf`] | page faults, mappings, tasks and samples of a process tree, where BPF is not to be had | `perf_event_open` |
+//! | [`perf`] | page faults, mappings, tasks, system calls and samples of a process tree, where BPF is not to be had | `perf_event_open` |
 //! | [`process`] | nothing; it reads what `/proc` says of one process | `/proc` |
 //! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |

@@ -19,12 +19,19 @@ pub struct CallFeed {
     shapes: Shapes,
     /// The stream `sched` runs: time asleep is told from time in the run queue.
     sched: bool,
+    /// Only entry and return are known: not the file, its position and the time off the CPU.
+    bare: bool,
 }
 
 impl CallFeed {
     /// A feed of the calls that `shapes` describes.
     pub fn new(shapes: Shapes, sched: bool) -> Self {
-        Self { shapes, sched }
+        Self { shapes, sched, bare: false }
+    }
+
+    /// Of the calls to come only entry and return are known.
+    pub fn set_bare(&mut self) {
+        self.bare = true;
     }
 
     /// Appends calls, column by column.
@@ -43,8 +50,12 @@ impl CallFeed {
         columns.fd.extend(described().map(|(call, shape)| descriptor(call, shape)));
         columns.requested.extend(described().map(|(call, shape)| requested(call, shape)));
         columns.ret.extend(calls.clone().map(Call::ret));
-        columns.cpu_ns.extend(calls.clone().map(|call| Some(call.dur_ns.saturating_sub(call.off_ns))));
-        if self.sched {
+        if self.bare {
+            columns.cpu_ns.push_nulls(calls.len());
+        } else {
+            columns.cpu_ns.extend(calls.clone().map(|call| Some(call.dur_ns.saturating_sub(call.off_ns))));
+        }
+        if self.sched && !self.bare {
             columns.blocked_ns.extend(calls.clone().map(|call| Some(call.asleep_ns)));
         } else {
             columns.blocked_ns.push_nulls(calls.len());
@@ -82,7 +93,9 @@ fn descriptor(call: &Call, shape: &Shape) -> Option<i32> {
 fn where_in_file(call: &Call, shape: &Shape, file: Option<&NamedFile>) -> Option<(u64, &'static str)> {
     match (argument(call, shape.offset_arg), call.position()) {
         // -1 is the file's position, for the calls that may take either.
-        (Some(offset), position) if offset != u64::MAX || position.is_none() => Some((offset, EXPLICIT)),
+        (Some(offset), position) if offset != u64::MAX || (position.is_none() && !shape.moves_position) => {
+            Some((offset, EXPLICIT))
+        }
         (_, Some(position)) if file.is_some_and(|file| file.has_position) => {
             let how = (call.appends(), call.is_shared());
             Some(implied(position, call.ret().unwrap_or(0).max(0) as u64, how))

@@ -88,6 +88,9 @@ impl Feed {
     /// Takes its events from perf.
     pub fn set_by_perf(&mut self) {
         self.by_perf = true;
+        if let Some(calls) = &mut self.calls {
+            calls.set_bare();
+        }
     }
 
     /// Takes system calls in the order in which they returned; they are written in the order in which they began.
@@ -266,7 +269,7 @@ impl Feed {
             mapping_id,
             op: event.op,
             kind: event.kind,
-            addr: (!self.by_perf || !called || event.op == "mprotect").then_some(event.addr),
+            addr: (!self.by_perf || !called || !matches!(event.op, "mmap" | "brk")).then_some(event.addr),
             len: (!brk).then_some(event.len),
             old_addr: (mremap || brk).then_some(event.old_addr),
             old_len: mremap.then_some(event.offset),

@@ -206,9 +206,9 @@ pub const LADDER: &[Step] = &[
                 "ret",
             ],
         )],
-        null: &[("mappings", &["fd", "advice"])],
-        lacks: "mmap, brk and mprotect as the memory areas that they leave; not seen: munmap, mremap, madvise, mlock, shmdt, calls \
-                that fail, and the address that a call asked for",
+        null: &[],
+        lacks: "mmap, brk and mprotect as the memory areas that they leave: not the descriptor, not the address asked for, and not \
+                those that fail; munmap, mremap, madvise, mlock, shmdt and prctl only where syscalls can be had on this rung",
     },
     Step {
         stream: Stream::Maps,
@@ -245,6 +245,14 @@ pub const LADDER: &[Step] = &[
         ],
         null: &[],
         lacks: "",
+    },
+    Step {
+        stream: Stream::Syscalls,
+        rung: Rung::Perf,
+        fills: &[("syscalls", &["ts", "dur", "task_id", "name", "args", "fd", "requested", "ret"])],
+        null: &[("syscalls", &["cpu_ns", "blocked_ns", "file_id"])],
+        lacks: "only where tracefs can be read and perf_event_paranoid is at most 1; not known which file a descriptor is, where in \
+                the file a call without an offset worked, and what a vector of buffers held together",
     },
     Step {
         stream: Stream::Sched,
@@ -326,7 +334,9 @@ Every stream stands on the highest rung that the kernel gives, found by trying a
   takes on the program's memory (a `read` into fresh memory), and kernel stacks, are not; the manifest says `user_mode_only`.
 - `procfs`: files of `/proc` and `/sys`. Needs to be the target's user.
 
-Neither tracefs nor debugfs is needed on any rung. The manifest's `probes` have the rung of each stream and, below the highest,
+Neither tracefs nor debugfs is needed on any rung, but for `syscalls` and a part of `maps` on `perf`: there system calls are seen
+by the tracepoints raw_syscalls:sys_enter and sys_exit, whose numbers only tracefs tells, and only with `kernel.perf_event_paranoid`
+at most 1 or CAP_PERFMON; without, the manifest says `areas_only_because` of `maps`. The manifest's `probes` have the rung of each stream and, below the highest,
 the reason and what would mend it. A stream that can stand on none of the rungs given is refused with the reason.
 Columns named as filled are so if the target does what they are about; a null is a value that could not be measured.
 

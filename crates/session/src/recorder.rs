@@ -243,10 +243,14 @@ impl Recorder {
             self.spent.on(Stream::Syscalls.name(), || feed.calls(|sink| observer.drain_calls(sink), tables));
         }
         if let Some(perf) = &mut self.probes.perf {
-            let PerfBatch { events, faults, samples } = self.spent.on(Stream::Maps.name(), || perf.drain());
+            // Of all records, those of system calls are the most by far.
+            let dearest = if perf.calls_refused().is_none() { Stream::Syscalls } else { Stream::Maps };
+            let PerfBatch { events, faults, samples, calls } = self.spent.on(dearest.name(), || perf.drain());
             let (feed, writer) = (&mut self.feed, &mut self.writer);
             self.spent.on(Stream::Faults.name(), || feed.perf_faults(&faults, writer.faults_mut()));
             self.spent.on(Stream::Maps.name(), || feed.events(&events, writer));
+            let tables = writer.tables_mut();
+            self.spent.on(Stream::Syscalls.name(), || feed.calls(|sink| calls.iter().for_each(sink), tables));
             *batch = events;
             if let Some(profile) = self.probes.watchers.iter_mut().find(|one| one.streams().contains(&Stream::Cpu)) {
                 self.spent.on(Stream::Cpu.name(), || profile.samples(samples));

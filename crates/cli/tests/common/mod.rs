@@ -1,6 +1,8 @@
 //! What the tests of the binary share.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod lower;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 

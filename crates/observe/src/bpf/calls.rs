@@ -37,6 +37,13 @@ pub struct Call {
 }
 
 impl Call {
+    /// A call of which only its entry and its end are known: how long it took and what it returned; none if it never did.
+    pub(crate) fn from_tracepoints(task_id: u32, nr: u32, ts: u64, args: [u64; 6], end: Option<(u64, i64)>) -> Self {
+        let flags = if end.is_some() { 0 } else { call_record_flags::CALL_NEVER_RETURNED.0 };
+        let (dur_ns, ret) = end.unwrap_or_default();
+        Self { ts, dur_ns, args, task_id, nr, ret, flags, ..Self::default() }
+    }
+
     #[inline]
     fn has(&self, flag: call_record_flags) -> bool {
         self.flags & flag.0 != 0

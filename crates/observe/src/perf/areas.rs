@@ -64,6 +64,22 @@ impl Areas {
         seen
     }
 
+    /// Takes note that nothing is there any more.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        self.cut(start, end);
+    }
+
+    /// Takes note that what was at a place of some length is at another of some length, if it is known what that was.
+    pub fn moved(&mut self, (old, old_len): (u64, u64), (start, len): (u64, u64)) {
+        let Some((at, area)) = self.overlapping(old, old.saturating_add(1)).next().map(|(at, area)| (at, *area)) else {
+            return;
+        };
+        self.cut(old, old.saturating_add(old_len));
+        let end = start.saturating_add(len);
+        self.cut(start, end);
+        self.0.insert(start, Area { end, ..area.from(at, old) });
+    }
+
     fn judge(&self, start: u64, area: &Area) -> Seen {
         let whole = || Seen::Made(vec![(start, area.end)]);
         let old: Vec<(u64, &Area)> = self.overlapping(start, area.end).collect();
@@ -143,6 +159,23 @@ mod tests {
         assert_eq!(areas.report(0x2000, area(0x9000, 3)), Seen::Protected);
         let kept: Vec<_> = areas.iter().map(|(at, one)| (at, one.end, one.prot)).collect();
         assert_eq!(kept, [(0x1000, 0x2000, 0), (0x2000, 0x9000, 3)]);
+    }
+
+    #[test]
+    fn what_went_or_moved_is_known_no_more_where_it_was() {
+        let mut areas = Areas::default();
+        areas.report(0x1000, Area { path_id: Some(7), ..area(0x9000, 3) });
+        areas.forget(0x2000, 0x3000);
+        areas.moved((0x5000, 0x1000), (0x2_0000, 0x2000));
+        areas.moved((0x7_0000, 0x1000), (0x3_0000, 0x1000));
+        let kept: Vec<_> = areas.iter().map(|(at, one)| (at, one.end, one.offset)).collect();
+        let wanted =
+            [(0x1000, 0x2000, 0), (0x3000, 0x5000, 0x2000), (0x6000, 0x9000, 0x5000), (0x2_0000, 0x2_2000, 0x4000)];
+        assert_eq!(kept, wanted);
+        assert_eq!(
+            areas.report(0x2000, Area { path_id: Some(7), offset: 0x1000, ..area(0x3000, 3) }),
+            Seen::Made(vec![(0x2000, 0x3000)])
+        );
     }
 
     #[test]

@@ -1,12 +1,19 @@
-//! Page faults, mappings, tasks and profile samples of a process tree through `perf_event_open`: what there is where BPF
+//! Page faults, mappings, tasks, system calls and profile samples of a process tree through `perf_event_open`: what there is where BPF
 //! programs cannot be loaded. An ordinary user may have it for own processes.
 //!
 //! [`PerfObserver::open`] finds out by trying what the kernel gives, [`PerfObserver::follow`] opens the events on a child that
 //! waits for its `exec` or on running processes; then the owner calls [`PerfObserver::drain`] often enough. The tree is told in
 //! the words of the BPF observer ([`Event`](crate::bpf::Event)), so that what is made of them is the same.
 //!
-//! What it cannot know: the processor's error code of a fault; when a mapping goes (`munmap`), advice, and the address that a
-//! call asked for; whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy;
+//! System calls are seen by the tracepoints raw_syscalls:sys_enter and sys_exit, which only tracefs names and which are not for
+//! who may see user mode alone: they can be missing where the rest is given. Of a call, entry and return are known: not
+//! the file, its position, what a vector of buffers holds, and the time off the CPU. Calls of 32-bit programs are left out, as
+//! by BPF: their numbers mean others.
+//!
+//! By the same tracepoints, with a filter, come the mapping actions that perf does not report by itself (`munmap`, `mremap`,
+//! advice); without them it is not known when a mapping goes.
+//!
+//! What it cannot know: the processor's error code of a fault; the address and the descriptor that a mapping call was given; whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy;
 //! exit status and accounts of tasks other than the recorder's own child.
 //!
 //! | file | holds |
@@ -15,20 +22,29 @@
 //! | `records` | the records in the rings |
 //! | `tree` | ids of tasks and address spaces |
 //! | `areas` | what is new in an address space |
+//! | `tracepoints` | the tracepoints of system calls, as tracefs describes them |
+//! | `actions` | mapping actions that only their calls tell of |
+//! | `calls` | which return of a system call belongs to which entry |
 
+mod actions;
 mod areas;
+mod calls;
 mod records;
 mod rings;
+mod tracepoints;
 mod tree;
 
 use std::io;
 
+use crate::bpf::CallInfo;
 use crate::cpu::{Frequency, Sample, Unwinding};
 use crate::process;
 use crate::streams::Stream;
 
+use calls::{Fate, Pairing, Purpose};
 use records::Item;
 use rings::{How, Kind, Rings};
+use tracepoints::CallTracepoints;
 use tree::Tree;
 pub use tree::{PerfBatch, PerfFault, PerfSample};
 
@@ -39,6 +55,11 @@ pub struct PerfOptions {
     pub faults: bool,
     /// Samples: how many a second and CPU, and how their stacks are found.
     pub profile: Option<(Frequency, Unwinding)>,
+    /// System calls: what is to be known of each that is wanted. That they cannot be had refuses only them
+    /// ([`PerfObserver::calls_refused`]).
+    pub calls: Option<Vec<CallInfo>>,
+    /// The mapping actions that perf does not report by itself, too, if they can be had ([`PerfObserver::actions_refused`]).
+    pub map_actions: bool,
     /// Bytes of ring per CPU and kind of event, at most; less if the limit on locked memory demands it.
     pub ring_bytes_per_cpu: usize,
 }
@@ -71,6 +92,8 @@ pub struct PerfObserver {
     user_only: bool,
     rings: Vec<Rings>,
     tree: Tree,
+    /// Where system calls are told of, or why they are not; by [`Purpose`].
+    tracepoints: [Result<CallTracepoints, String>; 2],
     /// Records that wait: an older one may still come from another CPU.
     pending: Vec<Item>,
     /// What was found at the start, for the next batch.
@@ -111,11 +134,15 @@ impl PerfObserver {
     /// # Errors
     /// The reason in words, with what is needed and what to type.
     pub fn open(options: PerfOptions) -> Result<Self, String> {
+        let wanted = [options.calls.clone(), options.map_actions.then(actions::wanted)];
+        let tracepoints = [0, 1].map(|at| tracepoints_of(wanted[at].as_deref()));
+        let tree = Tree::new([0, 1].map(|at| Pairing::new(wanted[at].as_deref().unwrap_or_default())));
         let mut observer = Self {
             options,
             user_only: false,
             rings: Vec::new(),
-            tree: Tree::default(),
+            tree,
+            tracepoints,
             pending: Vec::new(),
             first: PerfBatch::default(),
             drained_ns: 0,
@@ -132,6 +159,16 @@ impl PerfObserver {
         }
         observer.rings.clear();
         Ok(observer)
+    }
+
+    /// Why system calls are not recorded, with what is needed and what to type; none if they are.
+    pub fn calls_refused(&self) -> Option<&str> {
+        self.tracepoints[Purpose::Calls as usize].as_ref().err().map(String::as_str)
+    }
+
+    /// The same of the mapping actions that perf does not report by itself.
+    pub fn actions_refused(&self) -> Option<&str> {
+        self.tracepoints[Purpose::Maps as usize].as_ref().err().map(String::as_str)
     }
 
     /// Only what happens in user mode is seen: faults that the kernel takes on a program's memory, and its stacks, are not.
@@ -158,7 +195,7 @@ impl PerfObserver {
         let ts = now_ns();
         match target {
             PerfTarget::Child(pid) => {
-                self.tree = Tree::of_child(pid);
+                self.tree.start_with_child(pid);
                 self.open_rings(&[pid], true).map_err(|error| in_words(&error))
             }
             PerfTarget::Running(pids) => {
@@ -177,7 +214,7 @@ impl PerfObserver {
     fn open_rings(&mut self, tids: &[u32], from_exec: bool) -> io::Result<()> {
         // Those of the trial count against the limit on locked memory until they are gone.
         self.rings.clear();
-        let how = How { options: &self.options, user_only: self.user_only, from_exec };
+        let how = How { options: &self.options, user_only: self.user_only, from_exec, tracepoints: None };
         self.rings.push(Rings::open(Kind::Tree, tids, how)?);
         if self.options.profile.is_some() {
             let cycles = Rings::open(Kind::Cycles, tids, how);
@@ -186,6 +223,22 @@ impl PerfObserver {
         // Last, because they take what memory there is.
         if self.options.faults {
             self.rings.push(Rings::open(Kind::Faults, tids, how)?);
+        }
+        for purpose in [Purpose::Calls, Purpose::Maps] {
+            let how = How { tracepoints: self.tracepoints[purpose as usize].as_ref().ok(), ..how };
+            if how.tracepoints.is_none() {
+                continue;
+            }
+            // A tracepoint is in the kernel: who may see user mode alone does not see it.
+            let opened = if self.user_only {
+                Err(io::Error::from_raw_os_error(libc::EACCES))
+            } else {
+                Rings::open(Kind::Calls(purpose), tids, how)
+            };
+            match opened {
+                Ok(rings) => self.rings.push(rings),
+                Err(error) => self.tracepoints[purpose as usize] = Err(calls_in_words(&error)),
+            }
         }
         Ok(())
     }
@@ -212,9 +265,23 @@ impl PerfObserver {
         batch
     }
 
-    /// What was counted, per CPU.
+    /// What was counted, per CPU. System calls are counted when their fate is known, on the CPU on which they began.
     pub fn counts(&self) -> Vec<PerfCount> {
-        self.rings.iter().flat_map(Rings::counts).collect()
+        let counted = |rings: &Rings| {
+            let pairing = match rings.kind {
+                Kind::Calls(purpose) => Some(&self.tree.pairings[purpose as usize]),
+                _ => None,
+            };
+            let of = |count: PerfCount| match pairing.map(|pairing| pairing.fate(count.cpu)) {
+                Some(Fate { rows, given_up }) => {
+                    let lost = count.lost + given_up;
+                    PerfCount { seen: rows + lost, lost, ..count }
+                }
+                None => count,
+            };
+            rings.counts().map(of).collect::<Vec<_>>()
+        };
+        self.rings.iter().flat_map(counted).collect()
     }
 
     /// Ends recording; what was recorded can still be drained.
@@ -227,8 +294,11 @@ impl PerfObserver {
 
     /// Gives up a stream; false if it was not recorded.
     pub fn shed(&mut self, stream: Stream) -> bool {
-        let mine = |rings: &Rings| rings.kind.stream() == Some(stream);
+        // Without its few calls the rest of `maps` would cost as much as with them.
+        let alone = |kind: Kind| kind != Kind::Calls(Purpose::Maps);
+        let mine = |rings: &Rings| rings.kind.stream() == Some(stream) && alone(rings.kind);
         let found = self.rings.iter_mut().filter(|rings| mine(rings)).map(Rings::disable).count();
+        self.tree.pairings[Purpose::Calls as usize].shed |= found > 0 && stream == Stream::Syscalls;
         found > 0
     }
 }
@@ -237,6 +307,32 @@ impl PerfObserver {
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The tracepoints of the calls wanted.
+fn tracepoints_of(wanted: Option<&[CallInfo]>) -> Result<CallTracepoints, String> {
+    let wanted = wanted.ok_or("they are not to be recorded")?;
+    let mut tracepoints = CallTracepoints::find()?;
+    if wanted.len() < pagelab_vocab::syscalls::all().len() {
+        tracepoints.narrow(&wanted.iter().map(|info| info.nr).collect::<Vec<_>>());
+    }
+    Ok(tracepoints)
+}
+
+/// Why the tracepoints of system calls cannot be opened where other events can.
+fn calls_in_words(error: &io::Error) -> String {
+    let help = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            "needed: kernel.perf_event_paranoid at most 1, or CAP_PERFMON; try: sudo pagelab record --observe syscalls ..."
+        }
+        Some(libc::EMFILE) => "needed: two descriptors more for every thread and CPU; try: ulimit -n 65536",
+        _ => "needed: a kernel with CONFIG_FTRACE_SYSCALLS; look: ls /sys/kernel/tracing/events/raw_syscalls",
+    };
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let paranoid = paranoid.trim();
+    format!(
+        "tracepoints raw_syscalls:sys_enter and sys_exit: {error}; found kernel.perf_event_paranoid = {paranoid}; {help}"
+    )
 }
 
 /// What the kernel's answer means here, and what would help.

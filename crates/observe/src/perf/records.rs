@@ -2,6 +2,9 @@
 //!
 //! Every record but a sample ends with who and when (`sample_id_all` with TID and TIME), so the time of each is known.
 
+use super::calls::{Entry, Purpose};
+use super::tracepoints::Tracepoint;
+
 /// `PERF_RECORD_*`.
 const RECORD_LOST: u32 = 2;
 const RECORD_COMM: u32 = 3;
@@ -33,6 +36,14 @@ pub enum What {
     Comm { comm: Vec<u8>, exec: bool },
     /// A memory area is there, new or changed.
     Mmap(Box<Mmap>),
+    /// A system call begins.
+    Enter(Entry),
+    /// It returns.
+    Return { purpose: Purpose, nr: i64, ret: i64 },
+    /// From here on records of system calls are missing, of no task in particular.
+    GapBegins(Purpose),
+    /// All that came since were told.
+    GapEnds(Purpose),
 }
 
 /// Something that happened to a task.
@@ -86,9 +97,33 @@ pub enum Record {
     Other,
 }
 
+/// Where the two tracepoints have what they tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLayout {
+    pub purpose: Purpose,
+    enter: Place,
+    exit: Place,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    id: u16,
+    nr_at: usize,
+    words_at: usize,
+}
+
+impl CallLayout {
+    pub fn of(purpose: Purpose, enter: &Tracepoint, exit: &Tracepoint) -> Self {
+        let place = |one: &Tracepoint| Place { id: one.id, nr_at: one.nr_at, words_at: one.words_at };
+        Self { purpose, enter: place(enter), exit: place(exit) }
+    }
+}
+
 /// Which fields a sample has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
+    /// TID, TIME, RAW.
+    Call { cpu: u32, at: CallLayout },
     /// IP, TID, TIME, ADDR.
     Fault,
     /// IP, TID, TIME, PERIOD, CALLCHAIN; with `stack` also REGS_USER (bp, sp, ip) and STACK_USER.
@@ -159,12 +194,35 @@ fn mmap(at: &mut Cursor<'_>) -> Option<Mmap> {
 
 fn sample(body: &[u8], layout: Layout) -> Option<Item> {
     let mut at = Cursor(body);
+    if let Layout::Call { cpu, at: places } = layout {
+        let (pid, tid, ts) = (at.u32()?, at.u32()?, at.u64()?);
+        return Some(Item { ts, pid, tid, what: call(&mut at, cpu, places)? });
+    }
     let (ip, pid, tid, ts) = (at.u64()?, at.u32()?, at.u32()?, at.u64()?);
     let what = match layout {
         Layout::Fault => What::Fault { ip, addr: at.u64()? },
         Layout::Tick { cpu, stack } => What::Tick(Box::new(tick(&mut at, cpu, stack)?)),
+        Layout::Call { .. } => return None,
     };
     Some(Item { ts, pid, tid, what })
+}
+
+/// What a tracepoint has written; its number comes first.
+fn call(at: &mut Cursor<'_>, cpu: u32, places: CallLayout) -> Option<What> {
+    let (len, purpose) = (at.u32()? as usize, places.purpose);
+    let raw = at.bytes(len)?;
+    let word = |at: usize| Cursor(raw.get(at..)?).u64();
+    let id = u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?);
+    if id == places.exit.id {
+        let Place { nr_at, words_at, .. } = places.exit;
+        return Some(What::Return { purpose, nr: word(nr_at)? as i64, ret: word(words_at)? as i64 });
+    }
+    let Place { id: enter, nr_at, words_at } = places.enter;
+    let (mut args, mut from) = ([0; 6], Cursor(raw.get(words_at..)?));
+    for arg in &mut args {
+        *arg = from.u64()?;
+    }
+    (id == enter).then_some(What::Enter(Entry { purpose, cpu, nr: word(nr_at)? as i64, args }))
 }
 
 fn tick(at: &mut Cursor<'_>, cpu: u32, stack: bool) -> Option<Tick> {
@@ -220,6 +278,27 @@ mod tests {
         assert_eq!(read(RECORD_SAMPLE, 0, &body, Layout::Fault), Some(Record::Item(fault)));
         assert_eq!(read(RECORD_SAMPLE, 0, &body[..31], Layout::Fault), None);
         assert_eq!(read(RECORD_LOST, 0, &[0; 8], Layout::Fault), None);
+    }
+
+    #[test]
+    fn a_call_is_read_from_where_the_tracepoints_have_it() {
+        let point = |id, nr_at, words_at| Tracepoint { id, nr_at, words_at, filter: None };
+        let at = CallLayout::of(Purpose::Maps, &point(443, 8, 16), &point(442, 16, 24));
+        let of = |raw: &[u64]| {
+            let mut body = words(&[7 | 8 << 32, 99]);
+            // The length of four bytes takes the words off their place; padding follows.
+            body.extend((raw.len() as u32 * 8).to_ne_bytes());
+            body.extend(words(raw));
+            body.extend([0; 4]);
+            sample(&body, Layout::Call { cpu: 1, at })
+        };
+        let purpose = Purpose::Maps;
+        let entry = Entry { purpose, cpu: 1, nr: 17, args: [3, 4, 5, 6, 7, 8] };
+        let item = |what| Some(Item { ts: 99, pid: 7, tid: 8, what });
+        assert_eq!(of(&[443, 17, 3, 4, 5, 6, 7, 8]), item(What::Enter(entry)));
+        assert_eq!(of(&[442, 0, 17, -4_i64 as u64]), item(What::Return { purpose, nr: 17, ret: -4 }));
+        assert_eq!(of(&[443, 17, 3]), None);
+        assert_eq!(of(&[1, 17, 3, 4, 5, 6, 7, 8]), None, "another tracepoint");
     }
 
     #[test]

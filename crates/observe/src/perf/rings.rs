@@ -6,10 +6,12 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use perf_event::events::{Hardware, Software};
+use perf_event::events::{self, Hardware, Software};
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
 
-use super::records::{self, Item, Layout, Record};
+use super::calls::Purpose;
+use super::records::{self, CallLayout, Item, Layout, Record, What};
+use super::tracepoints::{CallTracepoints, Tracepoint};
 use super::{PerfCount, PerfOptions};
 use crate::cpu::{Frequency, Unwinding, online_cpus};
 use crate::streams::Stream;
@@ -24,6 +26,12 @@ const RING_BYTES_MIN: usize = 64 << 10;
 const RING_BYTES_FEW: usize = 512 << 10;
 /// `PERF_EVENT_IOC_SET_OUTPUT`.
 const SET_OUTPUT: libc::c_ulong = 0x2405;
+/// `PERF_EVENT_IOC_SET_FILTER`.
+const SET_FILTER: libc::c_ulong = 0x4008_2406;
+/// What the kernel writes before each record.
+const HEADER_BYTES: usize = 8;
+/// No record of a system call is longer.
+const CALL_BYTES_MAX: usize = 160;
 
 /// What a set of rings is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +44,8 @@ pub enum Kind {
     Cycles,
     /// See above.
     Clock,
+    /// System calls, by the tracepoints of their entry and of their return.
+    Calls(Purpose),
 }
 
 impl Kind {
@@ -45,6 +55,8 @@ impl Kind {
             Self::Tree => None,
             Self::Faults => Some(Stream::Faults),
             Self::Cycles | Self::Clock => Some(Stream::Cpu),
+            Self::Calls(Purpose::Calls) => Some(Stream::Syscalls),
+            Self::Calls(Purpose::Maps) => Some(Stream::Maps),
         }
     }
 }
@@ -57,6 +69,19 @@ pub struct How<'a> {
     pub user_only: bool,
     /// From the task's next `exec` on; else when they are enabled.
     pub from_exec: bool,
+    /// For [`Kind::Calls`].
+    pub tracepoints: Option<&'a CallTracepoints>,
+}
+
+/// Where records of system calls are missing in a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gap {
+    /// Nowhere.
+    None,
+    /// After the last one that was read, up to the next.
+    Open,
+    /// The one that the next report of lost records will be about was told already.
+    Told,
 }
 
 /// One CPU's ring, and the events that write into it.
@@ -66,8 +91,16 @@ struct OneCpu {
     ring: Sampler,
     /// Events of further threads.
     others: Vec<Counter>,
+    /// The returns, where the others are entries: of all threads.
+    returns: Vec<Counter>,
+    ring_bytes: usize,
     received: u64,
     lost: u64,
+    /// Time of the last record.
+    last_ts: u64,
+    gap: Gap,
+    /// What the events had counted when the ring told of lost records the last time.
+    counted: Option<u64>,
 }
 
 /// The rings of one kind.
@@ -76,18 +109,16 @@ pub struct Rings {
     cpus: Vec<OneCpu>,
 }
 
-fn builder(kind: Kind, tid: u32, cpu: u32, how: How<'_>) -> Builder<'static> {
+fn builder(kind: Kind, tid: u32, cpu: u32, how: How<'_>) -> io::Result<Builder<'static>> {
     let mut builder = match kind {
         Kind::Tree => Builder::new(Software::DUMMY),
         Kind::Faults => Builder::new(Software::PAGE_FAULTS),
         Kind::Cycles => Builder::new(Hardware::CPU_CYCLES),
         Kind::Clock => Builder::new(Software::CPU_CLOCK),
+        Kind::Calls(_) => return Ok(at_tracepoint(&call_tracepoints(how)?.enter, tid, cpu, how)),
     };
-    builder.observe_pid(tid as i32).one_cpu(cpu as usize).inherit(true);
-    builder.exclude_kernel(how.user_only).exclude_hv(how.user_only);
-    builder.enabled(false).enable_on_exec(how.from_exec);
-    builder.clockid(Clock::MONOTONIC).sample_id_all(true);
-    builder.sample(SampleFlag::IP).sample(SampleFlag::TID).sample(SampleFlag::TIME);
+    aim(&mut builder, tid, cpu, how);
+    builder.sample(SampleFlag::IP);
     match kind {
         Kind::Tree => {
             builder.sample(SampleFlag::ADDR).sample_period(1);
@@ -106,7 +137,24 @@ fn builder(kind: Kind, tid: u32, cpu: u32, how: How<'_>) -> Builder<'static> {
                 builder.sample_regs_user(REGS_USER).sample_stack_user(STACK_COPY_BYTES);
             }
         }
+        Kind::Calls(_) => {}
     }
+    Ok(builder)
+}
+
+/// What holds for every event.
+fn aim(builder: &mut Builder<'static>, tid: u32, cpu: u32, how: How<'_>) {
+    builder.observe_pid(tid as i32).one_cpu(cpu as usize).inherit(true);
+    builder.exclude_kernel(how.user_only).exclude_hv(how.user_only);
+    builder.enabled(false).enable_on_exec(how.from_exec);
+    builder.clockid(Clock::MONOTONIC).sample_id_all(true);
+    builder.sample(SampleFlag::TID).sample(SampleFlag::TIME);
+}
+
+fn at_tracepoint(point: &Tracepoint, tid: u32, cpu: u32, how: How<'_>) -> Builder<'static> {
+    let mut builder = Builder::new(events::Tracepoint::with_id(u64::from(point.id)));
+    aim(&mut builder, tid, cpu, how);
+    builder.sample(SampleFlag::RAW).sample_period(1);
     builder
 }
 
@@ -115,9 +163,41 @@ fn profile_of(how: How<'_>) -> (Frequency, Unwinding) {
     how.options.profile.unwrap_or((Frequency::FULL, Unwinding::default()))
 }
 
+fn call_tracepoints(how: How<'_>) -> io::Result<&CallTracepoints> {
+    how.tracepoints.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Lets a tracepoint tell only of what it is to tell of.
+fn narrow(counter: &Counter, point: &Tracepoint) -> io::Result<()> {
+    let Some(filter) = &point.filter else { return Ok(()) };
+    // SAFETY: the descriptor is that of an open perf event; the kernel copies the text, which ends in 0 and outlives the call.
+    let failed = unsafe { libc::ioctl(counter.as_raw_fd(), SET_FILTER, filter.as_ptr()) } != 0;
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Opens an event that writes into the ring of another; none if the thread has ended meanwhile.
+fn beside(ring: &Sampler, builder: &Builder<'_>) -> io::Result<Option<Counter>> {
+    let counter = match builder.build() {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+        other => other?,
+    };
+    // SAFETY: both are descriptors of perf events that are open; the call changes no memory of this process.
+    if unsafe { libc::ioctl(counter.as_raw_fd(), SET_OUTPUT, ring.as_raw_fd()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Some(counter))
+}
+
 /// Whether samples carry a copy of the stack.
 fn with_stack(unwinding: Unwinding) -> bool {
     cfg!(target_arch = "x86_64") && unwinding != Unwinding::FramePointers
+}
+
+/// Tells that records are missing between two times.
+fn gap(purpose: Option<Purpose>, since: u64, until: u64, into: &mut Vec<Item>) {
+    let Some(purpose) = purpose else { return };
+    let item = |ts, what| Item { ts, pid: 0, tid: 0, what };
+    into.extend([item(since, What::GapBegins(purpose)), item(until, What::GapEnds(purpose))]);
 }
 
 impl OneCpu {
@@ -125,56 +205,113 @@ impl OneCpu {
     fn open(kind: Kind, tids: &[u32], cpu: u32, how: How<'_>) -> io::Result<Self> {
         let (first, rest) = tids.split_first().ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
         let wanted = how.options.ring_bytes_per_cpu;
-        let mut bytes = if kind == Kind::Faults { wanted } else { wanted.min(RING_BYTES_FEW) };
+        let mut bytes = match kind {
+            Kind::Faults => wanted,
+            // Of a call there are two records, each longer than that of a fault.
+            Kind::Calls(Purpose::Calls) => 2 * wanted,
+            Kind::Tree | Kind::Cycles | Kind::Clock | Kind::Calls(Purpose::Maps) => wanted.min(RING_BYTES_FEW),
+        };
         bytes = 1 << bytes.max(RING_BYTES_MIN).ilog2();
         let ring = loop {
-            match builder(kind, *first, cpu, how).build()?.sampled(bytes) {
+            match builder(kind, *first, cpu, how)?.build()?.sampled(bytes) {
                 Err(error) if error.raw_os_error() == Some(libc::EPERM) && bytes > RING_BYTES_MIN => bytes /= 2,
                 other => break other?,
             }
         };
         let mut others = Vec::with_capacity(rest.len());
         for tid in rest {
-            let counter = match builder(kind, *tid, cpu, how).build() {
-                // It has ended meanwhile.
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => continue,
-                other => other?,
-            };
-            // SAFETY: both are descriptors of perf events that are open; the call changes no memory of this process.
-            if unsafe { libc::ioctl(counter.as_raw_fd(), SET_OUTPUT, ring.as_raw_fd()) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            others.push(counter);
+            others.extend(beside(&ring, &builder(kind, *tid, cpu, how)?)?);
         }
-        let layout = match kind {
-            Kind::Tree | Kind::Faults => Layout::Fault,
+        let (mut returns, mut layout) = (Vec::new(), Layout::Fault);
+        match kind {
+            Kind::Tree | Kind::Faults => {}
             Kind::Cycles | Kind::Clock => {
                 let (_, unwinding) = profile_of(how);
-                Layout::Tick { cpu, stack: with_stack(unwinding) }
+                layout = Layout::Tick { cpu, stack: with_stack(unwinding) };
             }
-        };
-        Ok(Self { cpu, layout, ring, others, received: 0, lost: 0 })
+            Kind::Calls(purpose) => {
+                let CallTracepoints { enter, exit } = call_tracepoints(how)?;
+                for tid in tids {
+                    returns.extend(beside(&ring, &at_tracepoint(exit, *tid, cpu, how))?);
+                }
+                returns.iter().try_for_each(|one| narrow(one, exit))?;
+                narrow(ring.as_counter(), enter)?;
+                others.iter().try_for_each(|one| narrow(one, enter))?;
+                layout = Layout::Call { cpu, at: CallLayout::of(purpose, enter, exit) };
+            }
+        }
+        Ok(Self {
+            cpu,
+            layout,
+            ring,
+            others,
+            returns,
+            ring_bytes: bytes,
+            received: 0,
+            lost: 0,
+            last_ts: 0,
+            gap: Gap::None,
+            counted: None,
+        })
     }
 
     /// Takes the records that are there; those that are written meanwhile wait for the next time.
     fn drain(&mut self, now_ns: u64, into: &mut Vec<Item>) {
-        while let Some(record) = self.ring.next_record() {
+        let purpose = match self.layout {
+            Layout::Call { at, .. } => Some(at.purpose),
+            _ => None,
+        };
+        let calls = purpose.is_some();
+        let (mut bytes, mut told_of_lost, mut late) = (0, false, false);
+        while !late && let Some(record) = self.ring.next_record() {
+            bytes += record.len() + HEADER_BYTES;
             let read = records::read(record.ty(), record.misc(), &record.to_contiguous(), self.layout);
             match read {
                 Some(Record::Item(item)) => {
-                    self.received += 1;
-                    let late = item.ts > now_ns;
-                    into.push(item);
-                    if late {
-                        return;
+                    if std::mem::replace(&mut self.gap, Gap::None) == Gap::Open {
+                        gap(purpose, self.last_ts, item.ts, into);
                     }
+                    // Of a call, what is counted is its entry.
+                    self.received += u64::from(!matches!(item.what, What::Return { .. }));
+                    self.last_ts = item.ts;
+                    late = item.ts > now_ns;
+                    into.push(item);
+                }
+                Some(Record::Lost(_)) if calls => {
+                    told_of_lost = true;
+                    self.gap = if self.gap == Gap::Told { Gap::None } else { Gap::Open };
                 }
                 Some(Record::Lost(lost)) => self.lost += lost,
                 Some(Record::Other) => {}
                 // Never seen; what cannot be read is missing in the recording.
+                None if calls => self.gap = Gap::Open,
                 None => self.lost += 1,
             }
         }
+        self.count_lost_calls(told_of_lost);
+        // All that was read was there at once, so that there was no room. Whether something was lost is told with the next
+        // record, which may be long in coming; what other CPUs saw meanwhile is not to wait for that.
+        if calls && !late && self.gap == Gap::None && bytes + CALL_BYTES_MAX > self.ring_bytes {
+            gap(purpose, self.last_ts, super::now_ns(), into);
+            self.gap = Gap::Told;
+        }
+    }
+
+    /// What the ring reports as lost are entries and returns together; how many entries, only their own counters say. What
+    /// they counted is held against what has come by the next time: what was on its way then has come.
+    fn count_lost_calls(&mut self, told_of_lost: bool) {
+        if let Some(counted) = self.counted.take() {
+            self.lost = self.lost.max(counted.saturating_sub(self.received));
+        }
+        if told_of_lost {
+            self.counted = self.count().ok();
+        }
+    }
+
+    /// What the events have counted, those left out whose records are only looked at beside.
+    fn count(&mut self) -> io::Result<u64> {
+        let counters = [self.ring.as_counter_mut()].into_iter().chain(&mut self.others);
+        counters.map(Counter::read).sum()
     }
 
     /// Each event; the one that owns the ring first.
@@ -192,15 +329,20 @@ impl Rings {
         Ok(Self { kind, cpus })
     }
 
+    /// Starts the events. Returns of system calls are seen before the first entry is, on every CPU: so none is missed.
     pub fn enable(&mut self) -> io::Result<()> {
+        self.cpus.iter_mut().flat_map(|one| &mut one.returns).try_for_each(Counter::enable)?;
         self.cpus.iter_mut().try_for_each(|one| one.each(Counter::enable))
     }
 
-    /// Stops the events; their rings can still be read.
+    /// Stops the events, returns last; their rings can still be read.
     pub fn disable(&mut self) {
         for one in &mut self.cpus {
             // What cannot be stopped is closed in the end.
             let _ = one.each(Counter::disable);
+        }
+        for counter in self.cpus.iter_mut().flat_map(|one| &mut one.returns) {
+            let _ = counter.disable();
         }
     }
 
@@ -213,16 +355,11 @@ impl Rings {
     /// Holds what came through the rings against what the events counted: records that were lost after the last one that
     /// found room are told by nothing else. To be called when the rings are empty and nothing is counted any more.
     pub fn settle(&mut self) {
-        if self.kind != Kind::Faults {
+        if !matches!(self.kind, Kind::Faults | Kind::Calls(_)) {
             return;
         }
         for one in &mut self.cpus {
-            let mut counted = 0;
-            let read = one.each(|counter| {
-                counted += counter.read()?;
-                Ok(())
-            });
-            if read.is_ok() {
+            if let Ok(counted) = one.count() {
                 one.lost = one.lost.max(counted.saturating_sub(one.received));
             }
         }

@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 
+use super::actions;
 use super::areas::{Area, Areas, Seen};
+use super::calls::{Entry, Open, Pairing, Purpose};
 use super::records::{Item, Mmap, Tick, What};
-use crate::bpf::{Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
+use crate::bpf::{Call, Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 use crate::process::{self, MapsLine};
 
 const MAP_ANONYMOUS: u32 = 0x20;
@@ -50,6 +52,8 @@ pub struct PerfBatch {
     pub faults: Vec<PerfFault>,
     /// Samples of the profile.
     pub samples: Vec<PerfSample>,
+    /// System calls, in the order in which they returned.
+    pub calls: Vec<Call>,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +62,8 @@ struct Task {
     mm_id: u32,
     pid: u32,
     comm: Vec<u8>,
+    /// The system call that it is in, by [`Purpose`].
+    calls: [Option<Open>; 2],
 }
 
 /// An exec whose executable is not known yet: it is the first file that is mapped. What was mapped before it waits, too.
@@ -74,6 +80,8 @@ struct Space {
     users: u32,
     /// The kernel makes the mappings until the vDSO, the last of exec, is there.
     set_up: bool,
+    /// Of a 32-bit program, whose system calls have other numbers.
+    compat: bool,
 }
 
 /// The tree of the recorded tasks.
@@ -85,17 +93,25 @@ pub struct Tree {
     spaces: HashMap<u32, Space>,
     execs: HashMap<u32, Exec>,
     paths: HashMap<(u64, u64, Vec<u8>), u32>,
+    /// Entries and returns of system calls, by [`Purpose`].
+    pub pairings: [Pairing; 2],
+    /// Some address space is of a 32-bit program.
+    any_compat: bool,
     last_task_id: u32,
     last_mm_id: u32,
 }
 
 impl Tree {
-    /// The tree of a child that waits at the gate.
-    pub fn of_child(pid: u32) -> Self {
-        let mut tree = Self { child: Some(pid), ..Self::default() };
-        let mm_id = tree.new_space(true);
-        tree.add(pid, pid, mm_id, Vec::new());
-        tree
+    /// An empty tree, of whose tasks these calls are wanted, by [`Purpose`].
+    pub fn new(pairings: [Pairing; 2]) -> Self {
+        Self { pairings, ..Self::default() }
+    }
+
+    /// Adds the child that waits at the gate.
+    pub fn start_with_child(&mut self, pid: u32) {
+        self.child = Some(pid);
+        let mm_id = self.new_space(true);
+        self.add(pid, pid, mm_id, Vec::new());
     }
 
     /// Adds a process that runs already with its threads.
@@ -163,6 +179,53 @@ impl Tree {
                     batch.samples.push(PerfSample { ts, task_id, mm_id, pid, tick });
                 }
             }
+            What::Enter(entry) => {
+                self.meet(ts, pid, tid, false, batch);
+                self.entered(ts, tid, &entry, batch);
+            }
+            What::Return { purpose, nr, ret } => {
+                let Some(task) = self.tasks.get_mut(&tid) else { return };
+                let at = purpose as usize;
+                let call = self.pairings[at].returned(&mut task.calls[at], (ts, task.task_id), nr, ret);
+                let mm_id = task.mm_id;
+                self.called(purpose, mm_id, call, batch);
+            }
+            What::GapBegins(purpose) => {
+                let pairing = &mut self.pairings[purpose as usize];
+                pairing.gap_begins();
+                self.tasks.values_mut().for_each(|task| pairing.give_up(&mut task.calls[purpose as usize]));
+            }
+            What::GapEnds(purpose) => self.pairings[purpose as usize].gap_ends(),
+        }
+    }
+
+    fn entered(&mut self, ts: u64, tid: u32, entry: &Entry, batch: &mut PerfBatch) {
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        if self.any_compat && self.spaces.get(&task.mm_id).is_some_and(|space| space.compat) {
+            return;
+        }
+        let (at, mm_id) = (entry.purpose as usize, task.mm_id);
+        let before = self.pairings[at].entered(&mut task.calls[at], (ts, task.task_id), entry);
+        if entry.purpose == Purpose::Maps
+            && let Some(space) = self.spaces.get_mut(&mm_id)
+        {
+            actions::begins(&mut space.areas, entry.nr, &entry.args);
+        }
+        self.called(entry.purpose, mm_id, before, batch);
+    }
+
+    /// Hands over a call that is known to its end.
+    fn called(&mut self, purpose: Purpose, mm_id: u32, call: Option<Call>, batch: &mut PerfBatch) {
+        let Some(call) = call else { return };
+        match purpose {
+            Purpose::Calls => batch.calls.push(call),
+            Purpose::Maps => {
+                let Some(event) = actions::action(&call, mm_id) else { return };
+                if let Some(space) = self.spaces.get_mut(&mm_id) {
+                    actions::done(&mut space.areas, &event);
+                }
+                batch.events.push(Event::Map(event));
+            }
         }
     }
 
@@ -171,6 +234,10 @@ impl Tree {
         let waiting: Vec<u32> = self.execs.keys().copied().collect();
         for tid in waiting {
             self.exec_with(tid, None, batch);
+        }
+        let pairing = &mut self.pairings[Purpose::Calls as usize];
+        for task in self.tasks.values_mut() {
+            batch.calls.extend(pairing.ended(&mut task.calls[Purpose::Calls as usize], task.task_id));
         }
     }
 
@@ -182,7 +249,7 @@ impl Tree {
 
     fn add(&mut self, pid: u32, tid: u32, mm_id: u32, comm: Vec<u8>) {
         self.last_task_id += 1;
-        self.tasks.insert(tid, Task { task_id: self.last_task_id, mm_id, pid, comm });
+        self.tasks.insert(tid, Task { task_id: self.last_task_id, mm_id, pid, comm, calls: [None; 2] });
         if let Some(space) = self.spaces.get_mut(&mm_id) {
             space.users += 1;
         }
@@ -241,7 +308,10 @@ impl Tree {
             return;
         }
         self.task_event(ts, tid, TaskOp::Exit, None, None, batch);
-        if let Some(task) = self.tasks.remove(&tid) {
+        if let Some(mut task) = self.tasks.remove(&tid) {
+            // A mapping call in which its task ended did nothing that outlives it.
+            let pairing = &mut self.pairings[Purpose::Calls as usize];
+            batch.calls.extend(pairing.ended(&mut task.calls[Purpose::Calls as usize], task.task_id));
             self.leave(task.mm_id);
         }
     }
@@ -304,6 +374,9 @@ impl Tree {
         let own = mmap.name.starts_with(b"[") && special != Special::Heap;
         let kind = kind.unwrap_or(if space.set_up && !own { "call" } else { "kernel" });
         space.set_up |= special == Special::Vdso;
+        // There the kernel puts it for programs that cannot reach further.
+        space.compat |= special == Special::Vdso && mmap.start >> 32 == 0;
+        self.any_compat |= space.compat;
         let area = Area {
             end: mmap.start.saturating_add(mmap.len),
             prot: mmap.prot,

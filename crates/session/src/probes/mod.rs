@@ -31,7 +31,7 @@ use crate::subject::Subject;
 const OBSERVED: [Stream; 5] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Sched];
 
 /// Streams that the perf observer fills where BPF is not to be had.
-const BY_PERF: [Stream; 4] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Cpu];
+const BY_PERF: [Stream; 5] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Cpu];
 
 /// Makes a probe; the reason in words if it cannot be had.
 type Open = fn(&SessionOptions) -> Result<Box<dyn Watcher>, String>;
@@ -157,9 +157,11 @@ impl Probes {
             states: Vec::new(),
             warnings: Vec::new(),
         };
-        let mut missing = Missing { bpf: probes.open_observer(options).err().map(rungs::with_filter), perf: None };
+        let bpf = probes.open_observer(options).err().map(rungs::with_filter);
+        let mut missing = Missing { bpf, ..Missing::default() };
         if missing.bpf.is_some() {
             missing.perf = probes.open_perf(options).err();
+            missing.calls = probes.perf.as_ref().and_then(PerfObserver::calls_refused).map(str::to_owned);
         }
         let watcher_errors = probes.open_watchers(options, &missing);
         for stream in options.streams.iter() {
@@ -177,6 +179,7 @@ impl Probes {
             probes.judge(options, stream, &state)?;
         }
         probes.note_user_only();
+        probes.note_actions();
         probes.warnings.splice(0..0, missing.in_words(&probes.states));
         Ok(probes)
     }
@@ -264,6 +267,8 @@ impl Probes {
         let wanted = PerfOptions {
             faults: wants(Stream::Faults),
             profile: wants(Stream::Cpu).then_some((options.frequency(), options.unwinding)),
+            calls: wants(Stream::Syscalls).then(|| options.shapes().infos()),
+            map_actions: wants(Stream::Maps),
             ring_bytes_per_cpu: options.ring_bytes_per_cpu,
         };
         self.perf = Some(PerfObserver::open(wanted)?);
@@ -352,7 +357,12 @@ impl Probes {
             }
             other => Err(rungs::not_by_perf(&other.to_string())),
         };
-        let Err(reason) = begun else { return Ok(()) };
+        let Err(reason) = begun else {
+            let calls = perf.calls_refused().map(str::to_owned);
+            let active = |state: &&Probe| state.name == Stream::Syscalls.name() && state.state == ProbeState::Active;
+            let given = calls.filter(|_| self.states.iter().any(|state| active(&state)));
+            return given.map_or(Ok(()), |reason| self.refuse(options, &[Stream::Syscalls], &reason));
+        };
         self.perf = None;
         self.refuse(options, &BY_PERF, &reason)
     }
@@ -365,6 +375,15 @@ impl Probes {
         let mine = |state: &&mut Probe| state.name == Stream::Faults.name() || state.name == Stream::Cpu.name();
         for state in self.states.iter_mut().filter(mine).filter(|state| state.rung.as_deref() == Some("perf")) {
             state.extra.insert("user_mode_only".to_owned(), true.into());
+        }
+    }
+
+    /// Notes why perf's observer does not see those mapping actions that only tracepoints tell of.
+    fn note_actions(&mut self) {
+        let Some(reason) = self.perf.as_ref().and_then(PerfObserver::actions_refused) else { return };
+        let mine = |state: &&mut Probe| state.name == Stream::Maps.name() && state.rung.as_deref() == Some("perf");
+        for state in self.states.iter_mut().filter(mine) {
+            state.extra.insert("areas_only_because".to_owned(), reason.into());
         }
     }
 

@@ -28,12 +28,18 @@ pub fn with_filter(reason: String) -> String {
     reason
 }
 
+fn nor_by_perf(bpf: &str, perf: &str) -> String {
+    format!("{bpf}; nor by perf events: {perf}")
+}
+
 /// The rungs that cannot be had, with the reasons.
 #[derive(Debug, Default)]
 pub struct Missing {
     pub bpf: Option<String>,
     /// Only tried where BPF is missing.
     pub perf: Option<String>,
+    /// Why perf's events do not tell of system calls, where they tell of others.
+    pub calls: Option<String>,
 }
 
 impl Missing {
@@ -41,7 +47,7 @@ impl Missing {
     pub fn why(&self, by_perf: bool) -> String {
         let bpf = self.bpf.clone().unwrap_or_default();
         match &self.perf {
-            Some(perf) if by_perf => format!("{bpf}; nor by perf events: {perf}"),
+            Some(perf) if by_perf => nor_by_perf(&bpf, perf),
             _ => bpf,
         }
     }
@@ -54,6 +60,9 @@ impl Missing {
             (Some(_), None) => Rung::Perf,
             (Some(_), Some(_)) => Rung::Procfs,
         };
+        if let (Stream::Syscalls, Rung::Perf, Some(reason)) = (stream, rung, &self.calls) {
+            return refused(stream, nor_by_perf(&self.why(false), reason), mended_by_root(stream));
+        }
         if step(stream, rung).is_some() {
             return self.active_on(stream, rung.name());
         }
