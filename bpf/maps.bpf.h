@@ -119,12 +119,13 @@ static __always_inline void map_lock_wanted(void)
 
 static __always_inline void map_call_entered(struct pt_regs *regs, long nr)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	bool exec = nr == NR_EXECVE || nr == NR_EXECVEAT;
+	struct task_struct *task;
 	struct task_state *state;
 
 	if (!exec && !map_op_of(nr, regs->di))
 		return;
+	task = bpf_get_current_task_btf();
 	if (task->thread_info.status & TS_COMPAT)
 		return;
 	state = state_of(task);
@@ -238,16 +239,17 @@ static __noinline __u64 length_at(__u64 addr)
 	return len;
 }
 
+/* Runs after every call of every task: the number comes first, and most calls end there. */
 static __always_inline void map_call_returned(struct pt_regs *regs, long ret)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 op = map_op_of(regs->orig_ax, regs->di);
+	struct task_struct *task;
 	struct task_state *state;
 	struct map_event *event;
-	__u32 op;
 
-	op = map_op_of(regs->orig_ax, regs->di);
 	if (!op)
 		return;
+	task = bpf_get_current_task_btf();
 	state = state_of(task);
 	if (!state)
 		return;
