@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::lower::{record, refuse};
+use common::lower::{USER, record, refuse};
 use common::{is_root, pagelab, run, scratch, stderr};
 use pagelab_recording::tables::{FaultsRow, LossRow, MappingsRow, SyscallsRow, TasksRow};
 use pagelab_recording::{ProbeState, Recording};
@@ -390,4 +390,27 @@ fn mappings_are_seen_to_go_and_to_move() {
     let (perf, bpf) = (of(&by_perf), of(&by_bpf));
     assert!(perf.0.len() > 1500 && perf.1 > 500, "{} actions, {} mappings", perf.0.len(), perf.1);
     assert_eq!(perf, bpf);
+}
+
+/// Who may read tracefs but see user mode alone is told so; with the right to see the kernel no more is needed.
+#[test]
+fn tracepoints_need_the_right_to_see_the_kernel() {
+    assert!(is_root(), "needed: root, to become an ordinary user with one right or two");
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").expect("perf events");
+    assert_eq!(paranoid.trim(), "2", "needed: 2, or this test means nothing");
+    let dir = scratch();
+    std::os::unix::fs::chown(dir.path(), Some(USER), Some(USER)).expect("root");
+    let id = USER.to_string();
+    let by = |rights: &str, out: &str, status: i32| {
+        let before = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--no-new-privs"];
+        let rights = ["--inh-caps", rights, "--ambient-caps", rights];
+        run(&mut record(&[before.as_slice(), &rights].concat(), &dir.path().join(out), "syscalls", &["ls"]), status)
+    };
+    let told = stderr(&by("+dac_read_search", "without", 3));
+    for words in ["found kernel.perf_event_paranoid = 2", "at most 1, or CAP_PERFMON", "sudo pagelab record"] {
+        assert!(told.contains(words), "{words:?} is missing in: {told}");
+    }
+    by("+dac_read_search,+perfmon", "with", 0);
+    let recording = Recording::open(&dir.path().join("with")).expect("a recording");
+    assert!(calls(&recording).iter().any(|row| row.name == "getdents64" && row.ret.is_some()));
 }

@@ -15,7 +15,7 @@ const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 /// Calls whose returns have another number: after `rt_sigreturn` the registers are those of the interrupted code, and a new
 /// program's are set up as if by the `execve` of its own kind.
 const RENUMBERED: [(u32, &[i64]); 3] = [(15, &[-1]), (59, &[59, 11, X32_EXECVE]), (322, &[59, 11, X32_EXECVE])];
-const X32_EXECVE: i64 = 0x4000_0000 | 520;
+const X32_EXECVE: i64 = 0x4000_0208;
 
 /// The numbers with which a call may return.
 pub fn numbers_at_return(nr: u32) -> impl Iterator<Item = i64> {

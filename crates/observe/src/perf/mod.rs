@@ -1,5 +1,5 @@
-//! Page faults, mappings, tasks, system calls and profile samples of a process tree through `perf_event_open`: what there is where BPF
-//! programs cannot be loaded. An ordinary user may have it for own processes.
+//! Page faults, mappings, tasks, system calls and profile samples of a process tree through `perf_event_open`: what there is where
+//! BPF programs cannot be loaded. An ordinary user may have most of it for own processes.
 //!
 //! [`PerfObserver::open`] finds out by trying what the kernel gives, [`PerfObserver::follow`] opens the events on a child that
 //! waits for its `exec` or on running processes; then the owner calls [`PerfObserver::drain`] often enough. The tree is told in
@@ -13,8 +13,9 @@
 //! By the same tracepoints, with a filter, come the mapping actions that perf does not report by itself (`munmap`, `mremap`,
 //! advice); without them it is not known when a mapping goes.
 //!
-//! What it cannot know: the processor's error code of a fault; the address and the descriptor that a mapping call was given; whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy;
-//! exit status and accounts of tasks other than the recorder's own child.
+//! What it cannot know: the processor's error code of a fault; the address and the descriptor that a mapping call was given;
+//! whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy; exit status and
+//! accounts of tasks other than the recorder's own child.
 //!
 //! | file | holds |
 //! |---|---|
