@@ -40,11 +40,7 @@ fn record(out: &Path, one_in: u64) -> SessionOutcome {
     options.streams = StreamSet::parse("tasks,faults,maps").expect("streams");
     options.fault_details = one_in;
     let outcome = pagelab_session::run(&options).expect("recorded");
-    assert_eq!(
-        outcome.ended.clone().expect("it ended").shell_status(),
-        0,
-        "each page of a dropped file is a major fault"
-    );
+    assert_eq!(outcome.ended.expect("it ended").shell_status(), 0, "each page of a dropped file is a major fault");
     outcome
 }
 
@@ -77,12 +73,14 @@ fn sums(outcome: &SessionOutcome) -> Sums {
     sums
 }
 
+/// Of so many minor faults one is looked at.
+const ONE_IN: u64 = 64;
+
 #[test]
 fn majors_are_those_that_the_kernel_counted_and_minors_one_in_n() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    const ONE_IN: u64 = 64;
     // Not the temporary directory, which may be in memory: that has nothing to be read from.
     let tmp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let outcome = record(&tmp.path().join("rec"), ONE_IN);
