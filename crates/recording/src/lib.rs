@@ -37,6 +37,7 @@ pub mod docs;
 mod encode;
 mod error;
 mod keep;
+mod late;
 mod manifest;
 mod merge;
 mod part;

@@ -201,7 +201,9 @@ impl Observer {
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = ObserverSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
-        let slots = rings::ring_items::<types::fault_ring>(options.ring_bytes_per_cpu);
+        // What nobody writes to is as small as may be: a ring is memory of ours as soon as it is mapped.
+        let fault_bytes = if options.faults { options.ring_bytes_per_cpu } else { 0 };
+        let slots = rings::ring_items::<types::fault_ring>(fault_bytes);
         let words = if options.calls.is_some() || options.sched {
             rings::ring_items::<types::call_ring>(options.call_ring_bytes_per_cpu)
         } else {

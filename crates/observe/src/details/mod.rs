@@ -44,6 +44,8 @@ pub const ONE_IN: u64 = 0;
 const NO_POSITION: u64 = u64::MAX;
 /// Room for details, all CPUs together: 50 ms if every fault of the fastest machine seen is looked at.
 const RING_BYTES: u32 = 4 << 20;
+/// The same for major faults alone, each of which takes microseconds.
+const RING_BYTES_MAJOR: u32 = 256 << 10;
 
 /// How a fault ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +110,8 @@ impl FaultDetails {
             .reuse_fd(observer.task_states())
             .and_then(|()| maps.fault_rings.reuse_fd(ring_map))
             .map_err(refused("sharing the tree", NEEDED_TO_LOAD))?;
-        maps.details.set_max_entries(RING_BYTES).map_err(refused("sizing the ring", NEEDED_TO_LOAD))?;
+        let ring_bytes = if one_in == 0 { RING_BYTES_MAJOR } else { RING_BYTES };
+        maps.details.set_max_entries(ring_bytes).map_err(refused("sizing the ring", NEEDED_TO_LOAD))?;
         if let Some(rodata) = maps.rodata_data.as_deref_mut() {
             rodata.ring_slot_mask = slots - 1;
         }
