@@ -15,19 +15,17 @@
 mod got;
 mod memory;
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
-use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, OpenObject, ProgramMut};
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 
 pub use got::GOT;
 
-use crate::bpf::{BpfError, NEEDED_TO_LOAD, Observer, listen_to_libbpf, not_loaded, refused};
+use crate::bpf::{BpfError, EventRing, NEEDED_TO_LOAD, Observer, listen_to_libbpf, not_loaded, refused};
 use crate::cpu::{event_refused, online_cpus};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -87,8 +85,7 @@ pub struct FaultDetails {
     one_in: u64,
     links: Vec<Link>,
     counters: Vec<Counter>,
-    events: RingBuffer<'static>,
-    received: Rc<RefCell<Vec<FaultDetail>>>,
+    events: EventRing,
     no_walk: Option<String>,
     skel: DetailsSkel<'static>,
 }
@@ -117,19 +114,9 @@ impl FaultDetails {
         }
         let mut skel = open.load().map_err(not_loaded)?;
         let no_walk = memory::find(&mut skel).err();
-        let received: Rc<RefCell<Vec<FaultDetail>>> = Rc::default();
-        let sink = Rc::clone(&received);
-        let needed = "the BPF ring buffer (Linux 5.8)";
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skel.maps.details, move |bytes| {
-                sink.borrow_mut().extend(read(bytes));
-                0
-            })
-            .map_err(refused("ring buffer", needed))?;
-        let events = builder.build().map_err(refused("ring buffer", needed))?;
+        let events = EventRing::of(&skel.maps.details)?;
         let (links, counters) = (Vec::new(), Vec::new());
-        Ok(Self { one_in, links, counters, events, received, no_walk, skel })
+        Ok(Self { one_in, links, counters, events, no_walk, skel })
     }
 
     /// Puts the programs on the events of every CPU. From now on details are collected.
@@ -167,9 +154,7 @@ impl FaultDetails {
 
     /// Appends the details that came, in the order in which the faults ended.
     pub fn drain(&mut self, to: &mut Vec<FaultDetail>) {
-        // A negative result means that a callback failed; ours cannot.
-        self.events.consume_raw();
-        to.append(&mut self.received.borrow_mut());
+        self.events.consume(|bytes| to.extend(read(bytes)));
     }
 
     /// Takes the programs off the events. What they sent before can still be drained.
