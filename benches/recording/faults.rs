@@ -83,7 +83,7 @@ fn fill(w: &mut RecordingWriter, p: &Pattern, second: u64, rng: &mut ChaCha8Rng,
         f.mm_id.push(3);
         f.addr.push((p.addr)(n, rng));
         f.ip.push(ips[rng.random_range(0..ips.len())]);
-        f.error_code.push(if p.tasks > 2 && rng.random_range(0..3) == 0 { 4 } else { 6 });
+        f.error_code.push(Some(if p.tasks > 2 && rng.random_range(0..3) == 0 { 4 } else { 6 }));
     }
 }
 

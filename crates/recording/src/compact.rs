@@ -35,9 +35,11 @@ use crate::writer::{WriterOptions, part_name};
 /// The commit record's name.
 pub(crate) const COMMIT: &str = "compaction.json";
 
-/// Rows per row group: large enough for dictionaries and the compressor, small enough that a handful of them in memory
-/// stays far below the recorder's bound.
+/// Rows per row group: large enough for dictionaries and the compressor.
 const GROUP_ROWS: usize = 1 << 18;
+/// Memory that the rows of a row group may take before they are encoded; it is full when it takes more. With what encoding
+/// and merging need beside, compaction takes some three times as much: less than recording.
+const GROUP_BYTES: usize = 12 << 20;
 
 /// Tables of fewer rows are compressed as hard as still costs no more than some milliseconds.
 const SMALL_TABLE: u64 = 100_000;
@@ -203,7 +205,7 @@ impl<'a> Job<'a> {
     /// Step 1.
     fn write_parts(&mut self) -> Result<()> {
         let mut output: Option<Output> = None;
-        let (mut group, mut rows) = (Vec::new(), 0);
+        let (mut group, mut rows, mut bytes) = (Vec::new(), 0, 0);
         let mut batches = self.recording.merge(self.table.name, Some(&self.columns))?;
         loop {
             let batch = batches.next().transpose()?;
@@ -211,11 +213,12 @@ impl<'a> Job<'a> {
             if let Some(batch) = batch {
                 let batch = self.finish_rows(batch)?;
                 rows += batch.num_rows();
+                bytes += memory_bytes(&batch)?;
                 group.push(batch);
             }
-            if rows > 0 && (end || rows >= self.group_rows) {
+            if rows > 0 && (end || rows >= self.group_rows || bytes >= GROUP_BYTES) {
                 output = self.write_group(output, &std::mem::take(&mut group))?;
-                rows = 0;
+                (rows, bytes) = (0, 0);
             }
             if end {
                 return output.map_or(Ok(()), |o| self.finish_part(o));
@@ -330,6 +333,12 @@ impl<'a> Job<'a> {
         let folder = self.folder();
         self.storage.sync_dir(&folder).map_err(Error::io("sync", &folder))
     }
+}
+
+/// Bytes of memory that the rows of a batch take, whatever they are a part of.
+fn memory_bytes(batch: &RecordBatch) -> Result<usize> {
+    let bytes = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size());
+    Ok(bytes.sum::<std::result::Result<usize, _>>()?)
 }
 
 /// Rows per row group such that two groups fit into a part even if nothing can be compressed.

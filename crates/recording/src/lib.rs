@@ -17,6 +17,12 @@
 //! refused. Damage is found by checksums and reported with file and offset; [`check()`] looks at everything.
 //! Sets of recordings are found by [`set::discover`].
 //!
+//! # Memory
+//! While rows are collected they take some 8 MiB ([`WriterOptions::max_buffered_bytes`]) and what comes between two ticks.
+//! [`RecordingWriter::close`] takes some 40 MiB, however long the recording was: rows are merged row group by row group, and those
+//! that came late, which overlap with everything, are row groups of their own. What grows is a name for each part, 100 bytes
+//! while its table is merged, and for each mapping what the join of faults must know of it.
+//!
 //! # Cost
 //! `benches/recording`: 2.4 million rows of `faults` per pattern, thread CPU time, on a busy 2-core VM. Live is what is
 //! spent while the workload runs, close what is spent after it; bytes are those of the table `faults`.
@@ -37,6 +43,7 @@ pub mod docs;
 mod encode;
 mod error;
 mod keep;
+mod late;
 mod manifest;
 mod merge;
 mod part;

@@ -1,7 +1,9 @@
 //! Merging the parts of a table into one stream in order of time.
 //!
-//! Parts follow each other but for rows that came late, so two or three overlap at any instant. A part is opened when
-//! the merge reaches its first row and closed when it is used up: memory and descriptors do not grow with the recording.
+//! Row groups follow each other but for rows that came late, so two or three overlap at any instant. A row group is opened
+//! when the merge reaches its first row and closed when it is used up. Rows that are much older than their part, such as
+//! calls that slept for long, have row groups of their own ([`crate::encode::live_part`]): while the merge waits for the
+//! last of them no other rows are held with them. So memory and descriptors do not grow with the recording.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -14,17 +16,27 @@ use crate::error::Result;
 use crate::part::{BATCH_ROWS, Part, PartReader};
 use crate::tables::ColumnDef;
 
-/// A part that the merge has not reached.
+/// Rows that are decoded of a row group at a time; several row groups are open at once.
+const DECODED_ROWS: usize = BATCH_ROWS / 4;
+/// Parts whose footers are kept: the next row group to be opened is mostly of one of the last parts.
+const KNOWN_PARTS: usize = 4;
+
+/// A row group's place: the number of its part, and its number in that.
+type Place = (u32, u32);
+
+/// A row group that the merge has not reached.
 struct Waiting {
     first: i64,
-    number: usize,
-    path: PathBuf,
+    place: Place,
 }
 
-/// A part that is being read.
+/// A row group that is being read.
 struct Run {
-    number: usize,
-    reader: PartReader,
+    place: Place,
+    /// None when all is decoded: what is left of a few rows needs no file.
+    reader: Option<PartReader>,
+    /// Rows that the reader still has.
+    left: usize,
     batch: RecordBatch,
     /// How many batches came before it.
     batches: usize,
@@ -40,9 +52,11 @@ impl Run {
     /// Goes to the next batch that has rows; false at the end.
     fn refill(&mut self) -> Result<bool> {
         while self.at >= self.batch.num_rows() {
-            match self.reader.next() {
-                Some(batch) => (self.batch, self.batches, self.at) = (batch?, self.batches + 1, 0),
-                None => return Ok(false),
+            let Some(batch) = self.reader.as_mut().and_then(Iterator::next) else { return Ok(false) };
+            (self.batch, self.batches, self.at) = (batch?, self.batches + 1, 0);
+            self.left = self.left.saturating_sub(self.batch.num_rows());
+            if self.left == 0 {
+                self.reader = None;
             }
         }
         Ok(true)
@@ -56,8 +70,8 @@ fn times(batch: &RecordBatch) -> &[i64] {
 
 /// Rows of one batch that follow each other in the output.
 struct Piece {
-    /// Which batch it is: number of the part and of the batch in it.
-    id: (usize, usize),
+    /// Which batch it is: the place of the row group, and the number of the batch in it.
+    id: (Place, usize),
     batch: RecordBatch,
     from: usize,
     to: usize,
@@ -68,6 +82,8 @@ struct Piece {
 pub(crate) struct Merge {
     columns: Vec<&'static ColumnDef>,
     schema: SchemaRef,
+    parts: Vec<PathBuf>,
+    known: VecDeque<(u32, Part)>,
     waiting: VecDeque<Waiting>,
     open: Vec<Run>,
     failed: bool,
@@ -75,46 +91,64 @@ pub(crate) struct Merge {
 
 impl Merge {
     /// `columns` must have `ts` if the table has it.
-    pub(crate) fn new(parts: &[PathBuf], columns: Vec<&'static ColumnDef>, schema: SchemaRef) -> Result<Self> {
+    pub(crate) fn new(parts: Vec<PathBuf>, columns: Vec<&'static ColumnDef>, schema: SchemaRef) -> Result<Self> {
         let mut waiting = Vec::with_capacity(parts.len());
-        for (number, path) in parts.iter().enumerate() {
-            let part = Part::open(path)?;
-            if part.rows() > 0 {
-                // A part that does not say when it begins is opened at once.
-                let first = part.times().map_or(i64::MIN, |(first, _)| first);
-                waiting.push(Waiting { first, number, path: path.clone() });
+        for (number, path) in (0..).zip(&parts) {
+            for (group, times) in (0..).zip(Part::open(path)?.groups()) {
+                // A row group that does not say when it begins is opened at once.
+                let first = times.map_or(i64::MIN, |(first, _)| first);
+                waiting.push(Waiting { first, place: (number, group) });
             }
         }
-        waiting.sort_by_key(|w| (w.first, w.number));
-        Ok(Self { columns, schema, waiting: waiting.into(), open: Vec::new(), failed: false })
+        waiting.sort_by_key(|w| (w.first, w.place));
+        let known = VecDeque::with_capacity(KNOWN_PARTS);
+        Ok(Self { columns, schema, parts, known, waiting: waiting.into(), open: Vec::new(), failed: false })
     }
 
-    /// Opens every part that may have the next row.
+    /// Opens every row group that may have the next row.
     fn open_due(&mut self) -> Result<()> {
+        let has_ts = self.columns.iter().any(|column| column.name == "ts");
         loop {
             let head = self.open.iter().map(Run::head).min();
-            let Some(next) = self.waiting.pop_front_if(|w| head.is_none_or(|h| w.first <= h)) else {
+            let due = |w: &mut Waiting| head.is_none_or(|h| has_ts && w.first <= h);
+            let Some(next) = self.waiting.pop_front_if(due) else {
                 return Ok(());
             };
-            let reader = Part::open(&next.path)?.read(&self.columns, &self.schema)?;
+            let (number, group) = next.place;
+            let part = self.part(number)?;
+            let left = part.group_rows(group as usize);
+            // The library takes the memory of a whole batch even for the one row of a group.
+            let batch_rows = left.clamp(1, DECODED_ROWS);
+            let reader = part.read_group(group as usize, &self.columns, &self.schema, batch_rows)?;
             let batch = RecordBatch::new_empty(self.schema.clone());
-            let mut run = Run { number: next.number, reader, batch, batches: 0, at: 0 };
+            let mut run = Run { place: next.place, reader: Some(reader), left, batch, batches: 0, at: 0 };
             if run.refill()? {
                 self.open.push(run);
             }
         }
     }
 
-    /// The longest stretch of one part that comes before all rows of the others, at most `most` rows of it.
+    /// A part, its footer read.
+    fn part(&mut self, number: u32) -> Result<Part> {
+        if let Some((_, part)) = self.known.iter().find(|(known, _)| *known == number) {
+            return Ok(part.clone());
+        }
+        let part = Part::open(&self.parts[number as usize])?;
+        self.known.truncate(KNOWN_PARTS - 1);
+        self.known.push_front((number, part.clone()));
+        Ok(part)
+    }
+
+    /// The longest stretch of one row group that comes before all rows of the others, at most `most` rows of it.
     fn piece(&mut self, most: usize) -> Result<Option<Piece>> {
         self.open_due()?;
-        let Some(best) = (0..self.open.len()).min_by_key(|i| (self.open[*i].head(), self.open[*i].number)) else {
+        let Some(best) = (0..self.open.len()).min_by_key(|i| (self.open[*i].head(), self.open[*i].place)) else {
             return Ok(None);
         };
-        let number = self.open[best].number;
-        // Up to here, and at equal times only against parts that come later.
-        let others = self.open.iter().enumerate().filter(|(i, _)| *i != best).map(|(_, r)| (r.head(), r.number));
-        let limit = others.chain(self.waiting.front().map(|w| (w.first, w.number))).min();
+        let place = self.open[best].place;
+        // Up to here, and at equal times only against row groups that come later.
+        let others = self.open.iter().enumerate().filter(|(i, _)| *i != best).map(|(_, r)| (r.head(), r.place));
+        let limit = others.chain(self.waiting.front().map(|w| (w.first, w.place))).min();
         let run = &mut self.open[best];
         let ts = times(&run.batch);
         let end = (run.at + most).min(run.batch.num_rows());
@@ -122,13 +156,13 @@ impl Merge {
             _ if ts.is_empty() => end,
             None => end,
             Some((head, other)) => {
-                let before = |t: &i64| *t < head || (*t == head && number < other);
+                let before = |t: &i64| *t < head || (*t == head && place < other);
                 run.at + ts[run.at..end].partition_point(before)
             }
         };
         // The first row is the smallest of all; taking it keeps the merge going even through an unsorted part.
         let to = to.max(run.at + 1);
-        let piece = Piece { id: (run.number, run.batches), batch: run.batch.clone(), from: run.at, to };
+        let piece = Piece { id: (run.place, run.batches), batch: run.batch.clone(), from: run.at, to };
         run.at = to;
         if !run.refill()? {
             self.open.swap_remove(best);

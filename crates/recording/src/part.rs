@@ -96,20 +96,54 @@ impl Part {
         fields.iter().map(|f| f.name()).collect()
     }
 
-    /// Smallest and largest `ts`, if the part has rows and says so.
-    pub(crate) fn times(&self) -> Option<(i64, i64)> {
-        let column = self.metadata.file_metadata().schema_descr().columns().iter().position(|c| c.name() == "ts")?;
-        let bounds = self.metadata.row_groups().iter().map(|g| match g.columns().get(column)?.statistics()? {
+    /// Smallest and largest `ts` of each row group, if it says so.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = Option<(i64, i64)>> {
+        let schema = self.metadata.file_metadata().schema_descr();
+        let column = schema.columns().iter().position(|c| c.name() == "ts");
+        self.metadata.row_groups().iter().map(move |g| match g.columns().get(column?)?.statistics()? {
             Statistics::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
             _ => None,
-        });
-        bounds.reduce(|a, b| a.zip(b).map(|((a, b), (c, d))| (a.min(c), b.max(d))))?
+        })
+    }
+
+    /// Rows of one row group, as the footer says.
+    pub(crate) fn group_rows(&self, group: usize) -> usize {
+        let rows = self.metadata.row_groups().get(group).map(RowGroupMetaData::num_rows);
+        rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or_default()
     }
 
     /// Reads the part in batches of the columns wanted, in their order.
     pub(crate) fn read(&self, columns: &[&'static ColumnDef], schema: &SchemaRef) -> Result<PartReader> {
+        self.read_groups(None, columns, schema, BATCH_ROWS)
+    }
+
+    /// The same of one row group alone, `batch_rows` rows at a time.
+    pub(crate) fn read_group(
+        &self,
+        group: usize,
+        columns: &[&'static ColumnDef],
+        schema: &SchemaRef,
+        batch_rows: usize,
+    ) -> Result<PartReader> {
+        self.read_groups(Some(group), columns, schema, batch_rows)
+    }
+
+    fn read_groups(
+        &self,
+        group: Option<usize>,
+        columns: &[&'static ColumnDef],
+        schema: &SchemaRef,
+        batch_rows: usize,
+    ) -> Result<PartReader> {
         let chunks = Arc::new(Chunks::new(self).map_err(|damage| damage.of(&self.path))?);
-        let inner = guarded(|| self.reader(columns, &chunks))
+        let built = |builder: ParquetRecordBatchReaderBuilder<ChunkDoor>| {
+            let builder = builder.with_batch_size(batch_rows);
+            match group {
+                Some(group) => builder.with_row_groups(vec![group]).build(),
+                None => builder.build(),
+            }
+        };
+        let inner = guarded(|| built(self.reader(columns, &chunks)?))
             .map_err(|reason| chunks.damage(self.footer_offset(), reason).of(&self.path))?;
         Ok(PartReader {
             path: self.path.clone(),
@@ -129,7 +163,7 @@ impl Part {
         &self,
         columns: &[&'static ColumnDef],
         chunks: &Arc<Chunks>,
-    ) -> Result<ParquetRecordBatchReader, ParquetError> {
+    ) -> Result<ParquetRecordBatchReaderBuilder<ChunkDoor>, ParquetError> {
         let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let plain = ArrowReaderMetadata::try_new(self.metadata.clone(), options())?;
         let hinted: Vec<Arc<Field>> = plain
@@ -150,10 +184,8 @@ impl Part {
         let wanted: Vec<usize> =
             fields.filter(|(_, f)| columns.iter().any(|c| c.name == f.name())).map(|(i, _)| i).collect();
         let mask = ProjectionMask::roots(metadata.parquet_schema(), wanted);
-        ParquetRecordBatchReaderBuilder::new_with_metadata(ChunkDoor(chunks.clone()), metadata)
-            .with_projection(mask)
-            .with_batch_size(BATCH_ROWS)
-            .build()
+        let door = ChunkDoor(chunks.clone());
+        Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(door, metadata).with_projection(mask))
     }
 }
 

@@ -96,7 +96,7 @@ impl Recording {
         let table = tables::table_or_err(table)?;
         let columns = select(table, columns)?;
         let schema = schema_of(&columns);
-        Merge::new(&self.parts(table.name)?, columns, schema)
+        Merge::new(self.parts(table.name)?, columns, schema)
     }
 
     /// Calls `each` for every row of a table: `rec.for_each::<FaultsRow>(|row| ...)`.

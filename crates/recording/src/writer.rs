@@ -12,6 +12,7 @@ use crate::compact::{self, NamedStacks};
 use crate::encode;
 use crate::error::{Error, Result, io_is_no_space};
 use crate::keep::Keep;
+use crate::late::Late;
 use crate::manifest::Manifest;
 use crate::storage::{FileStorage, Storage, StorageFile, TMP_SUFFIX};
 use crate::tables::{FaultsColumns, LossColumns, LossRow, Row, TableColumns, TableDef, Tables};
@@ -24,7 +25,7 @@ pub struct WriterOptions {
     /// Time between parts. The default of 0.65 s leaves time to encode and write, beside others on the same CPUs, so that a killed recorder loses at
     /// most the last second.
     pub part_interval: Duration,
-    /// Parts are written early when the rows in memory take more than this.
+    /// Parts of large tables are written early when the rows in memory take more than this.
     pub max_buffered_bytes: usize,
     /// Largest part after compaction.
     pub max_part_bytes: u64,
@@ -41,7 +42,7 @@ impl Default for WriterOptions {
         Self {
             durable: false,
             part_interval: Duration::from_millis(650),
-            max_buffered_bytes: 16 << 20,
+            max_buffered_bytes: 8 << 20,
             max_part_bytes: 128 << 20,
             max_pending_bytes: 16 << 20,
             keep_last: None,
@@ -91,7 +92,10 @@ pub struct RecordingWriter {
     next_part: HashMap<&'static str, u32>,
     pending: VecDeque<PendingPart>,
     last_parts_ns: Option<i64>,
+    /// When a part of every table was written last.
+    last_whole_ns: Option<i64>,
     keep: Keep,
+    late: Late,
     stats: WriterStats,
     dropped: BTreeMap<&'static str, u64>,
     /// Dropped rows that no `loss` row tells of yet.
@@ -136,7 +140,9 @@ impl RecordingWriter {
             next_part: HashMap::new(),
             pending: VecDeque::new(),
             last_parts_ns: None,
+            last_whole_ns: None,
             keep,
+            late: Late::default(),
             stats: WriterStats::default(),
             dropped: BTreeMap::new(),
             untold: BTreeMap::new(),
@@ -208,26 +214,40 @@ impl RecordingWriter {
 
     /// Whether [`RecordingWriter::tick`] at this time writes parts.
     pub fn is_due(&mut self, now_ns: i64) -> bool {
-        let last = *self.last_parts_ns.get_or_insert(now_ns);
+        self.is_whole_due(now_ns) || self.tables.memory_bytes() >= self.options.max_buffered_bytes
+    }
+
+    fn is_whole_due(&mut self, now_ns: i64) -> bool {
+        let last = *self.last_whole_ns.get_or_insert(now_ns);
         let interval = i64::try_from(self.options.part_interval.as_nanos()).unwrap_or(i64::MAX);
-        now_ns.saturating_sub(last) >= interval || self.tables.memory_bytes() >= self.options.max_buffered_bytes
+        now_ns.saturating_sub(last) >= interval
     }
 
     /// Writes what is due at `now_ns` (on the recording's clock): the manifest if it changed, and a part of every table
-    /// that has rows if the interval has passed or memory is full. Returns whether parts were written.
+    /// that has rows if the interval has passed; of the large ones and of `loss` if memory is full before. Returns whether
+    /// parts were written.
     ///
     /// After an error the writer can go on: complete parts stay readable, encoded parts that did not fit are kept up to
     /// [`WriterOptions::max_pending_bytes`] and tried again at the next tick, and what is dropped is counted.
     pub fn tick(&mut self, now_ns: i64) -> Result<bool> {
-        if !self.is_due(now_ns) {
+        if self.is_whole_due(now_ns) {
+            self.flush(now_ns)?;
+        } else if self.is_due(now_ns) {
+            self.write_parts(now_ns, self.options.max_buffered_bytes / LARGE)?;
+        } else {
             return Ok(false);
         }
-        self.flush(now_ns)?;
         Ok(true)
     }
 
     /// Writes a part of every table that has rows, now.
     pub fn flush(&mut self, now_ns: i64) -> Result<()> {
+        self.last_whole_ns = Some(now_ns);
+        self.write_parts(now_ns, 0)
+    }
+
+    /// Writes a part of `loss` and of every table whose rows take at least so many bytes.
+    fn write_parts(&mut self, now_ns: i64, least_bytes: usize) -> Result<()> {
         self.last_parts_ns = Some(now_ns);
         if let Some(provider) = self.loss.as_mut() {
             provider(now_ns, &mut self.tables.loss);
@@ -236,7 +256,7 @@ impl RecordingWriter {
         let mut first_error = self.retry_pending().err();
         // Taken out for the time, because writing needs the rest of the writer; the buffers' memory comes back with it.
         let mut tables = std::mem::take(&mut self.tables);
-        let drained = tables.drain(|table, batch| self.write_rows(table, batch));
+        let drained = tables.drain(least_bytes, |table, batch| self.write_rows(table, batch));
         self.tables = tables;
         if let Err(e) = drained {
             first_error.get_or_insert(e);
@@ -306,7 +326,7 @@ impl RecordingWriter {
         self.push_untold(now_ns);
         let stored = self.tables.loss.take_batch().and_then(|batch| {
             let (table, rows) = (LossRow::TABLE, batch.num_rows() as u64);
-            self.store(&PendingPart { table, rows, bytes: encode::live_part(&batch)?, tells: BTreeMap::new() })
+            self.store(&PendingPart { table, rows, bytes: encode::live_part(&batch, 0)?, tells: BTreeMap::new() })
         });
         if let Err(e) = stored {
             tracing::warn!("the last rows of loss are not written: {e}");
@@ -326,6 +346,8 @@ impl RecordingWriter {
         if !self.options.compact {
             return Ok(());
         }
+        // No more rows come, and compaction needs memory of its own.
+        self.tables = Tables::default();
         let outcome = compact::compact(&self.dir, &self.storage, &self.options, &self.named)?;
         self.stats.bytes_written += outcome.bytes_written;
         outcome.note(&mut self.manifest.extra);
@@ -336,7 +358,8 @@ impl RecordingWriter {
     fn write_rows(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows() as u64;
         let tells = if table.name == LossRow::TABLE.name { std::mem::take(&mut self.telling) } else { BTreeMap::new() };
-        let bytes = match encode::live_part(batch) {
+        let late_rows = self.late.rows(table.name, batch);
+        let bytes = match encode::live_part(batch, late_rows) {
             Ok(bytes) => bytes,
             Err(e) => {
                 self.drop_rows(table.name, rows, &tells);
@@ -461,6 +484,9 @@ impl RecordingWriter {
         Ok(())
     }
 }
+
+/// When memory is full, tables that take at least this part of it are written: more than there are tables, so that some do.
+const LARGE: usize = 32;
 
 /// A file that holds space for the last manifest.
 pub(crate) const RESERVE: &str = "reserve.tmp";

@@ -38,6 +38,7 @@ pub fn finish(
     let refused_sources = recorder.refused_sources();
     // While the programs are still there.
     let bpf = options.bpf_stats.then(own_programs);
+    let states = std::mem::take(&mut recorder.probes.states);
     let Recorder { probes, feed, mut writer, write_error, .. } = recorder;
     let good_report = report.as_ref().and_then(|report| report.as_ref().ok());
     if let Some(report) = good_report {
@@ -48,10 +49,12 @@ pub fn finish(
     let kept_since_ns = writer.kept_since_ns();
     let measured = with_start_at_least(measured, kept_since_ns);
     let bytes_so_far = writer.stats().bytes_written;
+    // Nothing more is taken from them. Their rings and what they know of symbols would only add to the memory that closing needs.
+    drop((probes, feed));
     let (manifest, hole) = close(writer, write_error, |last| {
         last.clock.realtime_at_end_ns = Some(realtime_ns());
         last.exit = ended.map(|ended| Exit { code: ended.code(), signal: ended.signal(), ..Exit::default() });
-        last.probes = probes.states;
+        last.probes = states;
         last.extra.extend(probes_extra);
         last.self_cost = self_cost(cpu_before_ns, bytes_so_far, bpf.as_deref());
         last.extra.insert("measured".to_owned(), measured);

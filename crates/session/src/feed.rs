@@ -229,7 +229,7 @@ impl Feed {
             parent_task_id: event.parent_task_id,
             mm_id: event.mm_id,
             comm: Some(&comm),
-            exe: event.path_id.and_then(|id| self.files.get(id)).map(|file| file.path.as_slice()),
+            exe: event.path_id.and_then(|id| self.files.get(id)).map(|file| &*file.path),
             build_id: None,
             cgroup_id: event.cgroup_id,
             exit_code: event.exit_code.filter(|_| exit),
@@ -246,7 +246,7 @@ impl Feed {
 
     fn map(&mut self, event: &MapEvent, writer: &mut RecordingWriter) {
         let path = match (event.path_id, event.special) {
-            (Some(id), _) => self.files.get(id).map(|file| file.path.clone()),
+            (Some(id), _) => self.files.get(id).map(|file| file.path.to_vec()),
             (None, Special::Stack) => Some(b"[stack]".to_vec()),
             (None, Special::Heap) => Some(b"[heap]".to_vec()),
             (None, Special::Vdso) => Some(b"[vdso]".to_vec()),

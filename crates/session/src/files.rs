@@ -1,7 +1,13 @@
 //! The files of a recording: each gets a number when its name is first heard of, and one row.
+//!
+//! This is the one thing in memory that grows with what is recorded: some 150 bytes and the path for each file, and 24 each
+//! time that a file's name is sent again, because the programs remember the names of the last 16,384 files only. Nothing
+//! can be forgotten: a file that comes back must have the number that it had, and a number that was sent long ago may
+//! still be used. A hundred thousand files take some 20 MB.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use pagelab_observe::bpf::PathEvent;
 use pagelab_recording::RecordingWriter;
@@ -17,8 +23,8 @@ pub struct NamedFile {
     pub file_id: u32,
     /// It has a position that means something: it is regular, or a block device.
     pub has_position: bool,
-    /// Its name, as the table `files` has it.
-    pub path: Vec<u8>,
+    /// Its name when it was sent; equal ones of a file are one in memory.
+    pub path: Arc<[u8]>,
 }
 
 /// Names by the number under which the programs sent them.
@@ -26,7 +32,8 @@ pub struct NamedFile {
 pub struct Files {
     /// The names' numbers count from 1, so the first is empty.
     by_path_id: Vec<Option<NamedFile>>,
-    ids: HashMap<Identity, u32>,
+    /// The number of each file, and its name as the table `files` has it.
+    ids: HashMap<Identity, (u32, Arc<[u8]>)>,
 }
 
 impl Files {
@@ -34,7 +41,9 @@ impl Files {
     pub fn named(&mut self, event: &PathEvent, writer: &mut RecordingWriter) {
         let path = shown_path(event);
         let next = self.ids.len() as u32 + 1;
-        let file_id = *self.ids.entry((event.dev, event.ino, event.generation)).or_insert(next);
+        let file = self.ids.entry((event.dev, event.ino, event.generation));
+        let (file_id, first) = &*file.or_insert_with(|| (next, path.as_slice().into()));
+        let file_id = *file_id;
         if file_id == next {
             writer.push(&FilesRow {
                 ts: event.ts as i64,
@@ -46,6 +55,7 @@ impl Files {
                 path: Some(&path),
             });
         }
+        let path = if **first == *path { Arc::clone(first) } else { path.into() };
         let at = event.path_id as usize;
         if self.by_path_id.len() <= at {
             self.by_path_id.resize(at + 1, None);

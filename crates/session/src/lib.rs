@@ -27,6 +27,10 @@
 //! Every stream stands on the highest rung of a ladder that the kernel gives: BPF, perf events on the target's tasks, files of
 //! `/proc` ([`ladder`]). The manifest's `probes` say which, and why no higher one.
 //!
+//! Memory does not grow with the time that is recorded. Most of it are the rings, whose size goes with the number of CPUs
+//! ([`SessionOptions::ring_bytes_per_cpu`]); they are gone before the recording is closed, which takes less
+//! than they did. It grows with the number of files (`files.rs`) and of distinct stacks that are met.
+//!
 //! A recorded command is never harmed: if the recorder dies the command goes on; if the recording cannot be written any
 //! more (the disk is full) the command goes on, and the session says so at the end. Workers of a load die with the recorder.
 

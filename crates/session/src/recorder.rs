@@ -59,8 +59,8 @@ pub struct Recorder {
     budget: Option<Budget>,
     /// When every metric is to be written again, so that a flight recorder has them in what it keeps.
     all_samples: Option<(Duration, i64)>,
-    /// What the first parts and the last ones added to the recording.
-    growth_bytes: Option<(u64, u64)>,
+    /// What the first parts added to the recording, and the most that later ones did.
+    growth_bytes: Option<(u64, Option<u64>)>,
     /// The first error of the writer: the command goes on, its recording has a hole.
     pub write_error: Option<pagelab_recording::Error>,
 }
@@ -147,11 +147,11 @@ impl Recorder {
         ended
     }
 
-    /// Whether the next parts would make the recording larger than `max_bytes`, if they are as large as the last ones, and
+    /// Whether the next parts would make the recording larger than `max_bytes`, if they are as large as any so far, and
     /// what is written at the end (settings, every metric) is as large as what was written at the start.
     pub fn nears(&self, max_bytes: u64) -> bool {
-        let (first, last) = self.growth_bytes.unwrap_or_default();
-        self.bytes() + first + last > max_bytes
+        let (first, most) = self.growth_bytes.unwrap_or_default();
+        self.bytes() + first + most.unwrap_or(first) > max_bytes
     }
 
     /// Takes what is there, samples if it is time, and lets the writer write what is due. True if it was time for a sample.
@@ -170,7 +170,10 @@ impl Recorder {
         match self.write_due(now) {
             Ok(true) => {
                 let grown = self.writer.stats().bytes_written - before_bytes;
-                self.growth_bytes = Some((self.growth_bytes.map_or(grown, |(first, _)| first), grown));
+                self.growth_bytes = Some(match self.growth_bytes {
+                    None => (grown, None),
+                    Some((first, most)) => (first, most.max(Some(grown))),
+                });
             }
             Ok(false) => {}
             Err(error) => {

@@ -10,16 +10,15 @@
 //! A request that was in flight when recording began is not recorded; one still in flight at its end is, without a
 //! duration ([`BlockProbe::unfinished`]).
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 
-use crate::bpf::{BpfError, listen_to_libbpf, not_loaded, refused, user_dev};
+use crate::bpf::{BpfError, EventRing, listen_to_libbpf, not_loaded, refused, user_dev};
 use crate::btf::{KernelTypes, Names};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -117,8 +116,8 @@ pub struct BlockCounts {
 /// The loaded programs.
 pub struct BlockProbe {
     links: Vec<Link>,
-    events: RingBuffer<'static>,
-    received: Rc<RefCell<Vec<types::block_event>>>,
+    events: EventRing,
+    received: Vec<types::block_event>,
     ops: BTreeMap<u32, String>,
     skel: BlockSkel<'static>,
 }
@@ -171,18 +170,18 @@ impl BlockProbe {
         open.progs.getrq.set_autoload(!sees_acceptance);
         let mut skel = open.load().map_err(not_loaded)?;
         let links = attach(&mut skel, sees_acceptance)?;
-        let received: Rc<RefCell<Vec<types::block_event>>> = Rc::default();
-        let events = event_ring(&skel, &received)?;
-        Ok(Self { links, events, received, ops: ops(kernel), skel })
+        let events = EventRing::of(&skel.maps.block_events)?;
+        Ok(Self { links, events, received: Vec::new(), ops: ops(kernel), skel })
     }
 
     /// Hands over the requests that have completed, in the order in which they did.
     pub fn drain(&mut self, mut sink: impl FnMut(BlockRequest)) {
-        // A negative result means that a callback failed; ours cannot.
-        self.events.consume_raw();
-        for event in self.received.borrow_mut().drain(..) {
+        let mut received = std::mem::take(&mut self.received);
+        self.events.consume(|bytes| received.extend(read::<types::block_event>(bytes)));
+        for event in received.drain(..) {
             sink(self.request(&event.request, Some((event.completed_ts, event.error))));
         }
+        self.received = received;
     }
 
     /// Hands over the requests that were issued and have not completed. To be called when the programs are detached,
@@ -253,24 +252,6 @@ fn attach(skel: &mut BlockSkel<'static>, sees_acceptance: bool) -> Result<Vec<Li
         ("block_rq_issue", &mut progs.rq_issue),
     ];
     wanted.into_iter().map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED))).collect()
-}
-
-fn event_ring(
-    skel: &BlockSkel<'static>,
-    received: &Rc<RefCell<Vec<types::block_event>>>,
-) -> Result<RingBuffer<'static>, BpfError> {
-    let needed = "the BPF ring buffer (Linux 5.8)";
-    let sink = Rc::clone(received);
-    let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&skel.maps.block_events, move |bytes| {
-            if let Some(event) = read::<types::block_event>(bytes) {
-                sink.borrow_mut().push(event);
-            }
-            0
-        })
-        .map_err(refused("ring buffer", needed))?;
-    builder.build().map_err(refused("ring buffer", needed))
 }
 
 /// Marks the generated records that consist of integers only.

@@ -6,22 +6,22 @@
 
 mod calls;
 mod cost;
+mod event_ring;
 mod offstacks;
 mod rings;
 mod targets;
 mod wire;
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
 
 pub use calls::{Call, DUR_MAX_NS, OffCpu};
 pub use cost::{ProgramCost, RunStats, own_programs};
+pub(crate) use event_ring::EventRing;
 pub use offstacks::{OffStackOptions, OffStacks};
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
@@ -138,8 +138,8 @@ pub struct EventCounts {
 /// The loaded programs and both roads to them.
 pub struct Observer {
     links: Vec<(Stream, Link)>,
-    events: RingBuffer<'static>,
-    received: Rc<RefCell<Vec<Event>>>,
+    events: EventRing,
+    received: Vec<Event>,
     rings: FaultRings,
     call_rings: CallRings,
     /// Where the producers of those were when the rare events were taken.
@@ -220,7 +220,9 @@ impl Observer {
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
         let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = ObserverSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
-        let slots = rings::ring_items::<types::fault_ring>(options.ring_bytes_per_cpu);
+        // What nobody writes to is as small as may be: a ring is memory of ours as soon as it is mapped.
+        let fault_bytes = if options.faults { options.ring_bytes_per_cpu } else { 0 };
+        let slots = rings::ring_items::<types::fault_ring>(fault_bytes);
         let words = if options.calls.is_some() || options.sched {
             rings::ring_items::<types::call_ring>(options.call_ring_bytes_per_cpu)
         } else {
@@ -238,13 +240,12 @@ impl Observer {
         };
         let rings = FaultRings::map(skel.maps.fault_rings.as_fd(), cpus, slots).map_err(unmapped)?;
         let call_rings = CallRings::map(skel.maps.call_rings.as_fd(), cpus, words).map_err(unmapped)?;
-        let received: Rc<RefCell<Vec<Event>>> = Rc::default();
-        let events = event_ring(&skel, &received)?;
+        let events = EventRing::of(&skel.maps.events)?;
         let call_marks = Vec::new();
         Ok(Self {
             links: Vec::new(),
             events,
-            received,
+            received: Vec::new(),
             rings,
             call_rings,
             call_marks,
@@ -402,9 +403,14 @@ impl Observer {
     pub fn drain_events(&mut self, sink: impl FnMut(Event)) {
         self.call_marks.clear();
         self.call_marks.extend((0..self.call_rings.cpus()).map(|cpu| self.call_rings.produced(cpu)));
-        // A negative result means that a callback failed; ours cannot.
-        self.events.consume_raw();
-        self.received.borrow_mut().drain(..).for_each(sink);
+        self.receive();
+        self.received.drain(..).for_each(sink);
+    }
+
+    /// Empties the ring of events.
+    fn receive(&mut self) {
+        let Self { events, received, .. } = self;
+        events.consume(|bytes| received.extend(wire::decode(bytes)));
     }
 
     /// The fault rings, for their counts.
@@ -483,22 +489,4 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
             | flag(info.changes_registers, types::call_flags::CALL_SAVES_ARGS)
             | flag(info.sums_vector, types::call_flags::CALL_SUMS_VECTOR);
     }
-}
-
-fn event_ring(
-    skel: &ObserverSkel<'static>,
-    received: &Rc<RefCell<Vec<Event>>>,
-) -> Result<RingBuffer<'static>, BpfError> {
-    let needed = "the BPF ring buffer (Linux 5.8)";
-    let sink = Rc::clone(received);
-    let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&skel.maps.events, move |bytes| {
-            if let Some(event) = wire::decode(bytes) {
-                sink.borrow_mut().push(event);
-            }
-            0
-        })
-        .map_err(refused("ring buffer", needed))?;
-    builder.build().map_err(refused("ring buffer", needed))
 }

@@ -211,7 +211,7 @@ impl Observer {
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(error) => return Err(error),
             }
-            self.events.consume_raw();
+            self.receive();
         }
     }
 

@@ -8,15 +8,14 @@
 //!
 //! The tracepoints are there in every kernel with CONFIG_FS_DAX, whether or not the host has a DAX device.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, OpenObject};
 
-use crate::bpf::{BpfError, listen_to_libbpf, not_loaded, refused, user_dev};
+use crate::bpf::{BpfError, EventRing, listen_to_libbpf, not_loaded, refused, user_dev};
 use crate::btf::{KernelTypes, Names};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -111,8 +110,7 @@ impl Outcomes {
 /// The loaded programs.
 pub struct DaxProbe {
     links: Vec<Link>,
-    events: RingBuffer<'static>,
-    received: Rc<RefCell<Vec<types::dax_event>>>,
+    events: EventRing,
     outcomes: Outcomes,
     skel: DaxSkel<'static>,
 }
@@ -144,30 +142,18 @@ impl DaxProbe {
             .into_iter()
             .map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED)))
             .collect::<Result<_, _>>()?;
-        let received: Rc<RefCell<Vec<types::dax_event>>> = Rc::default();
-        let sink = Rc::clone(&received);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skel.maps.dax_events, move |bytes| {
-                if let Some(event) = read(bytes) {
-                    sink.borrow_mut().push(event);
-                }
-                0
-            })
-            .map_err(refused("ring buffer", NEEDED))?;
-        let events = builder.build().map_err(refused("ring buffer", NEEDED))?;
-        Ok(Self { links, events, received, outcomes: Outcomes::of(kernel), skel })
+        let events = EventRing::of(&skel.maps.dax_events)?;
+        Ok(Self { links, events, outcomes: Outcomes::of(kernel), skel })
     }
 
     /// Hands over the faults, in the order in which they were done.
     pub fn drain(&mut self, mut sink: impl FnMut(DaxFault)) {
-        // A negative result means that a callback failed; ours cannot.
-        self.events.consume_raw();
-        for event in self.received.borrow_mut().drain(..) {
-            if let Some(fault) = fault(&event, &self.outcomes) {
+        let Self { events, outcomes, .. } = self;
+        events.consume(|bytes| {
+            if let Some(fault) = read(bytes).and_then(|event| fault(&event, outcomes)) {
                 sink(fault);
             }
-        }
+        });
     }
 
     /// Detaches the programs. What they sent before stays in the ring.

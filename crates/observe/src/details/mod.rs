@@ -15,19 +15,17 @@
 mod got;
 mod memory;
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
-use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, OpenObject, ProgramMut};
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 
 pub use got::GOT;
 
-use crate::bpf::{BpfError, NEEDED_TO_LOAD, Observer, listen_to_libbpf, not_loaded, refused};
+use crate::bpf::{BpfError, EventRing, NEEDED_TO_LOAD, Observer, listen_to_libbpf, not_loaded, refused};
 use crate::cpu::{event_refused, online_cpus};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -44,6 +42,8 @@ pub const ONE_IN: u64 = 0;
 const NO_POSITION: u64 = u64::MAX;
 /// Room for details, all CPUs together: 50 ms if every fault of the fastest machine seen is looked at.
 const RING_BYTES: u32 = 4 << 20;
+/// The same for major faults alone, each of which takes microseconds.
+const RING_BYTES_MAJOR: u32 = 256 << 10;
 
 /// How a fault ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,8 +85,7 @@ pub struct FaultDetails {
     one_in: u64,
     links: Vec<Link>,
     counters: Vec<Counter>,
-    events: RingBuffer<'static>,
-    received: Rc<RefCell<Vec<FaultDetail>>>,
+    events: EventRing,
     no_walk: Option<String>,
     skel: DetailsSkel<'static>,
 }
@@ -108,25 +107,16 @@ impl FaultDetails {
             .reuse_fd(observer.task_states())
             .and_then(|()| maps.fault_rings.reuse_fd(ring_map))
             .map_err(refused("sharing the tree", NEEDED_TO_LOAD))?;
-        maps.details.set_max_entries(RING_BYTES).map_err(refused("sizing the ring", NEEDED_TO_LOAD))?;
+        let ring_bytes = if one_in == 0 { RING_BYTES_MAJOR } else { RING_BYTES };
+        maps.details.set_max_entries(ring_bytes).map_err(refused("sizing the ring", NEEDED_TO_LOAD))?;
         if let Some(rodata) = maps.rodata_data.as_deref_mut() {
             rodata.ring_slot_mask = slots - 1;
         }
         let mut skel = open.load().map_err(not_loaded)?;
         let no_walk = memory::find(&mut skel).err();
-        let received: Rc<RefCell<Vec<FaultDetail>>> = Rc::default();
-        let sink = Rc::clone(&received);
-        let needed = "the BPF ring buffer (Linux 5.8)";
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skel.maps.details, move |bytes| {
-                sink.borrow_mut().extend(read(bytes));
-                0
-            })
-            .map_err(refused("ring buffer", needed))?;
-        let events = builder.build().map_err(refused("ring buffer", needed))?;
+        let events = EventRing::of(&skel.maps.details)?;
         let (links, counters) = (Vec::new(), Vec::new());
-        Ok(Self { one_in, links, counters, events, received, no_walk, skel })
+        Ok(Self { one_in, links, counters, events, no_walk, skel })
     }
 
     /// Puts the programs on the events of every CPU. From now on details are collected.
@@ -164,9 +154,7 @@ impl FaultDetails {
 
     /// Appends the details that came, in the order in which the faults ended.
     pub fn drain(&mut self, to: &mut Vec<FaultDetail>) {
-        // A negative result means that a callback failed; ours cannot.
-        self.events.consume_raw();
-        to.append(&mut self.received.borrow_mut());
+        self.events.consume(|bytes| to.extend(read(bytes)));
     }
 
     /// Takes the programs off the events. What they sent before can still be drained.

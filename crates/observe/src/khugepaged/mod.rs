@@ -9,15 +9,14 @@
 //! is none. Splits of huge pages have no tracepoint: the kernel counts them (`thp_split_page`, `thp_split_pmd` and others of
 //! /proc/vmstat), for the whole system.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, OpenObject};
 
-use crate::bpf::{BpfError, listen_to_libbpf, not_loaded, refused, user_dev};
+use crate::bpf::{BpfError, EventRing, listen_to_libbpf, not_loaded, refused, user_dev};
 use crate::btf::{KernelTypes, Names};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -86,8 +85,7 @@ pub struct CollapseCounts {
 /// The loaded programs.
 pub struct KhugepagedProbe {
     links: Vec<Link>,
-    events: RingBuffer<'static>,
-    received: Rc<RefCell<Vec<types::collapse_event>>>,
+    events: EventRing,
     results: Names,
     huge_bytes: u64,
     skel: KhugepagedSkel<'static>,
@@ -130,27 +128,19 @@ impl KhugepagedProbe {
             program.attach_trace().map_err(refused(name, NEEDED))
         };
         let links = TRACEPOINTS.into_iter().zip(programs).map(attach).collect::<Result<_, _>>()?;
-        let received: Rc<RefCell<Vec<types::collapse_event>>> = Rc::default();
-        let sink = Rc::clone(&received);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&skel.maps.collapse_events, move |bytes| {
-                sink.borrow_mut().extend(read(bytes));
-                0
-            })
-            .map_err(refused("ring buffer", NEEDED))?;
-        let events = builder.build().map_err(refused("ring buffer", NEEDED))?;
+        let events = EventRing::of(&skel.maps.collapse_events)?;
         let results = kernel.names(&["scan_result"], "SCAN_");
-        Ok(Self { links, events, received, results, huge_bytes, skel })
+        Ok(Self { links, events, results, huge_bytes, skel })
     }
 
     /// Hands over what was done, in the order in which it was.
     pub fn drain(&mut self, mut sink: impl FnMut(Collapse)) {
-        // A negative result means that a callback failed; ours cannot.
-        self.events.consume_raw();
-        for raw in self.received.borrow_mut().drain(..) {
-            sink(collapse(&raw, &self.results, self.huge_bytes));
-        }
+        let Self { events, results, huge_bytes, .. } = self;
+        events.consume(|bytes| {
+            if let Some(raw) = read(bytes) {
+                sink(collapse(&raw, results, *huge_bytes));
+            }
+        });
     }
 
     /// Detaches the programs. What they sent before stays in the ring.

@@ -22,13 +22,16 @@ pub(crate) use part::{Effort, PartEncoder};
 /// for a second's rows at once would cost a page fault per 4 KiB, more than the encoding.
 const LIVE_GROUP_ROWS: usize = 1 << 15;
 
-/// Encodes a whole part quickly, for writing while a workload is being measured.
-pub(crate) fn live_part(batch: &RecordBatch) -> Result<Vec<u8>> {
+/// Encodes a whole part quickly, for writing while a workload is being measured. The first `late_rows` rows are much older than
+/// the others and get row groups of their own; see [`crate::late`].
+pub(crate) fn live_part(batch: &RecordBatch, late_rows: usize) -> Result<Vec<u8>> {
     let mut encoder = PartEncoder::new(batch.schema(), Effort::Live)?;
     let mut bytes = Vec::new();
-    for at in (0..batch.num_rows()).step_by(LIVE_GROUP_ROWS) {
-        let group = batch.slice(at, LIVE_GROUP_ROWS.min(batch.num_rows() - at));
-        bytes.extend_from_slice(&encoder.row_group(&[group])?);
+    for rows in [0..late_rows, late_rows..batch.num_rows()] {
+        for at in rows.clone().step_by(LIVE_GROUP_ROWS) {
+            let group = batch.slice(at, LIVE_GROUP_ROWS.min(rows.end - at));
+            bytes.extend_from_slice(&encoder.row_group(&[group])?);
+        }
     }
     bytes.extend_from_slice(&encoder.finish()?);
     Ok(bytes)

@@ -166,13 +166,21 @@ macro_rules! tables {
                 0 $( + self.$table.len() )+
             }
 
-            /// Hands the rows of every table that has any to `write`, sorted by time: `loss` first, so that no rows
-            /// are there without their loss, then in registry order. A table that cannot be taken out does not keep the
-            /// others back; the first error is returned at the end.
-            pub(crate) fn drain(&mut self, mut write: impl FnMut(&'static TableDef, &RecordBatch) -> Result<()>) -> Result<()> {
+            /// Hands the rows of every table that has any, and takes at least `least_bytes`, to `write`, sorted by time:
+            /// `loss` first, whatever it takes, so that no rows are there without their loss, then in registry order. A
+            /// table that cannot be taken out does not keep the others back; the first error is returned at the end.
+            pub(crate) fn drain(
+                &mut self,
+                least_bytes: usize,
+                mut write: impl FnMut(&'static TableDef, &RecordBatch) -> Result<()>,
+            ) -> Result<()> {
                 let mut done = Ok(());
                 for loss in [true, false] {
-                    $( if (stringify!($table) == "loss") == loss && !self.$table.is_empty() {
+                    let least_bytes = if loss { 0 } else { least_bytes };
+                    $( if (stringify!($table) == "loss") == loss
+                        && !self.$table.is_empty()
+                        && self.$table.memory_bytes() >= least_bytes
+                    {
                         let written = self.$table.take_batch().and_then(|batch| {
                             write(<$columns as TableColumns>::TABLE, &batch)?;
                             self.$table.give_back(batch);
