@@ -79,8 +79,11 @@ fn python(script: &str) -> (tempfile::TempDir, Vec<Row>) {
     (tmp, rows)
 }
 
-/// Transfers on files of that name: (call, offset, kind, result); which version of preadv the C library calls is its own business.
-fn transfers(rows: &[Row], file: &str) -> Vec<(String, Option<u64>, Option<String>, Option<i64>)> {
+/// Call, offset, where the offset is from, result.
+type Transfer = (String, Option<u64>, Option<String>, Option<i64>);
+
+/// Transfers on files of that name; which version of preadv the C library calls is its own business.
+fn transfers(rows: &[Row], file: &str) -> Vec<Transfer> {
     let here = rows.iter().filter(|row| {
         row.path.as_ref().is_some_and(|path| path.ends_with(file))
             && (row.name.contains("read") || row.name.contains("write"))
@@ -88,7 +91,7 @@ fn transfers(rows: &[Row], file: &str) -> Vec<(String, Option<u64>, Option<Strin
     here.map(|row| (row.name.trim_end_matches("v2").to_owned(), row.offset, row.offset_kind.clone(), row.ret)).collect()
 }
 
-fn at(call: &str, offset: u64, kind: &str, ret: i64) -> (String, Option<u64>, Option<String>, Option<i64>) {
+fn at(call: &str, offset: u64, kind: &str, ret: i64) -> Transfer {
     (call.to_owned(), Some(offset), Some(kind.to_owned()), Some(ret))
 }
 
