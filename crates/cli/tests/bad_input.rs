@@ -207,7 +207,8 @@ fn without_btf_it_says_what_is_missing() {
     let out = dir.path().join("r");
     let out = out.to_str().expect("plain path");
     let hide = "mount -t tmpfs tmpfs /sys/kernel/btf";
-    let words = ["record", "--observe", "syscalls", "-o", out, "--", "true"];
+    // What nothing but BPF can see.
+    let words = ["record", "--observe", "sched", "-o", out, "--", "true"];
     refused(&mut in_namespace(hide, &words), 3, &["BTF", "/sys/kernel/btf/vmlinux", "CONFIG_DEBUG_INFO_BTF"]);
     assert!(!Path::new(out).exists(), "refused before anything was written");
     // `default` goes on without, and says so in the manifest too.
