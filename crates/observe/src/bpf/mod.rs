@@ -213,8 +213,8 @@ fn must_begin_at_entry(options: &ObserverOptions) -> bool {
 impl Observer {
     /// Loads the programs; nothing is attached yet.
     pub fn load(mut options: ObserverOptions) -> Result<Self, BpfError> {
-        options.begin_at_entry = must_begin_at_entry(&options);
         listen_to_libbpf();
+        options.begin_at_entry = must_begin_at_entry(&options);
         let cpus =
             libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
         // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
