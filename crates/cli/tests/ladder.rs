@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use arrow::array::Array;
-use common::lower::{USER, record, refuse};
+use common::lower::{USER, record, record_running, refuse};
 use common::{is_root, json, pagelab, run, scratch, stderr};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::tables::{CountersRow, FaultsRow, LossRow, MappingsRow, TasksRow};
@@ -428,20 +428,9 @@ def work():
         m = mmap.mmap(-1, 1 << 20); m.write(b'x' * (1 << 20)); m.close(); time.sleep(0.001)
 threading.Thread(target=work, daemon=True).start()
 while True: time.sleep(1)";
-    let mut target = Command::new("python3").args(["-S", "-c", code]).spawn().expect("python3");
-    let pid = target.id().to_string();
-    while fs::read_dir(format!("/proc/{pid}/task")).expect("it lives").count() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    let mut command = pagelab();
-    command.args(["record", "--observe", "tasks,faults,maps,cpu", "--duration", "1", "-p", &pid, "-o"]).arg(&out);
-    refuse(&mut command, &[libc::SYS_bpf]);
-    let output = command.output();
-    target.kill().expect("it lives");
-    target.wait().expect("it ended");
-    assert!(output.expect("it starts").status.success());
-    let recording = Recording::open(&out).expect("a recording");
-    let pid = pid.parse::<i32>().expect("a number");
+    let target = Command::new("python3").args(["-S", "-c", code]).spawn().expect("python3");
+    let pid = target.id() as i32;
+    let recording = record_running(target, 2, "tasks,faults,maps,cpu", "1", &out);
     let (mut tasks, mut snapshots, mut faults, mut unattributed) = (Vec::new(), 0, 0, 0);
     recording
         .for_each::<TasksRow>(|row| {

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::lower::{USER, record, refuse};
+use common::lower::{USER, record, record_running, refuse};
 use common::{is_root, pagelab, run, scratch, stderr};
 use pagelab_recording::tables::{FaultsRow, LossRow, MappingsRow, SyscallsRow, TasksRow};
 use pagelab_recording::{ProbeState, Recording};
@@ -266,21 +266,8 @@ fn calls_that_never_return_have_no_result_and_signals_end_calls() {
 fn a_process_that_runs_already_is_followed() {
     let dir = scratch();
     let (program, out) = (built(dir.path(), "seeker", SEEKER), dir.path().join("rec"));
-    let mut target = Command::new(&program).args(["2", "1000000000"]).spawn().expect("it starts");
-    let pid = target.id().to_string();
-    while fs::read_dir(format!("/proc/{pid}/task")).expect("it lives").count() < 3 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    let mut command = pagelab();
-    command
-        .args(["record", "--observe", "tasks,syscalls:lseek,futex", "--duration", "0.5", "-p", &pid, "-o"])
-        .arg(&out);
-    refuse(&mut command, &[libc::SYS_bpf]);
-    let output = command.output();
-    target.kill().expect("it lives");
-    target.wait().expect("it ended");
-    assert!(output.expect("it starts").status.success());
-    let recording = Recording::open(&out).expect("a recording");
+    let target = Command::new(&program).args(["2", "1000000000"]).spawn().expect("it starts");
+    let recording = record_running(target, 3, "tasks,syscalls:lseek,futex", "0.5", &out);
     let rows = calls(&recording);
     let returned = || rows.iter().filter(|row| row.ret.is_some());
     assert!(returned().count() > 100, "{} calls", rows.len());

@@ -4,9 +4,12 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
+use std::time::Duration;
 
-use super::binary;
+use pagelab_recording::Recording;
+
+use super::{binary, pagelab};
 
 /// Any id that owns nothing.
 pub const USER: u32 = 61_234;
@@ -44,6 +47,22 @@ pub fn record(before: &[&str], out: &Path, observe: &str, program: &[&str]) -> C
     command.args(&argv[1..]).args(["record", "--observe", observe, "-o"]).arg(out).arg("--").args(program);
     command.env("LC_ALL", "C").current_dir(out.parent().expect("a directory"));
     command
+}
+
+/// Records a process that runs already for some seconds without BPF, once it has so many threads; it is killed then.
+pub fn record_running(mut target: Child, threads: usize, observe: &str, seconds: &str, out: &Path) -> Recording {
+    let pid = target.id().to_string();
+    while fs::read_dir(format!("/proc/{pid}/task")).expect("it lives").count() < threads {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut command = pagelab();
+    command.args(["record", "--observe", observe, "--duration", seconds, "-p", &pid, "-o"]).arg(out);
+    refuse(&mut command, &[libc::SYS_bpf]);
+    let output = command.output();
+    target.kill().expect("it lives");
+    target.wait().expect("it ended");
+    assert!(output.expect("it starts").status.success());
+    Recording::open(out).expect("a recording")
 }
 
 /// The binary, or a copy of it if an ordinary user cannot come to where it lies.

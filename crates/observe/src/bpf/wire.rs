@@ -154,6 +154,16 @@ pub struct MapEvent {
     pub ret: i64,
 }
 
+/// Results of calls from here up to -1 are negated errnos.
+const LOWEST_ERRNO: i64 = -4095;
+
+impl MapEvent {
+    /// It is a call that failed, and changed nothing.
+    pub fn failed(&self) -> bool {
+        self.kind == "call" && (LOWEST_ERRNO..0).contains(&self.ret)
+    }
+}
+
 /// The name of a file, sent once before it is first referred to.
 #[derive(Debug, Clone)]
 pub struct PathEvent {

@@ -9,10 +9,9 @@ use pagelab_vocab::syscalls;
 
 use super::areas::Areas;
 use crate::bpf::{Call, CallInfo, MapEvent, Special};
+use crate::syscalls::{CallFilter, Shapes};
 
 const PR_SET_THP_DISABLE: u64 = 41;
-/// Results from here up to -1 are negated errnos.
-const LOWEST_ERRNO: i64 = -4095;
 
 /// Names of calls, and of the actions that they are. What maps, protects or grows the heap perf reports as it is done.
 const ACTIONS: [(&str, &str); 8] = [
@@ -28,8 +27,11 @@ const ACTIONS: [(&str, &str); 8] = [
 
 /// What is to be known of these calls.
 pub fn wanted() -> Vec<CallInfo> {
-    let known = ACTIONS.iter().filter_map(|(name, _)| syscalls::by_name(name));
-    known.map(|call| CallInfo { nr: call.number, args: call.args.len().min(6) as u8, ..CallInfo::default() }).collect()
+    let mut calls = CallFilter::default();
+    for (name, _) in ACTIONS {
+        calls.add(name);
+    }
+    Shapes::of(&calls).infos()
 }
 
 /// The action that a call was; none if it never returned, or is none.
@@ -84,7 +86,7 @@ pub fn begins(areas: &mut Areas, nr: i64, args: &[u64; 6]) {
 
 /// Moves what the action has moved.
 pub fn done(areas: &mut Areas, event: &MapEvent) {
-    if event.op == "mremap" && !(LOWEST_ERRNO..0).contains(&event.ret) {
+    if event.op == "mremap" && !event.failed() {
         areas.moved((event.old_addr, event.offset), (event.ret as u64, event.len));
     }
 }

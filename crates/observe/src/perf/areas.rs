@@ -59,14 +59,9 @@ impl Areas {
     /// Takes note of a report.
     pub fn report(&mut self, start: u64, area: Area) -> Seen {
         let seen = self.judge(start, &area);
-        self.cut(start, area.end);
+        self.forget(start, area.end);
         self.0.insert(start, area);
         seen
-    }
-
-    /// Takes note that nothing is there any more.
-    pub fn forget(&mut self, start: u64, end: u64) {
-        self.cut(start, end);
     }
 
     /// Takes note that what was at a place of some length is at another of some length, if it is known what that was.
@@ -74,9 +69,9 @@ impl Areas {
         let Some((at, area)) = self.overlapping(old, old.saturating_add(1)).next().map(|(at, area)| (at, *area)) else {
             return;
         };
-        self.cut(old, old.saturating_add(old_len));
+        self.forget(old, old.saturating_add(old_len));
         let end = start.saturating_add(len);
-        self.cut(start, end);
+        self.forget(start, end);
         self.0.insert(start, Area { end, ..area.from(at, old) });
     }
 
@@ -115,8 +110,8 @@ impl Areas {
         before.into_iter().chain(self.0.range(start..end)).map(|(at, area)| (*at, area))
     }
 
-    /// Takes `start..end` out of what is known.
-    fn cut(&mut self, start: u64, end: u64) {
+    /// Takes `start..end` out of what is known: nothing is there any more.
+    pub fn forget(&mut self, start: u64, end: u64) {
         let old: Vec<(u64, Area)> = self.overlapping(start, end).map(|(at, area)| (at, *area)).collect();
         for (at, area) in old {
             self.0.remove(&at);

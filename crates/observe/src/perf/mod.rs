@@ -320,6 +320,12 @@ fn tracepoints_of(wanted: Option<&[CallInfo]>) -> Result<CallTracepoints, String
     Ok(tracepoints)
 }
 
+/// `kernel.perf_event_paranoid`; empty if it cannot be read.
+fn paranoid() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    text.trim().to_owned()
+}
+
 /// Why the tracepoints of system calls cannot be opened where other events can.
 fn calls_in_words(error: &io::Error) -> String {
     let help = match error.raw_os_error() {
@@ -329,8 +335,7 @@ fn calls_in_words(error: &io::Error) -> String {
         Some(libc::EMFILE) => "needed: two descriptors more for every thread and CPU; try: ulimit -n 65536",
         _ => "needed: a kernel with CONFIG_FTRACE_SYSCALLS; look: ls /sys/kernel/tracing/events/raw_syscalls",
     };
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    let paranoid = paranoid.trim();
+    let paranoid = paranoid();
     format!(
         "tracepoints raw_syscalls:sys_enter and sys_exit: {error}; found kernel.perf_event_paranoid = {paranoid}; {help}"
     )
@@ -338,8 +343,7 @@ fn calls_in_words(error: &io::Error) -> String {
 
 /// What the kernel's answer means here, and what would help.
 fn in_words(error: &io::Error) -> String {
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    let paranoid = paranoid.trim();
+    let paranoid = paranoid();
     let help = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) if paranoid.parse::<i32>().is_ok_and(|level| level > 2) => {
             "needed: at most 2, or CAP_PERFMON; try: sudo sysctl kernel.perf_event_paranoid=2"

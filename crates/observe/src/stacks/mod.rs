@@ -45,8 +45,6 @@ const KERNEL_STACKS_MAX: usize = 1 << 16;
 /// How often the names of code made at run time are read on.
 const JIT_INTERVAL_NS: u64 = 1_000_000_000;
 const PROT_EXEC: u32 = 4;
-/// Results of calls from here down to -1 are negated errnos.
-const LOWEST_ERRNO: i64 = -4095;
 
 /// The stacks of one sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -203,8 +201,7 @@ impl Stacks {
     }
 
     fn map(&mut self, map: &MapEvent) {
-        let failed = map.kind == "call" && (LOWEST_ERRNO..0).contains(&map.ret);
-        if failed || !matches!(map.op, "mmap" | "munmap" | "mremap" | "shmat") {
+        if map.failed() || !matches!(map.op, "mmap" | "munmap" | "mremap" | "shmat") {
             return;
         }
         let pid = self.tasks.get(&map.task_id).map_or(0, |(pid, _)| *pid);
