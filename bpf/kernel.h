@@ -175,19 +175,19 @@ struct thread_struct {
 };
 
 struct sched_entity {
-	__u64 sum_exec_runtime;
+	__u64 sum_exec_runtime, nr_migrations;
 };
 
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
-	int pid, tgid, exit_code, pagefault_disabled;
+	int pid, tgid, exit_code, exit_state, pagefault_disabled;
 	struct task_struct *real_parent, *group_leader;
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct css_set *cgroups;
 	struct sched_entity se;
-	unsigned long min_flt, maj_flt;
+	unsigned long min_flt, maj_flt, nvcsw, nivcsw;
 	__u64 utime, stime;
 	char comm[16];
 	struct thread_struct thread;

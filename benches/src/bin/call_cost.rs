@@ -86,6 +86,7 @@ impl Bench {
             std::thread::sleep(DRAIN);
             if state == State::Recording {
                 self.drain();
+                self.writer.tick(now_ns() as i64)?;
             }
         }
         if state == State::Recording {
@@ -106,7 +107,7 @@ impl Bench {
         self.feed.events(&events, &mut self.writer);
         let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
         let recording = &mut self.recording;
-        feed.calls(|sink| recording.drain_calls(sink), tables);
+        feed.calls(|sink| recording.drain_calls(|call| sink.take(call)), tables);
     }
 }
 

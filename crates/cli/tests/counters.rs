@@ -81,6 +81,72 @@ fn software_counters_are_those_of_perf_stat_and_of_perf_itself() {
     assert!(switches[switched].0 - switches[switched].1 < 0.1 * switches[switched].1, "{switches:?}");
 }
 
+/// The values that a recording's counters ended with.
+fn counted(out: &Path) -> [f64; 6] {
+    let ours = show(out, "counters");
+    EVENTS.map(|event| row(&ours["events"], "name", event)["value"].as_u64().expect("a count") as f64)
+}
+
+fn manifest(out: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(out.join("manifest.json")).expect("a manifest")).expect("JSON")
+}
+
+/// What the shell's parent is told of it and of all that it waited for is the same account, from the fork on and not from
+/// the exec. 400 short tasks, which a clock that goes by ticks would miss, and two that wake each other 10,000 times.
+#[test]
+fn counters_of_default_are_the_kernels_accounts_of_the_tree() {
+    if !is_root() {
+        return;
+    }
+    let dir = scratch();
+    let out = dir.path().join("r");
+    let script = "for i in $(seq 400); do /bin/true; done; perf bench -f simple sched pipe -l 10000 > /dev/null; \
+                  dd if=/dev/zero of=/dev/null bs=64M count=1 status=none";
+    recorded(&out, "default", &["sh", "-c", script]);
+    let (manifest, [clock, switches, migrations, faults, minor, major]) = (manifest(&out), counted(&out));
+    assert_eq!(manifest["counters"]["software_events"]["tasks_unfinished"], 0, "{}", manifest["counters"]);
+    let told = |key: &str| manifest["rusage"][key].as_f64().expect("a number");
+    // The recorder's fork, which waits and then executes the command: some faults, switches and ms.
+    let before_exec = |account: f64, counted: f64, most: f64, last_steps: f64| {
+        let more = account - counted;
+        assert!((-last_steps..=most).contains(&more), "{account} for {counted}, needed -{last_steps}..{most} more");
+    };
+    // A parent may be told of a child before the child's last switch, and some us before.
+    const TASKS: f64 = 410.0;
+    before_exec(told("utime_ns") + told("stime_ns"), clock, 5e6, 5e3 * TASKS);
+    before_exec(told("voluntary_context_switches") + told("involuntary_context_switches"), switches, 10.0, TASKS);
+    before_exec(told("minor_faults"), minor, 100.0, 0.0);
+    before_exec(told("major_faults"), major, 10.0, 0.0);
+    assert!(switches > 10_000.0 && minor > 16_384.0 && clock > 5e7, "the work was done: {switches} {minor} {clock}");
+    assert!(migrations <= switches, "a task that is moved has been switched out");
+    // Arguments of exec are in the account and are no faults; each of the 400 has a page or two.
+    assert!((minor + major - faults).abs() <= 3.0 * 410.0, "{minor} + {major}, recorded {faults}");
+}
+
+/// Of what runs already only what it does while it is recorded is counted; of the whole system, too.
+#[test]
+fn accounts_of_what_runs_already_begin_with_the_recording() {
+    if !is_root() {
+        return;
+    }
+    let dir = scratch();
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh");
+    let on_cpu = || -> f64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", busy.id())).expect("it runs");
+        text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("ns")
+    };
+    let pid = busy.id().to_string();
+    for (name, target) in [("process", vec!["-p", &pid]), ("system", vec!["-a"])] {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let (out, begun) = (dir.path().join(name), on_cpu());
+        run(pagelab().args(["record", "--duration", "1", "-o"]).arg(&out).args(target), 0);
+        let (most, clock) = (on_cpu() - begun, counted(&out)[0]);
+        assert!(clock >= 3e8, "{name}: {clock} ns of a second");
+        assert!(clock <= most || name == "system", "{name}: {clock}, at most {most}");
+    }
+    busy.kill().and_then(|()| busy.wait()).expect("it runs");
+}
+
 /// The same faults in two streams, which come from different places of the kernel.
 #[test]
 fn the_faults_counted_are_the_faults_recorded() {

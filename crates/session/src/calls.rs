@@ -1,6 +1,6 @@
 //! Turns system calls into rows of `syscalls`.
 
-use pagelab_observe::bpf::Call;
+use pagelab_observe::bpf::{Call, OffCpu};
 use pagelab_observe::syscalls::{Shape, Shapes};
 use pagelab_recording::tables::SyscallsColumns;
 
@@ -35,36 +35,184 @@ impl CallFeed {
     }
 
     /// Appends calls, column by column.
-    pub fn push<'a>(
+    fn push<'a>(
+        &self,
+        calls: &(impl ExactSizeIterator<Item = &'a Call> + Clone),
+        files: &Files,
+        columns: &mut SyscallsColumns,
+    ) {
+        columns.ts.extend(calls.clone().map(|call| call.ts as i64));
+        columns.task_id.extend(calls.clone().map(|call| call.task_id));
+        columns.args.extend(calls.clone().map(|call| call.args));
+        match alike(calls) {
+            Some(first) => self.push_alike(first, calls, files, columns),
+            None => self.push_mixed(calls, files, columns),
+        }
+        let off_cpu_known = !self.bare;
+        if off_cpu_known && self.sched {
+            columns.blocked_ns.extend_some(calls.clone().map(|call| call.asleep_ns));
+        } else {
+            columns.blocked_ns.push_nulls(calls.len());
+        }
+        if off_cpu_known {
+            columns.cpu_ns.extend_some(calls.clone().map(|call| call.dur_ns.saturating_sub(call.off_ns)));
+        } else {
+            columns.cpu_ns.push_nulls(calls.len());
+        }
+    }
+
+    /// The columns that depend on what call it is.
+    fn push_mixed<'a>(
         &self,
         calls: &(impl ExactSizeIterator<Item = &'a Call> + Clone),
         files: &Files,
         columns: &mut SyscallsColumns,
     ) {
         let described = || calls.clone().map(|call| (call, self.shapes.get(call.nr)));
-        columns.ts.extend(calls.clone().map(|call| call.ts as i64));
         columns.dur.extend(calls.clone().map(|call| call.ret().map(|_| call.dur_ns as i64)));
-        columns.task_id.extend(calls.clone().map(|call| call.task_id));
         columns.name.extend_static(described().map(|(_, shape)| Some(shape.name)));
-        columns.args.extend(calls.clone().map(|call| call.args));
         columns.fd.extend(described().map(|(call, shape)| descriptor(call, shape)));
         columns.requested.extend(described().map(|(call, shape)| requested(call, shape)));
         columns.ret.extend(calls.clone().map(Call::ret));
-        if self.bare {
-            columns.cpu_ns.push_nulls(calls.len());
-        } else {
-            columns.cpu_ns.extend(calls.clone().map(|call| Some(call.dur_ns.saturating_sub(call.off_ns))));
-        }
-        if self.sched && !self.bare {
-            columns.blocked_ns.extend(calls.clone().map(|call| Some(call.asleep_ns)));
-        } else {
-            columns.blocked_ns.push_nulls(calls.len());
-        }
         let file = |call: &Call| call.path_id().and_then(|id| files.get(id));
         columns.file_id.extend(calls.clone().map(|call| file(call).map(|file| file.file_id)));
         let placed = || described().map(|(call, shape)| where_in_file(call, shape, file(call)));
         columns.offset.extend(placed().map(|place| place.map(|(offset, _)| offset)));
         columns.offset_kind.extend_static(placed().map(|place| place.map(|(_, kind)| kind)));
+    }
+
+    /// The same of calls that all are what the first one is: a program that does I/O makes one call again and again, and then
+    /// what differs between calls need not be looked for in each.
+    fn push_alike<'a>(
+        &self,
+        first: &Call,
+        calls: &(impl ExactSizeIterator<Item = &'a Call> + Clone),
+        files: &Files,
+        columns: &mut SyscallsColumns,
+    ) {
+        let shape = self.shapes.get(first.nr);
+        columns.name.push_repeated(shape.name, calls.len());
+        if first.ret().is_some() {
+            columns.dur.extend_some(calls.clone().map(|call| call.dur_ns as i64));
+            columns.ret.extend_some(calls.clone().filter_map(Call::ret));
+        } else {
+            columns.dur.push_nulls(calls.len());
+            columns.ret.push_nulls(calls.len());
+        }
+        match shape.requested_arg.map(usize::from).filter(|index| *index < first.args.len()) {
+            Some(index) => columns.requested.extend_some(calls.clone().map(|call| call.args[index])),
+            None => columns.requested.extend(calls.clone().map(Call::requested)),
+        }
+        columns.fd.extend(calls.clone().map(|call| descriptor(call, shape)));
+        let mut last = (0, None);
+        let mut file = |call: &Call| {
+            let id = call.path_id().unwrap_or(0);
+            if id != last.0 {
+                last = (id, files.get(id));
+            }
+            last.1
+        };
+        columns.file_id.extend(calls.clone().map(|call| file(call).map(|file| file.file_id)));
+        let mut kinds = [None; BLOCK_CALLS];
+        let kinds = kinds.get_mut(..calls.len()).unwrap_or_default();
+        columns.offset.extend(calls.clone().zip(kinds.iter_mut()).map(|(call, kind)| {
+            let place = where_in_file(call, shape, file(call));
+            *kind = place.map(|(_, kind)| kind);
+            place.map(|(offset, _)| offset)
+        }));
+        columns.offset_kind.extend_static(kinds.iter().copied());
+    }
+}
+
+/// The first call, if all others are of its number, and what is told of it is told of them.
+fn alike<'a>(calls: &(impl ExactSizeIterator<Item = &'a Call> + Clone)) -> Option<&'a Call> {
+    let first = calls.clone().next()?;
+    // No way out of the loop: so there is no branch in it.
+    let differences = calls.clone().fold(0, |found, call| found | call.differs_from(first));
+    (differences == 0).then_some(first)
+}
+
+/// System calls that are written at a time, as many as stay in the first-level cache from column to column; and of these the latest,
+/// which wait for earlier ones of other CPUs.
+const BLOCK_CALLS: usize = 320;
+const WAITING_CALLS: usize = 64;
+
+/// System calls on their way from the order in which they returned to the order in which they began.
+#[derive(Debug, Default)]
+pub struct WaitingCalls {
+    calls: Vec<Call>,
+    /// When each began and where it is in `calls`, in the order of time.
+    order: Vec<(u64, u32)>,
+    /// Memory for those that go on waiting.
+    rest: Vec<Call>,
+}
+
+impl WaitingCalls {
+    #[inline]
+    fn push(&mut self, call: &Call) {
+        let mut at = self.order.len();
+        self.order.push((call.ts, self.calls.len() as u32));
+        self.calls.push(*call);
+        // Mostly the place is at the end, or one before it.
+        while at > 0 && self.order[at - 1].0 > call.ts {
+            self.order.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+
+    /// Writes all.
+    pub fn write_all(&mut self, feed: &CallFeed, files: &Files, columns: &mut SyscallsColumns) {
+        while !self.calls.is_empty() {
+            self.write(self.calls.len().min(BLOCK_CALLS), feed, files, columns);
+        }
+    }
+
+    /// Writes the first `count`, which are at most [`BLOCK_CALLS`].
+    fn write(&mut self, count: usize, feed: &CallFeed, files: &Files, columns: &mut SyscallsColumns) {
+        let of = |(_, at): &(u64, u32)| &self.calls[*at as usize];
+        let (done, rest) = self.order.split_at(count);
+        feed.push(&done.iter().map(of), files, columns);
+        self.rest.extend(rest.iter().map(of).copied());
+        std::mem::swap(&mut self.calls, &mut self.rest);
+        self.rest.clear();
+        self.order.clear();
+        self.order.extend(self.calls.iter().zip(0..).map(|(call, at)| (call.ts, at)));
+    }
+}
+
+/// Where system calls are put as they come: those that are known to be in order go into the columns.
+pub struct CallSink<'a> {
+    feed: Option<&'a CallFeed>,
+    files: &'a Files,
+    waiting: &'a mut WaitingCalls,
+    columns: &'a mut SyscallsColumns,
+    off_cpu: &'a mut Vec<OffCpu>,
+}
+
+impl<'a> CallSink<'a> {
+    /// A sink that writes by `feed`, if calls are written at all, and collects the times off the CPU.
+    pub fn new(
+        feed: Option<&'a CallFeed>,
+        files: &'a Files,
+        waiting: &'a mut WaitingCalls,
+        columns: &'a mut SyscallsColumns,
+        off_cpu: &'a mut Vec<OffCpu>,
+    ) -> Self {
+        Self { feed, files, waiting, columns, off_cpu }
+    }
+
+    /// Takes one call, or time off the CPU.
+    #[inline]
+    pub fn take(&mut self, call: &Call) {
+        if let Some(off) = call.off_cpu() {
+            self.off_cpu.push(off);
+            return;
+        }
+        let Some(feed) = self.feed else { return };
+        self.waiting.push(call);
+        if self.waiting.calls.len() >= BLOCK_CALLS {
+            self.waiting.write(BLOCK_CALLS - WAITING_CALLS, feed, self.files, self.columns);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pagelab_observe::bpf::{Call, Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp};
+use pagelab_observe::bpf::{Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp};
 use pagelab_observe::details::FaultDetail;
 use pagelab_observe::perf::PerfFault;
 use pagelab_observe::stacks::StackIds;
@@ -11,7 +11,7 @@ use pagelab_recording::tables::{
     FaultsColumns, FaultsRow, MappingsRow, OffcpuColumns, SyscallsColumns, Tables, TasksRow,
 };
 
-use crate::calls::CallFeed;
+use crate::calls::{CallFeed, CallSink, WaitingCalls};
 use crate::details::DetailFeed;
 use crate::files::Files;
 use crate::probes::push_off_cpu;
@@ -20,37 +20,6 @@ use crate::probes::push_off_cpu;
 const LOWEST_ERRNO: i64 = -4095;
 /// Slots that are taken apart into columns at a time: 16 KiB, which stay in the first-level cache from column to column.
 const BLOCK_SLOTS: usize = 512;
-/// System calls that are written at a time, as many as stay in the first-level cache from column to column; and of these the latest,
-/// which wait for earlier ones of other CPUs.
-const BLOCK_CALLS: usize = 320;
-const WAITING_CALLS: usize = 64;
-
-/// System calls on their way from the order in which they returned to the order in which they began.
-#[derive(Debug, Default)]
-struct WaitingCalls {
-    calls: Vec<Call>,
-    /// When each began and where it is in `calls`, in the order of time.
-    order: Vec<(u64, u32)>,
-}
-
-impl WaitingCalls {
-    fn push(&mut self, call: &Call) {
-        // Mostly the place is at the end, or one before it.
-        let at = self.order.iter().rposition(|(ts, _)| *ts <= call.ts).map_or(0, |at| at + 1);
-        self.order.insert(at, (call.ts, self.calls.len() as u32));
-        self.calls.push(*call);
-    }
-
-    /// Writes the first `count`.
-    fn write(&mut self, count: usize, feed: &CallFeed, files: &Files, columns: &mut SyscallsColumns) {
-        let of = |(_, at): &(u64, u32)| &self.calls[*at as usize];
-        let (done, rest) = self.order.split_at(count);
-        feed.push(&done.iter().map(of), files, columns);
-        self.calls = rest.iter().map(of).copied().collect();
-        self.order = self.calls.iter().zip(0..).map(|(call, at)| (call.ts, at)).collect();
-    }
-}
-
 /// State between batches: names of files, ids of mappings, faults per task.
 #[derive(Debug, Default)]
 pub struct Feed {
@@ -97,19 +66,9 @@ impl Feed {
     ///
     /// The last ones wait for the next round: of two CPUs, one is looked at a moment later than the other, and the name of a file
     /// comes before the call but by another road.
-    pub fn calls(&mut self, drain: impl FnOnce(&mut dyn FnMut(&Call)), tables: &mut Tables) {
-        let (files, waiting, off_cpu) = (&self.files, &mut self.waiting_calls, &mut self.off_cpu);
-        drain(&mut |call| {
-            if let Some(off) = call.off_cpu() {
-                off_cpu.push(off);
-                return;
-            }
-            let Some(feed) = &self.calls else { return };
-            waiting.push(call);
-            if waiting.calls.len() >= BLOCK_CALLS {
-                waiting.write(BLOCK_CALLS - WAITING_CALLS, feed, files, &mut tables.syscalls);
-            }
-        });
+    pub fn calls(&mut self, drain: impl FnOnce(&mut CallSink<'_>), tables: &mut Tables) {
+        let Self { calls, files, waiting_calls, off_cpu, .. } = self;
+        drain(&mut CallSink::new(calls.as_ref(), files, waiting_calls, &mut tables.syscalls, off_cpu));
     }
 
     /// Writes the times off the CPU that nobody took to add something to them.
@@ -122,7 +81,7 @@ impl Feed {
     /// Writes the system calls that wait.
     pub fn waiting_calls(&mut self, columns: &mut SyscallsColumns) {
         if let Some(feed) = &self.calls {
-            self.waiting_calls.write(self.waiting_calls.calls.len(), feed, &self.files, columns);
+            self.waiting_calls.write_all(feed, &self.files, columns);
         }
     }
 

@@ -290,6 +290,14 @@ pub const LADDER: &[Step] = &[
         null: &[],
         lacks: "",
     },
+    Step {
+        stream: Stream::Counters,
+        rung: Rung::Bpf,
+        fills: &[("counters", &["ts", "name", "value", "enabled_ns", "running_ns"])],
+        null: &[],
+        lacks: "only where the stream is not asked for by its own name: the software events from the kernel's accounts of its \
+                tasks, the processor's from perf; of the whole system no events of the processor",
+    },
     Step { stream: Stream::Block, rung: Rung::Bpf, fills: &[], null: &[], lacks: "" },
     Step {
         stream: Stream::Regions,

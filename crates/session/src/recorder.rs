@@ -243,7 +243,9 @@ impl Recorder {
             });
             self.spent.on(Stream::Maps.name(), || self.feed.events(batch, &mut self.writer));
             let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
-            self.spent.on(Stream::Syscalls.name(), || feed.calls(|sink| observer.drain_calls(sink), tables));
+            self.spent.on(Stream::Syscalls.name(), || {
+                feed.calls(|sink| observer.drain_calls(|call| sink.take(call)), tables)
+            });
         }
         if let Some(perf) = &mut self.probes.perf {
             // Of all records, those of system calls are the most by far.
@@ -253,17 +255,20 @@ impl Recorder {
             self.spent.on(Stream::Faults.name(), || feed.perf_faults(&faults, writer.faults_mut()));
             self.spent.on(Stream::Maps.name(), || feed.events(&events, writer));
             let tables = writer.tables_mut();
-            self.spent.on(Stream::Syscalls.name(), || feed.calls(|sink| calls.iter().for_each(sink), tables));
+            self.spent.on(Stream::Syscalls.name(), || {
+                feed.calls(|sink| calls.iter().for_each(|call| sink.take(call)), tables)
+            });
             *batch = events;
             if let Some(profile) = self.probes.watchers.iter_mut().find(|one| one.streams().contains(&Stream::Cpu)) {
                 self.spent.on(Stream::Cpu.name(), || profile.samples(samples));
             }
         }
-        let now = monotonic_ns();
+        let (now, page_faults) = (monotonic_ns(), self.probes.page_faults());
         for watcher in &mut self.probes.watchers {
             let first = watcher.streams().first().map_or("", |stream| stream.name());
             self.spent.on(first, || {
                 watcher.events(batch);
+                watcher.page_faults(page_faults);
                 watcher.off_cpu(&mut self.feed.off_cpu);
                 watcher.step(now, &mut self.writer);
             });

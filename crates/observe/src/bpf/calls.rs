@@ -49,6 +49,12 @@ impl Call {
         self.flags & flag.0 != 0
     }
 
+    /// 0 if it is the same call and the same is told of it; what it was given, and what came of it, may differ.
+    #[inline]
+    pub fn differs_from(&self, other: &Self) -> u32 {
+        (self.nr ^ other.nr) | (self.flags ^ other.flags)
+    }
+
     /// What it returned; none if the task ended in it.
     #[inline]
     pub fn ret(&self) -> Option<i64> {

@@ -298,6 +298,7 @@ impl Observer {
         }
         let before = self.links.len();
         self.links.retain(|(of, _)| *of != stream);
+        self.options.faults &= stream != Stream::Faults;
         if stream == Stream::Sched
             && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
         {
@@ -314,6 +315,11 @@ impl Observer {
             }
         }
         self.links.len() < before
+    }
+
+    /// Whether page faults are recorded, and have not been given up.
+    pub fn sees_faults(&self) -> bool {
+        self.options.faults
     }
 
     /// Detaches all programs. What they sent before stays in the rings.

@@ -17,7 +17,9 @@
 //! | `ratios` | what may be derived, and from what |
 //! | `pmu` | the door to the kernel, with a second one for tests |
 //! | `plan` | which groups this machine can count |
+//! | `accounts` | the software events without perf's: from the kernel's accounts of its tasks |
 
+mod accounts;
 mod events;
 mod plan;
 mod pmu;
@@ -26,6 +28,7 @@ mod ratios;
 use std::collections::BTreeMap;
 use std::io;
 
+pub use accounts::{Accounts, TaskAccounts};
 pub use events::{Code, EventDef, GROUPS, USER_ONLY, find};
 pub use plan::Plan;
 pub use pmu::{GroupValues, KernelGroup, KernelPmu, Pmu, Scope, Wanted};
@@ -73,10 +76,28 @@ impl<P: Pmu> Counters<P> {
         Ok(Self { pmu, plan, open: Vec::new(), not_counted })
     }
 
+    /// Leaves events out that are counted in another way, and gives them; before [`Counters::follow`].
+    pub fn leave_out(&mut self, is_left_out: impl Fn(&EventDef) -> bool) -> Vec<(String, &'static EventDef)> {
+        let groups = &mut self.plan.groups;
+        let mut left_out = Vec::new();
+        for group in groups.iter_mut() {
+            left_out.extend(group.extract_if(.., |event| is_left_out(event)));
+        }
+        groups.retain(|group| !group.is_empty());
+        left_out.into_iter().map(|event| (self.plan.name_of(event), event)).collect()
+    }
+
+    /// Counts none of the events that are left, for this reason.
+    pub fn refuse(&mut self, why: &str) {
+        for (name, _) in self.leave_out(|_| true) {
+            self.not_counted.insert(name, why.to_owned());
+        }
+    }
+
     /// Opens the counters on processes or threads and their descendants to be. One that has ended meanwhile is left out.
     ///
     /// # Errors
-    /// The reason in words if not one group could be opened on all that are there.
+    /// The reason in words if there are groups and not one could be opened on all that are there.
     pub fn follow(&mut self, scopes: &[Scope]) -> Result<(), String> {
         let mut refused = None;
         self.open.clear();

@@ -222,6 +222,27 @@ pub(crate) fn encode(
     describe(desc, counts, choice, dictionary_bytes, out, statistics(&pages, stats)).map(Some)
 }
 
+/// Values that are looked at to tell whether a column's values repeat.
+const SAMPLE: usize = 128;
+
+/// Whether so many of the first values differ that a dictionary would not fit, or would be of no use.
+pub(crate) fn varies(arrays: &[ArrayRef]) -> bool {
+    let Some(array) = arrays.first() else { return false };
+    let sample = Page { array: array.slice(0, SAMPLE.min(array.len())) };
+    let distinct = match sample.values() {
+        Values::Narrow(values) => distinct(&values),
+        Values::Wide(values) => distinct(&values),
+    };
+    distinct > SAMPLE / 2
+}
+
+fn distinct<T: Copy + Ord>(values: &[T]) -> usize {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted.len()
+}
+
 fn external(e: io::Error) -> ParquetError {
     ParquetError::External(Box::new(e))
 }

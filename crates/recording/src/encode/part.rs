@@ -160,9 +160,10 @@ impl PartEncoder {
                 let rows: usize = arrays.iter().map(|a| a.len()).sum();
                 let bounds = if is_ts { Bounds::Ends } else { Bounds::None };
                 // Of a list most words repeat even if some never do; differences between its words mean nothing.
-                let limit =
-                    if desc.max_rep_level() > 0 { rows + LIVE_DICTIONARY } else { LIVE_DICTIONARY.min(rows / 4 + 1) };
-                let first = if is_ts { spread } else { Layout::Dictionary(limit) };
+                let is_list = desc.max_rep_level() > 0;
+                let limit = if is_list { rows + LIVE_DICTIONARY } else { LIVE_DICTIONARY.min(rows / 4 + 1) };
+                let is_spread = is_ts || !is_list && chunk::varies(arrays);
+                let first = if is_spread { spread } else { Layout::Dictionary(limit) };
                 for layout in [first, spread] {
                     if let Some(chunk) =
                         chunk::encode(desc, arrays, Choice { layout, zstd: None }, bounds, &mut self.zstd)?

@@ -411,6 +411,12 @@ impl StrColumn {
             }
         }
     }
+
+    /// Appends one word of a fixed list several times.
+    pub fn push_repeated(&mut self, value: &'static str, count: usize) {
+        let key = self.dictionary.key_of_constant(value);
+        self.dictionary.keys.resize(self.dictionary.keys.len() + count, key);
+    }
 }
 
 impl<T: ByteArrayType<Offset = i32>> ColumnBuffer for DictColumn<GenericByteArray<T>> {

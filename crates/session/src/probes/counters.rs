@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 
-use pagelab_observe::counters::{Counters, KernelPmu, Scope};
+use pagelab_observe::counters::{Accounts, Code, Counters, EventDef, KernelPmu, Scope, TaskAccounts};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::CountersRow;
@@ -19,9 +20,62 @@ pub const STREAMS: &[Stream] = &[Stream::Counters];
 /// rate.
 const INTERVAL_NS: i64 = 1_000_000_000;
 
+const TREES_ONLY: &str = "of the whole system only the kernel's accounts are counted; needed: a command or processes, try: \
+     pagelab record --observe counters -p PID";
+
+/// The kernel's accounts of the tasks, in the place of perf's software events.
+struct ByAccounts {
+    accounts: TaskAccounts,
+    events: Vec<(String, &'static EventDef)>,
+    /// The last page faults that were told of; none if they are not recorded, or not to the end.
+    page_faults: Option<u64>,
+    /// What there was when it ended.
+    last: Option<io::Result<Accounts>>,
+}
+
+impl ByAccounts {
+    /// Their group, in which all are counted all the time, is behind those of perf.
+    fn sample(&mut self, ts: i64, group_id: usize, writer: &mut RecordingWriter) {
+        let read = match &self.last {
+            Some(last) => last.as_ref().ok().copied(),
+            None => self.accounts.read().ok(),
+        };
+        for (name, event) in &self.events {
+            let value = read.and_then(|read| read.of(event.code).or(self.page_faults));
+            let runtime_ns = value.and(read).map(|read| read.runtime_ns);
+            writer.push(&CountersRow {
+                ts,
+                task_id: None,
+                name,
+                value,
+                enabled_ns: runtime_ns,
+                running_ns: runtime_ns,
+                group_id: value.and(u32::try_from(group_id).ok()),
+            });
+        }
+    }
+
+    fn tell(&self, extra: &mut Map<String, Value>) {
+        let told = match &self.last {
+            Some(Ok(last)) => {
+                json!({ "by": "the kernel's accounts of each task", "tasks_unfinished": last.tasks_unfinished })
+            }
+            Some(Err(error)) => json!({ "error": error.to_string() }),
+            None => Value::Null,
+        };
+        extra.insert("software_events".to_owned(), told);
+    }
+}
+
 /// Counters of a tree.
 struct CounterWatcher {
     counters: Counters<KernelPmu>,
+    /// Whoever asks for the counters by name gets perf's own software events. They cost each context switch up to half a
+    /// microsecond; for all others the kernel's accounts will do.
+    wants_accounts: bool,
+    by_accounts: Option<ByAccounts>,
+    /// Why not, where they were wanted.
+    no_accounts: Option<String>,
     next_ns: i64,
     /// The events that are not counted have their rows, which hold null, once.
     said_missing: bool,
@@ -40,6 +94,9 @@ pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
     let with_children = options.target.is_started();
     Ok(Box::new(CounterWatcher {
         counters,
+        wants_accounts: !options.streams.names(Stream::Counters),
+        by_accounts: None,
+        no_accounts: None,
         next_ns: i64::MIN,
         said_missing: false,
         with_children,
@@ -80,7 +137,20 @@ fn all_threads(pids: impl IntoIterator<Item = u32>, with_children: bool) -> BTre
 impl CounterWatcher {
     /// What is counted together, by name.
     fn groups(&self) -> Vec<Vec<String>> {
-        self.counters.groups().map(<[String]>::to_vec).collect()
+        let by_accounts = self.by_accounts.iter().map(|own| own.events.iter().map(|(name, _)| name.clone()).collect());
+        self.counters.groups().map(<[String]>::to_vec).chain(by_accounts).collect()
+    }
+
+    /// Begins to take the software events from the kernel's accounts, if that is wanted and can be had.
+    fn begin_accounts(&mut self, watched: &Watched<'_>) {
+        let Some(task_states) = watched.task_states.filter(|_| self.wants_accounts) else { return };
+        match TaskAccounts::attach(task_states) {
+            Ok(accounts) => {
+                let events = self.counters.leave_out(|event| matches!(event.code, Code::Software(_)));
+                self.by_accounts = Some(ByAccounts { accounts, events, page_faults: None, last: None });
+            }
+            Err(error) => self.no_accounts = Some(error.to_string()),
+        }
     }
 
     fn sample(&mut self, ts: i64, writer: &mut RecordingWriter) {
@@ -96,6 +166,10 @@ impl CounterWatcher {
                 group_id: count.and_then(|count| count.group_id),
             });
         });
+        let group_id = self.counters.groups().count() + 1;
+        if let Some(own) = &mut self.by_accounts {
+            own.sample(ts, group_id, writer);
+        }
         if !std::mem::replace(&mut self.said_missing, true) {
             for name in self.counters.not_counted().keys() {
                 writer.push(&CountersRow { ts, name, ..CountersRow::default() });
@@ -110,12 +184,13 @@ impl Watcher for CounterWatcher {
     }
 
     fn rung(&self) -> &'static str {
-        "perf"
+        if self.by_accounts.is_some() { "bpf" } else { "perf" }
     }
 
     fn takes(&self, scope: &watcher::Scope<'_>) -> Result<(), String> {
         match scope {
             watcher::Scope::Tree | watcher::Scope::Processes(_) => Ok(()),
+            watcher::Scope::System if self.wants_accounts => Ok(()),
             other => Err(format!(
                 "counters cannot watch {other}; needed: a command or processes, try: pagelab record --observe counters -p PID"
             )),
@@ -123,6 +198,11 @@ impl Watcher for CounterWatcher {
     }
 
     fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
+        self.begin_accounts(watched);
+        if matches!(watched.scope, watcher::Scope::System) {
+            self.counters.refuse(TREES_ONLY);
+            return self.no_accounts.clone().map_or(Ok(()), Err);
+        }
         let watcher::Scope::Processes(running) = watched.scope else {
             return self.counters.follow(&[Scope::FromExec(watched.pid)]);
         };
@@ -140,6 +220,12 @@ impl Watcher for CounterWatcher {
         Ok(())
     }
 
+    fn page_faults(&mut self, seen: Option<u64>) {
+        if let Some(own) = &mut self.by_accounts {
+            own.page_faults = seen;
+        }
+    }
+
     fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
         if now_ns >= self.next_ns && self.shed.is_none() {
             self.next_ns = now_ns + INTERVAL_NS;
@@ -152,8 +238,15 @@ impl Watcher for CounterWatcher {
         if self.shed.is_none() {
             self.shed = Some(self.groups());
             self.counters.close();
+            self.by_accounts = None;
         }
         true
+    }
+
+    fn stop(&mut self) {
+        if let Some(own) = &mut self.by_accounts {
+            own.last = Some(own.accounts.finish());
+        }
     }
 
     fn finish(&mut self, now_ns: i64, writer: &mut RecordingWriter, extra: &mut Map<String, Value>) {
@@ -161,6 +254,12 @@ impl Watcher for CounterWatcher {
             self.sample(now_ns, writer);
         }
         extra.insert("not_counted".to_owned(), json!(self.counters.not_counted()));
+        match &self.by_accounts {
+            Some(own) => own.tell(extra),
+            None => {
+                _ = extra.insert("software_events".to_owned(), json!({ "by": "perf", "because": self.no_accounts }))
+            }
+        }
         if let Some((threads, meanwhile)) = self.threads {
             extra.insert("threads".to_owned(), json!(threads));
             extra.insert("threads_made_meanwhile".to_owned(), json!(meanwhile));

@@ -317,10 +317,15 @@ impl Probes {
             .map_err(|error| SessionError::System { step: "pidfd_open", error: error.into() })?;
         let (pid, pidfd) = processes.first().copied().unwrap_or((0, own.as_fd()));
         let watched = Watched { scope, pid, pidfd, task_states, observer: self.observer.as_ref(), perf_event };
+        let states = &mut self.states;
         let mut failed: Vec<(Stream, String)> = Vec::new();
         watchers.retain_mut(|watcher| {
             let begun = watcher.takes(&scope).and_then(|()| watcher.begin(&watched));
             failed.extend_from_slice(watcher.lacks());
+            let mine = |state: &&mut Probe| watcher.streams().iter().any(|stream| stream.name() == state.name);
+            for state in states.iter_mut().filter(mine).filter(|state| state.state == ProbeState::Active) {
+                state.rung = Some(watcher.rung().to_owned());
+            }
             begun
                 .map_err(|reason| failed.extend(watcher.streams().iter().map(|stream| (*stream, reason.clone()))))
                 .is_ok()
@@ -390,6 +395,12 @@ impl Probes {
     /// Nothing tells of tasks: neither BPF nor perf events are to be had, or not asked for.
     pub fn are_alone(&self) -> bool {
         self.observer.is_none() && self.perf.is_none()
+    }
+
+    /// The page faults that the BPF observer has seen, unless it does not look for them, or not any more.
+    pub fn page_faults(&self) -> Option<u64> {
+        let observer = self.observer.as_ref().filter(|observer| observer.sees_faults())?;
+        Some(observer.rings().total().seen())
     }
 
     /// Detaches what a stream costs; false if it cannot be had without, or is gone already.

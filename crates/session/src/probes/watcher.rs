@@ -113,6 +113,9 @@ pub trait Watcher {
     /// Takes samples that the perf observer has; their mappings and tasks come right after by [`Watcher::events`].
     fn samples(&mut self, _samples: Vec<PerfSample>) {}
 
+    /// Takes note of how many page faults of recorded tasks the observer has seen, if it looks for them.
+    fn page_faults(&mut self, _seen: Option<u64>) {}
+
     /// Takes note of tasks, mappings and names of files that the observer has seen since the last step.
     fn events(&mut self, _events: &[Event]) {}
 

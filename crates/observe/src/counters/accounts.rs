@@ -1,0 +1,163 @@
+//! The software events as the kernel itself counts them of every task, without an event on any (`bpf/accounts.bpf.c`).
+//!
+//! What they are to perf's events of the same names:
+//!
+//! | event | the account | differs from perf's by |
+//! |---|---|---|
+//! | `task-clock` | `se.sum_exec_runtime` | the end of a task's exit, which perf does not count; of tasks that run at the time of reading, what they ran since the last tick |
+//! | `context-switches` | `nvcsw + nivcsw` | each task's last, which perf does not count |
+//! | `cpu-migrations` | `se.nr_migrations` | nothing |
+//! | `minor-faults`, `major-faults` | `min_flt`, `maj_flt` | pages that the kernel touched for a task (arguments of exec, buffers of direct I/O), which perf does not count |
+//! | `page-faults` | the faults that the stream `faults` has seen | nothing |
+
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, OpenObject};
+use perf_event::events::Software;
+
+use super::events::Code;
+use crate::bpf::{BpfError, listen_to_libbpf, not_loaded, refused};
+
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/accounts.skel.rs"));
+}
+
+use skeleton::{AccountsSkel, AccountsSkelBuilder};
+
+const NEEDED: &str = "raw tracepoints with BTF, task storage and iterators over tasks (Linux 5.11)";
+
+/// A task is freed a grace period of RCU after its parent has asked for it; that is some ticks of the kernel's clock.
+const FREED_WITHIN: Duration = Duration::from_millis(200);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// Sums over all tasks of the tree, from the beginning of recording.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Time on a CPU, ns.
+    pub runtime_ns: u64,
+    /// Context switches, voluntary and not.
+    pub switches: u64,
+    /// Times that a task was moved to another CPU.
+    pub migrations: u64,
+    /// Page faults that needed no I/O.
+    pub minor_faults: u64,
+    /// Page faults that did.
+    pub major_faults: u64,
+    /// Tasks that have ended and are not in the sums from the last second before their end on.
+    pub tasks_unfinished: u64,
+}
+
+impl Accounts {
+    /// The count of one of perf's events. None for events that there is no account of, and for page faults, which are
+    /// counted where they are recorded.
+    pub fn of(&self, code: Code) -> Option<u64> {
+        match code {
+            Code::Software(Software::TASK_CLOCK) => Some(self.runtime_ns),
+            Code::Software(Software::CONTEXT_SWITCHES) => Some(self.switches),
+            Code::Software(Software::CPU_MIGRATIONS) => Some(self.migrations),
+            Code::Software(Software::PAGE_FAULTS_MIN) => Some(self.minor_faults),
+            Code::Software(Software::PAGE_FAULTS_MAJ) => Some(self.major_faults),
+            _ => None,
+        }
+    }
+}
+
+/// The loaded programs.
+pub struct TaskAccounts {
+    links: Vec<Link>,
+    walk: Link,
+    skel: AccountsSkel<'static>,
+}
+
+impl TaskAccounts {
+    /// Loads the programs, attaches them and reads where each task stands; `task_states` says which tasks are recorded
+    /// (`bpf/membership.bpf.h`).
+    ///
+    /// # Errors
+    /// The kernel refuses to load or to attach them.
+    pub fn attach(task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
+        listen_to_libbpf();
+        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
+        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = AccountsSkelBuilder::default().open(storage).map_err(refused("open", NEEDED))?;
+        open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED))?;
+        if let Some(bss) = open.maps.bss_data.as_deref_mut() {
+            bss.first_walk = 1;
+        }
+        let mut skel = open.load().map_err(not_loaded)?;
+        let progs = &mut skel.progs;
+        let links = [
+            ("sched_process_exec", &mut progs.account_begins),
+            ("sched_process_exit", &mut progs.account_ends),
+            ("sched_process_free", &mut progs.account_is_final),
+        ];
+        let links = links.map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED)));
+        let links = links.into_iter().collect::<Result<_, _>>()?;
+        let walk = skel.progs.count_tasks.attach().map_err(refused("task iterator", NEEDED))?;
+        let mut accounts = Self { links, walk, skel };
+        accounts.walk().map_err(|error| BpfError::Refused {
+            step: "walking over the tasks",
+            reason: error.to_string(),
+            needed: NEEDED,
+        })?;
+        if let Some(bss) = accounts.skel.maps.bss_data.as_deref_mut() {
+            bss.first_walk = 0;
+        }
+        Ok(accounts)
+    }
+
+    /// What there is by now.
+    ///
+    /// # Errors
+    /// The kernel could not walk over its tasks.
+    pub fn read(&mut self) -> io::Result<Accounts> {
+        self.walk()?;
+        let bss = self.skel.maps.bss_data.as_deref().ok_or_else(|| io::Error::other("the programs' data is gone"))?;
+        Ok(Accounts {
+            runtime_ns: bss.total.runtime_ns,
+            switches: bss.total.switches,
+            migrations: bss.total.migrations,
+            minor_faults: bss.total.minor_faults,
+            major_faults: bss.total.major_faults,
+            tasks_unfinished: bss.tasks_exited.saturating_sub(bss.tasks_freed + bss.tasks_dead),
+        })
+    }
+
+    /// What there is when all tasks that have ended are freed, or soon will not be; detaches the programs.
+    ///
+    /// # Errors
+    /// As [`TaskAccounts::read`].
+    pub fn finish(&mut self) -> io::Result<Accounts> {
+        let begun = Instant::now();
+        let last = loop {
+            let read = self.read()?;
+            if read.tasks_unfinished == 0 || begun.elapsed() > FREED_WITHIN {
+                break read;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        };
+        self.links.clear();
+        Ok(last)
+    }
+
+    fn walk(&mut self) -> io::Result<()> {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.tasks_dead = 0;
+        }
+        let mut iter = Iter::new(&self.walk).map_err(io::Error::other)?;
+        loop {
+            match iter.read(&mut [0; 1]) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                // The kernel lets others have the CPU and goes on.
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
