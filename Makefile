@@ -8,7 +8,7 @@ PAGELAB := target/debug/pagelab
 
 # Debian packages: clang and the two headers to build; the rest are what the tests compare with.
 BUILD_PACKAGES := clang libelf-dev zlib1g-dev pkg-config gcc make
-TEST_PACKAGES := fio fio-examples linux-perf sqlite3 git postgresql strace python3-venv python3-six lvm2 fdisk xfsprogs
+TEST_PACKAGES := fio fio-examples linux-perf sqlite3 git postgresql strace python3-venv python3-six lvm2 fdisk xfsprogs btrfs-progs e2fsprogs libhugetlbfs-bin
 
 # Runtimes whose stacks the long form looks at.
 RUNTIME_PACKAGES := nodejs default-jdk-headless
@@ -55,6 +55,7 @@ docs: ## write the generated pages in docs/ anew
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-recording --test docs docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-load --test job_docs
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-session --test ladder docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-conformance --test docs docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-vocab docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-analysis --no-default-features --lib docs_page
 

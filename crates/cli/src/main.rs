@@ -55,14 +55,21 @@ enum Command {
     Query(commands::query::Args),
     /// Is a recording whole.
     Check(commands::check::Args),
+    /// What this host can do with huge pages and DAX, and what is wrong.
+    Doctor(commands::doctor::Args),
+    /// Pools of huge pages, mounts, running a program on huge pages, the conformance suite.
+    Hugepages(commands::hugepages::Args),
     /// Undo what a dead pagelab left changed.
     Restore(commands::restore::Args),
     /// Runs a workload in a process of its own.
     #[command(name = "__load", hide = true)]
-    Load(commands::hidden::LoadArgs),
+    Load(commands::hidden::Words),
+    /// Runs one case of the conformance suite.
+    #[command(name = "__conformance", hide = true)]
+    Case(commands::hidden::Words),
     /// Undoes changes to the host when pagelab dies.
     #[command(name = "__guard", hide = true)]
-    Guard(commands::hidden::GuardArgs),
+    Guard(commands::hidden::Words),
 }
 
 fn start_logging(verbose: u8) {
@@ -111,8 +118,11 @@ fn main() -> ExitCode {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Query(args) => commands::query::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Hugepages(args) => commands::hugepages::run(&args),
         Command::Restore(args) => commands::restore::run(&args),
         Command::Load(args) => return commands::hidden::load(&args),
+        Command::Case(args) => return commands::hidden::case(&args),
         Command::Guard(args) => return commands::hidden::guard(&args),
     };
     match done {

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 
 /// Crate, and what it may know. Every crate may know `vocab`, which knows nothing.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("vocab", &[]),
     ("recording", &[]),
     ("mapping", &[]),
     ("host", &["mapping"]),
+    ("conformance", &["mapping", "host"]),
     ("load", &["mapping", "host", "recording"]),
     ("observe", &["recording", "host"]),
     ("session", &["load", "observe", "host", "recording"]),
@@ -17,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
     ("experiment", &["session", "host", "analysis", "recording", "load", "observe"]),
     ("report", &["analysis", "recording"]),
-    ("cli", &["host", "recording", "load", "observe", "session", "analysis", "experiment", "report"]),
+    ("cli", &["host", "conformance", "recording", "load", "observe", "session", "analysis", "experiment", "report"]),
 ];
 
 #[test]

@@ -74,6 +74,11 @@ pub fn cpus_online(root: &Path) -> Option<u32> {
     u32::try_from(cpu_list(&online)?.len()).ok().filter(|count| *count > 0)
 }
 
+/// Bytes of the huge page that is meant where no size is named.
+pub fn default_huge_page_bytes(root: &Path) -> Option<u64> {
+    meminfo_bytes(root, "Hugepagesize").filter(|bytes| *bytes > 0)
+}
+
 /// A line of /proc/meminfo in bytes.
 pub(crate) fn meminfo_bytes(root: &Path, field: &str) -> Option<u64> {
     let meminfo = trimmed(root, "/proc/meminfo")?;

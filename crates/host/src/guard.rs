@@ -22,6 +22,7 @@
 mod door;
 mod helper;
 mod journal;
+mod lasting;
 mod leftovers;
 mod locks;
 mod report;
@@ -37,6 +38,7 @@ use pagelab_vocab::settings::{DEFAULT_HUGE_SIZE, Scope, SettingInfo};
 
 pub use door::{Door, KernelDoor};
 pub use helper::{HELPER_COMMAND, helper_main};
+pub(crate) use lasting::Hold;
 pub use leftovers::{restore_leftovers, restore_leftovers_in};
 pub use report::{Applied, Failed, Left, RestoreReport, Restored, SideEffect};
 

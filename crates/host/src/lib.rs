@@ -5,6 +5,8 @@
 //!   settings before anything runs. All readers take a root folder, so that tests write literal kernel text there.
 //! - [`process`]: settings of one process (environment, resource limits, huge pages on or off), applied between fork
 //!   and exec; they end with the process.
+//! - [`doctor`]: what this host or a file can do with huge pages and DAX, and what is wrong.
+//! - [`hugetlb`]: pools of huge pages and mounts of hugetlbfs.
 //! - [`guard`]: changes to the host. Journalled before they are made, undone at the end, on signals and panics, and by a
 //!   helper process if pagelab is killed.
 //!
@@ -42,9 +44,12 @@
 //! 2. Make the snapshot find it: add it to the list of its file under `settings/`, or read the folder it is in.
 //! 3. Add a line of literal kernel text to the root folder of `settings/tests.rs`, and the value expected.
 
+mod buddyinfo;
+pub mod doctor;
 pub mod facts;
 mod files;
 pub mod guard;
+pub mod hugetlb;
 pub mod process;
 pub mod settings;
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod boot;
 mod cgroup;
 mod cpu;
 mod memory;
-mod mounts;
+pub(crate) mod mounts;
 mod sysctl;
 mod target;
 

@@ -6,7 +6,7 @@
 //! - reserves addresses that are aligned for the page size, congruent with the offset in the file, and lays files and memory over
 //!   them ([`Reservation`], [`Map::options`]);
 //! - tells for each 2 MiB what the page tables hold, and why it is less than asked for, as far as that can be seen ([`Map::got`];
-//!   [`inspect`] does so for memory that others mapped);
+//!   [`inspect`] does so for memory that others mapped, [`process`] for all memory of a process that runs);
 //! - copies in and out with checks of bounds, without system calls ([`Map::read_at`], [`Map::write_at`]), and turns SIGBUS into an
 //!   error;
 //! - brings pages in, collapses them into huge ones, makes writes durable by the means that the mapping needs ([`Map::prefault`],
@@ -89,7 +89,7 @@ mod watch;
 
 pub use cache_lines::WriteBack;
 pub use error::MapError;
-pub use got::{Got, Held, Reason, Slot, Source, inspect};
+pub use got::{Asked, Got, Held, Mapping, ProcessMemory, Reason, Short, Slot, Source, inspect, process};
 pub use map::{Advice, Flushed, Map};
 pub use options::MapOptions;
 pub use page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, Pool, base_page_bytes};

@@ -2,9 +2,11 @@
 
 pub mod check;
 pub mod compare;
+pub mod doctor;
 pub mod experiment;
 pub mod explain;
 pub mod hidden;
+pub mod hugepages;
 pub mod mark;
 pub mod query;
 pub mod record;

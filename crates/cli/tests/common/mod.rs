@@ -47,6 +47,18 @@ pub fn run(command: &mut Command, status: i32) -> Output {
     output
 }
 
+/// A folder with a copy of the binary that everybody may run, and a command that runs it as an ordinary user. The copy goes
+/// with the folder.
+pub fn as_ordinary_user() -> (TempDir, Command) {
+    let dir = scratch();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+    let copy = dir.path().join("pagelab");
+    std::fs::copy(binary(), &copy).expect("a program that everybody may run");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=1000", "--regid=1000", "--clear-groups"]).arg(copy).current_dir("/");
+    (dir, command)
+}
+
 /// Standard error as text.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -7,7 +7,7 @@ use std::path::Path;
 use pagelab_vocab::settings::{format_size, parse_size};
 
 use super::{Collector, plain};
-use crate::facts::{kernel_release, meminfo_bytes, page_size_bytes};
+use crate::facts::{default_huge_page_bytes, kernel_release, page_size_bytes};
 use crate::files::{bytes_up_to, tidy, trimmed, under};
 
 /// A kernel configuration is about 300 kB; anything far larger is something else.
@@ -32,15 +32,10 @@ pub(super) fn kernel(out: &mut Collector) {
     out.value("kernel.page_size_bytes", page_size_bytes().to_string(), "sysconf(_SC_PAGESIZE)");
 }
 
-/// Bytes of the default huge page, which `hugepages=` without a size before it speaks of.
-pub(super) fn default_huge_bytes(root: &Path) -> Option<u64> {
-    meminfo_bytes(root, "Hugepagesize").filter(|bytes| *bytes > 0)
-}
-
 pub(super) fn cmdline(out: &mut Collector) {
     const SOURCE: &str = "/proc/cmdline";
     let Some(line) = trimmed(out.root, SOURCE) else { return };
-    let default = default_huge_bytes(out.root);
+    let default = default_huge_page_bytes(out.root);
     for (name, value) in parameters(&line, default) {
         out.value(format!("cmdline.{name}"), value, SOURCE);
     }

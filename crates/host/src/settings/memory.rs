@@ -3,8 +3,7 @@
 use pagelab_vocab::settings::{format_size, parse_size};
 
 use super::Collector;
-use super::boot::default_huge_bytes;
-use crate::facts::meminfo_bytes;
+use crate::facts::{default_huge_page_bytes, meminfo_bytes};
 use crate::files::{names, text, under};
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
@@ -53,7 +52,7 @@ fn thp(out: &mut Collector) {
 }
 
 fn hugetlb(out: &mut Collector) {
-    if let Some(bytes) = default_huge_bytes(out.root) {
+    if let Some(bytes) = default_huge_page_bytes(out.root) {
         out.value("hugetlb.default_size", format_size(bytes), "/proc/meminfo");
     }
     let pools = |folder: &str| -> Vec<(String, String)> {

@@ -10,38 +10,45 @@ const LONGEST: usize = 16 << 20;
 
 /// One line of mountinfo (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mount {
+pub(crate) struct Mount {
+    /// Number of this mount, as statx tells it of a file (`stx_mnt_id`).
+    pub(crate) id: u64,
+    /// `major:minor` of the file system.
+    pub(crate) device: String,
     /// The part of the file system that is mounted.
-    pub(super) root: String,
+    pub(crate) root: String,
     /// Where.
-    pub(super) mountpoint: String,
+    pub(crate) mountpoint: String,
     /// Options of this mount.
-    pub(super) options: Vec<String>,
+    pub(crate) options: Vec<String>,
     /// Type of the file system.
-    pub(super) fs: String,
+    pub(crate) fs: String,
     /// Device or what else is mounted.
-    pub(super) source: String,
+    pub(crate) source: String,
     /// Options of the file system.
-    pub(super) fs_options: Vec<String>,
+    pub(crate) fs_options: Vec<String>,
 }
 
 pub(super) fn path_of(pid: Option<u32>) -> String {
     pid.map_or_else(|| "/proc/self/mountinfo".to_owned(), |pid| format!("/proc/{pid}/mountinfo"))
 }
 
-pub(super) fn table(root: &Path, pid: Option<u32>) -> std::io::Result<Vec<Mount>> {
+pub(crate) fn table(root: &Path, pid: Option<u32>) -> std::io::Result<Vec<Mount>> {
     let bytes = bytes_up_to(&under(root, &path_of(pid)), LONGEST)?;
     Ok(String::from_utf8_lossy(&bytes).lines().filter_map(line).collect())
 }
 
 fn line(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(3);
+    let mut left = left.split(' ');
+    let (id, _parent, device) = (left.next()?.parse().ok()?, left.next()?, left.next()?);
     let (root, mountpoint, options) = (left.next()?, left.next()?, left.next()?);
     let mut right = right.split(' ');
     let (fs, source) = (right.next()?, right.next()?);
     let list = |text: &str| text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     Some(Mount {
+        id,
+        device: device.to_owned(),
         root: unescape(root),
         mountpoint: unescape(mountpoint),
         options: list(options),
@@ -100,6 +107,7 @@ mod tests {
         let mount = line(text).expect("a mount");
         assert_eq!(mount.mountpoint, "/srv/two words");
         assert_eq!((mount.root.as_str(), mount.fs.as_str(), mount.source.as_str()), ("/mnt1", "ext3", "/dev/root"));
+        assert_eq!((mount.id, mount.device.as_str()), (36, "98:0"));
         assert_eq!(mount.options, ["rw", "noatime"]);
         assert_eq!(mount.fs_options, ["rw", "errors=continue"]);
         for broken in ["", "36 35", "36 35 98:0 / / rw -", "36 35 98:0 / / rw ext4 /dev/a rw"] {

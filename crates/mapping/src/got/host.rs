@@ -25,29 +25,28 @@ pub(super) enum Rule {
 /// The settings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings {
-    /// `/proc/self/mountinfo`.
+    /// `/proc/PID/mountinfo`.
     mounts: String,
     /// Of anonymous memory.
     pub(super) anonymous: Option<Rule>,
     /// Of shared memory that has no mount of its own: memfd, MAP_SHARED|MAP_ANONYMOUS, SysV segments.
     pub(super) shared: Option<Rule>,
-    /// Whether `prctl(PR_SET_THP_DISABLE)` holds for this process.
+    /// Whether `prctl(PR_SET_THP_DISABLE)` holds for the process.
     pub(super) disabled_for_process: bool,
 }
 
 impl Settings {
-    /// Reads them below `root` (`/` for this host). What cannot be read is `None`.
-    pub(super) fn read(root: &Path) -> Self {
+    /// Reads them below `root` (`/` for this host), for the process whose folder in `/proc` is `folder`. What cannot be read is
+    /// `None`.
+    pub(super) fn read(root: &Path, folder: &Path) -> Self {
         let word = |name: &str| chosen(&fs::read_to_string(root.join(THP).join(name)).ok()?);
         let combined = |whole: &str, size: &str| match word(size).as_deref() {
             // Kernels before 6.8 know no settings for each size.
             None | Some("inherit") => word(whole).as_deref().and_then(rule),
             Some(own) => rule(own),
         };
-        // SAFETY: takes no pointers.
-        let disabled = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) };
         Self {
-            mounts: fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default(),
+            mounts: fs::read_to_string(folder.join("mountinfo")).unwrap_or_default(),
             anonymous: combined("enabled", "hugepages-2048kB/enabled"),
             // `force` and `deny` of shmem_enabled are above the settings for each size.
             shared: match word("shmem_enabled").as_deref() {
@@ -55,7 +54,7 @@ impl Settings {
                 Some("deny") => Some(Rule::Never),
                 _ => combined("shmem_enabled", "hugepages-2048kB/shmem_enabled"),
             },
-            disabled_for_process: disabled > 0,
+            disabled_for_process: is_disabled(folder),
         }
     }
 
@@ -73,6 +72,12 @@ impl Settings {
         let device = mount_device(&vma.device)?;
         self.mounts.lines().find_map(|line| tmpfs_rule(line, &device))
     }
+}
+
+/// Whether transparent huge pages are off for the process (`THP_enabled` of its status, Linux 5.0).
+fn is_disabled(folder: &Path) -> bool {
+    let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("THP_enabled:").is_some_and(|value| value.trim() == "0"))
 }
 
 /// `1:2b` as smaps prints a device, in hexadecimal, to `1:43` as mountinfo does.
@@ -198,20 +203,20 @@ mod tests {
         let dir = tempfile::tempdir().expect("tempdir");
         let root = dir.path();
         write(root, "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
-        assert_eq!(Settings::read(root).anonymous, Some(Rule::Advised));
+        assert_eq!(Settings::read(root, &root.join("proc/self")).anonymous, Some(Rule::Advised));
         let size = "sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled";
         write(root, size, "always [inherit] madvise never\n");
-        assert_eq!(Settings::read(root).anonymous, Some(Rule::Advised));
+        assert_eq!(Settings::read(root, &root.join("proc/self")).anonymous, Some(Rule::Advised));
         write(root, size, "always inherit madvise [never]\n");
-        assert_eq!(Settings::read(root).anonymous, Some(Rule::Never));
-        assert_eq!(Settings::read(root).shared, None, "not there is not never");
+        assert_eq!(Settings::read(root, &root.join("proc/self")).anonymous, Some(Rule::Never));
+        assert_eq!(Settings::read(root, &root.join("proc/self")).shared, None, "not there is not never");
         write(
             root,
             "sys/kernel/mm/transparent_hugepage/shmem_enabled",
             "always within_size advise never deny [force]\n",
         );
         write(root, "sys/kernel/mm/transparent_hugepage/hugepages-2048kB/shmem_enabled", "always inherit [never]\n");
-        assert_eq!(Settings::read(root).shared, Some(Rule::Always));
+        assert_eq!(Settings::read(root, &root.join("proc/self")).shared, Some(Rule::Always));
     }
 
     #[test]

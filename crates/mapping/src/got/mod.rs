@@ -4,6 +4,7 @@
 //! some kinds of huge pages: smaps knows nothing of DAX, and `/proc/kpageflags` describes the memory and not how it is mapped.
 
 mod host;
+mod process;
 mod reason;
 mod scan;
 mod vmas;
@@ -14,6 +15,7 @@ use std::path::Path;
 
 pub(crate) use self::host::Counters;
 use self::host::{Frames, Rule, Settings};
+pub use self::process::{Asked, Mapping, ProcessMemory, Short, process};
 pub use self::reason::Reason;
 use self::reason::{Evidence, FrameEvidence};
 use self::scan::{IS_FILE, IS_HUGE, IS_PRESENT, IS_SWAPPED, NoScan, Region};
@@ -173,25 +175,57 @@ pub(crate) fn look(
     let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page));
     let Some(end) = end.filter(|_| bytes > 0) else { return Err(MapError::Length { found_bytes: bytes }) };
     let (start, end) = (start as u64, end as u64);
-    let path = root.join("proc/self/pagemap");
-    let pagemap = File::open(&path).map_err(|error| MapError::unreadable(&path, &error))?;
-    let vmas = vmas::read(root, start & !(SLOT - 1), end.next_multiple_of(SLOT))?;
-    let (regions, source) = regions(&pagemap, start, end, may_scan)?;
-    let mut slots = divided(start, end);
-    for slot in &mut slots {
-        slot.mapped_bytes = mapped_bytes(slot, &vmas);
-        slot.held = held(slot, &regions, &vmas, &source);
+    let folder = root.join("proc/self");
+    let pagemap = open_pagemap(&folder)?;
+    let vmas = vmas::read(&folder, start & !(SLOT - 1), end.next_multiple_of(SLOT))?;
+    let settings = Settings::read(root, &folder);
+    let whole = Whole { root, pagemap: &pagemap, vmas: &vmas, settings: &settings, frames: Frames::open(root), past };
+    whole.look(start, end, asked, may_scan)
+}
+
+fn open_pagemap(folder: &Path) -> Result<File, MapError> {
+    let path = folder.join("pagemap");
+    File::open(&path).map_err(|error| MapError::unreadable(&path, &error))
+}
+
+/// What all looks at one process share.
+struct Whole<'a> {
+    root: &'a Path,
+    pagemap: &'a File,
+    /// All mappings that touch the slots looked at, in order of address.
+    vmas: &'a [Vma],
+    settings: &'a Settings,
+    frames: Option<Frames>,
+    past: &'a Past,
+}
+
+impl Whole<'_> {
+    /// Looks at `[start, end)`, whole pages.
+    fn look(&self, start: u64, end: u64, asked: PageSize, may_scan: bool) -> Result<Got, MapError> {
+        let vmas = touching(self.vmas, start & !(SLOT - 1), end.next_multiple_of(SLOT));
+        let (regions, source) = regions(self.pagemap, start, end, may_scan)?;
+        let mut slots = divided(start, end);
+        for slot in &mut slots {
+            slot.mapped_bytes = mapped_bytes(slot, vmas);
+            slot.held = held(slot, &regions, vmas, &source);
+        }
+        let context = Context::new(self, vmas, (start, end), asked);
+        for slot in &mut slots {
+            slot.reason = match slot.held {
+                Some(_) => context.why(slot, &regions),
+                None => Some(Reason::Unknown {
+                    why: "a mapping holds pages of both sizes, and only their sums are known".into(),
+                }),
+            };
+        }
+        Ok(Got { address: start as usize, bytes: (end - start) as usize, asked, source, slots })
     }
-    let context = Context::new(root, &pagemap, &vmas, (start, end), asked, past);
-    for slot in &mut slots {
-        slot.reason = match slot.held {
-            Some(_) => context.why(slot, &regions),
-            None => Some(Reason::Unknown {
-                why: "a mapping holds pages of both sizes, and only their sums are known".into(),
-            }),
-        };
-    }
-    Ok(Got { address: start as usize, bytes: (end - start) as usize, asked, source, slots })
+}
+
+/// The mappings that touch `[low, high)`.
+fn touching(vmas: &[Vma], low: u64, high: u64) -> &[Vma] {
+    let after = vmas.get(vmas.partition_point(|vma| vma.end <= low)..).unwrap_or_default();
+    after.get(..after.partition_point(|vma| vma.start < high)).unwrap_or_default()
 }
 
 fn regions(pagemap: &File, start: u64, end: u64, may_scan: bool) -> Result<(Vec<Region>, Source), MapError> {
@@ -277,64 +311,53 @@ fn page_bytes(vma: &Vma, categories: u64, source: &Source) -> Option<u64> {
 
 /// What all slots of one look share.
 struct Context<'a> {
-    pagemap: &'a File,
+    whole: &'a Whole<'a>,
     vmas: &'a [Vma],
     range: (u64, u64),
     asked: PageSize,
-    past: &'a Past,
-    settings: Settings,
     /// For each mapping, the rule of the file under it.
     file_rules: Vec<Option<Rule>>,
-    frames: Option<Frames>,
     now: Option<Counters>,
 }
 
 impl<'a> Context<'a> {
-    fn new(
-        root: &Path,
-        pagemap: &'a File,
-        vmas: &'a [Vma],
-        range: (u64, u64),
-        asked: PageSize,
-        past: &'a Past,
-    ) -> Self {
-        let now = past.counters.and_then(|_| Counters::read(root));
-        let settings = Settings::read(root);
-        let file_rules = vmas.iter().map(|vma| settings.of_file(vma)).collect();
-        Self { pagemap, vmas, range, asked, past, settings, file_rules, frames: Frames::open(root), now }
+    fn new(whole: &'a Whole<'a>, vmas: &'a [Vma], range: (u64, u64), asked: PageSize) -> Self {
+        let now = whole.past.counters.and_then(|_| Counters::read(whole.root));
+        let file_rules = vmas.iter().map(|vma| whole.settings.of_file(vma)).collect();
+        Self { whole, vmas, range, asked, file_rules, now }
     }
 
     fn why(&self, slot: &Slot, regions: &[Region]) -> Option<Reason> {
         let start = slot.address as u64 & !(SLOT - 1);
         let first = self.vmas.partition_point(|vma| vma.end <= start);
-        let after = self.vmas.get(first..).unwrap_or_default();
-        let vmas = after.get(..after.partition_point(|vma| vma.start < start + SLOT)).unwrap_or_default();
-        let since = self.past.counters.zip(self.now);
+        let vmas = touching(self.vmas, start, start + SLOT);
+        let since = self.whole.past.counters.zip(self.now);
         let evidence = Evidence {
             asked: self.asked,
             vmas,
             range: self.range,
             has_anonymous: parts(slot, regions).any(|(_, _, is)| is & IS_PRESENT != 0 && is & IS_FILE == 0),
-            anonymous_rule: self.settings.anonymous,
+            anonymous_rule: self.whole.settings.anonymous,
             file_rule: self.file_rules.get(first).copied().flatten(),
-            disabled_for_process: self.settings.disabled_for_process,
+            disabled_for_process: self.whole.settings.disabled_for_process,
             frames: &|| self.frames_of(slot),
             no_fallback: since.map(|(then, now)| then.fallbacks == now.fallbacks),
             cgroup_limit: since.is_some_and(|(then, now)| {
                 now.charge_fallbacks > then.charge_fallbacks && now.own_limit_hits > then.own_limit_hits
             }),
-            pool: self.past.pool.clone(),
+            pool: self.whole.past.pool.clone(),
         };
         reason::why(slot, &evidence)
     }
 
     /// What the frames of a slot in base pages say, for those who may see them.
     fn frames_of(&self, slot: &Slot) -> FrameEvidence {
-        let Some(frames) = self.frames.as_ref().filter(|_| slot.held.is_some_and(|held| held.base_bytes > 0)) else {
+        let Some(frames) = self.whole.frames.as_ref().filter(|_| slot.held.is_some_and(|held| held.base_bytes > 0))
+        else {
             return FrameEvidence::Hidden;
         };
         let (low, high) = (slot.address as u64, (slot.address + slot.bytes) as u64);
-        let Ok(entries) = scan::entries(self.pagemap, low, high) else { return FrameEvidence::Hidden };
+        let Ok(entries) = scan::entries(self.whole.pagemap, low, high) else { return FrameEvidence::Hidden };
         let (mut huge, mut small, mut in_order) = (0_u64, 0_u64, true);
         let mut base = None;
         for (index, entry) in (0_u64..).zip(entries).filter(|(_, entry)| entry >> 63 == 1) {

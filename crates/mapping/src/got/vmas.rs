@@ -1,4 +1,4 @@
-//! The mappings (VMAs) of this process, from `/proc/self/smaps`.
+//! The mappings (VMAs) of a process, from `/proc/PID/smaps`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -24,6 +24,8 @@ pub(super) struct Vma {
     pub(super) resident_bytes: u64,
     /// Resident in huge pages of all kinds but hugetlb.
     pub(super) huge_bytes: u64,
+    /// On swap.
+    pub(super) swapped_bytes: u64,
     /// Whether the kernel would give huge pages here; `None` where smaps does not say.
     pub(super) thp_eligible: Option<bool>,
     /// VmFlags, two letters each.
@@ -46,9 +48,9 @@ impl Vma {
     }
 }
 
-/// The mappings that touch `[start, end)`, in order of address. `root` is where `/proc` is looked for.
-pub(super) fn read(root: &Path, start: u64, end: u64) -> Result<Vec<Vma>, MapError> {
-    let path = root.join("proc/self/smaps");
+/// The mappings that touch `[start, end)`, in order of address. `folder` is the process's (`/proc/self`).
+pub(super) fn read(folder: &Path, start: u64, end: u64) -> Result<Vec<Vma>, MapError> {
+    let path = folder.join("smaps");
     let file = File::open(&path).map_err(|error| MapError::unreadable(&path, &error))?;
     let mut found: Vec<Vma> = Vec::new();
     let mut inside = false;
@@ -100,6 +102,7 @@ fn add(vma: &mut Vma, line: &str) {
             match key {
                 "KernelPageSize" => vma.kernel_page_bytes = bytes,
                 "Rss" => vma.resident_bytes = bytes,
+                "Swap" => vma.swapped_bytes = bytes,
                 "AnonHugePages" | "ShmemPmdMapped" | "FilePmdMapped" => vma.huge_bytes += bytes,
                 _ => {}
             }
@@ -132,8 +135,7 @@ Rss:                 132 kB
     #[test]
     fn mappings_that_touch_the_range_are_read() {
         let dir = tempfile::tempdir().expect("tempdir");
-        std::fs::create_dir_all(dir.path().join("proc/self")).expect("mkdir");
-        std::fs::write(dir.path().join("proc/self/smaps"), SMAPS).expect("write");
+        std::fs::write(dir.path().join("smaps"), SMAPS).expect("write");
         let found = read(dir.path(), 0x1000_0010_0000, 0x1000_0060_0000).expect("read");
         let [first, second] = found.as_slice() else { panic!("found {found:?}") };
         assert_eq!((first.huge_bytes, first.resident_bytes, first.thp_eligible), (2 << 20, 2 << 20, Some(true)));

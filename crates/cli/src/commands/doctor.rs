@@ -1,0 +1,115 @@
+//! `pagelab doctor`: what this host, a file or a process can do with huge pages and DAX, what is wrong, the fix.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use pagelab_host::doctor::path::{self, PathError, PathOptions, PathReport, SlotRun};
+use pagelab_host::doctor::process::{self, Region};
+use pagelab_host::doctor::{Finding, Level, host};
+use serde::Serialize;
+
+use crate::failure::{BAD, Failure};
+use crate::print;
+
+/// Arguments of `pagelab doctor`.
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "Looks and changes nothing. The exit status is 1 if there is a problem, 0 if there are notes or nothing.\n\nExamples:\n  \
+                  pagelab doctor\n  sudo pagelab doctor /var/lib/db/data\n  pagelab doctor --pid $(pidof -s postgres)\n  pagelab doctor --json | jq '.findings[] | select(.level == \"problem\")'"
+)]
+pub struct Args {
+    /// A file: where its bytes lie, and whether each 2 MiB of it can be mapped by one entry.
+    #[arg(value_name = "PATH", conflicts_with = "pid")]
+    path: Option<PathBuf>,
+    /// The mapping will not ask by madvise(MADV_HUGEPAGE).
+    #[arg(long, requires = "path")]
+    unadvised: bool,
+    /// A running process: what each of its mappings asked for, what it got, and why it is less.
+    #[arg(short, long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Print one JSON document on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The document: findings, and beside them what they were made from.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    findings: &'a [Finding],
+    /// Of a file.
+    slots: &'a [SlotRun],
+    /// Of a process.
+    regions: &'a [Region],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a host::HostReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<Process<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a PathReport>,
+}
+
+/// What is to be known of a process beside its regions.
+#[derive(Debug, Serialize)]
+struct Process<'a> {
+    pid: u32,
+    comm: &'a str,
+    page_tables_bytes: Option<u64>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    match (&args.path, args.pid) {
+        (Some(path), _) => of_file(path, !args.unadvised, args.json),
+        (None, Some(pid)) => of_process(pid, args.json),
+        (None, None) => of_host(args.json),
+    }
+}
+
+fn of_host(json: bool) -> Result<u8, Failure> {
+    let report = host::look(Path::new("/"), std::process::id());
+    if json {
+        let host = Some(&report);
+        print::json(&Document {
+            findings: &report.findings,
+            slots: &[],
+            regions: &[],
+            host,
+            process: None,
+            file: None,
+        })?;
+    } else {
+        print::text(&report.to_string())?;
+    }
+    Ok(status(&report.findings))
+}
+
+fn of_file(path: &Path, advised: bool, json: bool) -> Result<u8, Failure> {
+    let report = path::look(path, &PathOptions { advised, ..PathOptions::default() });
+    let report = report.map_err(|error| match error {
+        PathError::Denied { .. } | PathError::System { .. } => Failure::host(error),
+        _ => Failure::input(error),
+    })?;
+    if json {
+        let (findings, slots) = (&report.findings, report.slots.as_slice());
+        print::json(&Document { findings, slots, regions: &[], host: None, process: None, file: Some(&report) })?;
+    } else {
+        print::text(&report.to_string())?;
+    }
+    Ok(status(&report.findings))
+}
+
+fn of_process(pid: u32, json: bool) -> Result<u8, Failure> {
+    let report = process::look(pid).map_err(Failure::input)?;
+    if json {
+        let process = Process { pid, comm: &report.comm, page_tables_bytes: report.page_tables_bytes };
+        let (findings, regions) = (&report.findings, &report.regions);
+        print::json(&Document { findings, slots: &[], regions, host: None, process: Some(process), file: None })?;
+    } else {
+        print::text(&report.to_string())?;
+    }
+    Ok(status(&report.findings))
+}
+
+fn status(findings: &[Finding]) -> u8 {
+    if findings.iter().any(|finding| finding.level == Level::Problem) { BAD } else { 0 }
+}

@@ -1,0 +1,110 @@
+//! `hugepages list`, `set`, `plan` and `accounting`.
+
+use pagelab_host::guard::GuardOptions;
+use pagelab_host::hugetlb::accounting::{self, AccountingRequest};
+use pagelab_host::hugetlb::set::{self, SetRequest};
+use pagelab_host::hugetlb::{PoolTable, plan as planning, pools};
+use serde::Serialize;
+
+use super::{Form, bytes, failure, page_bytes, root};
+use crate::failure::{BAD, Failure};
+
+/// Arguments of `hugepages set`.
+#[derive(Debug, clap::Args)]
+pub struct SetArgs {
+    /// Page size, such as 2M or 1G.
+    size: String,
+    /// Pages that the pool shall have.
+    pages: u64,
+    /// Only the part of the pool on this NUMA node.
+    #[arg(long, conflicts_with = "overcommit")]
+    node: Option<u32>,
+    /// Set how many pages the kernel may add on demand, not how many there are.
+    #[arg(long)]
+    overcommit: bool,
+    /// If compaction is not enough, let go of clean file caches and try once more: files are then read from disk again.
+    #[arg(long)]
+    drop_caches: bool,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Arguments of `hugepages plan`.
+#[derive(Debug, clap::Args)]
+pub struct PlanArgs {
+    /// Bytes that are to lie on huge pages, such as 40G.
+    #[arg(long, value_parser = bytes)]
+    bytes: u64,
+    /// Page size; the host's default size if not given.
+    #[arg(long)]
+    size: Option<String>,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Arguments of `hugepages accounting`.
+#[derive(Debug, clap::Args)]
+pub struct AccountingArgs {
+    /// Bytes to map and touch, one amount after the other.
+    #[arg(required = true, value_parser = bytes)]
+    steps: Vec<u64>,
+    /// Page size.
+    #[arg(long, default_value = "2M")]
+    size: String,
+    /// Pages of the pool.
+    #[arg(long, default_value_t = 128)]
+    pages: u64,
+    /// Pages that may be added on demand.
+    #[arg(long, default_value_t = 128)]
+    overcommit: u64,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// The document of `list`.
+#[derive(Debug, Serialize)]
+struct List<'a> {
+    pools: &'a [pagelab_host::hugetlb::PoolState],
+}
+
+/// Lists the pools.
+pub fn list(form: &Form) -> Result<u8, Failure> {
+    let pools = pools(root()).map_err(failure)?;
+    form.print(&List { pools: &pools }, &PoolTable(&pools))?;
+    Ok(0)
+}
+
+/// Sets a pool; to get less than was asked for is status 1.
+pub fn set(args: &SetArgs) -> Result<u8, Failure> {
+    let request = SetRequest {
+        page_bytes: page_bytes(&args.size)?,
+        pages: args.pages,
+        node: args.node,
+        overcommit: args.overcommit,
+        drop_caches: args.drop_caches,
+    };
+    let report = set::set(root(), &request).map_err(failure)?;
+    args.form.print(&report, &report)?;
+    Ok(if report.granted() { 0 } else { BAD })
+}
+
+/// Plans a pool.
+pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
+    let size = args.size.as_deref().map(page_bytes).transpose()?;
+    let plan = planning::plan(root(), args.bytes, size).map_err(failure)?;
+    args.form.print(&plan, &plan)?;
+    Ok(0)
+}
+
+/// Maps and touches, and shows the pool's counters.
+pub fn accounting(args: &AccountingArgs) -> Result<u8, Failure> {
+    let request = AccountingRequest {
+        page_bytes: page_bytes(&args.size)?,
+        pages: args.pages,
+        overcommit_pages: args.overcommit,
+        steps_bytes: args.steps.clone(),
+    };
+    let found = accounting::accounting(GuardOptions::default(), &request).map_err(failure)?;
+    args.form.print(&found, &found)?;
+    Ok(0)
+}

@@ -1,0 +1,98 @@
+//! The counters of a pool, and their transitions.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sys;
+
+/// Counters of a pool in pages, as sysfs has them: `nr` includes surplus pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    pub(crate) nr: i64,
+    pub(crate) free: i64,
+    pub(crate) resv: i64,
+    pub(crate) surplus: i64,
+}
+
+impl Counters {
+    /// With a change [nr, free, resv, surplus] added.
+    pub(crate) fn plus(self, change: [i64; 4]) -> Self {
+        let [nr, free, resv, surplus] = change;
+        Counters { nr: self.nr + nr, free: self.free + free, resv: self.resv + resv, surplus: self.surplus + surplus }
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "nr {}, free {}, resv {}, surplus {}", self.nr, self.free, self.resv, self.surplus)
+    }
+}
+
+/// The counters after one step of a case, in pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What had been done.
+    pub after: String,
+    /// `nr_hugepages`, surplus pages included.
+    pub nr_pages: i64,
+    /// `free_hugepages`.
+    pub free_pages: i64,
+    /// `resv_hugepages`: promised to mappings, and still among the free ones.
+    pub resv_pages: i64,
+    /// `surplus_hugepages`: beyond the pool's own, as overcommit lets it grow.
+    pub surplus_pages: i64,
+}
+
+impl Step {
+    pub(crate) fn new(after: &str, seen: Counters) -> Self {
+        let Counters { nr, free, resv, surplus } = seen;
+        Step { after: after.to_owned(), nr_pages: nr, free_pages: free, resv_pages: resv, surplus_pages: surplus }
+    }
+}
+
+/// A pool of pages of one size.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pool {
+    folder: &'static str,
+    /// Bytes of a page.
+    pub(crate) page: usize,
+}
+
+/// The pool of 2 MiB pages.
+pub(crate) const HUGE: Pool = Pool { folder: "/sys/kernel/mm/hugepages/hugepages-2048kB", page: 2 << 20 };
+/// The pool of 1 GiB pages.
+pub(crate) const GIGANTIC: Pool = Pool { folder: "/sys/kernel/mm/hugepages/hugepages-1048576kB", page: 1 << 30 };
+
+/// How long the counters may take to settle: the kernel may free pages from a work queue.
+const SETTLE: Duration = Duration::from_secs(2);
+
+impl Pool {
+    /// Reads the counters.
+    pub(crate) fn read(self) -> Result<Counters, String> {
+        let one = |name: &str| {
+            let path = format!("{}/{name}", self.folder);
+            let text = sys::read_text(&path).map_err(|errno| format!("cannot read {path}: {errno}"))?;
+            text.trim().parse::<i64>().map_err(|_| format!("{path} is no number: {}", text.trim()))
+        };
+        Ok(Counters {
+            nr: one("nr_hugepages")?,
+            free: one("free_hugepages")?,
+            resv: one("resv_hugepages")?,
+            surplus: one("surplus_hugepages")?,
+        })
+    }
+
+    /// Reads the counters until they are as expected, or the time to settle is over: the last reading.
+    pub(crate) fn settled(self, expected: Counters) -> Result<Counters, String> {
+        let deadline = Instant::now() + SETTLE;
+        loop {
+            let seen = self.read()?;
+            if seen == expected || Instant::now() >= deadline {
+                return Ok(seen);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! What is to be said of a host: one rule a finding.
+//!
+//! How to add one: write a function that looks at a [`HostReport`] and name it in [`RULES`]. A rule says nothing where what
+//! it looks at could not be read.
+
+use super::HostReport;
+use crate::doctor::{Finding, Level};
+
+/// A rule; several findings if it is about several pools or mounts.
+type Rule = fn(&HostReport) -> Vec<Finding>;
+
+const RULES: &[Rule] = &[
+    thp_not_built,
+    thp_never,
+    thp_by_advice,
+    thp_size_differs,
+    thp_shared_never,
+    thp_defrag,
+    thp_disabled_for_process,
+    pool_empty,
+    pool_used_up,
+    pool_less_than_booted,
+    hugetlb_not_mounted,
+    fragmented,
+    cgroup_hugetlb,
+    cgroup_memory,
+    memlock,
+    dax_not_built,
+    namespace_not_fsdax,
+    namespace_misaligned,
+];
+
+const HUGE_BYTES: u64 = 2 << 20;
+const THP: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// All that the rules have to say, problems first.
+pub(super) fn judge(report: &HostReport) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(report)).collect();
+    findings.sort_by_key(|finding| finding.level);
+    findings
+}
+
+fn finding(
+    id: &'static str,
+    level: Level,
+    found: String,
+    needed: &str,
+    why: &str,
+    fix: Option<String>,
+) -> Vec<Finding> {
+    vec![Finding { id, level, found, needed: needed.to_owned(), why: why.to_owned(), fix }]
+}
+
+fn thp_not_built(host: &HostReport) -> Vec<Finding> {
+    if host.value("thp.enabled").is_some() || host.value("kconfig.TRANSPARENT_HUGEPAGE") != Some("n") {
+        return Vec::new();
+    }
+    finding(
+        "thp.not_built",
+        Level::Problem,
+        "kernel without CONFIG_TRANSPARENT_HUGEPAGE".to_owned(),
+        "a kernel with it",
+        "no program gets huge pages but from a hugetlb pool",
+        None,
+    )
+}
+
+/// The rule for anonymous huge pages of 2 MiB: that of the size, or where it says `inherit` the one for all.
+fn anonymous_rule(host: &HostReport) -> Option<(&str, &str)> {
+    match host.value("thp.2M.enabled") {
+        None | Some("inherit") => host.value("thp.enabled").map(|value| ("enabled", value)),
+        Some(own) => Some(("hugepages-2048kB/enabled", own)),
+    }
+}
+
+fn thp_never(host: &HostReport) -> Vec<Finding> {
+    let Some((file, "never")) = anonymous_rule(host) else { return Vec::new() };
+    finding(
+        "thp.never",
+        Level::Problem,
+        format!("{THP}/{file}: never"),
+        "madvise or always",
+        "every 2 MiB of memory take 512 page faults and 512 entries in the TLB",
+        Some(format!("echo madvise | sudo tee {THP}/{file}")),
+    )
+}
+
+fn thp_by_advice(host: &HostReport) -> Vec<Finding> {
+    let Some((file, "madvise")) = anonymous_rule(host) else { return Vec::new() };
+    finding(
+        "thp.by_advice",
+        Level::Note,
+        format!("{THP}/{file}: madvise"),
+        "madvise(MADV_HUGEPAGE) in the program, or always",
+        "a program that does not ask gets pages of 4 KiB",
+        Some(format!("echo always | sudo tee {THP}/{file}")),
+    )
+}
+
+fn thp_size_differs(host: &HostReport) -> Vec<Finding> {
+    let (Some(own), Some(all)) = (host.value("thp.2M.enabled"), host.value("thp.enabled")) else { return Vec::new() };
+    if own == "inherit" || own == all {
+        return Vec::new();
+    }
+    finding(
+        "thp.size_differs",
+        Level::Note,
+        format!("{THP}/hugepages-2048kB/enabled: {own}, {THP}/enabled: {all}"),
+        "inherit, if the rule for all sizes is to hold",
+        "the rule of the size stands above the one that everybody looks at",
+        Some(format!("echo inherit | sudo tee {THP}/hugepages-2048kB/enabled")),
+    )
+}
+
+fn thp_shared_never(host: &HostReport) -> Vec<Finding> {
+    let rule = match host.value("thp.shmem_enabled") {
+        Some(whole @ ("deny" | "force")) => whole,
+        whole => match host.value("thp.2M.shmem_enabled") {
+            None | Some("inherit") => whole.unwrap_or_default(),
+            Some(own) => own,
+        },
+    };
+    if !matches!(rule, "never" | "deny") {
+        return Vec::new();
+    }
+    finding(
+        "thp.shared_never",
+        Level::Note,
+        format!("{THP}/shmem_enabled: {rule}"),
+        "advise, within_size or always",
+        "shared anonymous memory, memfd and SysV segments get pages of 4 KiB (a mounted tmpfs has its own huge=)",
+        Some(format!("echo advise | sudo tee {THP}/shmem_enabled")),
+    )
+}
+
+fn thp_defrag(host: &HostReport) -> Vec<Finding> {
+    let Some(defrag @ ("never" | "defer")) = host.value("thp.defrag") else { return Vec::new() };
+    finding(
+        "thp.no_direct_compaction",
+        Level::Note,
+        format!("{THP}/defrag: {defrag}"),
+        "madvise, defer+madvise or always",
+        "a fault that finds no huge page free takes 4 KiB at once, also where the program asked for huge pages",
+        Some(format!("echo madvise | sudo tee {THP}/defrag")),
+    )
+}
+
+fn thp_disabled_for_process(host: &HostReport) -> Vec<Finding> {
+    let Some(value) = host.value("mm.thp_disable").filter(|value| *value != "0") else { return Vec::new() };
+    finding(
+        "thp.disabled_for_process",
+        Level::Problem,
+        format!("prctl(PR_SET_THP_DISABLE) holds for this shell and all that it starts ({value})"),
+        "a shell without it",
+        "no program started here gets transparent huge pages, whatever the host says",
+        None,
+    )
+}
+
+/// Sizes of pools, as settings spell them, with pages in the pool (surplus pages not among them).
+fn pools(host: &HostReport) -> Vec<(String, u64)> {
+    let found = host.settings.iter().filter_map(|(key, setting)| {
+        let size = key.strip_prefix("hugetlb.")?.strip_suffix(".nr_hugepages").filter(|size| !size.contains('.'))?;
+        Some((size.to_owned(), setting.value.as_deref()?.parse().ok()?))
+    });
+    found.collect()
+}
+
+fn pool_number(host: &HostReport, size: &str, name: &str) -> u64 {
+    host.number(&format!("hugetlb.{size}.{name}")).unwrap_or(0)
+}
+
+fn pool_empty(host: &HostReport) -> Vec<Finding> {
+    let default = host.value("hugetlb.default_size").unwrap_or("2M");
+    let is_empty = |(size, pages): &(String, u64)| {
+        size == default && *pages == 0 && pool_number(host, size, "nr_overcommit_hugepages") == 0
+    };
+    let empty = pools(host).into_iter().filter(is_empty).map(|(size, _)| Finding {
+        id: "hugetlb.pool_empty",
+        level: Level::Note,
+        found: format!("no page of {size} in the pool, none on demand (nr_hugepages 0, nr_overcommit_hugepages 0)"),
+        needed: "pages for what asks for them".to_owned(),
+        why: "MAP_HUGETLB, SHM_HUGETLB and files on hugetlbfs fail with ENOMEM or SIGBUS".to_owned(),
+        fix: Some(format!("sudo pagelab hugepages set {size} N")),
+    });
+    empty.collect()
+}
+
+fn pool_used_up(host: &HostReport) -> Vec<Finding> {
+    let used_up = pools(host).into_iter().filter_map(|(size, pages)| {
+        let (free, reserved) = (pool_number(host, &size, "free_hugepages"), pool_number(host, &size, "resv_hugepages"));
+        let surplus = pool_number(host, &size, "surplus_hugepages");
+        let more = pool_number(host, &size, "nr_overcommit_hugepages").saturating_sub(surplus);
+        (pages > 0 && free <= reserved && more == 0).then(|| Finding {
+            id: "hugetlb.pool_used_up",
+            level: Level::Problem,
+            found: format!("{size}: {pages} pages, {free} free, {reserved} of those promised, none on demand"),
+            needed: "a free page that is not promised".to_owned(),
+            why: "the next program that asks for huge pages gets ENOMEM".to_owned(),
+            fix: Some(format!("sudo pagelab hugepages set {size} {}", pages + 1)),
+        })
+    });
+    used_up.collect()
+}
+
+fn pool_less_than_booted(host: &HostReport) -> Vec<Finding> {
+    let less = pools(host).into_iter().filter_map(|(size, pages)| {
+        let asked = host.number(&format!("cmdline.hugepages.{size}"))?;
+        (pages < asked).then(|| Finding {
+            id: "hugetlb.less_than_booted",
+            level: Level::Problem,
+            found: format!("{size}: {pages} pages; the kernel's command line asks for {asked}"),
+            needed: format!("{asked} pages"),
+            why: "memory was too small or in too small pieces at boot, or somebody took pages back".to_owned(),
+            fix: Some(format!("sudo pagelab hugepages set {size} {asked}")),
+        })
+    });
+    less.collect()
+}
+
+fn hugetlb_not_mounted(host: &HostReport) -> Vec<Finding> {
+    if pools(host).iter().all(|(_, pages)| *pages == 0) || host.mounts.iter().any(|mount| mount.fs == "hugetlbfs") {
+        return Vec::new();
+    }
+    finding(
+        "hugetlb.not_mounted",
+        Level::Note,
+        "a pool with pages, and no hugetlbfs mounted".to_owned(),
+        "a mount, for programs that map files of huge pages",
+        "only MAP_HUGETLB, memfd and SysV segments can use the pool",
+        Some("sudo mkdir -p /dev/hugepages && sudo mount -t hugetlbfs none /dev/hugepages".to_owned()),
+    )
+}
+
+/// Free memory in small pieces: a fault must compact, or does without.
+fn fragmented(host: &HostReport) -> Vec<Finding> {
+    let Some(free) = &host.free_memory else { return Vec::new() };
+    let (Some(unusable), true) = (free.unusable_pct(), free.free_bytes >= 64 * HUGE_BYTES) else { return Vec::new() };
+    if unusable < 75.0 {
+        return Vec::new();
+    }
+    let level = if free.huge_pages_now == 0 { Level::Problem } else { Level::Note };
+    finding(
+        "memory.fragmented",
+        level,
+        format!(
+            "{} MiB free, of which {unusable:.0} % in pieces smaller than 2 MiB; {} huge pages could be had now",
+            free.free_bytes >> 20,
+            free.huge_pages_now
+        ),
+        "free memory in pieces of 2 MiB",
+        "a fault compacts memory first (which takes ms) or takes 4 KiB; a pool is granted in part",
+        Some("echo 1 | sudo tee /proc/sys/vm/compact_memory".to_owned()),
+    )
+}
+
+fn cgroup_hugetlb(host: &HostReport) -> Vec<Finding> {
+    let limited = host.settings.iter().filter_map(|(key, setting)| {
+        let size = key.strip_prefix("cgroup.hugetlb.")?.strip_suffix(".max")?;
+        let bytes: u64 = setting.value.as_deref()?.parse().ok()?;
+        Some(Finding {
+            id: "cgroup.hugetlb_limited",
+            level: if bytes == 0 { Level::Problem } else { Level::Note },
+            found: format!("{}: {bytes} bytes of huge pages of {size}", setting.source),
+            needed: "max, or what the program maps".to_owned(),
+            why: "beyond it a fault gets SIGBUS, or with rsvd.max the mmap gets ENOMEM, though the pool has pages"
+                .to_owned(),
+            fix: Some(format!("echo max | sudo tee {}", setting.source)),
+        })
+    });
+    limited.collect()
+}
+
+fn cgroup_memory(host: &HostReport) -> Vec<Finding> {
+    let Some(bytes) = host.number("cgroup.memory.max.effective") else { return Vec::new() };
+    if host.facts.memory_bytes.is_some_and(|all| bytes >= all) {
+        return Vec::new();
+    }
+    let source = host.settings.get("cgroup.memory.max.effective").map_or("", |setting| setting.source.as_str());
+    finding(
+        "cgroup.memory_limited",
+        Level::Note,
+        format!("{source}: {bytes} bytes"),
+        "room for a whole huge page at each fault",
+        "near the limit a huge page is not charged and the fault takes 4 KiB (thp_fault_fallback_charge)",
+        None,
+    )
+}
+
+fn memlock(host: &HostReport) -> Vec<Finding> {
+    let Some(soft) = host.value("rlimit.memlock").and_then(|text| text.split(':').next()) else { return Vec::new() };
+    let Some(bytes) = soft.parse::<u64>().ok().filter(|bytes| *bytes < HUGE_BYTES) else { return Vec::new() };
+    finding(
+        "rlimit.memlock_small",
+        Level::Note,
+        format!("locked memory: {bytes} bytes"),
+        "2 MiB and more",
+        "an ordinary user's SysV segment of huge pages is refused, unless the user is of vm.hugetlb_shm_group",
+        Some("ulimit -l unlimited".to_owned()),
+    )
+}
+
+fn dax_not_built(host: &HostReport) -> Vec<Finding> {
+    let has_pmem = !host.namespaces.is_empty();
+    let missing = ["FS_DAX", "FS_DAX_PMD"].into_iter().find(|name| {
+        host.value("kconfig.FS_DAX").is_some()
+            && host.value(&format!("kconfig.{name}")).is_none_or(|value| value == "n")
+    });
+    let Some(missing) = missing.filter(|_| has_pmem) else { return Vec::new() };
+    finding(
+        "dax.not_built",
+        Level::Problem,
+        format!("persistent memory, and a kernel without CONFIG_{missing}"),
+        "a kernel with CONFIG_FS_DAX and CONFIG_FS_DAX_PMD",
+        "files are not mapped directly, or only in pages of 4 KiB",
+        None,
+    )
+}
+
+fn namespace_not_fsdax(host: &HostReport) -> Vec<Finding> {
+    let raw = host.namespaces.iter().filter(|one| matches!(one.mode.as_deref(), Some("raw" | "sector")));
+    let raw = raw.map(|one| Finding {
+        id: "dax.namespace_mode",
+        level: Level::Problem,
+        found: format!("{} is in mode {}", one.name, one.mode.as_deref().unwrap_or_default()),
+        needed: "mode memory (fsdax)".to_owned(),
+        why: "ext4 refuses to mount it with dax; xfs mounts it and says nothing, without DAX".to_owned(),
+        fix: Some(format!(
+            "sudo ndctl create-namespace -f -e {} -m fsdax --map=mem   (this destroys what it holds)",
+            one.name
+        )),
+    });
+    raw.collect()
+}
+
+fn namespace_misaligned(host: &HostReport) -> Vec<Finding> {
+    let small = host.namespaces.iter().filter(|one| one.align_bytes.is_some_and(|bytes| bytes < HUGE_BYTES));
+    let small = small.map(|one| Finding {
+        id: "dax.namespace_align",
+        level: Level::Problem,
+        found: format!("{} is aligned to {} bytes", one.name, one.align_bytes.unwrap_or_default()),
+        needed: "2097152 bytes (2 MiB) or more".to_owned(),
+        why: "no file on it can be mapped in pieces of 2 MiB".to_owned(),
+        fix: Some(format!(
+            "sudo ndctl create-namespace -f -e {} -m fsdax --align=2M   (this destroys what it holds)",
+            one.name
+        )),
+    });
+    small.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::look;
+    use crate::testing::Root;
+
+    const THP: &str = "/sys/kernel/mm/transparent_hugepage";
+    const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+    /// A host with nothing to be said of.
+    fn healthy() -> Root {
+        let root = Root::new();
+        for (path, text) in [
+            (format!("{THP}/enabled"), "[always] madvise never\n"),
+            (format!("{THP}/defrag"), "always defer defer+madvise [madvise] never\n"),
+            (format!("{THP}/shmem_enabled"), "always within_size [advise] never deny force\n"),
+            (format!("{THP}/hugepages-2048kB/enabled"), "always [inherit] madvise never\n"),
+            (format!("{POOL}/nr_hugepages"), "4\n"),
+            (format!("{POOL}/free_hugepages"), "4\n"),
+            (format!("{POOL}/resv_hugepages"), "0\n"),
+            (format!("{POOL}/surplus_hugepages"), "0\n"),
+            (format!("{POOL}/nr_overcommit_hugepages"), "0\n"),
+            ("/proc/meminfo".to_owned(), "MemTotal: 8388608 kB\nHugepagesize: 2048 kB\n"),
+            ("/proc/buddyinfo".to_owned(), "Node 0, zone Normal 0 0 0 0 0 0 0 0 0 0 500\n"),
+            ("/proc/self/mountinfo".to_owned(), MOUNTS),
+            ("/proc/7/mountinfo".to_owned(), MOUNTS),
+        ] {
+            root.write(&path, text);
+        }
+        root
+    }
+
+    const MOUNTS: &str = "22 1 0:20 / /dev/hugepages rw - hugetlbfs none rw,pagesize=2M\n";
+
+    fn ids(root: &Path) -> Vec<&'static str> {
+        look(root, 7).findings.iter().map(|finding| finding.id).collect()
+    }
+
+    #[test]
+    fn of_a_healthy_host_there_is_nothing_to_say() {
+        assert_eq!(ids(healthy().path()), [] as [&str; 0]);
+    }
+
+    /// One thing is changed on a healthy host, and one thing is said.
+    #[test]
+    fn each_rule_sees_its_own_fault_and_no_other() {
+        for (path, text, id) in [
+            (format!("{THP}/enabled"), "always madvise [never]\n", "thp.never"),
+            (format!("{THP}/enabled"), "always [madvise] never\n", "thp.by_advice"),
+            (format!("{THP}/shmem_enabled"), "always within_size advise never [deny] force\n", "thp.shared_never"),
+            (format!("{THP}/defrag"), "always [defer] defer+madvise madvise never\n", "thp.no_direct_compaction"),
+            (format!("{POOL}/nr_hugepages"), "0\n", "hugetlb.pool_empty"),
+            (format!("{POOL}/resv_hugepages"), "4\n", "hugetlb.pool_used_up"),
+            ("/proc/cmdline".to_owned(), "quiet hugepagesz=2M hugepages=8\n", "hugetlb.less_than_booted"),
+            ("/proc/7/mountinfo".to_owned(), "22 1 0:20 / / rw - ext4 /dev/sda rw\n", "hugetlb.not_mounted"),
+            ("/proc/buddyinfo".to_owned(), "Node 0, zone Normal 90000 0 0 0 0 0 0 0 0 0 1\n", "memory.fragmented"),
+            ("/proc/7/limits".to_owned(), LIMITS, "rlimit.memlock_small"),
+            ("/sys/bus/nd/devices/namespace0.0/size".to_owned(), "1048576\n", "dax.namespace_mode"),
+        ] {
+            let root = healthy();
+            root.write("/sys/bus/nd/devices/namespace0.0/mode", "raw\n");
+            root.write(&path, text);
+            let found = ids(root.path());
+            assert_eq!(found, [id], "{path}: {text}");
+        }
+    }
+
+    const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                          Max locked memory         65536                65536                bytes     \n";
+
+    #[test]
+    fn the_rule_of_a_size_stands_above_the_rule_for_all() {
+        let root = healthy();
+        root.write(&format!("{THP}/hugepages-2048kB/enabled"), "always inherit madvise [never]\n");
+        assert_eq!(ids(root.path()), ["thp.never", "thp.size_differs"]);
+        let found = look(root.path(), 7).findings;
+        assert!(found[0].found.contains("hugepages-2048kB") && found[0].fix.is_some(), "{found:?}");
+    }
+
+    #[test]
+    fn problems_come_first_and_an_empty_host_has_none() {
+        let root = healthy();
+        root.write(&format!("{THP}/defrag"), "always defer defer+madvise madvise [never]\n");
+        root.write(&format!("{POOL}/free_hugepages"), "0\n");
+        assert_eq!(ids(root.path()), ["hugetlb.pool_used_up", "thp.no_direct_compaction"]);
+        assert_eq!(ids(Root::new().path()), [] as [&str; 0], "what cannot be read is not judged");
+    }
+}

@@ -1,0 +1,336 @@
+//! What the report has to say in words: one finding for each reason, with the commands filled in.
+
+use super::report::{PathReport, SLOT_BYTES, SlotReason, SlotRun};
+use crate::doctor::{Finding, Level};
+
+/// The findings of a report, problems first.
+pub(super) fn of(report: &PathReport, advised: bool) -> Vec<Finding> {
+    let mut findings: Vec<Finding> =
+        reasons(&report.slots).map(|reason| of_reason(report, &report.slots, reason)).collect();
+    if report.dax.active != Some(true) {
+        findings.extend(of_layout(report));
+    }
+    findings.extend([not_dax(report), empty(report), only_by_advice(report, advised)].into_iter().flatten());
+    findings.sort_by_key(|finding| finding.level);
+    findings
+}
+
+/// The reasons in these runs, each once.
+fn reasons(runs: &[SlotRun]) -> impl Iterator<Item = SlotReason> {
+    let mut found: Vec<SlotReason> = Vec::new();
+    for reason in runs.iter().filter_map(|run| run.reason) {
+        if !found.contains(&reason) {
+            found.push(reason);
+        }
+    }
+    found.into_iter()
+}
+
+/// What would stand in the way of direct access, once the file were on a device that has it: never more than a note.
+fn of_layout(report: &PathReport) -> Vec<Finding> {
+    let layout = report.layout.as_deref().unwrap_or_default();
+    let about_file = |reason: &SlotReason| *reason != SlotReason::FileEndsInside;
+    let found = reasons(layout).filter(about_file).map(|reason| {
+        let finding = of_reason(report, layout, reason);
+        Finding { level: Level::Note, found: format!("for direct access (not in use): {}", finding.found), ..finding }
+    });
+    found.collect()
+}
+
+/// What the commands are made of.
+struct Words<'a> {
+    report: &'a PathReport,
+    /// The file that decides: on overlayfs the one below.
+    path: String,
+    mount_point: String,
+    device: String,
+}
+
+impl<'a> Words<'a> {
+    fn of(report: &'a PathReport) -> Self {
+        let (path, system) = match &report.real {
+            Some(real) => (&real.path, &real.file_system),
+            None => (&report.path, &report.file_system),
+        };
+        let device = report.device.as_ref().and_then(|device| device.name.as_ref());
+        Self {
+            report,
+            path: quoted(path),
+            mount_point: quoted(system.mount_point.as_deref().unwrap_or("MOUNTPOINT")),
+            device: device.map_or_else(|| "DEVICE".to_owned(), |name| quoted(&format!("/dev/{name}"))),
+        }
+    }
+
+    fn is_xfs(&self) -> bool {
+        let system = self.report.real.as_ref().map_or(&self.report.file_system, |real| &real.file_system);
+        system.name == "xfs"
+    }
+
+    /// Makes the file anew, of the same length, with its bytes set aside before they are written.
+    fn recreate(&self) -> String {
+        let bytes = self.report.size_bytes.next_multiple_of(SLOT_BYTES);
+        let path = &self.path;
+        let hint = if self.is_xfs() { format!(" && xfs_io -c 'extsize 2m' {path}.new") } else { String::new() };
+        format!(
+            "rm -f {path}.new && : > {path}.new{hint} && fallocate -n -l {bytes} {path}.new && \
+             dd if={path} of={path}.new bs=2M conv=notrunc,fsync status=none && \
+             chown --reference={path} {path}.new && chmod --reference={path} {path}.new && mv {path}.new {path}"
+        )
+    }
+
+    /// Makes the file system anew, so that extents can lie at multiples of 2 MiB. The comment that ends it says what that costs.
+    fn mkfs(&self) -> String {
+        let (device, mount) = (&self.device, &self.mount_point);
+        let can = self.report.device.as_ref().and_then(|device| device.dax) == Some(true);
+        let option = if can { "-o dax=always " } else { "" };
+        let mkfs = if self.is_xfs() {
+            "mkfs.xfs -f -m reflink=0 -d su=2m,sw=1"
+        } else {
+            "mkfs.ext4 -F -b 4096 -E stride=512,stripe_width=512"
+        };
+        format!(
+            "{mkfs} {device} && mount {option}{device} {mount} \
+             # destroys all files on {device}: copy them away first, and back with fallocate before writing"
+        )
+    }
+
+    /// Where the partition would have to begin. Moving it takes all that is in it away.
+    fn move_partition(&self) -> String {
+        let device = self.report.device.as_ref();
+        let start = device.map_or(0, |device| device.partition_start_bytes);
+        let name = device.and_then(|device| device.name.as_deref()).unwrap_or("DEVICE");
+        let number: String = name.chars().rev().take_while(char::is_ascii_digit).collect();
+        let number: String = number.chars().rev().collect();
+        let disk = name.strip_suffix(number.as_str()).unwrap_or(name);
+        // `nvme0n1p2` and `loop0p1`: a `p` stands between a disk whose name ends in a digit and the number.
+        let disk =
+            disk.strip_suffix('p').filter(|disk| disk.ends_with(|last: char| last.is_ascii_digit())).unwrap_or(disk);
+        format!(
+            "umount {} && echo 'start={}, size=+' | sfdisk -N {number} /dev/{disk} && {}; the partition began at {start} bytes",
+            self.mount_point,
+            start.next_multiple_of(SLOT_BYTES) / 512,
+            self.mkfs()
+        )
+    }
+
+    /// Whether the file system was told to lay data out in multiples of 2 MiB.
+    fn is_striped(&self) -> bool {
+        self.report.stripe.is_some_and(|stripe| stripe.unit_bytes > 0 && stripe.unit_bytes.is_multiple_of(SLOT_BYTES))
+    }
+
+    fn is_tmpfs(&self) -> bool {
+        let system = self.report.real.as_ref().map_or(&self.report.file_system, |real| &real.file_system);
+        system.name == "tmpfs"
+    }
+
+    /// The size that a tmpfs needs so that all slots that it had no room for have some.
+    fn larger_bytes(&self) -> Option<u64> {
+        let kib: u64 = self.report.file_system.option("size")?.strip_suffix('k')?.parse().ok()?;
+        let full = self.report.slots.iter().filter(|run| run.reason == Some(SlotReason::TmpfsFull));
+        let missing = full.map(SlotRun::count).sum::<u64>().saturating_mul(SLOT_BYTES);
+        Some(kib.saturating_mul(1024).saturating_add(missing))
+    }
+
+    /// More pages for a file on hugetlbfs: of the pool, or where the mount's own limit is in the way, another mount, since that
+    /// limit cannot be changed.
+    fn larger_pool(&self) -> Option<String> {
+        let room = self.report.pool?;
+        let page = self.report.file_system.block_size_bytes;
+        let size = if page >= 1 << 30 { format!("{}G", page >> 30) } else { format!("{}M", page >> 20) };
+        if room.missing_pages > room.available_pages {
+            let pages = room.total_pages.saturating_add(room.missing_pages - room.available_pages);
+            return Some(format!("pagelab hugepages set {size} {pages}"));
+        }
+        let bytes = room.missing_pages.saturating_mul(page);
+        Some(format!("mount -t hugetlbfs -o pagesize={size},min_size={bytes} none DIR"))
+    }
+
+    /// Copies the file, so that its pages come anew.
+    fn copy_anew(&self) -> String {
+        format!("cp --sparse=never --reflink=never -p {0} {0}.new && mv {0}.new {0}", self.path)
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(&byte);
+    if !path.is_empty() && path.bytes().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
+fn of_reason(report: &PathReport, slots: &[SlotRun], reason: SlotReason) -> Finding {
+    let runs: Vec<&SlotRun> = slots.iter().filter(|run| run.reason == Some(reason)).collect();
+    let count: u64 = runs.iter().map(|run| run.count()).sum();
+    let first = runs.first().map_or(0, |run| run.start);
+    let found = format!("{count} of {} slots of 2 MiB, the first at offset {first}: {reason}", report.slot_count);
+    let words = Words::of(report);
+    let (id, level, needed, why, fix) = told(&words, reason);
+    Finding { id, level, found, needed: needed.to_owned(), why: why.to_owned(), fix }
+}
+
+type Told = (&'static str, Level, &'static str, &'static str, Option<String>);
+
+const SMALL: &str = "each slot takes 512 entries and up to 512 faults instead of one, and as many places in the TLB";
+
+/// Identifier, level, what is needed, why it matters, the command.
+fn told(words: &Words<'_>, reason: SlotReason) -> Told {
+    use Level::{Note, Problem};
+    use SlotReason as R;
+    match reason {
+        R::FileEndsInside => {
+            let bytes = words.report.size_bytes.next_multiple_of(SLOT_BYTES);
+            let fix = format!("truncate -s {bytes} {}", words.path);
+            ("path.file_ends_inside", Note, "a file that is a multiple of 2 MiB long", SMALL, Some(fix))
+        }
+        R::Hole | R::PartHole => {
+            let fix =
+                format!("fallocate -n -l {} {}", words.report.size_bytes.next_multiple_of(SLOT_BYTES), words.path);
+            let why = "a first write sets blocks aside one by one, wherever there is room";
+            ("path.holes", Note, "bytes that are set aside before the file is written", why, Some(fix))
+        }
+        R::ExtentShort | R::ExtentsMixed => {
+            let needed = "extents of 2 MiB and more in one state";
+            ("path.extents_short", Problem, needed, SMALL, Some(words.recreate()))
+        }
+        R::ExtentMisaligned => {
+            let needed = "extents that begin at multiples of 2 MiB on the device";
+            let fix = if words.is_striped() {
+                words.recreate()
+            } else {
+                format!("umount {} && {}", words.mount_point, words.mkfs())
+            };
+            ("path.extents_misaligned", Problem, needed, SMALL, Some(fix))
+        }
+        R::PartitionMisaligned => {
+            let needed = "a partition that begins at a multiple of 2 MiB";
+            ("path.partition_misaligned", Problem, needed, SMALL, Some(words.move_partition()))
+        }
+        R::Shared => {
+            let why = "the first write copies them";
+            ("path.shared", Problem, "blocks of the file's own", why, Some(words.recreate()))
+        }
+        R::NoDaxPmd => ("path.kernel_no_dax_pmd", Problem, "a kernel with CONFIG_FS_DAX_PMD=y", SMALL, None),
+        R::PlaceNotKnown => {
+            let why = "bytes that were not written back yet get their place when they are";
+            let fix = format!("sync {}", words.path);
+            ("path.place_not_known", Note, "extents with a place on the device", why, Some(fix))
+        }
+        R::KernelHasNoThp => {
+            ("path.kernel_no_thp", Problem, "a kernel with CONFIG_TRANSPARENT_HUGEPAGE=y", SMALL, None)
+        }
+        R::FileSystemNotKnown => {
+            let needed = "a file system whose page cache is known: ext4, xfs, btrfs, tmpfs, hugetlbfs";
+            ("path.fs_not_known", Note, needed, "nothing can be promised", None)
+        }
+        _ => told_of_memory(words, reason),
+    }
+}
+
+/// The reasons that have to do with memory and not with the device.
+fn told_of_memory(words: &Words<'_>, reason: SlotReason) -> Told {
+    use Level::{Note, Problem};
+    let (path, mount) = (&words.path, &words.mount_point);
+    match reason {
+        SlotReason::PageCacheBasePages => {
+            let needed = "a file on tmpfs with huge=always, hugetlbfs, DAX, or a page cache with large folios (xfs)";
+            let fix = format!("mount -t tmpfs -o huge=always none DIR && cp {path} DIR/");
+            ("path.fs_has_no_huge_pages", Problem, needed, SMALL, Some(fix))
+        }
+        SlotReason::InSmallPages if words.is_tmpfs() => {
+            let needed = "a file that was written after huge pages were allowed, or MADV_COLLAPSE on its mapping";
+            let allow = match words.report.file_system.option("huge") {
+                Some("always") => String::new(),
+                _ => format!("mount -o remount,huge=always {mount} && "),
+            };
+            ("path.in_small_pages", Problem, needed, SMALL, Some(format!("{allow}{}", words.copy_anew())))
+        }
+        SlotReason::InSmallPages => {
+            let fix = format!("sync {path} && dd if={path} iflag=nocache count=0 status=none");
+            let needed = "a file that is not in the page cache yet, so that a fault can bring it in as a whole";
+            ("path.in_small_pages", Note, needed, SMALL, Some(fix))
+        }
+        SlotReason::NeedsAdvice => {
+            let needed = "madvise(MADV_HUGEPAGE) on the mapping before it is touched";
+            ("path.needs_advice", Note, needed, SMALL, None)
+        }
+        SlotReason::TmpfsHugeNever => {
+            let fix = format!("mount -o remount,huge=always {mount} && {}", words.copy_anew());
+            ("path.tmpfs_huge_never", Problem, "a tmpfs with huge=always, within_size or advise", SMALL, Some(fix))
+        }
+        SlotReason::ShmemDenied => {
+            let fix = "echo never > /sys/kernel/mm/transparent_hugepage/shmem_enabled".to_owned();
+            let needed = "shmem_enabled other than deny; never leaves the choice to each mount";
+            ("path.shmem_denied", Problem, needed, SMALL, Some(fix))
+        }
+        SlotReason::TmpfsFull => {
+            let fix = words.larger_bytes().map(|bytes| format!("mount -o remount,size={bytes} {mount}"));
+            ("path.tmpfs_full", Problem, "2 MiB of room for each slot", SMALL, fix)
+        }
+        _ => {
+            let needed = "as many pages as the file does not have yet, in the pool and in the mount's size";
+            let why = "mmap of the file fails with ENOMEM";
+            ("path.pool_too_small", Problem, needed, why, words.larger_pool())
+        }
+    }
+}
+
+/// ext4 and xfs could do direct access; whether this file does is worth knowing.
+fn not_dax(report: &PathReport) -> Option<Finding> {
+    let system = report.real.as_ref().map_or(&report.file_system, |real| &real.file_system);
+    if !matches!(system.name.as_str(), "ext4" | "xfs") || report.dax.active != Some(false) {
+        return None;
+    }
+    let words = Words::of(report);
+    let option = report.dax.mount_option.as_deref();
+    let asked = matches!(option, Some("always")) || report.dax.inode_flag == Some(true);
+    let device = report.device.as_ref().and_then(|device| device.dax);
+    let (level, fix) = match (asked, device) {
+        // The mount may have gone through without direct access, as xfs does on a namespace in raw mode.
+        (true, _) => (Level::Problem, Some("ndctl create-namespace -f -e NAMESPACE -m fsdax --map=mem".to_owned())),
+        (false, Some(true)) => (Level::Note, Some(format!("mount -o remount,dax=always {}", words.mount_point))),
+        (false, _) => (Level::Note, None),
+    };
+    Some(Finding {
+        id: "path.not_dax",
+        level,
+        found: format!(
+            "no direct access; mount option dax={}, file flag {}, device {} {}",
+            option.unwrap_or("not given"),
+            report.dax.inode_flag.map_or("not known", |flag| if flag { "set" } else { "not set" }),
+            words.device,
+            if device == Some(true) { "can" } else { "cannot" },
+        ),
+        needed: "a device that can (pmem in mode fsdax), and dax=always or the file's flag".to_owned(),
+        why: "without it the file is mapped through the page cache".to_owned(),
+        fix,
+    })
+}
+
+fn empty(report: &PathReport) -> Option<Finding> {
+    (report.size_bytes == 0).then(|| Finding {
+        id: "path.empty",
+        level: Level::Note,
+        found: "the file has 0 bytes".to_owned(),
+        needed: "a file of 2 MiB and more".to_owned(),
+        why: "there is no slot to tell about".to_owned(),
+        fix: None,
+    })
+}
+
+/// Possible, but for those only who ask.
+fn only_by_advice(report: &PathReport, advised: bool) -> Option<Finding> {
+    let system = report.real.as_ref().map_or(&report.file_system, |real| &real.file_system);
+    let page_cache = matches!(system.name.as_str(), "ext4" | "xfs") && report.dax.active != Some(true);
+    let tmpfs = system.name == "tmpfs" && system.option("huge") == Some("advise");
+    (advised && report.possible_slots > 0 && (page_cache || tmpfs)).then(|| Finding {
+        id: "path.only_by_advice",
+        level: Level::Note,
+        found: format!("{} slots can be mapped by one entry if the mapping asks for it", report.possible_slots),
+        needed: "madvise(MADV_HUGEPAGE) on the mapping before it is touched".to_owned(),
+        why: "without it a fault brings in small pages, which then stay".to_owned(),
+        fix: None,
+    })
+}

@@ -1,0 +1,27 @@
+//! Findings as text for people.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::{Finding, Level};
+
+/// Findings one below the other: what was found, what is needed, why, and the command.
+#[derive(Debug, Clone, Copy)]
+pub struct Findings<'a>(pub &'a [Finding]);
+
+impl Display for Findings<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for finding in self.0 {
+            let level = match finding.level {
+                Level::Problem => "PROBLEM",
+                Level::Note => "note",
+            };
+            writeln!(f, "{level}: {} ({})", finding.found, finding.id)?;
+            writeln!(f, "    needed: {}", finding.needed)?;
+            writeln!(f, "    because: {}", finding.why)?;
+            if let Some(fix) = &finding.fix {
+                writeln!(f, "    type: {fix}")?;
+            }
+        }
+        Ok(())
+    }
+}

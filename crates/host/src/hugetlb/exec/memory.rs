@@ -1,0 +1,277 @@
+//! What a process and its children have in memory, by the size of the pages, from `/proc/PID/smaps`.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::files::{bytes_up_to, trimmed, under};
+
+/// Programs with a hundred thousand mappings have some hundred MB of smaps; more is not looked at.
+const LONGEST: usize = 512 << 20;
+
+/// Bytes in memory by kind of memory and size of page. Shared memory counts in each process that maps it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Heap and other private anonymous memory in all, without the pool's pages, bytes.
+    pub heap_bytes: u64,
+    /// Of that in transparent huge pages.
+    pub heap_thp_bytes: u64,
+    /// Private memory on pages of a hugetlb pool.
+    pub heap_hugetlb_bytes: u64,
+    /// Shared memory in all (System V segments, memfd, shared anonymous maps, files on tmpfs), without the pool's pages.
+    pub shm_bytes: u64,
+    /// Of that in transparent huge pages.
+    pub shm_thp_bytes: u64,
+    /// Shared memory and files on pages of a hugetlb pool.
+    pub shm_hugetlb_bytes: u64,
+    /// Files mapped otherwise: text, data, and files of the program's own.
+    pub file_bytes: u64,
+    /// Of that in transparent huge pages.
+    pub file_thp_bytes: u64,
+    /// Private anonymous memory that was advised to use huge pages (madvise), touched or not.
+    pub advised_bytes: u64,
+    /// Private memory mapped from a hugetlb pool, touched or not.
+    pub pool_mapped_bytes: u64,
+}
+
+impl Memory {
+    /// Bytes on huge pages of all kinds.
+    pub fn huge_bytes(&self) -> u64 {
+        let thp = self.heap_thp_bytes + self.shm_thp_bytes + self.file_thp_bytes;
+        thp + self.heap_hugetlb_bytes + self.shm_hugetlb_bytes
+    }
+
+    /// Bytes in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        self.heap_bytes + self.shm_bytes + self.file_bytes + self.heap_hugetlb_bytes + self.shm_hugetlb_bytes
+    }
+
+    fn fields(&mut self) -> [&mut u64; 10] {
+        [
+            &mut self.heap_bytes,
+            &mut self.heap_thp_bytes,
+            &mut self.heap_hugetlb_bytes,
+            &mut self.shm_bytes,
+            &mut self.shm_thp_bytes,
+            &mut self.shm_hugetlb_bytes,
+            &mut self.file_bytes,
+            &mut self.file_thp_bytes,
+            &mut self.advised_bytes,
+            &mut self.pool_mapped_bytes,
+        ]
+    }
+
+    /// Adds another process's memory.
+    pub fn add(&mut self, mut other: Memory) {
+        self.fields().into_iter().zip(other.fields()).for_each(|(sum, more)| *sum += *more);
+    }
+
+    /// Keeps the larger one of each figure.
+    pub fn raise_to(&mut self, mut other: Memory) {
+        self.fields().into_iter().zip(other.fields()).for_each(|(most, now)| *most = (*most).max(*now));
+    }
+}
+
+/// The memory of a process and of all its descendants that are still there, and how many they are; `None` if none of them
+/// could be read.
+pub(super) fn of_tree(root: &Path, pid: u32) -> Option<(Memory, u32)> {
+    let mut sum = Memory::default();
+    let mut read = 0;
+    for pid in tree(root, pid) {
+        if let Ok(Some(memory)) = of_process(root, pid) {
+            sum.add(memory);
+            read += 1;
+        }
+    }
+    (read > 0).then_some((sum, read))
+}
+
+/// A process and its descendants.
+fn tree(root: &Path, pid: u32) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![pid];
+    while let Some(pid) = open.pop() {
+        if !found.insert(pid) {
+            continue;
+        }
+        for task in crate::files::names(&under(root, &format!("/proc/{pid}/task"))) {
+            let children = trimmed(root, &format!("/proc/{pid}/task/{task}/children")).unwrap_or_default();
+            open.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    found
+}
+
+/// The memory of one process; `None` if it has none any more: it has ended and waits to be looked after.
+fn of_process(root: &Path, pid: u32) -> io::Result<Option<Memory>> {
+    let bytes = bytes_up_to(&under(root, &format!("/proc/{pid}/smaps")), LONGEST)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok((!text.trim().is_empty()).then(|| sums(&text)))
+}
+
+/// What one mapping is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Heap,
+    Shared,
+    File,
+}
+
+/// One mapping while its lines are read.
+#[derive(Debug, Default)]
+struct Mapping {
+    kind: Kind,
+    bytes: u64,
+    resident: u64,
+    anonymous: u64,
+    anonymous_huge: u64,
+    shared_huge: u64,
+    file_huge: u64,
+    private_hugetlb: u64,
+    shared_hugetlb: u64,
+    is_pool: bool,
+    is_advised: bool,
+}
+
+fn sums(smaps: &str) -> Memory {
+    let mut sum = Memory::default();
+    let mut mapping = Mapping::default();
+    for line in smaps.lines() {
+        if let Some(next) = heading(line) {
+            mapping.add_to(&mut sum);
+            mapping = next;
+        } else {
+            mapping.take(line);
+        }
+    }
+    mapping.add_to(&mut sum);
+    sum
+}
+
+/// `7f0000000000-7f0000200000 rw-s 00001000 00:01 1043   /memfd:name (deleted)`.
+fn heading(line: &str) -> Option<Mapping> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let (device, inode) = (words.nth(2)?, words.next()?);
+    let path = words.next().unwrap_or_default();
+    let shared = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/", "/anon_hugepage"];
+    let kind = if inode == "0" {
+        Kind::Heap
+    } else if device.starts_with("00:") && shared.iter().any(|name| path.starts_with(name)) {
+        Kind::Shared
+    } else {
+        Kind::File
+    };
+    Some(Mapping { kind, bytes: end.saturating_sub(start), ..Mapping::default() })
+}
+
+impl Mapping {
+    fn take(&mut self, line: &str) {
+        let Some((key, value)) = line.split_once(':') else { return };
+        let value = value.trim();
+        if key == "VmFlags" {
+            self.is_pool = value.split_ascii_whitespace().any(|flag| flag == "ht");
+            self.is_advised = value.split_ascii_whitespace().any(|flag| flag == "hg");
+            return;
+        }
+        let kib = value.strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok());
+        let Some(bytes) = kib.and_then(|kib| kib.checked_mul(1024)) else { return };
+        match key {
+            "Rss" => self.resident = bytes,
+            "Anonymous" => self.anonymous = bytes,
+            "AnonHugePages" => self.anonymous_huge = bytes,
+            "ShmemPmdMapped" => self.shared_huge = bytes,
+            "FilePmdMapped" => self.file_huge = bytes,
+            "Private_Hugetlb" => self.private_hugetlb = bytes,
+            "Shared_Hugetlb" => self.shared_hugetlb = bytes,
+            _ => {}
+        }
+    }
+
+    fn add_to(&self, sum: &mut Memory) {
+        let pool = self.private_hugetlb + self.shared_hugetlb;
+        if self.is_pool || pool > 0 {
+            // A private map of the pool is listed as one of a file without a name.
+            sum.heap_hugetlb_bytes += self.private_hugetlb;
+            sum.shm_hugetlb_bytes += self.shared_hugetlb;
+            sum.pool_mapped_bytes += self.bytes;
+            return;
+        }
+        // Pages of a private file map that were written are the program's own, like its heap.
+        let own = if self.kind == Kind::Heap { self.resident } else { self.anonymous };
+        sum.heap_bytes += own;
+        sum.heap_thp_bytes += self.anonymous_huge;
+        sum.advised_bytes += if self.is_advised && self.kind == Kind::Heap { self.bytes } else { 0 };
+        let rest = self.resident.saturating_sub(own);
+        if self.kind == Kind::Shared || self.shared_huge > 0 {
+            sum.shm_bytes += rest;
+            sum.shm_thp_bytes += self.shared_huge;
+        } else {
+            sum.file_bytes += rest;
+            sum.file_thp_bytes += self.file_huge;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Root;
+
+    const SMAPS: &str = "\
+55d0c0000000-55d0c4000000 rw-p 00000000 00:00 0                          [heap]
+Size:              65536 kB
+Rss:               65536 kB
+Anonymous:         65536 kB
+AnonHugePages:     63488 kB
+VmFlags: rd wr mr mw me ac sd hg 
+7f0000000000-7f0000400000 rw-p 00000000 00:10 9                          /anon_hugepage (deleted)
+Rss:                   0 kB
+Private_Hugetlb:    2048 kB
+VmFlags: rd wr mr mw me de ht sd 
+7f0000800000-7f0000c00000 rw-s 00000000 00:01 32769                      /SYSV00000000 (deleted)
+Rss:                4096 kB
+Anonymous:             0 kB
+ShmemPmdMapped:     4096 kB
+VmFlags: rd wr sh mr mw me ms sd 
+7f0001000000-7f0001010000 rw-p 00000000 fe:00 77                         /usr/bin/program
+Rss:                  64 kB
+Anonymous:            16 kB
+VmFlags: rd wr mr mw me ac sd 
+";
+
+    #[test]
+    fn mappings_are_summed_by_kind_and_page_size() {
+        let kib = |kib: u64| kib << 10;
+        let expected = Memory {
+            heap_bytes: kib(65_536 + 16),
+            heap_thp_bytes: kib(63_488),
+            heap_hugetlb_bytes: kib(2048),
+            shm_bytes: kib(4096),
+            shm_thp_bytes: kib(4096),
+            file_bytes: kib(48),
+            advised_bytes: kib(65_536),
+            pool_mapped_bytes: kib(4096),
+            ..Memory::default()
+        };
+        assert_eq!(sums(SMAPS), expected);
+        assert_eq!(sums(SMAPS).huge_bytes(), kib(63_488 + 2048 + 4096));
+    }
+
+    #[test]
+    fn children_count_and_the_dead_do_not() {
+        let root = Root::new();
+        root.write("/proc/7/task/7/children", "8 9\n");
+        root.write("/proc/7/smaps", SMAPS);
+        root.write("/proc/8/task/8/children", "");
+        root.write("/proc/8/smaps", SMAPS);
+        root.write("/proc/9/smaps", "");
+        let (memory, processes) = of_tree(root.path(), 7).expect("read");
+        assert_eq!((memory.shm_thp_bytes, processes), (8192 << 10, 2));
+        assert_eq!(of_tree(root.path(), 9), None);
+    }
+}

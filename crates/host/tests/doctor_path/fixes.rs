@@ -1,0 +1,109 @@
+//! The commands that findings give are typed as they stand, and the finding has to be gone afterwards.
+
+use std::path::Path;
+
+use pagelab_host::doctor::path::PathReport;
+
+use super::stage::{Changed, MIB, Mounted, cold, create, fallocate, read_in_small, run, write};
+use super::{SHMEM, answer};
+
+/// Types the command of this finding and looks again.
+fn mended(path: &Path, id: &str) -> PathReport {
+    let before = answer(path);
+    let finding = before.findings.iter().find(|finding| finding.id == id);
+    let finding = finding.unwrap_or_else(|| panic!("{id} not in {:?}", before.findings));
+    let fix = finding.fix.as_ref().unwrap_or_else(|| panic!("{id} has no command"));
+    println!("{id}: {fix}");
+    run("sh", &["-c", fix]);
+    let after = answer(path);
+    assert!(after.findings.iter().all(|finding| finding.id != id), "{id} is still there: {:?}", after.findings);
+    after
+}
+
+/// Whether direct access could map all of it.
+fn laid_out_well(report: &PathReport) -> bool {
+    report.layout.as_ref().is_some_and(|runs| !runs.is_empty() && runs.iter().all(|run| run.possible))
+}
+
+fn bytes_of(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("read")
+}
+
+#[test]
+#[ignore = "needs root for loop devices; run by make test with --ignored --test-threads=1"]
+fn host_files_are_mended_by_the_commands_given() {
+    for mkfs in [
+        &["mkfs.ext4", "-q", "-b", "4096", "-E", "stride=512,stripe_width=512"][..],
+        &["mkfs.xfs", "-q", "-d", "su=2m,sw=1"],
+    ] {
+        let mounted = Mounted::image(mkfs, &[], "rw");
+        let at = |name: &str| mounted.at(name);
+        let (one, other) = (create(&at("two words")), create(&at("other")));
+        for piece in 0..8 {
+            fallocate(&one, 0, piece * MIB, MIB);
+            fallocate(&other, 0, piece * MIB, MIB);
+        }
+        write(&one, 0, 8 * MIB, MIB);
+        cold(&one);
+        let content = bytes_of(&at("two words"));
+        assert!(laid_out_well(&mended(&at("two words"), "path.extents_short")), "{mkfs:?}");
+        assert_eq!(bytes_of(&at("two words")), content);
+        let sparse = create(&at("sparse"));
+        sparse.set_len(8 * MIB).expect("length");
+        assert!(laid_out_well(&mended(&at("sparse"), "path.holes")), "{mkfs:?}");
+        let ends = create(&at("ends"));
+        write(&ends, 0, 3 * MIB, MIB);
+        cold(&ends);
+        assert_eq!(mended(&at("ends"), "path.file_ends_inside").possible_pct, Some(100.0));
+        let hot = create(&at("hot"));
+        write(&hot, 0, 8 * MIB, MIB);
+        cold(&hot);
+        read_in_small(&hot, [0, 2 * MIB].into_iter());
+        assert_eq!(mended(&at("hot"), "path.in_small_pages").possible_pct, Some(100.0));
+        if mkfs.first() == Some(&"mkfs.xfs") {
+            run("cp", &["--reflink=always", at("hot").to_str().expect("text"), at("copy").to_str().expect("text")]);
+            assert!(laid_out_well(&mended(&at("copy"), "path.shared")));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root for mounts and settings; run by make test with --ignored --test-threads=1"]
+fn host_tmpfs_is_mended_by_the_commands_given() {
+    let whole = |report: PathReport| assert_eq!(report.possible_pct, Some(100.0), "{:?}", report.slots);
+    let never = Mounted::plain("tmpfs", "size=100m,huge=never");
+    write(&create(&never.at("file")), 0, 8 * MIB, MIB);
+    whole(mended(&never.at("file"), "path.tmpfs_huge_never"));
+    let advise = Mounted::plain("tmpfs", "size=100m,huge=advise");
+    write(&create(&advise.at("file")), 0, 8 * MIB, MIB);
+    whole(mended(&advise.at("file"), "path.in_small_pages"));
+    let full = Mounted::plain("tmpfs", "size=9m,huge=always");
+    create(&full.at("file")).set_len(20 * MIB).expect("length");
+    whole(mended(&full.at("file"), "path.tmpfs_full"));
+    let always = Mounted::plain("tmpfs", "size=100m,huge=always");
+    create(&always.at("file")).set_len(8 * MIB).expect("length");
+    let _denied = Changed::to(SHMEM, "deny");
+    whole(mended(&always.at("file"), "path.shmem_denied"));
+}
+
+/// A file system made for other things, made anew as the finding says: then files lie right.
+#[test]
+#[ignore = "needs root for loop devices; run by make test with --ignored --test-threads=1"]
+fn host_a_file_system_is_made_anew_by_the_command_given() {
+    for mkfs in [&["mkfs.ext4", "-q", "-b", "1024"][..], &["mkfs.xfs", "-q"]] {
+        let mounted = Mounted::image(mkfs, &[], "rw");
+        let path = mounted.at("file");
+        let file = create(&path);
+        write(&file, 0, 8 * MIB, MIB);
+        cold(&file);
+        drop(file);
+        let report = answer(&path);
+        let finding = report.findings.iter().find(|finding| finding.id == "path.extents_misaligned");
+        let fix = finding.unwrap_or_else(|| panic!("{mkfs:?}: {:?}", report.layout)).fix.clone().expect("a command");
+        println!("{fix}");
+        run("sh", &["-c", &fix]);
+        let file = create(&path);
+        fallocate(&file, 0, 0, 8 * MIB);
+        assert!(laid_out_well(&answer(&path)), "{mkfs:?}: {:?}", answer(&path).layout);
+    }
+}
