@@ -29,15 +29,17 @@ pub struct CaseResult {
     pub expected: Option<String>,
     /// The counters of the pool after each step of the case.
     pub steps: Vec<Step>,
-    /// How long it took; 0 if it was not run.
+    /// How long it took, the last time; 0 if it was not run.
     pub duration_ns: u64,
+    /// How often it was tried: a case that could not be told is tried again.
+    pub attempts: u32,
 }
 
 impl CaseResult {
     pub(crate) fn new(case: &'static Case, answer: Answer, duration_ns: u64) -> Self {
         let Answer { verdict, reason, found, expected, steps } = answer;
         let Case { name, topic, proves, like, .. } = *case;
-        CaseResult { name, topic, proves, like, verdict, reason, found, expected, steps, duration_ns }
+        CaseResult { name, topic, proves, like, verdict, reason, found, expected, steps, duration_ns, attempts: 1 }
     }
 }
 

@@ -8,7 +8,7 @@ use pagelab_host::settings;
 
 use crate::case::{Case, Need, cases};
 use crate::child::{Answer, HUGETLB, SetAnswer};
-use crate::outcome::Stop;
+use crate::outcome::{Stop, Verdict};
 use crate::pool::{GIGANTIC, HUGE};
 use crate::report::{CaseResult, Report};
 use crate::supervise::supervise;
@@ -16,6 +16,8 @@ use crate::sys::{self, Region};
 
 /// Pages of the pool, and how many more overcommit allows: the cases are written for these numbers.
 const POOL_PAGES: u32 = 128;
+/// How often a case is tried that could not be told: on a busy host memory in one piece comes and goes.
+const ATTEMPTS: u32 = 3;
 const POOL_KEY: &str = "hugetlb.2M.nr_hugepages";
 const OVERCOMMIT_KEY: &str = "hugetlb.2M.nr_overcommit_hugepages";
 const GIGANTIC_KEY: &str = "hugetlb.1G.nr_hugepages";
@@ -80,20 +82,13 @@ pub fn run(options: &Options, sink: &mut dyn FnMut(&CaseResult)) -> Result<Repor
     host.make_pool()?;
     let (mut results, mut not_put_back) = (Vec::new(), Vec::new());
     for case in chosen {
-        let begun = Instant::now();
-        let (answer, ran) = match host.prepare(case) {
-            Ok(()) => {
-                let mut set = |key: &str, value: &str| host.set(key, value);
-                (supervise(&program, case.name, &options.environment, options.limit, &mut set), true)
-            }
-            Err(stop) => (Answer::new(Err(stop), Vec::new()), false),
-        };
-        let duration_ns = if ran { begun.elapsed().as_nanos() as u64 } else { 0 };
-        if let Err(error) = host.settle() {
-            // Cases that need the pool are skipped from here on; those that came before are worth a report.
-            not_put_back.push(format!("after {}: the pool was not made again: {error}", case.name));
+        let mut result = host.attempt(case, &program, options, &mut not_put_back);
+        while result.verdict == Verdict::Inconclusive && result.attempts < ATTEMPTS {
+            // What is most often missing is free memory in one piece. A kernel that refuses leaves things as they are.
+            let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
+            let attempts = result.attempts + 1;
+            result = CaseResult { attempts, ..host.attempt(case, &program, options, &mut not_put_back) };
         }
-        let result = CaseResult::new(case, answer, duration_ns);
         sink(&result);
         results.push(result);
     }
@@ -178,6 +173,30 @@ impl Host {
         }
     }
 
+    /// Runs a case once; the pool is as before it afterwards.
+    fn attempt(
+        &mut self,
+        case: &'static Case,
+        program: &Path,
+        options: &Options,
+        not_put_back: &mut Vec<String>,
+    ) -> CaseResult {
+        let begun = Instant::now();
+        let (answer, ran) = match self.prepare(case) {
+            Ok(()) => {
+                let mut set = |key: &str, value: &str| self.set(key, value);
+                (supervise(program, case.name, &options.environment, options.limit, &mut set), true)
+            }
+            Err(stop) => (Answer::new(Err(stop), Vec::new()), false),
+        };
+        let duration_ns = if ran { begun.elapsed().as_nanos() as u64 } else { 0 };
+        if let Err(error) = self.settle() {
+            // Cases that need the pool are skipped from here on; those that came before are worth a report.
+            not_put_back.push(format!("after {}: the pool was not made again: {error}", case.name));
+        }
+        CaseResult::new(case, answer, duration_ns)
+    }
+
     /// Looks whether a case has what it needs, and sets what it needs set.
     fn prepare(&mut self, case: &Case) -> Result<(), Stop> {
         for need in case.needs {
@@ -252,7 +271,6 @@ fn has_pages(pages: u32) -> Result<(), Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Verdict;
 
     #[test]
     fn cases_are_chosen_by_name_topic_and_beginning() {

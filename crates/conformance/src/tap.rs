@@ -85,6 +85,7 @@ mod tests {
             expected: (verdict == Verdict::Fail).then(|| "8".to_owned()),
             steps: Vec::new(),
             duration_ns: 0,
+            attempts: 1,
         }
     }
 

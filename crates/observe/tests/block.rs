@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pagelab_observe::block::{self, BlockOptions, BlockProbe, BlockRequest};
 
@@ -56,8 +57,21 @@ impl Loop {
         fs::metadata(&self.path).expect("the device").rdev()
     }
 
-    /// Completed, merged and sectors of reads, writes and discards, and completed flushes.
+    /// Completed, merged and sectors of reads, writes and discards, and completed flushes, once they stand still: who waits for
+    /// a request is woken before it is counted (`blk_update_request` comes before `blk_account_io_done`).
     fn stat(&self) -> [u64; 10] {
+        let mut last = self.stat_now();
+        loop {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = self.stat_now();
+            if now == last {
+                return now;
+            }
+            last = now;
+        }
+    }
+
+    fn stat_now(&self) -> [u64; 10] {
         let name = self.path.file_name().expect("a name").to_string_lossy().into_owned();
         let text = fs::read_to_string(format!("/sys/block/{name}/stat")).expect("statistics");
         let all: Vec<u64> = text.split_ascii_whitespace().map(|word| word.parse().expect("a number")).collect();
