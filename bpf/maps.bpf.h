@@ -15,6 +15,9 @@
  * has then the time of its return, and lasted no time.
  */
 
+/* Calls that map so many bytes or more are sent with the stack that they were made from; 0: none is. Smaller ones cannot hold
+ * what that is for, a huge page, and are made by allocators a hundred thousand times a second. */
+const volatile __u64 map_stack_bytes = 0;
 /* Beginnings are seen at the lock: a call of which none was seen took no lock. */
 const volatile __u32 begins_at_lock = 0;
 
@@ -239,8 +242,34 @@ static __noinline __u64 length_at(__u64 addr)
 	return len;
 }
 
+#define MADV_HUGEPAGE 14
+#define MADV_NOHUGEPAGE 15
+#define MADV_COLLAPSE 25
+
+static __always_inline bool wants_stack(const struct map_event *event)
+{
+	bool failed = event->ret < 0 && event->ret > -4096;
+
+	if (!map_stack_bytes)
+		return false;
+	switch (event->op) {
+	case MAP_OP_MMAP:
+	case MAP_OP_MREMAP:
+	case MAP_OP_SHMAT:
+		return !failed && event->len >= map_stack_bytes;
+	case MAP_OP_BRK:
+		return (__u64)event->ret >= event->old_addr + map_stack_bytes;
+	case MAP_OP_MADVISE:
+		return event->len >= map_stack_bytes && (event->advice == MADV_HUGEPAGE ||
+							 event->advice == MADV_NOHUGEPAGE || event->advice == MADV_COLLAPSE);
+	case MAP_OP_PRCTL_THP:
+		return true;
+	}
+	return false;
+}
+
 /* Runs after every call of every task: the number comes first, and most calls end there. */
-static __always_inline void map_call_returned(struct pt_regs *regs, long ret)
+static __always_inline void map_call_returned(void *ctx, struct pt_regs *regs, long ret)
 {
 	__u32 op = map_op_of(regs->orig_ax, regs->di);
 	struct task_struct *task;
@@ -277,6 +306,8 @@ static __always_inline void map_call_returned(struct pt_regs *regs, long ret)
 	fill_call(event, task, regs, state->brk_before);
 	if (op == MAP_OP_SHMAT && (ret > 0 || ret < -4095))
 		event->len = length_at(ret);
+	if (wants_stack(event))
+		event->has_stack = take_stack(ctx, task, event->ts, SAMPLE_OF_CALL);
 	submit_event(event);
 }
 

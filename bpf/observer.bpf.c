@@ -17,11 +17,11 @@
 #include "files.bpf.h"
 #include "paths.bpf.h"
 #include "faults.bpf.h"
+#include "stack.bpf.h"
+#include "taskstack.bpf.h"
 #include "maps.bpf.h"
 #include "syscalls.bpf.h"
 #include "sched.bpf.h"
-#include "stack.bpf.h"
-#include "offstack.bpf.h"
 #include "targets.bpf.h"
 #include "unfinished.bpf.h"
 
@@ -124,7 +124,7 @@ int sys_enter(unsigned long long *ctx)
 SEC("tp_btf/sys_exit")
 int sys_exit(unsigned long long *ctx)
 {
-	map_call_returned((struct pt_regs *)ctx[0], ctx[1]);
+	map_call_returned(ctx, (struct pt_regs *)ctx[0], ctx[1]);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ SEC("tp_btf/sys_exit")
 int any_exit(unsigned long long *ctx)
 {
 	syscall_returned(bpf_get_current_task_btf(), (struct pt_regs *)ctx[0], ctx[1]);
-	map_call_returned((struct pt_regs *)ctx[0], ctx[1]);
+	map_call_returned(ctx, (struct pt_regs *)ctx[0], ctx[1]);
 	return 0;
 }
 
@@ -199,7 +199,7 @@ int switched_stacks(unsigned long long *ctx)
 	left_cpu((struct task_struct *)ctx[1], task_state, now);
 	took_cpu((struct task_struct *)ctx[2], now);
 	if (sched_on && task_state && !(task_state & TASK_DEAD))
-		take_off_stack(ctx, (struct task_struct *)ctx[1], now);
+		take_stack(ctx, (struct task_struct *)ctx[1], now, 0);
 	return 0;
 }
 

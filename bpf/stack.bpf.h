@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Stacks on their way to the recorder: of profile samples, and of tasks that
- * leave the CPU. Each object file that takes stacks has rings of its own.
+ * Stacks on their way to the recorder: of profile samples, of tasks that leave
+ * the CPU, and of mapping calls. Each object file that takes stacks has rings of its own.
  *
  * A record carries the kernel's stack, the chain of the user's frame pointers,
  * and, for code that keeps none, the registers and a copy of the user's stack,
@@ -32,6 +32,8 @@ enum sample_flag {
 	SAMPLE_COPY_FAILED = 8,
 	/* There was room in the ring for the kernel's stack alone. */
 	SAMPLE_NO_ROOM = 16,
+	/* Of a mapping call, not of a task that leaves the CPU. */
+	SAMPLE_OF_CALL = 32,
 };
 
 /* Kernel frames, user frames (8 bytes each, innermost first) and the copy of the stack follow. */

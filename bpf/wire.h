@@ -220,6 +220,8 @@ struct map_event {
 	__u32 flags;
 	__s32 fd;
 	__u32 advice;
+	__u32 has_stack;    /* it goes through the ring of stacks, with the same task and time */
+	__u32 padding;
 };
 
 #define PATH_BYTES 1024

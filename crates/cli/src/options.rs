@@ -20,7 +20,7 @@ pub struct RecordingArgs {
     #[arg(long)]
     pub label: Option<String>,
     /// Streams: default, all, or a list of metrics, settings, tasks, faults, maps, dax, syscalls, sched, cpu, counters, block,
-    /// regions. syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks leaves out where tasks slept.
+    /// regions. syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks leaves out where tasks slept, maps:nostacks where they mapped memory.
     #[arg(long, value_name = "LIST", default_value = "default")]
     pub observe: String,
     /// Go on without streams that were asked for by name and are refused.

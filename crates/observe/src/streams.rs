@@ -94,8 +94,8 @@ pub struct StreamSet {
     implied: BTreeSet<Stream>,
     /// `syscalls:desc,file,NAME`: which of them.
     calls: CallFilter,
-    /// `sched:nostacks`: times off the CPU without where they were spent.
-    no_off_stacks: bool,
+    /// `sched:nostacks`, `maps:nostacks`: without where tasks slept, or where they mapped memory.
+    without_stacks: BTreeSet<Stream>,
 }
 
 impl Default for StreamSet {
@@ -108,13 +108,13 @@ fn default_streams() -> BTreeSet<Stream> {
     DEFS.iter().filter(|def| def.default).map(|def| def.stream).collect()
 }
 
-/// `sched:` takes this word.
+/// `sched:` and `maps:` take this word.
 const NO_STACKS: &str = "nostacks";
 
 /// A word of `--observe` that names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "--observe: found {found:?}, needed a list of: default, all, {names}; syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks leaves out where tasks slept; try --observe default",
+    "--observe: found {found:?}, needed a list of: default, all, {names}; syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks and maps:nostacks leave out where tasks slept and mapped memory; try --observe default",
     names = stream_names()
 )]
 pub struct UnknownStream {
@@ -129,7 +129,7 @@ fn stream_names() -> String {
 impl StreamSet {
     fn none() -> Self {
         let calls = CallFilter::default();
-        Self { named: BTreeSet::new(), implied: BTreeSet::new(), calls, no_off_stacks: false }
+        Self { named: BTreeSet::new(), implied: BTreeSet::new(), calls, without_stacks: BTreeSet::new() }
     }
 
     /// Reads a list such as `default,syscalls`.
@@ -149,8 +149,8 @@ impl StreamSet {
                 name => {
                     let def = DEFS.iter().find(|def| def.name == name).ok_or_else(|| unknown(word))?;
                     set.named.insert(def.stream);
-                    if def.stream == Stream::Sched && narrowed == Some(NO_STACKS) {
-                        set.no_off_stacks = true;
+                    if matches!(def.stream, Stream::Sched | Stream::Maps) && narrowed == Some(NO_STACKS) {
+                        set.without_stacks.insert(def.stream);
                         continue;
                     }
                     in_filter = narrowed.is_some();
@@ -165,7 +165,16 @@ impl StreamSet {
 
     /// Whether the stacks of tasks that go to sleep are recorded.
     pub fn off_stacks(&self) -> bool {
-        self.contains(Stream::Sched) && !self.no_off_stacks
+        self.has_stacks(Stream::Sched)
+    }
+
+    /// Whether the stacks of calls that map much memory are recorded.
+    pub fn map_stacks(&self) -> bool {
+        self.has_stacks(Stream::Maps)
+    }
+
+    fn has_stacks(&self, stream: Stream) -> bool {
+        self.contains(stream) && !self.without_stacks.contains(&stream)
     }
 
     /// Which system calls are recorded.
@@ -221,9 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn stacks_of_sleeping_tasks_can_be_left_out() {
+    fn stacks_can_be_left_out() {
         for (list, stacks) in [("sched", true), ("all", true), ("sched:nostacks,cpu", false), ("cpu", false)] {
             assert_eq!(StreamSet::parse(list).expect("all words are known").off_stacks(), stacks, "{list}");
+        }
+        for (list, stacks) in [("maps", true), ("default", true), ("maps:nostacks,sched", false), ("cpu", false)] {
+            assert_eq!(StreamSet::parse(list).expect("all words are known").map_stacks(), stacks, "{list}");
         }
         for wrong in ["sched:stacks", "cpu:nostacks", "sched:nostacks,read"] {
             assert!(StreamSet::parse(wrong).is_err(), "{wrong}");

@@ -7,17 +7,14 @@ use pagelab_observe::details::FaultDetail;
 use pagelab_observe::perf::PerfFault;
 use pagelab_observe::stacks::StackIds;
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{
-    FaultsColumns, FaultsRow, MappingsRow, OffcpuColumns, SyscallsColumns, Tables, TasksRow,
-};
+use pagelab_recording::tables::{FaultsColumns, FaultsRow, OffcpuColumns, SyscallsColumns, Tables, TasksRow};
 
+use crate::actions::{MapAction, makes_mapping};
 use crate::calls::{CallFeed, CallSink, WaitingCalls};
 use crate::details::DetailFeed;
 use crate::files::Files;
 use crate::probes::push_off_cpu;
 
-/// Results of system calls from here down to -1 are negated errnos.
-const LOWEST_ERRNO: i64 = -4095;
 /// Slots that are taken apart into columns at a time: 16 KiB, which stay in the first-level cache from column to column.
 const BLOCK_SLOTS: usize = 512;
 /// State between batches: names of files, ids of mappings, faults per task.
@@ -28,6 +25,8 @@ pub struct Feed {
     waiting_calls: WaitingCalls,
     /// Times off the CPU that came with the last calls.
     pub off_cpu: Vec<OffCpu>,
+    /// Mapping actions of the last events that have a stack.
+    pub actions: Vec<MapAction>,
     last_mapping_id: u32,
     recorded_faults: HashMap<u32, u64>,
     details: DetailFeed,
@@ -211,47 +210,22 @@ impl Feed {
             (None, Special::Vdso) => Some(b"[vdso]".to_vec()),
             (None, Special::Plain) => None,
         };
-        let called = event.kind == "call";
-        let makes = makes_mapping(event);
-        let mapping_id = makes.then(|| {
+        let mapping_id = makes_mapping(event).then(|| {
             self.last_mapping_id += 1;
             self.last_mapping_id
         });
-        // What a call makes is there when it returns; what it takes away is gone some time after it begins.
-        let ts = if makes && called { event.ts + event.dur_ns } else { event.ts } as i64;
-        let has_file = event.ino != 0 || path.as_ref().is_some_and(|path| path.first() == Some(&b'/'));
-        let (mremap, brk) = (event.op == "mremap", event.op == "brk");
-        writer.push(&MappingsRow {
-            ts,
-            task_id: event.task_id,
-            mm_id: event.mm_id,
-            mapping_id,
-            op: event.op,
-            kind: event.kind,
-            addr: (!self.by_perf || !called || !matches!(event.op, "mmap" | "brk")).then_some(event.addr),
-            len: (!brk).then_some(event.len),
-            old_addr: (mremap || brk).then_some(event.old_addr),
-            old_len: mremap.then_some(event.offset),
-            prot: matches!(event.op, "mmap" | "mprotect").then_some(event.prot),
-            flags: matches!(event.op, "mmap" | "mremap" | "mlock" | "shmat").then_some(event.flags),
-            fd: (event.fd >= 0).then_some(event.fd),
-            offset: has_file.then_some(event.offset),
-            dev: has_file.then_some(event.dev),
-            ino: has_file.then_some(event.ino),
-            path: path.as_deref(),
-            advice: matches!(event.op, "madvise" | "process_madvise" | "prctl_thp").then_some(event.advice as i32),
-            ret: called.then_some(event.ret),
-            ustack_id: None,
-        });
+        let action = MapAction { event: event.clone(), mapping_id, path, by_perf: self.by_perf };
+        if event.has_stack {
+            self.actions.push(action);
+        } else {
+            action.push(None, writer);
+        }
     }
-}
 
-/// Whether the action leaves a new mapping behind.
-fn makes_mapping(event: &MapEvent) -> bool {
-    let failed = (LOWEST_ERRNO..0).contains(&event.ret);
-    match event.op {
-        "mmap" | "mremap" | "shmat" => !failed,
-        "brk" => event.ret as u64 > event.old_addr,
-        _ => false,
+    /// Writes the mapping actions whose stacks nobody has.
+    pub fn actions(&mut self, writer: &mut RecordingWriter) {
+        for action in self.actions.drain(..) {
+            action.push(None, writer);
+        }
     }
 }

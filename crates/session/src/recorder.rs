@@ -270,10 +270,12 @@ impl Recorder {
                 watcher.events(batch);
                 watcher.page_faults(page_faults);
                 watcher.off_cpu(&mut self.feed.off_cpu);
+                watcher.actions(&mut self.feed.actions);
                 watcher.step(now, &mut self.writer);
             });
         }
         self.feed.off_cpu(self.writer.table::<OffcpuRow<'_>>());
+        self.feed.actions(&mut self.writer);
         if let Some(marks) = &self.marks {
             let writer = &mut self.writer;
             marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));

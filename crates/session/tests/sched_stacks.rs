@@ -1,14 +1,16 @@
 //! Where tasks sleep: programs that sleep at the bottom of a known chain of functions have that chain, also when almost all
 //! of their stacks are told by number. Needs root, and gcc.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod common;
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use common::{compile, stacks};
 use pagelab_observe::cpu::Unwinding;
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::Recording;
-use pagelab_recording::tables::{FramesRow, LossRow, OffcpuRow, SamplesRow, StacksRow};
+use pagelab_recording::tables::{LossRow, OffcpuRow, SamplesRow};
 use pagelab_session::{SessionOptions, SessionOutcome, Target};
 
 /// Sleeps, waits for a pipe and waits on a futex, each at the bottom of six functions of its own. The system calls are made
@@ -100,14 +102,6 @@ int main(void)
 }
 "#;
 
-fn compile(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
-    let (code, program) = (dir.join("sleeps.c"), dir.join("sleeps"));
-    std::fs::write(&code, source).expect("the directory is ours");
-    let status = Command::new("gcc").args(flags).args(["-O2", "-g"]).arg(&code).arg("-o").arg(&program).status();
-    assert!(status.expect("gcc is there").success());
-    program
-}
-
 fn record(dir: &Path, program: &Path, streams: &str, change: impl FnOnce(&mut SessionOptions)) -> SessionOutcome {
     let target = Target::Command(vec![program.into(), TURNS.to_string().into()]);
     let mut options = SessionOptions::new(target, dir.join("rec"));
@@ -116,24 +110,6 @@ fn record(dir: &Path, program: &Path, streams: &str, change: impl FnOnce(&mut Se
     let outcome = pagelab_session::run(&options).expect("recorded");
     assert_eq!(outcome.ended.expect("it ended").shell_status(), 0);
     outcome
-}
-
-/// Functions of every stack, innermost first.
-fn stacks(recording: &Recording) -> HashMap<u64, Vec<String>> {
-    let mut names = HashMap::new();
-    recording
-        .for_each::<FramesRow>(|row| {
-            names.insert(row.frame_id, row.symbol.unwrap_or("?").to_owned());
-        })
-        .expect("frames");
-    let mut stacks = HashMap::new();
-    recording
-        .for_each::<StacksRow>(|row| {
-            let functions = row.frame_ids.iter().map(|id| names.get(id).expect("the frame's row").clone());
-            stacks.insert(row.stack_id, functions.collect());
-        })
-        .expect("stacks");
-    stacks
 }
 
 /// A sleep of the main thread in one of the chains.

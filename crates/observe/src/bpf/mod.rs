@@ -7,9 +7,9 @@
 mod calls;
 mod cost;
 mod event_ring;
-mod offstacks;
 mod rings;
 mod targets;
+mod task_stacks;
 mod wire;
 
 use std::mem::MaybeUninit;
@@ -22,9 +22,9 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
 pub use calls::{Call, DUR_MAX_NS, OffCpu};
 pub use cost::{ProgramCost, RunStats, own_programs};
 pub(crate) use event_ring::EventRing;
-pub use offstacks::{OffStackOptions, OffStacks};
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
+pub use task_stacks::{TaskStackOptions, TaskStacks};
 pub(crate) use wire::user_dev;
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
@@ -70,8 +70,8 @@ pub struct ObserverOptions {
     pub calls: Option<Vec<CallInfo>>,
     /// Record times off the CPU.
     pub sched: bool,
-    /// Take the stacks of tasks that go to sleep, too; they are had from [`OffStacks::of`].
-    pub off_stacks: Option<OffStackOptions>,
+    /// Take stacks, too; they are had from [`TaskStacks::of`].
+    pub stacks: Option<TaskStackOptions>,
     /// Bytes of ring for system calls per CPU; rounded down to a power of two of words.
     pub call_ring_bytes_per_cpu: usize,
     /// Which tasks are recorded.
@@ -79,9 +79,15 @@ pub struct ObserverOptions {
 }
 
 impl ObserverOptions {
-    /// How stacks of tasks that go to sleep are taken, if times off the CPU are recorded at all.
-    fn off_stacks(&self) -> Option<OffStackOptions> {
-        self.off_stacks.filter(|_| self.sched)
+    /// How stacks are taken, if what they belong to is recorded at all.
+    fn stacks(&self) -> Option<TaskStackOptions> {
+        let of_sleep = |stacks: &TaskStackOptions| stacks.of_sleep && self.sched;
+        let of_maps = |stacks: &TaskStackOptions| stacks.of_maps_from_bytes.is_some() && self.maps;
+        self.stacks.filter(|stacks| of_sleep(stacks) || of_maps(stacks))
+    }
+
+    fn sleep_stacks(&self) -> bool {
+        self.sched && self.stacks.is_some_and(|stacks| stacks.of_sleep)
     }
 }
 
@@ -117,7 +123,7 @@ impl Default for ObserverOptions {
             begin_at_entry: false,
             calls: None,
             sched: false,
-            off_stacks: None,
+            stacks: None,
             members: Members::Started,
             call_ring_bytes_per_cpu: 8 << 20,
         }
@@ -230,7 +236,8 @@ impl Observer {
         };
         size_rings(&mut open, cpus as u32, slots, words)?;
         configure(&mut open, &options);
-        offstacks::configure(&mut open, &options, cpus as u32).map_err(refused("sizing the rings", NEEDED_TO_LOAD))?;
+        task_stacks::configure(&mut open, &options, cpus as u32)
+            .map_err(refused("sizing the rings", NEEDED_TO_LOAD))?;
         targets::configure(&mut open, &options.members).map_err(refused("choosing the target", NEEDED_TO_LOAD))?;
         let skel = open.load().map_err(not_loaded)?;
         let unmapped = |error: std::io::Error| BpfError::Refused {
@@ -262,8 +269,7 @@ impl Observer {
         let options = &self.options;
         let (calls, any_off) = (options.calls.is_some(), options.calls.is_some() || options.sched);
         let (maps, at_lock) = (options.maps && !calls, !options.begin_at_entry);
-        let stacks = options.off_stacks().is_some();
-        let switched = if stacks { &mut progs.switched_stacks } else { &mut progs.switched };
+        let switched = if options.sleep_stacks() { &mut progs.switched_stacks } else { &mut progs.switched };
         let of_cgroup = matches!(options.members, Members::Cgroup(_));
         // Who needs it, the tracepoint, the program, whether it is wanted.
         let programs = [
@@ -459,7 +465,7 @@ fn size_rings(open: &mut OpenObserverSkel<'static>, cpus: u32, slots: u32, words
 /// Tells the programs what they are to do, and leaves out those that are not to be attached: a tracepoint that the kernel
 /// lacks is only missed by who needs it.
 fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
-    let (calls, stacks) = (options.calls.is_some(), options.off_stacks().is_some());
+    let (calls, stacks) = (options.calls.is_some(), options.sleep_stacks());
     let progs = &mut open.progs;
     for (program, wanted) in [
         (&mut progs.page_fault_user, options.faults),

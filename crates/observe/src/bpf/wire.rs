@@ -152,6 +152,8 @@ pub struct MapEvent {
     pub advice: u32,
     /// What the call returned: an address, 0, or the negated errno.
     pub ret: i64,
+    /// The stack that it was made from goes through [`TaskStacks`](super::TaskStacks), with the same task and `ts`.
+    pub has_stack: bool,
 }
 
 /// Results of calls from here up to -1 are negated errnos.
@@ -299,6 +301,7 @@ fn map(raw: &types::map_event) -> Option<MapEvent> {
         path_id: nonzero(raw.path_id),
         advice: raw.advice,
         ret: raw.ret,
+        has_stack: raw.has_stack != 0,
     })
 }
 

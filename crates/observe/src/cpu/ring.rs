@@ -63,7 +63,7 @@ pub struct Sample<'a> {
     pub copy_cut: bool,
     /// It does so because a page could not be read.
     pub copy_failed: bool,
-    /// The number that the user's stack was given by [`Stacks::off_cpu`](crate::stacks::Stacks::off_cpu); then there is no copy.
+    /// The number that the user's stack was given by [`Stacks::of_task`](crate::stacks::Stacks::of_task); then there is no copy.
     pub place: Option<u32>,
     /// There is no stack of user space because there was no room for it.
     pub no_room: bool,

@@ -40,6 +40,7 @@ pub fn action(call: &Call, mm_id: u32) -> Option<MapEvent> {
     let op = ACTIONS.iter().find(|(known, _)| *known == name)?.1;
     let [first, second, third, fourth, fifth, _] = call.args;
     let event = MapEvent {
+        has_stack: false,
         ts: call.ts,
         dur_ns: call.dur_ns,
         op,

@@ -449,6 +449,7 @@ fn named(name: &[u8]) -> (Option<&[u8]>, Special) {
 
 fn map_event((ts, task_id, mm_id): (u64, u32, u32), kind: &'static str, start: u64, area: &Area) -> MapEvent {
     MapEvent {
+        has_stack: false,
         ts,
         dur_ns: 0,
         op: "mmap",

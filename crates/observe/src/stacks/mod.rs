@@ -128,7 +128,7 @@ impl Stacks {
         }
     }
 
-    /// Looks up what is needed to give stacks to tasks that go to sleep ([`Stacks::off_cpu`]).
+    /// Looks up what is needed to give stacks to tasks that go to sleep ([`Stacks::of_task`]).
     pub fn with_off_cpu(mut self) -> Self {
         self.kernel.find_schedule(Path::new("/"));
         self
@@ -258,8 +258,8 @@ impl Stacks {
         StackIds { kernel, user, end }
     }
 
-    /// Gives a task that went to sleep its stacks, that of the kernel from the scheduler on. `tell` is called with what the BPF program is to know of the place.
-    pub fn off_cpu(&mut self, sample: &Sample<'_>, now_ns: u64, tell: &mut dyn FnMut(PlaceNews<'_>)) -> StackIds {
+    /// Gives a task that went to sleep its stacks, that of the kernel from the scheduler on, or a mapping call its stack. `tell` is called with what the BPF program is to know of the place.
+    pub fn of_task(&mut self, sample: &Sample<'_>, now_ns: u64, tell: &mut dyn FnMut(PlaceNews<'_>)) -> StackIds {
         let kernel = self.kernel_stack(sample, true);
         let Some(number) = sample.place else {
             let (user, end) = self.user_stack(sample);

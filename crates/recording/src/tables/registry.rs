@@ -69,7 +69,7 @@ tables! {
         path: opt bytes "" "Path of the file, or the kernel's name such as `[heap]`, `[stack]`, `[vdso]`.";
         advice: opt i32 "" "MADV_ or PR_ value of the call.";
         ret: opt i64 "" "Result of the call: an address, 0, or a negative errno. For brk the break after the call. Null for other kinds.";
-        ustack_id: opt u64 "" "User stack of the call.";
+        ustack_id: opt u64 "" "User stack of the call; of those that map 2 MiB or more, of advice about huge pages for as much, and of `prctl_thp`. Null for all others, and if stacks were not taken or were lost (streams `maps_stacks` and `sched_stacks` of `loss`).";
     }
 
     /// Faults on DAX files, by page table level.

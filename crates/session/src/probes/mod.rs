@@ -216,7 +216,7 @@ impl Probes {
             begin_at_entry: false,
             calls: options.streams.contains(Stream::Syscalls).then(|| options.shapes().infos()),
             sched: options.streams.contains(Stream::Sched),
-            off_stacks: options.streams.off_stacks().then(|| stacks::off_stack_options(options)),
+            stacks: stacks::task_stack_options(options),
             call_ring_bytes_per_cpu: 2 * options.ring_bytes_per_cpu,
             members: members(options)?,
         };
@@ -231,13 +231,13 @@ impl Probes {
         Ok(())
     }
 
-    /// Loads the observer; without the stacks of sleeping tasks if that is what the kernel refuses.
+    /// Loads the observer; without stacks if that is what the kernel refuses.
     fn load(&mut self, wanted: ObserverOptions) -> Result<Observer, BpfError> {
-        let without = wanted.off_stacks.is_some().then(|| ObserverOptions { off_stacks: None, ..wanted.clone() });
+        let without = wanted.stacks.is_some().then(|| ObserverOptions { stacks: None, ..wanted.clone() });
         Observer::load(wanted).or_else(|error| {
             let observer = without.and_then(|without| Observer::load(without).ok());
             let Some(observer) = observer else { return Err(error) };
-            self.warnings.push(format!("sched is recorded without stacks: {error}"));
+            self.warnings.push(format!("waits and mapping calls are recorded without stacks: {error}"));
             Ok(observer)
         })
     }

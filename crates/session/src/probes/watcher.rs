@@ -9,6 +9,8 @@ use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use serde_json::{Map, Value};
 
+use crate::actions::MapAction;
+
 /// What a stream has counted so far on one CPU, or altogether.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
@@ -109,6 +111,9 @@ pub trait Watcher {
     /// Takes the times off the CPU that have ended since the last step, if it has something to add to their rows. Who takes
     /// them writes them.
     fn off_cpu(&mut self, _times: &mut Vec<OffCpu>) {}
+
+    /// Takes the mapping actions that have a stack; as with [`Watcher::off_cpu`].
+    fn actions(&mut self, _actions: &mut Vec<MapAction>) {}
 
     /// Takes samples that the perf observer has; their mappings and tasks come right after by [`Watcher::events`].
     fn samples(&mut self, _samples: Vec<PerfSample>) {}

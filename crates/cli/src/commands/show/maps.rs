@@ -1,6 +1,6 @@
 //! `show DIR maps`: mapping actions, decoded, and what they come to per operation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use pagelab_analysis::mappings::bytes;
 use pagelab_recording::Recording;
@@ -11,6 +11,7 @@ use super::View;
 use super::names;
 use super::options::{Options, cut, more};
 use super::read::{self, PathText, Tasks};
+use super::stacks::Stacks;
 use super::table::{Table, left, or_dash, right};
 use crate::failure::Failure;
 
@@ -42,7 +43,14 @@ struct Action {
     result: Option<String>,
     /// The address that a call gave.
     ret_addr: Option<String>,
+    /// The functions that the call was made from, innermost first; null where no stack was taken.
+    stack: Option<Vec<String>>,
+    #[serde(skip)]
+    stack_id: Option<u64>,
 }
+
+/// So many functions of a stack stand in a line of the text.
+const SHOWN_FUNCTIONS: usize = 4;
 
 #[derive(Debug, Default, Serialize)]
 struct Total {
@@ -96,7 +104,12 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
     if sort == "len" {
         actions.sort_by_key(|action: &Action| std::cmp::Reverse(action.len_bytes));
     }
-    let (actions, _) = cut(actions, limit);
+    let (mut actions, _) = cut(actions, limit);
+    let wanted: HashSet<u64> = actions.iter().filter_map(|action| action.stack_id).collect();
+    let stacks = Stacks::load(recording, &wanted, &mut notes)?;
+    for action in &mut actions {
+        action.stack = action.stack_id.and_then(|id| stacks.functions(id));
+    }
     let totals = totals.into_iter().map(|(op, total)| Total { op, ..total }).collect();
     let data = Maps { totals, actions, actions_total: selected };
     let start = recording.manifest().clock.start_ns;
@@ -147,6 +160,8 @@ fn action(row: &MappingsRow<'_>, tasks: &Tasks) -> Action {
         path: PathText::of(row.path),
         result: failed.map(names::errno).or_else(|| row.ret.map(|_| "ok".to_owned())),
         ret_addr: row.ret.filter(|_| gives_address).map(|ret| hex(ret as u64)),
+        stack: None,
+        stack_id: row.ustack_id,
     }
 }
 
@@ -198,7 +213,7 @@ fn text(data: &Maps, start: i64) -> String {
     out
 }
 
-/// Flags, advice, origin and file, as far as there are any.
+/// Flags, advice, origin, file and who called, as far as there are any.
 fn detail(action: &Action) -> String {
     let mut words = Vec::new();
     if action.kind != "call" {
@@ -214,6 +229,10 @@ fn detail(action: &Action) -> String {
     if let Some(path) = &action.path.path {
         words.push(path.clone());
         words.extend(action.offset_bytes.filter(|offset| *offset > 0).map(|offset| format!("at {}", bytes(offset))));
+    }
+    if let Some(stack) = action.stack.as_ref().filter(|stack| !stack.is_empty()) {
+        let shown: Vec<&str> = stack.iter().take(SHOWN_FUNCTIONS).map(String::as_str).collect();
+        words.push(format!("by {}{}", shown.join(" < "), if stack.len() > SHOWN_FUNCTIONS { " < ..." } else { "" }));
     }
     words.join(" ")
 }

@@ -1,15 +1,15 @@
-//! The streams whose rows carry stacks: `cpu` (profile samples) and `sched` (times off the CPU; the observer has the times,
-//! this has the stacks).
+//! The streams whose rows carry stacks: `cpu` (profile samples), `sched` (times off the CPU) and `maps` (mapping calls); of the
+//! latter two the observer has the rows, this has the stacks.
 //!
 //! A stack is worked on one step after it was taken, 20 ms later: by then everything that was mapped before it is known.
 //! While recording, frames are rows without symbols. At the end their names are looked up, and stacks and frames get
 //! their rows anew, under the ids that belong to the new content; the writer puts these into the rows that refer to them.
 
 mod naming;
-mod offcpu;
 mod samples;
+mod tasks;
 
-use pagelab_observe::bpf::{Event, OffCpu, OffStackOptions};
+use pagelab_observe::bpf::{Event, OffCpu, TaskStackOptions};
 use pagelab_observe::cpu::{ProfileOptions, Unwinding};
 use pagelab_observe::perf::PerfSample;
 use pagelab_observe::stacks::Stacks;
@@ -18,13 +18,14 @@ use pagelab_recording::RecordingWriter;
 use serde_json::{Map, Value, json};
 
 use super::{Count, Scope, Watched, Watcher};
+use crate::actions::MapAction;
 use crate::options::SessionOptions;
-use offcpu::OffCpuTimes;
-pub use offcpu::push_off_cpu;
 use samples::Samples;
+use tasks::TaskRows;
+pub use tasks::push_off_cpu;
 
 /// The streams that it fills.
-pub const STREAMS: &[Stream] = &[Stream::Cpu, Stream::Sched];
+pub const STREAMS: &[Stream] = &[Stream::Cpu, Stream::Sched, Stream::Maps];
 
 /// The probe.
 struct StackWatcher {
@@ -34,10 +35,11 @@ struct StackWatcher {
     by_perf: bool,
     stacks: Option<Stacks>,
     samples: Option<Samples>,
-    off_cpu: Option<OffCpuTimes>,
+    of_tasks: Option<TaskRows>,
     /// What it could not have although it was wanted.
     lacks: Vec<(Stream, String)>,
-    no_off_stacks: Option<String>,
+    wants_sleep: bool,
+    no_task_stacks: Option<String>,
     /// Stacks older than this have all their mappings known.
     known_until_ns: u64,
     stopped: bool,
@@ -45,7 +47,7 @@ struct StackWatcher {
 
 /// Whether the recording has stacks.
 pub fn wanted(options: &SessionOptions) -> bool {
-    options.streams.contains(Stream::Cpu) || options.streams.off_stacks()
+    options.streams.contains(Stream::Cpu) || options.streams.off_stacks() || options.streams.map_stacks()
 }
 
 /// How stacks are taken.
@@ -58,10 +60,22 @@ fn profile_options(options: &SessionOptions) -> ProfileOptions {
     }
 }
 
-/// How the stacks of sleeping tasks are taken.
-pub fn off_stack_options(options: &SessionOptions) -> OffStackOptions {
+/// Mappings from here on have a stack: the smallest that can hold a huge page.
+const STACK_FROM_BYTES: u64 = 2 << 20;
+/// Ring for the stacks of mapping calls alone.
+const MAPS_RING_BYTES: usize = 1 << 20;
+
+/// How the stacks of sleeping tasks and of mapping calls are taken; none if neither are wanted.
+pub fn task_stack_options(options: &SessionOptions) -> Option<TaskStackOptions> {
+    let (of_sleep, of_maps) = (options.streams.off_stacks(), options.streams.map_stacks());
     let profile = profile_options(options);
-    OffStackOptions { ring_bytes_per_cpu: profile.ring_bytes_per_cpu, copied_bytes: profile.copied_bytes() }
+    let most = if of_sleep { usize::MAX } else { MAPS_RING_BYTES };
+    (of_sleep || of_maps).then(|| TaskStackOptions {
+        ring_bytes_per_cpu: profile.ring_bytes_per_cpu.min(most),
+        copied_bytes: profile.copied_bytes(),
+        of_sleep,
+        of_maps_from_bytes: of_maps.then_some(STACK_FROM_BYTES),
+    })
 }
 
 /// Prepares the probe; it is attached when the target is there.
@@ -88,9 +102,10 @@ fn prepared(options: &SessionOptions, by_perf: bool) -> StackWatcher {
         by_perf,
         stacks: None,
         samples: None,
-        off_cpu: None,
+        of_tasks: None,
         lacks: Vec::new(),
-        no_off_stacks: None,
+        wants_sleep: options.streams.off_stacks(),
+        no_task_stacks: None,
         known_until_ns: 0,
         stopped: false,
     }
@@ -103,15 +118,19 @@ impl StackWatcher {
         if let Some(samples) = &mut self.samples {
             samples.drain(until_ns, stacks);
         }
-        if let Some(off_cpu) = &mut self.off_cpu {
-            off_cpu.drain(until_ns, now_ns, stacks);
+        if let Some(of_tasks) = &mut self.of_tasks {
+            of_tasks.drain(until_ns, now_ns, stacks);
         }
     }
 }
 
 impl Watcher for StackWatcher {
     fn streams(&self) -> &'static [Stream] {
-        if self.wants_samples { &[Stream::Cpu] } else { &[Stream::Sched] }
+        match (self.wants_samples, self.wants_sleep) {
+            (true, _) => &[Stream::Cpu],
+            (false, true) => &[Stream::Sched],
+            (false, false) => &[Stream::Maps],
+        }
     }
 
     fn rung(&self) -> &'static str {
@@ -131,19 +150,19 @@ impl Watcher for StackWatcher {
         let needed =
             "needed: the BPF observer, which knows the recorded tasks; try: sudo pagelab record --observe cpu ...";
         let observer = watched.observer.ok_or_else(|| format!("found no map of recorded tasks; {needed}"))?;
-        match OffCpuTimes::of(observer) {
-            Ok(off_cpu) => self.off_cpu = off_cpu,
-            Err(reason) => self.no_off_stacks = Some(reason),
+        match TaskRows::of(observer, self.wants_sleep) {
+            Ok(of_tasks) => self.of_tasks = of_tasks,
+            Err(reason) => self.no_task_stacks = Some(reason),
         }
         if self.wants_samples {
             match Samples::open(&self.options, observer.task_states()) {
                 Ok(samples) => self.samples = Some(samples),
-                Err(reason) if self.off_cpu.is_some() => self.lacks.push((Stream::Cpu, reason)),
+                Err(reason) if self.of_tasks.is_some() => self.lacks.push((Stream::Cpu, reason)),
                 Err(reason) => return Err(reason),
             }
         }
         let stacks = Stacks::new(self.options.unwinding, watched.pid);
-        self.stacks = Some(if self.off_cpu.is_some() { stacks.with_off_cpu() } else { stacks });
+        self.stacks = Some(if self.of_tasks.is_some() && self.wants_sleep { stacks.with_off_cpu() } else { stacks });
         Ok(())
     }
 
@@ -174,8 +193,14 @@ impl Watcher for StackWatcher {
     }
 
     fn off_cpu(&mut self, times: &mut Vec<OffCpu>) {
-        if let Some(off_cpu) = &mut self.off_cpu {
-            off_cpu.take(times);
+        if let Some(of_tasks) = &mut self.of_tasks {
+            of_tasks.take_times(times);
+        }
+    }
+
+    fn actions(&mut self, actions: &mut Vec<MapAction>) {
+        if let Some(of_tasks) = &mut self.of_tasks {
+            of_tasks.take_actions(actions);
         }
     }
 
@@ -187,8 +212,8 @@ impl Watcher for StackWatcher {
         if let Some(samples) = &mut self.samples {
             samples.write(writer);
         }
-        if let Some(off_cpu) = &mut self.off_cpu {
-            off_cpu.write(until_ns, writer);
+        if let Some(of_tasks) = &mut self.of_tasks {
+            of_tasks.write(until_ns, writer);
         }
         if let Some(stacks) = &mut self.stacks {
             stacks.forget_left();
@@ -199,7 +224,7 @@ impl Watcher for StackWatcher {
 
     fn counts(&self) -> Vec<Count> {
         let samples = self.samples.iter().flat_map(Samples::counts);
-        samples.chain(self.off_cpu.iter().flat_map(OffCpuTimes::counts)).collect()
+        samples.chain(self.of_tasks.iter().flat_map(TaskRows::counts)).collect()
     }
 
     /// The times of sleeping tasks are the observer's; without them there are no stacks of theirs.
@@ -237,11 +262,12 @@ impl Watcher for StackWatcher {
                 extra.extend(fields);
             }
         }
-        if let Some(off_cpu) = &self.off_cpu {
-            extra.insert("off_cpu".to_owned(), off_cpu.told());
+        if let Some(of_tasks) = &self.of_tasks {
+            let name = if self.wants_sleep { "off_cpu" } else { "maps" };
+            extra.insert(name.to_owned(), of_tasks.told());
         }
-        if let Some(reason) = &self.no_off_stacks {
-            extra.insert("off_cpu_refused".to_owned(), json!(reason));
+        if let Some(reason) = &self.no_task_stacks {
+            extra.insert("task_stacks_refused".to_owned(), json!(reason));
         }
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Stacks of tasks that leave the CPU by themselves: where they went to sleep.
+ * Stacks of tasks at what they do: where they went to sleep, where they mapped
+ * memory.
  *
  * Tasks sleep at the same few places again and again, a hundred thousand times
  * a second. So once the recorder has unwound a stack from its copy, it puts the
@@ -56,33 +57,34 @@ static __always_inline struct known_place *known_place_at(struct task_state *sta
 	return place;
 }
 
-/* Takes the stacks of the running task, which left the CPU at `ts`. */
-static __always_inline void take_off_stack(void *ctx, struct task_struct *task, __u64 ts)
+/* Takes the stacks of the running task, which at `ts` left the CPU, or began a mapping call (SAMPLE_OF_CALL, which needs no
+ * stack of the kernel); false if none was taken. */
+static __always_inline bool take_stack(void *ctx, struct task_struct *task, __u64 ts, __u32 flags)
 {
 	struct task_state *state = state_of(task);
 	struct sample_ring *ring = sample_ring_here();
-	__u64 position, used, kernel, user = 0, copy = 0;
+	__u64 position, used, kernel = 0, user = 0, copy = 0;
 	struct known_place *place = NULL;
 	struct sample_head *head;
 	struct pt_regs *regs;
-	__u32 flags = 0;
 	__u8 *frames;
 
 	if (!state || state->waiting || !ring)
-		return;
+		return false;
 	ring->seen++;
 	if (counting_only)
-		return;
+		return false;
 	position = ring->produced;
 	used = position - ring->consumed;
 	if (used + SAMPLE_BYTES_MAX > (__u64)sample_ring_mask + 1) {
 		ring->lost++;
-		return;
+		return false;
 	}
 	head = (void *)&ring->data[position & sample_ring_mask];
 	frames = (void *)(head + 1);
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	kernel = chain(ctx, frames, 0, SAMPLE_KERNEL_CUT, &flags);
+	if (!(flags & SAMPLE_OF_CALL))
+		kernel = chain(ctx, frames, 0, SAMPLE_KERNEL_CUT, &flags);
 	frames += kernel;
 	fill_head(head, task, state, regs, ts, 0);
 	if (has_copy(task, state, regs))
@@ -103,4 +105,5 @@ static __always_inline void take_off_stack(void *ctx, struct task_struct *task, 
 		}
 	}
 	publish(ring, head, kernel, user, copy, flags);
+	return true;
 }

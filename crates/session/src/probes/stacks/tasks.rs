@@ -1,17 +1,18 @@
-//! Times off the CPU with the stacks that they began with.
+//! Times off the CPU, and mapping calls, with the stacks that they began with.
 //!
 //! A stack is taken when a task goes to sleep and waits here until the time is over, which may be long after; both
-//! know the instant at which the task left the CPU.
+//! know the instant at which the task left the CPU. A mapping call and its stack know the instant at which it began.
 
 use std::collections::{HashMap, VecDeque};
 
-use pagelab_observe::bpf::{Observer, OffCpu, OffStacks};
+use pagelab_observe::bpf::{MapEvent, Observer, OffCpu, TaskStacks};
 use pagelab_observe::cpu::{Sample, SampleCounts};
 use pagelab_observe::stacks::{End, StackIds, Stacks};
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::{OffcpuColumns, OffcpuRow};
 use serde_json::{Value, json};
 
+use crate::actions::MapAction;
 use crate::probes::Count;
 
 /// Stacks are kept so long after a younger one of the same task has found its time.
@@ -46,36 +47,45 @@ impl Totals {
     }
 }
 
-/// Brings times and stacks together.
-pub struct OffCpuTimes {
-    road: OffStacks,
+/// Brings rows and stacks together.
+pub struct TaskRows {
+    road: TaskStacks,
     /// Per task, in the order of time.
     stacks: HashMap<u32, VecDeque<(u64, StackIds)>>,
-    waiting: Vec<OffCpu>,
+    times: Vec<OffCpu>,
+    actions: Vec<MapAction>,
     totals: Totals,
+    /// The word for its losses.
+    stream: &'static str,
 }
 
-impl OffCpuTimes {
-    /// None if the observer takes no such stacks.
+impl TaskRows {
+    /// None if the observer takes no such stacks. `sched` tells whether those of sleeping tasks are among them.
     ///
     /// # Errors
     /// In words, if their rings cannot be mapped.
-    pub fn of(observer: &Observer) -> Result<Option<Self>, String> {
-        let road = OffStacks::of(observer).map_err(|error| error.to_string())?;
-        let (stacks, waiting, totals) = (HashMap::new(), Vec::new(), Totals::default());
-        Ok(road.map(|road| Self { road, stacks, waiting, totals }))
+    pub fn of(observer: &Observer, sched: bool) -> Result<Option<Self>, String> {
+        let road = TaskStacks::of(observer).map_err(|error| error.to_string())?;
+        let (stacks, totals) = (HashMap::new(), Totals::default());
+        let stream = if sched { "sched_stacks" } else { "maps_stacks" };
+        Ok(road.map(|road| Self { road, stacks, times: Vec::new(), actions: Vec::new(), totals, stream }))
     }
 
     /// Takes times that are over.
-    pub fn take(&mut self, times: &mut Vec<OffCpu>) {
-        self.waiting.append(times);
+    pub fn take_times(&mut self, times: &mut Vec<OffCpu>) {
+        self.times.append(times);
+    }
+
+    /// Takes mapping calls that have returned.
+    pub fn take_actions(&mut self, actions: &mut Vec<MapAction>) {
+        self.actions.append(actions);
     }
 
     /// Works on the stacks taken before `until_ns`.
     pub fn drain(&mut self, until_ns: u64, now_ns: u64, stacks: &mut Stacks) {
         let (found, totals) = (&mut self.stacks, &mut self.totals);
         self.road.drain(until_ns, |sample, tell| {
-            let ids = stacks.off_cpu(sample, now_ns, tell);
+            let ids = stacks.of_task(sample, now_ns, tell);
             totals.add(sample, ids);
             let of_task = found.entry(sample.task_id).or_default();
             // CPUs are looked at one after the other, and the task may have been on several.
@@ -84,14 +94,23 @@ impl OffCpuTimes {
         });
     }
 
-    /// Writes the times that began before `until_ns`; their stacks have been worked on.
+    /// Writes the times that began before `until_ns`, and the calls that returned before it; their stacks have been worked on.
     pub fn write(&mut self, until_ns: u64, writer: &mut RecordingWriter) {
-        let columns = writer.table::<OffcpuRow<'_>>();
         let stacks = &mut self.stacks;
-        self.waiting.retain(|off| {
+        let columns = writer.table::<OffcpuRow<'_>>();
+        self.times.retain(|off| {
             let ripe = off.ts < until_ns;
             if ripe {
-                push_off_cpu(off, stack_of(stacks, off), columns);
+                push_off_cpu(off, stack_of(stacks, off.task_id, off.ts), columns);
+            }
+            !ripe
+        });
+        // A stack taken before this one may be of something that began after it; both were taken before the call returned.
+        self.actions.retain(|action| {
+            let ripe = action.returned_ns() < until_ns;
+            if ripe {
+                let MapEvent { task_id, ts, .. } = action.event;
+                action.push(stack_of(stacks, task_id, ts).user, writer);
             }
             !ripe
         });
@@ -102,7 +121,7 @@ impl OffCpuTimes {
         let rings = self.road.rings();
         (0..rings.cpus()).map(|cpu| {
             let SampleCounts { seen, lost, .. } = rings.counts(cpu);
-            Count { stream: "sched_stacks", cpu: Some(cpu as u32), seen, lost, filtered: 0 }
+            Count { stream: self.stream, cpu: Some(cpu as u32), seen, lost, filtered: 0 }
         })
     }
 
@@ -118,14 +137,14 @@ impl OffCpuTimes {
     }
 }
 
-/// The stack that a time began with. Those that are much older are of times that were lost; times of one task that ended on
+/// The stack of what began at `ts_ns`. Those that are much older are of times that were lost; times of one task that ended on
 /// two CPUs may come a step apart and in the wrong order.
-fn stack_of(stacks: &mut HashMap<u32, VecDeque<(u64, StackIds)>>, off: &OffCpu) -> StackIds {
-    let Some(of_task) = stacks.get_mut(&off.task_id) else { return StackIds::default() };
-    while of_task.pop_front_if(|(ts, _)| ts.saturating_add(KEPT_NS) < off.ts).is_some() {}
-    let found = of_task.iter().position(|(ts, _)| *ts == off.ts).and_then(|at| of_task.remove(at));
+fn stack_of(stacks: &mut HashMap<u32, VecDeque<(u64, StackIds)>>, task_id: u32, ts_ns: u64) -> StackIds {
+    let Some(of_task) = stacks.get_mut(&task_id) else { return StackIds::default() };
+    while of_task.pop_front_if(|(ts, _)| ts.saturating_add(KEPT_NS) < ts_ns).is_some() {}
+    let found = of_task.iter().position(|(ts, _)| *ts == ts_ns).and_then(|at| of_task.remove(at));
     if of_task.is_empty() {
-        stacks.remove(&off.task_id);
+        stacks.remove(&task_id);
     }
     found.map(|(_, ids)| ids).unwrap_or_default()
 }
@@ -152,18 +171,17 @@ mod tests {
     #[test]
     fn a_time_gets_the_stack_of_the_instant_it_began_at_and_no_other() {
         let ids = |id| StackIds { kernel: Some(id), ..StackIds::default() };
-        let off = |task_id, ts| OffCpu { ts, dur_ns: Some(1), task_id, state: 1, waker_task_id: None, runqueue_ns: 0 };
         let later = 200 + KEPT_NS;
         let taken = [(100, ids(1)), (150, ids(5)), (200, ids(2)), (300, ids(3)), (later, ids(4))];
         let mut stacks = HashMap::from([(7, VecDeque::from(taken)), (8, VecDeque::from([(200, ids(9))]))]);
-        assert_eq!(stack_of(&mut stacks, &off(7, 200)), ids(2));
-        assert_eq!(stack_of(&mut stacks, &off(7, 150)), ids(5), "it ended on another CPU");
-        assert_eq!(stack_of(&mut stacks, &off(7, 250)), StackIds::default(), "its stack was lost");
-        assert_eq!(stack_of(&mut stacks, &off(7, later)), ids(4), "the time of 100 was lost");
-        assert_eq!(stack_of(&mut stacks, &off(7, 100)), StackIds::default(), "not kept for ever");
-        assert_eq!(stack_of(&mut stacks, &off(7, 300)), ids(3));
-        assert_eq!(stack_of(&mut stacks, &off(9, 300)), StackIds::default());
-        assert_eq!(stack_of(&mut stacks, &off(8, 200)), ids(9));
+        assert_eq!(stack_of(&mut stacks, 7, 200), ids(2));
+        assert_eq!(stack_of(&mut stacks, 7, 150), ids(5), "it ended on another CPU");
+        assert_eq!(stack_of(&mut stacks, 7, 250), StackIds::default(), "its stack was lost");
+        assert_eq!(stack_of(&mut stacks, 7, later), ids(4), "the time of 100 was lost");
+        assert_eq!(stack_of(&mut stacks, 7, 100), StackIds::default(), "not kept for ever");
+        assert_eq!(stack_of(&mut stacks, 7, 300), ids(3));
+        assert_eq!(stack_of(&mut stacks, 9, 300), StackIds::default());
+        assert_eq!(stack_of(&mut stacks, 8, 200), ids(9));
         assert!(stacks.is_empty(), "nothing is kept of tasks that wait for nothing");
     }
 }

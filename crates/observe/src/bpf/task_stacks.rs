@@ -1,4 +1,4 @@
-//! Stacks of tasks that went to sleep, on their way from the observer (`bpf/offstack.bpf.h`).
+//! Stacks of tasks that went to sleep, or mapped memory, on their way from the observer (`bpf/taskstack.bpf.h`).
 
 use std::os::fd::AsFd;
 
@@ -14,13 +14,18 @@ const PLACES: u32 = 4096;
 /// Words of a stack that the program compares at most (`PLACE_WORDS`).
 const PLACE_WORDS: usize = 128;
 
-/// How the stacks of tasks that go to sleep are taken.
+/// Which stacks of tasks are taken, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OffStackOptions {
+pub struct TaskStackOptions {
     /// Bytes of ring per CPU; rounded down to a power of two.
     pub ring_bytes_per_cpu: usize,
     /// Bytes of user stack that are copied at most; 0: frame pointers only.
     pub copied_bytes: u32,
+    /// Of tasks that go to sleep, where times off the CPU are recorded.
+    pub of_sleep: bool,
+    /// Of calls that map so many bytes or more, of advice about huge pages for so many, and of prctl(PR_SET_THP_DISABLE), where
+    /// mapping actions are recorded.
+    pub of_maps_from_bytes: Option<u64>,
 }
 
 /// Tells the programs how stacks are taken; without options there are none.
@@ -30,7 +35,7 @@ pub(super) fn configure(
     cpus: u32,
 ) -> libbpf_rs::Result<()> {
     let maps = &mut open.maps;
-    let Some(wanted) = options.off_stacks() else { return Ok(()) };
+    let Some(wanted) = options.stacks() else { return Ok(()) };
     let bytes = ring_bytes(wanted.ring_bytes_per_cpu);
     maps.sample_rings.set_max_entries(cpus)?;
     maps.sample_rings.set_value_size(value_bytes(bytes) as u32)?;
@@ -38,20 +43,21 @@ pub(super) fn configure(
     if let Some(rodata) = maps.rodata_data.as_deref_mut() {
         rodata.sample_ring_mask = bytes as u32 - 1;
         rodata.stack_copy = wanted.copied_bytes;
+        rodata.map_stack_bytes = wanted.of_maps_from_bytes.unwrap_or(0);
     }
     Ok(())
 }
 
 /// The consumer's side.
-pub struct OffStacks {
+pub struct TaskStacks {
     rings: SampleRings,
     places: MapHandle,
 }
 
-impl OffStacks {
+impl TaskStacks {
     /// Maps the rings of an observer that takes such stacks; none if it does not.
     pub fn of(observer: &Observer) -> Result<Option<Self>, BpfError> {
-        let Some(wanted) = observer.options.off_stacks() else { return Ok(None) };
+        let Some(wanted) = observer.options.stacks() else { return Ok(None) };
         let (maps, cpus) = (&observer.skel.maps, observer.rings.cpus());
         let places = MapHandle::try_from(&maps.places).map_err(refused("sharing known stacks", NEEDED_TO_LOAD))?;
         let mapped = SampleRings::map(maps.sample_rings.as_fd(), cpus, ring_bytes(wanted.ring_bytes_per_cpu));
@@ -63,8 +69,8 @@ impl OffStacks {
         Ok(Some(Self { rings, places }))
     }
 
-    /// Hands over the stacks of tasks that went to sleep before `until_ns` (CLOCK_MONOTONIC), CPU by CPU, in the order of
-    /// time; what `sink` says of a place is told to the program.
+    /// Hands over the stacks of what began before `until_ns` (CLOCK_MONOTONIC), CPU by CPU, in the order in which they were
+    /// taken; what `sink` says of a place is told to the program.
     pub fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(&Sample<'_>, &mut dyn FnMut(PlaceNews<'_>))) {
         let places = &self.places;
         for cpu in 0..self.rings.cpus() {

@@ -1,0 +1,70 @@
+//! Mapping actions on their way into the table `mappings`.
+
+use pagelab_observe::bpf::MapEvent;
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::MappingsRow;
+
+/// Results of system calls from here down to -1 are negated errnos.
+const LOWEST_ERRNO: i64 = -4095;
+
+/// What a task or the kernel mapped, took away or gave advice about, with all that its row needs but the stack.
+#[derive(Debug, Clone)]
+pub struct MapAction {
+    /// As it was seen.
+    pub event: MapEvent,
+    /// The mapping that it left behind.
+    pub mapping_id: Option<u32>,
+    /// The file's path, or the kernel's name for such memory.
+    pub path: Option<Vec<u8>>,
+    /// perf tells of memory areas and not of calls: where a call asked for memory is not known.
+    pub by_perf: bool,
+}
+
+impl MapAction {
+    /// When the call returned, CLOCK_MONOTONIC ns.
+    pub fn returned_ns(&self) -> u64 {
+        self.event.ts + self.event.dur_ns
+    }
+
+    /// Appends its row, with the stack that the call was made from.
+    pub fn push(&self, ustack_id: Option<u64>, writer: &mut RecordingWriter) {
+        let Self { event, mapping_id, path, by_perf } = self;
+        let called = event.kind == "call";
+        // What a call makes is there when it returns; what it takes away is gone some time after it begins.
+        let ts = if mapping_id.is_some() && called { self.returned_ns() } else { event.ts } as i64;
+        let has_file = event.ino != 0 || path.as_ref().is_some_and(|path| path.first() == Some(&b'/'));
+        let (mremap, brk) = (event.op == "mremap", event.op == "brk");
+        writer.push(&MappingsRow {
+            ts,
+            task_id: event.task_id,
+            mm_id: event.mm_id,
+            mapping_id: *mapping_id,
+            op: event.op,
+            kind: event.kind,
+            addr: (!by_perf || !called || !matches!(event.op, "mmap" | "brk")).then_some(event.addr),
+            len: (!brk).then_some(event.len),
+            old_addr: (mremap || brk).then_some(event.old_addr),
+            old_len: mremap.then_some(event.offset),
+            prot: matches!(event.op, "mmap" | "mprotect").then_some(event.prot),
+            flags: matches!(event.op, "mmap" | "mremap" | "mlock" | "shmat").then_some(event.flags),
+            fd: (event.fd >= 0).then_some(event.fd),
+            offset: has_file.then_some(event.offset),
+            dev: has_file.then_some(event.dev),
+            ino: has_file.then_some(event.ino),
+            path: path.as_deref(),
+            advice: matches!(event.op, "madvise" | "process_madvise" | "prctl_thp").then_some(event.advice as i32),
+            ret: called.then_some(event.ret),
+            ustack_id,
+        });
+    }
+}
+
+/// Whether the action leaves a new mapping behind.
+pub fn makes_mapping(event: &MapEvent) -> bool {
+    let failed = (LOWEST_ERRNO..0).contains(&event.ret);
+    match event.op {
+        "mmap" | "mremap" | "shmat" => !failed,
+        "brk" => event.ret as u64 > event.old_addr,
+        _ => false,
+    }
+}
