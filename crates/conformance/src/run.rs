@@ -9,7 +9,7 @@ use pagelab_host::settings;
 use crate::case::{Case, Need, cases};
 use crate::child::{Answer, HUGETLB, SetAnswer};
 use crate::outcome::{Stop, Verdict};
-use crate::pool::{GIGANTIC, HUGE};
+use crate::pool::{Counters, GIGANTIC, HUGE};
 use crate::report::{CaseResult, Report};
 use crate::supervise::supervise;
 use crate::sys::{self, Region};
@@ -18,6 +18,8 @@ use crate::sys::{self, Region};
 const POOL_PAGES: u32 = 128;
 /// How often a case is tried that could not be told: on a busy host memory in one piece comes and goes.
 const ATTEMPTS: u32 = 3;
+/// How long the pool may take to be as before after a case.
+const CALM: Duration = Duration::from_millis(500);
 const POOL_KEY: &str = "hugetlb.2M.nr_hugepages";
 const OVERCOMMIT_KEY: &str = "hugetlb.2M.nr_overcommit_hugepages";
 const GIGANTIC_KEY: &str = "hugetlb.1G.nr_hugepages";
@@ -126,6 +128,8 @@ struct Host {
     trouble: RestoreReport,
     /// Pages of the pool that the cases shall not have.
     aside: Vec<Region>,
+    /// The pool as it was made.
+    made: Option<Counters>,
 }
 
 impl Drop for Host {
@@ -139,7 +143,7 @@ impl Drop for Host {
 
 impl Host {
     fn new(guard: Guard) -> Self {
-        Host { guard, pool: false, changed: false, trouble: RestoreReport::default(), aside: Vec::new() }
+        Host { guard, pool: false, changed: false, trouble: RestoreReport::default(), aside: Vec::new(), made: None }
     }
 
     /// Puts everything back, and says what could not be.
@@ -159,6 +163,7 @@ impl Host {
         let pages = (used + i64::from(POOL_PAGES)).to_string();
         let overcommit = POOL_PAGES.to_string();
         self.guard.set_all([(POOL_KEY, pages.as_str()), (OVERCOMMIT_KEY, overcommit.as_str())])?;
+        self.made = HUGE.read().ok();
         Ok(())
     }
 
@@ -181,6 +186,7 @@ impl Host {
         options: &Options,
         not_put_back: &mut Vec<String>,
     ) -> CaseResult {
+        self.calm_down();
         let begun = Instant::now();
         let (answer, ran) = match self.prepare(case) {
             Ok(()) => {
@@ -195,6 +201,15 @@ impl Host {
             not_put_back.push(format!("after {}: the pool was not made again: {error}", case.name));
         }
         CaseResult::new(case, answer, duration_ns)
+    }
+
+    /// Waits until the pool is as it was made: a process that a case left behind may still be giving its pages back. Where others
+    /// use the pool it never is again, and cases that mind say so.
+    fn calm_down(&self) {
+        let deadline = Instant::now() + CALM;
+        while self.made.is_some() && HUGE.read().ok() != self.made && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Looks whether a case has what it needs, and sets what it needs set.
