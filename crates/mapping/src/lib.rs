@@ -89,7 +89,10 @@ mod watch;
 
 pub use cache_lines::WriteBack;
 pub use error::MapError;
-pub use got::{Asked, Got, Held, Mapping, ProcessMemory, Reason, Short, Slot, Source, inspect, process};
+pub use got::{
+    Asked, FolioBytes, Got, Held, LookOptions, Mapping, PoolBytes, ProcessMemory, Reason, Short, Slot, Source, Told,
+    ZeroFilled, inspect, process, process_with,
+};
 pub use map::{Advice, Flushed, Map};
 pub use options::MapOptions;
 pub use page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, Pool, base_page_bytes};

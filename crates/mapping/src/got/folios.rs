@@ -1,0 +1,125 @@
+//! The folios behind base-page entries: the kernel may take memory in blocks between 4 KiB and 2 MiB (multi-size THP), which page
+//! tables show as base pages. Only `/proc/kpageflags` tells (the kernel's Documentation/admin-guide/mm/pagemap.rst).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Instant;
+
+use super::process::Told;
+use super::scan::{self, ENTRY_FRAME, ENTRY_PRESENT, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
+use crate::page_size::base_page_bytes;
+
+/// Flags of include/uapi/linux/kernel-page-flags.h.
+const FLAG_HEAD: u64 = 1 << 15;
+const FLAG_TAIL: u64 = 1 << 16;
+
+/// Flags read at once, and the most pages that a folio has here: 1 GiB in base pages has no entries of base pages.
+const WINDOW: u64 = 512;
+const LARGEST_ORDER: u32 = 18;
+
+/// Bytes of a mapping, entered as base pages, that lie in folios of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FolioBytes {
+    /// Size of the folio.
+    pub folio_bytes: u64,
+    /// Bytes of the mapping in folios of this size. A folio may be mapped in part.
+    pub bytes: u64,
+}
+
+/// `/proc/kpageflags`, and the part of it that was read last.
+pub(super) struct Folios {
+    flags: File,
+    first: u64,
+    window: Vec<u64>,
+    /// First frame and length of the folio found last: its other frames need no look.
+    last: (u64, u64),
+}
+
+impl Folios {
+    /// Opens it below `root`.
+    pub(super) fn open(root: &Path) -> Told<Self> {
+        let flags = File::open(root.join("proc/kpageflags"))
+            .map_err(|error| format!("/proc/kpageflags: {error}; type: sudo pagelab doctor --pid PID"))?;
+        Ok(Self { flags, first: 0, window: Vec::new(), last: (0, 0) })
+    }
+
+    /// Bytes by size of folio of what `regions` have in base pages, the smallest size first. Gives up at `end`.
+    pub(super) fn of(&mut self, pagemap: &File, regions: &[Region], end: Instant) -> Told<Vec<FolioBytes>> {
+        let page = base_page_bytes() as u64;
+        let mut found: BTreeMap<u64, u64> = BTreeMap::new();
+        let base = |region: &&Region| region.categories & (IS_PRESENT | IS_HUGE | IS_ZERO_PAGE) == IS_PRESENT;
+        for region in regions.iter().filter(base) {
+            let mut from = region.start;
+            while from < region.end {
+                if Instant::now() >= end {
+                    return Err("too much memory in small pages to look at every frame in the time".to_owned());
+                }
+                let to = (from + WINDOW * page).min(region.end);
+                let entries = scan::entries(pagemap, from, to).map_err(|error| error.to_string())?;
+                self.count(&entries, page, &mut found)?;
+                from = to;
+            }
+        }
+        Ok(found.into_iter().map(|(folio_bytes, bytes)| FolioBytes { folio_bytes, bytes }).collect())
+    }
+
+    fn count(&mut self, entries: &[u64], page: u64, found: &mut BTreeMap<u64, u64>) -> Told<()> {
+        let frames: Vec<u64> =
+            entries.iter().filter(|entry| *entry & ENTRY_PRESENT != 0).map(|entry| entry & ENTRY_FRAME).collect();
+        for (index, frame) in frames.iter().enumerate() {
+            if *frame == 0 {
+                return Err(
+                    "frame numbers are hidden without CAP_SYS_ADMIN; type: sudo pagelab doctor --pid PID".into()
+                );
+            }
+            let rest = frames.get(index..).unwrap_or_default();
+            let ahead = rest.windows(2).take_while(|pair| matches!(pair, [a, b] if a.wrapping_add(1) == *b)).count();
+            let pages = self.folio_pages(*frame, ahead as u64 + 1)?;
+            *found.entry(pages * page).or_default() += page;
+        }
+        Ok(())
+    }
+
+    /// Pages of the folio that `frame` belongs to. Folios lie at multiples of their size, and their size is a power of two.
+    fn folio_pages(&mut self, frame: u64, ahead: u64) -> Told<u64> {
+        if (self.last.0..self.last.0 + self.last.1).contains(&frame) {
+            return Ok(self.last.1);
+        }
+        let flags = self.flags_of(frame, ahead)?;
+        if flags & (FLAG_HEAD | FLAG_TAIL) == 0 {
+            return Ok(1);
+        }
+        let mut head = frame;
+        for order in 1..=LARGEST_ORDER {
+            if flags & FLAG_HEAD != 0 || self.flags_of(head, 1)? & FLAG_HEAD != 0 {
+                break;
+            }
+            head = frame & !((1 << order) - 1);
+        }
+        let mut pages = 1;
+        // The frame at twice the length found so far is a tail as long as the folio goes on.
+        while pages < 1 << LARGEST_ORDER && self.flags_of(head + pages, 1)? & FLAG_TAIL != 0 {
+            pages *= 2;
+        }
+        self.last = (head, pages);
+        Ok(pages)
+    }
+
+    /// The flags of a frame; `ahead` frames from it on will be asked for.
+    fn flags_of(&mut self, frame: u64, ahead: u64) -> Told<u64> {
+        let known = frame.checked_sub(self.first).and_then(|at| self.window.get(at as usize));
+        if let Some(flags) = known {
+            return Ok(*flags);
+        }
+        let mut bytes = vec![0_u8; (ahead.clamp(1, WINDOW) * 8) as usize];
+        let read = self.flags.read_at(&mut bytes, frame * 8);
+        let read = read.map_err(|error| format!("/proc/kpageflags: {error}"))?;
+        let words = bytes.get(..read).unwrap_or_default().chunks_exact(8);
+        self.window = words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default())).collect();
+        self.first = frame;
+        // Behind the last frame there is nothing: no part of a folio.
+        Ok(self.window.first().copied().unwrap_or_default())
+    }
+}
