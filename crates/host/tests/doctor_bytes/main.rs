@@ -210,9 +210,12 @@ fn host_looking_changes_nothing() {
 #[ignore = "takes 1 GiB of memory and sets THP to madvise; run by make test with --ignored --test-threads=1"]
 fn host_of_a_large_process_a_part_is_read_and_said() {
     let _thp = guarded(&[("thp.enabled", "madvise")]);
-    // Every third huge page is full, the others are empty but for a few parts: 512 pages, a third of 512 and two thirds of 4 parts.
-    let fixture = Fixture::start(&["parts", "512", "512", "4", "4"]);
-    let all: u64 = (0..512).map(|page| if page % 3 == 0 { 0 } else { 508 * PAGE }).sum();
+    // The first third of 512 huge pages is full, the others have 4 touched parts each: who reads from the front sees no waste.
+    let touched = |page: u64| if page < 171 { 512 } else { 4 };
+    let words: Vec<String> = (0..512).map(|page| touched(page).to_string()).collect();
+    let arguments: Vec<&str> = ["parts", "512"].into_iter().chain(words.iter().map(String::as_str)).collect();
+    let fixture = Fixture::start(&arguments);
+    let all: u64 = (0..512).map(|page| (512 - touched(page)) * PAGE).sum();
     for seed in 0..8 {
         let options = LookOptions { time_limit: Duration::from_millis(25), seed };
         let start = Instant::now();
@@ -247,4 +250,45 @@ fn host_of_a_large_process_a_part_is_read_and_said() {
     let region = report.regions.iter().find(|one| one.start == fixture.start).expect("its region");
     assert_eq!((region.zero_filled_bytes, region.touched_bytes), (None, None));
     assert!(region.zero_filled_reason.as_ref().is_some_and(|why| why.contains("0 s")), "{region:#?}");
+}
+
+#[test]
+#[ignore = "sets THP to madvise; run by make test with --ignored --test-threads=1"]
+fn host_memory_that_userfaultfd_looks_after_is_not_read() {
+    let _thp = guarded(&[("thp.enabled", "madvise")]);
+    let fixture = Fixture::start(&["watched", "2"]);
+    let report = look(fixture.pid()).expect("look");
+    let region = report.regions.iter().find(|one| one.start == fixture.start).expect("its region");
+    assert_eq!((region.huge_2m_bytes, region.zero_filled_bytes, region.touched_bytes), (Some(2 * SLOT), None, None));
+    assert!(region.zero_filled_reason.as_ref().is_some_and(|why| why.contains("userfaultfd")), "{region:#?}");
+}
+
+/// Without rights a process is told what its page tables show, and of the rest why not.
+#[test]
+#[ignore = "changes the hugetlb pool; run by make test with --ignored --test-threads=1"]
+fn host_without_rights_each_unknown_has_its_reason() {
+    let (_thp, _pool) = (guarded(&[("thp.enabled", "madvise")]), Pool::of(2));
+    let document = stage::as_user(2);
+    let regions = document["report"]["regions"].as_array().expect("a list");
+    let at = |key: &str| {
+        let found = regions.iter().find(|one| one["start"] == document[key]);
+        found.unwrap_or_else(|| panic!("no region {key} in {document:#}"))
+    };
+    let huge = at("huge");
+    assert_eq!((huge["huge_2m_bytes"].as_u64(), huge["touched_bytes"].as_u64()), (Some(SLOT), Some(100 * PAGE)));
+    let why = at("pool")["pool"]["reserved_reason"].as_str();
+    assert!(why.is_some_and(|why| why.contains("map_files")), "{document:#}");
+    let small: Vec<_> = regions.iter().filter(|one| one["base_bytes"].as_u64() > Some(0)).collect();
+    assert!(!small.is_empty());
+    for region in regions {
+        for (value, reason) in [
+            ("base_bytes", "bytes_reason"),
+            ("zero_filled", "zero_filled_reason"),
+            ("folios", "folios_reason"),
+            ("mapped_by", "mapped_by_reason"),
+        ] {
+            assert_eq!(region[value].is_null(), region[reason].is_string(), "{value}: {region:#}");
+        }
+    }
+    assert!(small.iter().all(|one| one["folios_reason"].as_str().is_some_and(|why| why.contains("kpageflags"))));
 }

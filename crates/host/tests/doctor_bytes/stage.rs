@@ -54,6 +54,14 @@ impl Drop for Fixture {
     }
 }
 
+/// What a program without rights says of itself, with so many pages of a pool.
+pub fn as_user(pages: u64) -> serde_json::Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab-bytes-fixture"));
+    let output = command.args(["as-user", &pages.to_string()]).output().expect("fixture starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
 /// What walk.py says of a range.
 pub fn walk(pid: u32, start: u64, end: u64) -> serde_json::Value {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doctor_bytes/walk.py");

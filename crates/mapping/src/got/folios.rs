@@ -123,3 +123,33 @@ impl Folios {
         Ok(self.window.first().copied().unwrap_or_default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames as the kernel's file shows them: a folio of four at 8, one alone at 12, one of sixteen at 16, of which no more is there
+    /// than eight frames: the end of the file ends it.
+    #[test]
+    fn sizes_follow_from_heads_and_tails() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let mut flags = [0_u64; 24];
+        flags[8] = FLAG_HEAD;
+        flags[9..12].fill(FLAG_TAIL);
+        flags[16] = FLAG_HEAD;
+        flags[17..24].fill(FLAG_TAIL);
+        let bytes: Vec<u8> = flags.iter().flat_map(|flag| flag.to_ne_bytes()).collect();
+        std::fs::create_dir(dir.path().join("proc")).expect("mkdir");
+        std::fs::write(dir.path().join("proc/kpageflags"), bytes).expect("write");
+        let mut found = BTreeMap::new();
+        let mut folios = Folios::open(dir.path()).expect("open");
+        // In no order, with a frame that is not there, and a page that is not present.
+        let entries = [11, 12, 8, 3, 9, 23, 16].map(|frame| ENTRY_PRESENT | frame);
+        folios.count(&entries, 1, &mut found).expect("told");
+        folios.count(&[0, 5], 1, &mut found).expect("told");
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [(1, 2), (4, 3), (8, 2)]);
+        let hidden = folios.count(&[ENTRY_PRESENT], 1, &mut BTreeMap::new());
+        assert!(hidden.is_err_and(|why| why.contains("CAP_SYS_ADMIN")));
+        assert!(Folios::open(&dir.path().join("nowhere")).is_err_and(|why| why.contains("sudo")));
+    }
+}

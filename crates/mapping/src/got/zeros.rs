@@ -90,6 +90,8 @@ impl ZeroFilled {
 pub(super) struct Pieces {
     /// Each at most 2 MiB, in order of address.
     all: Vec<(u64, u64)>,
+    /// In which order they are read; filled when the first is.
+    order: Vec<usize>,
     is_pool: bool,
     /// Why they may not be read.
     refused: Option<String>,
@@ -175,8 +177,10 @@ pub(super) fn look(root: &Path, folder: &Path, pagemap: &File, options: &LookOpt
     let start = Instant::now();
     while let Some(Reverse((_, index))) = queue.pop() {
         let Some(one) = mappings.get_mut(index) else { continue };
-        let next = nth(one.tried, one.all.len(), options.seed);
-        if let Some(&piece) = one.all.get(next) {
+        if one.order.is_empty() {
+            one.order = order(one.all.len(), options.seed);
+        }
+        if let Some(&piece) = one.order.get(one.tried).and_then(|next| one.all.get(*next)) {
             match reader.read(piece, one.is_pool, &mut buffer) {
                 Ok((zero_bytes, underused)) => {
                     one.found.add(zero_bytes, piece.1 - piece.0);
@@ -195,24 +199,14 @@ pub(super) fn look(root: &Path, folder: &Path, pagemap: &File, options: &LookOpt
     }
 }
 
-/// The n-th of `all` pieces to read: steps of the golden section, which leave gaps of at most three lengths however many are taken
-/// (the three-distance theorem), from a beginning that the seed gives.
-fn nth(n: usize, all: usize, seed: u64) -> usize {
-    let all = all.max(1) as u64;
-    let mut step = ((all as f64 * 0.618_033_988_75) as u64).max(1);
-    while common_divisor(step, all) != 1 {
-        step += 1;
-    }
+/// The numbers below `all` in the order to read them: those of the van der Corput sequence (the bits turned round), of which any
+/// beginning is spread evenly, from a first one that the seed gives.
+fn order(all: usize, seed: u64) -> Vec<usize> {
+    let bits = all.next_power_of_two().trailing_zeros();
     // The multiplier of splitmix64: seeds that follow each other begin far apart.
-    let first = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) % all;
-    ((u128::from(first) + n as u128 * u128::from(step)) % u128::from(all)) as usize
-}
-
-fn common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+    let first = (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) % all.max(1) as u64) as usize;
+    let turned = (0..all.next_power_of_two()).map(|n| n.reverse_bits().checked_shr(usize::BITS - bits).unwrap_or(0));
+    turned.filter(|n| *n < all).map(|n| (n + first) % all).collect()
 }
 
 /// `khugepaged/max_ptes_none`: so many zero-filled parts a huge page may have; `None` if the kernel does not say.
@@ -256,4 +250,89 @@ fn is_zero(bytes: &[u8]) -> bool {
     // Most parts that hold anything say so in their first bytes.
     let (words, rest) = bytes.as_chunks::<8>();
     words.iter().all(|word| *word == [0; 8]) && rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::got::{process, process_with};
+    use crate::map::Map;
+    use crate::page_size::{HUGE_2M_BYTES, PageSize};
+
+    /// Every piece comes once, and any beginning is spread: no gap is much longer than an even one.
+    #[test]
+    fn pieces_come_once_and_evenly() {
+        for (all, seed) in [(1, 5), (2, 0), (7, 1), (512, 0), (1000, 3), (4096, 99)] {
+            let order = order(all, seed);
+            assert!(order.iter().all(|piece| *piece < all));
+            assert_eq!((order.len(), order.iter().collect::<BTreeSet<_>>().len()), (all, all));
+            let mut first: Vec<usize> = order.iter().take(all / 8).copied().collect();
+            first.sort_unstable();
+            let longest = first.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default();
+            assert!(longest <= 8 * 2, "{all} pieces, seed {seed}: a gap of {longest}");
+        }
+        assert_ne!(order(512, 0).first(), order(512, 1).first(), "the seed moves the beginning");
+    }
+
+    #[test]
+    fn estimates_are_in_proportion_and_say_how_far_off_they_may_be() {
+        let mut found = ZeroFilled { huge_bytes: 100 * SLOT, ..ZeroFilled::default() };
+        assert_eq!((found.bytes(), found.margin_bytes()), (None, None), "nothing was read");
+        for piece in 0..10_u64 {
+            found.add(SLOT * (piece % 2), SLOT);
+        }
+        assert_eq!(found.bytes(), Some(50 * SLOT));
+        // Half full, half empty: s = 0.527 of 10, finite 0.9: 1.96 * 100 * 0.527 * sqrt(0.09) + 90 * 0.3 = 31.0 + 27 pages.
+        let margin = found.margin_bytes().expect("some") as f64 / SLOT as f64;
+        assert!((margin - 58.0).abs() < 0.1, "{margin}");
+        let alike = ZeroFilled { huge_bytes: SLOT * 100, looked_at_bytes: SLOT, pieces: 1, ..ZeroFilled::default() };
+        assert_eq!(alike.margin_bytes(), Some(99 * SLOT), "one page says nothing of the others");
+        assert!(ZeroFilled::default().is_exact());
+    }
+
+    #[test]
+    fn what_others_look_after_is_not_read() {
+        let vma = |flags: &str, huge_bytes, inode| Vma {
+            flags: flags.split_whitespace().map(str::to_owned).collect(),
+            huge_bytes,
+            inode,
+            ..Vma::default()
+        };
+        assert_eq!(refused(&vma("rd wr", SLOT, 0), SLOT), None);
+        for (flags, word) in
+            [("rd um", "userfaultfd"), ("rd uw", "userfaultfd"), ("ui", "userfaultfd"), ("io", "device")]
+        {
+            assert!(refused(&vma(flags, SLOT, 0), SLOT).is_some_and(|why| why.contains(word)), "{flags}");
+        }
+        assert!(refused(&vma("rd", 0, 7), SLOT).is_some_and(|why| why.contains("DAX")), "smaps knows nothing of it");
+        assert_eq!(refused(&vma("rd", SLOT, 7), SLOT), None);
+    }
+
+    /// Of two huge pages with one touched part each, this process sees the other 511.
+    #[test]
+    fn parts_of_this_process_are_counted() {
+        let map = Map::options().page_size(PageSize::Huge2M).anonymous(2 * HUGE_2M_BYTES).expect("map");
+        map.write_at(5, b"x").expect("write");
+        map.write_at(2 * HUGE_2M_BYTES - 1, b"x").expect("write");
+        let held = map.got().expect("got").total().expect("told");
+        let of = |options: &LookOptions| {
+            let seen = process_with(std::process::id(), options).expect("its own");
+            let mine = seen
+                .mappings
+                .into_iter()
+                .find(|one| one.start <= map.address() as u64 && (map.address() as u64) < one.end);
+            mine.expect("a mapping of its own").zero_filled
+        };
+        let found = of(&LookOptions::default()).expect("read");
+        // Where the host has no huge pages to give there is nothing to read.
+        let pages = held.huge_2m_bytes / SLOT;
+        assert_eq!((found.huge_bytes, found.zero_bytes), (pages * SLOT, pages * 511 * base_page_bytes() as u64));
+        if pages > 0 {
+            let none = LookOptions { time_limit: std::time::Duration::ZERO, seed: 0 };
+            assert!(of(&none).is_err_and(|why| why.contains("0 s")));
+        }
+        assert!(process(std::process::id()).is_ok());
+    }
 }
