@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
+use super::SLOT;
 use super::process::Told;
 use super::scan::{self, ENTRY_FRAME, ENTRY_PRESENT, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
 use crate::page_size::base_page_bytes;
@@ -14,6 +15,7 @@ use crate::page_size::base_page_bytes;
 /// Flags of include/uapi/linux/kernel-page-flags.h.
 const FLAG_HEAD: u64 = 1 << 15;
 const FLAG_TAIL: u64 = 1 << 16;
+const FLAG_ZERO_PAGE: u64 = 1 << 24;
 
 /// Flags read at once, and the most pages that a folio has here: 1 GiB in base pages has no entries of base pages.
 const WINDOW: u64 = 512;
@@ -43,6 +45,35 @@ impl Folios {
         let flags = File::open(root.join("proc/kpageflags"))
             .map_err(|error| format!("/proc/kpageflags: {error}; type: sudo pagelab doctor --pid PID"))?;
         Ok(Self { flags, first: 0, window: Vec::new(), last: (0, 0) })
+    }
+
+    /// Marks the huge pages of zeros among the huge pages of `regions`. Kernels before 6.17 do not: PAGEMAP_SCAN knows the small
+    /// page of zeros only.
+    pub(super) fn mark_zero_pages(&mut self, pagemap: &File, regions: &[Region]) -> Told<Vec<Region>> {
+        let mut marked: Vec<Region> = Vec::with_capacity(regions.len());
+        for region in regions {
+            let is_huge = region.categories & (IS_PRESENT | IS_HUGE | IS_ZERO_PAGE) == IS_PRESENT | IS_HUGE;
+            let mut from = region.start;
+            while from < region.end {
+                let slot_end = (from & !(SLOT - 1)) + SLOT;
+                let to = if is_huge { slot_end.min(region.end) } else { region.end };
+                let mut categories = region.categories;
+                if is_huge {
+                    let entries = scan::entries(pagemap, from, from + base_page_bytes() as u64);
+                    let frame =
+                        entries.map_err(|error| error.to_string())?.first().map_or(0, |entry| entry & ENTRY_FRAME);
+                    if frame != 0 && self.flags_of(frame, 1)? & FLAG_ZERO_PAGE != 0 {
+                        categories |= IS_ZERO_PAGE;
+                    }
+                }
+                match marked.last_mut().filter(|last| last.end == from && last.categories == categories) {
+                    Some(last) => last.end = to,
+                    None => marked.push(Region { start: from, end: to, categories }),
+                }
+                from = to;
+            }
+        }
+        Ok(marked)
     }
 
     /// Bytes by size of folio of what `regions` have in base pages, the smallest size first. Gives up at `end`.
@@ -127,6 +158,34 @@ impl Folios {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::Map;
+    use crate::page_size::{HUGE_2M_BYTES, PageSize};
+
+    /// Where this kernel marks the huge page of zeros itself, its mark is taken away and found again from the frames.
+    #[test]
+    fn huge_pages_of_zeros_are_told_from_others_by_their_frames() {
+        let map = Map::options().page_size(PageSize::Huge2M).anonymous(4 * HUGE_2M_BYTES).expect("map");
+        map.read_at(HUGE_2M_BYTES, &mut [0]).expect("read");
+        map.write_at(2 * HUGE_2M_BYTES, b"x").expect("write");
+        let pagemap = File::open("/proc/self/pagemap").expect("its own");
+        let start = map.address() as u64;
+        let Ok(regions) = scan::scan(&pagemap, start, start + 4 * SLOT) else { return eprintln!("no PAGEMAP_SCAN") };
+        let unmarked: Vec<Region> =
+            regions.iter().map(|region| Region { categories: region.categories & !IS_ZERO_PAGE, ..*region }).collect();
+        let huge: u64 =
+            unmarked.iter().filter(|one| one.categories & IS_HUGE != 0).map(|one| one.end - one.start).sum();
+        match Folios::open(Path::new("/")) {
+            Ok(mut folios) if huge == 2 * SLOT => {
+                let marked = folios.mark_zero_pages(&pagemap, &unmarked).expect("root");
+                let zero: Vec<_> = marked.iter().filter(|one| one.categories & IS_ZERO_PAGE != 0).collect();
+                assert!(
+                    matches!(zero.as_slice(), [one] if one.start == start + SLOT && one.end == start + 2 * SLOT),
+                    "{marked:?}"
+                );
+            }
+            _ => eprintln!("not looked at: it takes root, and huge pages to be had ({huge} bytes were)"),
+        }
+    }
 
     /// Frames as the kernel's file shows them: a folio of four at 8, one alone at 12, one of sixteen at 16, of which no more is there
     /// than eight frames: the end of the file ends it.

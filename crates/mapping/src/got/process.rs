@@ -151,12 +151,12 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
     let past = Past::default();
     let whole =
         Whole { root, pagemap: &pagemap, vmas: &all, settings: &settings, frames: Frames::open(root), past: &past };
+    let mut folios = Folios::open(root);
     let mut looks = Vec::with_capacity(all.len());
     for vma in &all {
-        looks.push(whole.mapping(vma)?);
+        looks.push(whole.mapping(vma, folios.as_mut().ok())?);
     }
     let zero_filled = zero_filled(root, folder, &pagemap, options, all.iter().zip(&looks));
-    let mut folios = Folios::open(root);
     let end = Instant::now() + options.time_limit;
     let mappings = all.iter().zip(looks).zip(zero_filled).map(|((vma, look), zero_filled)| Mapping {
         start: vma.start,
@@ -265,12 +265,12 @@ impl Look {
 
 impl Whole<'_> {
     /// What one mapping holds, and why its slots hold no huge pages.
-    fn mapping(&self, vma: &vmas::Vma) -> Result<Look, MapError> {
+    fn mapping(&self, vma: &vmas::Vma, folios: Option<&mut Folios>) -> Result<Look, MapError> {
         // Frames of devices are no memory of the process.
         if vma.has_flag("pf") || vma.has_flag("io") {
             return Ok(Look::nothing());
         }
-        let regions = match scan::scan(self.pagemap, vma.start, vma.end) {
+        let mut regions = match scan::scan(self.pagemap, vma.start, vma.end) {
             Ok(regions) => regions,
             Err(NoScan::Failed(error)) => return Err(error),
             Err(NoScan::Missing) => return self.mapping_by_sums(vma),
@@ -282,7 +282,16 @@ impl Whole<'_> {
             held: None,
             reason: None,
         };
-        let mut held = held(&slot, &regions, std::slice::from_ref(vma), &Source::PagemapScan);
+        let of = |regions: &[Region]| held(&slot, regions, std::slice::from_ref(vma), &Source::PagemapScan);
+        let mut held = of(&regions);
+        // The huge page of zeros is none to smaps.
+        let more = !vma.is_file() && held.is_some_and(|held| held.huge_2m_bytes > vma.huge_bytes);
+        if let Some(folios) = folios.filter(|_| more)
+            && let Ok(marked) = folios.mark_zero_pages(self.pagemap, &regions)
+        {
+            regions = marked;
+            held = of(&regions);
+        }
         if let Some(held) = &mut held {
             // Markers (userfaultfd) look like swap in the page tables and are not; smaps knows.
             held.swapped_bytes = held.swapped_bytes.min(vma.swapped_bytes);

@@ -152,6 +152,24 @@ pub(super) fn regions_of(entries: &[u64], start: u64) -> Vec<Region> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::got::inspect;
+    use crate::map::Map;
+    use crate::page_size::PageSize;
+
+    /// Guarded pages (madvise(MADV_GUARD_INSTALL), Linux 6.13) have entries that look like swap.
+    #[test]
+    fn guarded_pages_are_not_swap() {
+        const MADV_GUARD_INSTALL: libc::c_int = 102;
+        let map = Map::options().page_size(PageSize::Base).anonymous(1 << 20).expect("map");
+        map.write_at(0, b"x").expect("write");
+        let guarded = (map.address() + (1 << 19)) as *mut libc::c_void;
+        // SAFETY: a part of the map that nobody reads or writes.
+        if unsafe { libc::madvise(guarded, 1 << 18, MADV_GUARD_INSTALL) } != 0 {
+            return eprintln!("this kernel has no guarded pages: error {}", last_errno());
+        }
+        let held = inspect(map.address(), 1 << 20, PageSize::Base).expect("look").total().expect("told");
+        assert_eq!((held.swapped_bytes, held.present_bytes()), (0, base_page_bytes() as u64));
+    }
 
     #[test]
     fn entries_become_regions() {
