@@ -46,7 +46,8 @@ pub struct Region {
     pub huge_2m_bytes: Option<u64>,
     /// In pages of 1 GiB.
     pub huge_1g_bytes: Option<u64>,
-    /// On swap, with shared memory under the mapping.
+    /// On swap, with shared memory under the mapping. How large its pages were when they went cannot be told: an entry on swap is of
+    /// one base page.
     pub swapped_bytes: Option<u64>,
     /// Of those, shared memory: the page tables know nothing of it, and every process that maps it counts it.
     pub swapped_shared_bytes: u64,
@@ -256,5 +257,49 @@ mod tests {
         assert_eq!((said.level, said.id), (Level::Note, "process.small_pages"));
         let text = report.to_string();
         assert!(text.contains("madvise(MADV_NOHUGEPAGE)") && text.starts_with("PROCESS"), "{text}");
+    }
+
+    #[test]
+    fn the_call_that_mapped_a_region_is_told_with_its_stack() {
+        let map = Map::options().page_size(PageSize::Base).anonymous(4 * HUGE_2M_BYTES).expect("map");
+        map.write_at(0, b"x").expect("write");
+        let mut report = look(std::process::id()).expect("its own");
+        let at = map.address() as u64;
+        assert!(report.regions.iter().all(|one| one.mapped_by_reason.is_some()), "no recording");
+        let (start, end) = (at, at + 4 * HUGE_2M_BYTES as u64);
+        let calls =
+            MappingCalls::new(vec![MappingCall { ts_ns: 5_000, maps: Some((start, end)), unmaps: None, what: "mmap" }]);
+        report.with_stacks(&|start, end| {
+            let found = calls.of(start, end)?;
+            Some(MappedBy {
+                ts_ns: found.call.ts_ns,
+                call: found.call.what.to_owned(),
+                stack: vec!["mmap64".to_owned(), "main".to_owned()],
+                bytes: found.bytes,
+                other_calls: found.other_calls,
+            })
+        });
+        let region = report.regions.iter().find(|one| (one.start..one.end).contains(&at)).expect("a region");
+        assert_eq!(region.mapped_by.as_ref().map(|by| by.bytes), Some(end - start));
+        assert!(region.mapped_by_reason.is_none());
+        assert!(
+            report.regions.iter().any(|one| one.mapped_by_reason.as_ref().is_some_and(|why| why.contains("no call")))
+        );
+        let text = report.to_string();
+        assert!(text.contains("mapped by mmap at 0.000005 s") && text.contains("mmap64 < main"), "{text}");
+    }
+
+    #[test]
+    fn much_that_holds_only_zeros_is_worth_a_word() {
+        let huge = Map::options().page_size(PageSize::Huge2M).anonymous(40 * HUGE_2M_BYTES).expect("map");
+        for page in 0..40 {
+            huge.write_at(page * HUGE_2M_BYTES, b"x").expect("write");
+        }
+        let got = huge.got().expect("got").total().expect("told").huge_2m_bytes;
+        let report = look(std::process::id()).expect("its own");
+        let said = report.findings.iter().find(|one| one.id == "process.zero_filled");
+        // Where the host gives no huge pages there is no waste.
+        assert_eq!(said.is_some(), got > 20 * HUGE_2M_BYTES as u64, "{report}");
+        assert!(said.is_none_or(|one| one.level == Level::Note && one.found.contains("hold only zeros")), "{said:?}");
     }
 }

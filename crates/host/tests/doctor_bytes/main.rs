@@ -177,6 +177,34 @@ fn host_memory_of_two_processes_is_told_of_each() {
 }
 
 #[test]
+#[ignore = "sets THP of shared memory; run by make test with --ignored --test-threads=1"]
+fn host_huge_pages_of_shared_memory_are_told_of_each() {
+    let _thp =
+        guarded(&[("thp.enabled", "madvise"), ("thp.shmem_enabled", "advise"), ("thp.2M.shmem_enabled", "inherit")]);
+    let fixture = Fixture::start(&["shared-huge", "3", "9"]);
+    for pid in [fixture.pid(), fixture.child()] {
+        let region = seen(&fixture, pid);
+        assert_eq!((region.huge_2m_bytes, region.touched_bytes), (Some(3 * SLOT), Some(27 * PAGE)), "{region:#?}");
+    }
+}
+
+/// Memory that goes while it is looked at is no error, and what is told of it is possible.
+#[test]
+fn a_busy_process_can_be_looked_at() {
+    let fixture = Fixture::start(&["busy", "67108864"]);
+    for turn in 0..40 {
+        let options = LookOptions { time_limit: Duration::from_millis(50), seed: turn };
+        let report = look_with(fixture.pid(), &options).expect("it runs");
+        for region in report.regions.iter().filter(|one| one.start >= fixture.start && one.end <= fixture.end) {
+            let huge = region.zero_filled.as_ref().map_or(0, |found| found.huge_bytes);
+            assert!(region.zero_filled_bytes.is_none_or(|zero| zero <= huge), "{region:#?}");
+            let sum = region.backed_bytes.expect("told") + region.zero_page_bytes.expect("told");
+            assert!(sum <= region.end - region.start, "{region:#?}");
+        }
+    }
+}
+
+#[test]
 #[ignore = "sets multi-size THP; run by make test with --ignored --test-threads=1"]
 fn host_folios_of_middle_sizes_are_told() {
     let _thp = guarded(&[("thp.enabled", "never"), ("thp.2M.enabled", "never"), ("thp.64K.enabled", "madvise")]);

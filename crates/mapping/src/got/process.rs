@@ -174,6 +174,11 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
         short: look.short,
     });
     let mappings = mappings.collect();
+    // The page tables of a process that has ended hold nothing, which is not what it held.
+    if !all.is_empty() && !vmas::any_left(folder, &all) {
+        let why = format!("process {pid} ended, or began another program, while it was looked at; look: ps -p {pid}");
+        return Err(MapError::Unreadable { path: folder.display().to_string(), why });
+    }
     let field = |name: &str| settings.status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let kib = |text: &str| text.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok();
     Ok(ProcessMemory {
@@ -395,6 +400,24 @@ mod tests {
         let seen = seen.expect("a child of this process");
         let held: u64 = seen.mappings.iter().filter_map(|one| one.held).map(|held| held.present_bytes()).sum();
         assert_eq!((seen.comm.as_str(), held), ("sleep", resident << 10));
+    }
+
+    /// Its page tables are empty then; that would be told as memory that is not there.
+    #[test]
+    fn a_process_that_ends_or_runs_another_program_is_noticed() {
+        let mut child = Command::new("sleep").arg("30").stdout(Stdio::null()).spawn().expect("sleep");
+        let folder = Path::new("/proc").join(child.id().to_string());
+        let own = vmas::read(Path::new("/proc/self"), 0, u64::MAX).expect("smaps");
+        let all = vmas::read(&folder, 0, u64::MAX).expect("smaps");
+        assert!(vmas::any_left(Path::new("/proc/self"), &own));
+        assert!(!vmas::any_left(&folder, &own), "another program");
+        child.kill().expect("it runs");
+        // Not reaped yet: its folder stays, its memory goes.
+        while vmas::any_left(&folder, &all) {
+            std::thread::yield_now();
+        }
+        assert!(folder.exists());
+        child.wait().expect("it ends");
     }
 
     #[test]
