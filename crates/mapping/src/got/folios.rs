@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::SLOT;
-use super::process::Told;
+use super::process::{Told, as_root};
 use super::scan::{self, ENTRY_FRAME, ENTRY_PRESENT, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
 use crate::page_size::base_page_bytes;
 
@@ -37,14 +37,17 @@ pub(super) struct Folios {
     window: Vec<u64>,
     /// First frame and length of the folio found last: its other frames need no look.
     last: (u64, u64),
+    /// The command that shows what is hidden.
+    as_root: String,
 }
 
 impl Folios {
-    /// Opens it below `root`.
-    pub(super) fn open(root: &Path) -> Told<Self> {
-        let flags = File::open(root.join("proc/kpageflags"))
-            .map_err(|error| format!("/proc/kpageflags: {error}; type: sudo pagelab doctor --pid PID"))?;
-        Ok(Self { flags, first: 0, window: Vec::new(), last: (0, 0) })
+    /// Opens it below `root`, for the process whose folder is `folder`.
+    pub(super) fn open(root: &Path, folder: &Path) -> Told<Self> {
+        let as_root = as_root(folder);
+        let flags = File::open(root.join("proc/kpageflags"));
+        let flags = flags.map_err(|error| format!("/proc/kpageflags: {error}; {as_root}"))?;
+        Ok(Self { flags, first: 0, window: Vec::new(), last: (0, 0), as_root })
     }
 
     /// Marks the huge pages of zeros among the huge pages of `regions`. Kernels before 6.17 do not: PAGEMAP_SCAN knows the small
@@ -101,9 +104,7 @@ impl Folios {
             entries.iter().filter(|entry| *entry & ENTRY_PRESENT != 0).map(|entry| entry & ENTRY_FRAME).collect();
         for (index, frame) in frames.iter().enumerate() {
             if *frame == 0 {
-                return Err(
-                    "frame numbers are hidden without CAP_SYS_ADMIN; type: sudo pagelab doctor --pid PID".into()
-                );
+                return Err(format!("frame numbers are hidden without CAP_SYS_ADMIN; {}", self.as_root));
             }
             let rest = frames.get(index..).unwrap_or_default();
             let ahead = rest.windows(2).take_while(|pair| matches!(pair, [a, b] if a.wrapping_add(1) == *b)).count();
@@ -174,7 +175,7 @@ mod tests {
             regions.iter().map(|region| Region { categories: region.categories & !IS_ZERO_PAGE, ..*region }).collect();
         let huge: u64 =
             unmarked.iter().filter(|one| one.categories & IS_HUGE != 0).map(|one| one.end - one.start).sum();
-        match Folios::open(Path::new("/")) {
+        match Folios::open(Path::new("/"), Path::new("/proc/7")) {
             Ok(mut folios) if huge == 2 * SLOT => {
                 let marked = folios.mark_zero_pages(&pagemap, &unmarked).expect("root");
                 let zero: Vec<_> = marked.iter().filter(|one| one.categories & IS_ZERO_PAGE != 0).collect();
@@ -201,7 +202,7 @@ mod tests {
         std::fs::create_dir(dir.path().join("proc")).expect("mkdir");
         std::fs::write(dir.path().join("proc/kpageflags"), bytes).expect("write");
         let mut found = BTreeMap::new();
-        let mut folios = Folios::open(dir.path()).expect("open");
+        let mut folios = Folios::open(dir.path(), Path::new("/proc/7")).expect("open");
         // In no order, with a frame that is not there, and a page that is not present.
         let entries = [11, 12, 8, 3, 9, 23, 16].map(|frame| ENTRY_PRESENT | frame);
         folios.count(&entries, 1, &mut found).expect("told");
@@ -209,6 +210,8 @@ mod tests {
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [(1, 2), (4, 3), (8, 2)]);
         let hidden = folios.count(&[ENTRY_PRESENT], 1, &mut BTreeMap::new());
         assert!(hidden.is_err_and(|why| why.contains("CAP_SYS_ADMIN")));
-        assert!(Folios::open(&dir.path().join("nowhere")).is_err_and(|why| why.contains("sudo")));
+        assert!(
+            Folios::open(&dir.path().join("nowhere"), Path::new("/proc/7")).is_err_and(|why| why.contains("--pid 7"))
+        );
     }
 }

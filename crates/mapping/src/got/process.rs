@@ -151,7 +151,7 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
     let past = Past::default();
     let whole =
         Whole { root, pagemap: &pagemap, vmas: &all, settings: &settings, frames: Frames::open(root), past: &past };
-    let mut folios = Folios::open(root);
+    let mut folios = Folios::open(root, folder);
     let mut looks = Vec::with_capacity(all.len());
     for vma in &all {
         looks.push(whole.mapping(vma, folios.as_mut().ok())?);
@@ -229,6 +229,12 @@ fn folios_of(
 fn swapped_shared_bytes(vma: &vmas::Vma, held: Option<&Held>) -> u64 {
     let own = held.map_or(0, |held| held.swapped_bytes);
     if vma.is_file() { vma.swapped_bytes.saturating_sub(own) } else { 0 }
+}
+
+/// What shows the rest of the process whose folder this is.
+pub(super) fn as_root(folder: &Path) -> String {
+    let pid = folder.file_name().unwrap_or_default().to_string_lossy();
+    format!("type: sudo pagelab doctor --pid {pid}")
 }
 
 fn gone(pid: u32) -> MapError {

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::process::Told;
+use super::process::{Told, as_root};
 use super::scan::{IS_FILE, IS_PRESENT, Region};
 use super::vmas::{self, Vma};
 use crate::page_size::Pool;
@@ -48,9 +48,8 @@ pub(super) fn of(root: &Path, folder: &Path, status: &str, vma: &Vma, regions: &
 fn of_shared(folder: &Path, vma: &Vma, touched: u64) -> Told<u64> {
     let bytes = vma.end - vma.start;
     let link = folder.join(format!("map_files/{:x}-{:x}", vma.start, vma.end));
-    let file = fs::metadata(&link).map_err(|error| {
-        format!("how many pages the file has: {}: {error}; type: sudo pagelab doctor --pid PID", link.display())
-    })?;
+    let file = fs::metadata(&link)
+        .map_err(|error| format!("how many pages the file has: {}: {error}; {}", link.display(), as_root(folder)))?;
     let allocated = file.blocks() * 512;
     if vma.offset == 0 && bytes >= file.len() {
         return Ok(bytes - allocated.min(bytes));

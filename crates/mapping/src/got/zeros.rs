@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::SLOT;
-use super::process::{LookOptions, Told};
+use super::process::{LookOptions, Told, as_root};
 use super::scan::{self, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
 use super::vmas::Vma;
 use crate::page_size::base_page_bytes;
@@ -168,7 +168,7 @@ pub(super) fn look(root: &Path, folder: &Path, pagemap: &File, options: &LookOpt
     let memory = match File::open(&path) {
         Ok(file) => file,
         Err(error) => {
-            let why = format!("{}: {error}; type: sudo pagelab doctor --pid PID", path.display());
+            let why = format!("{}: {error}; {}", path.display(), as_root(folder));
             return mappings.iter_mut().for_each(|one| one.failed = Some(why.clone()));
         }
     };
