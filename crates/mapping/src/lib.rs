@@ -73,7 +73,9 @@
 //! # What can be told, and by whom
 //!
 //! Page sizes need no privilege. Some reasons do: whether small pages are a huge page that was split or came small is said by
-//! `/proc/kpageflags`, which needs CAP_SYS_ADMIN; without it the reason is [`Reason::Unknown`], with the way to know.
+//! `/proc/kpageflags`, which needs CAP_SYS_ADMIN; without it the reason is [`Reason::Unknown`], with the way to know. Of a process
+//! [`process`] also tells what its huge pages hold but zeros (by reading them, which takes the right to trace it), sizes of folios and
+//! what a hugetlb pool keeps for it; what cannot be told is an `Err` with the reason ([`Told`]).
 //! Before Linux 6.7 there is no PAGEMAP_SCAN; [`Source::Smaps`] says what is told instead.
 
 mod bus;
@@ -89,7 +91,10 @@ mod watch;
 
 pub use cache_lines::WriteBack;
 pub use error::MapError;
-pub use got::{Asked, Got, Held, Mapping, ProcessMemory, Reason, Short, Slot, Source, inspect, process};
+pub use got::{
+    Asked, FolioBytes, Got, Held, LookOptions, Mapping, PoolBytes, ProcessMemory, Reason, Short, Slot, Source, Told,
+    ZeroFilled, inspect, process, process_with,
+};
 pub use map::{Advice, Flushed, Map};
 pub use options::MapOptions;
 pub use page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, Pool, base_page_bytes};

@@ -1,11 +1,15 @@
 //! A process: for each mapping what was asked, what was got, and why it is less.
 
-use std::fmt::{self, Display, Formatter};
+mod bytes;
+mod stacks;
+mod text;
 
-use pagelab_mapping::{Held, MapError, Mapping, Reason, Short};
+use pagelab_mapping::{Held, LookOptions, MapError, Mapping, ProcessMemory, Reason, Short};
 use serde::Serialize;
 
-use super::{Finding, Findings, Level};
+pub use self::bytes::{FolioReport, PoolReport, ZeroFilledReport};
+pub use self::stacks::{Holding, MappedBy, MappingCall, MappingCalls};
+use super::{Finding, Level};
 
 /// Memory in small pages, which nobody asked to be huge, is worth a word from so many bytes on.
 const WORTH_A_WORD: u64 = 32 << 20;
@@ -42,8 +46,36 @@ pub struct Region {
     pub huge_2m_bytes: Option<u64>,
     /// In pages of 1 GiB.
     pub huge_1g_bytes: Option<u64>,
-    /// On swap.
+    /// On swap, with shared memory under the mapping. How large its pages were when they went cannot be told: an entry on swap is of
+    /// one base page.
     pub swapped_bytes: Option<u64>,
+    /// Of those, shared memory: the page tables know nothing of it, and every process that maps it counts it.
+    pub swapped_shared_bytes: u64,
+    /// Read and never written: the kernel's page of zeros stands there, which is no memory of the process. In none of the sums.
+    pub zero_page_bytes: Option<u64>,
+    /// Why the bytes by size of page cannot be told; none where they can.
+    pub bytes_reason: Option<String>,
+    /// In memory, in pages of all sizes.
+    pub backed_bytes: Option<u64>,
+    /// Of those, what holds anything but zeros: small pages whole, huge pages by their 4 KiB parts. An estimate where not all huge
+    /// pages were read (`zero_filled.exact`).
+    pub touched_bytes: Option<u64>,
+    /// The rest: parts of huge pages that hold only zeros, never touched or written with zeros.
+    pub zero_filled_bytes: Option<u64>,
+    /// What that was counted from; none with `zero_filled_reason`.
+    pub zero_filled: Option<ZeroFilledReport>,
+    /// Why it cannot be told; none where it can.
+    pub zero_filled_reason: Option<String>,
+    /// `base_bytes` by size of the kernel's folios, the smallest first; none with `folios_reason`.
+    pub folios: Option<Vec<FolioReport>>,
+    /// Why they cannot be told; none where they can.
+    pub folios_reason: Option<String>,
+    /// What it has of a hugetlb pool; none for memory of other kinds.
+    pub pool: Option<PoolReport>,
+    /// The call that mapped it, from a recording; none with `mapped_by_reason`.
+    pub mapped_by: Option<MappedBy>,
+    /// Why that is not known; none where it is.
+    pub mapped_by_reason: Option<String>,
     /// Why slots of it have less than a huge page, the most frequent reason first.
     pub less: Vec<Less>,
 }
@@ -55,8 +87,17 @@ pub struct ProcessReport {
     pub pid: u32,
     /// Its name.
     pub comm: String,
-    /// Bytes of its page tables; none if the kernel does not say.
+    /// Bytes of its page tables; none if the kernel does not say. Of single mappings they cannot be told: neighbours share tables.
     pub page_tables_bytes: Option<u64>,
+    /// Why they are not known; none where they are.
+    pub page_tables_reason: Option<&'static str>,
+    /// prctl(PR_SET_THP_DISABLE) holds for it.
+    pub thp_disabled: bool,
+    /// `khugepaged/max_ptes_none`: transparent huge pages with more zero-filled parts are underused to the kernel, which may split
+    /// them; at 511 none are. None where the kernel does not say.
+    pub max_ptes_none: Option<u64>,
+    /// Which huge pages were read first, where the time was too short for all.
+    pub seed: u64,
     /// Mappings that hold something, or asked for huge pages, in order of address.
     pub regions: Vec<Region>,
     /// What is to be said of them, problems first.
@@ -68,21 +109,44 @@ pub struct ProcessReport {
 /// # Errors
 /// The process is gone, or another user's.
 pub fn look(pid: u32) -> Result<ProcessReport, MapError> {
-    let memory = pagelab_mapping::process(pid)?;
+    look_with(pid, &LookOptions::default())
+}
+
+/// Looks at all memory of a process as closely as the options say.
+///
+/// # Errors
+/// The process is gone, or another user's.
+pub fn look_with(pid: u32, options: &LookOptions) -> Result<ProcessReport, MapError> {
+    Ok(report(pagelab_mapping::process_with(pid, options)?))
+}
+
+fn report(memory: ProcessMemory) -> ProcessReport {
+    let worth = |one: &&Mapping| {
+        let holds = one.held.is_none_or(|held| held != Held::default());
+        one.asked.is_some() || holds || one.swapped_shared_bytes > 0
+    };
+    let regions: Vec<Region> = memory.mappings.iter().filter(worth).map(region).collect();
     let mut findings = findings(&memory.mappings);
+    findings.extend(bytes::findings(&regions));
     findings.sort_by_key(|finding| finding.level);
-    let worth = |one: &&Mapping| one.asked.is_some() || one.held.is_none_or(|held| held != Held::default());
-    Ok(ProcessReport {
-        pid,
+    let unknown = memory.page_tables_bytes.is_none();
+    ProcessReport {
+        pid: memory.pid,
         comm: memory.comm,
         page_tables_bytes: memory.page_tables_bytes,
-        regions: memory.mappings.iter().filter(worth).map(region).collect(),
+        page_tables_reason: unknown.then_some("/proc/PID/status has no line VmPTE"),
+        thp_disabled: memory.disabled,
+        max_ptes_none: memory.max_ptes_none,
+        seed: memory.options.seed,
+        regions,
         findings,
-    })
+    }
 }
 
 fn region(mapping: &Mapping) -> Region {
     let held = mapping.held;
+    let backed_bytes = held.map(|held| held.present_bytes());
+    let zero_filled_bytes = mapping.zero_filled.as_ref().ok().and_then(pagelab_mapping::ZeroFilled::bytes);
     let less = |short: &Short| Less {
         reason: short.reason.word(),
         words: short.reason.to_string(),
@@ -98,7 +162,20 @@ fn region(mapping: &Mapping) -> Region {
         base_bytes: held.map(|held| held.base_bytes),
         huge_2m_bytes: held.map(|held| held.huge_2m_bytes),
         huge_1g_bytes: held.map(|held| held.huge_1g_bytes),
-        swapped_bytes: held.map(|held| held.swapped_bytes),
+        swapped_bytes: held.map(|held| held.swapped_bytes + mapping.swapped_shared_bytes),
+        swapped_shared_bytes: mapping.swapped_shared_bytes,
+        zero_page_bytes: held.map(|held| held.zero_page_bytes),
+        bytes_reason: mapping.held_unknown.clone(),
+        backed_bytes,
+        touched_bytes: backed_bytes.zip(zero_filled_bytes).map(|(backed, zero)| backed.saturating_sub(zero)),
+        zero_filled_bytes,
+        zero_filled: mapping.zero_filled.as_ref().ok().map(ZeroFilledReport::from),
+        zero_filled_reason: mapping.zero_filled.as_ref().err().cloned(),
+        folios: mapping.folios.as_ref().ok().map(|all| all.iter().map(FolioReport::from).collect()),
+        folios_reason: mapping.folios.as_ref().err().cloned(),
+        pool: mapping.pool.as_ref().map(PoolReport::from),
+        mapped_by: None,
+        mapped_by_reason: Some(stacks::NO_RECORDING.to_owned()),
         less: mapping.short.iter().map(less).collect(),
     }
 }
@@ -155,54 +232,6 @@ fn finding(asked: bool, reason: &Reason, slots: u64, bytes: u64) -> Finding {
     }
 }
 
-impl Display for ProcessReport {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let tables =
-            self.page_tables_bytes.map_or_else(|| "unknown".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
-        writeln!(f, "PROCESS {} {}, page tables {tables}", self.pid, self.comm)?;
-        writeln!(f, "{:>12} {:>12} {:>12} {:>10}  ASKED    RANGE, FILE, WHY LESS", "4 KiB", "2 MiB", "1 GiB", "SWAP")?;
-        // Regions in which no huge page has room are told of together.
-        let (large, small): (Vec<_>, Vec<_>) =
-            self.regions.iter().partition(|one| one.end - one.start >= 2 << 20 || one.asked == Some("hugetlb"));
-        for one in large {
-            write!(f, "{}", Line(one))?;
-        }
-        let sum: u64 = small.iter().filter_map(|one| one.base_bytes).sum();
-        writeln!(f, "{:>12} in {} regions smaller than 2 MiB", kib(Some(sum)), small.len())?;
-        if self.findings.is_empty() {
-            return writeln!(f, "\nAll that asked for huge pages has them.");
-        }
-        write!(f, "\n{}", Findings(&self.findings))
-    }
-}
-
-fn kib(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "?".to_owned(), |bytes| format!("{} K", bytes >> 10))
-}
-
-struct Line<'a>(&'a Region);
-
-impl Display for Line<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Region { start, end, base_bytes, huge_2m_bytes, huge_1g_bytes, swapped_bytes, .. } = self.0;
-        writeln!(
-            f,
-            "{:>12} {:>12} {:>12} {:>10}  {:<8} {start:x}-{end:x} {} {}",
-            kib(*base_bytes),
-            kib(*huge_2m_bytes),
-            kib(*huge_1g_bytes),
-            kib(*swapped_bytes),
-            self.0.asked.unwrap_or("-"),
-            self.0.permissions,
-            self.0.path
-        )?;
-        for less in &self.0.less {
-            writeln!(f, "{:>61} {} slots: {}", "", less.slots, less.words)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use pagelab_mapping::{HUGE_2M_BYTES, Map, PageSize};
@@ -228,5 +257,49 @@ mod tests {
         assert_eq!((said.level, said.id), (Level::Note, "process.small_pages"));
         let text = report.to_string();
         assert!(text.contains("madvise(MADV_NOHUGEPAGE)") && text.starts_with("PROCESS"), "{text}");
+    }
+
+    #[test]
+    fn the_call_that_mapped_a_region_is_told_with_its_stack() {
+        let map = Map::options().page_size(PageSize::Base).anonymous(4 * HUGE_2M_BYTES).expect("map");
+        map.write_at(0, b"x").expect("write");
+        let mut report = look(std::process::id()).expect("its own");
+        let at = map.address() as u64;
+        assert!(report.regions.iter().all(|one| one.mapped_by_reason.is_some()), "no recording");
+        let (start, end) = (at, at + 4 * HUGE_2M_BYTES as u64);
+        let calls =
+            MappingCalls::new(vec![MappingCall { ts_ns: 5_000, maps: Some((start, end)), unmaps: None, what: "mmap" }]);
+        report.with_stacks(&|start, end| {
+            let found = calls.of(start, end)?;
+            Some(MappedBy {
+                ts_ns: found.call.ts_ns,
+                call: found.call.what.to_owned(),
+                stack: vec!["mmap64".to_owned(), "main".to_owned()],
+                bytes: found.bytes,
+                other_calls: found.other_calls,
+            })
+        });
+        let region = report.regions.iter().find(|one| (one.start..one.end).contains(&at)).expect("a region");
+        assert_eq!(region.mapped_by.as_ref().map(|by| by.bytes), Some(end - start));
+        assert!(region.mapped_by_reason.is_none());
+        assert!(
+            report.regions.iter().any(|one| one.mapped_by_reason.as_ref().is_some_and(|why| why.contains("no call")))
+        );
+        let text = report.to_string();
+        assert!(text.contains("mapped by mmap at 0.000005 s") && text.contains("mmap64 < main"), "{text}");
+    }
+
+    #[test]
+    fn much_that_holds_only_zeros_is_worth_a_word() {
+        let huge = Map::options().page_size(PageSize::Huge2M).anonymous(40 * HUGE_2M_BYTES).expect("map");
+        for page in 0..40 {
+            huge.write_at(page * HUGE_2M_BYTES, b"x").expect("write");
+        }
+        let got = huge.got().expect("got").total().expect("told").huge_2m_bytes;
+        let report = look(std::process::id()).expect("its own");
+        let said = report.findings.iter().find(|one| one.id == "process.zero_filled");
+        // Where the host gives no huge pages there is no waste.
+        assert_eq!(said.is_some(), got > 20 * HUGE_2M_BYTES as u64, "{report}");
+        assert!(said.is_none_or(|one| one.level == Level::Note && one.found.contains("hold only zeros")), "{said:?}");
     }
 }

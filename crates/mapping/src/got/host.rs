@@ -33,6 +33,8 @@ pub(super) struct Settings {
     pub(super) shared: Option<Rule>,
     /// Whether `prctl(PR_SET_THP_DISABLE)` holds for the process.
     pub(super) disabled_for_process: bool,
+    /// `/proc/PID/status`; empty if it cannot be read.
+    pub(super) status: String,
 }
 
 impl Settings {
@@ -45,6 +47,7 @@ impl Settings {
             None | Some("inherit") => word(whole).as_deref().and_then(rule),
             Some(own) => rule(own),
         };
+        let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
         Self {
             mounts: fs::read_to_string(folder.join("mountinfo")).unwrap_or_default(),
             anonymous: combined("enabled", "hugepages-2048kB/enabled"),
@@ -54,7 +57,8 @@ impl Settings {
                 Some("deny") => Some(Rule::Never),
                 _ => combined("shmem_enabled", "hugepages-2048kB/shmem_enabled"),
             },
-            disabled_for_process: is_disabled(folder),
+            disabled_for_process: is_disabled(&status),
+            status,
         }
     }
 
@@ -75,8 +79,7 @@ impl Settings {
 }
 
 /// Whether transparent huge pages are off for the process (`THP_enabled` of its status, Linux 5.0).
-fn is_disabled(folder: &Path) -> bool {
-    let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+fn is_disabled(status: &str) -> bool {
     status.lines().any(|line| line.strip_prefix("THP_enabled:").is_some_and(|value| value.trim() == "0"))
 }
 

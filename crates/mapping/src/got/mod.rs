@@ -3,23 +3,29 @@
 //! The page tables are read (PAGEMAP_SCAN, or `/proc/self/pagemap` with smaps where it is missing), not counters that only count
 //! some kinds of huge pages: smaps knows nothing of DAX, and `/proc/kpageflags` describes the memory and not how it is mapped.
 
+mod folios;
 mod host;
 mod process;
 mod reason;
+mod reserved;
 mod scan;
 mod vmas;
+mod zeros;
 
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
+pub use self::folios::FolioBytes;
 pub(crate) use self::host::Counters;
 use self::host::{Frames, Rule, Settings};
-pub use self::process::{Asked, Mapping, ProcessMemory, Short, process};
+pub use self::process::{Asked, LookOptions, Mapping, ProcessMemory, Short, Told, process, process_with};
 pub use self::reason::Reason;
 use self::reason::{Evidence, FrameEvidence};
-use self::scan::{IS_FILE, IS_HUGE, IS_PRESENT, IS_SWAPPED, NoScan, Region};
+pub use self::reserved::PoolBytes;
+use self::scan::{IS_FILE, IS_GUARD, IS_HUGE, IS_PRESENT, IS_SWAPPED, IS_ZERO_PAGE, NoScan, Region};
 use self::vmas::Vma;
+pub use self::zeros::ZeroFilled;
 use crate::error::MapError;
 use crate::page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, base_page_bytes};
 
@@ -49,6 +55,8 @@ pub struct Held {
     pub huge_1g_bytes: u64,
     /// Swapped out.
     pub swapped_bytes: u64,
+    /// Read and never written: the kernel's page of zeros stands there, which is no memory of the process.
+    pub zero_page_bytes: u64,
 }
 
 impl Held {
@@ -110,6 +118,7 @@ impl Got {
                 huge_2m_bytes: sum.huge_2m_bytes + held.huge_2m_bytes,
                 huge_1g_bytes: sum.huge_1g_bytes + held.huge_1g_bytes,
                 swapped_bytes: sum.swapped_bytes + held.swapped_bytes,
+                zero_page_bytes: sum.zero_page_bytes + held.zero_page_bytes,
             })
         })
     }
@@ -202,23 +211,28 @@ struct Whole<'a> {
 impl Whole<'_> {
     /// Looks at `[start, end)`, whole pages.
     fn look(&self, start: u64, end: u64, asked: PageSize, may_scan: bool) -> Result<Got, MapError> {
-        let vmas = touching(self.vmas, start & !(SLOT - 1), end.next_multiple_of(SLOT));
         let (regions, source) = regions(self.pagemap, start, end, may_scan)?;
+        Ok(self.judge(start, end, asked, &regions, source))
+    }
+
+    /// Tells for each slot of `[start, end)`, which holds `regions`, what it has and why not more.
+    fn judge(&self, start: u64, end: u64, asked: PageSize, regions: &[Region], source: Source) -> Got {
+        let vmas = touching(self.vmas, start & !(SLOT - 1), end.next_multiple_of(SLOT));
         let mut slots = divided(start, end);
         for slot in &mut slots {
             slot.mapped_bytes = mapped_bytes(slot, vmas);
-            slot.held = held(slot, &regions, vmas, &source);
+            slot.held = held(slot, regions, vmas, &source);
         }
         let context = Context::new(self, vmas, (start, end), asked);
         for slot in &mut slots {
             slot.reason = match slot.held {
-                Some(_) => context.why(slot, &regions),
+                Some(_) => context.why(slot, regions),
                 None => Some(Reason::Unknown {
                     why: "a mapping holds pages of both sizes, and only their sums are known".into(),
                 }),
             };
         }
-        Ok(Got { address: start as usize, bytes: (end - start) as usize, asked, source, slots })
+        Got { address: start as usize, bytes: (end - start) as usize, asked, source, slots }
     }
 }
 
@@ -279,7 +293,11 @@ fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], source: &Source) -> Optio
     let mut sum = Held::default();
     for (from, to, categories) in parts(slot, regions) {
         if categories & IS_PRESENT == 0 {
-            sum.swapped_bytes += if categories & IS_SWAPPED == 0 { 0 } else { to - from };
+            sum.swapped_bytes += if categories & (IS_SWAPPED | IS_GUARD) == IS_SWAPPED { to - from } else { 0 };
+            continue;
+        }
+        if categories & IS_ZERO_PAGE != 0 {
+            sum.zero_page_bytes += to - from;
             continue;
         }
         // A region of alike pages may go through several mappings.

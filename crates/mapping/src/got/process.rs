@@ -1,17 +1,39 @@
 //! All memory of a process that runs: what was asked, what was got, and why it is less.
 
-use std::fs;
-use std::io;
+use std::fs::File;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use super::folios::{FolioBytes, Folios};
 use super::host::{Frames, Rule, Settings};
-use super::{Held, Past, Reason, SLOT, Whole, open_pagemap, vmas};
+use super::reserved::{self, PoolBytes};
+use super::scan::{self, NoScan, Region};
+use super::zeros::{self, Pieces, ZeroFilled};
+use super::{Held, Past, Reason, SLOT, Slot, Source, Whole, held, open_pagemap, vmas};
 use crate::error::MapError;
 use crate::page_size::PageSize;
 
 /// Mappings larger than this are not taken apart into slots: they are reservations (shadow memory, guard regions), and
 /// their slots alone would fill memory.
 const LARGEST: u64 = 1 << 38;
+
+/// What could be told, or why it could not.
+pub type Told<T> = Result<T, String>;
+
+/// How closely to look at a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LookOptions {
+    /// So long huge pages are read to find their zero-filled parts; at zero none is. The frames of small pages get as long.
+    pub time_limit: Duration,
+    /// Which huge pages are read first where the time is too short for all.
+    pub seed: u64,
+}
+
+impl Default for LookOptions {
+    fn default() -> Self {
+        Self { time_limit: Duration::from_secs(2), seed: 0 }
+    }
+}
 
 /// How huge pages were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +75,7 @@ pub struct Short {
 }
 
 /// One mapping of a process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mapping {
     /// Address of the first byte.
     pub start: u64,
@@ -69,13 +91,24 @@ pub struct Mapping {
     pub asked: Option<Asked>,
     /// What is in memory, by size of page; none where it cannot be told.
     pub held: Option<Held>,
+    /// Why that cannot be told; none where it can.
+    pub held_unknown: Option<String>,
+    /// Bytes of shared memory (shmem, memfd, tmpfs) under the mapping that are on swap. The page tables know nothing of them, and all
+    /// processes that map them count them.
+    pub swapped_shared_bytes: u64,
+    /// Which part of its huge pages holds only zeros.
+    pub zero_filled: Told<ZeroFilled>,
+    /// What is in memory in small pages by size of the kernel's folios, the smallest first.
+    pub folios: Told<Vec<FolioBytes>>,
+    /// What it has of a hugetlb pool; none for other memory.
+    pub pool: Option<PoolBytes>,
     /// Why slots have less than a huge page, the most frequent first; of a mapping that asked for none, too. Empty where nothing is in
     /// memory, and for mappings that are too small or too large to be looked at slot by slot.
     pub short: Vec<Short>,
 }
 
 /// The memory of a process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProcessMemory {
     /// The process.
     pub pid: u32,
@@ -87,40 +120,66 @@ pub struct ProcessMemory {
     pub page_tables_bytes: Option<u64>,
     /// prctl(PR_SET_THP_DISABLE) holds for it.
     pub disabled: bool,
+    /// `khugepaged/max_ptes_none`: a transparent huge page with more zero-filled parts is underused to the kernel; none if it does
+    /// not say.
+    pub max_ptes_none: Option<u64>,
+    /// How closely it was looked at.
+    pub options: LookOptions,
 }
 
-/// Looks at all memory of a process.
+/// Looks at all memory of a process, as closely as [`LookOptions::default`] says.
 ///
 /// # Errors
 /// The process is gone, or another user's.
 pub fn process(pid: u32) -> Result<ProcessMemory, MapError> {
-    look(Path::new("/"), pid)
+    process_with(pid, &LookOptions::default())
 }
 
-fn look(root: &Path, pid: u32) -> Result<ProcessMemory, MapError> {
-    let folder = root.join(format!("proc/{pid}"));
-    let status = fs::read_to_string(folder.join("status")).map_err(|error| unreadable(pid, &folder, &error))?;
-    let all = vmas::read(&folder, 0, u64::MAX)?;
-    let pagemap = open_pagemap(&folder)?;
-    let settings = Settings::read(root, &folder);
+/// Looks at all memory of a process. Nothing of it changes, but that huge pages which are read count as used lately.
+///
+/// # Errors
+/// The process is gone, or another user's.
+pub fn process_with(pid: u32, options: &LookOptions) -> Result<ProcessMemory, MapError> {
+    let folder = Path::new("/").join(format!("proc/{pid}"));
+    look(Path::new("/"), &folder, pid, options).map_err(|error| if folder.exists() { error } else { gone(pid) })
+}
+
+fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<ProcessMemory, MapError> {
+    let all = vmas::read(folder, 0, u64::MAX)?;
+    let pagemap = open_pagemap(folder)?;
+    let settings = Settings::read(root, folder);
     let past = Past::default();
     let whole =
         Whole { root, pagemap: &pagemap, vmas: &all, settings: &settings, frames: Frames::open(root), past: &past };
-    let mut mappings = Vec::with_capacity(all.len());
+    let mut folios = Folios::open(root, folder);
+    let mut looks = Vec::with_capacity(all.len());
     for vma in &all {
-        let (held, short) = whole.mapping(vma)?;
-        mappings.push(Mapping {
-            start: vma.start,
-            end: vma.end,
-            permissions: vma.permissions.clone(),
-            offset: vma.offset,
-            path: vma.path.clone(),
-            asked: asked(vma, &settings),
-            held,
-            short,
-        });
+        looks.push(whole.mapping(vma, folios.as_mut().ok())?);
     }
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let zero_filled = zero_filled(root, folder, &pagemap, options, all.iter().zip(&looks));
+    let end = Instant::now() + options.time_limit;
+    let mappings = all.iter().zip(looks).zip(zero_filled).map(|((vma, look), zero_filled)| Mapping {
+        start: vma.start,
+        end: vma.end,
+        permissions: vma.permissions.clone(),
+        offset: vma.offset,
+        path: vma.path.clone(),
+        asked: asked(vma, &settings),
+        swapped_shared_bytes: swapped_shared_bytes(vma, look.held.as_ref()),
+        zero_filled,
+        folios: folios_of(folios.as_mut(), &pagemap, &look, vma, end),
+        pool: vma.is_hugetlb().then(|| reserved::of(root, folder, &settings.status, vma, &look.regions)),
+        held: look.held,
+        held_unknown: look.held_unknown,
+        short: look.short,
+    });
+    let mappings = mappings.collect();
+    // The page tables of a process that has ended hold nothing, which is not what it held.
+    if !all.is_empty() && !vmas::any_left(folder, &all) {
+        let why = format!("process {pid} ended, or began another program, while it was looked at; look: ps -p {pid}");
+        return Err(MapError::Unreadable { path: folder.display().to_string(), why });
+    }
+    let field = |name: &str| settings.status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let kib = |text: &str| text.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok();
     Ok(ProcessMemory {
         pid,
@@ -128,17 +187,59 @@ fn look(root: &Path, pid: u32) -> Result<ProcessMemory, MapError> {
         mappings,
         page_tables_bytes: field("VmPTE").and_then(kib).map(|kib| kib << 10),
         disabled: settings.disabled_for_process,
+        max_ptes_none: zeros::max_ptes_none(root),
+        options: *options,
     })
 }
 
-fn unreadable(pid: u32, folder: &Path, error: &io::Error) -> MapError {
-    let path = folder.display().to_string();
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            MapError::Unreadable { path, why: format!("there is no process {pid}; look: ps -e | grep {pid}") }
-        }
-        _ => MapError::unreadable(Path::new(&path), error),
+/// The zero-filled parts of all mappings, in order.
+fn zero_filled<'a>(
+    root: &Path,
+    folder: &Path,
+    pagemap: &File,
+    options: &LookOptions,
+    looks: impl Iterator<Item = (&'a vmas::Vma, &'a Look)> + Clone,
+) -> Vec<Told<ZeroFilled>> {
+    let mut pieces: Vec<Pieces> = looks.clone().map(|(vma, look)| Pieces::of(vma, &look.regions)).collect();
+    zeros::look(root, folder, pagemap, options, &mut pieces);
+    let seconds = options.time_limit.as_secs_f64();
+    pieces
+        .into_iter()
+        .zip(looks)
+        .map(|(one, (_, look))| look.scanned.clone().and_then(|()| one.told(seconds)))
+        .collect()
+}
+
+fn folios_of(
+    folios: Result<&mut Folios, &mut String>,
+    pagemap: &File,
+    look: &Look,
+    vma: &vmas::Vma,
+    end: Instant,
+) -> Told<Vec<FolioBytes>> {
+    look.scanned.clone()?;
+    // Pages of a pool are of one size.
+    if vma.is_hugetlb() || look.held.is_some_and(|held| held.base_bytes == 0) {
+        return Ok(Vec::new());
     }
+    folios.map_err(|why| why.clone())?.of(pagemap, &look.regions, end)
+}
+
+/// What smaps counts as swapped beyond the page tables' own entries is shared memory (shmem_swap_usage in mm/shmem.c).
+fn swapped_shared_bytes(vma: &vmas::Vma, held: Option<&Held>) -> u64 {
+    let own = held.map_or(0, |held| held.swapped_bytes);
+    if vma.is_file() { vma.swapped_bytes.saturating_sub(own) } else { 0 }
+}
+
+/// What shows the rest of the process whose folder this is.
+pub(super) fn as_root(folder: &Path) -> String {
+    let pid = folder.file_name().unwrap_or_default().to_string_lossy();
+    format!("type: sudo pagelab doctor --pid {pid}")
+}
+
+fn gone(pid: u32) -> MapError {
+    let why = format!("there is no process {pid}; look: ps -e | grep {pid}");
+    MapError::Unreadable { path: format!("/proc/{pid}"), why }
 }
 
 fn asked(vma: &vmas::Vma, settings: &Settings) -> Option<Asked> {
@@ -155,36 +256,119 @@ fn asked(vma: &vmas::Vma, settings: &Settings) -> Option<Asked> {
     }
 }
 
+/// What the page tables say of one mapping.
+struct Look {
+    held: Option<Held>,
+    held_unknown: Option<String>,
+    short: Vec<Short>,
+    /// Its pages, if the kernel lists them.
+    regions: Vec<Region>,
+    /// Why they are not listed.
+    scanned: Told<()>,
+}
+
+impl Look {
+    fn nothing() -> Self {
+        let held = Some(Held::default());
+        Self { held, held_unknown: None, short: Vec::new(), regions: Vec::new(), scanned: Ok(()) }
+    }
+}
+
 impl Whole<'_> {
     /// What one mapping holds, and why its slots hold no huge pages.
-    fn mapping(&self, vma: &vmas::Vma) -> Result<(Option<Held>, Vec<Short>), MapError> {
-        if vma.resident_bytes == 0 && vma.swapped_bytes == 0 && !vma.is_hugetlb() || vma.end - vma.start > LARGEST {
-            let nothing = vma.resident_bytes == 0 && vma.swapped_bytes == 0;
-            return Ok((nothing.then(Held::default), Vec::new()));
+    fn mapping(&self, vma: &vmas::Vma, folios: Option<&mut Folios>) -> Result<Look, MapError> {
+        // Frames of devices are no memory of the process.
+        if vma.has_flag("pf") || vma.has_flag("io") {
+            return Ok(Look::nothing());
         }
-        let got = self.look(vma.start, vma.end, PageSize::Huge2M, true)?;
-        let held = got.total();
-        let mut short: Vec<Short> = Vec::new();
-        if vma.end - vma.start >= SLOT {
-            for slot in got.slots {
-                let Some(reason) = slot.reason else { continue };
-                let base_bytes = slot.held.map_or(0, |held| held.base_bytes);
-                match short.iter_mut().find(|known| known.reason == reason) {
-                    Some(known) => {
-                        known.slots += 1;
-                        known.base_bytes += base_bytes;
-                    }
-                    None => short.push(Short { reason, slots: 1, base_bytes }),
-                }
-            }
+        let mut regions = match scan::scan(self.pagemap, vma.start, vma.end) {
+            Ok(regions) => regions,
+            Err(NoScan::Failed(error)) => return Err(error),
+            Err(NoScan::Missing) => return self.mapping_by_sums(vma),
+        };
+        let slot = Slot {
+            address: vma.start as usize,
+            bytes: (vma.end - vma.start) as usize,
+            mapped_bytes: 0,
+            held: None,
+            reason: None,
+        };
+        let of = |regions: &[Region]| held(&slot, regions, std::slice::from_ref(vma), &Source::PagemapScan);
+        let mut held = of(&regions);
+        // The huge page of zeros is none to smaps.
+        let more = !vma.is_file() && held.is_some_and(|held| held.huge_2m_bytes > vma.huge_bytes);
+        if let Some(folios) = folios.filter(|_| more)
+            && let Ok(marked) = folios.mark_zero_pages(self.pagemap, &regions)
+        {
+            regions = marked;
+            held = of(&regions);
         }
-        short.sort_by_key(|one| std::cmp::Reverse(one.slots));
-        Ok((held, short))
+        if let Some(held) = &mut held {
+            // Markers (userfaultfd) look like swap in the page tables and are not; smaps knows.
+            held.swapped_bytes = held.swapped_bytes.min(vma.swapped_bytes);
+        }
+        let something = held.is_some_and(|held| held.present_bytes() + held.swapped_bytes > 0) || vma.is_hugetlb();
+        let short = if something && (SLOT..=LARGEST).contains(&(vma.end - vma.start)) {
+            shorts(self.judge(vma.start, vma.end, PageSize::Huge2M, &regions, Source::PagemapScan).slots)
+        } else {
+            Vec::new()
+        };
+        Ok(Look { held, held_unknown: None, short, regions, scanned: Ok(()) })
     }
+
+    /// The same for kernels without PAGEMAP_SCAN.
+    fn mapping_by_sums(&self, vma: &vmas::Vma) -> Result<Look, MapError> {
+        let why = "PAGEMAP_SCAN: this kernel has no such request (Linux 6.7 and later do)".to_owned();
+        let nothing = vma.resident_bytes == 0 && vma.swapped_bytes == 0;
+        if nothing && !vma.is_hugetlb() {
+            return Ok(Look { scanned: Err(why), ..Look::nothing() });
+        }
+        if vma.end - vma.start > LARGEST {
+            let unknown = Some(format!("{why}, and the mapping is too large to read all its entries"));
+            return Ok(Look { held: None, held_unknown: unknown, scanned: Err(why), ..Look::nothing() });
+        }
+        let got = self.look(vma.start, vma.end, PageSize::Huge2M, false)?;
+        let mut held = got.total();
+        if let Some(held) = &mut held {
+            without_zero_pages(held, vma);
+        }
+        let unknown = held.is_none().then(|| format!("{why}, and smaps tells only the sum of both sizes"));
+        let short = if vma.end - vma.start >= SLOT { shorts(got.slots) } else { Vec::new() };
+        Ok(Look { held, held_unknown: unknown, short, scanned: Err(why), ..Look::nothing() })
+    }
+}
+
+/// The kernel's page of zeros is entered, but not resident to smaps: in anonymous memory that is the whole difference.
+fn without_zero_pages(held: &mut Held, vma: &vmas::Vma) {
+    if vma.is_file() || vma.is_hugetlb() || held.huge_2m_bytes > 0 {
+        return;
+    }
+    let zero = held.base_bytes.saturating_sub(vma.resident_bytes);
+    held.base_bytes -= zero;
+    held.zero_page_bytes += zero;
+}
+
+/// Slots that have less, by reason, the most frequent first.
+fn shorts(slots: Vec<Slot>) -> Vec<Short> {
+    let mut short: Vec<Short> = Vec::new();
+    for slot in slots {
+        let Some(reason) = slot.reason else { continue };
+        let base_bytes = slot.held.map_or(0, |held| held.base_bytes);
+        match short.iter_mut().find(|known| known.reason == reason) {
+            Some(known) => {
+                known.slots += 1;
+                known.base_bytes += base_bytes;
+            }
+            None => short.push(Short { reason, slots: 1, base_bytes }),
+        }
+    }
+    short.sort_by_key(|one| std::cmp::Reverse(one.slots));
+    short
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -222,6 +406,24 @@ mod tests {
         let seen = seen.expect("a child of this process");
         let held: u64 = seen.mappings.iter().filter_map(|one| one.held).map(|held| held.present_bytes()).sum();
         assert_eq!((seen.comm.as_str(), held), ("sleep", resident << 10));
+    }
+
+    /// Its page tables are empty then; that would be told as memory that is not there.
+    #[test]
+    fn a_process_that_ends_or_runs_another_program_is_noticed() {
+        let mut child = Command::new("sleep").arg("30").stdout(Stdio::null()).spawn().expect("sleep");
+        let folder = Path::new("/proc").join(child.id().to_string());
+        let own = vmas::read(Path::new("/proc/self"), 0, u64::MAX).expect("smaps");
+        let all = vmas::read(&folder, 0, u64::MAX).expect("smaps");
+        assert!(vmas::any_left(Path::new("/proc/self"), &own));
+        assert!(!vmas::any_left(&folder, &own), "another program");
+        child.kill().expect("it runs");
+        // Not reaped yet: its folder stays, its memory goes.
+        while vmas::any_left(&folder, &all) {
+            std::thread::yield_now();
+        }
+        assert!(folder.exists());
+        child.wait().expect("it ends");
     }
 
     #[test]

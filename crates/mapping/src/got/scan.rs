@@ -15,7 +15,11 @@ const PAGEMAP_SCAN: libc::Ioctl = 0xC060_6610u32 as libc::Ioctl;
 pub(super) const IS_FILE: u64 = 1 << 2;
 pub(super) const IS_PRESENT: u64 = 1 << 3;
 pub(super) const IS_SWAPPED: u64 = 1 << 4;
+/// The kernel's page of zeros, small or huge: no memory of the process.
+pub(super) const IS_ZERO_PAGE: u64 = 1 << 5;
 pub(super) const IS_HUGE: u64 = 1 << 6;
+/// madvise(MADV_GUARD_INSTALL): says SWAPPED, too, and is not. Kernels before 6.16 do not know the word.
+pub(super) const IS_GUARD: u64 = 1 << 8;
 
 /// Requests refuse a range that ends higher, on x86-64 with four levels of page tables.
 const HIGHEST_END: u64 = (1 << 47) - 4096;
@@ -64,6 +68,7 @@ pub(super) fn scan(pagemap: &File, start: u64, end: u64) -> Result<Vec<Region>, 
     let mut regions = vec![Region::default(); REGIONS];
     let end = end.min(HIGHEST_END);
     let mut from = start;
+    let mut told = IS_FILE | IS_PRESENT | IS_SWAPPED | IS_ZERO_PAGE | IS_HUGE | IS_GUARD;
     while from < end {
         let mut arg = ScanArg {
             size: size_of::<ScanArg>() as u64,
@@ -73,7 +78,7 @@ pub(super) fn scan(pagemap: &File, start: u64, end: u64) -> Result<Vec<Region>, 
             vec_len: REGIONS as u64,
             // Memory of a hugetlb pool that nobody has touched says HUGE alone: ask for what is there.
             category_anyof_mask: IS_PRESENT | IS_SWAPPED,
-            return_mask: IS_FILE | IS_PRESENT | IS_SWAPPED | IS_HUGE,
+            return_mask: told,
             ..ScanArg::default()
         };
         // SAFETY: the kernel reads `arg` and writes at most `vec_len` regions where `vec` points.
@@ -81,6 +86,10 @@ pub(super) fn scan(pagemap: &File, start: u64, end: u64) -> Result<Vec<Region>, 
         let Ok(filled) = usize::try_from(filled) else {
             return Err(match last_errno() {
                 libc::ENOTTY => NoScan::Missing,
+                libc::EINVAL if told & IS_GUARD != 0 => {
+                    told &= !IS_GUARD;
+                    continue;
+                }
                 errno => NoScan::Failed(MapError::System { what: "PAGEMAP_SCAN", errno }),
             });
         };
@@ -93,7 +102,7 @@ pub(super) fn scan(pagemap: &File, start: u64, end: u64) -> Result<Vec<Region>, 
 
 /// Entries of `/proc/self/pagemap` read at once.
 const ENTRIES: usize = 4096;
-const ENTRY_PRESENT: u64 = 1 << 63;
+pub(super) const ENTRY_PRESENT: u64 = 1 << 63;
 const ENTRY_SWAPPED: u64 = 1 << 62;
 const ENTRY_FILE: u64 = 1 << 61;
 /// The frame number; 0 without CAP_SYS_ADMIN.
@@ -143,6 +152,24 @@ pub(super) fn regions_of(entries: &[u64], start: u64) -> Vec<Region> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::got::inspect;
+    use crate::map::Map;
+    use crate::page_size::PageSize;
+
+    /// Guarded pages (madvise(MADV_GUARD_INSTALL), Linux 6.13) have entries that look like swap.
+    #[test]
+    fn guarded_pages_are_not_swap() {
+        const MADV_GUARD_INSTALL: libc::c_int = 102;
+        let map = Map::options().page_size(PageSize::Base).anonymous(1 << 20).expect("map");
+        map.write_at(0, b"x").expect("write");
+        let guarded = (map.address() + (1 << 19)) as *mut libc::c_void;
+        // SAFETY: a part of the map that nobody reads or writes.
+        if unsafe { libc::madvise(guarded, 1 << 18, MADV_GUARD_INSTALL) } != 0 {
+            return eprintln!("this kernel has no guarded pages: error {}", last_errno());
+        }
+        let held = inspect(map.address(), 1 << 20, PageSize::Base).expect("look").total().expect("told");
+        assert_eq!((held.swapped_bytes, held.present_bytes()), (0, base_page_bytes() as u64));
+    }
 
     #[test]
     fn entries_become_regions() {

@@ -76,6 +76,34 @@ pub(super) fn read(folder: &Path, start: u64, end: u64) -> Result<Vec<Vma>, MapE
     Ok(found)
 }
 
+/// Whether the process whose folder is `folder` still has any of the mappings `then`. It has none when it has ended, waits to be
+/// reaped, or runs another program.
+pub(super) fn any_left(folder: &Path, then: &[Vma]) -> bool {
+    let Ok(text) = std::fs::read(folder.join("maps")) else { return false };
+    let text = String::from_utf8_lossy(&text);
+    // [vsyscall] lies at the same address in all processes.
+    let known = |now: &Vma| {
+        let at = then.binary_search_by_key(&now.start, |vma| vma.start).ok().and_then(|at| then.get(at));
+        now.path != "[vsyscall]" && at.is_some_and(|vma| vma.inode == now.inode)
+    };
+    text.lines().filter_map(heading).any(|now| known(&now))
+}
+
+/// Whether the process whose folder is `folder` has a private mapping of the same file at the same addresses as `vma`, or at a part
+/// of them; `None` if its maps cannot be read.
+pub(super) fn mapped(folder: &Path, vma: &Vma) -> Option<bool> {
+    let text = std::fs::read(folder.join("maps")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let alike = |other: Vma| {
+        other.start < vma.end
+            && other.end > vma.start
+            && (&other.device, other.inode) == (&vma.device, vma.inode)
+            && other.permissions.ends_with('p')
+            && other.start.wrapping_sub(other.offset) == vma.start.wrapping_sub(vma.offset)
+    };
+    Some(text.lines().filter_map(heading).any(alike))
+}
+
 /// `7f0000000000-7f0000200000 rw-s 00001000 00:01 1043   /memfd:name (deleted)`.
 fn heading(line: &str) -> Option<Vma> {
     let mut words = line.split_ascii_whitespace();
