@@ -4,8 +4,7 @@ use serde::Serialize;
 
 use super::ProcessReport;
 
-pub(super) const NO_RECORDING: &str =
-    "no recording at hand; type: pagelab record --observe maps -o DIR -p PID, and give DIR here";
+pub(super) const NO_RECORDING: &str = "no recording at hand; type: pagelab record --observe tasks,maps -o DIR -- CMD (or -p PID), then: pagelab doctor --pid PID --recording DIR";
 
 /// The call that mapped a region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

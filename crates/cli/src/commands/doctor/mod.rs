@@ -1,5 +1,7 @@
 //! `pagelab doctor`: what this host, a file or a process can do with huge pages and DAX, what is wrong, the fix.
 
+mod mapped_by;
+
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -15,7 +17,7 @@ use crate::print;
 #[derive(Debug, Parser)]
 #[command(
     after_help = "Looks and changes nothing. The exit status is 1 if there is a problem, 0 if there are notes or nothing.\n\nExamples:\n  \
-                  pagelab doctor\n  sudo pagelab doctor /var/lib/db/data\n  pagelab doctor --pid $(pidof -s postgres)\n  pagelab doctor --json | jq '.findings[] | select(.level == \"problem\")'"
+                  pagelab doctor\n  sudo pagelab doctor /var/lib/db/data\n  pagelab doctor --pid $(pidof -s postgres)\n  pagelab doctor --pid 4711 --recording DIR\n  pagelab doctor --json | jq '.findings[] | select(.level == \"problem\")'"
 )]
 pub struct Args {
     /// A file: where its bytes lie, and whether each 2 MiB of it can be mapped by one entry.
@@ -27,6 +29,9 @@ pub struct Args {
     /// A running process: what each of its mappings asked for, what it got, and why it is less.
     #[arg(short, long, value_name = "PID")]
     pid: Option<u32>,
+    /// A recording of that process: which calls mapped its regions, and from where.
+    #[arg(long, value_name = "DIR", requires = "pid")]
+    recording: Option<PathBuf>,
     /// Print one JSON document on standard output.
     #[arg(long)]
     json: bool,
@@ -54,13 +59,17 @@ struct Process<'a> {
     pid: u32,
     comm: &'a str,
     page_tables_bytes: Option<u64>,
+    page_tables_reason: Option<&'static str>,
+    thp_disabled: bool,
+    max_ptes_none: Option<u64>,
+    seed: u64,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     match (&args.path, args.pid) {
         (Some(path), _) => of_file(path, !args.unadvised, args.json),
-        (None, Some(pid)) => of_process(pid, args.json),
+        (None, Some(pid)) => of_process(pid, args.recording.as_deref(), args.json),
         (None, None) => of_host(args.json),
     }
 }
@@ -98,10 +107,21 @@ fn of_file(path: &Path, advised: bool, json: bool) -> Result<u8, Failure> {
     Ok(status(&report.findings))
 }
 
-fn of_process(pid: u32, json: bool) -> Result<u8, Failure> {
-    let report = process::look(pid).map_err(Failure::input)?;
+fn of_process(pid: u32, recording: Option<&Path>, json: bool) -> Result<u8, Failure> {
+    let mut report = process::look(pid).map_err(Failure::input)?;
+    if let Some(dir) = recording {
+        mapped_by::attach(&mut report, dir)?;
+    }
     if json {
-        let process = Process { pid, comm: &report.comm, page_tables_bytes: report.page_tables_bytes };
+        let process = Process {
+            pid,
+            comm: &report.comm,
+            page_tables_bytes: report.page_tables_bytes,
+            page_tables_reason: report.page_tables_reason,
+            thp_disabled: report.thp_disabled,
+            max_ptes_none: report.max_ptes_none,
+            seed: report.seed,
+        };
         let (findings, regions) = (&report.findings, &report.regions);
         print::json(&Document { findings, slots: &[], regions, host: None, process: Some(process), file: None })?;
     } else {

@@ -1,0 +1,130 @@
+//! Who mapped the memory of a process: its mapping calls, from a recording of it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::anyhow;
+use pagelab_host::doctor::process::{MappedBy, MappingCall, MappingCalls, ProcessReport};
+use pagelab_host::facts;
+use pagelab_recording::Recording;
+use pagelab_recording::tables::{MappingsRow, TasksRow};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::commands::show::names::errno_of;
+use crate::commands::show::read::{each, each_in_time};
+use crate::commands::show::stacks::Stacks;
+use crate::failure::Failure;
+
+/// A process that began so much after the recording met it is another one with its number.
+const SLACK_NS: i64 = 1_000_000_000;
+
+/// What is kept of a row that maps something.
+#[derive(Debug, Clone)]
+struct Call {
+    op: String,
+    stack_id: Option<u64>,
+}
+
+/// Puts the calls that mapped them to the regions of a process.
+///
+/// # Errors
+/// The recording cannot be read, or is not of this process.
+pub fn attach(report: &mut ProcessReport, dir: &Path) -> Result<(), Failure> {
+    let recording = Recording::open(dir)?;
+    let mm_id = space_of(&recording, report.pid, dir)?;
+    let mut notes = Vec::new();
+    let mut calls = Vec::new();
+    each_in_time::<MappingsRow>(&recording, &mut notes, |row| {
+        if row.mm_id == mm_id && row.kind == "call" {
+            calls.extend(call(&row));
+        }
+    })?;
+    let wanted: HashSet<u64> = calls.iter().filter_map(|call| call.what.stack_id).collect();
+    let stacks = Stacks::load(&recording, &wanted, &mut notes)?;
+    for note in notes {
+        eprintln!("pagelab: {}: {note}", dir.display());
+    }
+    let calls = MappingCalls::new(calls);
+    report.with_stacks(&|start, end| {
+        let found = calls.of(start, end)?;
+        let stack = found.call.what.stack_id.and_then(|id| stacks.functions(id)).unwrap_or_default();
+        Some(MappedBy {
+            ts_ns: found.call.ts_ns,
+            call: found.call.what.op.clone(),
+            stack,
+            bytes: found.bytes,
+            other_calls: found.other_calls,
+        })
+    });
+    Ok(())
+}
+
+/// The address space that the process has now, as the recording numbers it.
+fn space_of(recording: &Recording, pid: u32, dir: &Path) -> Result<u32, Failure> {
+    let (recorded, now) = (recording.manifest().boot_id.as_deref(), facts::boot_id(Path::new("/")));
+    if recorded.is_some() && recorded != now.as_deref() {
+        let dir = dir.display();
+        return Err(Failure::input(anyhow!(
+            "{dir} was recorded before this boot, needed: a recording of process {pid}; type: pagelab record --observe tasks,maps -o DIR -p {pid}"
+        )));
+    }
+    let (mut first_ns, mut last): (Option<i64>, Option<(i64, Option<u32>, bool)>) = (None, None);
+    each::<TasksRow>(recording, &mut Vec::new(), |row| {
+        if row.pid as u32 == pid && row.tid == row.pid {
+            first_ns = Some(first_ns.map_or(row.ts, |first| first.min(row.ts)));
+            if last.as_ref().is_none_or(|(ts, ..)| *ts <= row.ts) {
+                last = Some((row.ts, row.mm_id, row.op == "exit"));
+            }
+        }
+    })?;
+    let other = started_ns(pid).zip(first_ns).is_some_and(|(started, first)| started > first.saturating_add(SLACK_NS));
+    match last {
+        Some((_, Some(mm_id), false)) if !other => Ok(mm_id),
+        Some(_) => Err(Failure::input(anyhow!(
+            "the process {pid} of {} has ended, and another has its number now; needed: a recording of this one; type: pagelab record --observe tasks,maps -o DIR -p {pid}",
+            dir.display()
+        ))),
+        None => Err(Failure::input(anyhow!(
+            "{} has no process {pid}; look: pagelab show {} tasks",
+            dir.display(),
+            dir.display()
+        ))),
+    }
+}
+
+/// When the process began, CLOCK_MONOTONIC ns; `None` if it is gone.
+fn started_ns(pid: u32) -> Option<i64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the name, which may hold anything: field 22 of proc(5), in ticks since boot with the time asleep.
+    let ticks: i64 = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let per_second = i64::try_from(rustix::param::clock_ticks_per_second()).ok()?;
+    let ns = |clock| {
+        let now = clock_gettime(clock);
+        now.tv_sec * 1_000_000_000 + now.tv_nsec
+    };
+    Some(ticks.checked_mul(1_000_000_000 / per_second)? - (ns(ClockId::Boottime) - ns(ClockId::Monotonic)))
+}
+
+/// What a call mapped and took away; nothing if it failed.
+fn call(row: &MappingsRow<'_>) -> Option<MappingCall<Call>> {
+    if errno_of(row.ret).is_some() {
+        return None;
+    }
+    let (len, old_len) = (row.len.unwrap_or(0), row.old_len.unwrap_or(0));
+    let at = |start: u64, bytes: u64| Some((start, start.saturating_add(bytes).next_multiple_of(PAGE_BYTES)));
+    let ret = row.ret? as u64;
+    let (maps, unmaps) = match row.op {
+        "mmap" | "shmat" => (at(ret, len), None),
+        "mremap" => (at(ret, len), at(row.old_addr?, old_len)),
+        "munmap" => (None, at(row.addr?, len)),
+        "brk" if ret > row.old_addr? => (at(row.old_addr?, ret - row.old_addr?), None),
+        "brk" => (None, at(ret, row.old_addr? - ret)),
+        _ => return None,
+    };
+    let what = Call { op: row.op.to_owned(), stack_id: row.ustack_id };
+    Some(MappingCall { ts_ns: row.ts, maps, unmaps, what })
+}
+
+/// x86-64 has no other size of page for addresses of calls.
+const PAGE_BYTES: u64 = 4096;
