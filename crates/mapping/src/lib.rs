@@ -76,10 +76,12 @@
 //! `/proc/kpageflags`, which needs CAP_SYS_ADMIN; without it the reason is [`Reason::Unknown`], with the way to know.
 //! Before Linux 6.7 there is no PAGEMAP_SCAN; [`Source::Smaps`] says what is told instead.
 
+pub mod buddyinfo;
 mod bus;
 mod cache_lines;
 mod error;
 mod got;
+mod groups;
 mod map;
 mod options;
 mod page_size;
@@ -89,7 +91,9 @@ mod watch;
 
 pub use cache_lines::WriteBack;
 pub use error::MapError;
-pub use got::{Asked, Got, Held, Mapping, ProcessMemory, Reason, Short, Slot, Source, inspect, process};
+pub use got::{
+    Asked, Got, GroupLimit, Held, Mapping, ProcessMemory, Reason, Short, Slot, Source, Switch, inspect, process,
+};
 pub use map::{Advice, Flushed, Map};
 pub use options::MapOptions;
 pub use page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, Pool, base_page_bytes};

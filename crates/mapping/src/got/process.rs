@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::host::{Frames, Rule, Settings};
+use super::frames::Frames;
+use super::host::{Rule, Settings};
 use super::{Held, Past, Reason, SLOT, Whole, open_pagemap, vmas};
 use crate::error::MapError;
 use crate::page_size::PageSize;
@@ -165,7 +166,8 @@ impl Whole<'_> {
         let got = self.look(vma.start, vma.end, PageSize::Huge2M, true)?;
         let held = got.total();
         let mut short: Vec<Short> = Vec::new();
-        if vma.end - vma.start >= SLOT {
+        // A mapping that is too small, and was advised all the same, is told so.
+        if vma.end - vma.start >= SLOT || vma.has_flag("hg") {
             for slot in got.slots {
                 let Some(reason) = slot.reason else { continue };
                 let base_bytes = slot.held.map_or(0, |held| held.base_bytes);
