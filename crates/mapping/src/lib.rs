@@ -74,6 +74,9 @@
 //!
 //! Page sizes need no privilege. Some reasons do: whether small pages are a huge page that was split or came small is said by
 //! `/proc/kpageflags`, which needs CAP_SYS_ADMIN; without it the reason is [`Reason::Unknown`], with the way to know.
+//! What a fault lacked is told from the counters since a map was made. Of memory that others mapped nothing of the past is known: there
+//! the state of the host now decides (free blocks of 2 MiB, `defrag`, control groups at their limit), and the words say "now". While
+//! memory is fragmented, 4 KiB entries that came before the advice look the same as those that a failed fault made.
 //! Before Linux 6.7 there is no PAGEMAP_SCAN; [`Source::Smaps`] says what is told instead.
 
 pub mod buddyinfo;

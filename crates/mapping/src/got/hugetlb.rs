@@ -16,7 +16,7 @@ pub(super) fn why_missing(settings: &Settings, vma: &Vma) -> Reason {
     // Without MAP_NORESERVE (VmFlags `nr`) the pages were promised by pool and mount when they were mapped; groups count at the touch.
     let is_promised = !vma.has_flag("nr");
     if !is_promised && let Some((mount, size_bytes)) = full_mount(settings, vma) {
-        return Reason::HugetlbMountFull { mount, size_bytes };
+        return Reason::HugetlbMountFull { mount, size_bytes, page_bytes: vma.kernel_page_bytes };
     }
     if let Some(MapError::CgroupLimit { file, limit_bytes, .. }) =
         pool::fault_limit(&settings.root, &settings.folder, page_bytes)

@@ -162,6 +162,8 @@ pub enum Reason {
         mount: String,
         /// Its size.
         size_bytes: u64,
+        /// Bytes of one page.
+        page_bytes: u64,
     },
     /// It cannot be told from what this process may see.
     Unknown {
@@ -242,11 +244,13 @@ impl Reason {
                 let needed = limit_bytes.saturating_mul(2).max(*page_bytes);
                 format!("echo {needed} | sudo tee {}", quoted(file))
             }
-            Self::HugetlbMountFull { mount, size_bytes } => {
-                // hugetlbfs refuses to be remounted with another size.
-                let needed = size_bytes.saturating_mul(2);
-                format!("sudo umount {0} && sudo mount -t hugetlbfs -o size={needed} none {0}", quoted(mount))
-            }
+            Self::HugetlbMountFull { mount, size_bytes, page_bytes } => format!(
+                // A remount with another size succeeds and changes nothing (hugetlbfs has no reconfigure).
+                "sudo pagelab hugepages mounts create {} --mkdir --pagesize {} --size {}",
+                quoted(&format!("{mount}-larger")),
+                size(*page_bytes),
+                size_bytes.saturating_mul(2)
+            ),
             _ => return None,
         })
     }
@@ -352,9 +356,10 @@ impl Reason {
             Self::HugetlbGroupLimit { file, limit_bytes, .. } => {
                 write!(f, "not in memory, and a touch fails now: control group limit {file}: {limit_bytes} bytes")
             }
-            Self::HugetlbMountFull { mount, size_bytes } => write!(
+            Self::HugetlbMountFull { mount, size_bytes, .. } => write!(
                 f,
-                "not in memory, and a touch fails now: the mount {mount} has used all of its {size_bytes} bytes (MAP_NORESERVE)"
+                "not in memory, and a touch fails now: the mount {mount} has used all of its {size_bytes} bytes (MAP_NORESERVE); a \
+                 larger mount beside it helps, its own size stays"
             ),
             Self::Unknown { why } => write!(f, "unknown: {why}"),
             other => f.write_str(other.word()),
@@ -391,6 +396,8 @@ mod tests {
         assert_eq!(fix(mount), r"sudo mount -o remount,huge=always '/it'\''s here'");
         let pool = Reason::PoolEmpty { page_bytes: 1 << 30, total_pages: 3, mapping_pages: 2 };
         assert_eq!(fix(pool), "sudo pagelab hugepages set 1G 5");
+        let full = Reason::HugetlbMountFull { mount: "/h".to_owned(), size_bytes: 6 << 20, page_bytes: 2 << 20 };
+        assert_eq!(fix(full), "sudo pagelab hugepages mounts create /h-larger --mkdir --pagesize 2M --size 12582912");
         assert_eq!(Reason::AdvisedAgainst.fix(), None);
     }
 }
