@@ -76,12 +76,17 @@
 //! `/proc/kpageflags`, which needs CAP_SYS_ADMIN; without it the reason is [`Reason::Unknown`], with the way to know. Of a process
 //! [`process`] also tells what its huge pages hold but zeros (by reading them, which takes the right to trace it), sizes of folios and
 //! what a hugetlb pool keeps for it; what cannot be told is an `Err` with the reason ([`Told`]).
+//! What a fault lacked is told from the counters since a map was made. Of memory that others mapped nothing of the past is known: there
+//! the state of the host now decides (free blocks of 2 MiB, `defrag`, control groups at their limit), and the words say "now". While
+//! memory is fragmented, 4 KiB entries that came before the advice look the same as those that a failed fault made.
 //! Before Linux 6.7 there is no PAGEMAP_SCAN; [`Source::Smaps`] says what is told instead.
 
+pub mod buddyinfo;
 mod bus;
 mod cache_lines;
 mod error;
 mod got;
+mod groups;
 mod map;
 mod options;
 mod page_size;
@@ -92,8 +97,8 @@ mod watch;
 pub use cache_lines::WriteBack;
 pub use error::MapError;
 pub use got::{
-    Asked, FolioBytes, Got, Held, LookOptions, Mapping, PoolBytes, ProcessMemory, Reason, Short, Slot, Source, Told,
-    ZeroFilled, inspect, process, process_with,
+    Asked, FolioBytes, Got, GroupLimit, Held, LookOptions, Mapping, PoolBytes, ProcessMemory, Reason, Short, Slot,
+    Source, Switch, Told, ZeroFilled, inspect, process, process_with,
 };
 pub use map::{Advice, Flushed, Map};
 pub use options::MapOptions;

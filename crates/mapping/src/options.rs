@@ -197,6 +197,7 @@ impl MapOptions {
         lead_bytes: usize,
         mut past: Past,
     ) -> Result<Map, MapError> {
+        past.is_range_known = true;
         let unit = owned.unit_bytes();
         let mapped_bytes = bytes
             .checked_add(lead_bytes)

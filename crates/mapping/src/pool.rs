@@ -1,9 +1,9 @@
 //! Why a hugetlb pool gave nothing: too few pages, or the limit of a control group.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::MapError;
+use crate::groups;
 use crate::page_size::{HUGE_1G_BYTES, Pool};
 
 /// Why `bytes` of the pool were refused; `None` if it cannot be told.
@@ -27,56 +27,41 @@ pub(crate) fn why_refused(root: &Path, page_bytes: usize, bytes: usize) -> Optio
 /// The limit that `bytes` more would cross, in this process's group or one above it. Limits count touched pages (`max`) and
 /// promised ones (`rsvd.max`); the kernel's Documentation/admin-guide/cgroup-v2.rst, "HugeTLB", and v1's hugetlb.rst.
 pub(crate) fn cgroup_limit(root: &Path, page_bytes: usize, bytes: u64) -> Option<MapError> {
+    let files = [("max", "current"), ("rsvd.max", "rsvd.current"), ("limit_in_bytes", "usage_in_bytes")];
+    limit(root, &root.join("proc/self"), page_bytes, bytes, &files)
+}
+
+/// The limit of touched pages alone that one page more would cross, in a group of the process whose folder is `process`.
+pub(crate) fn fault_limit(root: &Path, process: &Path, page_bytes: usize) -> Option<MapError> {
+    limit(root, process, page_bytes, page_bytes as u64, &[("max", "current"), ("limit_in_bytes", "usage_in_bytes")])
+}
+
+fn limit(root: &Path, process: &Path, page_bytes: usize, bytes: u64, files: &[(&str, &str)]) -> Option<MapError> {
     let size =
         if page_bytes >= HUGE_1G_BYTES { format!("{}GB", page_bytes >> 30) } else { format!("{}MB", page_bytes >> 20) };
-    let files = [("max", "current"), ("rsvd.max", "rsvd.current"), ("limit_in_bytes", "usage_in_bytes")];
-    for (mut folder, top) in groups(root) {
-        loop {
-            for (limit, usage) in files {
-                let file = folder.join(format!("hugetlb.{size}.{limit}"));
-                let limit_bytes = number(&file);
-                let used_bytes = number(&folder.join(format!("hugetlb.{size}.{usage}")));
-                if let (Some(limit_bytes), Some(used_bytes)) = (limit_bytes, used_bytes)
-                    && used_bytes.saturating_add(bytes) > limit_bytes
-                {
-                    let needed_bytes = used_bytes.saturating_add(bytes);
-                    return Some(MapError::CgroupLimit { file: file.display().to_string(), limit_bytes, needed_bytes });
-                }
-            }
-            if folder == top || !folder.pop() {
-                break;
+    for group in groups::of(root, process, "hugetlb") {
+        for (limit, usage) in files {
+            let limit = format!("hugetlb.{size}.{limit}");
+            let used_bytes = group.number(&format!("hugetlb.{size}.{usage}"));
+            if let (Some(limit_bytes), Some(used_bytes)) = (group.number(&limit), used_bytes)
+                && used_bytes.saturating_add(bytes) > limit_bytes
+            {
+                let file = group.folder.join(limit).display().to_string();
+                return Some(MapError::CgroupLimit {
+                    file,
+                    limit_bytes,
+                    needed_bytes: used_bytes.saturating_add(bytes),
+                });
             }
         }
     }
     None
 }
 
-/// The folders of this process's groups that can have the hugetlb controller, each with the top of its tree.
-fn groups(root: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let tops: &[&str] = if controllers.is_empty() {
-            &["sys/fs/cgroup", "sys/fs/cgroup/unified"]
-        } else if controllers.split(',').any(|name| name == "hugetlb") {
-            &["sys/fs/cgroup/hugetlb"]
-        } else {
-            &[]
-        };
-        found.extend(tops.iter().map(|top| (root.join(top).join(path.trim_start_matches('/')), root.join(top))));
-    }
-    found
-}
-
-/// `max` is no limit, and no number.
-fn number(file: &Path) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::page_size::HUGE_2M_BYTES;
 

@@ -240,7 +240,7 @@ fn host_the_pool_under_a_limit() {
     else {
         panic!("found no hugetlb controller of cgroup v2, needed one; type: echo +hugetlb > .../cgroup.subtree_control")
     };
-    check_in("pool_limited_by_cgroup", &[NONE, NONE, "not_touched", "not_touched"], Some(&cgroup));
+    check_in("pool_limited_by_cgroup", &[NONE, NONE, "hugetlb_cgroup_limit", "hugetlb_cgroup_limit"], Some(&cgroup));
     let said = Standing::of("pool_limited_by_cgroup", Some(&cgroup)).line.clone();
     assert!(
         said.contains("no memory behind offset 4194304") && said.contains("hugetlb.2MB.max: 4194304 bytes"),

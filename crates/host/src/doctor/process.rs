@@ -180,26 +180,14 @@ fn region(mapping: &Mapping) -> Region {
     }
 }
 
-/// What mends a reason; none where no command does.
-fn fix(reason: &Reason) -> Option<&'static str> {
-    Some(match reason {
-        Reason::ThpNever => "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
-        Reason::ThpOnlyByAdvice => "echo always | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
-        Reason::FileSystemNever | Reason::BeyondFileSize => "sudo mount -o remount,huge=always MOUNT",
-        Reason::CgroupLimit => "raise memory.max of the process's cgroup",
-        Reason::Pool { .. } => "sudo pagelab hugepages set 2M N",
-        _ => return None,
-    })
-}
-
 /// One finding for each reason, over all mappings that it holds for: a problem where huge pages were asked for, a note
 /// where nobody asked and there is much.
 fn findings(mappings: &[Mapping]) -> Vec<Finding> {
     let mut found: Vec<(bool, &Reason, u64, u64)> = Vec::new();
     for mapping in mappings {
         let is_asked = mapping.asked.is_some();
-        // What is not in memory has no page of any size.
-        for short in mapping.short.iter().filter(|short| short.base_bytes > 0) {
+        // What is not in memory has no page of any size; but what cannot come is missed.
+        for short in mapping.short.iter().filter(|short| short.base_bytes > 0 || short.reason.is_refusal()) {
             match found.iter_mut().find(|(asked, reason, ..)| *asked == is_asked && **reason == short.reason) {
                 Some((.., slots, bytes)) => (*slots, *bytes) = (*slots + short.slots, *bytes + short.base_bytes),
                 None => found.push((is_asked, &short.reason, short.slots, short.base_bytes)),
@@ -218,17 +206,22 @@ fn finding(asked: bool, reason: &Reason, slots: u64, bytes: u64) -> Finding {
     } else {
         ("process.small_pages", Level::Note, "nobody asked for huge pages")
     };
+    let mib = bytes as f64 / f64::from(1 << 20);
+    let (state, why) = if reason.is_refusal() {
+        (format!("{slots} slots of 2 MiB are not in memory, and cannot come"), "a touch ends the program with SIGBUS")
+    } else {
+        (
+            format!("{mib:.1} MiB in {slots} slots of 2 MiB are in small pages"),
+            "each 2 MiB of them took up to 512 page faults and take up to 512 entries of the TLB",
+        )
+    };
     Finding {
         id,
         level,
-        found: format!(
-            "{:.1} MiB in {slots} slots of 2 MiB are in small pages; {what}: {}",
-            bytes as f64 / f64::from(1 << 20),
-            reason.word()
-        ),
+        found: format!("{state}; {what}: {}", reason.word()),
         needed: format!("what stands in the way: {reason}"),
-        why: "each 2 MiB of them took up to 512 page faults and take up to 512 entries of the TLB".to_owned(),
-        fix: fix(reason).map(str::to_owned),
+        why: why.to_owned(),
+        fix: reason.fix(),
     }
 }
 

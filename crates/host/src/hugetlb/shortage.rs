@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
+use pagelab_mapping::buddyinfo::{self, Zone};
 use serde::Serialize;
 
-use crate::buddyinfo::{self, Zone};
 use crate::facts::meminfo_bytes;
 use crate::files::trimmed;
 use crate::settings;

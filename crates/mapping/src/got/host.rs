@@ -1,10 +1,10 @@
-//! What of the host decides about huge pages: settings, the process's own switch, counters, mount options, the frames' flags.
+//! What of the host decides about huge pages: settings, the process's own switch, counters, mount options.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use super::scan::ENTRY_FRAME;
+use super::memory;
+use super::reason::Switch;
 use super::vmas::Vma;
 
 const THP: &str = "sys/kernel/mm/transparent_hugepage";
@@ -23,59 +23,140 @@ pub(super) enum Rule {
 }
 
 /// The settings.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Settings {
+    /// `/` for this host.
+    pub(super) root: PathBuf,
+    /// The process's folder in `/proc`.
+    pub(super) folder: PathBuf,
     /// `/proc/PID/mountinfo`.
-    mounts: String,
+    pub(super) mounts: String,
     /// Of anonymous memory.
     pub(super) anonymous: Option<Rule>,
+    /// The setting that this comes from.
+    pub(super) anonymous_by: Switch,
     /// Of shared memory that has no mount of its own: memfd, MAP_SHARED|MAP_ANONYMOUS, SysV segments.
     pub(super) shared: Option<Rule>,
+    /// The setting that this comes from.
+    shared_by: Switch,
+    /// `shmem_enabled` is `deny` or `force`, which is above all mounts.
+    above_mounts: Option<Rule>,
     /// Whether `prctl(PR_SET_THP_DISABLE)` holds for the process.
     pub(super) disabled_for_process: bool,
     /// `/proc/PID/status`; empty if it cannot be read.
     pub(super) status: String,
+    /// The word of `defrag`: who may compact and reclaim memory for a huge page at a fault.
+    pub(super) defrag: Option<String>,
+    /// How much khugepaged puts up with when it gathers small pages.
+    pub(super) khugepaged: Khugepaged,
+    /// Nodes that the process may have memory of; `None` if its status does not say.
+    pub(super) nodes: Option<Vec<u32>>,
+}
+
+/// Limits of khugepaged, in base pages of 2 MiB; `None` where they cannot be read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Khugepaged {
+    /// That may be missing.
+    pub(super) max_ptes_none: Option<u64>,
+    /// That may be on swap.
+    pub(super) max_ptes_swap: Option<u64>,
+    /// That other processes may have, too.
+    pub(super) max_ptes_shared: Option<u64>,
 }
 
 impl Settings {
     /// Reads them below `root` (`/` for this host), for the process whose folder in `/proc` is `folder`. What cannot be read is
     /// `None`.
     pub(super) fn read(root: &Path, folder: &Path) -> Self {
-        let word = |name: &str| chosen(&fs::read_to_string(root.join(THP).join(name)).ok()?);
-        let combined = |whole: &str, size: &str| match word(size).as_deref() {
+        let text = |name: &str| fs::read_to_string(root.join(THP).join(name)).ok();
+        let word = |name: &str| chosen(&text(name)?);
+        let combined = |whole: &str, size: &str, [of_whole, of_size]: [Switch; 2]| match word(size).as_deref() {
             // Kernels before 6.8 know no settings for each size.
-            None | Some("inherit") => word(whole).as_deref().and_then(rule),
-            Some(own) => rule(own),
+            None | Some("inherit") => (word(whole).as_deref().and_then(rule), of_whole),
+            Some(own) => (rule(own), of_size),
+        };
+        let (anonymous, anonymous_by) =
+            combined("enabled", "hugepages-2048kB/enabled", [Switch::Enabled, Switch::SizeEnabled]);
+        // `force` and `deny` of shmem_enabled are above the settings for each size, and above mounts.
+        let above_mounts = match word("shmem_enabled").as_deref() {
+            Some("force") => Some(Rule::Always),
+            Some("deny") => Some(Rule::Never),
+            _ => None,
+        };
+        let (shared, shared_by) = match above_mounts {
+            Some(rule) => (Some(rule), Switch::ShmemAboveMounts),
+            None => combined("shmem_enabled", "hugepages-2048kB/shmem_enabled", [Switch::Shmem, Switch::SizeShmem]),
         };
         let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+        let limit = |name: &str| text(&format!("khugepaged/{name}"))?.trim().parse().ok();
         Self {
+            root: root.to_owned(),
+            folder: folder.to_owned(),
             mounts: fs::read_to_string(folder.join("mountinfo")).unwrap_or_default(),
-            anonymous: combined("enabled", "hugepages-2048kB/enabled"),
-            // `force` and `deny` of shmem_enabled are above the settings for each size.
-            shared: match word("shmem_enabled").as_deref() {
-                Some("force") => Some(Rule::Always),
-                Some("deny") => Some(Rule::Never),
-                _ => combined("shmem_enabled", "hugepages-2048kB/shmem_enabled"),
-            },
+            anonymous,
+            anonymous_by,
+            shared,
+            shared_by,
+            above_mounts,
             disabled_for_process: is_disabled(&status),
+            defrag: word("defrag"),
+            khugepaged: Khugepaged {
+                max_ptes_none: limit("max_ptes_none"),
+                max_ptes_swap: limit("max_ptes_swap"),
+                max_ptes_shared: limit("max_ptes_shared"),
+            },
+            nodes: memory::allowed_nodes(&status),
             status,
+        }
+    }
+
+    /// Whether a fault may compact and reclaim memory to make room for a huge page (vma_thp_gfp_mask in mm/huge_memory.c); `None` if
+    /// the host does not say.
+    pub(super) fn may_compact(&self, advised: bool) -> Option<bool> {
+        match self.defrag.as_deref()? {
+            "always" => Some(true),
+            "madvise" | "defer+madvise" => Some(advised),
+            "defer" | "never" => Some(false),
+            _ => None,
         }
     }
 
     /// The rule of the file under `vma`: the `huge=` of a tmpfs mount, or that of memory shared without one; `None` for files of
     /// other kinds, and where it cannot be told.
     pub(super) fn of_file(&self, vma: &Vma) -> Option<Rule> {
-        if ["/memfd:", "/dev/zero", "/SYSV"].iter().any(|name| vma.path.starts_with(name))
-            && vma.device.starts_with("00:")
-        {
-            return self.shared;
+        Some(self.of_file_by(vma)?.0)
+    }
+
+    /// The same with the setting that it comes from.
+    pub(super) fn of_file_by(&self, vma: &Vma) -> Option<(Rule, Switch)> {
+        if is_shared_memory(vma) {
+            return Some((self.shared?, self.shared_by.clone()));
         }
         if !vma.is_file() {
             return None;
         }
         let device = mount_device(&vma.device)?;
-        self.mounts.lines().find_map(|line| tmpfs_rule(line, &device))
+        let line = self.mounts.lines().find(|line| tmpfs_rule(line, &device).is_some())?;
+        match self.above_mounts {
+            Some(rule) => Some((rule, Switch::ShmemAboveMounts)),
+            None => Some((tmpfs_rule(line, &device)?, Switch::Mount(mount_point(line, &device, "tmpfs")?))),
+        }
     }
+
+    /// Whether the mapping is of something that lies in no file system: a device's or the kernel's own memory.
+    pub(super) fn is_no_file_of_a_mount(&self, vma: &Vma) -> bool {
+        let device = mount_device(&vma.device);
+        let is_mounted = |device: &String| {
+            self.mounts.lines().any(|line| line.split_ascii_whitespace().nth(2) == Some(device.as_str()))
+        };
+        // Without the list of mounts nothing is known of any file.
+        vma.is_file() && !self.mounts.is_empty() && !is_shared_memory(vma) && !device.as_ref().is_some_and(is_mounted)
+    }
+}
+
+/// memfd, MAP_SHARED|MAP_ANONYMOUS and SysV segments, which lie on a mount that nobody sees.
+fn is_shared_memory(vma: &Vma) -> bool {
+    ["/memfd:", "/dev/zero", "/SYSV"].iter().any(|name| vma.path.starts_with(name)) && vma.device.starts_with("00:")
 }
 
 /// Whether transparent huge pages are off for the process (`THP_enabled` of its status, Linux 5.0).
@@ -84,23 +165,28 @@ fn is_disabled(status: &str) -> bool {
 }
 
 /// `1:2b` as smaps prints a device, in hexadecimal, to `1:43` as mountinfo does.
-fn mount_device(smaps: &str) -> Option<String> {
+pub(super) fn mount_device(smaps: &str) -> Option<String> {
     let (major, minor) = smaps.split_once(':')?;
     Some(format!("{}:{}", u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?))
 }
 
 /// The rule of a tmpfs mount of this device: `36 35 0:43 / /mnt rw - tmpfs name rw,huge=always`. Without the option it is never.
 fn tmpfs_rule(line: &str, device: &str) -> Option<Rule> {
-    let (before, after) = line.split_once(" - ")?;
-    if before.split_ascii_whitespace().nth(2)? != device {
-        return None;
-    }
-    let mut words = after.split_ascii_whitespace();
-    if words.next()? != "tmpfs" {
-        return None;
-    }
-    let options = words.nth(1)?;
+    mount_point(line, device, "tmpfs")?;
+    let (_, after) = line.split_once(" - ")?;
+    let options = after.split_ascii_whitespace().nth(2)?;
     Some(options.split(',').find_map(|option| rule(option.strip_prefix("huge=")?)).unwrap_or(Rule::Never))
+}
+
+/// Where a file system of this kind and device is mounted. mountinfo writes blanks and the like in octal.
+pub(super) fn mount_point(line: &str, device: &str, kind: &str) -> Option<String> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut words = before.split_ascii_whitespace();
+    if words.nth(2)? != device || after.split_ascii_whitespace().next()? != kind {
+        return None;
+    }
+    let point = words.nth(1)?;
+    Some(point.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\"))
 }
 
 /// The word in brackets.
@@ -141,53 +227,8 @@ impl Counters {
         Some(Self {
             fallbacks: value("thp_fault_fallback")?,
             charge_fallbacks: value("thp_fault_fallback_charge")?,
-            own_limit_hits: limit_hits(root),
+            own_limit_hits: memory::own_limit_hits(root, &root.join("proc/self")),
         })
-    }
-}
-
-/// `memory.failcnt` (v1) or `max` of `memory.events` (v2) of this process's memory cgroup.
-fn limit_hits(root: &Path) -> Option<u64> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?.trim_start_matches('/'));
-        if controllers.split(',').any(|name| name == "memory") {
-            let file = root.join("sys/fs/cgroup/memory").join(path).join("memory.failcnt");
-            return fs::read_to_string(file).ok()?.trim().parse().ok();
-        }
-        if controllers.is_empty()
-            && let Ok(events) = fs::read_to_string(root.join("sys/fs/cgroup").join(path).join("memory.events"))
-        {
-            return events.lines().find_map(|line| line.strip_prefix("max ")?.trim().parse().ok());
-        }
-    }
-    None
-}
-
-/// Flags of frames (include/uapi/linux/kernel-page-flags.h), for those who may see frame numbers.
-#[derive(Debug)]
-pub(super) struct Frames {
-    flags: File,
-}
-
-const FLAG_THP: u64 = 1 << 22;
-
-impl Frames {
-    /// Opens `/proc/kpageflags`; `None` without the right to it.
-    pub(super) fn open(root: &Path) -> Option<Self> {
-        Some(Self { flags: File::open(root.join("proc/kpageflags")).ok()? })
-    }
-
-    /// Whether the frame of a pagemap entry belongs to a transparent huge page, and its number. `None` where that is hidden.
-    pub(super) fn huge_frame(&self, entry: u64) -> Option<(u64, bool)> {
-        let frame = entry & ENTRY_FRAME;
-        if frame == 0 {
-            return None;
-        }
-        let mut word = [0_u8; 8];
-        self.flags.read_exact_at(&mut word, frame * 8).ok()?;
-        Some((frame, u64::from_ne_bytes(word) & FLAG_THP != 0))
     }
 }
 
@@ -213,6 +254,7 @@ mod tests {
         write(root, size, "always inherit madvise [never]\n");
         assert_eq!(Settings::read(root, &root.join("proc/self")).anonymous, Some(Rule::Never));
         assert_eq!(Settings::read(root, &root.join("proc/self")).shared, None, "not there is not never");
+        assert_eq!(Settings::read(root, &root.join("proc/self")).anonymous_by, Switch::SizeEnabled);
         write(
             root,
             "sys/kernel/mm/transparent_hugepage/shmem_enabled",
@@ -230,6 +272,26 @@ mod tests {
         assert_eq!(tmpfs_rule("36 35 0:43 / /mnt rw - tmpfs none rw", "0:43"), Some(Rule::Never));
         assert_eq!(tmpfs_rule("36 35 0:43 / /mnt rw - ext4 /dev/x rw", "0:43"), None);
         assert_eq!(mount_device("00:2b").as_deref(), Some("0:43"));
+        let line = r"36 35 0:43 / /two\040words rw - tmpfs none rw";
+        assert_eq!(mount_point(line, "0:43", "tmpfs").as_deref(), Some("/two words"));
+        assert_eq!((mount_point(line, "0:44", "tmpfs"), mount_point(line, "0:43", "ext4")), (None, None));
+    }
+
+    #[test]
+    fn deny_is_above_mounts_and_defrag_says_who_may_compact() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let root = dir.path();
+        write(root, "proc/7/mountinfo", "36 35 0:43 / /mnt rw - tmpfs none rw,huge=always\n");
+        write(root, "sys/kernel/mm/transparent_hugepage/defrag", "always defer [defer+madvise] madvise never\n");
+        let file = Vma { device: "00:2b".to_owned(), inode: 5, path: "/mnt/file".to_owned(), ..Vma::default() };
+        let settings = Settings::read(root, &root.join("proc/7"));
+        assert_eq!(settings.of_file_by(&file), Some((Rule::Always, Switch::Mount("/mnt".to_owned()))));
+        assert_eq!((settings.may_compact(true), settings.may_compact(false)), (Some(true), Some(false)));
+        let secret = Vma { device: "00:0f".to_owned(), path: "/secretmem (deleted)".to_owned(), ..file.clone() };
+        assert!(settings.is_no_file_of_a_mount(&secret) && !settings.is_no_file_of_a_mount(&file));
+        write(root, "sys/kernel/mm/transparent_hugepage/shmem_enabled", "always advise never [deny] force\n");
+        let settings = Settings::read(root, &root.join("proc/7"));
+        assert_eq!(settings.of_file_by(&file), Some((Rule::Never, Switch::ShmemAboveMounts)));
     }
 
     #[test]

@@ -3,27 +3,34 @@
 //! The page tables are read (PAGEMAP_SCAN, or `/proc/self/pagemap` with smaps where it is missing), not counters that only count
 //! some kinds of huge pages: smaps knows nothing of DAX, and `/proc/kpageflags` describes the memory and not how it is mapped.
 
+mod context;
 mod folios;
+mod frames;
 mod host;
+mod hugetlb;
+mod memory;
 mod process;
 mod reason;
 mod reserved;
 mod scan;
 mod vmas;
+mod why;
 mod zeros;
 
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
+use self::context::Context;
 pub use self::folios::FolioBytes;
+use self::frames::Frames;
 pub(crate) use self::host::Counters;
-use self::host::{Frames, Rule, Settings};
+use self::host::Settings;
+pub use self::memory::GroupLimit;
 pub use self::process::{Asked, LookOptions, Mapping, ProcessMemory, Short, Told, process, process_with};
-pub use self::reason::Reason;
-use self::reason::{Evidence, FrameEvidence};
+pub use self::reason::{Reason, Switch};
 pub use self::reserved::PoolBytes;
-use self::scan::{IS_FILE, IS_GUARD, IS_HUGE, IS_PRESENT, IS_SWAPPED, IS_ZERO_PAGE, NoScan, Region};
+use self::scan::{IS_GUARD, IS_HUGE, IS_PRESENT, IS_SWAPPED, IS_ZERO_PAGE, NoScan, Region};
 use self::vmas::Vma;
 pub use self::zeros::ZeroFilled;
 use crate::error::MapError;
@@ -144,11 +151,23 @@ impl fmt::Display for Got {
             let size = first.page_size().map_or("none or mixed", PageSize::word);
             write!(f, "{:#x}-{end:#x} {count} slots: asked {}, got {size}", first.address, self.asked.word())?;
             match &first.reason {
-                Some(reason) => writeln!(f, " ({reason})")?,
+                Some(reason) => writeln!(f, " ({})", WithCommand(reason))?,
                 None => writeln!(f)?,
             }
         }
         Ok(())
+    }
+}
+
+/// A reason in words, and the command that mends it.
+struct WithCommand<'a>(&'a Reason);
+
+impl fmt::Display for WithCommand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.fix() {
+            Some(command) => write!(f, "{}; type: {command}", self.0),
+            None => write!(f, "{}", self.0),
+        }
     }
 }
 
@@ -159,6 +178,8 @@ pub(crate) struct Past {
     pub(crate) counters: Option<Counters>,
     /// Why the pool was left for ordinary memory, if it was.
     pub(crate) pool: Option<String>,
+    /// The range that is looked at was mapped as a whole, or is all that was asked about: what lies beside it has no part in it.
+    pub(crate) is_range_known: bool,
 }
 
 /// What the kernel gave for `bytes` at `address` of this process, whoever mapped them: memory of an allocator, another library's
@@ -167,7 +188,7 @@ pub(crate) struct Past {
 /// # Errors
 /// An empty range, or files of `/proc/self` that cannot be read.
 pub fn inspect(address: usize, bytes: usize, asked: PageSize) -> Result<Got, MapError> {
-    look(Path::new("/"), address, bytes, asked, &Past::default(), true)
+    look(Path::new("/"), address, bytes, asked, &Past { is_range_known: true, ..Past::default() }, true)
 }
 
 /// As [`inspect`], with what the map knows; `may_scan` is false to test the way without PAGEMAP_SCAN.
@@ -324,71 +345,6 @@ fn page_bytes(vma: &Vma, categories: u64, source: &Source) -> Option<u64> {
         Source::Smaps { .. } if vma.huge_bytes == 0 => Some(0),
         Source::Smaps { .. } if vma.huge_bytes >= vma.resident_bytes => Some(SLOT),
         Source::Smaps { .. } => None,
-    }
-}
-
-/// What all slots of one look share.
-struct Context<'a> {
-    whole: &'a Whole<'a>,
-    vmas: &'a [Vma],
-    range: (u64, u64),
-    asked: PageSize,
-    /// For each mapping, the rule of the file under it.
-    file_rules: Vec<Option<Rule>>,
-    now: Option<Counters>,
-}
-
-impl<'a> Context<'a> {
-    fn new(whole: &'a Whole<'a>, vmas: &'a [Vma], range: (u64, u64), asked: PageSize) -> Self {
-        let now = whole.past.counters.and_then(|_| Counters::read(whole.root));
-        let file_rules = vmas.iter().map(|vma| whole.settings.of_file(vma)).collect();
-        Self { whole, vmas, range, asked, file_rules, now }
-    }
-
-    fn why(&self, slot: &Slot, regions: &[Region]) -> Option<Reason> {
-        let start = slot.address as u64 & !(SLOT - 1);
-        let first = self.vmas.partition_point(|vma| vma.end <= start);
-        let vmas = touching(self.vmas, start, start + SLOT);
-        let since = self.whole.past.counters.zip(self.now);
-        let evidence = Evidence {
-            asked: self.asked,
-            vmas,
-            range: self.range,
-            has_anonymous: parts(slot, regions).any(|(_, _, is)| is & IS_PRESENT != 0 && is & IS_FILE == 0),
-            anonymous_rule: self.whole.settings.anonymous,
-            file_rule: self.file_rules.get(first).copied().flatten(),
-            disabled_for_process: self.whole.settings.disabled_for_process,
-            frames: &|| self.frames_of(slot),
-            no_fallback: since.map(|(then, now)| then.fallbacks == now.fallbacks),
-            cgroup_limit: since.is_some_and(|(then, now)| {
-                now.charge_fallbacks > then.charge_fallbacks && now.own_limit_hits > then.own_limit_hits
-            }),
-            pool: self.whole.past.pool.clone(),
-        };
-        reason::why(slot, &evidence)
-    }
-
-    /// What the frames of a slot in base pages say, for those who may see them.
-    fn frames_of(&self, slot: &Slot) -> FrameEvidence {
-        let Some(frames) = self.whole.frames.as_ref().filter(|_| slot.held.is_some_and(|held| held.base_bytes > 0))
-        else {
-            return FrameEvidence::Hidden;
-        };
-        let (low, high) = (slot.address as u64, (slot.address + slot.bytes) as u64);
-        let Ok(entries) = scan::entries(self.whole.pagemap, low, high) else { return FrameEvidence::Hidden };
-        let (mut huge, mut small, mut in_order) = (0_u64, 0_u64, true);
-        let mut base = None;
-        for (index, entry) in (0_u64..).zip(entries).filter(|(_, entry)| entry >> 63 == 1) {
-            let Some((frame, is_huge)) = frames.huge_frame(entry) else { return FrameEvidence::Hidden };
-            huge += u64::from(is_huge);
-            small += u64::from(!is_huge);
-            in_order &= frame.checked_sub(index) == *base.get_or_insert(frame.checked_sub(index));
-        }
-        match (huge, small) {
-            (0, _) => FrameEvidence::Small,
-            (_, 0) if in_order => FrameEvidence::OneHugePage,
-            _ => FrameEvidence::Mixed,
-        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::folios::{FolioBytes, Folios};
-use super::host::{Frames, Rule, Settings};
+use super::frames::Frames;
+use super::host::{Rule, Settings};
 use super::reserved::{self, PoolBytes};
 use super::scan::{self, NoScan, Region};
 use super::zeros::{self, Pieces, ZeroFilled};
@@ -308,7 +309,9 @@ impl Whole<'_> {
             held.swapped_bytes = held.swapped_bytes.min(vma.swapped_bytes);
         }
         let something = held.is_some_and(|held| held.present_bytes() + held.swapped_bytes > 0) || vma.is_hugetlb();
-        let short = if something && (SLOT..=LARGEST).contains(&(vma.end - vma.start)) {
+        // A mapping that is too small, and was advised all the same, is told so.
+        let len = vma.end - vma.start;
+        let short = if something && len <= LARGEST && (len >= SLOT || vma.has_flag("hg")) {
             shorts(self.judge(vma.start, vma.end, PageSize::Huge2M, &regions, Source::PagemapScan).slots)
         } else {
             Vec::new()
@@ -333,7 +336,7 @@ impl Whole<'_> {
             without_zero_pages(held, vma);
         }
         let unknown = held.is_none().then(|| format!("{why}, and smaps tells only the sum of both sizes"));
-        let short = if vma.end - vma.start >= SLOT { shorts(got.slots) } else { Vec::new() };
+        let short = if vma.end - vma.start >= SLOT || vma.has_flag("hg") { shorts(got.slots) } else { Vec::new() };
         Ok(Look { held, held_unknown: unknown, short, scanned: Err(why), ..Look::nothing() })
     }
 }

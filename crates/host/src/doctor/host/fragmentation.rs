@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use pagelab_mapping::buddyinfo::{self, Zone};
 use serde::Serialize;
 
-use crate::buddyinfo::{self, Zone};
 use crate::facts::page_size_bytes;
 use crate::files::trimmed;
 

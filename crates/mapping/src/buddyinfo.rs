@@ -1,26 +1,35 @@
 //! Free memory by the size of its pieces, as the page allocator keeps it (`/proc/buddyinfo`).
 
+use std::fs;
 use std::path::Path;
-
-use crate::files::trimmed;
 
 /// The free pieces of one zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Zone {
-    pub(crate) node: u32,
+pub struct Zone {
+    /// NUMA node.
+    pub node: u32,
     /// Such as `Normal`.
-    pub(crate) name: String,
+    pub name: String,
     /// How many there are of 1, 2, 4, ... base pages.
-    pub(crate) pieces: Vec<u64>,
+    pub pieces: Vec<u64>,
+}
+
+impl Zone {
+    /// How many blocks of `1 << order` base pages could be cut out of the free pieces, if one may cut them all. Pages that a processor
+    /// keeps at hand for itself are in no list.
+    pub fn blocks(&self, order: usize) -> u64 {
+        let large = self.pieces.iter().enumerate().skip(order);
+        large.map(|(piece, count)| count << (piece - order).min(40)).sum()
+    }
 }
 
 /// All zones of the host below `root`; none if it does not tell.
-pub(crate) fn read(root: &Path) -> Option<Vec<Zone>> {
-    Some(zones(&trimmed(root, "/proc/buddyinfo")?))
+pub fn read(root: &Path) -> Option<Vec<Zone>> {
+    Some(zones(&fs::read_to_string(root.join("proc/buddyinfo")).ok()?))
 }
 
 /// `Node 0, zone   Normal   2   17 ...`; a line of another form is left out.
-pub(crate) fn zones(text: &str) -> Vec<Zone> {
+pub fn zones(text: &str) -> Vec<Zone> {
     let zone = |line: &str| {
         let (head, rest) = line.split_once(", zone")?;
         let node = head.trim().strip_prefix("Node")?.trim().parse().ok()?;

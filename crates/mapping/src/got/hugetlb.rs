@@ -1,0 +1,47 @@
+//! Why a page of a hugetlb mapping is not there: what a touch would meet now, in the order in which the kernel asks
+//! (alloc_hugetlb_folio in mm/hugetlb.c): the mount's limit, the control groups, the pool.
+
+use std::path::PathBuf;
+
+use super::Reason;
+use super::host::{Settings, mount_device, mount_point};
+use super::vmas::Vma;
+use crate::error::MapError;
+use crate::page_size::Pool;
+use crate::pool;
+
+/// The reason for a page of `vma`, which nobody has.
+pub(super) fn why_missing(settings: &Settings, vma: &Vma) -> Reason {
+    let Ok(page_bytes) = usize::try_from(vma.kernel_page_bytes) else { return Reason::NotTouched };
+    // Without MAP_NORESERVE (VmFlags `nr`) the pages were promised by pool and mount when they were mapped; groups count at the touch.
+    let is_promised = !vma.has_flag("nr");
+    if !is_promised && let Some((mount, size_bytes)) = full_mount(settings, vma) {
+        return Reason::HugetlbMountFull { mount, size_bytes, page_bytes: vma.kernel_page_bytes };
+    }
+    if let Some(MapError::CgroupLimit { file, limit_bytes, .. }) =
+        pool::fault_limit(&settings.root, &settings.folder, page_bytes)
+    {
+        return Reason::HugetlbGroupLimit { file, limit_bytes, page_bytes: vma.kernel_page_bytes };
+    }
+    match Pool::read(&settings.root, page_bytes) {
+        Ok(pool) if !is_promised && pool.available_pages() == 0 => Reason::PoolEmpty {
+            page_bytes: vma.kernel_page_bytes,
+            total_pages: pool.total_pages,
+            mapping_pages: (vma.end - vma.start) / vma.kernel_page_bytes.max(1),
+        },
+        _ => Reason::NotTouched,
+    }
+}
+
+/// The hugetlbfs mount under a mapping, and its size, if nothing of it is left.
+fn full_mount(settings: &Settings, vma: &Vma) -> Option<(String, u64)> {
+    let device = mount_device(&vma.device)?;
+    let mount = settings.mounts.lines().find_map(|line| mount_point(line, &device, "hugetlbfs"))?;
+    // The process may see other mounts than this one.
+    let place: PathBuf = settings.folder.join("root").join(mount.trim_start_matches('/'));
+    let size = rustix::fs::statfs(&place).ok()?;
+    // A mount without a limit has no number of blocks, 0 or -1.
+    let limit_blocks = i64::try_from(size.f_blocks).ok().filter(|blocks| *blocks > 0)?;
+    let block_bytes = u64::try_from(size.f_bsize).ok()?;
+    (size.f_bavail == 0).then(|| (mount, limit_blocks.unsigned_abs().saturating_mul(block_bytes)))
+}

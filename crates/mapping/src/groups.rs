@@ -1,0 +1,77 @@
+//! Control groups of a process, of both versions, from the innermost to the top.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A group's folder, and whether it is of version 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) folder: PathBuf,
+    pub(crate) is_v2: bool,
+}
+
+impl Group {
+    /// The number in a file of the group; `None` if it is not there. `max` is no limit, and no number.
+    pub(crate) fn number(&self, file: &str) -> Option<u64> {
+        fs::read_to_string(self.folder.join(file)).ok()?.trim().parse().ok()
+    }
+
+    /// The number behind a word of one of its files: `max 5` of `memory.events`.
+    pub(crate) fn number_of(&self, file: &str, word: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join(file)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' ')?.trim().parse().ok())
+    }
+}
+
+/// The groups that can have `controller` for the process whose folder is `process` (`/proc/self`): its own, then those above. Where
+/// the controller is on version 1, those of version 2 have no files of it.
+pub(crate) fn of(root: &Path, process: &Path, controller: &str) -> Vec<Group> {
+    let text = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let is_v2 = controllers.is_empty();
+        let tops: Vec<PathBuf> = if is_v2 {
+            ["sys/fs/cgroup", "sys/fs/cgroup/unified"].map(|top| root.join(top)).into()
+        } else if controllers.split(',').any(|name| name == controller) {
+            vec![root.join("sys/fs/cgroup").join(controller)]
+        } else {
+            Vec::new()
+        };
+        for top in tops {
+            let mut folder = top.join(path.trim_start_matches('/'));
+            loop {
+                found.push(Group { folder: folder.clone(), is_v2 });
+                if folder == top || !folder.pop() {
+                    break;
+                }
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_told_from_the_inside_out() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let root = dir.path();
+        let process = root.join("proc/7");
+        fs::create_dir_all(&process).expect("mkdir");
+        fs::write(process.join("cgroup"), "9:name=systemd:/x\n4:memory:/a/b\n0::/c\n").expect("write");
+        let names = |controller| -> Vec<String> {
+            let found = of(root, &process, controller);
+            let name = |group: Group| group.folder.strip_prefix(root).expect("below").display().to_string();
+            found.into_iter().map(name).collect()
+        };
+        let v2 = ["sys/fs/cgroup/c", "sys/fs/cgroup", "sys/fs/cgroup/unified/c", "sys/fs/cgroup/unified"];
+        assert_eq!(names("hugetlb"), v2);
+        let v1 = ["sys/fs/cgroup/memory/a/b", "sys/fs/cgroup/memory/a", "sys/fs/cgroup/memory"];
+        assert_eq!(names("memory"), [&v1[..], &v2[..]].concat());
+        assert!(of(root, &root.join("proc/8"), "memory").is_empty(), "a process that is gone");
+    }
+}
