@@ -6,7 +6,7 @@ use std::fs;
 use super::frames::FrameEvidence;
 use super::host::{Counters, Rule, Settings};
 use super::memory::{self, GroupLimit, Memory};
-use super::scan::{IS_FILE, IS_PRESENT, Region};
+use super::scan::{IS_FILE, IS_PRESENT, IS_ZERO_PAGE, Region};
 use super::vmas::Vma;
 use super::why::{self, Evidence};
 use super::{Reason, SLOT, Slot, Switch, Whole, hugetlb, parts, scan, touching};
@@ -89,7 +89,7 @@ impl Evidence for OfSlot<'_> {
     }
 
     fn has_anonymous(&self) -> bool {
-        parts(self.slot, self.regions).any(|(_, _, is)| is & IS_PRESENT != 0 && is & IS_FILE == 0)
+        parts(self.slot, self.regions).any(|(_, _, is)| is & (IS_PRESENT | IS_FILE | IS_ZERO_PAGE) == IS_PRESENT)
     }
 
     fn rule(&self, vma: &Vma) -> Option<(Rule, Switch)> {

@@ -8,14 +8,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::SLOT;
+use super::frames::{FLAG_HEAD, FLAG_TAIL, FLAG_ZERO_PAGE};
 use super::process::{Told, as_root};
 use super::scan::{self, ENTRY_FRAME, ENTRY_PRESENT, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
 use crate::page_size::base_page_bytes;
-
-/// Flags of include/uapi/linux/kernel-page-flags.h.
-const FLAG_HEAD: u64 = 1 << 15;
-const FLAG_TAIL: u64 = 1 << 16;
-const FLAG_ZERO_PAGE: u64 = 1 << 24;
 
 /// Flags read at once, and the most pages that a folio has here: 1 GiB in base pages has no entries of base pages.
 const WINDOW: u64 = 512;

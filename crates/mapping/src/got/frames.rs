@@ -8,9 +8,10 @@ use super::scan::ENTRY_FRAME;
 
 /// Flags of frames (include/uapi/linux/kernel-page-flags.h).
 const FLAG_SWAP_CACHE: u64 = 1 << 13;
-const FLAG_HEAD: u64 = 1 << 15;
-const FLAG_TAIL: u64 = 1 << 16;
+pub(super) const FLAG_HEAD: u64 = 1 << 15;
+pub(super) const FLAG_TAIL: u64 = 1 << 16;
 const FLAG_KSM: u64 = 1 << 21;
+pub(super) const FLAG_ZERO_PAGE: u64 = 1 << 24;
 
 /// The pagemap entry's page is mapped here and nowhere else.
 const ENTRY_EXCLUSIVE: u64 = 1 << 56;

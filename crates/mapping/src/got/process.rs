@@ -157,7 +157,7 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
     for vma in &all {
         looks.push(whole.mapping(vma, folios.as_mut().ok())?);
     }
-    let zero_filled = zero_filled(root, folder, &pagemap, options, all.iter().zip(&looks));
+    let zero_filled = zero_filled(&whole, options, all.iter().zip(&looks));
     let end = Instant::now() + options.time_limit;
     let mappings = all.iter().zip(looks).zip(zero_filled).map(|((vma, look), zero_filled)| Mapping {
         start: vma.start,
@@ -188,21 +188,20 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
         mappings,
         page_tables_bytes: field("VmPTE").and_then(kib).map(|kib| kib << 10),
         disabled: settings.disabled_for_process,
-        max_ptes_none: zeros::max_ptes_none(root),
+        max_ptes_none: settings.khugepaged.max_ptes_none,
         options: *options,
     })
 }
 
 /// The zero-filled parts of all mappings, in order.
 fn zero_filled<'a>(
-    root: &Path,
-    folder: &Path,
-    pagemap: &File,
+    whole: &Whole<'_>,
     options: &LookOptions,
     looks: impl Iterator<Item = (&'a vmas::Vma, &'a Look)> + Clone,
 ) -> Vec<Told<ZeroFilled>> {
     let mut pieces: Vec<Pieces> = looks.clone().map(|(vma, look)| Pieces::of(vma, &look.regions)).collect();
-    zeros::look(root, folder, pagemap, options, &mut pieces);
+    let Settings { folder, khugepaged, .. } = whole.settings;
+    zeros::look(folder, whole.pagemap, khugepaged.max_ptes_none, options, &mut pieces);
     let seconds = options.time_limit.as_secs_f64();
     pieces
         .into_iter()

@@ -11,7 +11,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
@@ -156,8 +156,15 @@ fn refused(vma: &Vma, huge_bytes: u64) -> Option<String> {
 }
 
 /// Reads the huge pages of all mappings, one after the other of each in an order that spreads any beginning evenly, and of larger
-/// mappings as many more as they are larger, until all are read or the time is over.
-pub(super) fn look(root: &Path, folder: &Path, pagemap: &File, options: &LookOptions, mappings: &mut [Pieces]) {
+/// mappings as many more as they are larger, until all are read or the time is over. `max_ptes_none` is khugepaged's: so many
+/// zero-filled parts a huge page may have before the kernel calls it underused.
+pub(super) fn look(
+    folder: &Path,
+    pagemap: &File,
+    max_ptes_none: Option<u64>,
+    options: &LookOptions,
+    mappings: &mut [Pieces],
+) {
     let mut queue: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let open = mappings.iter().enumerate().filter(|(_, one)| one.refused.is_none() && !one.all.is_empty());
     queue.extend(open.map(|(index, _)| Reverse((0, index))));
@@ -172,7 +179,7 @@ pub(super) fn look(root: &Path, folder: &Path, pagemap: &File, options: &LookOpt
             return mappings.iter_mut().for_each(|one| one.failed = Some(why.clone()));
         }
     };
-    let reader = Reader { pagemap, memory, limit: max_ptes_none(root) };
+    let reader = Reader { pagemap, memory, limit: max_ptes_none };
     let mut buffer = vec![0_u8; SLOT as usize];
     let start = Instant::now();
     while let Some(Reverse((_, index))) = queue.pop() {
@@ -207,12 +214,6 @@ fn order(all: usize, seed: u64) -> Vec<usize> {
     let first = (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) % all.max(1) as u64) as usize;
     let turned = (0..all.next_power_of_two()).map(|n| n.reverse_bits().checked_shr(usize::BITS - bits).unwrap_or(0));
     turned.filter(|n| *n < all).map(|n| (n + first) % all).collect()
-}
-
-/// `khugepaged/max_ptes_none`: so many zero-filled parts a huge page may have; `None` if the kernel does not say.
-pub(super) fn max_ptes_none(root: &Path) -> Option<u64> {
-    let path = root.join("sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none");
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 struct Reader<'a> {
