@@ -133,6 +133,13 @@ pub fn snapshot_with(root: &Path, options: &SnapshotOptions) -> Vec<Setting> {
     out.finish()
 }
 
+/// The limits of the control groups of the process `pid`, each with the file that it stands in.
+pub(crate) fn cgroup_rows(root: &Path, pid: u32) -> Vec<Setting> {
+    let mut out = Collector::new(root);
+    cgroup::read(&mut out, pid);
+    out.finish()
+}
+
 /// The present value of one setting of the host below `root`. For keys of a process see [`read_of`].
 pub fn read(root: &Path, key: &str) -> Result<String, SettingError> {
     read_of(root, key, None)

@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use common::settings::{SetBack, file_of, value};
 use common::{FIXTURE, Fixture, Host, eventually};
 use pagelab_host::guard::{Guard, GuardOptions, KernelDoor, RestoreReport, restore_leftovers_in};
-use pagelab_host::settings::{known, read};
 
 const MEMORY: &str = env!("CARGO_BIN_EXE_pagelab-memory-fixture");
 
@@ -146,46 +146,6 @@ fn guards_and_lasting_changes_do_not_cross() {
     nothing_is_left(&state);
     let pages = host.read(&format!("{POOL}/nr_hugepages"));
     assert!(["10", "20", "30"].contains(&pages.as_str()), "{pages}");
-}
-
-fn value(key: &str) -> Option<String> {
-    read(Path::new("/"), key).ok()
-}
-
-fn file_of(key: &str) -> String {
-    known(key).ok().and_then(|info| info.path()).expect("one file")
-}
-
-/// Settings as they were, also when a test fails; the last one first.
-struct SetBack(Vec<(String, String)>);
-
-impl SetBack {
-    fn of(keys: &[&str]) -> Self {
-        SetBack(keys.iter().filter_map(|key| Some(((*key).to_owned(), value(key)?))).collect())
-    }
-
-    fn value(&self, key: &str) -> &str {
-        self.0.iter().find(|(known, _)| known == key).map_or("", |(_, value)| value)
-    }
-
-    fn now(&self) -> Vec<(String, String)> {
-        self.0.iter().filter_map(|(key, _)| Some((key.clone(), value(key)?))).collect()
-    }
-
-    fn put(&self) {
-        for _ in 0..2 {
-            for (key, before) in self.0.iter().rev().filter(|(key, before)| value(key).as_ref() != Some(before)) {
-                // Of two that exclude each other one brings the other along, and refuses its own zero.
-                let _ = std::fs::write(file_of(key), before);
-            }
-        }
-    }
-}
-
-impl Drop for SetBack {
-    fn drop(&mut self) {
-        self.put();
-    }
 }
 
 /// The real thing: overlapping pools (a pool, its part on a node, the sysctl that stands for it), what may be added on demand under

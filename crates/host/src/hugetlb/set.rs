@@ -20,6 +20,7 @@ use super::{HugetlbError, PoolState};
 use crate::facts::meminfo_bytes;
 use crate::files::under;
 use crate::guard::{Door, Hold, KernelDoor, state_dir};
+use crate::limits::cgroup_limits;
 use crate::settings;
 
 /// What to set.
@@ -267,13 +268,17 @@ fn notes(root: &Path, request: &SetRequest, after: &PoolState) -> Vec<String> {
             after.surplus_pages, after.minimum_pages
         ));
     }
-    let limit = format!("cgroup.hugetlb.{}.max", after.size);
-    let most = settings::read_of(root, &limit, Some(std::process::id())).ok();
     let pool_bytes = after.maximum_pages.saturating_mul(after.page_bytes);
-    if let Some(most_bytes) = most.and_then(|text| text.parse::<u64>().ok()).filter(|most| *most < pool_bytes) {
-        notes.push(format!(
-            "this control group may use {most_bytes} bytes of the pool's {pool_bytes} ({limit}); raise it for programs started here"
-        ));
+    let limits = cgroup_limits(root, std::process::id());
+    for limit in limits.iter().filter(|limit| limit.size.as_ref() == Some(&after.size)) {
+        if let Some(most_bytes) = limit.max_bytes.filter(|most| *most < pool_bytes) {
+            let what = if limit.counts_reserved { "map" } else { "use" };
+            notes.push(format!(
+                "this control group may {what} {most_bytes} bytes of the pool's {pool_bytes} ({}); for programs started here type: {}",
+                limit.file,
+                limit.lift()
+            ));
+        }
     }
     notes
 }
