@@ -270,6 +270,9 @@ fn host_mounts_are_those_that_findmnt_and_hugeadm_list() {
     let report = create(&request).expect("mounted");
     let _mounted = Mounted(place.clone());
     assert!(report.made_folder && report.differences.is_empty(), "{report:?}");
+    // Another one over it would hide what is on it.
+    let again = create(&request).expect_err("one is there").to_string();
+    assert!(again.contains("found a mount of hugetlbfs") && again.contains("mounts remove"), "{again}");
     // The minimum is promised to the mount.
     assert_eq!(pool().reserved_pages, 1);
     let name = place.to_str().expect("UTF-8");

@@ -14,6 +14,7 @@ pub enum End {
 
 /// Runs the program and kills it (SIGKILL) at the stop of this number. It stops before and after each system call, so that a call is
 /// interrupted once when nothing of it is done and once when all of it is. Its children run freely.
+#[expect(clippy::zombie_processes, reason = "it is waited for with waitpid, as its tracer")]
 pub fn killed_at(command: &mut Command, stop: u32) -> End {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let traceme = || {

@@ -12,13 +12,13 @@ impl Display for PathReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let fs = &self.file_system;
         writeln!(f, "FILE    {}: {} bytes, {} allocated", self.path, self.size_bytes, self.allocated_bytes)?;
-        writeln!(f, "ON      {} at {} ({})", fs.name, or_unknown(&fs.mount_point), fs.mount_options.join(","))?;
+        writeln!(f, "ON      {} at {} ({})", fs.name, or_unknown(fs.mount_point.as_ref()), fs.mount_options.join(","))?;
         if let Some(real) = &self.real {
             let below = &real.file_system;
-            writeln!(f, "BELOW   {} on {} at {}", real.path, below.name, or_unknown(&below.mount_point))?;
+            writeln!(f, "BELOW   {} on {} at {}", real.path, below.name, or_unknown(below.mount_point.as_ref()))?;
         }
         if let Some(device) = &self.device {
-            write!(f, "DEVICE  {} ({})", or_unknown(&device.name), device.number)?;
+            write!(f, "DEVICE  {} ({})", or_unknown(device.name.as_ref()), device.number)?;
             if device.is_partition {
                 write!(f, ", begins at byte {} of its disk", device.partition_start_bytes)?;
             }
@@ -55,8 +55,8 @@ impl Display for PathReport {
     }
 }
 
-fn or_unknown(text: &Option<String>) -> &str {
-    text.as_deref().unwrap_or("unknown")
+fn or_unknown(text: Option<&String>) -> &str {
+    text.map_or("unknown", String::as_str)
 }
 
 struct Line<'a>(&'a SlotRun);

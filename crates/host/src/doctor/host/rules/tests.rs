@@ -164,10 +164,13 @@ fn said(root: &Root, path: &str, text: &str) -> Finding {
 type Case = (fn() -> Root, String, &'static str, &'static str, Level, &'static str);
 
 fn cases() -> Vec<Case> {
+    [cases_of_memory(), cases_of_limits(), cases_of_dax()].concat()
+}
+
+fn cases_of_memory() -> Vec<Case> {
     use Level::{Note, Problem};
     let thp = |file: &str| format!("{THP}/{file}");
     let pool = |file: &str| format!("{POOL}/{file}_hugepages");
-    let group = |folder: &str, file: &str| format!("{folder}/{file}");
     vec![
         (healthy, thp("enabled"), "always madvise [never]", "thp.never", Problem, "echo madvise | sudo tee"),
         (healthy, thp("enabled"), "always [madvise] never", "thp.by_advice", Note, "echo always | sudo tee"),
@@ -196,6 +199,13 @@ fn cases() -> Vec<Case> {
             Note,
             "compact",
         ),
+    ]
+}
+
+fn cases_of_limits() -> Vec<Case> {
+    use Level::{Note, Problem};
+    let group = |folder: &str, file: &str| format!("{folder}/{file}");
+    vec![
         (
             healthy,
             "/proc/7/status".into(),
@@ -245,6 +255,12 @@ fn cases() -> Vec<Case> {
             Note,
             "echo -1 |",
         ),
+    ]
+}
+
+fn cases_of_dax() -> Vec<Case> {
+    use Level::Problem;
+    vec![
         (
             with_namespace,
             format!("{ND}/namespace0.0/mode"),
