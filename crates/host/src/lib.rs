@@ -49,6 +49,7 @@ pub mod facts;
 mod files;
 pub mod guard;
 pub mod hugetlb;
+mod limits;
 pub mod process;
 pub mod settings;
 #[cfg(test)]

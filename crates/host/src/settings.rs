@@ -133,6 +133,13 @@ pub fn snapshot_with(root: &Path, options: &SnapshotOptions) -> Vec<Setting> {
     out.finish()
 }
 
+/// The limits of the control groups of the process `pid`, each with the file that it stands in.
+pub(crate) fn cgroup_rows(root: &Path, pid: u32) -> Vec<Setting> {
+    let mut out = Collector::new(root);
+    cgroup::read(&mut out, pid);
+    out.finish()
+}
+
 /// The present value of one setting of the host below `root`. For keys of a process see [`read_of`].
 pub fn read(root: &Path, key: &str) -> Result<String, SettingError> {
     read_of(root, key, None)
@@ -315,16 +322,34 @@ fn shape(root: &Path, form: Form, path: &str, raw: &str) -> String {
     }
 }
 
-/// A pool without its surplus pages: see [`Form::Pool`].
+/// A pool without its surplus pages: see [`Form::Pool`]. The two numbers come from two files, and surplus pages come and go while
+/// programs use the pool: what counts is a difference that is found several times in a row with a surplus that did not move.
 fn pool(root: &Path, path: &str, raw: &str) -> String {
-    let total: Option<u64> = raw.trim().parse().ok();
+    let number = |path: &str| -> Option<u64> { text(&under(root, path)).ok()?.trim().parse().ok() };
     let beside = path.rsplit_once('/').map(|(folder, _)| format!("{folder}/surplus_hugepages"));
-    let surplus = beside.and_then(|path| text(&under(root, &path)).ok()).and_then(|text| text.trim().parse().ok());
-    match (total, surplus) {
-        (Some(total), Some(surplus)) => total.saturating_sub(surplus).to_string(),
-        _ => tidy(raw),
+    let Some(mut surplus) = beside.as_deref().and_then(number) else { return tidy(raw) };
+    let mut found: Option<(u64, u32)> = None;
+    for _ in 0..MOST_LOOKS {
+        let (total, after) = (number(path), beside.as_deref().and_then(number));
+        let (Some(total), Some(after)) = (total, after) else { return tidy(raw) };
+        found = match found {
+            _ if after != surplus => None,
+            Some((pages, times)) if pages == total.saturating_sub(after) => Some((pages, times + 1)),
+            _ => Some((total.saturating_sub(after), 1)),
+        };
+        surplus = after;
+        if let Some((pages, _)) = found.filter(|(_, times)| *times >= STEADY_LOOKS) {
+            return pages.to_string();
+        }
     }
+    found.map_or_else(|| tidy(raw), |(pages, _)| pages.to_string())
 }
+
+/// How often a pool is looked at until its numbers belong together. A look takes microseconds.
+const MOST_LOOKS: u32 = 1000;
+/// How often the same has to be found. Once is not enough: pages may come and go again between two reads of the surplus, and the
+/// total read between those two counts them.
+const STEADY_LOOKS: u32 = 3;
 
 /// The reason of an I/O error without the number that Rust appends.
 pub(crate) fn plain(error: &io::Error) -> String {

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use common::{FIXTURE, eventually};
 use pagelab_host::guard::{Guard, GuardError, GuardOptions, KernelDoor};
 use pagelab_host::hugetlb::accounting::{AccountingRequest, accounting};
-use pagelab_host::hugetlb::exec::{ExecReport, ExecRequest, Heap, exec};
+use pagelab_host::hugetlb::exec::{ExecReport, ExecRequest, Heap, Shm, exec};
 use pagelab_host::hugetlb::mounts::{MountRequest, create, mounts, remove};
 use pagelab_host::hugetlb::set::{SetReport, SetRequest, set_with};
 use pagelab_host::hugetlb::{HugetlbError, PoolState, pools};
@@ -270,6 +270,9 @@ fn host_mounts_are_those_that_findmnt_and_hugeadm_list() {
     let report = create(&request).expect("mounted");
     let _mounted = Mounted(place.clone());
     assert!(report.made_folder && report.differences.is_empty(), "{report:?}");
+    // Another one over it would hide what is on it.
+    let again = create(&request).expect_err("one is there").to_string();
+    assert!(again.contains("found a mount of hugetlbfs") && again.contains("mounts remove"), "{again}");
     // The minimum is promised to the mount.
     assert_eq!(pool().reserved_pages, 1);
     let name = place.to_str().expect("UTF-8");
@@ -396,14 +399,54 @@ fn host_segments_come_onto_huge_pages_while_the_program_runs() {
     const BYTES: u64 = 32 << 20;
     let state = tempfile::tempdir().expect("a temporary folder");
     let before = settings::read(root(), "thp.shmem_enabled").expect("read");
-    let request = ExecRequest { shm: true, command: command("shm", BYTES), ..ExecRequest::default() };
+    let request = ExecRequest { shm: Some(Shm::Thp), command: command("shm", BYTES), ..ExecRequest::default() };
     let report = run(&request, state.path());
     println!("{report}");
     assert_eq!(report.exit.status(), 3);
     assert!(report.shm.as_ref().is_some_and(|verdict| verdict.acted == Some(true)), "{report}");
-    assert!(report.peak.is_some_and(|peak| peak.shm_thp_bytes >= BYTES), "{report}");
+    assert!(report.peak.is_some_and(|peak| peak.shm_thp_bytes >= BYTES && peak.shm_bytes >= BYTES), "{report}");
     assert!(report.restored.is_clean(), "{report}");
     assert_eq!(settings::read(root(), "thp.shmem_enabled").expect("read"), before);
+}
+
+/// The same program, on pages of the pool: a preloaded shmget asks for them.
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_segments_come_onto_the_pool_without_a_change_to_the_program() {
+    const BYTES: u64 = 32 << 20;
+    let state = tempfile::tempdir().expect("a temporary folder");
+    let before = pool();
+    let request =
+        |bytes| ExecRequest { shm: Some(Shm::Hugetlb), command: command("shm", bytes), ..ExecRequest::default() };
+    let empty = guarded_pool(state.path(), 0, 0);
+    let error = exec(&request(BYTES), options(state.path())).expect_err("no pages").to_string();
+    assert!(error.contains("shared memory on huge pages: refused") && error.contains("no free page of 2M"), "{error}");
+    assert!(empty.close().is_clean());
+
+    let guard = guarded_pool(state.path(), 20, 0);
+    let report = run(&request(BYTES), state.path());
+    println!("{report}");
+    assert_eq!(report.exit.status(), 3);
+    let segments = report.segments.as_ref().expect("asked for");
+    assert_eq!((segments.on_pool, segments.on_pool_bytes, segments.refused), (1, BYTES, 0), "{report}");
+    // Asked is not got: smaps says that all of it is there, and the pool that it has lent 16 pages.
+    let peak = report.peak.expect("looked at");
+    assert_eq!((peak.shm_hugetlb_bytes, peak.heap_hugetlb_bytes), (BYTES, 0), "{report}");
+    assert_eq!(report.shm.as_ref().map(|verdict| verdict.acted), Some(Some(true)), "{report}");
+    assert_eq!(pool().counters(), (20, 20, 0, 0), "the segment is gone with the program");
+
+    // More than the pool has: the program runs as it would have, and is told about.
+    let report = run(&request(2 * BYTES), state.path());
+    let segments = report.segments.as_ref().expect("asked for");
+    assert_eq!((segments.on_pool, segments.refused, segments.refused_bytes), (0, 1, 2 * BYTES), "{report}");
+    assert!(report.peak.is_some_and(|peak| peak.shm_hugetlb_bytes == 0 && peak.shm_bytes >= 2 * BYTES), "{report}");
+    assert_eq!((report.exit.status(), report.shm.map(|verdict| verdict.acted)), (3, Some(Some(false))));
+
+    // Smaller than a page, it is not asked for: the rest of the page would be lost.
+    let small = run(&request(1 << 20), state.path()).segments.expect("asked for");
+    assert_eq!((small.on_pool, small.refused, small.small), (0, 0, 1));
+    assert!(guard.close().is_clean());
+    assert_eq!(pool(), before);
 }
 
 #[test]

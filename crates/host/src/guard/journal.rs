@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::undo::{Change, Companion};
+use super::undo::{Begun, Change, Companion};
 use super::{Door, GuardError, state_error};
 use crate::facts;
 
@@ -23,8 +23,13 @@ pub(super) enum Record {
     Intent { seq: u64, key: String, previous: String, requested: String, companions: Vec<Value> },
     /// It was made, and this came of it.
     Applied { seq: u64, got: Option<String>, companions: Vec<Value> },
-    /// It and these companions are about to be put back.
-    Undoing { seq: u64, companions: Vec<String> },
+    /// It and these companions are about to be put back; those others have a value that somebody else gave them.
+    Undoing {
+        seq: u64,
+        companions: Vec<String>,
+        #[serde(default)]
+        others: Vec<Value>,
+    },
     /// It needs nothing more: put back, or left on purpose.
     Undone { seq: u64 },
 }
@@ -48,6 +53,8 @@ pub(super) struct Value {
 
 const FORMAT: u32 = 1;
 const PREFIX: &str = "journal-";
+/// How the name ends that a journal has until it has its first line.
+const TEMPORARY: &str = ".tmp";
 
 /// A journal that this process writes and holds the lock of.
 pub(super) struct Journal {
@@ -76,7 +83,7 @@ impl Journal {
             }
             // Under its name a journal is always locked and has its first line: whoever finds one that is not locked
             // knows that its guard is dead.
-            let temporary = state_dir.join(format!(".{name}.tmp"));
+            let temporary = state_dir.join(format!(".{name}{TEMPORARY}"));
             let mut file = OpenOptions::new()
                 .append(true)
                 .create(true)
@@ -157,6 +164,21 @@ pub(super) fn list(state_dir: &Path) -> Vec<PathBuf> {
     names.filter(|name| name.starts_with(PREFIX)).map(|name| state_dir.join(name)).collect()
 }
 
+/// Removes journals that their authors did not live to give a name.
+pub(super) fn sweep(state_dir: &Path) {
+    let unnamed = |name: &String| {
+        let author = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(TEMPORARY)?.split('-').next());
+        // A living one is about to lock it.
+        author.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+    };
+    for path in crate::files::names(state_dir).into_iter().filter(unnamed).map(|name| state_dir.join(name)) {
+        let Ok(file) = File::open(&path) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
 /// What a journal says.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
@@ -202,9 +224,9 @@ pub(super) fn read(path: &Path) -> io::Result<Contents> {
                     change.take_applied(got, companions);
                 }
             }
-            Record::Undoing { seq, companions } => {
+            Record::Undoing { seq, companions, others } => {
                 if let Some(change) = contents.changes.iter_mut().find(|change| change.seq == seq) {
-                    change.undoing = Some(companions);
+                    change.undoing = Some(Begun { own: companions, others });
                 }
             }
             Record::Undone { seq } => {

@@ -30,6 +30,9 @@ pub fn restore_leftovers_in(state_dir: &Path) -> RestoreReport {
             Err(error) => report.discarded.push(format!("{} cannot be opened: {error}", path.display())),
         }
     }
+    // Whoever was killed before its first change, or while it made one that is to last, left a file that nobody holds.
+    locks::sweep(state_dir);
+    journal::sweep(state_dir);
     report
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use pagelab_vocab::settings::{Companions, setting};
+use pagelab_vocab::settings::{Companions, Form, setting};
 
 use super::journal::{Journal, Record, Value};
 use super::{Door, Failed, Left, RestoreReport, Restored, SideEffect};
@@ -19,11 +19,20 @@ pub(super) struct Change {
     /// What the kernel made of it; `None` if the guard died before it could write that down.
     pub(super) got: Option<String>,
     pub(super) companions: Vec<Companion>,
-    /// Undoing it has begun: it was ours then, and so were these companions. The kernel rewrites companions when the
-    /// setting goes back, so whoever takes over in the middle cannot tell that from the values any more.
-    pub(super) undoing: Option<Vec<String>>,
+    /// Undoing it has begun.
+    pub(super) undoing: Option<Begun>,
     /// Nothing more to do.
     pub(super) settled: bool,
+}
+
+/// What was found of a setting's companions when undoing it began. The kernel rewrites companions when the setting goes
+/// back, so whoever takes over in the middle cannot tell that from the values any more.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Begun {
+    /// Those that are as the change left them.
+    pub(super) own: Vec<String>,
+    /// Those that somebody else gave this value, which the kernel would write over.
+    pub(super) others: Vec<Value>,
 }
 
 /// A setting that the kernel may have changed along with another.
@@ -116,10 +125,11 @@ pub(super) fn undo(
         change.settled = match one.examine(change) {
             Verdict::Settled => true,
             Verdict::NotNow => false,
-            Verdict::Ours(companions) => {
-                note(one.door, &Record::Undoing { seq, companions: companions.clone() });
-                let done = one.put_back(change, &companions);
-                change.undoing = Some(companions);
+            Verdict::Ours(begun) => {
+                let (companions, others) = (begun.own.clone(), begun.others.clone());
+                note(one.door, &Record::Undoing { seq, companions, others });
+                let done = one.put_back(change, &begun);
+                change.undoing = Some(begun);
                 done
             }
         };
@@ -135,8 +145,8 @@ enum Verdict {
     Settled,
     /// It cannot be read: reported, to be tried again.
     NotNow,
-    /// Ours, and so are these companions.
-    Ours(Vec<String>),
+    /// Ours, and what was found of its companions.
+    Ours(Begun),
 }
 
 /// Undoing one change.
@@ -159,8 +169,8 @@ impl One<'_> {
                 return Verdict::NotNow;
             }
         };
-        if let Some(companions) = &change.undoing {
-            return Verdict::Ours(companions.clone());
+        if let Some(begun) = &change.undoing {
+            return Verdict::Ours(begun.clone());
         }
         let ours = change.got.as_ref().is_none_or(|got| same(got, &current));
         if !ours && !same(&current, &change.previous) {
@@ -168,14 +178,14 @@ impl One<'_> {
             self.left(change, Some(current), "somebody else changed it meanwhile");
             return Verdict::Settled;
         }
-        Verdict::Ours(self.own_companions(change))
+        Verdict::Ours(self.companions_of(change))
     }
 
     /// Puts one setting and its companions back; whether all of it is.
-    fn put_back(&mut self, change: &Change, own: &[String]) -> bool {
+    fn put_back(&mut self, change: &Change, begun: &Begun) -> bool {
         let current = self.door.get(self.root, &change.key).ok();
         let mut companions: Vec<(&str, &str, Option<String>)> = Vec::new();
-        for companion in change.companions.iter().filter(|companion| own.contains(&companion.key)) {
+        for companion in change.companions.iter().filter(|companion| begun.own.contains(&companion.key)) {
             if let Some(previous) = companion.previous.as_deref() {
                 companions.push((&companion.key, previous, self.door.get(self.root, &companion.key).ok()));
             }
@@ -190,6 +200,7 @@ impl One<'_> {
             written = self.door.put(self.root, &change.key, &change.previous);
         }
         self.put_companions(&companions);
+        self.put_others(&begun.others);
         let mut done = true;
         let mut first = Some(written);
         for (key, previous, before) in
@@ -204,9 +215,9 @@ impl One<'_> {
         done
     }
 
-    /// The companions that are as the change left them. One that somebody else changed since is reported and stays.
-    fn own_companions(&mut self, change: &Change) -> Vec<String> {
-        let mut own = Vec::new();
+    /// Whose the companions are. One that somebody else changed since is reported and stays.
+    fn companions_of(&mut self, change: &Change) -> Begun {
+        let mut begun = Begun::default();
         for companion in &change.companions {
             let Some(previous) = companion.previous.as_deref() else { continue };
             let now = self.door.get(self.root, &companion.key).ok();
@@ -217,8 +228,9 @@ impl One<'_> {
             };
             let untouched = !companion.after_known || equal(now.as_deref(), companion.after.as_deref());
             if untouched || equal(now.as_deref(), Some(previous)) {
-                own.push(companion.key.clone());
+                begun.own.push(companion.key.clone());
             } else {
+                begun.others.push(Value { key: companion.key.clone(), value: now.clone() });
                 self.report.left.push(Left {
                     key: companion.key.clone(),
                     previous: previous.to_owned(),
@@ -228,7 +240,21 @@ impl One<'_> {
                 });
             }
         }
-        own
+        begun
+    }
+
+    /// Writes again what somebody else had set, where the kernel has rewritten it as the setting went back.
+    fn put_others(&mut self, others: &[Value]) {
+        for Value { key, value } in others {
+            // A part of a pool goes with the pool, and of settings that exclude each other the one in force was left.
+            let follows = setting(key).is_none_or(|info| info.def.form == Form::Pool) || exclusive(key);
+            if let (Some(value), false) = (value, follows)
+                && !self.is(key, value)
+                && let Err(error) = self.door.put(self.root, key, value)
+            {
+                tracing::warn!("{key}: {error}; somebody else had set it to {value}");
+            }
+        }
     }
 
     fn put_companions(&mut self, companions: &[(&str, &str, Option<String>)]) {

@@ -47,7 +47,7 @@ pub enum HugetlbError {
     /// More pages were asked for than memory has room for.
     #[error(
         "{pages} pages of {size} are {needed_bytes} bytes more than the pool has; found {found_bytes} bytes {of_what}: nothing was \
-         changed; at most {most_pages} pages fit; type: pagelab hugepages set {size} {most_pages}"
+         changed; at most {most_pages} pages fit; type: {command}"
     )]
     TooMuch {
         /// The pages asked for.
@@ -62,6 +62,8 @@ pub enum HugetlbError {
         of_what: &'static str,
         /// The largest pool that there is room for, in pages.
         most_pages: u64,
+        /// The command that asks for those.
+        command: String,
     },
     /// A file may not be written by this user.
     #[error("{path}: found {found}, needed root; type: sudo {command}")]

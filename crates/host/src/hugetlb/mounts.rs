@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::fmt;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -159,7 +160,11 @@ pub fn create(request: &MountRequest) -> Result<MountReport, HugetlbError> {
     check_limits(request, page_bytes)?;
     let options = options(request, page_bytes);
     let made_folder = prepare_folder(request)?;
-    let mounted = mount_at(&request.mountpoint, &options, page_bytes);
+    let mounted = alone_at(&request.mountpoint).and_then(|held| {
+        let mounted = mount_at(&request.mountpoint, &options, page_bytes);
+        drop(held);
+        mounted
+    });
     let report = mounted.and_then(|()| read_back(request, page_bytes, options));
     match report {
         Ok(report) => Ok(MountReport { made_folder, ..report }),
@@ -229,6 +234,28 @@ fn prepare_folder(request: &MountRequest) -> Result<bool, HugetlbError> {
         }
         Err(error) => Err(folder(&crate::settings::plain(&error), format!("type: mkdir -p {path}"))),
     }
+}
+
+/// The folder, held until this is dropped, so that of two pagelabs one mounts there and the other finds it mounted: a mount
+/// over another hides what is on it. The lock is of the folder below; it ends with the process.
+fn alone_at(mountpoint: &Path) -> Result<File, HugetlbError> {
+    let path = mountpoint.display().to_string();
+    let refused = |found: &str, fix: String| HugetlbError::Folder { path: path.clone(), found: found.to_owned(), fix };
+    let failed = |error: std::io::Error| HugetlbError::unreadable(&path, &error);
+    let folder = File::open(mountpoint).map_err(failed)?;
+    match rustix::fs::flock(&folder, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            return Err(refused("another pagelab that mounts there", "type: pagelab hugepages mounts list".to_owned()));
+        }
+        Err(errno) => return Err(failed(errno.into())),
+    }
+    let there = std::fs::canonicalize(mountpoint).map_err(failed)?;
+    if mounts(Path::new("/"))?.iter().any(|mount| Path::new(&mount.mountpoint) == there) {
+        let fix = format!("name another place, or type: pagelab hugepages mounts remove {path}");
+        return Err(refused("a mount of hugetlbfs", fix));
+    }
+    Ok(folder)
 }
 
 fn mount_at(mountpoint: &Path, options: &str, page_bytes: u64) -> Result<(), HugetlbError> {

@@ -20,6 +20,7 @@ use super::{HugetlbError, PoolState};
 use crate::facts::meminfo_bytes;
 use crate::files::under;
 use crate::guard::{Door, Hold, KernelDoor, state_dir};
+use crate::limits::cgroup_limits;
 use crate::settings;
 
 /// What to set.
@@ -85,6 +86,14 @@ impl SetRequest {
         let node = self.node.map(|node| format!(" --node {node}")).unwrap_or_default();
         let overcommit = if self.overcommit { " --overcommit" } else { "" };
         format!("pagelab hugepages set {} {pages}{node}{overcommit}", format_size(self.page_bytes))
+    }
+
+    /// Pages that were added on demand where this sets the pool.
+    fn surplus(&self, pool: &PoolState) -> u64 {
+        match self.node {
+            None => pool.surplus_pages,
+            Some(node) => pool.nodes.iter().find(|part| part.node == node).map_or(0, |part| part.surplus_pages),
+        }
     }
 
     /// What the pool has of what this sets.
@@ -171,7 +180,7 @@ fn check(root: &Path, request: &SetRequest) -> Result<(), HugetlbError> {
 fn check_room(root: &Path, request: &SetRequest, before: &PoolState) -> Result<(), HugetlbError> {
     let present = request.found(before);
     // Surplus pages become the pool's own before any memory is taken.
-    let growth = request.pages.saturating_sub(present.saturating_add(before.surplus_pages));
+    let growth = request.pages.saturating_sub(present.saturating_add(request.surplus(before)));
     if request.overcommit || growth == 0 {
         return Ok(());
     }
@@ -187,13 +196,15 @@ fn check_room(root: &Path, request: &SetRequest, before: &PoolState) -> Result<(
     ] {
         if let Some(found_bytes) = found.filter(|found| *found < needed_bytes) {
             let room = available.unwrap_or(found_bytes).min(found_bytes) / request.page_bytes;
+            let most_pages = present.saturating_add(room);
             return Err(HugetlbError::TooMuch {
+                command: request.command(most_pages),
                 pages: request.pages,
                 size: format_size(request.page_bytes),
                 needed_bytes,
                 found_bytes,
                 of_what,
-                most_pages: present.saturating_add(room),
+                most_pages,
             });
         }
     }
@@ -261,19 +272,24 @@ impl Attempt<'_> {
 
 fn notes(root: &Path, request: &SetRequest, after: &PoolState) -> Vec<String> {
     let mut notes = Vec::new();
-    if after.surplus_pages > 0 && !request.overcommit {
+    let surplus = request.surplus(after);
+    if surplus > 0 && !request.overcommit {
         notes.push(format!(
-            "{} pages are in use beyond the {} asked for; they stay as surplus until programs let go of them",
-            after.surplus_pages, after.minimum_pages
+            "{surplus} pages are in use beyond the {} asked for; they stay as surplus until programs let go of them",
+            request.found(after)
         ));
     }
-    let limit = format!("cgroup.hugetlb.{}.max", after.size);
-    let most = settings::read_of(root, &limit, Some(std::process::id())).ok();
     let pool_bytes = after.maximum_pages.saturating_mul(after.page_bytes);
-    if let Some(most_bytes) = most.and_then(|text| text.parse::<u64>().ok()).filter(|most| *most < pool_bytes) {
-        notes.push(format!(
-            "this control group may use {most_bytes} bytes of the pool's {pool_bytes} ({limit}); raise it for programs started here"
-        ));
+    let limits = cgroup_limits(root, std::process::id());
+    for limit in limits.iter().filter(|limit| limit.size.as_ref() == Some(&after.size)) {
+        if let Some(most_bytes) = limit.max_bytes.filter(|most| *most < pool_bytes) {
+            let what = if limit.counts_reserved { "map" } else { "use" };
+            notes.push(format!(
+                "this control group may {what} {most_bytes} bytes of the pool's {pool_bytes} ({}); for programs started here type: {}",
+                limit.file,
+                limit.lift()
+            ));
+        }
     }
     notes
 }

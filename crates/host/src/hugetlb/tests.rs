@@ -203,6 +203,60 @@ fn nodes_have_their_own_part() {
     assert!(error.contains("2M, 1G"), "{error}");
 }
 
+/// What a node has counts for its part of the pool, whatever the other one has.
+#[test]
+fn more_than_a_node_has_is_refused() {
+    let (root, state) = (host(), tempfile::tempdir().expect("a temporary folder"));
+    for (node, total, free) in [(0, 3_145_728, 2_097_152), (1, 1_048_576, 204_800)] {
+        root.write(
+            &format!("/sys/devices/system/node/node{node}/meminfo"),
+            &format!(
+                "Node {node} MemTotal: {total} kB\nNode {node} MemFree: {free} kB\nNode {node} Active(file): 0 kB\n\
+                 Node {node} Inactive(file): 4096 kB\n"
+            ),
+        );
+    }
+    let ask = |node, pages| {
+        set_with(root.path(), state.path(), &mut KernelDoor, &SetRequest { node: Some(node), ..request(pages) })
+    };
+    // 50 pages are there, and 204 MiB for 102 more.
+    for (pages, word) in [(153, "without swapping"), (700, "in all")] {
+        let error = ask(1, pages).expect_err("too much");
+        assert!(matches!(&error, HugetlbError::TooMuch { most_pages: 152, .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(word) && text.contains("type: pagelab hugepages set 2M 152 --node 1"), "{text}");
+    }
+    let of = |node: usize| PoolState::read(root.path(), HUGE_2M).expect("pool").nodes[node].minimum_pages;
+    assert_eq!((of(0), of(1)), (78, 50), "nothing was changed");
+    let report = ask(1, 152).expect("fits");
+    assert_eq!((report.granted_pages, report.notes), (152, Vec::new()), "surplus pages are on the other node");
+    ask(0, 700).expect("fits on the other node");
+    // A file does not know its surplus pages, so that they count for those written to it.
+    assert_eq!((of(0), of(1)), (700 - 22, 152));
+}
+
+/// A pool that this control group may not use is set all the same, and that is said with the command.
+#[test]
+fn a_limit_of_the_control_group_is_told() {
+    let (root, state) = (empty_pool(), tempfile::tempdir().expect("a temporary folder"));
+    let pid = std::process::id();
+    root.write(&format!("/proc/{pid}/cgroup"), "0::/job/part\n");
+    root.write(&format!("/proc/{pid}/mountinfo"), "32 1 0:32 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    for (group, most) in [("job", "8388608"), ("job/part", "max")] {
+        root.write(&format!("/sys/fs/cgroup/{group}/cgroup.controllers"), "hugetlb\n");
+        root.write(&format!("/sys/fs/cgroup/{group}/hugetlb.2MB.max"), &format!("{most}\n"));
+        root.write(&format!("/sys/fs/cgroup/{group}/hugetlb.2MB.rsvd.max"), "max\n");
+        root.write(&format!("/sys/fs/cgroup/{group}/hugetlb.1GB.max"), "0\n");
+    }
+    let ask = |pages| set_with(root.path(), state.path(), &mut KernelDoor, &request(pages)).expect("set");
+    let report = ask(5);
+    let [note] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
+    assert!(note.contains("may use 8388608 bytes of the pool's 10485760"), "{note}");
+    assert!(note.contains("type: echo max | sudo tee /sys/fs/cgroup/job/hugetlb.2MB.max"), "{note}");
+    assert!(report.to_string().contains(note), "{report}");
+    assert_eq!(ask(4).notes, Vec::<String>::new(), "the group may use all of it");
+}
+
 #[test]
 fn refusals_say_who_may_and_where() {
     let state = tempfile::tempdir().expect("a temporary folder");

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub mod settings;
+pub mod stepper;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};

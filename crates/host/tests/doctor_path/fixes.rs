@@ -5,7 +5,7 @@ use std::path::Path;
 use pagelab_host::doctor::path::PathReport;
 
 use super::stage::{Changed, MIB, Mounted, cold, create, fallocate, read_in_small, run, write};
-use super::{SHMEM, answer};
+use super::{POOL, SHMEM, answer};
 
 /// Types the command of this finding and looks again.
 fn mended(path: &Path, id: &str) -> PathReport {
@@ -106,4 +106,83 @@ fn host_a_file_system_is_made_anew_by_the_command_given() {
         fallocate(&file, 0, 0, 8 * MIB);
         assert!(laid_out_well(&answer(&path)), "{mkfs:?}: {:?}", answer(&path).layout);
     }
+}
+
+/// A partition that begins at the wrong place is moved and made anew by the command given.
+#[test]
+#[ignore = "needs root for loop devices; run by make test with --ignored --test-threads=1"]
+fn host_a_partition_is_moved_by_the_command_given() {
+    for mkfs in [
+        &["mkfs.ext4", "-q", "-b", "4096", "-E", "stride=512,stripe_width=512"][..],
+        &["mkfs.xfs", "-q", "-d", "su=2m,sw=1"],
+    ] {
+        // 63 sectors in front, as tables of old had it.
+        let mounted = Mounted::partition_in_table(mkfs, 63);
+        let path = mounted.at("file");
+        fallocate(&create(&path), 0, 0, 8 * MIB);
+        let before = answer(&path);
+        assert_eq!(before.device.as_ref().map(|device| device.partition_start_bytes), Some(63 * 512));
+        let finding = before.findings.iter().find(|finding| finding.id == "path.partition_misaligned");
+        let fix = finding.unwrap_or_else(|| panic!("{mkfs:?}: {:?}", before.layout)).fix.clone().expect("a command");
+        println!("{fix}");
+        run("sh", &["-c", &fix]);
+        fallocate(&create(&path), 0, 0, 8 * MIB);
+        let after = answer(&path);
+        assert_eq!(after.device.as_ref().map(|device| device.partition_start_bytes), Some(2 * MIB));
+        assert!(after.findings.iter().all(|finding| finding.id != "path.partition_misaligned"), "{:?}", after.findings);
+        assert!(laid_out_well(&after), "{mkfs:?}: {:?}", after.layout);
+    }
+}
+
+/// A pool that is too small is made larger, and a mount whose own limit is in the way stands aside for another one.
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_a_pool_is_made_larger_by_the_command_given() {
+    const MEMORY: &str = env!("CARGO_BIN_EXE_pagelab-memory-fixture");
+    let before: u64 = std::fs::read_to_string(POOL).expect("pool").trim().parse().expect("a number");
+    // Fewer than the file needs. What the command sets goes back with this: it is what was there before.
+    let pool = Changed::to(POOL, &(before + 2).to_string());
+    let mounted = Mounted::plain("hugetlbfs", "pagesize=2M");
+    create(&mounted.at("file")).set_len(12 * MIB).expect("length");
+    let report = answer(&mounted.at("file"));
+    let finding = report.findings.iter().find(|finding| finding.id == "path.pool_too_small").expect("too small");
+    let fix = finding.fix.clone().expect("a command");
+    // The binary is not built here; the fixture takes the same command.
+    let tools = tempfile::tempdir().expect("a temporary folder");
+    let program = tools.path().join("pagelab");
+    std::fs::write(&program, format!("#!/bin/sh\nexec '{MEMORY}' cli \"$@\"\n")).expect("written");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+    let state = tools.path().join("state");
+    println!("{fix}");
+    run(
+        "sh",
+        &["-c", &format!("export PATH={}:$PATH PAGELAB_STATE_DIR={}; {fix}", tools.path().display(), state.display())],
+    );
+    let after = answer(&mounted.at("file"));
+    // As it was set for this test, so that it goes back from there.
+    std::fs::write(POOL, (before + 2).to_string()).expect("set");
+    assert!(after.findings.iter().all(|finding| finding.id != "path.pool_too_small"), "{:?}", after.findings);
+    assert_eq!(after.possible_pct, Some(100.0));
+    drop(mounted);
+    drop(pool);
+
+    let _pool = Changed::to(POOL, &(before + 12).to_string());
+    let bounded = Mounted::plain("hugetlbfs", "pagesize=2M,size=8m");
+    create(&bounded.at("file")).set_len(12 * MIB).expect("length");
+    let report = answer(&bounded.at("file"));
+    let finding = report.findings.iter().find(|finding| finding.id == "path.pool_too_small").expect("too small");
+    let fix = finding.fix.clone().expect("a command");
+    // Where it is mounted is for the user to say: the command's DIR.
+    let other = tools.path().join("other");
+    std::fs::create_dir(&other).expect("mkdir");
+    let fix = fix.replace("DIR", other.to_str().expect("text"));
+    println!("{fix}");
+    run("sh", &["-c", &fix]);
+    create(&other.join("file")).set_len(12 * MIB).expect("length");
+    let after = answer(&other.join("file"));
+    run("umount", &[other.to_str().expect("text")]);
+    assert_eq!(
+        (after.possible_pct, after.findings.iter().any(|finding| finding.id == "path.pool_too_small")),
+        (Some(100.0), false)
+    );
 }

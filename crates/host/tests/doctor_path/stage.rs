@@ -91,6 +91,25 @@ impl Mounted {
         Self::on(folder, device, &name, mkfs, "rw")
     }
 
+    /// The same, with the partition in a table on the device as well: a command that moves it looks there.
+    pub fn partition_in_table(mkfs: &[&str], first_sector: u64) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let image = folder.path().join("image");
+        File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES)).expect("image");
+        let sectors = (IMAGE_BYTES - 10 * MIB) / 512;
+        let script = format!(
+            "printf 'label: dos\\nstart={first_sector}, size={sectors}\\n' | sfdisk -q --no-reread '{}'",
+            image.display()
+        );
+        run("sh", &["-c", &script]);
+        let device = Loop::attach(&image, &["--partscan"]);
+        let name = format!("{}p1", device.device);
+        if !Path::new(&name).exists() {
+            run("addpart", &[&device.device, "1", &first_sector.to_string(), &sectors.to_string()]);
+        }
+        Self::on(folder, device, &name, mkfs, "rw")
+    }
+
     fn on(folder: tempfile::TempDir, device: Loop, name: &str, mkfs: &[&str], mount_options: &str) -> Self {
         let (program, arguments) = mkfs.split_first().expect("a program");
         let mut arguments = arguments.to_vec();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use pagelab_host::guard::GuardOptions;
-use pagelab_host::hugetlb::exec::{self, ExecRequest, Heap};
+use pagelab_host::hugetlb::exec::{self, ExecRequest, Heap, Shm};
 
 use super::{failure, page_bytes};
 use crate::failure::Failure;
@@ -21,12 +21,13 @@ pub struct Args {
     /// With --heap thp: let the host give huge pages to all that can have them while the program runs (thp.enabled=always).
     #[arg(long)]
     always: bool,
-    /// Page size of the pool that the heap comes from.
+    /// Page size of the pool that heap and segments come from.
     #[arg(long)]
     size: Option<String>,
-    /// Put shared memory on huge pages: System V segments, memfd, shared anonymous maps.
-    #[arg(long)]
-    shm: bool,
+    /// Put shared memory on huge pages: on transparent ones System V segments, memfd and shared anonymous maps, or with
+    /// --shm=hugetlb System V segments on pages of the pool.
+    #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "thp")]
+    shm: Option<ShmArg>,
     /// Put the program's code on huge pages: refused, with the reason.
     #[arg(long)]
     text: bool,
@@ -47,17 +48,27 @@ enum HeapArg {
     Hugetlb,
 }
 
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ShmArg {
+    Thp,
+    Hugetlb,
+}
+
 /// Runs the program and gives its status.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let heap = args.heap.map(|heap| match heap {
         HeapArg::Thp => Heap::Thp,
         HeapArg::Hugetlb => Heap::Hugetlb,
     });
+    let shm = args.shm.map(|shm| match shm {
+        ShmArg::Thp => Shm::Thp,
+        ShmArg::Hugetlb => Shm::Hugetlb,
+    });
     let request = ExecRequest {
         heap,
         always: args.always,
         page_bytes: args.size.as_deref().map(page_bytes).transpose()?,
-        shm: args.shm,
+        shm,
         text: args.text,
         data: args.data,
         command: args.command.clone(),

@@ -65,7 +65,19 @@ const SOURCES: &[Source] = &[
         name: "settings",
         what_for: "change settings for an experiment and put them back",
         needed: "root, and a /sys that can be written; try: sudo pagelab ...",
-        find: writable_settings,
+        find: |root| writable(root, "/sys/kernel/mm/transparent_hugepage/enabled"),
+    },
+    Source {
+        name: "pools",
+        what_for: "make pools of huge pages larger and smaller (pagelab hugepages set)",
+        needed: "root, and a kernel with CONFIG_HUGETLBFS; try: sudo pagelab ...",
+        find: |root| writable(root, "/proc/sys/vm/nr_hugepages"),
+    },
+    Source {
+        name: "mounts",
+        what_for: "mount hugetlbfs (pagelab hugepages mounts create)",
+        needed: "root (CAP_SYS_ADMIN), and a kernel with CONFIG_HUGETLBFS; try: sudo pagelab ...",
+        find: mounts,
     },
 ];
 
@@ -129,13 +141,18 @@ fn readable_folder(root: &Path, path: &str) -> (bool, String) {
     }
 }
 
-fn writable_settings(root: &Path) -> (bool, String) {
-    const KNOB: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+fn writable(root: &Path, knob: &str) -> (bool, String) {
     // Opening writes nothing.
-    match std::fs::File::options().write(true).open(under(root, KNOB)) {
-        Ok(_) => (true, format!("{KNOB} can be written")),
-        Err(error) => (false, format!("{KNOB}: {}", error.kind())),
+    match std::fs::File::options().write(true).open(under(root, knob)) {
+        Ok(_) => (true, format!("{knob} can be written")),
+        Err(error) => (false, format!("{knob}: {}", error.kind())),
     }
+}
+
+fn mounts(root: &Path) -> (bool, String) {
+    let known = trimmed(root, "/proc/filesystems").unwrap_or_default();
+    let has = known.lines().any(|line| line.split_whitespace().last() == Some("hugetlbfs"));
+    (has && is_root(), format!("{}, {} hugetlbfs in /proc/filesystems", user(), if has { "with" } else { "no" }))
 }
 
 #[cfg(test)]
@@ -151,9 +168,10 @@ mod tests {
         }
         root.write("/proc/kpageflags", "12345678");
         root.write("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+        root.write("/proc/sys/vm/nr_hugepages", "0\n");
         root.write("/sys/bus/event_source/devices/cpu/type", "4\n");
         let possible: Vec<&str> = read(root.path()).iter().filter(|one| one.possible).map(|one| one.name).collect();
-        assert_eq!(possible, ["hardware_counters", "frame_flags", "settings"]);
+        assert_eq!(possible, ["hardware_counters", "frame_flags", "settings", "pools"]);
         assert_eq!(
             std::fs::read_to_string(root.at("/sys/kernel/mm/transparent_hugepage/enabled")).expect("it is there"),
             "always [madvise] never\n",

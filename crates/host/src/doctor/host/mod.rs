@@ -14,12 +14,15 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub use crate::limits::CgroupLimit;
 pub use abilities::Ability;
-pub use fragmentation::{FreeMemory, ZoneFree};
+pub use fragmentation::{FreeMemory, ZoneBlocks, ZoneFree};
 pub use pmem::{DaxDevice, Namespace};
 
 use super::Finding;
 use crate::facts::Facts;
+use crate::hugetlb::mounts::{HugetlbMount, mounts as hugetlb_mounts};
+use crate::limits::cgroup_limits;
 use crate::settings::{Setting, SnapshotOptions, snapshot_with};
 
 /// Settings that say something about huge pages, by the beginnings of their keys.
@@ -30,6 +33,8 @@ const ABOUT_HUGE_PAGES: &[&str] = &[
     "cgroup.hugetlb.",
     "rlimit.memlock",
     "rlimit.as",
+    "rlimit.data",
+    "kernel.cmdline",
     "sysctl.kernel.shm",
     "sysctl.vm.hugetlb_",
     "sysctl.vm.nr_",
@@ -74,6 +79,10 @@ pub struct HostReport {
     pub free_memory: Option<FreeMemory>,
     /// Mounts on which files may have huge pages.
     pub mounts: Vec<Mount>,
+    /// Mounts of hugetlbfs with their part of the pool: limit, minimum, and what is used of them.
+    pub hugetlb_mounts: Vec<HugetlbMount>,
+    /// Limits of the calling process's control groups on memory and huge pages.
+    pub cgroup_limits: Vec<CgroupLimit>,
     /// Namespaces of persistent memory.
     pub namespaces: Vec<Namespace>,
     /// Character devices of device DAX.
@@ -112,6 +121,9 @@ pub fn look(root: &Path, pid: u32) -> HostReport {
         settings,
         free_memory: fragmentation::read(root),
         mounts,
+        // A host whose table cannot be read has none that could be told of.
+        hugetlb_mounts: hugetlb_mounts(root).unwrap_or_default(),
+        cgroup_limits: cgroup_limits(root, pid),
         namespaces: pmem::namespaces(root),
         dax_devices: pmem::dax_devices(root),
         abilities: abilities::read(root),

@@ -1,7 +1,10 @@
 //! What is to be said of a host: one rule a finding.
 //!
 //! How to add one: write a function that looks at a [`HostReport`] and name it in [`RULES`]. A rule says nothing where what
-//! it looks at could not be read.
+//! it looks at could not be read; one that speaks gives a command, and where only another kernel helps, one that looks for it.
+//! `rules/tests.rs` holds each rule to literal kernel text and fails until a new one has a line there.
+
+mod limits;
 
 use super::HostReport;
 use crate::doctor::{Finding, Level};
@@ -22,13 +25,20 @@ const RULES: &[Rule] = &[
     pool_less_than_booted,
     hugetlb_not_mounted,
     fragmented,
-    cgroup_hugetlb,
-    cgroup_memory,
-    memlock,
+    limits::cgroup_hugetlb,
+    limits::cgroup_memory,
+    limits::memlock,
+    limits::segments,
     dax_not_built,
     namespace_not_fsdax,
     namespace_misaligned,
 ];
+
+/// Lists the kernels of this host that have an option.
+const KERNELS_WITH: &str = "grep -l";
+const BOOT_ONE: &str = "# boot one of these kernels";
+/// What stands behind a command that nobody should type without a copy.
+const DESTROYS: &str = "# this destroys what it holds";
 
 const HUGE_BYTES: u64 = 2 << 20;
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
@@ -61,7 +71,7 @@ fn thp_not_built(host: &HostReport) -> Vec<Finding> {
         "kernel without CONFIG_TRANSPARENT_HUGEPAGE".to_owned(),
         "a kernel with it",
         "no program gets huge pages but from a hugetlb pool",
-        None,
+        Some(format!("{KERNELS_WITH} CONFIG_TRANSPARENT_HUGEPAGE=y /boot/config-*   {BOOT_ONE}")),
     )
 }
 
@@ -113,23 +123,29 @@ fn thp_size_differs(host: &HostReport) -> Vec<Finding> {
 }
 
 fn thp_shared_never(host: &HostReport) -> Vec<Finding> {
-    let rule = match host.value("thp.shmem_enabled") {
-        Some(whole @ ("deny" | "force")) => whole,
-        whole => match host.value("thp.2M.shmem_enabled") {
-            None | Some("inherit") => whole.unwrap_or_default(),
-            Some(own) => own,
-        },
+    let (all, size) = ("shmem_enabled", "hugepages-2048kB/shmem_enabled");
+    let whole = host.value("thp.shmem_enabled").unwrap_or_default();
+    let own = host.value("thp.2M.shmem_enabled").filter(|own| *own != "inherit");
+    // `deny` and `force` stand above the rule of a size; else that stands above the rule for all.
+    let (file, rule) = match (whole, own) {
+        ("deny" | "force", _) | (_, None) => (all, whole),
+        (_, Some(own)) => (size, own),
     };
     if !matches!(rule, "never" | "deny") {
         return Vec::new();
     }
+    let mut files = vec![file];
+    if file == all && own == Some("never") {
+        files.push(size);
+    }
+    let commands: Vec<String> = files.iter().map(|file| format!("echo advise | sudo tee {THP}/{file}")).collect();
     finding(
         "thp.shared_never",
         Level::Note,
-        format!("{THP}/shmem_enabled: {rule}"),
+        format!("{THP}/{file}: {rule}"),
         "advise, within_size or always",
         "shared anonymous memory, memfd and SysV segments get pages of 4 KiB (a mounted tmpfs has its own huge=)",
-        Some(format!("echo advise | sudo tee {THP}/shmem_enabled")),
+        Some(commands.join(" && ")),
     )
 }
 
@@ -153,7 +169,7 @@ fn thp_disabled_for_process(host: &HostReport) -> Vec<Finding> {
         format!("prctl(PR_SET_THP_DISABLE) holds for this shell and all that it starts ({value})"),
         "a shell without it",
         "no program started here gets transparent huge pages, whatever the host says",
-        None,
+        Some("pagelab hugepages exec --heap thp -- sh   # a shell without it".to_owned()),
     )
 }
 
@@ -181,9 +197,17 @@ fn pool_empty(host: &HostReport) -> Vec<Finding> {
         found: format!("no page of {size} in the pool, none on demand (nr_hugepages 0, nr_overcommit_hugepages 0)"),
         needed: "pages for what asks for them".to_owned(),
         why: "MAP_HUGETLB, SHM_HUGETLB and files on hugetlbfs fail with ENOMEM or SIGBUS".to_owned(),
-        fix: Some(format!("sudo pagelab hugepages set {size} N")),
+        fix: Some(format!(
+            "sudo pagelab hugepages set {size} {}   # for what a program needs: pagelab hugepages plan --bytes N",
+            few_pages(&size)
+        )),
     });
     empty.collect()
+}
+
+/// 128 MiB of this size, or one page.
+fn few_pages(size: &str) -> u64 {
+    (128 << 20) / pagelab_vocab::settings::parse_size(size).unwrap_or(HUGE_BYTES).clamp(1, 128 << 20)
 }
 
 fn pool_used_up(host: &HostReport) -> Vec<Finding> {
@@ -254,52 +278,6 @@ fn fragmented(host: &HostReport) -> Vec<Finding> {
     )
 }
 
-fn cgroup_hugetlb(host: &HostReport) -> Vec<Finding> {
-    let limited = host.settings.iter().filter_map(|(key, setting)| {
-        let size = key.strip_prefix("cgroup.hugetlb.")?.strip_suffix(".max")?;
-        let bytes: u64 = setting.value.as_deref()?.parse().ok()?;
-        Some(Finding {
-            id: "cgroup.hugetlb_limited",
-            level: if bytes == 0 { Level::Problem } else { Level::Note },
-            found: format!("{}: {bytes} bytes of huge pages of {size}", setting.source),
-            needed: "max, or what the program maps".to_owned(),
-            why: "beyond it a fault gets SIGBUS, or with rsvd.max the mmap gets ENOMEM, though the pool has pages"
-                .to_owned(),
-            fix: Some(format!("echo max | sudo tee {}", setting.source)),
-        })
-    });
-    limited.collect()
-}
-
-fn cgroup_memory(host: &HostReport) -> Vec<Finding> {
-    let Some(bytes) = host.number("cgroup.memory.max.effective") else { return Vec::new() };
-    if host.facts.memory_bytes.is_some_and(|all| bytes >= all) {
-        return Vec::new();
-    }
-    let source = host.settings.get("cgroup.memory.max.effective").map_or("", |setting| setting.source.as_str());
-    finding(
-        "cgroup.memory_limited",
-        Level::Note,
-        format!("{source}: {bytes} bytes"),
-        "room for a whole huge page at each fault",
-        "near the limit a huge page is not charged and the fault takes 4 KiB (thp_fault_fallback_charge)",
-        None,
-    )
-}
-
-fn memlock(host: &HostReport) -> Vec<Finding> {
-    let Some(soft) = host.value("rlimit.memlock").and_then(|text| text.split(':').next()) else { return Vec::new() };
-    let Some(bytes) = soft.parse::<u64>().ok().filter(|bytes| *bytes < HUGE_BYTES) else { return Vec::new() };
-    finding(
-        "rlimit.memlock_small",
-        Level::Note,
-        format!("locked memory: {bytes} bytes"),
-        "2 MiB and more",
-        "an ordinary user's SysV segment of huge pages is refused, unless the user is of vm.hugetlb_shm_group",
-        Some("ulimit -l unlimited".to_owned()),
-    )
-}
-
 fn dax_not_built(host: &HostReport) -> Vec<Finding> {
     let has_pmem = !host.namespaces.is_empty();
     let missing = ["FS_DAX", "FS_DAX_PMD"].into_iter().find(|name| {
@@ -313,22 +291,19 @@ fn dax_not_built(host: &HostReport) -> Vec<Finding> {
         format!("persistent memory, and a kernel without CONFIG_{missing}"),
         "a kernel with CONFIG_FS_DAX and CONFIG_FS_DAX_PMD",
         "files are not mapped directly, or only in pages of 4 KiB",
-        None,
+        Some(format!("{KERNELS_WITH} CONFIG_FS_DAX_PMD=y /boot/config-*   {BOOT_ONE}")),
     )
 }
 
 fn namespace_not_fsdax(host: &HostReport) -> Vec<Finding> {
-    let raw = host.namespaces.iter().filter(|one| matches!(one.mode.as_deref(), Some("raw" | "sector")));
+    let raw = host.namespaces.iter().filter(|one| matches!(one.mode.as_deref(), Some("raw" | "safe")));
     let raw = raw.map(|one| Finding {
         id: "dax.namespace_mode",
         level: Level::Problem,
         found: format!("{} is in mode {}", one.name, one.mode.as_deref().unwrap_or_default()),
         needed: "mode memory (fsdax)".to_owned(),
         why: "ext4 refuses to mount it with dax; xfs mounts it and says nothing, without DAX".to_owned(),
-        fix: Some(format!(
-            "sudo ndctl create-namespace -f -e {} -m fsdax --map=mem   (this destroys what it holds)",
-            one.name
-        )),
+        fix: Some(format!("sudo ndctl create-namespace -f -e {} -m fsdax --map=mem   {DESTROYS}", one.name)),
     });
     raw.collect()
 }
@@ -341,100 +316,10 @@ fn namespace_misaligned(host: &HostReport) -> Vec<Finding> {
         found: format!("{} is aligned to {} bytes", one.name, one.align_bytes.unwrap_or_default()),
         needed: "2097152 bytes (2 MiB) or more".to_owned(),
         why: "no file on it can be mapped in pieces of 2 MiB".to_owned(),
-        fix: Some(format!(
-            "sudo ndctl create-namespace -f -e {} -m fsdax --align=2M   (this destroys what it holds)",
-            one.name
-        )),
+        fix: Some(format!("sudo ndctl create-namespace -f -e {} -m fsdax --align=2M   {DESTROYS}", one.name)),
     });
     small.collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::super::look;
-    use crate::testing::Root;
-
-    const THP: &str = "/sys/kernel/mm/transparent_hugepage";
-    const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
-
-    /// A host with nothing to be said of.
-    fn healthy() -> Root {
-        let root = Root::new();
-        for (path, text) in [
-            (format!("{THP}/enabled"), "[always] madvise never\n"),
-            (format!("{THP}/defrag"), "always defer defer+madvise [madvise] never\n"),
-            (format!("{THP}/shmem_enabled"), "always within_size [advise] never deny force\n"),
-            (format!("{THP}/hugepages-2048kB/enabled"), "always [inherit] madvise never\n"),
-            (format!("{POOL}/nr_hugepages"), "4\n"),
-            (format!("{POOL}/free_hugepages"), "4\n"),
-            (format!("{POOL}/resv_hugepages"), "0\n"),
-            (format!("{POOL}/surplus_hugepages"), "0\n"),
-            (format!("{POOL}/nr_overcommit_hugepages"), "0\n"),
-            ("/proc/meminfo".to_owned(), "MemTotal: 8388608 kB\nHugepagesize: 2048 kB\n"),
-            ("/proc/buddyinfo".to_owned(), "Node 0, zone Normal 0 0 0 0 0 0 0 0 0 0 500\n"),
-            ("/proc/self/mountinfo".to_owned(), MOUNTS),
-            ("/proc/7/mountinfo".to_owned(), MOUNTS),
-        ] {
-            root.write(&path, text);
-        }
-        root
-    }
-
-    const MOUNTS: &str = "22 1 0:20 / /dev/hugepages rw - hugetlbfs none rw,pagesize=2M\n";
-
-    fn ids(root: &Path) -> Vec<&'static str> {
-        look(root, 7).findings.iter().map(|finding| finding.id).collect()
-    }
-
-    #[test]
-    fn of_a_healthy_host_there_is_nothing_to_say() {
-        assert_eq!(ids(healthy().path()), [] as [&str; 0]);
-    }
-
-    /// One thing is changed on a healthy host, and one thing is said.
-    #[test]
-    fn each_rule_sees_its_own_fault_and_no_other() {
-        for (path, text, id) in [
-            (format!("{THP}/enabled"), "always madvise [never]\n", "thp.never"),
-            (format!("{THP}/enabled"), "always [madvise] never\n", "thp.by_advice"),
-            (format!("{THP}/shmem_enabled"), "always within_size advise never [deny] force\n", "thp.shared_never"),
-            (format!("{THP}/defrag"), "always [defer] defer+madvise madvise never\n", "thp.no_direct_compaction"),
-            (format!("{POOL}/nr_hugepages"), "0\n", "hugetlb.pool_empty"),
-            (format!("{POOL}/resv_hugepages"), "4\n", "hugetlb.pool_used_up"),
-            ("/proc/cmdline".to_owned(), "quiet hugepagesz=2M hugepages=8\n", "hugetlb.less_than_booted"),
-            ("/proc/7/mountinfo".to_owned(), "22 1 0:20 / / rw - ext4 /dev/sda rw\n", "hugetlb.not_mounted"),
-            ("/proc/buddyinfo".to_owned(), "Node 0, zone Normal 90000 0 0 0 0 0 0 0 0 0 1\n", "memory.fragmented"),
-            ("/proc/7/limits".to_owned(), LIMITS, "rlimit.memlock_small"),
-            ("/sys/bus/nd/devices/namespace0.0/size".to_owned(), "1048576\n", "dax.namespace_mode"),
-        ] {
-            let root = healthy();
-            root.write("/sys/bus/nd/devices/namespace0.0/mode", "raw\n");
-            root.write(&path, text);
-            let found = ids(root.path());
-            assert_eq!(found, [id], "{path}: {text}");
-        }
-    }
-
-    const LIMITS: &str = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                          Max locked memory         65536                65536                bytes     \n";
-
-    #[test]
-    fn the_rule_of_a_size_stands_above_the_rule_for_all() {
-        let root = healthy();
-        root.write(&format!("{THP}/hugepages-2048kB/enabled"), "always inherit madvise [never]\n");
-        assert_eq!(ids(root.path()), ["thp.never", "thp.size_differs"]);
-        let found = look(root.path(), 7).findings;
-        assert!(found[0].found.contains("hugepages-2048kB") && found[0].fix.is_some(), "{found:?}");
-    }
-
-    #[test]
-    fn problems_come_first_and_an_empty_host_has_none() {
-        let root = healthy();
-        root.write(&format!("{THP}/defrag"), "always defer defer+madvise madvise [never]\n");
-        root.write(&format!("{POOL}/free_hugepages"), "0\n");
-        assert_eq!(ids(root.path()), ["hugetlb.pool_used_up", "thp.no_direct_compaction"]);
-        assert_eq!(ids(Root::new().path()), [] as [&str; 0], "what cannot be read is not judged");
-    }
-}
+mod tests;

@@ -94,7 +94,8 @@ impl<'a> Words<'a> {
         )
     }
 
-    /// Where the partition would have to begin. Moving it takes all that is in it away.
+    /// Where the partition would have to begin. Moving it takes all that is in it away. The kernel is told of this one alone: to
+    /// read the whole table anew it would need all other partitions to be unused, and code for tables of this kind.
     fn move_partition(&self) -> String {
         let device = self.report.device.as_ref();
         let start = device.map_or(0, |device| device.partition_start_bytes);
@@ -106,7 +107,8 @@ impl<'a> Words<'a> {
         let disk =
             disk.strip_suffix('p').filter(|disk| disk.ends_with(|last: char| last.is_ascii_digit())).unwrap_or(disk);
         format!(
-            "umount {} && echo 'start={}, size=+' | sfdisk -N {number} /dev/{disk} && {}; the partition began at {start} bytes",
+            "umount {} && echo 'start={}, size=+' | sfdisk --no-reread --no-tell-kernel -N {number} /dev/{disk} && \
+             partx --update --nr {number} /dev/{disk} && {}; the partition began at {start} bytes",
             self.mount_point,
             start.next_multiple_of(SLOT_BYTES) / 512,
             self.mkfs()

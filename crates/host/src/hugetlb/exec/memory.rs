@@ -132,6 +132,7 @@ struct Mapping {
     file_huge: u64,
     private_hugetlb: u64,
     shared_hugetlb: u64,
+    is_shared: bool,
     is_pool: bool,
     is_advised: bool,
 }
@@ -156,17 +157,19 @@ fn heading(line: &str) -> Option<Mapping> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let (device, inode) = (words.nth(2)?, words.next()?);
+    let is_shared = words.next()?.ends_with('s');
+    let (device, inode) = (words.nth(1)?, words.next()?);
     let path = words.next().unwrap_or_default();
     let shared = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/", "/anon_hugepage"];
-    let kind = if inode == "0" {
-        Kind::Heap
-    } else if device.starts_with("00:") && shared.iter().any(|name| path.starts_with(name)) {
+    // The inode of a segment is its number, and the first one's is 0.
+    let kind = if is_shared && device.starts_with("00:") && shared.iter().any(|name| path.starts_with(name)) {
         Kind::Shared
+    } else if inode == "0" {
+        Kind::Heap
     } else {
         Kind::File
     };
-    Some(Mapping { kind, bytes: end.saturating_sub(start), ..Mapping::default() })
+    Some(Mapping { kind, bytes: end.saturating_sub(start), is_shared, ..Mapping::default() })
 }
 
 impl Mapping {
@@ -195,10 +198,14 @@ impl Mapping {
     fn add_to(&self, sum: &mut Memory) {
         let pool = self.private_hugetlb + self.shared_hugetlb;
         if self.is_pool || pool > 0 {
-            // A private map of the pool is listed as one of a file without a name.
-            sum.heap_hugetlb_bytes += self.private_hugetlb;
-            sum.shm_hugetlb_bytes += self.shared_hugetlb;
-            sum.pool_mapped_bytes += self.bytes;
+            // A private map of the pool is listed as one of a file without a name. Private_Hugetlb and Shared_Hugetlb tell how
+            // many processes have a page in their tables, which says nothing of what kind of map it is.
+            if self.is_shared {
+                sum.shm_hugetlb_bytes += pool;
+            } else {
+                sum.heap_hugetlb_bytes += pool;
+                sum.pool_mapped_bytes += self.bytes;
+            }
             return;
         }
         // Pages of a private file map that were written are the program's own, like its heap.
@@ -233,7 +240,11 @@ VmFlags: rd wr mr mw me ac sd hg
 Rss:                   0 kB
 Private_Hugetlb:    2048 kB
 VmFlags: rd wr mr mw me de ht sd 
-7f0000800000-7f0000c00000 rw-s 00000000 00:01 32769                      /SYSV00000000 (deleted)
+7f0000400000-7f0000800000 rw-s 00000000 00:10 32768                      /SYSV00000000 (deleted)
+Rss:                   0 kB
+Private_Hugetlb:    4096 kB
+VmFlags: rd wr sh mr mw me ms de ht sd 
+7f0000800000-7f0000c00000 rw-s 00000000 00:01 0                          /SYSV00000000 (deleted)
 Rss:                4096 kB
 Anonymous:             0 kB
 ShmemPmdMapped:     4096 kB
@@ -253,13 +264,14 @@ VmFlags: rd wr mr mw me ac sd
             heap_hugetlb_bytes: kib(2048),
             shm_bytes: kib(4096),
             shm_thp_bytes: kib(4096),
+            shm_hugetlb_bytes: kib(4096),
             file_bytes: kib(48),
             advised_bytes: kib(65_536),
             pool_mapped_bytes: kib(4096),
             ..Memory::default()
         };
         assert_eq!(sums(SMAPS), expected);
-        assert_eq!(sums(SMAPS).huge_bytes(), kib(63_488 + 2048 + 4096));
+        assert_eq!(sums(SMAPS).huge_bytes(), kib(63_488 + 2048 + 4096 + 4096));
     }
 
     #[test]

@@ -5,11 +5,12 @@
 //! | heap, `thp` | `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`: malloc advises its memory | glibc 2.35, THP not `never` |
 //! | heap, `thp`, always | `thp.enabled=always` while the program runs, put back by the guard; malloc grows in large steps | root |
 //! | heap, `hugetlb` | `glibc.malloc.hugetlb=2`: malloc maps from the pool | glibc 2.35, pages in the pool |
-//! | shared memory | `thp.shmem_enabled=always` while the program runs, put back by the guard | root |
+//! | shared memory, `thp` | `thp.shmem_enabled=always` while the program runs, put back by the guard | root |
+//! | System V segments, `hugetlb` | a preloaded shmget asks for them with SHM_HUGETLB | a dynamic program, pages in the pool |
 //! | text, data | refused | they would have to be copied at start by code inside the program |
 //!
-//! No library is preloaded. That is why System V segments get transparent huge pages and not pages of a hugetlb pool:
-//! for those the program itself has to say SHM_HUGETLB.
+//! Only the last of these preloads a library: a segment has pages of the pool if whoever makes it says SHM_HUGETLB, and no
+//! setting of the host stands for that. A segment that the pool is refused for is made as the program meant it, and told.
 //!
 //! That malloc finds the host's mode is not certain: glibc 2.35 and 2.36 read `transparent_hugepage/enabled` into memory
 //! without an end mark and compare it as a text, so that it depends on what lay there before. With Debian's 2.36 it went
@@ -21,6 +22,7 @@
 mod memory;
 mod program;
 mod report;
+mod shm;
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -35,8 +37,10 @@ use serde::Serialize;
 
 pub use memory::Memory;
 pub use report::{ExecReport, Exit, Verdict};
+pub use shm::Segments;
 
 use self::program::{Kind, NEEDED, Program};
+use self::shm::Preload;
 use super::{HugetlbError, PoolState};
 use crate::facts::default_huge_page_bytes;
 use crate::guard::{Guard, GuardOptions, RestoreReport};
@@ -53,6 +57,16 @@ pub enum Heap {
     Hugetlb,
 }
 
+/// Where shared memory shall lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shm {
+    /// Transparent huge pages: System V segments, memfd, shared anonymous maps.
+    Thp,
+    /// Pages of the hugetlb pool: System V segments alone.
+    Hugetlb,
+}
+
 /// What to run, and what of it to put on huge pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExecRequest {
@@ -61,10 +75,10 @@ pub struct ExecRequest {
     /// Let the host give huge pages to all that can have them while the program runs (`thp.enabled=always`), with a heap
     /// on THP. It does not depend on what malloc finds out, and reaches other allocators; and other programs, too.
     pub always: bool,
-    /// Page size of the pool that the heap comes from, in bytes; the host's default size if none.
+    /// Page size of the pool that heap and segments come from, in bytes; the host's default size if none.
     pub page_bytes: Option<u64>,
-    /// Shared memory: System V segments, memfd, shared anonymous maps.
-    pub shm: bool,
+    /// Shared memory.
+    pub shm: Option<Shm>,
     /// The program's code: always refused, with the reason.
     pub text: bool,
     /// The program's static data: always refused, with the reason.
@@ -112,15 +126,9 @@ pub fn exec(request: &ExecRequest, options: GuardOptions) -> Result<ExecReport, 
         host_changes = open.set_all(wanted)?;
         guard = Some(open);
     }
-    if request.shm {
-        notes.push(
-            "/dev/shm and other mounts of tmpfs keep their own huge= (type: mount -o remount,huge=advise /dev/shm); segments are \
-             on transparent huge pages, since a hugetlb pool needs SHM_HUGETLB from the program itself"
-                .to_owned(),
-        );
-    }
+    let preload = shared_memory(&root, request, &program, &mut notes)?;
     let mut command = Command::new(name);
-    command.args(arguments).envs(settings.env());
+    command.args(arguments).envs(settings.env()).envs(preload.iter().flat_map(Preload::environment));
     let in_child = settings.clone();
     // SAFETY: apply_in_child makes system calls and nothing else.
     unsafe { command.pre_exec(move || in_child.apply_in_child()) };
@@ -131,7 +139,9 @@ pub fn exec(request: &ExecRequest, options: GuardOptions) -> Result<ExecReport, 
     let watched = watch(&root, child);
     let restored = guard.map_or_else(RestoreReport::default, Guard::close);
     let watched = watched.map_err(|error| HugetlbError::unreadable("waiting for the program", &error))?;
-    let seen = ExecReport::seen(request, &root, &program.file, &watched);
+    let segments = preload.map(Preload::segments).transpose();
+    let segments = segments.map_err(|error| HugetlbError::unreadable("records of shmget", &error))?;
+    let seen = ExecReport::seen(request, &root, &program.file, &watched, segments);
     Ok(ExecReport { glibc_tunables: environment, host_changes, restored, notes, ..seen })
 }
 
@@ -158,10 +168,10 @@ fn refuse_parts(request: &ExecRequest) -> Result<(), HugetlbError> {
             instead: "let the program allocate large tables (then --heap thp), or leave --data out".to_owned(),
         });
     }
-    if request.heap.is_none() && !request.shm {
+    if request.heap.is_none() && request.shm.is_none() {
         return Err(HugetlbError::Contradiction {
             found: "nothing to put on huge pages".to_owned(),
-            needed: "--heap thp, --heap hugetlb or --shm".to_owned(),
+            needed: "--heap thp, --heap hugetlb, --shm or --shm=hugetlb".to_owned(),
         });
     }
     Ok(())
@@ -240,8 +250,36 @@ fn check_malloc(program: &Program, always: bool, notes: &mut Vec<String>) -> Res
 
 /// 2 for the default size, else the size in bytes; after a look at whether there is a page at all.
 fn hugetlb_value(root: &Path, request: &ExecRequest) -> Result<u64, HugetlbError> {
-    let default = default_huge_page_bytes(root);
-    let Some(page_bytes) = request.page_bytes.or(default) else {
+    let page_bytes = pool_with_room(root, request, "heap")?;
+    Ok(if default_huge_page_bytes(root) == Some(page_bytes) { 2 } else { page_bytes })
+}
+
+/// What is preloaded for the shared memory, if anything is.
+fn shared_memory(
+    root: &Path,
+    request: &ExecRequest,
+    program: &Program,
+    notes: &mut Vec<String>,
+) -> Result<Option<Preload>, HugetlbError> {
+    match request.shm {
+        None => Ok(None),
+        Some(Shm::Thp) => {
+            let note = "/dev/shm and other mounts of tmpfs keep their own huge= (type: mount -o remount,huge=advise /dev/shm); \
+                        segments are on transparent huge pages (on those of the pool: --shm=hugetlb)";
+            notes.push(note.to_owned());
+            Ok(None)
+        }
+        Some(Shm::Hugetlb) => {
+            let preload = Preload::new(program, pool_with_room(root, request, "shared memory")?)?;
+            notes.push(preload.note());
+            Ok(Some(preload))
+        }
+    }
+}
+
+/// The page size of the pool that is meant, in bytes; refused if it has no page to give.
+fn pool_with_room(root: &Path, request: &ExecRequest, part: &'static str) -> Result<u64, HugetlbError> {
+    let Some(page_bytes) = request.page_bytes.or_else(|| default_huge_page_bytes(root)) else {
         return Err(HugetlbError::NoPools { path: super::pools::POOLS.to_owned() });
     };
     let pool = PoolState::read(root, page_bytes)?;
@@ -250,12 +288,12 @@ fn hugetlb_value(root: &Path, request: &ExecRequest) -> Result<u64, HugetlbError
     if room == 0 {
         let size = format_size(page_bytes);
         return Err(HugetlbError::Part {
-            part: "heap",
+            part,
             why: format!("found no free page of {size} in the pool ({} in all), needed at least 1", pool.total_pages),
             instead: format!("type: pagelab hugepages set {size} N"),
         });
     }
-    Ok(if default == Some(page_bytes) { 2 } else { page_bytes })
+    Ok(page_bytes)
 }
 
 /// What the program gets between fork and exec.
@@ -290,7 +328,7 @@ fn host_settings(root: &Path, request: &ExecRequest) -> Vec<(&'static str, &'sta
             want("thp.2M.enabled", "inherit", &["inherit", "always"]);
         }
     }
-    if request.shm {
+    if request.shm == Some(Shm::Thp) {
         want("thp.shmem_enabled", "always", &["always", "force"]);
         if has("thp.2M.shmem_enabled") {
             want("thp.2M.shmem_enabled", "inherit", &["inherit", "always"]);

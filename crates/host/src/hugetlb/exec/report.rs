@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{ExecRequest, Heap, Memory, Watched};
+use super::{ExecRequest, Heap, Memory, Segments, Shm, Watched};
 use crate::guard::{Applied, RestoreReport};
 use crate::settings;
 
@@ -61,6 +61,8 @@ pub struct ExecReport {
     pub heap: Option<Verdict>,
     /// Whether shared memory was; `None` if that was not asked for.
     pub shm: Option<Verdict>,
+    /// The System V segments that it asked for; `None` unless they were to lie on the pool.
+    pub segments: Option<Segments>,
     /// What undoing the changes to the host did.
     pub restored: RestoreReport,
     /// What else should be known.
@@ -69,7 +71,13 @@ pub struct ExecReport {
 
 impl ExecReport {
     /// What was seen of the program; what was done to it and to the host is added by who did it.
-    pub(super) fn seen(request: &ExecRequest, root: &Path, program: &Path, watched: &Watched) -> Self {
+    pub(super) fn seen(
+        request: &ExecRequest,
+        root: &Path,
+        program: &Path,
+        watched: &Watched,
+        segments: Option<Segments>,
+    ) -> Self {
         let nanoseconds = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mode = settings::read(root, "thp.enabled").unwrap_or_default();
         let thp_always = request.always || mode == "always";
@@ -83,7 +91,8 @@ impl ExecReport {
             last_look_before_end_ns: watched.last_look.map(nanoseconds),
             processes: watched.processes,
             heap: request.heap.map(|heap| heap_verdict(heap, watched.peak.as_ref(), thp_always)),
-            shm: request.shm.then(|| shm_verdict(watched.peak.as_ref())),
+            shm: request.shm.map(|shm| shm_verdict(shm, watched.peak.as_ref(), segments.as_ref())),
+            segments,
             peak: watched.peak,
             last: watched.last,
             restored: RestoreReport::default(),
@@ -133,10 +142,19 @@ fn heap_verdict(heap: Heap, peak: Option<&Memory>, thp_always: bool) -> Verdict 
     Verdict { acted: Some(acted), why }
 }
 
-fn shm_verdict(peak: Option<&Memory>) -> Verdict {
-    let Some(peak) = peak else { return unseen() };
-    let why = format!("{} of {} bytes of shared memory in huge pages", peak.shm_thp_bytes, peak.shm_bytes);
-    Verdict { acted: Some(peak.shm_thp_bytes > 0), why }
+fn shm_verdict(shm: Shm, peak: Option<&Memory>, segments: Option<&Segments>) -> Verdict {
+    // What was asked for is known also of a program that ended before a look; what it got is not.
+    let asked = segments.map(|segments| format!("; it made {segments}")).unwrap_or_default();
+    let Some(peak) = peak else {
+        let Verdict { acted, why } = unseen();
+        return Verdict { acted, why: format!("{why}{asked}") };
+    };
+    let (got, kind) = match shm {
+        Shm::Thp => (peak.shm_thp_bytes, "in huge pages"),
+        Shm::Hugetlb => (peak.shm_hugetlb_bytes, "on pages of the pool"),
+    };
+    let all = peak.shm_bytes.saturating_add(peak.shm_hugetlb_bytes);
+    Verdict { acted: Some(got > 0), why: format!("{got} of {all} bytes of shared memory {kind}{asked}") }
 }
 
 impl fmt::Display for ExecReport {
