@@ -171,7 +171,7 @@ fn each_way_of_not_getting_a_huge_page_is_named() {
             "against" => (Some(BYTES), Some(0), Some("advised_against"), None),
             "plain" => (Some(BYTES), Some(0), Some("thp_only_by_advice"), None),
             "untouched" => (Some(0), Some(0), None, Some("madvise")),
-            _ => (Some(BYTES), Some(0), Some("unknown"), Some("madvise")),
+            _ => (Some(BYTES), Some(0), Some("earlier_base_entries"), Some("madvise")),
         };
         assert_eq!((small, huge, reason, region["asked"].as_str()), expected, "{way}: {region:#}");
     });
