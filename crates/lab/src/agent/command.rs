@@ -62,6 +62,11 @@ impl Running {
         self.entries().remove(&run);
     }
 
+    /// Whether nothing runs, and nothing is about to.
+    pub fn is_empty(&self) -> bool {
+        self.entries().is_empty()
+    }
+
     /// Kills the run named, or all there are.
     pub fn kill(&self, only: Option<u64>) {
         for (run, entry) in self.entries().iter_mut().filter(|(run, _)| only.is_none_or(|only| only == **run)) {

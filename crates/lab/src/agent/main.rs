@@ -97,10 +97,10 @@ fn serve(mut port: File, ends: bool) -> io::Result<()> {
         if got == 0 {
             // The client is gone, and what it started is its own.
             running.kill(None);
-            if ends {
+            thread::sleep(IDLE);
+            if ends && running.is_empty() {
                 return Ok(());
             }
-            thread::sleep(IDLE);
             continue;
         }
         decoder.push(buffer.get(..got).unwrap_or_default());
