@@ -133,7 +133,7 @@ impl<'a> Parts<'a> {
 
     fn out_of_package(&mut self, name: &str, apt: &Apt, say: &mut dyn FnMut(Event)) -> Result<Option<PathBuf>> {
         let Some((_, package)) = PACKAGES.iter().find(|(program, _)| *program == name) else { return Ok(None) };
-        self.roots.extend(apt.unpacked_with_dependencies(package, say)?);
+        self.roots.extend(apt.unpacked_with_libraries(package, say)?);
         let folders = ["usr/sbin", "usr/bin", "sbin", "bin"];
         let files = self.roots.iter().flat_map(|unpacked| folders.map(|folder| unpacked.root.join(folder).join(name)));
         Ok(files.into_iter().find(|file| file.is_file()))

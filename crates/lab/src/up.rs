@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,7 +14,7 @@ use crate::channel::{Channel, Received};
 use crate::console;
 use crate::error::{LabError, Result};
 use crate::event::Event;
-use crate::folders::{Folders, lock_file, make_private, write_whole};
+use crate::folders::{Folders, make_private, write_whole};
 use crate::frame::Kind;
 use crate::initramfs::Parts;
 use crate::lab::{self, STATE, State, now_ns};
@@ -36,17 +37,8 @@ pub(crate) fn up(folders: &Folders, options: &Options, say: &mut dyn FnMut(Event
     let qemu = qemu::find(options.qemu.as_deref())?;
     let folder = folders.lab(&options.name)?;
     make_private(&folders.run)?;
-    // Beside the folder, not in it: `down` removes the folder.
-    let turn = lock_file(&folders.run.join(format!("{}.up.lock", options.name)))?;
-    if turn.try_lock().is_err() || lab::is_alive(&folder) {
-        let pid = lab::holder(&folder).map_or(0, |holder| holder.supervisor);
-        return Err(LabError::AlreadyUp { name: options.name.clone(), pid });
-    }
-    let mut scene =
-        Scene { folder: folder.clone(), turn_file: folders.run.join(format!("{}.up.lock", options.name)), keep: false };
-    // What is left of one that ended by itself.
-    let _ = fs::remove_dir_all(&folder);
-    make_private(&folder)?;
+    let _turn = claim(&folder, &options.name)?;
+    let mut scene = Scene { folder: folder.clone(), keep: false };
     let kernel = prepare(folders, options, &folder, say)?;
     let mut boot = Boot {
         folders,
@@ -68,10 +60,34 @@ pub(crate) fn up(folders: &Folders, options: &Options, say: &mut dyn FnMut(Event
     Ok((folder, state))
 }
 
+/// Makes the lab's folder, empty, and holds the lock on it (the folder's own, not that of what runs) while the lab comes
+/// up: of two `up` at the same time one is refused.
+fn claim(folder: &Path, name: &str) -> Result<File> {
+    let taken = || LabError::AlreadyUp {
+        name: name.to_owned(),
+        pid: lab::holder(folder).map_or(0, |holder| holder.supervisor),
+    };
+    loop {
+        make_private(folder)?;
+        let turn = File::open(folder).map_err(LabError::io(folder))?;
+        if turn.try_lock().is_err() || lab::is_alive(folder) {
+            return Err(taken());
+        }
+        let found = turn.metadata().map_err(LabError::io(folder))?.ino();
+        // A `down` or another `up` may have removed it before it was locked.
+        if fs::metadata(folder).is_ok_and(|named| named.ino() == found) {
+            // What is left of one that ended by itself.
+            for entry in fs::read_dir(folder).map_err(LabError::io(folder))?.flatten() {
+                fs::remove_file(entry.path()).map_err(LabError::io(folder))?;
+            }
+            return Ok(turn);
+        }
+    }
+}
+
 /// Removes the lab's folder unless all went well.
 struct Scene {
     folder: PathBuf,
-    turn_file: PathBuf,
     keep: bool,
 }
 
@@ -81,8 +97,6 @@ impl Drop for Scene {
             let _ = lab::end(&self.folder);
             let _ = fs::remove_dir_all(&self.folder);
         }
-        // Whoever waits for the lock has its own descriptor of it; with none waiting nothing is left.
-        let _ = fs::remove_file(&self.turn_file);
     }
 }
 

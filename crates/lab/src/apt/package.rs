@@ -159,8 +159,8 @@ impl Apt {
         Package::show(self, name, None)?.unpack(self, say)
     }
 
-    /// A package and everything it depends on, unpacked.
-    pub(crate) fn unpacked_with_dependencies(&self, name: &str, say: &mut dyn FnMut(Event)) -> Result<Vec<Unpacked>> {
+    /// A package and the libraries it depends on, unpacked.
+    pub(crate) fn unpacked_with_libraries(&self, name: &str, say: &mut dyn FnMut(Event)) -> Result<Vec<Unpacked>> {
         // With nothing installed, what apt would install is everything that is needed.
         let plan = match self.run("apt-get", &["--simulate", "--no-install-recommends", "install", name]) {
             Ok(plan) => plan,
@@ -173,11 +173,18 @@ impl Apt {
             Err(error) => return Err(error),
         };
         let mut unpacked = Vec::new();
-        for (name, version) in planned(&plan) {
-            unpacked.push(Package::show(self, name, Some(version))?.unpack(self, say)?);
+        for (needed, version) in planned(&plan).into_iter().filter(|(needed, _)| *needed == name || is_library(needed))
+        {
+            unpacked.push(Package::show(self, needed, Some(version))?.unpack(self, say)?);
         }
         Ok(unpacked)
     }
+}
+
+/// Whether a package holds shared libraries, by its name: what else a program depends on (perl, dpkg, for their
+/// maintainer's scripts) it does not load.
+fn is_library(package: &str) -> bool {
+    package.starts_with("lib") && !package.ends_with("-perl") && !package.starts_with("libperl")
 }
 
 /// Names and versions in the lines `Inst NAME (VERSION ...)`.
@@ -227,6 +234,8 @@ mod tests {
         let plan = "Reading package lists...\nInst gcc-12-base (12.2.0-14+deb12u1 Debian:12.13/stable [amd64])\n\
              Inst libc6 (2.36-9+deb12u13 Debian:12.13/stable [amd64]) []\nConf libc6 (2.36-9+deb12u13 x [amd64])\n";
         assert_eq!(planned(plan), [("gcc-12-base", "12.2.0-14+deb12u1"), ("libc6", "2.36-9+deb12u13")]);
+        assert!(["libc6", "libjson-c5", "libgcc-s1"].into_iter().all(is_library));
+        assert!(!["perl-base", "libtext-glob-perl", "libperl5.36", "gcc-12-base"].into_iter().any(is_library));
     }
 
     #[test]
