@@ -179,6 +179,9 @@ pub enum LabError {
         /// What went wrong.
         why: String,
     },
+    /// Broken off by [`crate::interrupt`].
+    #[error("interrupted; nothing of it is left")]
+    Interrupted,
     /// A file or folder.
     #[error("{path}: {why}")]
     Io {
@@ -215,16 +218,19 @@ impl LabError {
             Self::NotStarted { .. } => "not_started",
             Self::Busy { .. } => "busy",
             Self::Supervisor { .. } => "supervisor",
+            Self::Interrupted => "interrupted",
             Self::Io { .. } => "io",
         }
     }
 
     /// The exit status of a command that ends with this: 2 if what was asked for is wrong, 3 if the host, or the guest
-    /// on it, cannot do it.
+    /// on it, cannot do it, 130 if it was interrupted.
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::Option { .. } | Self::AlreadyUp { .. } | Self::NotUp { .. } => 2,
             Self::Program { .. } | Self::NotStarted { .. } => 2,
+            // As a shell says it of what SIGINT ended.
+            Self::Interrupted => 130,
             _ => 3,
         }
     }

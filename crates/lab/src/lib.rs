@@ -35,6 +35,7 @@ mod folders;
 #[expect(dead_code, reason = "the guest's half of the conversation is in there too")]
 mod frame;
 mod initramfs;
+mod interrupt;
 mod lab;
 mod modules;
 mod options;
@@ -48,6 +49,7 @@ mod up;
 pub use error::{LabError, Result};
 pub use event::Event;
 pub use folders::Folders;
+pub use interrupt::interrupt;
 pub use lab::{Lab, State, Status};
 pub use options::{Accel, Kernel, Options, Pmem, PmemKind, Program, parse_bytes};
 pub use qemu::Machine;

@@ -84,8 +84,8 @@ pub(crate) fn arguments(options: &Options, machine: Machine, cpu: &str, kernel: 
         },
     );
     if let Some(shift) = options.icount_shift {
-        // The guest's clock is made of instructions alone: what idles is skipped, not slept through.
-        add("-icount", format!("shift={shift},sleep=off"));
+        // With `sleep=off` an idle guest would run from tick to tick as fast as it can, and count that.
+        add("-icount", format!("shift={shift},sleep=on"));
     }
     add("-cpu", cpu.to_owned());
     add("-smp", options.cpus.to_string());
@@ -173,7 +173,7 @@ mod tests {
     fn there_is_no_network_and_counting_needs_one_thread() {
         let options = Options { icount_shift: Some(3), ..Options::default() };
         let text = line(&options, Machine::Tcg);
-        assert!(text.contains("-icount shift=3,sleep=off") && text.contains("tcg,thread=single"), "{text}");
+        assert!(text.contains("-icount shift=3,sleep=on") && text.contains("tcg,thread=single"), "{text}");
         assert!(!text.contains("-net") && text.starts_with("-nodefaults"), "{text}");
         assert!(line(&Options::default(), Machine::Kvm).contains("-accel kvm "));
     }

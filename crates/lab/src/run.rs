@@ -9,6 +9,7 @@ use crate::console;
 use crate::error::{LabError, Result};
 use crate::folders::lock_file;
 use crate::frame::{Done, End, Frame, Kind, MAX_PAYLOAD, Request};
+use crate::interrupt;
 use crate::lab;
 use crate::qemu::AGENT_SOCKET;
 use crate::supervisor::CONSOLE;
@@ -127,6 +128,8 @@ pub struct RunResult {
     pub stderr: Output,
     /// Whether it was killed at its time limit.
     pub timed_out: bool,
+    /// Whether it was killed because of [`crate::interrupt`].
+    pub interrupted: bool,
     /// How long it took by the host's clock.
     pub took: Duration,
     /// What the guest's console said meanwhile, at most the last 64 KiB: the kernel's warnings, say.
@@ -147,7 +150,7 @@ pub(crate) fn run(
     let mut talk = Talk::begin(name, folder, HELLO)?;
     let begin = Instant::now();
     talk.send(Kind::Run, &request)?;
-    let (done, mut outputs, timed_out) = talk.follow(begin, limits, sink)?;
+    let Followed { done, mut outputs, timed_out, interrupted } = talk.follow(begin, limits, sink)?;
     let exit = match done.end {
         End::Exit(status) => Exit::Status(status),
         End::Signal(signal) => Exit::Signal(signal),
@@ -157,7 +160,7 @@ pub(crate) fn run(
     outputs[1].written_bytes = done.stderr_bytes;
     let [stdout, stderr] = outputs;
     let console = console::since(folder, CONSOLE, from, CONSOLE_BYTES);
-    Ok(RunResult { exit, stdout, stderr, timed_out, took: begin.elapsed(), console })
+    Ok(RunResult { exit, stdout, stderr, timed_out, interrupted, took: begin.elapsed(), console })
 }
 
 fn request(command: &Command, limits: &Limits) -> Result<Vec<u8>> {
@@ -189,12 +192,21 @@ fn turn(name: &str, folder: &Path, wait: Duration) -> Result<File> {
     let file = lock_file(&folder.join("run.lock"))?;
     let deadline = Instant::now() + wait;
     while file.try_lock().is_err() {
+        interrupt::check()?;
         if Instant::now() >= deadline {
             return Err(LabError::Busy { name: name.to_owned(), waited_s: wait.as_secs() });
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(file)
+}
+
+/// What came of following a command.
+struct Followed {
+    done: Done,
+    outputs: [Output; 2],
+    timed_out: bool,
+    interrupted: bool,
 }
 
 /// A conversation in which every failure is explained by what became of the guest.
@@ -244,20 +256,20 @@ impl<'a> Talk<'a> {
     }
 
     /// Takes output until the command has ended; kills it at its limit.
-    fn follow(
-        &mut self,
-        begin: Instant,
-        limits: &Limits,
-        sink: &mut dyn FnMut(Stream, &[u8]),
-    ) -> Result<(Done, [Output; 2], bool)> {
+    fn follow(&mut self, begin: Instant, limits: &Limits, sink: &mut dyn FnMut(Stream, &[u8])) -> Result<Followed> {
         let mut outputs = [Output::default(), Output::default()];
         let mut kill_at = limits.time.map(|time| begin + time);
-        let (mut heard, mut asked, mut timed_out) = (Instant::now(), Instant::now(), false);
+        let (mut heard, mut asked) = (Instant::now(), Instant::now());
+        let (mut timed_out, mut interrupted) = (false, false);
         loop {
             let now = Instant::now();
             if kill_at.is_some_and(|at| at <= now) {
                 self.send(Kind::Kill, &[])?;
                 (kill_at, timed_out) = (None, true);
+            }
+            if interrupt::is_interrupted() && !interrupted {
+                self.send(Kind::Kill, &[])?;
+                interrupted = true;
             }
             if heard.elapsed() > limits.silence {
                 return Err(self.hung(heard.elapsed()));
@@ -273,7 +285,7 @@ impl<'a> Talk<'a> {
                 Kind::Stdout => (&mut outputs[0], Stream::Stdout),
                 Kind::Stderr => (&mut outputs[1], Stream::Stderr),
                 Kind::Done => match Done::decode(&frame.payload) {
-                    Some(done) => return Ok((done, outputs, timed_out)),
+                    Some(done) => return Ok(Followed { done, outputs, timed_out, interrupted }),
                     None => return Err(LabError::NotStarted { why: "the agent's answer cannot be read".to_owned() }),
                 },
                 _ => continue,

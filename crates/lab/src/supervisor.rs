@@ -1,8 +1,8 @@
 //! The process that a lab lives by: it starts QEMU, keeps the end of the console, and takes QEMU with it when it goes.
 //!
 //! `up` starts it as `PROGRAM __lab FOLDER` in a session of its own, so that Ctrl-C reaches neither it nor QEMU.
-//! Standard input is a pipe from `up`: when that closes before `up` has said that all is well, the lab is ended, also if
-//! `up` was killed. QEMU is killed when the supervisor dies. Both hold the lock on the lab's folder: while it is taken
+//! Standard input is a pipe from `up`: when that closes before `up` has said a word, `up` was killed, and the lab is ended
+//! and its folder removed. QEMU is killed when the supervisor dies. Both hold the lock on the lab's folder: while it is taken
 //! something runs, and once it is free nothing does.
 
 use std::ffi::OsString;
@@ -33,6 +33,8 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const ENDED: &str = "ended.json";
 /// What `up` says when the guest has answered.
 pub(crate) const KEEP: u8 = b'k';
+/// What `up` says when the lab is to be ended, but `up` still wants to read what is in its folder.
+pub(crate) const QUIT: u8 = b'q';
 /// The logs.
 pub(crate) const CONSOLE: &str = "console";
 pub(crate) const QEMU_LOG: &str = "qemu";
@@ -100,6 +102,9 @@ fn supervise(folder: &Path) -> io::Result<()> {
     // The rest of what was printed: QEMU is gone, so the pipes have an end.
     for log in &mut logs {
         while log.turn() {}
+    }
+    if end.orphaned {
+        return std::fs::remove_dir_all(folder);
     }
     for name in [AGENT_SOCKET, QMP_SOCKET] {
         let _ = std::fs::remove_file(name);
@@ -176,13 +181,15 @@ impl Log {
 struct Finished {
     status: ExitStatus,
     asked: bool,
+    /// Whether `up` died before the guest had answered.
+    orphaned: bool,
 }
 
 /// Passes the console on until QEMU has ended, by itself or because it was asked to.
 fn watch(qemu: &mut Child, logs: &mut [Log; 2], asked: &OwnedFd) -> io::Result<Finished> {
     let ended = rustix::process::pidfd_open(Pid::from_child(qemu), PidfdFlags::empty())?;
     let mut lifeline = Some(File::from(io::stdin().as_fd().try_clone_to_owned()?));
-    let mut kill_at: Option<Instant> = None;
+    let (mut kill_at, mut orphaned): (Option<Instant>, bool) = (None, false);
     loop {
         let mut fds = vec![PollFd::new(&ended, PollFlags::IN), PollFd::new(asked, PollFlags::IN)];
         fds.extend(lifeline.iter().map(|lifeline| PollFd::new(lifeline, PollFlags::IN)));
@@ -203,10 +210,12 @@ fn watch(qemu: &mut Child, logs: &mut [Log; 2], asked: &OwnedFd) -> io::Result<F
         if lifeline.is_some() && happened[2] {
             let mut word = [0; 1];
             let said = lifeline.take().map(|mut lifeline| lifeline.read(&mut word));
-            over |= !matches!((said, word), (Some(Ok(1)), [KEEP]));
+            let said = said.is_some_and(|said| said.is_ok_and(|got| got == 1)).then_some(word[0]);
+            over |= said != Some(KEEP);
+            orphaned = !matches!(said, Some(KEEP | QUIT));
         }
         if happened[0] {
-            return Ok(Finished { status: qemu.wait()?, asked: kill_at.is_some() });
+            return Ok(Finished { status: qemu.wait()?, asked: kill_at.is_some(), orphaned });
         }
         if over && kill_at.is_none() {
             rustix::process::kill_process(Pid::from_child(qemu), Signal::TERM)?;
@@ -214,7 +223,7 @@ fn watch(qemu: &mut Child, logs: &mut [Log; 2], asked: &OwnedFd) -> io::Result<F
         } else if kill_at.is_some_and(|at| at <= Instant::now()) {
             // It does not listen: stopped, or hung in the kernel.
             qemu.kill()?;
-            return Ok(Finished { status: qemu.wait()?, asked: true });
+            return Ok(Finished { status: qemu.wait()?, asked: true, orphaned });
         } else if kill_at.is_some() && happened[1] {
             drain(asked);
         }

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use crate::error::{LabError, Result, free_bytes};
+use crate::interrupt;
 
 /// So much of what a failed program said is shown: the end.
 const SHOWN_BYTES: usize = 2000;
@@ -38,6 +39,8 @@ pub(crate) fn output(package: &str, command: &mut Command) -> Result<Vec<u8>> {
         }
         _ => failed(error.to_string()),
     })?;
+    // Ctrl-C reaches the program too, and what it says of that is of no interest.
+    interrupt::check()?;
     if output.status.success() {
         return Ok(output.stdout);
     }

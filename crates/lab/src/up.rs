@@ -17,12 +17,13 @@ use crate::event::Event;
 use crate::folders::{Folders, make_private, write_whole};
 use crate::frame::Kind;
 use crate::initramfs::Parts;
+use crate::interrupt;
 use crate::lab::{self, STATE, State, now_ns};
 use crate::modules::Modules;
 use crate::options::{Accel, Options, PmemKind};
 use crate::qemu::{self, AGENT_SOCKET, INITRAMFS, Machine};
 use crate::run::{self, Exit, Limits, SHOWN_BYTES};
-use crate::supervisor::{CONSOLE, ENDED, Ended, KEEP, QEMU_LOG, SPEC, SUPERVISOR_COMMAND, Spec};
+use crate::supervisor::{CONSOLE, ENDED, Ended, KEEP, QEMU_LOG, QUIT, SPEC, SUPERVISOR_COMMAND, Spec};
 
 /// How long a command of the lab's own may take in the guest.
 const OWN_COMMAND: Duration = Duration::from_mins(1);
@@ -274,6 +275,7 @@ impl Boot<'_> {
     fn await_agent(&self, supervisor: &mut Supervisor, deadline: Instant) -> Result<Option<String>> {
         let mut channel: Option<Channel> = None;
         while Instant::now() < deadline {
+            interrupt::check()?;
             if let Some(why) = supervisor.ended() {
                 return Err(self.failed(&why));
             }
@@ -360,8 +362,10 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        // Closing the pipe tells it to end the lab. Where it was let go the pipe is gone already.
-        if self.lifeline.take().is_some() {
+        // Where it was let go the pipe is gone already.
+        if let Some(mut lifeline) = self.lifeline.take() {
+            let _ = lifeline.write_all(&[QUIT]);
+            drop(lifeline);
             let _ = self.child.wait();
         }
     }

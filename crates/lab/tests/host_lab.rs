@@ -25,6 +25,9 @@ impl Labs {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let folders = Folders { run: folder.path().join("run"), ..Folders::find() };
+        // What a process of its own sees as `PAGELAB_LAB_DIR`.
+        fs::create_dir_all(&folders.cache).expect("the cache");
+        std::os::unix::fs::symlink(&folders.cache, folder.path().join("cache")).expect("a link");
         Labs { folder, folders }
     }
 
@@ -187,6 +190,20 @@ fn killed_runs_take_their_command_along(labs: &Labs, lab: &Lab) {
     client.kill().expect("killed");
     client.wait().expect("dead");
     assert_eq!(shell(lab, "ps | grep -c '[s]leep 86399' || true"), "0\n");
+    interrupted(labs, &["run", &lab.state.options.name, "600", "echo begun >&2; sleep 86399"], "begun");
+    assert_eq!(shell(lab, "ps | grep -c '[s]leep 86399' || true"), "0\n");
+}
+
+/// The program is interrupted once it has said a word, and ends by itself.
+fn interrupted(labs: &Labs, arguments: &[&str], word: &str) {
+    let mut program = Program::new(FIXTURE);
+    program.args(arguments).env("PAGELAB_LAB_DIR", labs.folder.path()).stderr(Stdio::piped()).stdout(Stdio::null());
+    let mut program = program.spawn().expect("the fixture");
+    await_line(&mut program, word);
+    signal("-INT", program.id());
+    let begin = Instant::now();
+    assert_eq!(program.wait().expect("ended").code(), Some(130));
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
 }
 
 #[test]
@@ -197,9 +214,6 @@ fn host_an_up_that_dies_or_fails_leaves_nothing() {
     let options = Options { accel: Accel::Tcg, ..options("killed") };
     let mut up = Program::new(FIXTURE);
     up.arg("up").arg(serde_json::to_string(&options).expect("JSON")).env("PAGELAB_LAB_DIR", labs.folder.path());
-    // The fixture's own folders: its cache is linked to the host's.
-    let cache = labs.path("cache");
-    std::os::unix::fs::symlink(&labs.folders.cache, &cache).expect("a link");
     let mut up = up.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("up");
     await_line(&mut up, "booting");
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -214,9 +228,10 @@ fn host_an_up_that_dies_or_fails_leaves_nothing() {
         assert!(Instant::now() < deadline, "{:?}", processes(labs.folder.path()));
         std::thread::sleep(Duration::from_millis(20));
     }
-    let status = Lab::status_in(&labs.folders, "killed").expect("status").expect("its folder is there");
-    assert!(!status.alive && status.state.is_none(), "{status:?}");
-    assert!(Lab::down_in(&labs.folders, "killed").expect("down"));
+    labs.assert_nothing_left();
+    assert_eq!(Lab::status_in(&labs.folders, "killed").expect("status"), None);
+    // Ctrl-C, as the command line handles it.
+    interrupted(&labs, &["up", &serde_json::to_string(&options).expect("JSON")], "booting");
     labs.assert_nothing_left();
 
     // A QEMU that ends at once, and one that is not there.
@@ -245,12 +260,13 @@ fn host_an_up_that_dies_or_fails_leaves_nothing() {
     labs.assert_nothing_left();
 }
 
-/// Reads what the program says until a line has the word.
+/// Reads what the program says until a line has the word; what it says after that is read and thrown away.
 fn await_line(program: &mut Child, word: &str) {
-    let lines = BufReader::new(program.stderr.take().expect("a pipe")).lines();
-    for line in lines.map_while(std::result::Result::ok) {
+    let mut lines = BufReader::new(program.stderr.take().expect("a pipe")).lines().map_while(std::result::Result::ok);
+    for line in lines.by_ref() {
         eprintln!("{line}");
         if line.contains(word) {
+            std::thread::spawn(move || lines.count());
             return;
         }
     }
@@ -321,6 +337,10 @@ fn host_instructions_are_counted() {
         shell(&lab, line);
         lab.instructions().expect("asked").expect("counted") - before
     };
+    let (first, again) = (cost("sort -n /proc/kallsyms | md5sum"), cost("sort -n /proc/kallsyms | md5sum"));
+    eprintln!("the same twice: {first} and {again} instructions");
+    let apart = first.abs_diff(again) as f64 / first as f64;
+    assert!(apart < 0.02, "the same work takes the same instructions: {first}, {again}");
     let (short, long) = (
         cost("i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done"),
         cost("i=0; while [ $i -lt 8000 ]; do i=$((i+1)); done"),
