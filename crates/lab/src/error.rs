@@ -106,7 +106,7 @@ pub enum LabError {
         console: String,
     },
     /// The guest did not answer in time, in any attempt.
-    #[error("the guest did not answer in {limit_s} s, {attempts} times; its console ends with:\n{console}")]
+    #[error("the guest did not answer in {limit_s} s, {attempts} times; its console ends with:\n{}", shown(.console))]
     BootHang {
         /// The limit for each attempt.
         limit_s: u64,
@@ -116,7 +116,7 @@ pub enum LabError {
         console: String,
     },
     /// The guest's kernel gave up.
-    #[error("the guest panicked: {what}; its console ends with:\n{console}")]
+    #[error("the guest panicked: {what}; its console ends with:\n{}", shown(.console))]
     GuestPanic {
         /// The kernel's words.
         what: String,
@@ -136,7 +136,7 @@ pub enum LabError {
         console: String,
     },
     /// The guest is gone: switched off, or QEMU was killed.
-    #[error("the guest is gone ({how}); its console ends with:\n{console}")]
+    #[error("the guest is gone ({how}); its console ends with:\n{}", shown(.console))]
     GuestGone {
         /// How QEMU ended.
         how: String,
@@ -266,6 +266,10 @@ pub(crate) fn need_space(path: &Path, needed_bytes: u64) -> Result<()> {
 
 fn needed(bytes: u64) -> String {
     if bytes == 0 { "more".to_owned() } else { bytes.to_string() }
+}
+
+fn shown(console: &str) -> &str {
+    if console.is_empty() { "(nothing)" } else { console }
 }
 
 fn console_words(console: &str) -> String {

@@ -9,7 +9,8 @@ use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use pagelab_lab::{
-    Accel, Command, Exit, Folders, Kernel, Lab, LabError, Limits, Machine, Options, Pmem, PmemKind, Result, RunResult,
+    Accel, Command, Event, Exit, Folders, Kernel, Lab, LabError, Limits, Machine, Options, Pmem, PmemKind, Result,
+    RunResult,
 };
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_pagelab-lab-fixture");
@@ -293,6 +294,42 @@ fn host_a_full_disk_is_said() {
         assert!(error.to_string().contains("PAGELAB_LAB_DIR"), "{error}");
     }
     assert!(left.is_empty(), "{left:?}");
+    labs.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "takes packages out of the host's cache of them, which is needed to boot"]
+fn host_packages_are_checked_and_missing_ones_are_said() {
+    let labs = Labs::new();
+    // Everything up to the boot, which fails at once.
+    let options = Options { qemu: Some("/bin/false".into()), accel: Accel::Tcg, ..options("packages") };
+    let up = |folders: &Folders| {
+        let mut said = Vec::new();
+        let error = Lab::up_in(folders, &options, &mut |event| said.push(event)).expect_err("no QEMU");
+        (error, said)
+    };
+    assert_eq!(up(&labs.folders).0.kind(), "qemu_failed");
+    let packages = fs::read_dir(labs.folders.cache.join("packages")).expect("packages").flatten();
+    let busybox =
+        packages.map(|entry| entry.path()).find(|path| path.display().to_string().contains("/busybox-static_"));
+    let busybox = busybox.expect("it was fetched");
+    let whole = fs::read(&busybox).expect("read");
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    fs::write(&busybox, damaged).expect("written");
+    let (_, said) = up(&labs.folders);
+    assert!(said.iter().any(|event| matches!(event, Event::Damaged { file } if file.contains("busybox"))), "{said:?}");
+    assert!(fs::read(&busybox).expect("read") == whole, "it was fetched anew");
+    assert!(!up(&labs.folders).1.iter().any(|event| matches!(event, Event::Damaged { .. })));
+
+    // Lists that are fresh, and empty: a mirror that does not have it.
+    let cache = labs.path("empty cache");
+    fs::create_dir_all(cache.join("apt")).expect("a folder");
+    fs::copy(labs.folders.cache.join("apt/lab.sources"), cache.join("apt/lab.sources")).expect("copied");
+    fs::write(cache.join("apt/read"), "").expect("written");
+    let (error, said) = up(&Folders { cache, ..labs.folders.clone() });
+    assert!(error.kind() == "package_not_found" && error.exit_status() == 3, "{error}, {said:?}");
+    assert!(error.to_string().starts_with("package linux-image-6.1.*-amd64: not found in the lists of"), "{error}");
     labs.assert_nothing_left();
 }
 
