@@ -85,10 +85,20 @@ fn is_full() -> bool {
 
 /// Runs a shell line that has to succeed; its output.
 fn shell(lab: &Lab, line: &str) -> String {
-    let result = run(lab, line, 120);
-    let err = String::from_utf8_lossy(&result.stderr.bytes).into_owned();
-    assert_eq!(result.exit, Exit::Status(0), "{line}: {err}{}", result.console);
-    String::from_utf8_lossy(&result.stdout.bytes).into_owned()
+    let result = run(lab, line, 60);
+    let [out, err] = [&result.stdout, &result.stderr].map(|output| String::from_utf8_lossy(&output.bytes).into_owned());
+    if result.timed_out {
+        // What waits in the kernel, and what runs: a guest may hang in part.
+        let waiting = run(lab, "echo w > /proc/sysrq-trigger; ps; sleep 1", 30);
+        panic!(
+            "{line}: not done after 60 s: {out}{err}{}{}{}",
+            result.console,
+            String::from_utf8_lossy(&waiting.stdout.bytes),
+            waiting.console
+        );
+    }
+    assert_eq!(result.exit, Exit::Status(0), "{line}: {out}{err}{}", result.console);
+    out
 }
 
 fn run(lab: &Lab, line: &str, seconds: u64) -> RunResult {
