@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// Crate, and what it may know. Every crate may know `vocab`, which knows nothing.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("vocab", &[]),
     ("recording", &[]),
     ("mapping", &[]),
@@ -15,6 +15,8 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("observe", &["recording", "host"]),
     ("session", &["load", "observe", "host", "recording"]),
     ("analysis", &["recording"]),
+    // A disposable VM knows nothing of what is done in it.
+    ("lab", &[]),
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
     ("experiment", &["session", "host", "analysis", "recording", "load", "observe"]),
     ("report", &["analysis", "recording"]),

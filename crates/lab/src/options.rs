@@ -1,0 +1,341 @@
+//! What a lab is to be, as it was typed and as it is meant.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LabError, Result};
+
+const MIB: u64 = 1 << 20;
+/// Less than this and the initramfs leaves the guest no room to work in.
+const LEAST_MEMORY: u64 = 256 * MIB;
+/// A 2 MiB page is the unit of DAX, and a device takes a little for itself.
+const LEAST_PMEM: u64 = 16 * MIB;
+/// The kernel cuts its command line off beyond this (COMMAND_LINE_SIZE on x86); some of it is the lab's own.
+const LONGEST_CMDLINE: usize = 1800;
+
+/// Which of the distribution's kernels boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Kernel {
+    /// The kernel of Debian 12.
+    #[default]
+    #[serde(rename = "6.1")]
+    V6_1,
+    /// The kernel of its backports suite.
+    #[serde(rename = "6.12")]
+    V6_12,
+}
+
+impl Kernel {
+    /// All there are.
+    pub const ALL: [Self; 2] = [Self::V6_1, Self::V6_12];
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V6_1 => "6.1",
+            Self::V6_12 => "6.12",
+        }
+    }
+
+    /// From what was typed.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|kernel| kernel.name() == text).ok_or_else(|| LabError::Option {
+            option: "--kernel",
+            found: text.to_owned(),
+            needed: Self::ALL.map(Self::name).join(" or "),
+        })
+    }
+}
+
+/// How QEMU runs the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accel {
+    /// KVM where it has booted a guest since this host came up, or does so now; else TCG.
+    #[default]
+    Auto,
+    /// The processor itself; fails where that does not boot.
+    Kvm,
+    /// Emulated.
+    Tcg,
+}
+
+impl Accel {
+    /// From what was typed.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "kvm" => Ok(Self::Kvm),
+            "tcg" => Ok(Self::Tcg),
+            _ => Err(LabError::Option {
+                option: "--accel",
+                found: text.to_owned(),
+                needed: "auto, kvm or tcg".to_owned(),
+            }),
+        }
+    }
+}
+
+/// How the persistent memory comes to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PmemKind {
+    /// `memmap=` on the kernel's command line: memory that the kernel takes for persistent.
+    #[default]
+    Memmap,
+    /// An NVDIMM of QEMU's, with a namespace of mode fsdax.
+    Nvdimm,
+}
+
+impl PmemKind {
+    /// From what was typed.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text {
+            "memmap" => Ok(Self::Memmap),
+            "nvdimm" => Ok(Self::Nvdimm),
+            _ => Err(LabError::Option {
+                option: "--pmem-kind",
+                found: text.to_owned(),
+                needed: "memmap or nvdimm".to_owned(),
+            }),
+        }
+    }
+}
+
+/// Emulated persistent memory: /dev/pmem0 in the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pmem {
+    /// Its size, a multiple of 128 MiB.
+    pub bytes: u64,
+    /// How it comes to be.
+    pub kind: PmemKind,
+}
+
+/// A program that the guest gets from the host, with its shared libraries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// A path, or a name that is looked for in the usual folders. It is found in the guest under its last part, in
+    /// /usr/bin.
+    pub path: PathBuf,
+    /// Leave out what is not loaded at run time (debug information, symbols).
+    pub strip: bool,
+}
+
+impl Program {
+    /// With everything that is in it.
+    pub fn whole(path: impl Into<PathBuf>) -> Self {
+        Program { path: path.into(), strip: false }
+    }
+
+    /// Without debug information and symbols.
+    pub fn stripped(path: impl Into<PathBuf>) -> Self {
+        Program { path: path.into(), strip: true }
+    }
+}
+
+/// What a lab is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Its name: letters, digits, `-` and `_`. There may be one lab of each name.
+    pub name: String,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Parameters for the kernel, after the lab's own.
+    pub cmdline: Vec<String>,
+    /// Memory beside the persistent one, bytes.
+    pub memory_bytes: u64,
+    /// Processors.
+    pub cpus: u32,
+    /// Persistent memory.
+    pub pmem: Option<Pmem>,
+    /// Count instructions: every guest instruction takes `2^shift` ns of the guest's time.
+    pub icount_shift: Option<u8>,
+    /// How instructions are run.
+    pub accel: Accel,
+    /// A folder of the host that the guest sees as /share, to read and to write.
+    pub share: Option<PathBuf>,
+    /// Programs of the host for the guest, beyond mkfs.ext4, mkfs.xfs and, for an NVDIMM, ndctl.
+    pub programs: Vec<Program>,
+    /// Kernel modules for the guest's modprobe, beyond those that every lab has.
+    pub modules: Vec<String>,
+    /// How long one boot may take.
+    pub boot_limit: Duration,
+    /// How often a boot that hangs is tried.
+    pub boot_attempts: u32,
+    /// How long KVM has to boot a guest before it counts as not working.
+    pub kvm_limit: Duration,
+    /// Bytes of the guest's console that are kept, its end; about twice as many lie on disk.
+    pub console_bytes: u64,
+    /// Read the package lists anew even if they are not old.
+    pub refresh: bool,
+    /// QEMU; `None` is `qemu-system-x86_64` in PATH.
+    pub qemu: Option<PathBuf>,
+    /// The program that is started as `PROGRAM __lab DIR`; `None` is the running one.
+    pub supervisor: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            name: "default".to_owned(),
+            kernel: Kernel::default(),
+            cmdline: Vec::new(),
+            memory_bytes: 1 << 30,
+            cpus: 2,
+            pmem: Some(Pmem { bytes: 1 << 30, kind: PmemKind::Memmap }),
+            icount_shift: None,
+            accel: Accel::Auto,
+            share: None,
+            programs: Vec::new(),
+            modules: Vec::new(),
+            // A boot takes 6 to 16 s on an idle host; this one may be compiling.
+            boot_limit: Duration::from_secs(90),
+            boot_attempts: 3,
+            kvm_limit: Duration::from_secs(10),
+            console_bytes: MIB,
+            refresh: false,
+            qemu: None,
+            supervisor: None,
+        }
+    }
+}
+
+impl Options {
+    /// Whether this can be.
+    pub(crate) fn validate(&self) -> Result<()> {
+        check_name(&self.name)?;
+        let refuse = |option, found: String, needed: &str| -> Result<()> {
+            Err(LabError::Option { option, found, needed: needed.to_owned() })
+        };
+        if self.memory_bytes < LEAST_MEMORY || !self.memory_bytes.is_multiple_of(MIB) {
+            return refuse("--memory", format!("{} bytes", self.memory_bytes), "256M or more, in whole MiB");
+        }
+        if !(1..=64).contains(&self.cpus) {
+            return refuse("--cpus", self.cpus.to_string(), "1 to 64");
+        }
+        // 128 MiB is the unit in which the kernel manages persistent memory.
+        if let Some(pmem) = self.pmem
+            && (pmem.bytes < LEAST_PMEM || !pmem.bytes.is_multiple_of(128 * MIB))
+        {
+            return refuse("--pmem", format!("{} bytes", pmem.bytes), "a multiple of 128M");
+        }
+        if let Some(shift) = self.icount_shift {
+            if shift > 10 {
+                return refuse(
+                    "--icount",
+                    shift.to_string(),
+                    "0 to 10, the guest's ns per instruction as a power of two",
+                );
+            }
+            if self.accel == Accel::Kvm {
+                return refuse("--accel", "kvm together with --icount".to_owned(), "tcg: only an emulator counts");
+            }
+        }
+        if self.cmdline.iter().map(|word| word.len() + 1).sum::<usize>() > LONGEST_CMDLINE {
+            return refuse("--cmdline", self.cmdline.join(" "), "at most 1800 bytes");
+        }
+        if let Some(bad) = self.cmdline.iter().find(|word| word.contains(['\n', '\0'])) {
+            return refuse("--cmdline", format!("{bad:?}"), "one line");
+        }
+        if let Some(share) = &self.share
+            && (!share.is_dir() || share.to_string_lossy().contains(['\n', '\0']))
+        {
+            return refuse("--share", share.display().to_string(), "a folder");
+        }
+        if let Some(bad) = self.modules.iter().find(|name| !is_word(name)) {
+            return refuse("--module", bad.clone(), "the name of a kernel module");
+        }
+        if self.boot_attempts == 0 || self.boot_limit.is_zero() {
+            return refuse(
+                "--boot-limit",
+                format!("{} times {:?}", self.boot_attempts, self.boot_limit),
+                "more than 0",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether a lab may have this name: it becomes the name of a folder.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if is_word(name) && name.len() <= 64 {
+        return Ok(());
+    }
+    Err(LabError::Option {
+        option: "--name",
+        found: format!("{name:?}"),
+        needed: "1 to 64 letters, digits, `-` or `_`".to_owned(),
+    })
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+/// Bytes from what was typed: a number with K, M, G or T, or none.
+pub fn parse_bytes(option: &'static str, text: &str) -> Result<u64> {
+    let unit_at = text.len() - text.chars().last().filter(char::is_ascii_alphabetic).map_or(0, char::len_utf8);
+    let (number, unit) = text.split_at(unit_at);
+    let factor = match unit.to_ascii_uppercase().as_str() {
+        "" => Some(1),
+        "K" => Some(1 << 10),
+        "M" => Some(MIB),
+        "G" => Some(1 << 30),
+        "T" => Some(1u64 << 40),
+        _ => None,
+    };
+    let bytes = number.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
+    bytes.ok_or_else(|| LabError::Option {
+        option,
+        found: text.to_owned(),
+        needed: "bytes, or a number with K, M, G or T".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, bytes) in [("512M", 512 * MIB), ("1G", 1 << 30), ("2t", 2u64 << 40), ("4096", 4096), ("3k", 3072)] {
+            assert_eq!(parse_bytes("--memory", text).expect(text), bytes);
+        }
+        for text in ["", "G", "1.5G", "1GB", "-1", "99999999T", "1é"] {
+            let error = parse_bytes("--memory", text).expect_err(text).to_string();
+            assert!(error.starts_with("--memory: found "), "{error}");
+        }
+    }
+
+    /// The option, and what makes it wrong.
+    type Case = (&'static str, fn(&mut Options));
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_option() {
+        let with = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.validate().map_err(|error| (error.kind(), error.to_string()))
+        };
+        with(|_| {}).expect("the default");
+        let cases: [Case; 10] = [
+            ("--name", |options| options.name = "../x".into()),
+            ("--name", |options| options.name = String::new()),
+            ("--memory", |options| options.memory_bytes = 1 << 20),
+            ("--cpus", |options| options.cpus = 0),
+            ("--pmem", |options| options.pmem = Some(Pmem { bytes: 1 << 20, kind: PmemKind::Memmap })),
+            ("--icount", |options| options.icount_shift = Some(11)),
+            ("--accel", |options| (options.icount_shift, options.accel) = (Some(0), Accel::Kvm)),
+            ("--cmdline", |options| options.cmdline = vec!["a\nb".into()]),
+            ("--share", |options| options.share = Some("/nonexistent/folder".into())),
+            ("--module", |options| options.modules = vec!["../../x".into()]),
+        ];
+        for (option, change) in cases {
+            let (kind, text) = with(change).expect_err(option);
+            assert!(kind == "option" && text.starts_with(option), "{option}: {text}");
+        }
+        assert_eq!(Kernel::parse("5.10").expect_err("no such kernel").exit_status(), 2);
+    }
+}
