@@ -59,6 +59,8 @@ enum Command {
     Doctor(commands::doctor::Args),
     /// Pools of huge pages, mounts, running a program on huge pages, the conformance suite.
     Hugepages(commands::hugepages::Args),
+    /// A disposable VM with emulated persistent memory, other kernels and other boot parameters.
+    Lab(commands::lab::Args),
     /// Undo what a dead pagelab left changed.
     Restore(commands::restore::Args),
     /// Runs a workload in a process of its own.
@@ -67,6 +69,9 @@ enum Command {
     /// Runs one case of the conformance suite.
     #[command(name = "__conformance", hide = true)]
     Case(commands::hidden::Words),
+    /// Starts a lab's QEMU and looks after it.
+    #[command(name = "__lab", hide = true)]
+    Supervisor(commands::hidden::Words),
     /// Undoes changes to the host when pagelab dies.
     #[command(name = "__guard", hide = true)]
     Guard(commands::hidden::Words),
@@ -120,9 +125,11 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::check::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Hugepages(args) => commands::hugepages::run(&args),
+        Command::Lab(args) => commands::lab::run(&args),
         Command::Restore(args) => commands::restore::run(&args),
         Command::Load(args) => return commands::hidden::load(&args),
         Command::Case(args) => return commands::hidden::case(&args),
+        Command::Supervisor(args) => return commands::hidden::lab(&args),
         Command::Guard(args) => return commands::hidden::guard(&args),
     };
     match done {

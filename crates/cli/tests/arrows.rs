@@ -20,7 +20,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
     ("experiment", &["session", "host", "analysis", "recording", "load", "observe"]),
     ("report", &["analysis", "recording"]),
-    ("cli", &["host", "conformance", "recording", "load", "observe", "session", "analysis", "experiment", "report"]),
+    (
+        "cli",
+        &["host", "conformance", "lab", "recording", "load", "observe", "session", "analysis", "experiment", "report"],
+    ),
 ];
 
 #[test]

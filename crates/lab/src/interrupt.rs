@@ -20,3 +20,19 @@ pub(crate) fn is_interrupted() -> bool {
 pub(crate) fn check() -> Result<()> {
     if is_interrupted() { Err(LabError::Interrupted) } else { Ok(()) }
 }
+
+extern "C" fn on_signal(_: libc::c_int) {
+    interrupt();
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP call [`interrupt`] in this process.
+pub fn interrupt_on_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: sigaction is plain data; the handler only touches an atomic. No SA_RESTART, so that waits end early.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as *const () as usize;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}

@@ -49,7 +49,7 @@ mod up;
 pub use error::{LabError, Result};
 pub use event::Event;
 pub use folders::Folders;
-pub use interrupt::interrupt;
+pub use interrupt::{interrupt, interrupt_on_signals};
 pub use lab::{Lab, State, Status};
 pub use options::{Accel, Kernel, Options, Pmem, PmemKind, Program, parse_bytes};
 pub use qemu::Machine;

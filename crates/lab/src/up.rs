@@ -35,6 +35,12 @@ const NAMESPACE_SHARE: f64 = 0.9;
 /// Brings a lab up; its folder and what is known of it.
 pub(crate) fn up(folders: &Folders, options: &Options, say: &mut dyn FnMut(Event)) -> Result<(PathBuf, State)> {
     options.validate()?;
+    let mut options = options.clone();
+    // QEMU works in the lab's folder.
+    if let Some(share) = &mut options.share {
+        *share = fs::canonicalize(&*share).map_err(LabError::io(share))?;
+    }
+    let options = &options;
     let qemu = qemu::find(options.qemu.as_deref())?;
     let folder = folders.lab(&options.name)?;
     make_private(&folders.run)?;

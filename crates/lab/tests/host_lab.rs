@@ -137,15 +137,35 @@ fn build_touch(folder: &Path) {
     assert!(built.expect("gcc").success());
 }
 
+/// An emulated guest hangs once in some dozens of boots, at its first commands, too. That is no fault of the test's subject unless
+/// it does so twice in a row.
+fn unless_hung(test: fn()) {
+    let Err(panic) = std::panic::catch_unwind(test) else { return };
+    let words = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+    if !words.contains("not done after") && !words.contains("GuestHang") {
+        std::panic::resume_unwind(panic);
+    }
+    eprintln!("the guest hung, once more in a new one: {words}");
+    test();
+}
+
 #[test]
 #[ignore = "boots a VM: takes both processors for some 20 s"]
 fn host_a_lab_comes_up_runs_commands_and_leaves_nothing() {
+    unless_hung(comes_up_runs_commands_and_leaves_nothing);
+}
+
+fn comes_up_runs_commands_and_leaves_nothing() {
     let labs = Labs::new();
     let share = labs.path("share, too");
     fs::create_dir(&share).expect("a folder");
     fs::write(share.join("in"), "from the host\n").expect("written");
     build_touch(&share);
-    let lab = labs.up(&Options { share: Some(share.clone()), ..options("short") }).expect("up");
+    // As it is typed: a path from where the program runs.
+    let here = std::env::current_dir().expect("a folder");
+    let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+    let relative = up.join(share.strip_prefix("/").expect("absolute"));
+    let lab = labs.up(&Options { share: Some(relative), ..options("short") }).expect("up");
     assert!(lab.state.release.starts_with("6.1."), "{}", lab.state.release);
     assert_eq!((lab.state.cpus, lab.state.pmem_bytes), (2, Some(GIB)));
     assert_eq!(lab.state.machine == Machine::Tcg, lab.state.no_kvm.is_some(), "{:?}", lab.state.no_kvm);
@@ -350,6 +370,10 @@ fn host_both_kernels_and_both_kinds_of_pmem_give_dax() {
         eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
         return;
     }
+    unless_hung(both_kernels_and_both_kinds_of_pmem_give_dax);
+}
+
+fn both_kernels_and_both_kinds_of_pmem_give_dax() {
     let labs = Labs::new();
     let share = labs.path("share");
     fs::create_dir(&share).expect("a folder");

@@ -24,3 +24,8 @@ pub fn guard(args: &Words) -> ExitCode {
 pub fn case(args: &Words) -> ExitCode {
     ExitCode::from(u8::try_from(pagelab_conformance::child_main(&args.words)).unwrap_or(1))
 }
+
+/// Starts a lab's QEMU and looks after it.
+pub fn lab(args: &Words) -> ExitCode {
+    ExitCode::from(u8::try_from(pagelab_lab::supervisor_main(&args.words)).unwrap_or(1))
+}

@@ -7,6 +7,7 @@ pub mod experiment;
 pub mod explain;
 pub mod hidden;
 pub mod hugepages;
+pub mod lab;
 pub mod mark;
 pub mod query;
 pub mod record;
