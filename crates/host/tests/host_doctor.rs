@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use common::holder::Holder;
 use common::settings::{SetBack, file_of, value};
 use pagelab_host::doctor::host::{FreeMemory, look};
 
@@ -99,28 +100,6 @@ fn host_thp_settings_are_mended_by_the_commands_given() {
     }
 }
 
-/// A program that has pages of the pool until this goes.
-struct Holder(Child);
-
-impl Holder {
-    fn start(pages: usize) -> Self {
-        let mut command = Command::new(MEMORY);
-        command.args(["pool", &(pages * HUGE).to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("fixture starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert_eq!(line.trim(), "held");
-        Holder(child)
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_pools_are_mended_by_the_commands_given() {
@@ -134,7 +113,7 @@ fn host_pools_are_mended_by_the_commands_given() {
     shell.mends(&[], "", "hugetlb.pool_empty");
     assert_eq!(value("hugetlb.2M.nr_hugepages").as_deref(), Some("64"));
     pool("4");
-    let holder = Holder::start(4);
+    let holder = Holder::start(&["pool", &(4 * HUGE).to_string()]);
     shell.mends(&[], "", "hugetlb.pool_used_up");
     drop(holder);
     // The command line that the kernel was started with is another one to whoever is in this place.

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use common::holder::Holder;
 use common::{FIXTURE, eventually};
 use pagelab_host::guard::{Guard, GuardError, GuardOptions, KernelDoor};
 use pagelab_host::hugetlb::accounting::{AccountingRequest, accounting};
@@ -54,28 +55,6 @@ fn text(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}; type: make setup-test"));
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// A program that has memory until this goes.
-struct Holder(Child);
-
-impl Holder {
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(MEMORY);
-        let mut child =
-            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("fixture starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert_eq!(line.trim(), "held");
-        Holder(child)
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
 }
 
 /// Size, minimum, current, maximum and whether it is the default, as hugeadm lists them.

@@ -92,6 +92,8 @@ mod options;
 mod page_size;
 mod pool;
 mod reservation;
+#[cfg(test)]
+mod testing;
 mod watch;
 
 pub use cache_lines::WriteBack;

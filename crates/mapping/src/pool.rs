@@ -64,12 +64,7 @@ mod tests {
 
     use super::*;
     use crate::page_size::HUGE_2M_BYTES;
-
-    fn write(root: &Path, name: &str, text: &str) {
-        let path = root.join(name);
-        fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
-        fs::write(path, text).expect("write");
-    }
+    use crate::testing::write;
 
     #[test]
     fn the_limit_of_a_group_above_counts() {

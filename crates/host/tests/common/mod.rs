@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub mod holder;
 pub mod settings;
 pub mod stepper;
 

@@ -235,12 +235,7 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(root: &Path, name: &str, text: &str) {
-        let path = root.join(name);
-        fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
-        fs::write(path, text).expect("write");
-    }
+    use crate::testing::write;
 
     #[test]
     fn settings_for_one_size_stand_above_the_whole() {

@@ -140,12 +140,7 @@ pub(super) fn own_limit_hits(root: &Path, process: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(root: &Path, name: &str, text: &str) {
-        let path = root.join(name);
-        fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
-        fs::write(path, text).expect("write");
-    }
+    use crate::testing::write;
 
     const ZONEINFO: &str = "\
 Node 0, zone      DMA

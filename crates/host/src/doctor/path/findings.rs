@@ -117,7 +117,7 @@ impl<'a> Words<'a> {
 
     /// Whether the file system was told to lay data out in multiples of 2 MiB.
     fn is_striped(&self) -> bool {
-        self.report.stripe.is_some_and(|stripe| stripe.unit_bytes > 0 && stripe.unit_bytes.is_multiple_of(SLOT_BYTES))
+        self.report.stripe.is_some_and(|stripe| stripe.is_of_slots())
     }
 
     fn is_tmpfs(&self) -> bool {

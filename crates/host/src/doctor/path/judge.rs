@@ -47,6 +47,42 @@ impl Runs {
     }
 }
 
+/// Where a file system puts the 2 MiB that the first write to a slot without blocks sets aside. A read of such a slot maps the page
+/// of zeros, by one entry as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filling {
+    /// Wherever there is room.
+    Open,
+    /// At a multiple of 2 MiB (ext4 with such a stride: `ext4_mb_find_by_goal` takes no other place for a stripe).
+    Aligned,
+    /// As far from the nearest extent as it is in the file (ext4: `ext4_ext_find_goal`), and at a multiple of 2 MiB in a file
+    /// without any.
+    AsNeighbour,
+    /// At a multiple of 2 MiB if no extent lies behind (xfs with such a stripe unit: `xfs_bmap_btalloc` aligns what ends the
+    /// file), else as far from the extent before as it is in the file.
+    AlignedAtEnd,
+}
+
+impl Filling {
+    /// The answer for a slot without blocks, which lies between these extents.
+    fn verdict(self, before: Option<&Extent>, after: Option<&Extent>, device_start_bytes: u64) -> Verdict {
+        let aligned = |extent: &Extent| {
+            extent.physical.is_some_and(|physical| physical.wrapping_sub(extent.start).is_multiple_of(SLOT_BYTES))
+        };
+        let is_filled = match self {
+            Self::Open => false,
+            Self::Aligned => true,
+            Self::AsNeighbour => before.or(after).is_none_or(aligned),
+            Self::AlignedAtEnd => after.is_none() || before.is_some_and(aligned),
+        };
+        match is_filled {
+            false => Some(SlotReason::Hole),
+            true if device_start_bytes.is_multiple_of(SLOT_BYTES) => None,
+            true => Some(SlotReason::PartitionMisaligned),
+        }
+    }
+}
+
 /// A file on direct access.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DaxFile<'a> {
@@ -58,6 +94,8 @@ pub(super) struct DaxFile<'a> {
     /// Whether the file system hands out neighbouring extents that continue each other as one (ext4 does by its extent status
     /// tree; xfs hands out its records as they are).
     pub(super) merges: bool,
+    /// What becomes of holes.
+    pub(super) filling: Filling,
     /// Whether the kernel was built with FS_DAX_PMD; none if that could not be read.
     pub(super) pmd: Option<bool>,
 }
@@ -78,9 +116,12 @@ pub(super) fn dax(file: &DaxFile<'_>) -> Vec<SlotRun> {
             next += 1;
         }
         let after = pieces.get(next..).unwrap_or_default();
+        let before = next.checked_sub(1).and_then(|last| pieces.get(last));
         let (verdict, end) = match after.first() {
-            None => (Some(SlotReason::Hole), whole),
-            Some(piece) if piece.start >= start + SLOT_BYTES => (Some(SlotReason::Hole), piece.start / SLOT_BYTES),
+            None => (file.filling.verdict(before, None, file.device_start_bytes), whole),
+            Some(piece) if piece.start >= start + SLOT_BYTES => {
+                (file.filling.verdict(before, Some(piece), file.device_start_bytes), piece.start / SLOT_BYTES)
+            }
             Some(piece) if piece.start <= start && piece.end >= start + SLOT_BYTES => {
                 (in_one(piece, start, file.device_start_bytes), piece.end / SLOT_BYTES)
             }

@@ -40,7 +40,7 @@ pub use self::report::{
 };
 
 use self::file_system::{Ext4Super, Kind, Place};
-use self::judge::{DaxFile, Rule, Verdict};
+use self::judge::{DaxFile, Filling, Rule, Verdict};
 use self::memory::InMemory;
 use crate::settings;
 
@@ -128,7 +128,7 @@ pub fn look(path: &Path, options: &PathOptions) -> Result<PathReport, PathError>
     let in_memory = seen.in_memory(real_place.kind, real_file);
     let pool = seen.pool(real_place, &metadata);
     let direct = dax.active == Some(true);
-    let layout = seen.layout(real_place.kind, extents.as_deref(), device.as_ref());
+    let layout = seen.layout(real_place.kind, extents.as_deref(), device.as_ref(), stripe);
     let slots = if direct {
         let unknown = || judge::cached(seen.size_bytes, Rule::all(Some(SlotReason::PlaceNotKnown)), &[]);
         layout.clone().unwrap_or_else(unknown)
@@ -293,14 +293,28 @@ impl Seen<'_> {
     }
 
     /// What direct access makes of the extents.
-    fn layout(&self, kind: Kind, extents: Option<&[Extent]>, device: Option<&Device>) -> Option<Vec<SlotRun>> {
+    fn layout(
+        &self,
+        kind: Kind,
+        extents: Option<&[Extent]>,
+        device: Option<&Device>,
+        stripe: Option<Stripe>,
+    ) -> Option<Vec<SlotRun>> {
         let extents = extents.filter(|_| matches!(kind, Kind::Ext4 | Kind::Xfs))?;
+        let is_striped = stripe.is_some_and(|stripe| stripe.is_of_slots());
+        let filling = match (kind, is_striped) {
+            (Kind::Ext4, true) => Filling::Aligned,
+            (Kind::Ext4, false) => Filling::AsNeighbour,
+            (_, true) => Filling::AlignedAtEnd,
+            (_, false) => Filling::Open,
+        };
         let pmd = settings::read(&self.options.root, "kconfig.FS_DAX_PMD").map(|value| value == "y").ok();
         Some(judge::dax(&DaxFile {
             size_bytes: self.size_bytes,
             extents,
             device_start_bytes: device.map_or(0, |device| device.partition_start_bytes),
             merges: kind == Kind::Ext4,
+            filling,
             pmd,
         }))
     }

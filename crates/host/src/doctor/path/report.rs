@@ -127,6 +127,13 @@ pub struct Stripe {
     pub width_bytes: u64,
 }
 
+impl Stripe {
+    /// Whether what is set aside by its unit lies at multiples of 2 MiB.
+    pub(super) fn is_of_slots(self) -> bool {
+        self.unit_bytes > 0 && self.unit_bytes.is_multiple_of(SLOT_BYTES)
+    }
+}
+
 /// Direct access: the processor reads and writes the device without the page cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Dax {

@@ -1,6 +1,7 @@
-//! The rules on literal cases. There is no device with direct access on most machines, so its rule is held to a table here.
+//! The rules on literal cases. There is no device with direct access on most machines, so its rule is held to a table here, and to
+//! kernels in lab VMs by `crates/cli/tests/doctor_dax.rs`.
 
-use super::judge::{DaxFile, Rule, Seen, cached, dax};
+use super::judge::{DaxFile, Filling, Rule, Seen, cached, dax};
 use super::report::{Extent, SlotReason};
 
 const MIB: u64 = 1 << 20;
@@ -136,12 +137,38 @@ fn direct_access_follows_the_extents() {
             extents: &case.extents,
             device_start_bytes: case.partition,
             merges: case.merges,
+            filling: Filling::Open,
             pmd: Some(true),
         };
         assert_eq!(words(&dax(&file)), case.expected, "{}", case.name);
         let without = dax(&DaxFile { pmd: Some(false), ..file });
         assert!(without.iter().all(|run| run.reason == Some(SlotReason::NoDaxPmd)), "{}", case.name);
     }
+}
+
+/// Slots without blocks before, between and behind what lies aligned, or half a slot off.
+#[test]
+fn what_becomes_of_holes_is_the_file_systems_affair() {
+    let told = |filling, physical: Option<u64>, device_start_bytes| {
+        let extents: Vec<Extent> = physical.into_iter().map(|at| extent(4 * MIB, 6 * MIB, at)).collect();
+        let (size_bytes, merges, pmd) = (10 * MIB, true, Some(true));
+        let runs = dax(&DaxFile { size_bytes, extents: &extents, device_start_bytes, merges, filling, pmd });
+        let of = |at: u64| runs.iter().find(|run| run.start <= at && at < run.end).and_then(|run| run.reason);
+        [of(0), of(8 * MIB)].map(|reason| reason.map_or("possible", SlotReason::word))
+    };
+    let (aligned, off) = (Some(20 * MIB), Some(21 * MIB));
+    for (filling, physical, expected) in [
+        (Filling::Open, aligned, ["hole", "hole"]),
+        (Filling::Aligned, off, ["possible", "possible"]),
+        (Filling::AsNeighbour, aligned, ["possible", "possible"]),
+        (Filling::AsNeighbour, off, ["hole", "hole"]),
+        (Filling::AsNeighbour, None, ["possible", "possible"]),
+        (Filling::AlignedAtEnd, off, ["hole", "possible"]),
+        (Filling::AlignedAtEnd, None, ["possible", "possible"]),
+    ] {
+        assert_eq!(told(filling, physical, 0), expected, "{filling:?} {physical:?}");
+    }
+    assert_eq!(told(Filling::Aligned, None, MIB), ["partition_misaligned", "partition_misaligned"]);
 }
 
 #[test]
