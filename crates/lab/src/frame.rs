@@ -69,10 +69,12 @@ impl Frame {
     }
 }
 
-/// Bytes that complete any frame that was begun: so many that the reader cannot still wait for its end. Not zeros, which
-/// are the checksum of nothing.
+/// What completes a frame must not make a valid one of it: four zeros are the checksum of nothing, four 0xff that of four 0xff.
+const FILLER: u8 = 0x5a;
+
+/// Bytes that complete any frame that was begun: so many that the reader cannot still wait for its end.
 pub fn flush() -> Vec<u8> {
-    vec![0xff; HEADER + MAX_PAYLOAD + TRAILER]
+    vec![FILLER; HEADER + MAX_PAYLOAD + TRAILER]
 }
 
 /// Takes bytes, gives frames.

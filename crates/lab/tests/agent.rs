@@ -188,6 +188,18 @@ fn frames() -> impl Strategy<Value = Frame> {
         .prop_map(|(kind, run, payload)| Frame::new(kind, run, &payload))
 }
 
+/// A frame of which the header alone was sent is completed by one byte, again and again: no length of payload makes that valid.
+#[test]
+fn what_completes_a_header_makes_no_frame() {
+    for length in 0..4096 {
+        let header = Frame::new(Kind::Hello, 0, &vec![0; length]).encode();
+        let mut decoder = Decoder::default();
+        decoder.push(&header[..header.len() - length - 4]);
+        decoder.push(&flush()[..length + 4]);
+        assert_eq!(decoder.next_frame(), None, "{length} bytes of payload");
+    }
+}
+
 proptest! {
     // Nothing is written into the tree.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]

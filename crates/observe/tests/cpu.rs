@@ -28,7 +28,7 @@ fn chain_source() -> String {
             "__attribute__((noinline)) void f{n}(unsigned long k) {{ {next}(k); __asm__ volatile(\"\" ::: \"memory\"); }}"
         );
     }
-    source.push_str("int main(int c, char **v) { for (long i = atol(v[1]); i > 0; i--) f39(300000); return c > 9; }\n");
+    source.push_str("int main(int c, char **v) { FOR_MS(atol(v[1])) f39(300000); return c > 9; }\n");
     source
 }
 
@@ -69,7 +69,7 @@ fn a_chain_of_calls_without_frame_pointers_is_found_whole() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let program = compile(dir.path(), "chain", &chain_source(), &["-O2", "-g", "-fomit-frame-pointer"]);
-    let run = profile(&format!("{} 250", program.display()), &ProfileOptions::default(), |_| ());
+    let run = profile(&format!("{} 400", program.display()), &ProfileOptions::default(), |_| ());
     assert_chain(&run);
     let reached = run.samples.iter().filter(|sample| sample.end == Some(End::Entry)).count();
     let with_stack = run.samples.iter().filter(|sample| !sample.user.is_empty()).count();
@@ -89,7 +89,7 @@ fn the_same_chain_is_found_by_frame_pointers() {
     let program =
         compile(dir.path(), "chain", &chain_source(), &["-O2", "-g", "-fno-omit-frame-pointer", "-fno-shrink-wrap"]);
     let options = ProfileOptions { unwinding: Unwinding::FramePointers, ..ProfileOptions::default() };
-    let run = profile(&format!("{} 250", program.display()), &options, |_| ());
+    let run = profile(&format!("{} 400", program.display()), &options, |_| ());
     assert_chain(&run);
     assert!(
         run.samples.iter().all(|sample| sample.end.is_none()),
@@ -110,7 +110,7 @@ __attribute__((noinline)) unsigned long down(unsigned long depth, unsigned long 
         sink += i;
     return sink;
 }
-int main(int c, char **v) { for (long i = atol(v[1]); i > 0; i--) sink += down(3000, 300000); return c > 9; }
+int main(int c, char **v) { FOR_MS(atol(v[1])) sink += down(3000, 300000); return c > 9; }
 ";
 
 #[test]
@@ -120,7 +120,7 @@ fn a_stack_longer_than_its_copy_is_said_to_be_cut() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let program = compile(dir.path(), "deep", DEEP, &["-O1", "-g", "-fomit-frame-pointer"]);
-    let run = profile(&format!("{} 150", program.display()), &ProfileOptions::default(), |_| ());
+    let run = profile(&format!("{} 400", program.display()), &ProfileOptions::default(), |_| ());
     let deep: Vec<_> = run.samples.iter().filter(|sample| sample.user.len() > 100).collect();
     assert!(deep.len() > 50, "{} of {} samples are deep", deep.len(), run.samples.len());
     let cut: Vec<_> = deep.iter().filter(|sample| sample.end == Some(End::Cut)).collect();
@@ -130,7 +130,7 @@ fn a_stack_longer_than_its_copy_is_said_to_be_cut() {
         assert!(sample.names().iter().all(|name| name == "down"), "{:?}", sample.names());
     }
     let dwarf = ProfileOptions { unwinding: Unwinding::Dwarf, stack_copy_bytes: 4096, ..ProfileOptions::default() };
-    let shorter = profile(&format!("{} 150", program.display()), &dwarf, |_| ());
+    let shorter = profile(&format!("{} 400", program.display()), &dwarf, |_| ());
     let longest = |run: &Run| run.samples.iter().map(|sample| sample.user.len()).max().unwrap_or(0);
     assert!(longest(&shorter) * 4 < longest(&run), "{} and {} frames", longest(&shorter), longest(&run));
 }
@@ -145,7 +145,7 @@ fn what_a_small_ring_loses_is_counted() {
     let options = ProfileOptions { ring_bytes_per_cpu: 128 << 10, ..ProfileOptions::default() };
     // Nothing is taken out for long, and each sample carries 32 KiB.
     let slow = |_| std::thread::sleep(std::time::Duration::from_millis(200));
-    let run = profile(&format!("{} 150", program.display()), &options, slow);
+    let run = profile(&format!("{} 400", program.display()), &options, slow);
     let sum = |of: fn(&SampleCounts) -> u64| run.counts.iter().map(of).sum::<u64>();
     assert!(sum(|counts| counts.lost) > 0, "{:?}", run.counts);
     for counts in &run.counts {
@@ -161,7 +161,7 @@ fn a_program_that_is_deleted_while_it_runs_has_its_names() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let program = compile(dir.path(), "chain", &chain_source(), &["-O2", "-g"]);
-    let command = format!("{} 250", program.display());
+    let command = format!("{} 400", program.display());
     let exists = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
     let run = profile(&command, &ProfileOptions::default(), |pid| {
         if program.exists() && exists(pid) {
@@ -177,13 +177,13 @@ const THREADS: &str = "
 #include <pthread.h>
 #include <stdlib.h>
 static volatile unsigned long sink;
-static long turns;
+static long ms;
 __attribute__((noinline)) void busy(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink += i; }
-__attribute__((noinline)) void *work(void *x) { for (long i = 0; i < turns; i++) busy(300000); return x; }
+__attribute__((noinline)) void *work(void *x) { FOR_MS(ms) busy(300000); return x; }
 int main(int c, char **v)
 {
     pthread_t threads[2];
-    turns = atol(v[1]);
+    ms = atol(v[1]);
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, work, NULL);
     for (int i = 0; i < 2; i++)
@@ -200,7 +200,7 @@ fn stacks_of_threads_reach_the_function_that_threads_begin_in() {
     let dir = tempfile::tempdir().expect("a directory");
     let program = compile(dir.path(), "threads", THREADS, &["-O2", "-g", "-fomit-frame-pointer"]);
     // The process that is asked about has a parent that is still there when it has ended.
-    let command = format!("sh -c '{} 150; true'", program.display());
+    let command = format!("sh -c '{} 400; true'", program.display());
     let run = profile(&command, &ProfileOptions::default(), |_| ());
     let busy: Vec<_> =
         run.samples.iter().filter(|sample| sample.names().first().is_some_and(|name| name == "busy")).collect();

@@ -19,7 +19,7 @@ fn source() -> String {
             400 + 250 * n
         );
     }
-    source.push_str("int main(int c, char **v) { for (long i = atol(v[1]); i > 0; i--) {");
+    source.push_str("int main(int c, char **v) { FOR_MS(atol(v[1])) {");
     (0..24).for_each(|n| _ = write!(source, "share{n}();"));
     source.push_str("} return c > 9; }\n");
     source
@@ -49,7 +49,7 @@ fn the_twenty_functions_with_most_samples_have_the_shares_that_perf_sees() {
         command.args(["record", "-q", "-F", "997", "-e", "cpu-clock", "-p", &pid.to_string(), "-o"]).arg(&data);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("perf is there: make setup-test")
     };
-    let run = profile(&format!("{} 5000", program.display()), &ProfileOptions::default(), |pid| {
+    let run = profile(&format!("{} 3000", program.display()), &ProfileOptions::default(), |pid| {
         perf.get_or_insert_with(|| start(pid));
     });
     perf.expect("it was started").wait().expect("it ends with the program");

@@ -13,6 +13,18 @@ use pagelab_observe::bpf::{Event, Observer, ObserverOptions};
 use pagelab_observe::cpu::{ProfileOptions, Profiler, SampleCounts};
 use pagelab_observe::stacks::{End, Frame, StackIds, Stacks};
 
+/// For programs that are looked at while they run: `FOR_MS(n)` goes on for n ms, however fast the processor is.
+const FOR_MS: &str = "
+#include <time.h>
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+#define FOR_MS(ms) for (double end_ms = now_ms() + (ms); now_ms() < end_ms;)
+";
+
 /// A sample with its stacks resolved.
 #[derive(Debug, Clone)]
 pub struct Sampled {
@@ -41,10 +53,11 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Compiles a C program.
+/// Compiles a C program, which may say `FOR_MS(n)`.
 pub fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (code, program) = (dir.join(format!("{name}.c")), dir.join(name));
-    std::fs::write(&code, source).expect("the directory is ours");
+    let prelude = if source.contains("FOR_MS") { FOR_MS } else { "" };
+    std::fs::write(&code, format!("{prelude}{source}")).expect("the directory is ours");
     let status = Command::new("gcc").args(flags).arg(&code).arg("-o").arg(&program).arg("-lpthread").status();
     assert!(status.expect("gcc is there").success());
     program
