@@ -8,6 +8,9 @@ use std::process::Command;
 use common::{is_root, json, pagelab, run, scratch};
 use serde_json::Value;
 
+/// Tasks of the program that forks: of each a parent may be told before its last switch, and some us before.
+const TASKS: f64 = 410.0;
+
 fn show(dir: &Path, view: &str) -> Value {
     json(&run(pagelab().arg("show").arg(dir).args([view, "--json"]), 0))
 }
@@ -111,8 +114,6 @@ fn counters_of_default_are_the_kernels_accounts_of_the_tree() {
         let more = account - counted;
         assert!((-last_steps..=most).contains(&more), "{account} for {counted}, needed -{last_steps}..{most} more");
     };
-    // A parent may be told of a child before the child's last switch, and some us before.
-    const TASKS: f64 = 410.0;
     before_exec(told("utime_ns") + told("stime_ns"), clock, 5e6, 5e3 * TASKS);
     before_exec(told("voluntary_context_switches") + told("involuntary_context_switches"), switches, 10.0, TASKS);
     before_exec(told("minor_faults"), minor, 100.0, 0.0);

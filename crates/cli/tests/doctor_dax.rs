@@ -17,7 +17,7 @@ use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Program as GuestP
 use serde_json::Value;
 
 /// Writes one byte of each 2 MiB of a file that is mapped whole at a multiple of 2 MiB.
-const TOUCH: &str = r#"
+const TOUCH: &str = r"
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ int main(int c, char **v)
     for (size_t o = 0; o < len; o += s) at[o] = 1;
     return 0;
 }
-"#;
+";
 
 /// `$1` how to make the file system, `$2` a word for it. Each file's prediction and trace go to the shared folder.
 const LAYOUTS: &str = r#"
@@ -160,7 +160,7 @@ fn host_slots_on_direct_access_are_as_the_kernel_maps_them() {
         let _down = Down;
         let lab = Lab::up(&options, &mut |event| eprintln!("{event}")).expect("up");
         for (mkfs, word) in FILE_SYSTEMS {
-            let limits = Limits { time: Some(Duration::from_secs(300)), ..Limits::default() };
+            let limits = Limits { time: Some(Duration::from_mins(5)), ..Limits::default() };
             let line = format!("mkdir -p /share/{word} && sh /share/layouts.sh '{mkfs}' {word}/f");
             let result = lab.run(&Command::shell(&line), &limits, &mut |_, _| {}).expect("run");
             assert_eq!(result.exit, Exit::Status(0), "{line}: {}", String::from_utf8_lossy(&result.stderr.bytes));

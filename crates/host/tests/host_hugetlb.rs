@@ -4,10 +4,9 @@
 mod common;
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use common::holder::Holder;
 use common::{FIXTURE, eventually};

@@ -60,8 +60,6 @@ fn limit(root: &Path, process: &Path, page_bytes: usize, bytes: u64, files: &[(&
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::page_size::HUGE_2M_BYTES;
     use crate::testing::write;

@@ -244,7 +244,7 @@ impl Recorder {
             self.spent.on(Stream::Maps.name(), || self.feed.events(batch, &mut self.writer));
             let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
             self.spent.on(Stream::Syscalls.name(), || {
-                feed.calls(|sink| observer.drain_calls(|call| sink.take(call)), tables)
+                feed.calls(|sink| observer.drain_calls(|call| sink.take(call)), tables);
             });
         }
         if let Some(perf) = &mut self.probes.perf {
@@ -256,7 +256,7 @@ impl Recorder {
             self.spent.on(Stream::Maps.name(), || feed.events(&events, writer));
             let tables = writer.tables_mut();
             self.spent.on(Stream::Syscalls.name(), || {
-                feed.calls(|sink| calls.iter().for_each(|call| sink.take(call)), tables)
+                feed.calls(|sink| calls.iter().for_each(|call| sink.take(call)), tables);
             });
             *batch = events;
             if let Some(profile) = self.probes.watchers.iter_mut().find(|one| one.streams().contains(&Stream::Cpu)) {

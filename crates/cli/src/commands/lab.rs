@@ -232,7 +232,7 @@ fn mib(bytes: u64) -> String {
 fn kind(machine: Machine) -> String {
     match machine {
         Machine::Tcg => "emulated (times in it are no measure)".to_owned(),
-        other => other.name().to_owned(),
+        Machine::Kvm => machine.name().to_owned(),
     }
 }
 

@@ -257,7 +257,7 @@ impl Watcher for CounterWatcher {
         match &self.by_accounts {
             Some(own) => own.tell(extra),
             None => {
-                _ = extra.insert("software_events".to_owned(), json!({ "by": "perf", "because": self.no_accounts }))
+                _ = extra.insert("software_events".to_owned(), json!({ "by": "perf", "because": self.no_accounts }));
             }
         }
         if let Some((threads, meanwhile)) = self.threads {

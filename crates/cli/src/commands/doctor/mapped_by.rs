@@ -69,7 +69,9 @@ fn space_of(recording: &Recording, pid: u32, dir: &Path) -> Result<u32, Failure>
             "{dir} was recorded before this boot, needed: a recording of process {pid}; type: pagelab record --observe tasks,maps -o DIR -p {pid}"
         )));
     }
-    let (mut first_ns, mut last): (Option<i64>, Option<(i64, Option<u32>, bool)>) = (None, None);
+    let mut first_ns: Option<i64> = None;
+    // When, the address space from then on, whether the process ended then.
+    let mut last: Option<(i64, Option<u32>, bool)> = None;
     each::<TasksRow>(recording, &mut Vec::new(), |row| {
         if row.pid as u32 == pid && row.tid == row.pid {
             first_ns = Some(first_ns.map_or(row.ts, |first| first.min(row.ts)));

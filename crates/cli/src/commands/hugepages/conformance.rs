@@ -1,5 +1,6 @@
 //! `hugepages conformance`: what the kernel promises about huge pages, put to the test.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use pagelab_conformance::{CaseResult, ConformanceError, Options, Report, Verdict, run as run_suite, tap};
@@ -59,7 +60,7 @@ fn summary(report: &Report) -> String {
     let all = [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive, Verdict::Skip].map(of).join(", ");
     let mut text = format!("{} cases on Linux {}: {all}\n", report.cases.len(), report.kernel);
     for left in &report.not_put_back {
-        text.push_str(&format!("not put back: {left}\n"));
+        let _ = writeln!(text, "not put back: {left}");
     }
     text
 }

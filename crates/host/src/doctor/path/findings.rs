@@ -1,6 +1,6 @@
 //! What the report has to say in words: one finding for each reason, with the commands filled in.
 
-use super::report::{PathReport, SLOT_BYTES, SlotReason, SlotRun};
+use super::report::{PathReport, SLOT_BYTES, SlotReason, SlotRun, Stripe};
 use crate::doctor::{Finding, Level};
 
 /// The findings of a report, problems first.
@@ -117,7 +117,7 @@ impl<'a> Words<'a> {
 
     /// Whether the file system was told to lay data out in multiples of 2 MiB.
     fn is_striped(&self) -> bool {
-        self.report.stripe.is_some_and(|stripe| stripe.is_of_slots())
+        self.report.stripe.is_some_and(Stripe::is_of_slots)
     }
 
     fn is_tmpfs(&self) -> bool {

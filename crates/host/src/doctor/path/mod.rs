@@ -301,7 +301,7 @@ impl Seen<'_> {
         stripe: Option<Stripe>,
     ) -> Option<Vec<SlotRun>> {
         let extents = extents.filter(|_| matches!(kind, Kind::Ext4 | Kind::Xfs))?;
-        let is_striped = stripe.is_some_and(|stripe| stripe.is_of_slots());
+        let is_striped = stripe.is_some_and(Stripe::is_of_slots);
         let filling = match (kind, is_striped) {
             (Kind::Ext4, true) => Filling::Aligned,
             (Kind::Ext4, false) => Filling::AsNeighbour,
