@@ -307,7 +307,7 @@ static __always_inline void map_call_returned(void *ctx, struct pt_regs *regs, l
 	if (op == MAP_OP_SHMAT && (ret > 0 || ret < -4095))
 		event->len = length_at(ret);
 	if (wants_stack(event))
-		event->has_stack = take_stack(ctx, task, event->ts, SAMPLE_OF_CALL);
+		event->has_stack = take_stack(ctx, task, event->ts, false);
 	submit_event(event);
 }
 

@@ -199,7 +199,7 @@ int switched_stacks(unsigned long long *ctx)
 	left_cpu((struct task_struct *)ctx[1], task_state, now);
 	took_cpu((struct task_struct *)ctx[2], now);
 	if (sched_on && task_state && !(task_state & TASK_DEAD))
-		take_stack(ctx, (struct task_struct *)ctx[1], now, 0);
+		take_stack(ctx, (struct task_struct *)ctx[1], now, true);
 	return 0;
 }
 

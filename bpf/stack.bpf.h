@@ -32,8 +32,6 @@ enum sample_flag {
 	SAMPLE_COPY_FAILED = 8,
 	/* There was room in the ring for the kernel's stack alone. */
 	SAMPLE_NO_ROOM = 16,
-	/* Of a mapping call, not of a task that leaves the CPU. */
-	SAMPLE_OF_CALL = 32,
 };
 
 /* Kernel frames, user frames (8 bytes each, innermost first) and the copy of the stack follow. */

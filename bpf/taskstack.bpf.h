@@ -57,9 +57,9 @@ static __always_inline struct known_place *known_place_at(struct task_state *sta
 	return place;
 }
 
-/* Takes the stacks of the running task, which at `ts` left the CPU, or began a mapping call (SAMPLE_OF_CALL, which needs no
- * stack of the kernel); false if none was taken. */
-static __always_inline bool take_stack(void *ctx, struct task_struct *task, __u64 ts, __u32 flags)
+/* Takes the stacks of the running task, which at `ts` left the CPU, or began a mapping call (which needs no stack of the
+ * kernel); false if none was taken. */
+static __always_inline bool take_stack(void *ctx, struct task_struct *task, __u64 ts, bool with_kernel)
 {
 	struct task_state *state = state_of(task);
 	struct sample_ring *ring = sample_ring_here();
@@ -67,6 +67,7 @@ static __always_inline bool take_stack(void *ctx, struct task_struct *task, __u6
 	struct known_place *place = NULL;
 	struct sample_head *head;
 	struct pt_regs *regs;
+	__u32 flags = 0;
 	__u8 *frames;
 
 	if (!state || state->waiting || !ring)
@@ -83,7 +84,7 @@ static __always_inline bool take_stack(void *ctx, struct task_struct *task, __u6
 	head = (void *)&ring->data[position & sample_ring_mask];
 	frames = (void *)(head + 1);
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	if (!(flags & SAMPLE_OF_CALL))
+	if (with_kernel)
 		kernel = chain(ctx, frames, 0, SAMPLE_KERNEL_CUT, &flags);
 	frames += kernel;
 	fill_head(head, task, state, regs, ts, 0);

@@ -128,7 +128,7 @@ struct Host {
     trouble: RestoreReport,
     /// Pages of the pool that the cases shall not have.
     aside: Vec<Region>,
-    /// The pool as it was made.
+    /// The pool as it was made, or as others have left it since.
     made: Option<Counters>,
 }
 
@@ -203,11 +203,15 @@ impl Host {
         CaseResult::new(case, answer, duration_ns)
     }
 
-    /// Waits until the pool is as it was made: a process that a case left behind may still be giving its pages back. Where others
-    /// use the pool it never is again, and cases that mind say so.
-    fn calm_down(&self) {
+    /// Waits until the pool is as it was made: a process that a case left behind may still be giving its pages back. Where it does
+    /// not become so, others have begun to use it: that is how it is from then on, and cases that mind say so.
+    fn calm_down(&mut self) {
         let deadline = Instant::now() + CALM;
-        while self.made.is_some() && HUGE.read().ok() != self.made && Instant::now() < deadline {
+        while self.made.is_some() && HUGE.read().ok() != self.made {
+            if Instant::now() >= deadline {
+                self.made = HUGE.read().ok();
+                return;
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
     }

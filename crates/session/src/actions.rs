@@ -4,9 +4,6 @@ use pagelab_observe::bpf::MapEvent;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::MappingsRow;
 
-/// Results of system calls from here down to -1 are negated errnos.
-const LOWEST_ERRNO: i64 = -4095;
-
 /// What a task or the kernel mapped, took away or gave advice about, with all that its row needs but the stack.
 #[derive(Debug, Clone)]
 pub struct MapAction {
@@ -61,9 +58,8 @@ impl MapAction {
 
 /// Whether the action leaves a new mapping behind.
 pub fn makes_mapping(event: &MapEvent) -> bool {
-    let failed = (LOWEST_ERRNO..0).contains(&event.ret);
     match event.op {
-        "mmap" | "mremap" | "shmat" => !failed,
+        "mmap" | "mremap" | "shmat" => !event.failed(),
         "brk" => event.ret as u64 > event.old_addr,
         _ => false,
     }

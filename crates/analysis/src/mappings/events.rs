@@ -188,6 +188,35 @@ fn change_of(row: &MappingsRow<'_>, hugetlbfs: &[String], page_bytes: u64, names
     }
 }
 
+/// Addresses that are mapped after a row of `mappings`, and that are not: first byte and the one behind the last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ranges {
+    /// Mapped from then on, whatever was there before.
+    pub maps: Option<(u64, u64)>,
+    /// Not mapped any more. What a call maps is mapped after it.
+    pub unmaps: Option<(u64, u64)>,
+}
+
+/// What a row changed; nothing if the call failed, or only gave advice. The length of a segment that was detached is not told.
+pub fn ranges_of(row: &MappingsRow<'_>, page_bytes: u64) -> Ranges {
+    let up = |n: u64| round_up(n, page_bytes);
+    let range = |start: u64, len: u64| (len > 0).then(|| (start, start.saturating_add(up(len))));
+    match change_of(row, &[], page_bytes, &mut Names::default()) {
+        Some(Change::Map { start, request, .. }) => Ranges { maps: range(start, request.len), unmaps: None },
+        Some(Change::Unmap { start, len }) => Ranges { maps: None, unmaps: range(start, len) },
+        Some(Change::Remap { old, old_len, new, new_len, keep_old }) => {
+            let gone = old_len.filter(|_| !keep_old).and_then(|len| range(old, len));
+            Ranges { maps: range(new, new_len), unmaps: gone }
+        }
+        Some(Change::Break { before: Some(before), after }) => {
+            let (before, after) = (up(before), up(after));
+            let between = |low: u64, high: u64| range(low, high.saturating_sub(low));
+            Ranges { maps: between(before, after), unmaps: between(after, before) }
+        }
+        _ => Ranges::default(),
+    }
+}
+
 fn mapped(row: &MappingsRow<'_>, request: Request) -> Option<Change> {
     let origin = match row.kind {
         "call" => Origin::Call { asked: row.addr.is_some_and(|addr| addr != 0) },
@@ -272,6 +301,34 @@ mod tests {
 
     fn row(op: &'static str) -> MappingsRow<'static> {
         MappingsRow { op, kind: "call", task_id: 1, mm_id: 1, ..MappingsRow::default() }
+    }
+
+    #[test]
+    fn what_is_mapped_after_a_row_and_what_is_not() {
+        let told = |row: MappingsRow<'static>| {
+            let Ranges { maps, unmaps } = ranges_of(&row, 4096);
+            (maps, unmaps)
+        };
+        let mmap = MappingsRow { len: Some(5000), ret: Some(0x10000), ..row("mmap") };
+        assert_eq!(told(mmap), (Some((0x10000, 0x12000)), None));
+        assert_eq!(told(MappingsRow { ret: Some(-12), ..mmap }), (None, None));
+        let munmap = MappingsRow { addr: Some(0x10000), len: Some(1), ret: Some(0), ..row("munmap") };
+        assert_eq!(told(munmap), (None, Some((0x10000, 0x11000))));
+        let moved = MappingsRow {
+            old_addr: Some(0x10000),
+            old_len: Some(4096),
+            len: Some(8192),
+            ret: Some(0x40000),
+            ..row("mremap")
+        };
+        assert_eq!(told(moved), (Some((0x40000, 0x42000)), Some((0x10000, 0x11000))));
+        let kept = MappingsRow { flags: Some(MREMAP_DONTUNMAP), ..moved };
+        assert_eq!(told(kept), (Some((0x40000, 0x42000)), None));
+        let brk = |before, after| MappingsRow { old_addr: Some(before), ret: Some(after), ..row("brk") };
+        assert_eq!(told(brk(0x10100, 0x12100)), (Some((0x11000, 0x13000)), None));
+        assert_eq!(told(brk(0x12100, 0x10100)), (None, Some((0x11000, 0x13000))));
+        assert_eq!(told(brk(0x10100, 0x10200)), (None, None), "within a page");
+        assert_eq!(told(MappingsRow { addr: Some(1), len: Some(1), advice: Some(14), ..row("madvise") }), (None, None));
     }
 
     #[test]

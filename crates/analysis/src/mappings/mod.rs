@@ -23,6 +23,7 @@ use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::Recording;
 
 pub use class::{ClassKey, MemoryKind, ThpAdvice, bytes, size_class_of};
+pub use events::{Ranges, ranges_of};
 pub use profile::{ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats, few_pages, many_pages};
 
 use crate::error::Result;
@@ -33,6 +34,11 @@ use tracker::Tracker;
 
 /// The page not being there; set where it was and the access was not allowed (x86, arch/x86/include/asm/trap_pf.h).
 const X86_PF_PROT: u32 = 1;
+
+/// Bytes of a base page where the recording was made.
+pub fn page_bytes_of(recording: &Recording) -> u64 {
+    recording.manifest().page_size_bytes.filter(|n| n.is_power_of_two()).unwrap_or(4096)
+}
 
 /// What the recording does not say itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +90,7 @@ impl MappingProfile {
         if recording.parts("mappings")?.is_empty() || recording.parts("faults")?.is_empty() {
             return Ok(None);
         }
-        let page = recording.manifest().page_size_bytes.filter(|n| n.is_power_of_two()).unwrap_or(4096);
+        let page = page_bytes_of(&recording);
         let slot = if options.huge_bytes.is_power_of_two() { options.huge_bytes.max(page) } else { 2 << 20 };
         let x86 = recording.manifest().arch.as_deref().is_none_or(|arch| arch == "x86_64");
         let events = events::load(&recording, &options.hugetlbfs, page)?;

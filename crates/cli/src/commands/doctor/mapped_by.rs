@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::anyhow;
+use pagelab_analysis::mappings::{Ranges, page_bytes_of, ranges_of};
 use pagelab_host::doctor::process::{MappedBy, MappingCall, MappingCalls, ProcessReport};
 use pagelab_host::facts;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{MappingsRow, TasksRow};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::commands::show::names::errno_of;
 use crate::commands::show::read::{each, each_in_time};
 use crate::commands::show::stacks::Stacks;
 use crate::failure::Failure;
@@ -33,11 +33,17 @@ struct Call {
 pub fn attach(report: &mut ProcessReport, dir: &Path) -> Result<(), Failure> {
     let recording = Recording::open(dir)?;
     let mm_id = space_of(&recording, report.pid, dir)?;
+    let page_bytes = page_bytes_of(&recording);
     let mut notes = Vec::new();
     let mut calls = Vec::new();
     each_in_time::<MappingsRow>(&recording, &mut notes, |row| {
-        if row.mm_id == mm_id && row.kind == "call" {
-            calls.extend(call(&row));
+        if row.mm_id != mm_id || row.kind != "call" {
+            return;
+        }
+        let Ranges { maps, unmaps } = ranges_of(&row, page_bytes);
+        if maps.or(unmaps).is_some() {
+            let what = Call { op: row.op.to_owned(), stack_id: row.ustack_id };
+            calls.push(MappingCall { ts_ns: row.ts, maps, unmaps, what });
         }
     })?;
     let wanted: HashSet<u64> = calls.iter().filter_map(|call| call.what.stack_id).collect();
@@ -107,26 +113,3 @@ fn started_ns(pid: u32) -> Option<i64> {
     };
     Some(ticks.checked_mul(1_000_000_000 / per_second)? - (ns(ClockId::Boottime) - ns(ClockId::Monotonic)))
 }
-
-/// What a call mapped and took away; nothing if it failed.
-fn call(row: &MappingsRow<'_>) -> Option<MappingCall<Call>> {
-    if errno_of(row.ret).is_some() {
-        return None;
-    }
-    let (len, old_len) = (row.len.unwrap_or(0), row.old_len.unwrap_or(0));
-    let at = |start: u64, bytes: u64| Some((start, start.saturating_add(bytes).next_multiple_of(PAGE_BYTES)));
-    let ret = row.ret? as u64;
-    let (maps, unmaps) = match row.op {
-        "mmap" | "shmat" => (at(ret, len), None),
-        "mremap" => (at(ret, len), at(row.old_addr?, old_len)),
-        "munmap" => (None, at(row.addr?, len)),
-        "brk" if ret > row.old_addr? => (at(row.old_addr?, ret - row.old_addr?), None),
-        "brk" => (None, at(ret, row.old_addr? - ret)),
-        _ => return None,
-    };
-    let what = Call { op: row.op.to_owned(), stack_id: row.ustack_id };
-    Some(MappingCall { ts_ns: row.ts, maps, unmaps, what })
-}
-
-/// x86-64 has no other size of page for addresses of calls.
-const PAGE_BYTES: u64 = 4096;

@@ -20,7 +20,7 @@ mod latency;
 mod loss;
 mod maps;
 mod metrics;
-pub(super) mod names;
+mod names;
 mod options;
 mod profile;
 pub(super) mod read;
