@@ -2,7 +2,7 @@
 //!
 //! Lines are `time, value, direction, block size, [offset,] priority`: time in ms since measuring began, direction 0 for reads and 1
 //! for writes, priority always 0. Values are nanoseconds for latencies; for each operation 1 in the log of operations, and its bytes
-//! over its completion latency in KB/s in the log of bandwidth. With `log_avg_msec` there is a line for each stretch of that length
+//! over its completion latency in KB/s in the log of bandwidth, 0 where the clock did not move. With `log_avg_msec` there is a line for each stretch of that length
 //! and direction in which something was done: mean latency, KiB/s, operations per second; block size and offset are then 0, as in fio.
 
 use std::fs::File;
@@ -126,7 +126,7 @@ impl Logs {
         }
         let ms = at_ns / 1_000_000;
         let offset = self.with_offset.then_some(operation.offset);
-        let kilobytes = bytes.saturating_mul(1_000_000) / clat_ns.max(1);
+        let kilobytes = kilobytes_per_second(bytes, clat_ns);
         for (log, value) in [
             (&mut self.slat, slat_ns),
             (&mut self.clat, Some(clat_ns)),
@@ -189,9 +189,27 @@ impl Logs {
     }
 }
 
+/// Bandwidth of one operation in KB/s. Over no time at all it is 0, as in fio: no number is right, and the line stays
+/// readable to those who take means.
+fn kilobytes_per_second(bytes: u64, clat_ns: u64) -> u64 {
+    bytes.saturating_mul(1_000_000).checked_div(clat_ns).unwrap_or(0)
+}
+
 impl JobOptions {
     /// Whether the job writes logs of samples.
     pub fn logs_samples(&self) -> bool {
         [&self.write_lat_log, &self.write_bw_log, &self.write_iops_log].iter().any(|name| **name != LogName::None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kilobytes_per_second;
+
+    #[test]
+    fn no_time_has_no_bandwidth() {
+        assert_eq!(kilobytes_per_second(4096, 0), 0);
+        assert_eq!(kilobytes_per_second(4096, 1), 4_096_000_000);
+        assert_eq!(kilobytes_per_second(4096, 1000), 4_096_000);
     }
 }
