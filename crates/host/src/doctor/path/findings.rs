@@ -188,8 +188,12 @@ fn told(words: &Words<'_>, reason: SlotReason) -> Told {
             ("path.file_ends_inside", Note, "a file that is a multiple of 2 MiB long", SMALL, Some(fix))
         }
         R::Hole | R::PartHole => {
-            let fix =
-                format!("fallocate -n -l {} {}", words.report.size_bytes.next_multiple_of(SLOT_BYTES), words.path);
+            // Beside what is written, a filled hole would leave a slot in two states.
+            let fix = if words.is_striped() {
+                words.recreate()
+            } else {
+                format!("fallocate -n -l {} {}", words.report.size_bytes.next_multiple_of(SLOT_BYTES), words.path)
+            };
             let why = "a first write sets blocks aside one by one, wherever there is room";
             ("path.holes", Note, "bytes that are set aside before the file is written", why, Some(fix))
         }
