@@ -48,6 +48,7 @@ pub mod ladder;
 mod load_rows;
 mod marks;
 mod options;
+mod pace;
 mod probes;
 mod recorder;
 mod run;

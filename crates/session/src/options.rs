@@ -12,6 +12,9 @@ use pagelab_recording::Manifest;
 
 use crate::child::{Ended, SpawnError};
 
+/// Bytes of fault ring per CPU, if nobody says otherwise: 200 ms of the greatest rate of faults seen.
+pub(crate) const DEFAULT_RING_BYTES: usize = 4 << 20;
+
 /// What is recorded.
 #[derive(Debug, Clone)]
 pub enum Target {
@@ -129,7 +132,7 @@ impl SessionOptions {
             budget_pct: None,
             own_group: false,
             stdout_to_stderr: false,
-            ring_bytes_per_cpu: 4 << 20,
+            ring_bytes_per_cpu: DEFAULT_RING_BYTES,
             fault_details: pagelab_observe::details::ONE_IN,
             unwinding: Unwinding::Auto,
             frequency_hz: None,

@@ -19,13 +19,11 @@ use crate::cost::{Budget, Spent};
 use crate::feed::Feed;
 use crate::load_rows;
 use crate::marks::Marks;
-use crate::options::SessionOptions;
+use crate::options::{DEFAULT_RING_BYTES, SessionOptions};
+use crate::pace::Pace;
 use crate::probes::{Count, Probes};
 use crate::subject::Subject;
 
-/// How often the rings are emptied. The default ring holds ten times as much at the greatest rate of faults seen, and
-/// what is taken soon is still in the processor's cache.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// How often metrics are sampled.
 const SAMPLE_INTERVAL_NS: i64 = 100_000_000;
 
@@ -51,6 +49,7 @@ pub struct Recorder {
     pub writer: RecordingWriter,
     sampler: Option<Sampler>,
     next_sample_ns: i64,
+    pace: Pace,
     counts: Arc<Mutex<Counts>>,
     batch: Vec<Event>,
     details: Vec<FaultDetail>,
@@ -82,6 +81,7 @@ impl Recorder {
             writer,
             sampler: None,
             next_sample_ns: i64::MIN,
+            pace: Pace::new(false),
             counts,
             batch: Vec::new(),
             details: Vec::new(),
@@ -103,6 +103,7 @@ impl Recorder {
     pub fn begin(&mut self, options: &SessionOptions) {
         self.marks = Marks::listen().inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
         let cpus = self.writer.manifest().cpus.unwrap_or(1);
+        self.pace = Pace::new(options.ring_bytes_per_cpu < DEFAULT_RING_BYTES);
         self.budget = options.budget_pct.map(|pct| Budget::new(pct, cpus, options.bpf_stats));
         // Twice in the time that is kept, so that it holds every metric at least once.
         self.all_samples = options.keep_last.map(|last| (last / 2, monotonic_ns()));
@@ -140,7 +141,7 @@ impl Recorder {
 
     /// Waits for some milliseconds and takes what came; true if the target has ended.
     pub fn turn(&mut self, subject: &mut Subject) -> bool {
-        let ended = subject.wait(DRAIN_INTERVAL);
+        let ended = subject.wait(self.pace.wait());
         if self.step() {
             subject.intervals(|told| load_rows::push_interval(&told, &mut self.writer));
         }
@@ -280,8 +281,11 @@ impl Recorder {
             let writer = &mut self.writer;
             marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));
         }
+        let has_moved = !batch.is_empty();
         batch.clear();
         self.count();
+        let (seen, _) = self.events_seen();
+        self.pace.looked(seen, has_moved);
     }
 
     fn count(&mut self) {

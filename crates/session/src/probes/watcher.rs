@@ -72,7 +72,7 @@ pub struct Watched<'a> {
 
 /// A probe in the recording loop.
 ///
-/// The loop opens it before the target runs ([`Watcher::begin`]), calls [`Watcher::step`] 50 times a second, and at the end
+/// The loop opens it before the target runs ([`Watcher::begin`]), calls [`Watcher::step`] 20 to 50 times a second, and at the end
 /// [`Watcher::stop`], one more `step`, and [`Watcher::finish`].
 pub trait Watcher {
     /// The streams that it fills.
