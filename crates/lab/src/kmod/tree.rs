@@ -11,7 +11,7 @@ use crate::folders::make_open;
 use crate::tool;
 
 use super::Target;
-use super::sources::{Own, Part};
+use super::sources::Own;
 
 /// For the compiler: debug information is most of a module, and the guest holds it in memory.
 pub(super) const FLAGS: &str = "KCFLAGS=-g0";
@@ -87,7 +87,8 @@ impl<'a> Tree<'a> {
     /// Builds a module; the file is in this folder.
     pub(super) fn build(&self, apt: &Apt, own: &Own, say: &mut dyn FnMut(Event)) -> Result<PathBuf> {
         let folder = self.lay_out(apt, own, say)?;
-        self.make(own, &folder, &[])?;
+        let mut make = self.make(own, &folder, &["modules"])?;
+        tool::output("make", &mut make).map_err(|error| self.said(own, error))?;
         let file = folder.join(format!("{}.ko", own.module));
         if file.is_file() { Ok(file) } else { Err(self.failed(own, format!("make left no {}.ko", own.module))) }
     }
@@ -138,19 +139,19 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Runs make over the folder; what it says, warnings included.
-    pub(super) fn make(&self, own: &Own, folder: &Path, more: &[&str]) -> Result<()> {
+    /// make, to build what is named from the folder.
+    pub(super) fn make(&self, own: &Own, folder: &Path, what: &[&str]) -> Result<Command> {
         needed("make", "make")?;
         let compiler = self.compiler()?;
         needed(&compiler, &compiler)?;
         let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let mut make = Command::new("make");
         make.arg("-s").arg(format!("-j{jobs}")).arg("-C").arg(self.headers()).arg(format!("M={}", folder.display()));
-        make.arg(FLAGS).args(own.part.as_ref().map(|part: &Part| part.config)).args(more).arg("modules");
+        make.arg(FLAGS).args(own.part.as_ref().map(|part| part.config)).args(what).current_dir(&self.root);
         for name in MISLEADING {
             make.env_remove(name);
         }
-        tool::output("make", make.current_dir(&self.root)).map_err(|error| self.said(own, error)).map(drop)
+        Ok(make)
     }
 
     /// The compiler that built the kernel, by the name of its program and of its package.
@@ -185,7 +186,7 @@ fn compiler(variables: &str) -> Option<&str> {
     word.starts_with("gcc").then_some(word)
 }
 
-fn needed(program: &str, package: &str) -> Result<()> {
+pub(super) fn needed(program: &str, package: &str) -> Result<()> {
     match tool::find(Path::new(program)) {
         Some(_) => Ok(()),
         None => Err(LabError::ProgramMissing { program: program.to_owned(), package: package.to_owned() }),
