@@ -95,6 +95,16 @@ pub enum LabError {
         /// What is missing.
         why: String,
     },
+    /// A module of the lab's own could not be built.
+    #[error("module {module}: building it for Linux {release} failed: {said}")]
+    Build {
+        /// Its name.
+        module: &'static str,
+        /// The kernel, as `uname -r` says it.
+        release: String,
+        /// The end of what make said.
+        said: String,
+    },
     /// QEMU ended by itself before the guest answered.
     #[error("QEMU ended ({how}) before the guest answered; it said:\n{said}{}", console_words(.console))]
     QemuFailed {
@@ -209,6 +219,7 @@ impl LabError {
             Self::PackageManager { .. } => "package_manager",
             Self::NoSpace { .. } => "no_space",
             Self::Kernel { .. } => "kernel",
+            Self::Build { .. } => "build",
             Self::QemuFailed { .. } => "qemu_failed",
             Self::BootHang { .. } => "boot_hang",
             Self::GuestPanic { .. } => "guest_panic",

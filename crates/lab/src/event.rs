@@ -35,6 +35,13 @@ pub enum Event {
         /// Its name and version.
         package: String,
     },
+    /// A module of the lab's own is built.
+    Building {
+        /// Its name.
+        module: &'static str,
+        /// The kernel, as `uname -r` says it.
+        release: String,
+    },
     /// The guest's first file system is ready.
     Built {
         /// Its size.
@@ -78,6 +85,7 @@ impl fmt::Display for Event {
             Self::Damaged { file } => write!(f, "{file} is damaged; it is fetched anew"),
             Self::Fetching { package, bytes } => write!(f, "fetching {package} ({} MiB)", bytes.div_ceil(1 << 20)),
             Self::Unpacking { package } => write!(f, "unpacking {package}"),
+            Self::Building { module, release } => write!(f, "building the module {module} for Linux {release}"),
             Self::Built { bytes } => write!(f, "initramfs: {} MiB", bytes.div_ceil(1 << 20)),
             Self::NoKvm { why } => write!(f, "KVM is not used: {why}"),
             Self::Booting { machine, attempt, limit } => {

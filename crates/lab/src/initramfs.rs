@@ -12,6 +12,7 @@ use crate::apt::{Apt, Unpacked};
 use crate::cpio::Writer;
 use crate::elf;
 use crate::error::{LabError, Result, need_space};
+use crate::kmod;
 use crate::modules::{Modules, file_name};
 use crate::options::{Options, PmemKind, Program};
 use crate::tool;
@@ -101,7 +102,7 @@ impl<'a> Parts<'a> {
             modules.take(name)?;
         }
         for name in &options.modules {
-            modules.take(name)?;
+            modules.take(kmod::provides(name))?;
         }
         let mut parts = Parts { options, modules, busybox, load, programs: Vec::new(), roots: Vec::new() };
         let ndctl = options.pmem.is_some_and(|pmem| pmem.kind == PmemKind::Nvdimm).then_some("ndctl");

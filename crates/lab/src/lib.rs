@@ -15,6 +15,8 @@
 //!   checked against the signed lists, and unpacked without being installed. QEMU is the host's.
 //! - **The guest** is an initramfs: busybox, the kernel's modules, the agent, programs of the host with their
 //!   libraries. It has no disk and no network. What is in it is gone with it; a shared folder stays.
+//! - **Modules of its own** (`kernel/`: a block device in memory, ext4 with another way to read DAX files) are built from
+//!   sources that the library carries, against the distribution's headers, and kept in the cache.
 //! - **KVM** is used where it has booted a guest since the host came up. Where it has not, that is found out by trying,
 //!   with a short limit, and remembered until the host is booted again.
 //! - **A supervisor** process for each lab starts QEMU and keeps the end of the console. QEMU dies with it, and it
@@ -36,6 +38,7 @@ mod folders;
 mod frame;
 mod initramfs;
 mod interrupt;
+mod kmod;
 mod lab;
 mod modules;
 mod options;

@@ -75,6 +75,11 @@ impl<'a> Modules<'a> {
         self.builtin.contains(&name) || self.files.contains_key(&name)
     }
 
+    /// A module of the lab's own; it stands in for the kernel's of the same name.
+    pub(crate) fn add(&mut self, name: &str, file: PathBuf) {
+        self.files.insert(module_name(name), file);
+    }
+
     /// Takes a module and what it depends on. What is built in needs nothing.
     pub(crate) fn take(&mut self, name: &str) -> Result<()> {
         let name = module_name(name);
@@ -165,7 +170,7 @@ pub(crate) fn file_name(name: &str) -> String {
 }
 
 /// The name of the module in a file: the kernel writes `_` where files have `-`.
-fn module_name(file: &str) -> String {
+pub(crate) fn module_name(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.split(".ko").next().unwrap_or(name).replace('-', "_")
 }

@@ -158,7 +158,8 @@ pub struct Options {
     pub share: Option<PathBuf>,
     /// Programs of the host for the guest, beyond mkfs.ext4, mkfs.xfs and, for an NVDIMM, ndctl.
     pub programs: Vec<Program>,
-    /// Kernel modules for the guest's modprobe, beyond those that every lab has.
+    /// Kernel modules for the guest's modprobe, beyond those that every lab has. `ramblk` and `ext4-dax-read` are the
+    /// lab's own and are built first.
     pub modules: Vec<String>,
     /// How long one boot may take.
     pub boot_limit: Duration,

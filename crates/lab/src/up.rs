@@ -18,6 +18,7 @@ use crate::folders::{Folders, make_private, write_whole};
 use crate::frame::Kind;
 use crate::initramfs::Parts;
 use crate::interrupt;
+use crate::kmod::{self, Target};
 use crate::lab::{self, STATE, State, now_ns};
 use crate::modules::Modules;
 use crate::options::{Accel, Options, PmemKind};
@@ -122,8 +123,12 @@ fn prepare(folders: &Folders, options: &Options, folder: &Path, say: &mut dyn Fn
     let kernel = package.unpack(&apt, say)?;
     package.prune_others(&apt, &format!("linux-image-{}.", options.kernel.name()));
     let busybox = apt.unpacked_package("busybox-static", say)?.root.join("bin/busybox");
-    let modules = Modules::open(&kernel.root, &busybox)?;
+    let mut modules = Modules::open(&kernel.root, &busybox)?;
     let release = modules.release.clone();
+    let target = Target { package: &package, release: &release, series: options.kernel.name() };
+    for built in kmod::build(&apt, &folders.cache, &options.modules, target, say)? {
+        modules.add(built.module, built.file);
+    }
     let image = kernel.root.join(format!("boot/vmlinuz-{release}"));
     if !image.is_file() {
         return Err(LabError::Kernel { kernel: kernel.title, why: format!("it has no boot/vmlinuz-{release}") });

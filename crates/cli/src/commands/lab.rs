@@ -83,7 +83,8 @@ struct UpArgs {
     /// Put this pagelab into the guest.
     #[arg(long)]
     pagelab: bool,
-    /// A kernel module beyond those that every lab has; may be given again.
+    /// A kernel module beyond those that every lab has, or one of pagelab's own, which is built first: `ramblk`,
+    /// `ext4-dax-read`; may be given again.
     #[arg(long, value_name = "NAME")]
     module: Vec<String>,
     /// Seconds that one boot may take; a boot that hangs is tried again.

@@ -1,4 +1,4 @@
-//! `thp.*`, `hugetlb.*` and `mm.*` of the host.
+//! `thp.*`, `hugetlb.*` and `mm.*` of the host, and `module.*` where the lab's own modules are loaded.
 
 use pagelab_vocab::settings::{format_size, parse_size};
 
@@ -17,6 +17,9 @@ pub(super) fn read(out: &mut Collector) {
     folder(out, "mm.lru_gen", "/sys/kernel/mm/lru_gen");
     folder(out, "mm.zswap", "/sys/module/zswap/parameters");
     for key in ["mm.numa.demotion_enabled", "mm.swap.vma_ra_enabled", "mm.page_alloc.shuffle"] {
+        out.declared(key);
+    }
+    for key in ["module.ext4.dax_read", "module.ramblk.delay_ns", "module.ramblk.fail_every", "module.ramblk.fail_seed"] {
         out.declared(key);
     }
     match meminfo_bytes(out.root, "MemTotal") {

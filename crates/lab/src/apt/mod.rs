@@ -14,4 +14,6 @@ mod sources;
 
 pub(crate) use config::Apt;
 pub(crate) use kernel::newest_kernel;
-pub(crate) use package::Unpacked;
+#[cfg(test)]
+pub(crate) use package::test_package;
+pub(crate) use package::{Package, Unpacked};

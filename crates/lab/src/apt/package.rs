@@ -23,6 +23,8 @@ pub(crate) struct Package {
     sha256: String,
     bytes: u64,
     installed_bytes: u64,
+    /// Names of the packages that it needs; of alternatives the first.
+    pub(crate) depends: Vec<String>,
 }
 
 /// A package, unpacked.
@@ -36,7 +38,7 @@ pub(crate) struct Unpacked {
 
 impl Package {
     /// Looks a package up; without a version the one that apt would install.
-    pub(super) fn show(apt: &Apt, name: &str, version: Option<&str>) -> Result<Self> {
+    pub(crate) fn show(apt: &Apt, name: &str, version: Option<&str>) -> Result<Self> {
         let asked = version.map_or_else(|| name.to_owned(), |version| format!("{name}={version}"));
         let missing = || LabError::PackageNotFound {
             package: asked.clone(),
@@ -64,11 +66,12 @@ impl Package {
             sha256,
             bytes: field("Size")?.parse().ok()?,
             installed_bytes: field("Installed-Size").and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10,
+            depends: field("Depends").map(names).unwrap_or_default(),
         })
     }
 
     /// The name of its file and of its folder. Versions may hold `:` and `~`, but no `/`.
-    fn stem(&self) -> String {
+    pub(crate) fn stem(&self) -> String {
         let sum = self.sha256.get(..16).unwrap_or_default();
         format!("{}_{}_{sum}", self.name, self.version).replace('/', "_")
     }
@@ -96,7 +99,7 @@ impl Package {
     }
 
     /// The package's file, whose sum is that of the lists.
-    fn fetch(&self, apt: &Apt, say: &mut dyn FnMut(Event)) -> Result<PathBuf> {
+    pub(crate) fn fetch(&self, apt: &Apt, say: &mut dyn FnMut(Event)) -> Result<PathBuf> {
         let file = apt.packages().join(format!("{}.deb", self.stem()));
         if file.is_file() {
             if sha256(&file)? == self.sha256 {
@@ -193,6 +196,12 @@ fn planned(plan: &str) -> Vec<(&str, &str)> {
     lines.filter_map(|(name, rest)| Some((name, rest.split_once(' ')?.0))).collect()
 }
 
+/// The names in `NAME (>= VERSION), NAME | OTHER`.
+fn names(depends: &str) -> Vec<String> {
+    let words = depends.split(',').filter_map(|one| one.split_whitespace().next());
+    words.map(|name| name.split(':').next().unwrap_or(name).to_owned()).collect()
+}
+
 fn sha256(path: &Path) -> Result<String> {
     let mut file = File::open(path).map_err(LabError::io(path))?;
     let mut sum = Sha256::new();
@@ -210,6 +219,13 @@ fn sha256(path: &Path) -> Result<String> {
     }))
 }
 
+/// A package as the lists could name it.
+#[cfg(test)]
+pub(crate) fn test_package(name: &str, version: &str) -> Package {
+    let (name, version, sha256) = (name.to_owned(), version.to_owned(), "0".repeat(64));
+    Package { name, version, sha256, bytes: 0, installed_bytes: 0, depends: Vec::new() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +240,8 @@ mod tests {
         let package = Package::parse(SHOWN).expect("a package");
         assert_eq!((package.name.as_str(), package.version.as_str()), ("busybox-static", "1:1.35.0-4"));
         assert_eq!((package.bytes, package.installed_bytes), (928_188, 2018 << 10));
+        assert_eq!(package.depends, ["x"]);
+        assert_eq!(names("a (= 1), b:any (>= 2) | c, d"), ["a", "b", "d"]);
         assert_eq!(package.stem(), "busybox-static_1:1.35.0-4_3d3fdbe91d4660c8");
         assert_eq!(Package::parse(&SHOWN.replace("SHA256", "MD5sum")), None, "without a sum it is not taken");
         assert_eq!(Package::parse(&SHOWN.replace("3D3F", "")), None, "nor with half of one");

@@ -1,4 +1,4 @@
-//! `kernel.*`, `cpu.*`, `mm.*` of the whole host, and `mount.*`.
+//! `kernel.*`, `cpu.*`, `mm.*` of the whole host, `mount.*`, and `module.*` of the lab's own kernel modules.
 
 use super::{Form, SettingDef, settings};
 
@@ -73,6 +73,12 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     Host "mm.zswap.shrinker_enabled" at "/sys/module/zswap/parameters/shrinker_enabled", Low ["swap", "reclaim"] : "Whether cold ones are written out early.";
     ReadOnly "mm.zswap.<name>" at "/sys/module/zswap/parameters/<name>", Low ["swap"] { catch_all: true } : "Any other parameter of zswap that the kernel has.";
     ReadOnly "mm.page_alloc.shuffle" at "/sys/module/page_alloc/parameters/shuffle", Low ["memory"] : "Whether the free lists were shuffled at boot.";
+
+    Host "module.ext4.dax_read" at "/sys/module/ext4/parameters/dax_read", High ["fs", "io"]
+        : "Whether files with DAX that are opened from now on are read without an iterator: `Y` or `N` (the lab's module ext4-dax-read).";
+    Host "module.ramblk.delay_ns" at "/sys/module/ramblk/parameters/delay_ns", High ["io"] : "Time that each request to the lab's device in memory takes, ns.";
+    Host "module.ramblk.fail_every" at "/sys/module/ramblk/parameters/fail_every", Some ["io"] : "One of so many requests to it fails; 0: none.";
+    Host "module.ramblk.fail_seed" at "/sys/module/ramblk/parameters/fail_seed", Nil ["io"] : "Which one of them.";
 
     ReadOnly "mount.<mountpoint>.options" at "/proc/<pid>/mountinfo", Some ["fs", "io", "writeback"]
         : "Options of the mount and of its file system, sorted; the mount on top where several cover one place.";

@@ -61,6 +61,7 @@ fn keys_resolve_to_their_files() {
         ("block.sda.iosched.read_expire", "/sys/block/sda/queue/iosched/read_expire"),
         ("cpu.vulnerabilities.meltdown", "/sys/devices/system/cpu/vulnerabilities/meltdown"),
         ("mm.ksm.run", "/sys/kernel/mm/ksm/run"),
+        ("module.ext4.dax_read", "/sys/module/ext4/parameters/dax_read"),
     ] {
         let info = setting(key).unwrap_or_else(|| panic!("{key}"));
         assert_eq!(info.path().as_deref(), Some(path), "{key}");
