@@ -112,6 +112,8 @@ static __always_inline __u32 copy_stack(__u8 *to, __u64 sp, __u64 bytes, __u32 *
 			break;
 		if (chunk > bytes - copied)
 			chunk = bytes - copied;
+		/* Never so, as the compiler sees and would leave it out. The verifier of 6.1 forgets by which of the two it was bounded. */
+		asm volatile("" : "+r"(chunk));
 		if (chunk > PAGE_BYTES)
 			break;
 		if (bpf_probe_read_user(to + copied, chunk, (void *)(sp + copied))) {

@@ -24,7 +24,7 @@ const FORMAT_1: &str = "
 tasks ts op task_id tid pid parent_task_id mm_id comm exe build_id cgroup_id exit_code min_flt maj_flt utime_ns stime_ns
 faults ts task_id mm_id addr ip error_code major dur mapping_id
 mappings ts task_id mm_id mapping_id op kind addr len old_addr prot flags fd offset dev ino path advice ret ustack_id
-dax_faults ts task_id kind dev ino addr vm_start vm_end vm_flags pgoff max_pgoff flags result outcome
+dax_faults ts task_id kind dev ino addr vm_start vm_end vm_flags pgoff max_pgoff flags result outcome reason
 syscalls ts dur task_id name args fd file_id offset offset_kind requested ret cpu_ns blocked_ns
 files ts file_id dev ino fs type path
 offcpu ts dur task_id state kstack_id ustack_id waker_task_id

@@ -60,6 +60,8 @@ pub struct DaxFault {
     pub result: u32,
     /// The same in words; none if this kernel gives it no name.
     pub outcome: Option<String>,
+    /// Why a `pmd` fault fell back: the word of [`fallback_reason`].
+    pub reason: Option<&'static str>,
 }
 
 /// What the programs have counted.
@@ -84,6 +86,11 @@ impl Outcomes {
     /// Names of bits. A value of several bits is a field (the index of a poisoned huge page) and no outcome.
     pub fn new(names: Names) -> Self {
         Self(names.into_iter().filter(|(value, _)| *value > 0 && value & (value - 1) == 0).collect())
+    }
+
+    /// Whether it will be tried page by page.
+    fn is_fallback(&self, result: u32) -> bool {
+        self.0.iter().any(|(value, name)| name == "FALLBACK" && i64::from(result) & value != 0)
     }
 
     /// `NOPAGE`, or several names joined by `|`; bits without a name stay numbers. Nothing for 0, and without any
@@ -171,6 +178,28 @@ impl DaxProbe {
     }
 }
 
+/// `FAULT_FLAG_WRITE` and `VM_SHARED`, which have had these values since there is DAX.
+const WRITE: u32 = 1;
+const SHARED: u64 = 8;
+/// Base pages in what one entry of the middle level maps.
+const PAGES_OF_SLOT: u64 = 512;
+
+/// Why the slot of a fault cannot be mapped by one entry: what the kernel's `dax_fault_check_fallback` looks at, in its order. What
+/// passes all of it is refused later, for reasons that lie in the file and are not said with the fault: its extents (`pagelab doctor
+/// PATH` tells them), or entries of 4 KiB that it had in this slot before.
+fn fallback_reason(raw: &types::dax_event, slot_pages: u64) -> &'static str {
+    let page_bytes = rustix::param::page_size() as u64;
+    let slot_bytes = slot_pages * page_bytes;
+    let slot = raw.addr / slot_bytes * slot_bytes;
+    match () {
+        () if raw.addr / page_bytes % slot_pages != raw.pgoff % slot_pages => "not_aligned",
+        () if raw.flags & WRITE != 0 && raw.vm_flags & SHARED == 0 => "copied_on_write",
+        () if slot < raw.vm_start || slot + slot_bytes > raw.vm_end => "leaves_mapping",
+        () if raw.pgoff | (slot_pages - 1) >= raw.max_pgoff => "file_ends_inside",
+        () => "extents_or_entries",
+    }
+}
+
 /// Takes a record apart; none if it is of a kind that is not known.
 fn fault(raw: &types::dax_event, outcomes: &Outcomes) -> Option<DaxFault> {
     let (_, kind) = KINDS.iter().find(|(number, _)| *number == raw.kind)?;
@@ -187,6 +216,7 @@ fn fault(raw: &types::dax_event, outcomes: &Outcomes) -> Option<DaxFault> {
         max_pgoff: (*kind == "pmd").then_some(raw.max_pgoff),
         flags: raw.flags,
         result: raw.result,
+        reason: outcomes.is_fallback(raw.result).then(|| fallback_reason(raw, PAGES_OF_SLOT)),
         outcome: outcomes.decode(raw.result),
     })
 }
@@ -227,6 +257,34 @@ mod tests {
             let (value, _) = outcomes.0.iter().find(|(_, known)| known == name).expect("a name that all kernels have");
             assert_eq!(outcomes.decode(*value as u32).as_deref(), Some(name));
         }
+    }
+
+    #[test]
+    fn a_fault_that_fell_back_tells_why_in_the_order_of_the_kernel() {
+        let outcomes = Outcomes::new(vec![(0x100, "NOPAGE".to_owned()), (0x800, "FALLBACK".to_owned())]);
+        // The third slot of a file of 64, mapped whole; the fault is in its middle.
+        let good = types::dax_event {
+            kind: 1,
+            addr: 0x7f00_0060_0000 - 0x10_0000,
+            vm_start: 0x7f00_0000_0000,
+            vm_end: 0x7f00_0800_0000,
+            vm_flags: SHARED,
+            pgoff: 2 * 512 + 256,
+            max_pgoff: 64 * 512,
+            result: 0x800,
+            ..Default::default()
+        };
+        let told = |event: types::dax_event| fault(&event, &outcomes).expect("a fault").reason;
+        assert_eq!(told(good), Some("extents_or_entries"));
+        assert_eq!(told(types::dax_event { pgoff: 2 * 512 + 255, ..good }), Some("not_aligned"));
+        let private = types::dax_event { flags: WRITE, vm_flags: 0, ..good };
+        assert_eq!(told(private), Some("copied_on_write"));
+        assert_eq!(told(types::dax_event { flags: 0, ..private }), Some("extents_or_entries"), "it was read");
+        assert_eq!(told(types::dax_event { vm_start: good.addr, ..good }), Some("leaves_mapping"));
+        assert_eq!(told(types::dax_event { vm_end: good.addr + 4096, ..good }), Some("leaves_mapping"));
+        assert_eq!(told(types::dax_event { max_pgoff: 3 * 512 - 1, ..good }), Some("file_ends_inside"));
+        assert_eq!(told(types::dax_event { max_pgoff: 3 * 512, ..good }), Some("extents_or_entries"));
+        assert_eq!(told(types::dax_event { result: 0x100, ..good }), None, "it did not fall back");
     }
 
     #[test]

@@ -88,6 +88,7 @@ tables! {
         flags: req u32 "" "FAULT_FLAG_ bits.";
         result: req u32 "" "VM_FAULT_ value as the kernel gave it; its meaning differs between kernels.";
         outcome: opt str "" "The result decoded for this kernel: `NOPAGE`, `FALLBACK`, ...";
+        reason: opt str "" "Why a pmd fault fell back, as far as the fault itself tells: `not_aligned`, `copied_on_write`, `leaves_mapping`, `file_ends_inside`, else `extents_or_entries`.";
     }
 
     /// System calls.

@@ -63,6 +63,7 @@ impl Watcher for DaxWatcher {
                 vm_flags: fault.vm_flags,
                 pgoff: fault.pgoff,
                 max_pgoff: fault.max_pgoff,
+                reason: fault.reason,
                 flags: fault.flags,
                 result: fault.result,
                 outcome: fault.outcome.as_deref(),

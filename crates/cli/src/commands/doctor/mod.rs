@@ -5,6 +5,7 @@ mod mapped_by;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use pagelab_host::doctor::path::MappedAs;
 use pagelab_host::doctor::path::{self, PathError, PathOptions, PathReport, SlotRun};
 use pagelab_host::doctor::process::{self, Region};
 use pagelab_host::doctor::{Finding, Level, host};
@@ -26,6 +27,15 @@ pub struct Args {
     /// The mapping will not ask by madvise(MADV_HUGEPAGE).
     #[arg(long, requires = "path")]
     unadvised: bool,
+    /// The file will be mapped in pieces of this size that stay mappings of their own.
+    #[arg(long, requires = "path", value_name = "SIZE", value_parser = bytes)]
+    pieces: Option<u64>,
+    /// Addresses of the mapping will be this much off the offsets in the file.
+    #[arg(long, requires = "path", value_name = "SIZE", value_parser = bytes, default_value = "0")]
+    shift: u64,
+    /// The mapping will be private, and written.
+    #[arg(long, requires = "path")]
+    private: bool,
     /// A running process: what each of its mappings asked for, what it got, and why it is less.
     #[arg(short, long, value_name = "PID")]
     pid: Option<u32>,
@@ -35,6 +45,17 @@ pub struct Args {
     /// Print one JSON document on standard output.
     #[arg(long)]
     json: bool,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    pagelab_lab::parse_bytes("SIZE", text).map_err(|error| error.to_string())
+}
+
+impl Args {
+    fn path_options(&self) -> PathOptions {
+        let mapped = MappedAs { piece_bytes: self.pieces, shift_bytes: self.shift, is_private_written: self.private };
+        PathOptions { advised: !self.unadvised, mapped, ..PathOptions::default() }
+    }
 }
 
 /// The document: findings, and beside them what they were made from.
@@ -68,7 +89,7 @@ struct Process<'a> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     match (&args.path, args.pid) {
-        (Some(path), _) => of_file(path, !args.unadvised, args.json),
+        (Some(path), _) => of_file(path, &args.path_options(), args.json),
         (None, Some(pid)) => of_process(pid, args.recording.as_deref(), args.json),
         (None, None) => of_host(args.json),
     }
@@ -92,8 +113,8 @@ fn of_host(json: bool) -> Result<u8, Failure> {
     Ok(status(&report.findings))
 }
 
-fn of_file(path: &Path, advised: bool, json: bool) -> Result<u8, Failure> {
-    let report = path::look(path, &PathOptions { advised, ..PathOptions::default() });
+fn of_file(path: &Path, options: &PathOptions, json: bool) -> Result<u8, Failure> {
+    let report = path::look(path, options);
     let report = report.map_err(|error| match error {
         PathError::Denied { .. } | PathError::System { .. } => Failure::host(error),
         _ => Failure::input(error),

@@ -20,6 +20,8 @@ struct Outcome {
     kind: String,
     /// Null where the kernel gave no name for the result.
     outcome: Option<String>,
+    /// Why it fell back, as far as the fault tells.
+    reason: Option<String>,
     faults: u64,
     /// Distinct slots of the file.
     slots: u64,
@@ -59,8 +61,8 @@ struct Tally {
     slots: BTreeSet<u64>,
 }
 
-/// One file's, by kind and outcome.
-type OfFile = BTreeMap<(String, Option<String>), Tally>;
+/// One file's, by kind, outcome and reason.
+type OfFile = BTreeMap<(String, Option<String>, Option<String>), Tally>;
 
 /// Makes the view.
 pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
@@ -81,7 +83,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         in_recording += 1;
         let path = paths.get(&(row.dev, row.ino)).map(Vec::as_slice);
         if tasks.wants(options, row.task_id, row.ts) && options.wants_path(path) {
-            let key = (row.kind.to_owned(), row.outcome.map(str::to_owned));
+            let key = (row.kind.to_owned(), row.outcome.map(str::to_owned), row.reason.map(str::to_owned));
             let tally = files.entry((row.dev, row.ino)).or_default().entry(key).or_default();
             tally.faults += 1;
             tally.slots.insert(row.pgoff / slot_pages);
@@ -126,7 +128,7 @@ fn file_row(dev: u64, ino: u64, path: Option<&Vec<u8>>, all: OfFile) -> FileRow 
         outcome.as_deref().is_some_and(|outcome| outcome.split('|').any(|one| one == word))
     };
     let [mut touched, mut huge, mut small] = [const { BTreeSet::<u64>::new() }; 3];
-    for ((kind, outcome), tally) in &all {
+    for ((kind, outcome, _), tally) in &all {
         touched.extend(&tally.slots);
         if kind == "pte" || has(outcome, "FALLBACK") {
             small.extend(&tally.slots);
@@ -144,9 +146,10 @@ fn file_row(dev: u64, ino: u64, path: Option<&Vec<u8>>, all: OfFile) -> FileRow 
         small_slots: small.len() as u64,
         outcomes: all
             .into_iter()
-            .map(|((kind, outcome), tally)| Outcome {
+            .map(|((kind, outcome, reason), tally)| Outcome {
                 kind,
                 outcome,
+                reason,
                 faults: tally.faults,
                 slots: tally.slots.len() as u64,
             })
@@ -186,8 +189,14 @@ fn text(data: &Document) -> String {
     table.write(0, &mut out);
     out.push_str(&more(data.files.len(), data.files_total));
     out.push_str("\nBY OUTCOME\n");
-    let mut table =
-        Table::new([left("KIND"), left("OUTCOME").at_most(30), right("FAULTS"), right("SLOTS"), left("FILE")]);
+    let mut table = Table::new([
+        left("KIND"),
+        left("OUTCOME").at_most(30),
+        right("FAULTS"),
+        right("SLOTS"),
+        left("WHY"),
+        left("FILE"),
+    ]);
     for file in &data.files {
         for outcome in &file.outcomes {
             table.row([
@@ -195,6 +204,7 @@ fn text(data: &Document) -> String {
                 or_dash(outcome.outcome.clone()),
                 outcome.faults.to_string(),
                 outcome.slots.to_string(),
+                or_dash(outcome.reason.clone()),
                 file.path.path.clone().unwrap_or_else(|| format!("device {} inode {}", file.dev, file.ino)),
             ]);
         }

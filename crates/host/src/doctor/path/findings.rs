@@ -182,6 +182,16 @@ fn told(words: &Words<'_>, reason: SlotReason) -> Told {
     use Level::{Note, Problem};
     use SlotReason as R;
     match reason {
+        R::NotAligned => {
+            let needed =
+                "an address that equals the offset modulo 2 MiB (reserve 2 MiB more, map with MAP_FIXED inside)";
+            ("path.not_aligned", Problem, needed, SMALL, None)
+        }
+        R::CopiedOnWrite => ("path.copied_on_write", Problem, "a shared mapping (MAP_SHARED)", SMALL, None),
+        R::LeavesMapping => {
+            let needed = "pieces of a multiple of 2 MiB, or neighbours that the kernel may merge";
+            ("path.leaves_mapping", Problem, needed, SMALL, None)
+        }
         R::FileEndsInside => {
             let bytes = words.report.size_bytes.next_multiple_of(SLOT_BYTES);
             let fix = format!("truncate -s {bytes} {}", words.path);

@@ -1,7 +1,9 @@
 //! A file: where its bytes lie, and whether each 2 MiB of it can be mapped by one entry.
 //!
 //! [`look`] answers for a mapping that is shared, lies at an address congruent with the offset in the file modulo 2 MiB, and covers
-//! the slot whole; [`PathOptions`] says whether it asks for huge pages by madvise(MADV_HUGEPAGE). "Possible" means that the file
+//! the slot whole, unless [`PathOptions`] says otherwise; they say, too, whether it asks for huge pages by madvise(MADV_HUGEPAGE).
+//! On direct access it answers for a file that was not mapped by small pages since it was opened first: such entries stay with the
+//! file as long as the kernel remembers it, and are not to be seen from outside. "Possible" means that the file
 //! and its file system allow it; a kernel that finds no 2 MiB of free memory still gives small pages.
 //!
 //! | file system | what decides |
@@ -20,6 +22,7 @@ mod file_system;
 mod findings;
 mod ioctls;
 mod judge;
+mod mapped;
 mod memory;
 mod overlay;
 mod report;
@@ -34,6 +37,7 @@ use std::path::{Path, PathBuf};
 
 use pagelab_mapping::Pool;
 
+pub use self::mapped::MappedAs;
 pub use self::report::{
     Dax, Device, Extent, FileSystem, NotKnown, PathReport, PoolRoom, Range, RealFile, SLOT_BYTES, SlotReason, SlotRun,
     Stripe,
@@ -49,6 +53,8 @@ use crate::settings;
 pub struct PathOptions {
     /// Whether the mapping is advised by madvise(MADV_HUGEPAGE).
     pub advised: bool,
+    /// How the file is mapped.
+    pub mapped: MappedAs,
     /// Where `/proc` and `/sys` are looked for.
     pub root: PathBuf,
 }
@@ -56,7 +62,7 @@ pub struct PathOptions {
 impl Default for PathOptions {
     /// An advised mapping on this host.
     fn default() -> Self {
-        Self { advised: true, root: PathBuf::from("/") }
+        Self { advised: true, mapped: MappedAs::default(), root: PathBuf::from("/") }
     }
 }
 
@@ -136,6 +142,8 @@ pub fn look(path: &Path, options: &PathOptions) -> Result<PathReport, PathError>
         let rule = seen.rule(real_place, real_file, ext4.as_ref(), pool.as_ref());
         judge::cached(seen.size_bytes, rule, in_memory.as_ref().map_or(&[], |memory| memory.slots.as_slice()))
     };
+    // Pages of a hugetlb pool are given whole or not at all.
+    let slots = if pool.is_some() { slots } else { options.mapped.narrow(slots, seen.size_bytes) };
     let slot_count = seen.size_bytes.div_ceil(SLOT_BYTES);
     let possible_slots = slots.iter().filter(|run| run.possible).map(SlotRun::count).sum::<u64>();
     let mut report = PathReport {

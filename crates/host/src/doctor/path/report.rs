@@ -212,6 +212,12 @@ pub struct NotKnown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotReason {
+    /// The mapping: address and offset differ modulo 2 MiB.
+    NotAligned,
+    /// The mapping: it is private and written, which copies page by page.
+    CopiedOnWrite,
+    /// The mapping: no piece of it holds the slot.
+    LeavesMapping,
     /// The file ends before the slot does.
     FileEndsInside,
     /// DAX: nothing lies here.
@@ -256,6 +262,9 @@ impl SlotReason {
     /// The reason as one word.
     pub fn word(self) -> &'static str {
         match self {
+            Self::NotAligned => "not_aligned",
+            Self::CopiedOnWrite => "copied_on_write",
+            Self::LeavesMapping => "leaves_mapping",
             Self::FileEndsInside => "file_ends_inside",
             Self::Hole => "hole",
             Self::PartHole => "part_hole",
@@ -282,6 +291,9 @@ impl SlotReason {
 impl fmt::Display for SlotReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::NotAligned => "the address of the mapping and the offset differ modulo 2 MiB",
+            Self::CopiedOnWrite => "the mapping is private: what is written is copied page by page",
+            Self::LeavesMapping => "no piece of the mapping holds the slot",
             Self::FileEndsInside => "the file ends inside the slot",
             Self::Hole => "a hole: nothing lies here, and where the block of the first write will lie is open",
             Self::PartHole => "nothing lies in a part of the slot",
