@@ -24,6 +24,7 @@ mod readme;
 mod recipe;
 mod steps;
 mod value;
+mod view;
 
 use std::fs;
 use std::path::{Path, PathBuf};

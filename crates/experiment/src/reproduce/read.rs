@@ -10,6 +10,7 @@ use super::pointer::Pointer;
 use super::published::Published;
 use super::recipe::{Expectation, Figure, Join, REPRODUCE_TOML, Recipe, Source, Step, Work};
 use super::value::Value;
+use super::view::{View, with_views};
 use crate::document::{Item, Table, with_document};
 use crate::error::PlanError;
 use crate::plan::duration;
@@ -54,12 +55,15 @@ pub(super) fn recipe(dir: &Path) -> Result<Recipe, ReproduceError> {
     let name = absolute.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let published = Published::load(dir)?;
     let recipe = with_document(&file, &text, |top| {
-        top.only(&["title", "summary", "step", "figure"])?;
+        top.only(&["title", "summary", "view", "step", "figure"])?;
+        let views = views(top)?;
         Ok(Recipe {
             title: words_of(top, "title", "what it is about: title = \"...\"")?,
             summary: words_of(top, "summary", "a sentence for the index: summary = \"...\"")?,
             steps: list(top, "step", "something to do: [[step]] with name and plan or command", step)?,
-            figures: list(top, "figure", "what comes out: [[figure]] with id, what and query or pointer", figure)?,
+            figures: list(top, "figure", "what comes out: [[figure]] with id, what and query or pointer", |table| {
+                figure(table, &views)
+            })?,
             dir: absolute.clone(),
             name: name.clone(),
             published: published.clone(),
@@ -191,12 +195,26 @@ fn command(table: &Table<'_>, command: &Item<'_>) -> Result<Work, PlanError> {
     Ok(Work::Command { words, stdout, makes, exit, timeout })
 }
 
-fn figure(table: &Table<'_>) -> Result<Figure, PlanError> {
+/// Queries by name, in the order of the file.
+fn views(top: &Table<'_>) -> Result<Vec<View>, PlanError> {
+    let Some(item) = top.get("view") else { return Ok(Vec::new()) };
+    let table = item.table()?;
+    let view = |item: Item<'_>| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !item.key.chars().all(plain) {
+            return Err(item.wrong("a name of letters, digits and _: it stands in queries like a table"));
+        }
+        Ok(View { query: item.words()?, name: item.key })
+    };
+    table.items().into_iter().map(view).collect()
+}
+
+fn figure(table: &Table<'_>, views: &[View]) -> Result<Figure, PlanError> {
     table.only(FIGURE_KEYS)?;
     let words = |key: &str| table.get(key).map(|item| item.words()).transpose();
     let id = name_of(table, "id")?;
     let source = match (table.get("recording"), table.get("document")) {
-        (Some(recording), None) => recordings(table, &recording)?,
+        (Some(recording), None) => recordings(table, &recording, views)?,
         (None, Some(document)) => self::document(table, &document)?,
         (Some(_), Some(document)) => {
             return Err(document.wrong("either recording or document, not both in one figure"));
@@ -233,7 +251,7 @@ fn refuse(table: &Table<'_>, keys: &[&str], belongs: &str) -> Result<(), PlanErr
     }
 }
 
-fn recordings(table: &Table<'_>, recording: &Item<'_>) -> Result<Source, PlanError> {
+fn recordings(table: &Table<'_>, recording: &Item<'_>, views: &[View]) -> Result<Source, PlanError> {
     refuse(table, &["pointer", "interval", "count"], "document")?;
     let join = match (over(table)?, table.get("against")) {
         (Some(_), Some(against)) => return Err(against.wrong("either over or against, not both in one figure")),
@@ -241,7 +259,7 @@ fn recordings(table: &Table<'_>, recording: &Item<'_>) -> Result<Source, PlanErr
         (over, None) => over,
     };
     let query = words_of(table, "query", "SQL that gives one value: query = \"SELECT ...\"")?;
-    Ok(Source::Recordings { recording: inside(recording)?, query, join })
+    Ok(Source::Recordings { recording: inside(recording)?, query: with_views(&query, views), join })
 }
 
 fn document(table: &Table<'_>, document: &Item<'_>) -> Result<Source, PlanError> {

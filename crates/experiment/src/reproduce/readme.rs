@@ -8,7 +8,7 @@ use pagelab_vocab::settings::nearest_of;
 use super::error::ReproduceError;
 use super::measured::{Measured, MeasuredFigure};
 use super::recipe::{Figure, Recipe};
-use super::value::significant;
+use super::value::{Value, significant};
 use crate::document::Place;
 
 /// The prose, written by hand.
@@ -77,7 +77,7 @@ impl Page<'_> {
             }
             ("published", key) => {
                 let value = self.recipe.published.get(key);
-                value.map(|value| value.shown(4)).ok_or_else(|| self.recipe.published.missing(at.clone(), key))
+                value.map(|value| value.as_published()).ok_or_else(|| self.recipe.published.missing(at.clone(), key))
             }
             ("output", file) => self.output(file, at),
             ("made", "") => {
@@ -122,7 +122,7 @@ impl Page<'_> {
         let mut notes = String::new();
         for id in ids {
             let (figure, measured) = self.figure(id, at)?;
-            let published = measured.published.as_ref().map(|value| value.shown(figure.digits)).unwrap_or_default();
+            let published = measured.published.as_ref().map(Value::as_published).unwrap_or_default();
             let expected = match (&measured.expected, measured.met) {
                 (Some(expected), Some(true)) => format!("{expected}: met"),
                 (Some(expected), _) => format!("**{expected}: missed**"),

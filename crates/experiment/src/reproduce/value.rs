@@ -58,6 +58,14 @@ impl Value {
         }
     }
 
+    /// As it was written by others: with all its digits, and commas in whole numbers.
+    pub fn as_published(&self) -> String {
+        match self {
+            Self::Whole(whole) => grouped(*whole),
+            other => other.to_string(),
+        }
+    }
+
     /// With so many significant digits, whole numbers with all of theirs and commas.
     pub fn shown(&self, digits: usize) -> String {
         match self {
