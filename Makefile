@@ -13,7 +13,7 @@ TEST_PACKAGES := fio fio-examples linux-perf sqlite3 git postgresql strace pytho
 # Runtimes whose stacks the long form looks at.
 RUNTIME_PACKAGES := nodejs default-jdk-headless
 
-.PHONY: help setup setup-test setup-runtimes build demo test test-all check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes build demo test test-all experiments experiments-check check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -36,6 +36,15 @@ test: build setup-test ## everything that must pass; under 40 minutes on 2 cores
 
 test-all: build setup-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full
+
+# Folders of the experiments that can be carried out again.
+EXPERIMENTS := $(patsubst %/reproduce.toml,%,$(wildcard experiments/*/reproduce.toml))
+
+experiments: build setup-test ## the published experiments carried out again (needs root); what is kept in out/experiments is not made again, AGAIN=1 does
+	$(PAGELAB) reproduce $(EXPERIMENTS) $(if $(AGAIN),--again) --index experiments/README.md
+
+experiments-check: build ## every figure of the experiments computed once more from the recordings in out/experiments
+	$(PAGELAB) reproduce $(EXPERIMENTS) --check
 
 check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass
 	$(CARGO) check --locked --workspace --all-targets

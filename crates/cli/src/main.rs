@@ -47,6 +47,8 @@ enum Command {
     Show(commands::show::Args),
     /// Run a plan's variants interleaved, then compare them.
     Experiment(commands::experiment::Args),
+    /// Carry out published experiments again; published and measured figures side by side.
+    Reproduce(commands::reproduce::Args),
     /// Are two sets of runs different, in what, and why.
     Compare(commands::compare::Args),
     /// What one recording alone shows.
@@ -119,6 +121,7 @@ fn main() -> ExitCode {
         Command::Mark(args) => commands::mark::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Experiment(args) => commands::experiment::run(&args),
+        Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Query(args) => commands::query::run(&args),

@@ -177,6 +177,52 @@ impl<'a> Item<'a> {
         list.iter().map(|value| value.get_ref().as_str().map(str::to_owned).ok_or_else(needed)).collect()
     }
 
+    /// A number, whole or not.
+    pub fn float(&self) -> Result<f64, PlanError> {
+        let whole = self.integer().map(|value| value as f64);
+        let float = || self.value.as_float()?.as_str().replace('_', "").parse::<f64>().ok();
+        whole.or_else(float).filter(|value| value.is_finite()).ok_or_else(|| self.wrong("a number"))
+    }
+
+    /// `true` or `false`.
+    pub fn truth(&self) -> Result<bool, PlanError> {
+        self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
+    }
+
+    /// Whether the value is a text.
+    pub fn is_text(&self) -> bool {
+        self.value.is_str()
+    }
+
+    /// Whether the value is `true` or `false`.
+    pub fn is_truth(&self) -> bool {
+        self.value.is_bool()
+    }
+
+    /// A list of tables: `[[name]]`, each with the line that it begins on.
+    pub fn tables(&self) -> Result<Vec<Table<'a>>, PlanError> {
+        let needed = || self.wrong(format!("tables in a list: [[{}]]", self.name));
+        let list = self.value.as_array().ok_or_else(needed)?;
+        list.iter()
+            .map(|value| {
+                let at = self.lines.place(value.span().start);
+                let table = value.get_ref().as_table().ok_or_else(needed)?;
+                Ok(Table { lines: self.lines, name: self.name.clone(), at, table })
+            })
+            .collect()
+    }
+
+    /// A list of whole numbers in a range, not empty.
+    pub fn numbers(&self, least: u64, most: u64) -> Result<Vec<u64>, PlanError> {
+        let needed = || self.wrong(format!("a list of whole numbers from {least} to {most}: [{least}]"));
+        let list = self.value.as_array().filter(|list| !list.is_empty()).ok_or_else(needed)?;
+        let number = |value: &DeValue<'_>| -> Option<u64> {
+            let number = value.as_integer()?.as_str().replace('_', "").parse().ok()?;
+            (least..=most).contains(&number).then_some(number)
+        };
+        list.iter().map(|value| number(value.get_ref()).ok_or_else(needed)).collect()
+    }
+
     /// Whether the value is a list.
     pub fn is_list(&self) -> bool {
         self.value.is_array()

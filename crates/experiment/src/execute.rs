@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pagelab_recording::set::{PlannedRun, RunState};
+use pagelab_recording::set::{PlannedRun, RunState, SetJson};
 use serde_json::Value;
 
 use crate::error::ExperimentError;
@@ -147,7 +147,7 @@ fn start(plan: &Plan, options: &RunOptions, runner: &dyn Runner) -> Result<(Set,
 fn reopen(plan: &Plan, options: &RunOptions) -> Result<(Set, Filled), ExperimentError> {
     let dir = absolute(&options.set)?;
     let mut set = Set::open(&dir)?;
-    same_plan(&dir, plan, &set)?;
+    same_plan(&dir, plan, set.json())?;
     if let Some(seed) = options.seed
         && seed != set.json().seed
     {
@@ -174,11 +174,16 @@ fn make_workdir(dir: &Path) -> Result<(), ExperimentError> {
 }
 
 /// Whether the plan is the one that the set was started with, in everything that bears on the runs.
-fn same_plan(dir: &Path, plan: &Plan, set: &Set) -> Result<(), ExperimentError> {
-    match first_difference("", &plan.to_json(), &set.json().plan) {
+fn same_plan(dir: &Path, plan: &Plan, set: &SetJson) -> Result<(), ExperimentError> {
+    match first_difference("", &plan.to_json(), &set.plan) {
         None => Ok(()),
         Some((what, found, in_set)) => Err(ExperimentError::PlanChanged { dir: dir.to_owned(), what, found, in_set }),
     }
+}
+
+/// Whether the set that is kept was made from this plan.
+pub(crate) fn unchanged(plan: &Plan, options: &RunOptions) -> Result<(), ExperimentError> {
+    same_plan(&options.set, plan, &SetJson::load(&options.set)?)
 }
 
 /// Where and how two documents differ first. Where a job file lies, and on which lines, is no difference.

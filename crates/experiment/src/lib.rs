@@ -42,6 +42,7 @@ mod local;
 pub mod order;
 mod plan;
 pub mod random;
+pub mod reproduce;
 mod runner;
 mod set;
 

@@ -139,6 +139,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[a]\nsize=1m\nioengine=anon\nmap_align=12k\n", 4, &["not a power of two"]),
     ("[a]\nsize=1m\nioengine=anon\nhugetlb=2m\n", 2, &["not a multiple of the hugetlb page"]),
     ("[a]\nsize=1m\nioengine=anon\nmap_touch=8k\n", 4, &["more than a block"]),
+    ("[a]\nsize=1m\nioengine=anon\nmap_read_back=1\n", 4, &["map_lifetime=evict"]),
     ("[a]\nsize=1m\ngtod_reduce=1\nlatency_sample=8\n", 4, &["choose one"]),
     ("[a]\nsize=1m\nthinktime=1\nthinktime_spin=2\n", 4, &["cannot be longer"]),
     ("[a]\nsize=1m\nioengine=anon\nmap_granularity=8t\n", 4, &["is above"]),

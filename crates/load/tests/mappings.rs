@@ -84,6 +84,19 @@ fn an_evicting_cache_maps_and_unmaps() {
 }
 
 #[test]
+fn what_goes_is_read_back_once_and_what_stays_is_not() {
+    let blocks = |options: &str| {
+        let report = mapped(&format!(
+            "--ioengine=anon --rw=write --bs=4k --size=16m --map_granularity=2m --map_lifetime=evict --map_touch=1 {options}"
+        ));
+        (report.pieces_evicted, report.blocks_read_back)
+    };
+    assert_eq!(blocks("--map_read_back=1"), (7, 7 * 512));
+    assert_eq!(blocks("--map_read_back=1 --map_resident=3 --loops=2"), (13, 13 * 512));
+    assert_eq!(blocks(""), (7, 0));
+}
+
+#[test]
 fn slots_are_counted_by_their_pages_with_the_reasons() {
     let slots = |options: &str| {
         let mapped = mapped(&format!("--ioengine=anon --rw=write {options}"));

@@ -11,6 +11,7 @@ pub mod lab;
 pub mod mark;
 pub mod query;
 pub mod record;
+pub mod reproduce;
 pub mod restore;
 pub mod run;
 pub mod show;

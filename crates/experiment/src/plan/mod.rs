@@ -12,6 +12,7 @@ use pagelab_load::Workload;
 use serde::{Deserialize, Serialize};
 
 pub use fill::{Filled, FilledVariant, Surroundings};
+pub(crate) use read::duration;
 
 use crate::decoys::PoolEntry;
 use crate::document::Place;

@@ -154,7 +154,7 @@ fn between(item: &Item<'_>) -> Result<Vec<Between>, PlanError> {
 }
 
 /// Whole seconds, or text with a unit: `"90s"`, `"500ms"`, `"2m"`, `"1h"`.
-fn duration(item: &Item<'_>) -> Result<Duration, PlanError> {
+pub(crate) fn duration(item: &Item<'_>) -> Result<Duration, PlanError> {
     let needed = "a time above 0: whole seconds, or text such as \"90s\", \"500ms\", \"2m\", \"1h\"";
     let millis = match item.setting_value() {
         Err(_) => None,

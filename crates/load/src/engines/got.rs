@@ -14,6 +14,9 @@ pub struct MapReport {
     pub pieces_mapped: u64,
     /// Pieces unmapped to make room (`map_lifetime=evict`).
     pub pieces_evicted: u64,
+    /// Blocks of which a byte was read before their piece went (`map_read_back=1`).
+    #[serde(default)]
+    pub blocks_read_back: u64,
     /// Pieces that got ordinary memory because the hugetlb pool had nothing left (`hugetlb_fallback=1`).
     pub pieces_fallen_back: u64,
     /// Pieces that MADV_COLLAPSE could not collapse.
@@ -56,6 +59,7 @@ impl MapReport {
     pub fn merge(&mut self, other: &Self) {
         self.pieces_mapped += other.pieces_mapped;
         self.pieces_evicted += other.pieces_evicted;
+        self.blocks_read_back += other.blocks_read_back;
         self.pieces_fallen_back += other.pieces_fallen_back;
         self.pieces_not_collapsed += other.pieces_not_collapsed;
         self.at_end = match (self.at_end.take(), &other.at_end) {

@@ -32,6 +32,8 @@ pub struct Pieces {
     contiguous: bool,
     /// Bookkeeping of which pieces are mapped; `None` if all always are.
     cache: Option<Cache>,
+    /// Distance of the bytes that are read before a piece goes; `None` for none.
+    read_back: Option<usize>,
     report: MapReport,
     watch: Watch,
     job: String,
@@ -158,6 +160,7 @@ impl Pieces {
                 libc::MADV_POPULATE_READ
             })),
             cache: evicts.then(|| Cache::new(layout.pieces(), o.map_resident)),
+            read_back: o.map_read_back.then_some(if writes { o.bs.write.0 } else { o.bs.read.0 } as usize),
             report: MapReport {
                 piece_bytes: layout.piece_bytes,
                 first_address: layout.base,
@@ -215,6 +218,7 @@ impl Pieces {
             let oldest = if cache.resident.len() >= cache.limit { cache.resident.pop_front() } else { None };
             if let Some(oldest) = oldest {
                 cache.set(oldest, false);
+                self.read_back(oldest)?;
                 self.unmap(oldest)?;
                 self.report.pieces_evicted += 1;
             }
@@ -248,6 +252,18 @@ impl Pieces {
 
     fn unmap(&self, piece: u64) -> Result<(), Fault> {
         self.backing.unmap(self.place_of(piece))
+    }
+
+    /// Reads a byte of each block of a piece, if the job wants that.
+    fn read_back(&mut self, piece: u64) -> Result<(), Fault> {
+        let Some(step) = self.read_back else { return Ok(()) };
+        let place = self.place_of(piece);
+        for offset in (0..place.len).step_by(step.max(1)) {
+            // SAFETY: the byte lies in a mapped piece; what it holds, others may change, and nothing follows from it.
+            unsafe { std::ptr::read_volatile((place.address as *const u8).add(offset)) };
+            self.report.blocks_read_back += 1;
+        }
+        self.check()
     }
 
     /// Gives the advice that the job wants, in its order; collapsing only makes sense once pages are there.

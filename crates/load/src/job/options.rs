@@ -329,6 +329,9 @@ options! {
     /// `bs=4k map_touch=1` faults pages in and does little else. Bytes reported are bytes transferred.
     map_touch: Bytes { Mapping, MAPS, pagelab, default "0" }
 
+    /// With map_lifetime=evict: read a byte of each block of a piece back before it goes. The last pieces stay, unread.
+    map_read_back: bool { Mapping, MAPS, pagelab, default "0" }
+
     /// Take the memory from the hugetlb pool of this page size (2m, 1g); 0 for ordinary memory.
     hugetlb: Bytes { Mapping, ANONYMOUS, pagelab, default "0" }
 

@@ -461,6 +461,9 @@ impl Checker<'_> {
         self.require(evicts || o.map_resident == 1, "map_resident", || {
             "map_resident means nothing unless map_lifetime=evict".to_owned()
         })?;
+        self.require(evicts || !o.map_read_back, "map_read_back", || {
+            "map_read_back means nothing unless map_lifetime=evict".to_owned()
+        })?;
         let orders = o.map_order != MapOrder::Ascending;
         self.require(!(orders && o.rw.0.is_random()), "map_order", || {
             "map_order orders sequential patterns; this one is random".to_owned()
