@@ -74,6 +74,9 @@ enum Command {
     /// Starts a lab's QEMU and looks after it.
     #[command(name = "__lab", hide = true)]
     Supervisor(commands::hidden::Words),
+    /// Does in a lab's guest what its host asks for.
+    #[command(name = "__guest", hide = true)]
+    Guest(commands::hidden::Words),
     /// Undoes changes to the host when pagelab dies.
     #[command(name = "__guard", hide = true)]
     Guard(commands::hidden::Words),
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
         Command::Load(args) => return commands::hidden::load(&args),
         Command::Case(args) => return commands::hidden::case(&args),
         Command::Supervisor(args) => return commands::hidden::lab(&args),
+        Command::Guest(args) => return commands::hidden::guest(&args),
         Command::Guard(args) => return commands::hidden::guard(&args),
     };
     match done {

@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     // A disposable VM knows nothing of what is done in it.
     ("lab", &[]),
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
-    ("experiment", &["session", "host", "analysis", "recording", "load", "observe"]),
+    ("experiment", &["session", "lab", "host", "analysis", "recording", "load", "observe"]),
     ("report", &["analysis", "recording"]),
     (
         "cli",

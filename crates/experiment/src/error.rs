@@ -189,6 +189,15 @@ pub enum ExperimentError {
         /// What was found, what is needed, what to type.
         reason: String,
     },
+    /// What the plan asks for cannot be, on no host.
+    #[error("{reason}")]
+    Input {
+        /// What was found, what is needed, what to type.
+        reason: String,
+    },
+    /// The user ended it before the first run.
+    #[error("ended by the user before the first run; nothing was measured")]
+    Interrupted,
     /// Not one run of the first round succeeded.
     #[error(
         "all {runs} runs of round {round} failed, so the rest was not tried; the first: {first}; mend it, then start again"

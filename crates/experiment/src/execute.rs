@@ -1,6 +1,5 @@
 //! Making the runs of a set, in their order, and writing down what became of each.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::order::{self, Slot};
 use crate::plan::{Between, Filled, Plan, Surroundings};
 use crate::random::{fresh_seed, round_seed};
-use crate::runner::{InForce, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
+use crate::runner::{Made, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step, failed};
 use crate::set::{RunDetails, Set, WARMUP_REASON};
 
 /// How a plan is to be carried out.
@@ -114,7 +113,8 @@ pub fn execute(
     progress: &mut dyn Progress,
 ) -> Result<Executed, ExperimentError> {
     let (set, filled) = if options.resume { reopen(plan, options)? } else { start(plan, options, runner)? };
-    if options.resume {
+    // A set that is whole needs nothing of the host.
+    if options.resume && set.runs().iter().any(|run| run.state == RunState::Planned) {
         check_host(&filled, &plan.between, runner)?;
     }
     let work = Work { plan, filled: &filled, options, runner };
@@ -215,7 +215,8 @@ fn first_difference(at: &str, one: &Value, other: &Value) -> Option<(String, Str
 /// Asks the runner whether the host can do everything that some variant needs.
 fn check_host(filled: &Filled, between: &[Between], runner: &dyn Runner) -> Result<(), ExperimentError> {
     for variant in &filled.variants {
-        runner.check(&variant.host, between).map_err(|error| ExperimentError::Host { reason: error.reason })?;
+        runner.ready(variant)?;
+        runner.check(variant, between)?;
     }
     Ok(())
 }
@@ -304,24 +305,19 @@ impl Work<'_> {
 
     /// Everything up to the end of the run. `Err(None)`: the user ended it.
     fn prepared(&self, set: &Set, run: &PlannedRun, details: &mut RunDetails) -> Result<RunOutcome, Option<Failure>> {
-        let failed = |otherwise| {
-            move |error: RunError| match error.kind {
-                RunErrorKind::Interrupted => None,
-                _ => Some(Failure::of_error(&error, otherwise)),
-            }
-        };
-        if let Some(argv) = &self.plan.prepare {
-            self.runner.step(&Step::Prepare(self.program(argv))).map_err(failed(FailureKind::Prepare))?;
-        }
-        for between in &self.plan.between {
-            self.runner.step(&Step::Between(*between)).map_err(failed(FailureKind::Between))?;
-        }
         let Some(variant) = self.filled.variants.iter().find(|variant| variant.name == run.variant) else {
             return Err(Some(Failure::new(
                 FailureKind::NotStarted,
                 format!("the set's plan has no variant {}", run.variant),
             )));
         };
+        self.runner.ready(variant).map_err(failed(FailureKind::Host))?;
+        if let Some(argv) = &self.plan.prepare {
+            self.runner.step(&Step::Prepare(self.program(argv))).map_err(failed(FailureKind::Prepare))?;
+        }
+        for between in &self.plan.between {
+            self.runner.step(&Step::Between(*between)).map_err(failed(FailureKind::Between))?;
+        }
         let spec = RunSpec {
             variant: run.variant.clone(),
             run: run.run,
@@ -337,23 +333,10 @@ impl Work<'_> {
             seed: round_seed(set.json().seed, run.round),
             best_effort: self.options.best_effort,
         };
-        let in_force = self.in_force(&variant.host).map_err(failed(FailureKind::SettingRefused))?;
-        details.changes = in_force.as_ref().map(|in_force| in_force.changes().to_vec()).unwrap_or_default();
-        let result = match Failure::of_changes(&details.changes) {
-            Some(failure) => Err(Some(failure)),
-            None => self.runner.run(&spec).map_err(failed(FailureKind::NotStarted)),
-        };
-        if let Some(in_force) = in_force {
-            details.warnings.extend(in_force.undo());
-        }
-        if let Ok(outcome) = &result {
-            details.warnings.extend(outcome.warnings.iter().cloned());
-        }
+        let Made { changes, warnings, result } = self.runner.make(variant, &spec);
+        details.changes = changes;
+        details.warnings.extend(warnings);
         result
-    }
-
-    fn in_force(&self, settings: &BTreeMap<String, String>) -> Result<Option<Box<dyn InForce + '_>>, RunError> {
-        if settings.is_empty() { Ok(None) } else { self.runner.apply(settings).map(Some) }
     }
 
     fn program(&self, argv: &[String]) -> Program {
@@ -397,6 +380,10 @@ fn give_up_early(runs: &[PlannedRun], last: usize) -> Result<(), ExperimentError
 
 impl From<RunError> for ExperimentError {
     fn from(error: RunError) -> Self {
-        Self::Host { reason: error.reason }
+        match error.kind {
+            RunErrorKind::Interrupted => Self::Interrupted,
+            RunErrorKind::Input => Self::Input { reason: error.reason },
+            _ => Self::Host { reason: error.reason },
+        }
     }
 }

@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::runner::{Change, RunError, RunErrorKind, RunOutcome};
 
 /// The words that a failed run's reason begins with; a colon and a sentence follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The workload ended with a status other than 0.
     ExitStatus,
@@ -27,9 +30,11 @@ pub enum FailureKind {
     Prepare,
     /// A step of `between` failed.
     Between,
+    /// The lab's VM did not boot, hung, panicked or ended.
+    Guest,
 }
 
-const WORDS: [(FailureKind, &str); 10] = [
+const WORDS: [(FailureKind, &str); 11] = [
     (FailureKind::ExitStatus, "exit_status"),
     (FailureKind::Signal, "signal"),
     (FailureKind::Timeout, "timeout"),
@@ -40,6 +45,7 @@ const WORDS: [(FailureKind, &str); 10] = [
     (FailureKind::Recording, "recording"),
     (FailureKind::Prepare, "prepare"),
     (FailureKind::Between, "between"),
+    (FailureKind::Guest, "guest"),
 ];
 
 impl FailureKind {
@@ -56,12 +62,20 @@ impl FailureKind {
 
     /// Whether the host is at fault, and not what the plan runs.
     pub fn is_host(self) -> bool {
-        matches!(self, Self::SettingNotGot | Self::SettingRefused | Self::Host | Self::Recording | Self::Between)
+        matches!(
+            self,
+            Self::SettingNotGot
+                | Self::SettingRefused
+                | Self::Host
+                | Self::Recording
+                | Self::Between
+                | Self::Guest
+        )
     }
 }
 
 /// Why a run failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The word.
     pub kind: FailureKind,
@@ -85,6 +99,7 @@ impl Failure {
         let kind = match error.kind {
             RunErrorKind::Timeout => FailureKind::Timeout,
             RunErrorKind::Recording => FailureKind::Recording,
+            RunErrorKind::Guest => FailureKind::Guest,
             RunErrorKind::Host if otherwise == FailureKind::NotStarted => FailureKind::Host,
             _ => otherwise,
         };

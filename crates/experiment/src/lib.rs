@@ -38,6 +38,7 @@ mod dry_run;
 mod error;
 mod execute;
 mod failure;
+mod lab;
 mod local;
 pub mod order;
 mod plan;
@@ -53,11 +54,13 @@ pub use dry_run::{DryRound, DryRun, DrySetting, DryVariant, Estimate, dry_run};
 pub use error::{ExperimentError, PlanError};
 pub use execute::{Event, Executed, Progress, RunOptions, Silent, execute};
 pub use failure::{Failure, FailureKind};
+pub use lab::{Answer, Door, GUEST_COMMAND, LabRunner, Machine, Request, guest_main};
 pub use local::{LocalRunner, default_set_dir};
 pub use plan::{
-    Better, Between, Decoys, Filled, FilledVariant, Plan, PlannedSetting, PrimaryMetric, Surroundings, Variant, Work,
+    Better, Between, Boot, Decoys, Filled, FilledVariant, LabPlan, Plan, PlannedSetting, PrimaryMetric, Surroundings,
+    Variant, Work,
 };
-pub use runner::{Change, InForce, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
+pub use runner::{Change, Host, InForce, Made, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
 pub use set::{ABORTED, RunDetails, Set, WARMUP, WARMUP_REASON};
 
 /// An experiment that has ended.

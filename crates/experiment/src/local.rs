@@ -15,7 +15,7 @@ use pagelab_session::{Ended, SessionError, SessionOptions, SessionOutcome, Targe
 use pagelab_vocab::settings::setting;
 
 use crate::plan::{Between, Plan, Work};
-use crate::runner::{Change, InForce, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
+use crate::runner::{Change, Host, InForce, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Step};
 use crate::set::private_dirs;
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -58,7 +58,7 @@ impl LocalRunner {
     }
 }
 
-impl Runner for LocalRunner {
+impl Host for LocalRunner {
     fn check(&self, settings: &BTreeMap<String, String>, between: &[Between]) -> Result<(), RunError> {
         for key in settings.keys() {
             let Some(path) = setting(key).and_then(|info| info.path()) else { continue };

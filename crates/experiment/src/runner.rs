@@ -1,7 +1,9 @@
-//! The door between an experiment's logic and the host: settings, steps between runs, recorded runs.
+//! The door between an experiment's logic and what its runs are made on.
 //!
-//! [`crate::LocalRunner`] stands behind it on a real host; tests put another one there that fails or dies wherever they
-//! want it to.
+//! [`Runner`] is what an experiment asks for: a machine made ready for a variant, steps, runs under settings. Two stand
+//! behind it: any [`Host`], which changes its own settings and puts them back ([`crate::LocalRunner`] is the real one; tests
+//! put another one there that fails or dies wherever they want it to), and [`crate::LabRunner`], which has the same done in
+//! VMs, by a pagelab with a [`crate::LocalRunner`] of its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,10 +11,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Between, Work};
+use crate::failure::{Failure, FailureKind};
+use crate::plan::{Between, FilledVariant, Work};
 
 /// One run to make.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     /// Variant.
     pub variant: String,
@@ -43,7 +46,7 @@ pub struct RunSpec {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// Exit code of the workload; `None` if a signal ended it.
     pub code: Option<i32>,
@@ -60,7 +63,7 @@ pub struct RunOutcome {
 }
 
 /// Something to do on the host between runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// `prepare` of the plan.
     Prepare(Program),
@@ -82,7 +85,7 @@ impl Step {
 }
 
 /// A program to run to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Program and arguments.
     pub argv: Vec<String>,
@@ -115,7 +118,7 @@ impl Change {
 }
 
 /// Why the host did not do what it was asked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{reason}")]
 pub struct RunError {
     /// What failed.
@@ -125,7 +128,8 @@ pub struct RunError {
 }
 
 /// What failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunErrorKind {
     /// The host lacks something or refused it.
     Host,
@@ -137,6 +141,10 @@ pub enum RunErrorKind {
     Timeout,
     /// The user ended it.
     Interrupted,
+    /// The VM that it was to be done in did not boot, hung, panicked or ended.
+    Guest,
+    /// What was asked for cannot be, on no host.
+    Input,
 }
 
 impl RunError {
@@ -155,8 +163,95 @@ pub trait InForce {
     fn undo(self: Box<Self>) -> Vec<String>;
 }
 
-/// Makes runs on a host.
+/// What became of a run under settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// Settings that were changed for it, and what was got.
+    pub changes: Vec<Change>,
+    /// What the user should know: settings that could not be put back.
+    pub warnings: Vec<String>,
+    /// How the run ended; or why it was not made. `Err(None)`: the user ended it.
+    pub result: Result<RunOutcome, Option<Failure>>,
+}
+
+/// What a failed step or run means; `otherwise` names what was being done.
+pub(crate) fn failed(otherwise: FailureKind) -> impl FnOnce(RunError) -> Option<Failure> {
+    move |error| match error.kind {
+        RunErrorKind::Interrupted => None,
+        _ => Some(Failure::of_error(&error, otherwise)),
+    }
+}
+
+/// Makes the runs of an experiment.
 pub trait Runner {
+    /// Makes ready what this variant runs on; what follows happens there.
+    fn ready(&self, variant: &FilledVariant) -> Result<(), RunError>;
+
+    /// Says whether what the experiment needs can be done there, before anything is changed: may the variant's settings be
+    /// written, may these steps be done.
+    fn check(&self, variant: &FilledVariant, between: &[Between]) -> Result<(), RunError>;
+
+    /// Does one step.
+    fn step(&self, step: &Step) -> Result<(), RunError>;
+
+    /// Makes one recorded run under the variant's settings, and puts back what was there.
+    fn make(&self, variant: &FilledVariant, spec: &RunSpec) -> Made;
+
+    /// Whether the user asked to end (SIGINT, SIGTERM).
+    fn stopped(&self) -> bool;
+}
+
+impl<H: Host> Runner for H {
+    fn ready(&self, _variant: &FilledVariant) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn check(&self, variant: &FilledVariant, between: &[Between]) -> Result<(), RunError> {
+        Host::check(self, &variant.host, between)
+    }
+
+    fn step(&self, step: &Step) -> Result<(), RunError> {
+        Host::step(self, step)
+    }
+
+    fn make(&self, variant: &FilledVariant, spec: &RunSpec) -> Made {
+        under(self, &variant.host, Vec::new(), spec)
+    }
+
+    fn stopped(&self) -> bool {
+        Host::stopped(self)
+    }
+}
+
+/// Makes one run of a host under settings. `before` are changes that were made earlier: those of a boot.
+pub(crate) fn under(host: &dyn Host, settings: &BTreeMap<String, String>, before: Vec<Change>, spec: &RunSpec) -> Made {
+    let mut made = Made { changes: before, warnings: Vec::new(), result: Err(None) };
+    let in_force = match settings.is_empty() {
+        true => None,
+        false => match host.apply(settings) {
+            Ok(in_force) => Some(in_force),
+            Err(error) => {
+                made.result = Err(failed(FailureKind::SettingRefused)(error));
+                return made;
+            }
+        },
+    };
+    made.changes.extend(in_force.iter().flat_map(|in_force| in_force.changes().iter().cloned()));
+    made.result = match Failure::of_changes(&made.changes) {
+        Some(failure) => Err(Some(failure)),
+        None => host.run(spec).map_err(failed(FailureKind::NotStarted)),
+    };
+    if let Some(in_force) = in_force {
+        made.warnings.extend(in_force.undo());
+    }
+    if let Ok(outcome) = &made.result {
+        made.warnings.extend(outcome.warnings.iter().cloned());
+    }
+    made
+}
+
+/// A host whose settings this process changes.
+pub trait Host {
     /// Says whether the host can do what the experiment needs, before anything is changed: may these settings be
     /// written, may these steps be done.
     fn check(&self, settings: &BTreeMap<String, String>, between: &[Between]) -> Result<(), RunError>;

@@ -57,6 +57,14 @@ pub enum SettingError {
         /// What it is.
         why: String,
     },
+    /// The key is decided when a kernel boots.
+    #[error(
+        "setting `{key}` is decided at boot, and this host has booted; needed: a plan with the table [lab], whose VM boots with it"
+    )]
+    AtBoot {
+        /// The key.
+        key: String,
+    },
     /// The value has no form that the setting takes.
     #[error("setting `{key}`: `{value}` is not a value it takes; needed: {needed}")]
     Value {
@@ -205,6 +213,7 @@ pub fn check(root: &Path, key: &str, value: &str) -> Result<SettingInfo, Setting
             }
             Err(SettingError::ReadOnly { key: info.key, why: info.def.help.to_owned() })
         }
+        Scope::Boot => Err(SettingError::AtBoot { key: info.key }),
         Scope::Process => {
             crate::process::ProcessSettings::from_pairs([(info.key.as_str(), value)])?;
             Ok(info)

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # The guest's first program: mounts, modules, then the agent takes over as process 1.
-# LOAD names the modules to load at once, SHARE is 1 if there is a shared folder; both lines are put in front of what
-# follows here when the initramfs is built.
+# LOAD names the modules to load at once, SHARE is 1 if there is a shared folder, MIRROR the path of the folder that the
+# guest sees as the host does; these lines are put in front of what follows here when the initramfs is built.
 export PATH=/usr/bin:/bin HOME=/root TERM=dumb LANG=C.UTF-8
 
 # Switching off ends QEMU, and the host shows the end of the console.
@@ -31,5 +31,12 @@ for module in $LOAD; do
 done
 if [ "$SHARE" = 1 ]; then
     mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /share || die "mounting the shared folder failed"
+fi
+if [ -n "$MIRROR" ]; then
+    # Reads come from the host's folder, writes stay in the guest's memory.
+    mkdir -p /run/mirror/host /run/mirror/written /run/mirror/work "$MIRROR"
+    mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000 mirror /run/mirror/host || die "mounting the mirrored folder failed"
+    mount -t overlay -o lowerdir=/run/mirror/host,upperdir=/run/mirror/written,workdir=/run/mirror/work mirror "$MIRROR" ||
+        die "mounting the mirrored folder's upper layer failed"
 fi
 exec /bin/lab-agent

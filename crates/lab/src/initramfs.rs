@@ -52,8 +52,8 @@ const PACKAGES: [(&str, &str); 6] = [
 /// Without it mkfs.ext4 makes a file system without extents, which has no huge DAX mappings.
 const CONFIGURATION: [&str; 1] = ["etc/mke2fs.conf"];
 /// Folders of the guest.
-const FOLDERS: [&str; 12] =
-    ["bin", "dev", "etc", "mnt", "proc", "root", "run", "share", "sys", "tmp", "usr/bin", "usr/lib"];
+const FOLDERS: [&str; 13] =
+    ["bin", "boot", "dev", "etc", "mnt", "proc", "root", "run", "share", "sys", "tmp", "usr/bin", "usr/lib"];
 /// One folder holds all libraries, under every name that the dynamic linker looks for.
 const LINKS: [(&str, &str); 7] = [
     ("sbin", "bin"),
@@ -87,8 +87,11 @@ impl<'a> Parts<'a> {
         say: &mut dyn FnMut(Event),
     ) -> Result<Self> {
         let mut load = vec!["virtio_pci", "virtio_console"];
-        if options.share.is_some() {
+        if options.share.is_some() || options.mirror.is_some() {
             load.extend(["9pnet_virtio", "9p"]);
+        }
+        if options.mirror.is_some() {
+            load.push("overlay");
         }
         match options.pmem.map(|pmem| pmem.kind) {
             Some(PmemKind::Memmap) => load.extend(["nd_e820", "nd_pmem"]),
@@ -140,8 +143,8 @@ impl<'a> Parts<'a> {
         Ok(files.into_iter().find(|file| file.is_file()))
     }
 
-    /// Writes the archive; returns its size in bytes.
-    pub(crate) fn write(&self, file: &Path) -> Result<u64> {
+    /// Writes the archive; returns its size in bytes. `config` is the kernel's build configuration.
+    pub(crate) fn write(&self, file: &Path, config: &Path) -> Result<u64> {
         let files: Vec<(&Path, &[u8])> =
             self.programs.iter().map(|(_, path, bytes)| (path.as_path(), bytes.as_slice())).collect();
         let roots: Vec<&Path> =
@@ -151,7 +154,7 @@ impl<'a> Parts<'a> {
         let programs: u64 = files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         need_space(file, programs + (64 << 20))?;
         let out = File::create(file).map_err(LabError::io(file))?;
-        let written = self.entries(BufWriter::new(out), &libraries, &roots).map_err(LabError::io(file))?;
+        let written = self.entries(BufWriter::new(out), &libraries, &roots, config).map_err(LabError::io(file))?;
         self.fits(written)?;
         Ok(written)
     }
@@ -173,7 +176,13 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn entries(&self, out: impl Write, libraries: &BTreeMap<String, PathBuf>, roots: &[&Path]) -> io::Result<u64> {
+    fn entries(
+        &self,
+        out: impl Write,
+        libraries: &BTreeMap<String, PathBuf>,
+        roots: &[&Path],
+        config: &Path,
+    ) -> io::Result<u64> {
         let mut cpio = Writer::new(out);
         FOLDERS.iter().try_for_each(|folder| cpio.folder(folder))?;
         LINKS.iter().try_for_each(|(path, target)| cpio.link(path, target))?;
@@ -200,6 +209,10 @@ impl<'a> Parts<'a> {
                 cpio.file(path, 0o644, &text)?;
             }
         }
+        // The distribution's kernels have no /proc/config.gz.
+        if let Ok(text) = fs::read(config) {
+            cpio.file(&format!("boot/config-{}", self.modules.release), 0o644, &text)?;
+        }
         let folder = format!("usr/lib/modules/{}", self.modules.release);
         for (name, module) in &self.modules.taken {
             cpio.file(&format!("{folder}/{}", file_name(name)), 0o644, &module.bytes)?;
@@ -217,7 +230,9 @@ impl<'a> Parts<'a> {
         let (first, rest) = INIT.split_once('\n').unwrap_or((INIT, ""));
         let load: Vec<_> = self.load.iter().filter(|name| self.modules.taken.contains_key(**name)).copied().collect();
         let mut text = format!("{first}\n");
+        let mirror = self.options.mirror.as_deref().map(Path::display).map(|path| path.to_string());
         let _ = write!(text, "LOAD='{}'\nSHARE={}\n", load.join(" "), u8::from(self.options.share.is_some()));
+        let _ = writeln!(text, "MIRROR='{}'", mirror.unwrap_or_default());
         text + rest
     }
 }

@@ -27,10 +27,12 @@ const DYING: Duration = Duration::from_secs(5);
 /// How long a supervisor may take to say how QEMU ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// A lab that is up. Dropping it changes nothing: it lives until [`Lab::down`].
+/// A lab that is up. Dropping it changes nothing: it lives until [`Lab::down`]. One that is bound
+/// ([`Options::bound`]) ends with the value that [`Lab::up`] gave.
 #[derive(Debug)]
 pub struct Lab {
     folder: PathBuf,
+    bound: Option<up::Supervisor>,
     /// What is known of it.
     pub state: State,
 }
@@ -93,8 +95,8 @@ impl Lab {
 
     /// The same, in other folders.
     pub fn up_in(folders: &Folders, options: &Options, say: &mut dyn FnMut(Event)) -> Result<Self> {
-        let (folder, state) = up::up(folders, options, say)?;
-        Ok(Lab { folder, state })
+        let up::Up { folder, state, bound } = up::up(folders, options, say)?;
+        Ok(Lab { folder, bound, state })
     }
 
     /// A lab that is up already.
@@ -110,7 +112,7 @@ impl Lab {
         if !is_alive(&folder) {
             return Err(gone(&folder));
         }
-        Ok(Lab { folder, state })
+        Ok(Lab { folder, bound: None, state })
     }
 
     /// Runs a command in the guest. `sink` takes the output as it comes; the result holds it too. If this process is
@@ -193,6 +195,17 @@ impl Lab {
         let mut names: Vec<String> = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(supervisor) = self.bound.take() {
+            // Waits until QEMU has ended.
+            drop(supervisor);
+            // What cannot be removed is removed by the next lab of this name.
+            let _ = fs::remove_dir_all(&self.folder);
+        }
     }
 }
 

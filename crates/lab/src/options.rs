@@ -156,11 +156,17 @@ pub struct Options {
     pub accel: Accel,
     /// A folder of the host that the guest sees as /share, to read and to write.
     pub share: Option<PathBuf>,
+    /// A folder of the host that the guest sees under the same path. What the guest writes there stays in its memory.
+    #[serde(default)]
+    pub mirror: Option<PathBuf>,
     /// Programs of the host for the guest, beyond mkfs.ext4, mkfs.xfs and, for an NVDIMM, ndctl.
     pub programs: Vec<Program>,
     /// Kernel modules for the guest's modprobe, beyond those that every lab has. `ramblk` and `ext4-dax-read` are the
     /// lab's own and are built first.
     pub modules: Vec<String>,
+    /// The lab ends with the value that [`crate::Lab::up`] gives, and with this process, however that ends.
+    #[serde(default)]
+    pub bound: bool,
     /// How long one boot may take.
     pub boot_limit: Duration,
     /// How often a boot that hangs is tried.
@@ -189,8 +195,10 @@ impl Default for Options {
             icount_shift: None,
             accel: Accel::Auto,
             share: None,
+            mirror: None,
             programs: Vec::new(),
             modules: Vec::new(),
+            bound: false,
             // A boot takes 6 to 16 s on an idle host; this one may be compiling.
             boot_limit: Duration::from_secs(90),
             boot_attempts: 3,
@@ -204,8 +212,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether this can be.
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Whether this can be; nothing is looked up but the folders named.
+    pub fn validate(&self) -> Result<()> {
         check_name(&self.name)?;
         let refuse = |option, found: String, needed: &str| -> Result<()> {
             Err(LabError::Option { option, found, needed: needed.to_owned() })
@@ -245,6 +253,11 @@ impl Options {
         {
             return refuse("--share", share.display().to_string(), "a folder");
         }
+        if let Some(mirror) = &self.mirror
+            && let Err(needed) = check_mirror(mirror)
+        {
+            return refuse("--mirror", mirror.display().to_string(), &needed);
+        }
         if let Some(bad) = self.modules.iter().find(|name| !is_word(name)) {
             return refuse("--module", bad.clone(), "the name of a kernel module");
         }
@@ -256,6 +269,30 @@ impl Options {
             );
         }
         Ok(())
+    }
+}
+
+/// Folders of the guest's own, over which nothing may be mounted.
+const GUESTS_OWN: [&str; 11] = ["bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "share", "sys"];
+
+/// Whether the guest can have a folder of the host under the same path. Its init script names it in single quotes.
+fn check_mirror(path: &std::path::Path) -> std::result::Result<(), String> {
+    let mut parts = path.components().skip(1).map(|part| part.as_os_str().to_string_lossy());
+    let (first, second) = (parts.next(), parts.next());
+    if !path.is_absolute() || !path.is_dir() {
+        return Err("an absolute path of a folder".to_owned());
+    }
+    if path.to_str().is_none_or(|text| text.contains(['\'', '\n', '\\', ':', ','])) {
+        return Err("a path without quotes, backslashes, colons, commas and newlines".to_owned());
+    }
+    match (first.as_deref(), second) {
+        // Shared memory of the host; the guest has a folder of that name too.
+        (Some("dev"), Some(_)) => Ok(()),
+        (None | Some("usr"), None) => Err("a folder below the root".to_owned()),
+        (Some(first), _) if GUESTS_OWN.contains(&first) => {
+            Err(format!("a folder elsewhere: /{first} is the guest's own"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -110,11 +110,13 @@ pub(crate) fn arguments(options: &Options, machine: Machine, cpu: &str, kernel: 
     add("-device", "virtio-serial-pci".to_owned());
     add("-chardev", format!("socket,id=agent,path={AGENT_SOCKET},server=on,wait=off"));
     add("-device", format!("virtserialport,chardev=agent,name={PORT_NAME}"));
-    if let Some(share) = &options.share {
+    let folders = [("share", "", &options.share), ("mirror", ",readonly=on", &options.mirror)];
+    for (tag, how, folder) in folders {
+        let Some(folder) = folder else { continue };
         // A comma within a value is written twice.
-        let path = share.display().to_string().replace(',', ",,");
-        add("-fsdev", format!("local,id=share,path={path},security_model=none,multidevs=remap"));
-        add("-device", "virtio-9p-pci,fsdev=share,mount_tag=share".to_owned());
+        let path = folder.display().to_string().replace(',', ",,");
+        add("-fsdev", format!("local,id={tag},path={path},security_model=none,multidevs=remap{how}"));
+        add("-device", format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}"));
     }
     arguments
 }
@@ -183,6 +185,8 @@ mod tests {
         let options = Options { share: Some("/a,b".into()), cmdline: vec!["x=1".into()], ..Options::default() };
         let text = line(&options, Machine::Tcg);
         assert!(text.contains("path=/a,,b,security_model"), "{text}");
-        assert!(text.contains(" x=1 "), "{text}");
+        assert!(text.contains(" x=1 ") && !text.contains("readonly"), "{text}");
+        let text = line(&Options { mirror: Some("/a".into()), ..options }, Machine::Tcg);
+        assert!(text.contains("id=mirror,path=/a,security_model=none,multidevs=remap,readonly=on"), "{text}");
     }
 }

@@ -33,13 +33,21 @@ const TURN: Duration = Duration::from_millis(50);
 /// An NVDIMM's namespace keeps a part of it for itself: 64 bytes a page, and alignment.
 const NAMESPACE_SHARE: f64 = 0.9;
 
-/// Brings a lab up; its folder and what is known of it.
-pub(crate) fn up(folders: &Folders, options: &Options, say: &mut dyn FnMut(Event)) -> Result<(PathBuf, State)> {
+/// A lab that has come up.
+pub(crate) struct Up {
+    pub(crate) folder: PathBuf,
+    pub(crate) state: State,
+    /// Of a lab that ends with this process.
+    pub(crate) bound: Option<Supervisor>,
+}
+
+/// Brings a lab up.
+pub(crate) fn up(folders: &Folders, options: &Options, say: &mut dyn FnMut(Event)) -> Result<Up> {
     options.validate()?;
     let mut options = options.clone();
     // QEMU works in the lab's folder.
-    if let Some(share) = &mut options.share {
-        *share = fs::canonicalize(&*share).map_err(LabError::io(share))?;
+    for folder in [&mut options.share, &mut options.mirror].into_iter().flatten() {
+        *folder = fs::canonicalize(&*folder).map_err(LabError::io(folder))?;
     }
     let options = &options;
     let qemu = qemu::find(options.qemu.as_deref())?;
@@ -61,11 +69,16 @@ pub(crate) fn up(folders: &Folders, options: &Options, say: &mut dyn FnMut(Event
     let booted = boot.boot(say)?;
     let state = settle(&boot, &booted, &kernel, say)?;
     write_whole(&folder.join(STATE), &serde_json::to_vec_pretty(&state).unwrap_or_default())?;
-    booted.supervisor.let_go()?;
+    let bound = if options.bound {
+        Some(booted.supervisor)
+    } else {
+        booted.supervisor.let_go()?;
+        None
+    };
     // QEMU has read it.
     let _ = fs::remove_file(folder.join(INITRAMFS));
     scene.keep = true;
-    Ok((folder, state))
+    Ok(Up { folder, state, bound })
 }
 
 /// Makes the lab's folder, empty, and holds the lock on it (the folder's own, not that of what runs) while the lab comes
@@ -133,7 +146,8 @@ fn prepare(folders: &Folders, options: &Options, folder: &Path, say: &mut dyn Fn
     if !image.is_file() {
         return Err(LabError::Kernel { kernel: kernel.title, why: format!("it has no boot/vmlinuz-{release}") });
     }
-    let bytes = Parts::collect(options, modules, &busybox, &apt, say)?.write(&folder.join(INITRAMFS))?;
+    let config = kernel.root.join(format!("boot/config-{release}"));
+    let bytes = Parts::collect(options, modules, &busybox, &apt, say)?.write(&folder.join(INITRAMFS), &config)?;
     say(Event::Built { bytes });
     Ok(KernelFiles { title: kernel.title, image, release })
 }
@@ -323,8 +337,9 @@ impl Boot<'_> {
     }
 }
 
-/// The process that supervises QEMU. Until it is let go it ends with this value.
-struct Supervisor {
+/// The process that supervises QEMU. Until it is let go it ends with this value, and with this process.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
     child: Child,
     /// Closes when this process dies.
     lifeline: Option<ChildStdin>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, FORMAT, Result};
-use crate::storage::{Storage, write_atomically};
+use crate::storage::{FileStorage, Storage, write_atomically};
 
 /// Name of the manifest in a recording's directory.
 pub const MANIFEST: &str = "manifest.json";
@@ -232,6 +232,11 @@ impl Manifest {
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');
         text
+    }
+
+    /// Writes the manifest of a closed recording anew, with keys that became known afterwards; whole or not at all.
+    pub fn rewrite(&self, dir: &Path) -> Result<()> {
+        self.save(dir, &FileStorage, false).map(|_| ())
     }
 
     /// Writes the manifest into `dir` by way of a temporary name.

@@ -58,6 +58,8 @@ pub enum Scope {
     Host,
     /// The started process and what it starts; nothing outlives it.
     Process,
+    /// Decided at boot: set by plans that run in the lab's VM, which boots it so; on a host it can only be read.
+    Boot,
     /// Read only: decided at build or boot, or by a tool that pagelab does not stand in for.
     ReadOnly,
 }
@@ -186,9 +188,9 @@ pub struct SettingDef {
 }
 
 impl SettingDef {
-    /// Whether a plan can set it.
+    /// Whether a plan can set it on a running kernel.
     pub const fn writable(&self) -> bool {
-        !matches!(self.scope, Scope::ReadOnly)
+        matches!(self.scope, Scope::Host | Scope::Process)
     }
 
     const fn base(
@@ -344,7 +346,7 @@ pub fn definitions() -> impl Iterator<Item = &'static SettingDef> {
 /// A definition without placeholders wins over a family, a family over a catch-all.
 pub fn setting(key: &str) -> Option<SettingInfo> {
     let namespace = key.split('.').next()?;
-    let same_space = |def: &&SettingDef| def.pattern.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('.'));
+    let same_space = |def: &&SettingDef| def.pattern.strip_prefix(namespace).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let mut best: Option<(u8, SettingInfo)> = None;
     for def in definitions().filter(same_space) {
         let rank = u8::from(def.pattern.contains('<')) + 2 * u8::from(def.catch_all);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pagelab_experiment::{LocalRunner, Outcome, Plan, RunOptions, default_set_dir};
+use pagelab_experiment::{LabRunner, LocalRunner, Outcome, Plan, RunOptions, Runner, default_set_dir};
 
 use crate::failure::Failure;
 use crate::options::parse_level;
@@ -76,8 +76,14 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     Ok(if outcome.interrupted { 130 } else { 0 })
 }
 
-/// Makes the runs of a plan on this host, with a progress bar on a terminal.
+/// Makes the runs of a plan, on this host or in VMs, with a progress bar on a terminal.
 pub fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> {
-    let runner = LocalRunner::new().map_err(Failure::host)?;
-    pagelab_experiment::run(plan, options, &runner, &mut Bar::new()).map_err(verdict::plan_failure)
+    let runner: Box<dyn Runner> = match &plan.lab {
+        None => Box::new(LocalRunner::new().map_err(Failure::host)?),
+        Some(_) => {
+            let say = Box::new(|line: &str| eprintln!("pagelab: {line}"));
+            Box::new(LabRunner::new(plan, &options.set, say).map_err(Failure::host)?)
+        }
+    };
+    pagelab_experiment::run(plan, options, &*runner, &mut Bar::new()).map_err(verdict::plan_failure)
 }

@@ -20,6 +20,11 @@ pub fn guard(args: &Words) -> ExitCode {
     ExitCode::from(u8::try_from(pagelab_host::guard::helper_main(&args.words)).unwrap_or(1))
 }
 
+/// Does in a lab's guest what its host asks for.
+pub fn guest(args: &Words) -> ExitCode {
+    ExitCode::from(u8::try_from(pagelab_experiment::guest_main(&args.words)).unwrap_or(1))
+}
+
 /// Runs one case and says how it came out.
 pub fn case(args: &Words) -> ExitCode {
     ExitCode::from(u8::try_from(pagelab_conformance::child_main(&args.words)).unwrap_or(1))

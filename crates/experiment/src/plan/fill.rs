@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pagelab_host::settings::{SettingError, check};
-use pagelab_vocab::settings::{Scope, nearest};
+use pagelab_vocab::settings::{self as vocab, Scope, nearest};
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, PlannedSetting, Variant, Work};
+use super::{Boot, LabPlan, Plan, PlannedSetting, Variant, Work, lab};
 use crate::decoys::{self, Decoy};
-use crate::device::block_device_of;
+use crate::device::{NoDevice, block_device_of};
 use crate::document::Place;
 use crate::error::PlanError;
 
@@ -42,6 +42,12 @@ pub struct FilledVariant {
     pub host: BTreeMap<String, String>,
     /// Settings of the started process, by key.
     pub process: BTreeMap<String, String>,
+    /// What its VM boots with, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<Boot>,
+    /// Settings that are decided at boot, by key; they are looked for in the guest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub booted: BTreeMap<String, String>,
 }
 
 /// The plan as it runs here.
@@ -57,7 +63,7 @@ pub struct Filled {
     pub notes: Vec<String>,
 }
 
-pub(super) fn has_placeholder(key: &str) -> bool {
+pub(crate) fn has_placeholder(key: &str) -> bool {
     key.contains(DEVICE_OF)
 }
 
@@ -68,7 +74,10 @@ impl Plan {
         let mut notes = self.notes.clone();
         let mut variants = Vec::new();
         for variant in &self.variants {
-            variants.push(fill_variant(variant, here, &workdir)?);
+            variants.push(match &self.lab {
+                None => fill_variant(variant, here, &workdir)?,
+                Some(lab) => fill_for_lab(variant, lab),
+            });
         }
         let drawn = match &self.decoys {
             None => Vec::new(),
@@ -111,7 +120,30 @@ fn fill_variant(variant: &Variant, here: &Surroundings, workdir: &Path) -> Resul
             });
         }
     }
-    Ok(FilledVariant { name: variant.name.clone(), work: variant.work.clone(), host, process })
+    let (name, work) = (variant.name.clone(), variant.work.clone());
+    Ok(FilledVariant { name, work, host, process, boot: None, booted: BTreeMap::new() })
+}
+
+/// The same for a VM that is yet to be booted: what it has is looked at in there, [`crate::Runner::check`].
+fn fill_for_lab(variant: &Variant, plan: &LabPlan) -> FilledVariant {
+    let mut filled = FilledVariant {
+        name: variant.name.clone(),
+        work: variant.work.clone(),
+        host: BTreeMap::new(),
+        process: BTreeMap::new(),
+        boot: Some(plan.boot(variant)),
+        booted: BTreeMap::new(),
+    };
+    for (key, setting) in &variant.settings {
+        let is_process = vocab::setting(key).is_some_and(|info| info.def.scope == Scope::Process);
+        let side = match is_process {
+            _ if lab::is_boot_key(key) => &mut filled.booted,
+            true => &mut filled.process,
+            false => &mut filled.host,
+        };
+        side.insert(key.clone(), setting.value.clone());
+    }
+    filled
 }
 
 /// The setting's key on this host and who makes the change, checked.
@@ -142,4 +174,11 @@ fn fill_device(key: &str, at: &Place, here: &Surroundings, workdir: &Path) -> Re
         needed: error.needed,
     })?;
     Ok(format!("{before}{device}{after}"))
+}
+
+/// The same for settings that are about to be changed: keys with the device's name in the placeholder's stead.
+pub(crate) fn filled_device(root: &Path, workdir: &Path, key: &str) -> Result<String, NoDevice> {
+    let Some((before, rest)) = key.split_once(DEVICE_OF) else { return Ok(key.to_owned()) };
+    let Some((path, after)) = rest.split_once('}') else { return Ok(key.to_owned()) };
+    Ok(format!("{before}{}{after}", block_device_of(root, &workdir.join(path.trim()))?))
 }

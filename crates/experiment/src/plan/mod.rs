@@ -1,6 +1,7 @@
 //! The plan: what was written in `plan.toml`, checked as far as that can be done without looking at the host.
 
 mod fill;
+mod lab;
 mod names;
 mod read;
 
@@ -12,6 +13,8 @@ use pagelab_load::Workload;
 use serde::{Deserialize, Serialize};
 
 pub use fill::{Filled, FilledVariant, Surroundings};
+pub(crate) use fill::{filled_device, has_placeholder};
+pub use lab::{Boot, LabPlan};
 pub(crate) use read::duration;
 
 use crate::decoys::PoolEntry;
@@ -172,6 +175,9 @@ pub struct Plan {
     pub variants: Vec<Variant>,
     /// Harmless differences to add.
     pub decoys: Option<Decoys>,
+    /// The VM that everything runs in; `None`: this host. Left out of the document then, as before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab: Option<LabPlan>,
     /// What deserves a word though it is no mistake.
     #[serde(skip)]
     pub notes: Vec<String>,

@@ -11,7 +11,7 @@ use pagelab_vocab::metrics::metric;
 use pagelab_vocab::settings::{Scope, nearest, nearest_of, setting};
 
 use super::fill::has_placeholder;
-use super::{Better, Between, Decoys, Plan, PlannedSetting, PrimaryMetric, Variant, Work};
+use super::{Better, Between, Decoys, LabPlan, Plan, PlannedSetting, PrimaryMetric, Variant, Work, lab};
 use crate::decoys::PoolEntry;
 use crate::document::{Item, Table, with_document};
 use crate::error::PlanError;
@@ -36,7 +36,8 @@ pub(super) fn plan(shown: &Path, absolute: &Path, text: &str) -> Result<Plan, Pl
         let shared = Shared { work: work(top, dir)?, settings: settings(top)? };
         let variants = variants(top, dir, &shared)?;
         let base = base(top, &variants)?;
-        refuse_lab(top)?;
+        let lab = top.get("lab").map(|item| lab::lab(&item)).transpose()?;
+        check_boot_settings(lab.as_ref(), &variants)?;
         let mut plan = Plan {
             path: absolute.to_owned(),
             title: title(top, absolute)?,
@@ -53,8 +54,10 @@ pub(super) fn plan(shown: &Path, absolute: &Path, text: &str) -> Result<Plan, Pl
             base,
             variants,
             decoys: top.get("decoys").map(|item| decoys(&item)).transpose()?,
+            lab,
             notes: Vec::new(),
         };
+        refuse_in_lab(&plan)?;
         plan.notes = notes(&plan);
         Ok(plan)
     })
@@ -243,7 +246,8 @@ fn checked_key(key: &str, value: &str) -> Result<String, SettingError> {
     match info.def.scope {
         Scope::ReadOnly => Err(SettingError::ReadOnly { key: info.key, why: info.def.help.to_owned() }),
         Scope::Process => ProcessSettings::from_pairs([(info.key.as_str(), value)]).map(|_| info.key),
-        Scope::Host => Ok(info.key),
+        // Whether there is a lab to boot is looked at when the whole plan is known.
+        Scope::Host | Scope::Boot => Ok(info.key),
     }
 }
 
@@ -339,16 +343,29 @@ fn decoys(item: &Item<'_>) -> Result<Decoys, PlanError> {
     Ok(Decoys { count, pool, at: item.at.clone() })
 }
 
-/// `[lab]` belongs to the language of plans; this build has no lab.
-fn refuse_lab(top: &Table<'_>) -> Result<(), PlanError> {
-    match top.get("lab") {
-        None => Ok(()),
-        Some(item) => Err(PlanError::Host {
-            at: item.at,
-            what: "[lab]".to_owned(),
-            found: "a plan for the lab VM, which this version of pagelab does not have".to_owned(),
-            needed: "a plan without [lab], whose settings this host has".to_owned(),
+/// Settings that are decided at boot need something that boots.
+fn check_boot_settings(lab: Option<&LabPlan>, variants: &[Variant]) -> Result<(), PlanError> {
+    let settings = variants.iter().flat_map(|variant| &variant.settings);
+    for (key, setting) in settings.filter(|(key, _)| lab::is_boot_key(key)) {
+        if lab.is_none() {
+            let error = SettingError::AtBoot { key: key.clone() };
+            return Err(PlanError::Setting { at: setting.at.clone(), error });
+        }
+        lab::check_setting(key, setting)?;
+    }
+    Ok(())
+}
+
+/// What a plan cannot have together with `[lab]`.
+fn refuse_in_lab(plan: &Plan) -> Result<(), PlanError> {
+    match (&plan.lab, &plan.decoys) {
+        (Some(_), Some(decoys)) => Err(PlanError::Value {
+            at: decoys.at.clone(),
+            key: "decoys".to_owned(),
+            found: "it together with [lab]".to_owned(),
+            needed: "one of them: harmless differences are drawn from the settings of this host".to_owned(),
         }),
+        _ => Ok(()),
     }
 }
 

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use pagelab_experiment::{
-    Between, Change, Event, InForce, Plan, Progress, RunError, RunErrorKind, RunOptions, RunOutcome, RunSpec, Runner,
-    Step,
+    Between, Change, Event, Host, InForce, Plan, Progress, RunError, RunErrorKind, RunOptions, RunOutcome, RunSpec, Step,
 };
 
 /// What a killed process leaves by.
@@ -173,7 +172,7 @@ impl InForce for FakeInForce {
     }
 }
 
-impl Runner for FakeRunner {
+impl Host for FakeRunner {
     fn check(&self, settings: &BTreeMap<String, String>, _between: &[Between]) -> Result<(), RunError> {
         self.clock.tick();
         self.note(format!("check {}", settings.len()));

@@ -25,11 +25,21 @@ pub(super) fn kernel(out: &mut Collector) {
     ] {
         out.declared(key);
     }
+    if let Some(series) = kernel_release(out.root).as_deref().and_then(series) {
+        out.value("kernel", series, "/proc/sys/kernel/osrelease");
+    }
     // The kernel writes its architecture down since 6.1; before, the program's own is the nearest known.
     if trimmed(out.root, "/proc/sys/kernel/arch").is_none() {
         out.value("kernel.arch", std::env::consts::ARCH, "architecture of this program");
     }
     out.value("kernel.page_size_bytes", page_size_bytes().to_string(), "sysconf(_SC_PAGESIZE)");
+}
+
+/// `6.1` of `6.1.0-56-amd64`.
+fn series(release: &str) -> Option<String> {
+    let mut numbers = release.split('.').map(|part| part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or(""));
+    let (first, second) = (numbers.next()?, numbers.next()?);
+    (!first.is_empty() && !second.is_empty()).then(|| format!("{first}.{second}"))
 }
 
 pub(super) fn cmdline(out: &mut Collector) {
@@ -178,6 +188,16 @@ mod tests {
         assert_eq!(later.get("hugepages.1G").map(String::as_str), Some("3"));
         let unknown = parameters("hugepages=3", None);
         assert_eq!(unknown.get("hugepages").map(String::as_str), Some("3"));
+    }
+
+    #[test]
+    fn the_series_is_the_first_two_numbers() {
+        for (release, expected) in
+            [("6.1.0-56-amd64", "6.1"), ("6.18.44-fc-v657", "6.18"), ("6.12-rc1", "6.12"), ("7.0.1+", "7.0")]
+        {
+            assert_eq!(series(release).as_deref(), Some(expected), "{release}");
+        }
+        assert_eq!((series(""), series("next"), series("6.")), (None, None, None));
     }
 
     #[test]

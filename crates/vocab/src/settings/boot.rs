@@ -19,59 +19,59 @@ macro_rules! twin {
 }
 
 pub(super) const CMDLINE: &[SettingDef] = settings! {
-    ReadOnly "cmdline.transparent_hugepage" at LINE, High ["thp", "faults", "memory"] { twins: twin!("thp.enabled") } : "thp.enabled at boot.";
-    ReadOnly "cmdline.transparent_hugepage_shmem" at LINE, High ["thp", "faults", "memory"] { twins: twin!("thp.shmem_enabled") } : "thp.shmem_enabled at boot.";
-    ReadOnly "cmdline.thp_anon" at LINE, High ["thp", "faults", "memory"] : "thp.<size>.enabled of each size at boot.";
-    ReadOnly "cmdline.thp_shmem" at LINE, High ["thp", "faults", "memory"] : "thp.<size>.shmem_enabled of each size at boot.";
-    ReadOnly "cmdline.hugepages.<size>" at LINE, High ["hugetlb", "faults", "memory"]
+    Boot "cmdline.transparent_hugepage" at LINE, High ["thp", "faults", "memory"] { twins: twin!("thp.enabled") } : "thp.enabled at boot.";
+    Boot "cmdline.transparent_hugepage_shmem" at LINE, High ["thp", "faults", "memory"] { twins: twin!("thp.shmem_enabled") } : "thp.shmem_enabled at boot.";
+    Boot "cmdline.thp_anon" at LINE, High ["thp", "faults", "memory"] : "thp.<size>.enabled of each size at boot.";
+    Boot "cmdline.thp_shmem" at LINE, High ["thp", "faults", "memory"] : "thp.<size>.shmem_enabled of each size at boot.";
+    Boot "cmdline.hugepages.<size>" at LINE, High ["hugetlb", "faults", "memory"]
         { twins: twin!("hugetlb.<size>.nr_hugepages") } : "`hugepages=` after `hugepagesz=<size>`, or of the default size: pages reserved at boot.";
-    ReadOnly "cmdline.hugepagesz" at LINE, Low ["hugetlb"] : "Sizes that `hugepages=` spoke of, in order.";
-    ReadOnly "cmdline.default_hugepagesz" at LINE, High ["hugetlb", "memory"] { twins: twin!("hugetlb.default_size") } : "The size meant where none is named.";
-    ReadOnly "cmdline.hugetlb_free_vmemmap" at LINE, Some ["hugetlb", "memory"]
+    Boot "cmdline.hugepagesz" at LINE, Low ["hugetlb"] : "Sizes that `hugepages=` spoke of, in order.";
+    Boot "cmdline.default_hugepagesz" at LINE, High ["hugetlb", "memory"] { twins: twin!("hugetlb.default_size") } : "The size meant where none is named.";
+    Boot "cmdline.hugetlb_free_vmemmap" at LINE, Some ["hugetlb", "memory"]
         { twins: twin!("on" => "sysctl.vm.hugetlb_optimize_vmemmap" "1", "off" => "sysctl.vm.hugetlb_optimize_vmemmap" "0") } : "vm.hugetlb_optimize_vmemmap at boot.";
-    ReadOnly "cmdline.numa_balancing" at LINE, High ["numa", "faults", "memory"]
+    Boot "cmdline.numa_balancing" at LINE, High ["numa", "faults", "memory"]
         { twins: twin!("enable" => "sysctl.kernel.numa_balancing" "1", "disable" => "sysctl.kernel.numa_balancing" "0") } : "kernel.numa_balancing at boot.";
-    ReadOnly "cmdline.norandmaps" at LINE, Some ["memory", "security"]
+    Boot "cmdline.norandmaps" at LINE, Some ["memory", "security"]
         { twins: twin!("set" => "sysctl.kernel.randomize_va_space" "0") } : "No address space randomisation.";
-    ReadOnly "cmdline.zswap.enabled" at LINE, Some ["swap", "reclaim"]
+    Boot "cmdline.zswap.enabled" at LINE, Some ["swap", "reclaim"]
         { twins: twin!("1" => "mm.zswap.enabled" "Y", "0" => "mm.zswap.enabled" "N", "Y" => "mm.zswap.enabled" "Y", "N" => "mm.zswap.enabled" "N") } : "mm.zswap.enabled at boot.";
-    ReadOnly "cmdline.zswap.compressor" at LINE, Some ["swap", "cpu"] { twins: twin!("mm.zswap.compressor") } : "mm.zswap.compressor at boot.";
-    ReadOnly "cmdline.sysctl.<path>" at LINE, Low ["kernel"] { twins: twin!("sysctl.<path>") } : "A sysctl written once the system is up (`sysctl.vm.swappiness=10`).";
-    ReadOnly "cmdline.clocksource" at LINE, High ["time", "cpu"] { twins: twin!("kernel.clocksource") } : "kernel.clocksource asked for at boot.";
-    ReadOnly "cmdline.tsc" at LINE, High ["time", "cpu"] : "How far the time-stamp counter is trusted.";
-    ReadOnly "cmdline.mitigations" at LINE, High ["security", "cpu"] : "All mitigations of processor weaknesses; cpu.vulnerabilities.* shows what came of it.";
-    ReadOnly "cmdline.spectre_v2" at LINE, High ["security", "cpu"] : "One of them.";
-    ReadOnly "cmdline.retbleed" at LINE, High ["security", "cpu"] : "One of them.";
-    ReadOnly "cmdline.pti" at LINE, High ["security", "cpu", "faults"] : "Page-table isolation: each entry to the kernel changes page tables.";
-    ReadOnly "cmdline.nopti" at LINE, High ["security", "cpu", "faults"] : "No page-table isolation.";
-    ReadOnly "cmdline.init_on_alloc" at LINE, Some ["memory", "security", "faults"]
+    Boot "cmdline.zswap.compressor" at LINE, Some ["swap", "cpu"] { twins: twin!("mm.zswap.compressor") } : "mm.zswap.compressor at boot.";
+    Boot "cmdline.sysctl.<path>" at LINE, Low ["kernel"] { twins: twin!("sysctl.<path>") } : "A sysctl written once the system is up (`sysctl.vm.swappiness=10`).";
+    Boot "cmdline.clocksource" at LINE, High ["time", "cpu"] { twins: twin!("kernel.clocksource") } : "kernel.clocksource asked for at boot.";
+    Boot "cmdline.tsc" at LINE, High ["time", "cpu"] : "How far the time-stamp counter is trusted.";
+    Boot "cmdline.mitigations" at LINE, High ["security", "cpu"] : "All mitigations of processor weaknesses; cpu.vulnerabilities.* shows what came of it.";
+    Boot "cmdline.spectre_v2" at LINE, High ["security", "cpu"] : "One of them.";
+    Boot "cmdline.retbleed" at LINE, High ["security", "cpu"] : "One of them.";
+    Boot "cmdline.pti" at LINE, High ["security", "cpu", "faults"] : "Page-table isolation: each entry to the kernel changes page tables.";
+    Boot "cmdline.nopti" at LINE, High ["security", "cpu", "faults"] : "No page-table isolation.";
+    Boot "cmdline.init_on_alloc" at LINE, Some ["memory", "security", "faults"]
         { twins: twin!("1" => "kconfig.INIT_ON_ALLOC_DEFAULT_ON" "y", "0" => "kconfig.INIT_ON_ALLOC_DEFAULT_ON" "n") } : "Whether kernel memory is zeroed when taken.";
-    ReadOnly "cmdline.init_on_free" at LINE, High ["memory", "security", "faults"]
+    Boot "cmdline.init_on_free" at LINE, High ["memory", "security", "faults"]
         { twins: twin!("1" => "kconfig.INIT_ON_FREE_DEFAULT_ON" "y", "0" => "kconfig.INIT_ON_FREE_DEFAULT_ON" "n") } : "Whether memory is zeroed when freed.";
-    ReadOnly "cmdline.nosmt" at LINE, High ["cpu", "sched"]
+    Boot "cmdline.nosmt" at LINE, High ["cpu", "sched"]
         { twins: twin!("set" => "cpu.smt.control" "off", "force" => "cpu.smt.control" "forceoff") } : "Sibling threads off.";
-    ReadOnly "cmdline.isolcpus" at LINE, High ["sched", "cpu"] : "Processors kept from the scheduler.";
-    ReadOnly "cmdline.nohz_full" at LINE, Some ["sched", "time"] { twins: twin!("cpu.nohz_full") } : "Processors without a tick.";
-    ReadOnly "cmdline.noautogroup" at LINE, Some ["sched"] { twins: twin!("set" => "sysctl.kernel.sched_autogroup_enabled" "0") } : "No scheduling group for each session.";
-    ReadOnly "cmdline.schedstats" at LINE, Low ["sched", "tracing"]
+    Boot "cmdline.isolcpus" at LINE, High ["sched", "cpu"] : "Processors kept from the scheduler.";
+    Boot "cmdline.nohz_full" at LINE, Some ["sched", "time"] { twins: twin!("cpu.nohz_full") } : "Processors without a tick.";
+    Boot "cmdline.noautogroup" at LINE, Some ["sched"] { twins: twin!("set" => "sysctl.kernel.sched_autogroup_enabled" "0") } : "No scheduling group for each session.";
+    Boot "cmdline.schedstats" at LINE, Low ["sched", "tracing"]
         { twins: twin!("enable" => "sysctl.kernel.sched_schedstats" "1", "disable" => "sysctl.kernel.sched_schedstats" "0") } : "kernel.sched_schedstats at boot.";
-    ReadOnly "cmdline.delayacct" at LINE, Low ["sched", "tracing"] { twins: twin!("set" => "sysctl.kernel.task_delayacct" "1") } : "kernel.task_delayacct at boot.";
-    ReadOnly "cmdline.preempt" at LINE, Some ["sched"] : "Preemption model of a kernel built with PREEMPT_DYNAMIC.";
-    ReadOnly "cmdline.cpufreq.default_governor" at LINE, High ["cpu"] { twins: twin!("cpu.governor") } : "Frequency governor at boot.";
-    ReadOnly "cmdline.intel_pstate" at LINE, High ["cpu"] : "Mode of intel_pstate.";
-    ReadOnly "cmdline.intel_idle.max_cstate" at LINE, Some ["cpu", "time"] : "Deepest idle state.";
-    ReadOnly "cmdline.processor.max_cstate" at LINE, Some ["cpu", "time"] : "Deepest idle state.";
-    ReadOnly "cmdline.idle" at LINE, Some ["cpu", "time"] : "How an idle processor waits.";
-    ReadOnly "cmdline.panic" at LINE, Nil ["kernel"] { twins: twin!("sysctl.kernel.panic") } : "kernel.panic at boot.";
-    ReadOnly "cmdline.nowatchdog" at LINE, Low ["tracing", "cpu"] { twins: twin!("set" => "sysctl.kernel.watchdog" "0") } : "No lockup detectors.";
-    ReadOnly "cmdline.nosoftlockup" at LINE, Low ["tracing"] { twins: twin!("set" => "sysctl.kernel.soft_watchdog" "0") } : "No soft lockup detector.";
-    ReadOnly "cmdline.swiotlb" at LINE, Some ["io", "memory"] : "Bounce buffers for devices.";
-    ReadOnly "cmdline.iommu" at LINE, Some ["io"] : "Translation of device addresses.";
-    ReadOnly "cmdline.mem" at LINE, High ["memory", "reclaim"] : "Memory that the kernel may use.";
-    ReadOnly "cmdline.memmap" at LINE, Some ["memory"] : "Ranges of memory taken away or declared persistent.";
-    ReadOnly "cmdline.cgroup_disable" at LINE, Some ["memory", "cpu"] : "Controllers switched off.";
-    ReadOnly "cmdline.psi" at LINE, Low ["tracing", "sched"] : "Whether pressure is accounted for.";
-    ReadOnly "cmdline.<param>" at LINE, Low ["kernel"] { catch_all: true } : "Any other parameter; `set` if it has no value, several values joined by a space.";
+    Boot "cmdline.delayacct" at LINE, Low ["sched", "tracing"] { twins: twin!("set" => "sysctl.kernel.task_delayacct" "1") } : "kernel.task_delayacct at boot.";
+    Boot "cmdline.preempt" at LINE, Some ["sched"] : "Preemption model of a kernel built with PREEMPT_DYNAMIC.";
+    Boot "cmdline.cpufreq.default_governor" at LINE, High ["cpu"] { twins: twin!("cpu.governor") } : "Frequency governor at boot.";
+    Boot "cmdline.intel_pstate" at LINE, High ["cpu"] : "Mode of intel_pstate.";
+    Boot "cmdline.intel_idle.max_cstate" at LINE, Some ["cpu", "time"] : "Deepest idle state.";
+    Boot "cmdline.processor.max_cstate" at LINE, Some ["cpu", "time"] : "Deepest idle state.";
+    Boot "cmdline.idle" at LINE, Some ["cpu", "time"] : "How an idle processor waits.";
+    Boot "cmdline.panic" at LINE, Nil ["kernel"] { twins: twin!("sysctl.kernel.panic") } : "kernel.panic at boot.";
+    Boot "cmdline.nowatchdog" at LINE, Low ["tracing", "cpu"] { twins: twin!("set" => "sysctl.kernel.watchdog" "0") } : "No lockup detectors.";
+    Boot "cmdline.nosoftlockup" at LINE, Low ["tracing"] { twins: twin!("set" => "sysctl.kernel.soft_watchdog" "0") } : "No soft lockup detector.";
+    Boot "cmdline.swiotlb" at LINE, Some ["io", "memory"] : "Bounce buffers for devices.";
+    Boot "cmdline.iommu" at LINE, Some ["io"] : "Translation of device addresses.";
+    Boot "cmdline.mem" at LINE, High ["memory", "reclaim"] : "Memory that the kernel may use.";
+    Boot "cmdline.memmap" at LINE, Some ["memory"] : "Ranges of memory taken away or declared persistent.";
+    Boot "cmdline.cgroup_disable" at LINE, Some ["memory", "cpu"] : "Controllers switched off.";
+    Boot "cmdline.psi" at LINE, Low ["tracing", "sched"] : "Whether pressure is accounted for.";
+    Boot "cmdline.<param>" at LINE, Low ["kernel"] { catch_all: true } : "Any other parameter; `set` if it has no value, several values joined by a space.";
 };
 
 pub(super) const KCONFIG: &[SettingDef] = settings! {

@@ -18,6 +18,7 @@ The column **set by** says what a plan can do with a key:
 
 - *guard*: it is written on the host, journalled before the change and put back afterwards, whatever happens;
 - *process*: it is given to the started process and ends with it;
+- *lab*: it is decided at boot; plans that run in the lab's VM (`[lab]`, docs/plans.md) boot it so;
 - *-*: it is recorded only.
 
 **Impact** and topics rank a difference against a symptom: `high` is a known cause of regressions, `none` has no known
@@ -54,6 +55,7 @@ fn row(out: &mut String, def: &SettingDef) {
     let set_by = match def.scope {
         Scope::Host => "guard",
         Scope::Process => "process",
+        Scope::Boot => "lab",
         Scope::ReadOnly => "-",
     };
     let impact = match def.impact {

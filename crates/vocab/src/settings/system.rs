@@ -3,8 +3,10 @@
 use super::{Form, SettingDef, settings};
 
 pub(super) const DEFS: &[SettingDef] = settings! {
-    ReadOnly "kernel.release" at "/proc/sys/kernel/osrelease", Some ["identity", "kernel"] : "The running kernel, as `uname -r`.";
-    ReadOnly "kernel.version" at "/proc/sys/kernel/version", Low ["identity", "kernel"] : "Its build: number, preemption model, date.";
+    Boot "kernel" at "first two numbers in /proc/sys/kernel/osrelease", High ["identity", "kernel"]
+        : "Series of the running kernel (`6.1`): where it differs much of `kconfig.*` and of the defaults follows from it.";
+    ReadOnly "kernel.release" at "/proc/sys/kernel/osrelease", Some ["identity", "kernel"] { derived_from: Some("kernel") } : "The running kernel, as `uname -r`.";
+    ReadOnly "kernel.version" at "/proc/sys/kernel/version", Low ["identity", "kernel"] { derived_from: Some("kernel.release") } : "Its build: number, preemption model, date.";
     ReadOnly "kernel.arch" at "/proc/sys/kernel/arch", Some ["identity", "cpu"] : "Machine architecture, as `uname -m`.";
     ReadOnly "kernel.page_size_bytes" at "sysconf(_SC_PAGESIZE)", High ["faults", "memory"] : "Bytes of a base page.";
     ReadOnly "kernel.cmdline" at "/proc/cmdline", Low ["kernel"] : "The whole command line; cmdline.* has it by parameter.";

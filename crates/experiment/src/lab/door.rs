@@ -1,0 +1,75 @@
+//! The door between the runner's logic and VMs; tests put VMs behind it that hang, panic or do not boot.
+
+use std::time::Duration;
+
+use pagelab_lab::{Command, Lab, LabError, Limits, Options, Stream};
+use serde_json::{Value, json};
+
+/// Boots machines.
+pub trait Door {
+    /// Boots one. It ends when the value is dropped.
+    fn boot(&self, options: &Options) -> Result<Box<dyn Machine>, LabError>;
+}
+
+/// A machine that is up.
+pub trait Machine {
+    /// Runs a program in it. Gives its exit status, `None` if the time was over, and the end of what it said.
+    fn run(&self, argv: &[String], limit: Option<Duration>) -> Result<(Option<i32>, String), LabError>;
+
+    /// What it is, for manifests: kernel, command line, how its instructions are run.
+    fn facts(&self) -> Value;
+}
+
+/// So much of what a program says is kept for messages, bytes; all of it goes to standard error.
+const KEPT: usize = 4096;
+
+/// The lab.
+pub struct LabDoor {
+    /// Told what happens.
+    pub say: Box<dyn Fn(&str)>,
+}
+
+impl Door for LabDoor {
+    fn boot(&self, options: &Options) -> Result<Box<dyn Machine>, LabError> {
+        let lab = Lab::up(options, &mut |event| (self.say)(&format!("lab: {event}")))?;
+        Ok(Box::new(lab))
+    }
+}
+
+impl Machine for Lab {
+    fn run(&self, argv: &[String], limit: Option<Duration>) -> Result<(Option<i32>, String), LabError> {
+        let limits = Limits { time: limit, stdout_bytes: 1 << 20, stderr_bytes: 1 << 20, ..Limits::default() };
+        let mut said: Vec<u8> = Vec::new();
+        let result = Lab::run(self, &Command::new(argv.iter().cloned()), &limits, &mut |stream, bytes| {
+            // What a job or a step prints is shown as it is on a host.
+            eprint!("{}", String::from_utf8_lossy(bytes));
+            if stream == Stream::Stderr {
+                said.extend_from_slice(bytes);
+                said.drain(..said.len().saturating_sub(KEPT));
+            }
+        })?;
+        if result.interrupted {
+            return Err(LabError::Interrupted);
+        }
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        Ok(((!result.timed_out).then(|| result.exit.status()), said))
+    }
+
+    fn facts(&self) -> Value {
+        let state = &self.state;
+        json!({
+            "machine": state.machine,
+            "emulated": state.machine == pagelab_lab::Machine::Tcg,
+            "no_kvm": state.no_kvm,
+            "kernel_package": state.kernel_package,
+            "cmdline": state.cmdline,
+            "memory_bytes": state.memory_bytes,
+            "cpus": state.cpus,
+            "pmem_bytes": state.pmem_bytes,
+            "pmem_kind": state.options.pmem.map(|pmem| pmem.kind),
+            "icount_shift": state.options.icount_shift,
+            "boot_ms": state.boot_ms,
+            "hung_boots": state.hung_boots,
+        })
+    }
+}

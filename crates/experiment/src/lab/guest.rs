@@ -1,0 +1,125 @@
+//! The guest's side: does what the host asks for.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pagelab_host::settings::{self, SettingError};
+
+use super::{ANSWER, Answer, RECORDING, REQUEST, Request, share};
+use crate::failure::{Failure, FailureKind};
+use crate::local::LocalRunner;
+use crate::plan::{Between, FilledVariant, filled_device, has_placeholder};
+use crate::runner::{Change, Host, Made, RunError, RunErrorKind, RunSpec, Step, under};
+
+/// Where recordings are made: the guest's memory.
+const HERE: &str = "/run/pagelab-recording";
+
+/// What a boot setting was before is nothing that anybody measured.
+const BEFORE_BOOT: &str = "not booted";
+
+/// Does what `FOLDER/request.json` asks for and leaves `FOLDER/answer.json`. Gives the exit status.
+pub fn guest_main(words: &[OsString]) -> i32 {
+    let [folder] = words else {
+        eprintln!("pagelab: needed: the shared folder; this command is for pagelab's own use");
+        return 2;
+    };
+    let folder = Path::new(folder);
+    let answered = share::read::<Request>(&folder.join(REQUEST))
+        .map(|request| answer(&request, folder))
+        .and_then(|answer| share::write(&folder.join(ANSWER), &answer));
+    match answered {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("pagelab: {error}");
+            1
+        }
+    }
+}
+
+fn answer(request: &Request, folder: &Path) -> Answer {
+    let runner = match LocalRunner::new() {
+        Ok(runner) => runner,
+        Err(error) => return Answer::Failed(RunError::new(RunErrorKind::Host, error.to_string())),
+    };
+    let done = match request {
+        Request::Check { variant, between } => check(&runner, variant, between),
+        Request::Step(step) => step_here(&runner, step),
+        Request::Make { variant, spec } => return Answer::Made(Box::new(make(&runner, variant, spec, folder))),
+    };
+    done.map_or_else(Answer::Failed, |()| Answer::Done)
+}
+
+/// Whether this guest has the variant's settings, and booted with what was asked for.
+fn check(runner: &LocalRunner, variant: &FilledVariant, between: &[Between]) -> Result<(), RunError> {
+    let root = Path::new("/");
+    let refused = |error: SettingError| RunError::new(RunErrorKind::Host, error.to_string());
+    // What lies on a file system that `prepare` makes is looked at when the run comes.
+    let now: BTreeMap<String, String> =
+        variant.host.iter().filter(|(key, _)| !has_placeholder(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    for (key, value) in now.iter().chain(&variant.process) {
+        settings::check(root, key, value).map_err(refused)?;
+    }
+    if let Some(failure) = Failure::of_changes(&booted(variant)) {
+        return Err(RunError::new(RunErrorKind::Host, failure.reason));
+    }
+    runner.check(&now, between)
+}
+
+/// The settings of the boot, as this kernel has them.
+fn booted(variant: &FilledVariant) -> Vec<Change> {
+    let read = |key: &str| settings::read(Path::new("/"), key).unwrap_or_else(|_| "not there".to_owned());
+    let change = |(key, asked): (&String, &String)| Change {
+        key: key.clone(),
+        previous: BEFORE_BOOT.to_owned(),
+        asked: asked.clone(),
+        got: read(key),
+    };
+    variant.booted.iter().map(change).collect()
+}
+
+fn step_here(runner: &LocalRunner, step: &Step) -> Result<(), RunError> {
+    if let Step::Prepare(program) | Step::Cleanup(program) = step {
+        make_folder(&program.workdir)?;
+    }
+    runner.step(step)
+}
+
+fn make_folder(dir: &Path) -> Result<(), RunError> {
+    let failed = |error| RunError::new(RunErrorKind::Host, format!("cannot make {} in the guest: {error}", dir.display()));
+    fs::create_dir_all(dir).map_err(failed)
+}
+
+fn make(runner: &LocalRunner, variant: &FilledVariant, spec: &RunSpec, folder: &Path) -> Made {
+    let here = PathBuf::from(HERE);
+    let refused = |kind, reason: String| Made {
+        changes: Vec::new(),
+        warnings: Vec::new(),
+        result: Err(Some(Failure { kind, reason })),
+    };
+    // What a run that was broken off left.
+    let _ = fs::remove_dir_all(&here);
+    if let Err(error) = make_folder(&spec.workdir) {
+        return refused(FailureKind::NotStarted, error.reason);
+    }
+    let mut host = BTreeMap::new();
+    for (key, value) in &variant.host {
+        match filled_device(Path::new("/"), &spec.workdir, key) {
+            Ok(key) => _ = host.insert(key, value.clone()),
+            Err(error) => {
+                let reason = format!("{key}: found {}; needed: {}", error.found, error.needed);
+                return refused(FailureKind::SettingRefused, reason);
+            }
+        }
+    }
+    let mut made = under(runner, &host, booted(variant), &RunSpec { dir: here.clone(), ..spec.clone() });
+    if here.exists() {
+        if let Err(error) = share::copy(&here, &folder.join(RECORDING)) {
+            let reason = format!("the recording cannot be brought out of the guest: {error}");
+            made.result = Err(Some(Failure { kind: FailureKind::Recording, reason }));
+        }
+        let _ = fs::remove_dir_all(&here);
+    }
+    made
+}

@@ -1,0 +1,88 @@
+//! The folders that host and guests share, beside the set.
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::runner::{RunError, RunErrorKind};
+
+/// A folder beside the set, so that recordings are moved into it and not copied. Removed with this value; what a killed
+/// pagelab left is removed by the next one.
+#[derive(Debug)]
+pub(super) struct Share {
+    dir: PathBuf,
+    /// Held while this process uses the folder.
+    _lock: File,
+}
+
+fn broken(path: &Path) -> impl FnOnce(std::io::Error) -> RunError + '_ {
+    move |error| RunError::new(RunErrorKind::Host, format!("{}: {error}", path.display()))
+}
+
+impl Share {
+    /// Makes the folder for a set.
+    pub(super) fn beside(set: &Path) -> Result<Self, RunError> {
+        let name = set.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let dir = set.with_file_name(format!(".{name}.lab"));
+        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(broken(&dir))?;
+        let lock = File::open(&dir).map_err(broken(&dir))?;
+        if lock.try_lock().is_err() {
+            let reason = format!(
+                "{}: another pagelab is working on this set; needed: one at a time; wait for it, or use another \
+                 directory with -o DIR",
+                set.display()
+            );
+            return Err(RunError::new(RunErrorKind::Host, reason));
+        }
+        for entry in fs::read_dir(&dir).map_err(broken(&dir))?.flatten() {
+            fs::remove_dir_all(entry.path()).map_err(broken(&dir))?;
+        }
+        Ok(Self { dir, _lock: lock })
+    }
+
+    /// An empty folder for the next guest.
+    pub(super) fn next(&self, number: usize) -> Result<PathBuf, RunError> {
+        let dir = self.dir.join(number.to_string());
+        DirBuilder::new().mode(0o700).create(&dir).map_err(broken(&dir))?;
+        Ok(dir)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        // It holds nothing that anybody needs; the next pagelab removes what cannot be removed now.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Writes a document so that a reader meets it whole or not at all.
+pub(super) fn write(path: &Path, document: &impl Serialize) -> Result<(), RunError> {
+    let temporary = path.with_extension("tmp");
+    let bytes = serde_json::to_vec(document).map_err(|error| broken(path)(error.into()))?;
+    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(broken(path))
+}
+
+/// Reads a document.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
+    let bytes = fs::read(path).map_err(broken(path))?;
+    serde_json::from_slice(&bytes).map_err(|error| broken(path)(error.into()))
+}
+
+/// Copies a recording, for its owner alone as it was.
+pub(super) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    DirBuilder::new().mode(0o700).create(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+            fs::set_permissions(&target, entry.metadata()?.permissions())?;
+        }
+    }
+    fs::set_permissions(to, fs::Permissions::from_mode(0o700))
+}
