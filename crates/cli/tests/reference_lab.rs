@@ -108,7 +108,7 @@ fn record(kernel: Kernel, share: &Path) -> String {
     let limits = Limits { time: Some(Duration::from_mins(2)), ..Limits::default() };
     let result = lab.run(&Command::shell(RECORD), &limits, &mut |_, _| {}).expect("run");
     assert_eq!(result.exit, Exit::Status(0), "{}", String::from_utf8_lossy(&result.stderr.bytes));
-    lab.state.release
+    lab.state.release.clone()
 }
 
 #[test]
