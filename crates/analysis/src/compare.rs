@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::{Considered, Finding};
 use crate::run::RunData;
-use crate::settings_diff::{SettingDiff, VaryingSetting};
+use crate::settings_diff::{FollowingSetting, SettingDiff, VaryingSetting};
 use crate::stats;
 
 pub use design::design;
@@ -51,6 +51,9 @@ pub struct Comparison {
     pub exploratory: bool,
     /// Settings that varied within a side, from which nothing is concluded.
     pub settings_varying: Vec<VaryingSetting>,
+    /// Settings that differ because the kernels do, and bear little on speed; not among `settings`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings_following: Vec<FollowingSetting>,
     /// Every rule with its outcome, those that led to nothing too.
     pub considered: Vec<Considered>,
     /// What a reader of the whole must know.

@@ -1,6 +1,7 @@
 //! Which settings differ between two sets of runs, and which of them bear on what changed.
 
 mod collect;
+mod kernels;
 mod make;
 mod topics;
 
@@ -47,11 +48,26 @@ pub struct VaryingSetting {
     pub topics: Vec<String>,
 }
 
+/// A setting that differs because the kernels do, and bears little on speed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FollowingSetting {
+    /// The setting.
+    pub key: String,
+    /// Value in the base; null if it is not there.
+    pub base: Option<String>,
+    /// Value on the test side; null if it is not there.
+    pub test: Option<String>,
+    /// What it follows from, which differs too and has an entry of its own.
+    pub follows: String,
+}
+
 /// The difference between two sets of runs in their settings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SettingsDiff {
     /// Settings constant within either side and different between them, most relevant first.
     pub differing: Vec<SettingDiff>,
+    /// Settings that differ because another one does, and bear little on speed.
+    pub following: Vec<FollowingSetting>,
     /// Settings that varied within a side.
     pub varying: Vec<VaryingSetting>,
 }

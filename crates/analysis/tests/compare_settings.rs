@@ -147,3 +147,64 @@ fn not_there_is_a_value_and_not_readable_is_none() {
     assert!(of("env.LANG").note.as_deref().unwrap().contains("not there on the test side"));
     assert!(of("env.A").note.as_deref().unwrap().contains("not shown"));
 }
+
+/// The runs of two kernels differ in thousands of build options and dozens of knobs; the list names the few that matter.
+#[test]
+fn what_follows_from_the_kernel_is_set_apart() {
+    let base = [
+        ("kernel", Some("6.1")),
+        ("kernel.release", Some("6.1.0-56-amd64")),
+        ("kconfig.HZ", Some("250")),
+        ("kconfig.SND_HDA", Some("m")),
+        ("kconfig.GONE", Some("n")),
+        ("sysctl.vm.swappiness", Some("60")),
+        ("mm.lru_gen.enabled", Some("0x0000")),
+        ("mm.total_bytes", Some("1005031424")),
+        ("thp.enabled", Some("always")),
+        ("env.LANG", Some("C")),
+    ];
+    let test = [
+        ("kernel", Some("6.12")),
+        ("kernel.release", Some("6.12.117+deb12-amd64")),
+        ("kconfig.HZ", Some("250")),
+        ("kconfig.SND_HDA", Some("y")),
+        ("kconfig.NEW", Some("n")),
+        ("kconfig.PER_VMA_LOCK", Some("y")),
+        ("sysctl.vm.swappiness", Some("60")),
+        ("sysctl.kernel.io_uring_group", Some("-1")),
+        ("mm.lru_gen.enabled", Some("0x0007")),
+        ("mm.total_bytes", Some("1012215808")),
+        ("thp.enabled", Some("always")),
+        ("thp.64K.enabled", Some("never")),
+        ("thp.128K.enabled", Some("never")),
+        ("thp.2M.enabled", Some("inherit")),
+        ("env.LANG", Some("C")),
+        ("env.NEW", Some("1")),
+    ];
+    let diff = diff(&base, &test, &["thp", "faults"]);
+    let following: Vec<&str> = diff.following.iter().map(|following| following.key.as_str()).collect();
+    assert_eq!(following, ["kconfig.SND_HDA", "sysctl.kernel.io_uring_group"]);
+    assert!(diff.following.iter().all(|following| following.follows == "kernel"));
+    // Nobody but the kernel decided any of it, so it ranks as high as what follows from it.
+    assert_eq!(keys(&diff)[0], "kernel");
+    let of = |key: &str| diff.differing.iter().find(|d| d.key == key);
+    assert_eq!(of("thp.128K.enabled").unwrap().also, ["thp.64K.enabled"], "one entry for all sizes");
+    for key in ["thp.128K.enabled", "thp.2M.enabled", "kconfig.PER_VMA_LOCK", "mm.total_bytes", "kernel.release"] {
+        assert_eq!(of(key).unwrap().derived_from.as_deref(), Some("kernel"), "{key}");
+    }
+    // What both have, with another value, may be the cause; what a process is given is nobody's doing but ours.
+    for key in ["mm.lru_gen.enabled", "env.NEW"] {
+        assert_eq!(of(key).unwrap().derived_from, None, "{key}");
+    }
+    // An option that a kernel does not know is not built in.
+    assert!(of("kconfig.GONE").is_none() && of("kconfig.NEW").is_none());
+}
+
+#[test]
+fn one_kernel_built_in_two_ways_keeps_its_list() {
+    let base = [("kernel", Some("6.1")), ("kconfig.SND_HDA", Some("m")), ("kconfig.A", Some("y"))];
+    let test = [("kernel", Some("6.1")), ("kconfig.SND_HDA", Some("y")), ("kconfig.B", Some("y"))];
+    let diff = diff(&base, &test, &[]);
+    assert!(diff.following.is_empty());
+    assert_eq!(keys(&diff).len(), 3);
+}

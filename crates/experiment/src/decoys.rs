@@ -177,6 +177,8 @@ mod tests {
             work: Work::Command(vec!["true".to_owned()]),
             host: host.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             process: BTreeMap::new(),
+            boot: None,
+            booted: BTreeMap::new(),
         }
     }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::ExperimentError;
 use crate::execute::{RunOptions, absolute, whole_order};
-use crate::plan::{Filled, Plan, Surroundings, Work, quoted};
+use crate::plan::{Boot, Filled, LabPlan, Plan, Surroundings, Work, quoted};
 use crate::random::fresh_seed;
 use crate::set::Set;
 
@@ -32,6 +32,8 @@ pub struct DryRun {
     pub base: String,
     /// Directory that everything runs in.
     pub workdir: PathBuf,
+    /// The VM that everything runs in; null for this host.
+    pub lab: Option<LabPlan>,
     /// The variants.
     pub variants: Vec<DryVariant>,
     /// Steps before each run, in order.
@@ -55,6 +57,8 @@ pub struct DryVariant {
     pub command: String,
     /// Settings of host and process.
     pub settings: Vec<DrySetting>,
+    /// What its VM would boot with; null without one. Variants that have it in common share one VM.
+    pub boot: Option<Boot>,
 }
 
 /// One setting.
@@ -109,6 +113,7 @@ pub fn dry_run(plan: &Plan, options: &RunOptions) -> Result<DryRun, ExperimentEr
         seed_drawn: started.is_none() && known_seed.is_none(),
         base: plan.base.clone(),
         workdir: filled.workdir.clone(),
+        lab: plan.lab.clone(),
         variants: variants(&filled, options),
         before: before(plan),
         after: plan.cleanup.as_ref().map(|argv| line(argv)),
@@ -128,6 +133,7 @@ fn before(plan: &Plan) -> Vec<String> {
 
 fn variants(filled: &Filled, options: &RunOptions) -> Vec<DryVariant> {
     let decoys: BTreeSet<&str> = filled.decoys.iter().map(|decoy| decoy.key.as_str()).collect();
+    let in_lab = filled.variants.iter().any(|variant| variant.boot.is_some());
     let setting = |(key, planned): (&String, &String), current: Option<String>| DrySetting {
         key: key.clone(),
         current,
@@ -135,7 +141,9 @@ fn variants(filled: &Filled, options: &RunOptions) -> Vec<DryVariant> {
         decoy: decoys.contains(key.as_str()),
     };
     let all = |host: &BTreeMap<String, String>, process: &BTreeMap<String, String>| -> Vec<DrySetting> {
-        let host = host.iter().map(|pair| setting(pair, settings::read(&options.root, pair.0).ok()));
+        // What a VM has before it boots is nobody's to know.
+        let read = |key: &str| settings::read(&options.root, key).ok().filter(|_| !in_lab);
+        let host = host.iter().map(|pair| setting(pair, read(pair.0)));
         host.chain(process.iter().map(|pair| setting(pair, None))).collect()
     };
     let variants = filled.variants.iter();
@@ -144,6 +152,7 @@ fn variants(filled: &Filled, options: &RunOptions) -> Vec<DryVariant> {
             name: variant.name.clone(),
             command: variant.work.line(),
             settings: all(&variant.host, &variant.process),
+            boot: variant.boot.clone(),
         })
         .collect()
 }
@@ -214,9 +223,22 @@ impl fmt::Display for DryRun {
         let drawn = if self.seed_drawn { " (drawn now; the next start draws another)" } else { "" };
         writeln!(f, "seed       {}{drawn}", self.seed)?;
         writeln!(f, "directory  {}", self.workdir.display())?;
+        if let Some(lab) = &self.lab {
+            let boots: BTreeSet<&Boot> = self.variants.iter().filter_map(|variant| variant.boot.as_ref()).collect();
+            writeln!(
+                f,
+                "lab        {} VM{}, each with {}",
+                boots.len(),
+                if boots.len() == 1 { "" } else { "s" },
+                lab.words()
+            )?;
+        }
         for variant in &self.variants {
             let base = if variant.name == self.base { " (base)" } else { "" };
             writeln!(f, "\nvariant {}{base}", variant.name)?;
+            if let Some(boot) = &variant.boot {
+                writeln!(f, "  boots    {}", boot.words())?;
+            }
             writeln!(f, "  runs     {}", variant.command)?;
             for setting in &variant.settings {
                 let current = setting.current.as_deref().unwrap_or("-");
@@ -243,6 +265,6 @@ impl fmt::Display for DryRun {
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }
-        write!(f, "nothing was changed")
+        writeln!(f, "nothing was changed")
     }
 }

@@ -64,12 +64,7 @@ impl FailureKind {
     pub fn is_host(self) -> bool {
         matches!(
             self,
-            Self::SettingNotGot
-                | Self::SettingRefused
-                | Self::Host
-                | Self::Recording
-                | Self::Between
-                | Self::Guest
+            Self::SettingNotGot | Self::SettingRefused | Self::Host | Self::Recording | Self::Between | Self::Guest
         )
     }
 }

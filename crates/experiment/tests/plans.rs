@@ -225,10 +225,86 @@ const CASES: &[Case] = &[
         &["plan.toml:4", "evn.A"],
     ),
     // The lab.
+    ("runs = 2\n[lab]\nkernal = '6.1'\n", 2, &["at least 2 variants"]),
     (
-        "runs = 2\n[lab]\nkernel = '6.1'\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
-        3,
-        &["plan.toml:2", "[lab]"],
+        "runs = 2\ncommand='x'\n[lab]\nkernal = '6.1'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.kernal", "did you mean `lab.kernel`"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\nkernel = '6.11'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.kernel: found \"6.11\"", "6.1, 6.12", "did you mean"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\nkernel = 6.1\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.kernel: found 6.1", "6.1, 6.12"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\nmemory = '1 GB'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.memory", "\"512M\""],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\nmemory = '1M'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.memory", "256M or more"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\npmem = '100M'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.pmem", "multiple of 128M"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\npmem_kind = 'nvdim'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.pmem_kind", "did you mean \"nvdimm\""],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\nicount = 11\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.icount: found 11", "0 to 10"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\nicount = 3\naccel = 'kvm'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:5", "lab.accel", "only an emulator counts"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\nmodules = ['../x']\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "lab.modules", "kernel module"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\n[decoys]\ncount = 1\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:4", "decoys", "together with [lab]"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\nkernel = '6.1'\n",
+        2,
+        &["plan.toml:5", "`kernel`", "decided at boot", "[lab]"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'cmdline.norandmaps' = 'set'\n",
+        2,
+        &["plan.toml:5", "`cmdline.norandmaps`", "[lab]"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\n[variant.a]\n[variant.b.settings]\nkernel = '6.2'\n",
+        2,
+        &["plan.toml:6", "kernel: found \"6.2\"", "6.1, 6.12"],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\n[variant.a]\n[variant.b.settings]\n'cmdline.a' = ''\n",
+        2,
+        &["plan.toml:6", "cmdline.a", "\"set\""],
+    ),
+    (
+        "runs = 2\ncommand='x'\n[lab]\n[variant.a]\n[variant.b.settings]\n'kconfig.HZ' = '100'\n",
+        2,
+        &["plan.toml:6", "only be recorded"],
     ),
 ];
 
@@ -387,5 +463,5 @@ fn published_experiments_are_right_as_written() {
         found.push(plan.variants.len());
     }
     found.sort_unstable();
-    assert_eq!(found, [2, 7], "thp-regression and read-paths");
+    assert_eq!(found, [2, 2, 7], "thp-regression, two-kernels and read-paths");
 }

@@ -151,5 +151,13 @@ fn settings(comparison: &Comparison, style: &Style) -> String {
     }
     let more = comparison.settings.len().saturating_sub(SETTINGS);
     let rest = if more > 0 { format!("; {more} less relevant ones are not listed") } else { String::new() };
-    format!("\n{} settings differ{rest}:\n{}", comparison.settings.len(), table.render())
+    let mut text = format!("\n{} settings differ{rest}:\n{}", comparison.settings.len(), table.render());
+    let following = comparison.settings_following.len();
+    if following > 0 {
+        let _ = writeln!(
+            text,
+            "{following} build options and knobs of little weight differ because the kernels do: settings_following of the JSON"
+        );
+    }
+    text
 }

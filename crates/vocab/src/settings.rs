@@ -346,7 +346,9 @@ pub fn definitions() -> impl Iterator<Item = &'static SettingDef> {
 /// A definition without placeholders wins over a family, a family over a catch-all.
 pub fn setting(key: &str) -> Option<SettingInfo> {
     let namespace = key.split('.').next()?;
-    let same_space = |def: &&SettingDef| def.pattern.strip_prefix(namespace).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let same_space = |def: &&SettingDef| {
+        def.pattern.strip_prefix(namespace).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
     let mut best: Option<(u8, SettingInfo)> = None;
     for def in definitions().filter(same_space) {
         let rank = u8::from(def.pattern.contains('<')) + 2 * u8::from(def.catch_all);

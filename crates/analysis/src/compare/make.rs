@@ -121,6 +121,7 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         alpha: options.alpha,
         exploratory: options.exploratory,
         settings_varying: diff.varying,
+        settings_following: diff.following,
         considered: Vec::new(),
     };
     if options.diagnose {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pagelab_vocab::settings::{self, SettingInfo, setting};
 
 use super::collect::{SideSettings, SideValue};
-use super::{SettingDiff, SettingsDiff, VaryingSetting};
+use super::{SettingDiff, SettingsDiff, VaryingSetting, kernels};
 use crate::run::RunData;
 
 /// What is left of the relevance of a key whose run-time twin is equal on both sides: the decision of build or boot was
@@ -22,10 +22,10 @@ const MAX_HOPS: usize = 3;
 const MASKED: &str = "masked:";
 
 /// A key that differs.
-struct Candidate<'a> {
-    base: Option<&'a str>,
-    test: Option<&'a str>,
-    info: Option<SettingInfo>,
+pub(super) struct Candidate<'a> {
+    pub(super) base: Option<&'a str>,
+    pub(super) test: Option<&'a str>,
+    pub(super) info: Option<SettingInfo>,
     note: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub fn settings_diff(base: &[&RunData], test: &[&RunData], symptoms: &[&str]) ->
             (SideValue::Unknown, _) | (_, SideValue::Unknown) => {}
             (SideValue::Constant(base), SideValue::Constant(test)) => {
                 let info = setting(key);
-                if base != test && !is_volatile(info.as_ref()) {
+                if base != test && !is_volatile(info.as_ref()) && !kernels::same_option(key, base, test) {
                     let changed = base_side.changed_during(key) + test_side.changed_during(key);
                     let note = note_of(base, test, changed);
                     candidates.insert(key.to_owned(), Candidate { base, test, info, note });
@@ -51,6 +51,7 @@ pub fn settings_diff(base: &[&RunData], test: &[&RunData], symptoms: &[&str]) ->
             (base, test) => varying.extend(varying_entry(key, base, test)),
         }
     }
+    let following = kernels::take_following(&mut candidates);
     let twins = Twins::of(&candidates, &base_side, &test_side);
     let mut differing: Vec<SettingDiff> = candidates
         .iter()
@@ -59,7 +60,7 @@ pub fn settings_diff(base: &[&RunData], test: &[&RunData], symptoms: &[&str]) ->
         .collect();
     raise_sources(&mut differing);
     differing.sort_by(|a, b| b.relevance.total_cmp(&a.relevance).then_with(|| a.key.cmp(&b.key)));
-    SettingsDiff { differing, varying }
+    SettingsDiff { differing: kernels::fold(differing), following, varying }
 }
 
 /// A setting bears on whatever the values bear on that the kernel derives from it.
@@ -193,6 +194,10 @@ fn entry(
     let derived_from = info
         .and_then(|info| info.def.derived_from)
         .filter(|source| candidates.contains_key(*source))
+        .or_else(|| {
+            let kernels_differ = candidates.contains_key(kernels::KERNEL);
+            (kernels_differ && kernels::is_derived(key, candidate)).then_some(kernels::KERNEL)
+        })
         .map(str::to_owned);
     let mut relevance = settings::relevance(key, symptoms);
     let mut note = candidate.note.clone();

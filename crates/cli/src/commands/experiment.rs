@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pagelab_experiment::{LabRunner, LocalRunner, Outcome, Plan, RunOptions, Runner, default_set_dir};
+use pagelab_experiment::{ExperimentError, LabRunner, LocalRunner, Outcome, Plan, RunOptions, Runner, default_set_dir};
 
 use crate::failure::Failure;
 use crate::options::parse_level;
@@ -10,9 +10,13 @@ use crate::print;
 use crate::progress::Bar;
 use crate::verdict;
 
+/// Broken off by the user, as shells report SIGINT.
+const INTERRUPTED: u8 = 130;
+
 /// Run the variants of a plan in randomised complete blocks, record each run, and compare.
 ///
-/// Settings that the plan changes are put back after each run, also when pagelab is killed.
+/// Settings that the plan changes are put back after each run, also when pagelab is killed. A plan with [lab] runs in VMs,
+/// which end with the experiment.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  pagelab experiment experiments/thp-regression/plan.toml -o set\n  pagelab experiment plan.toml --dry-run"
@@ -66,14 +70,24 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let dry = pagelab_experiment::dry_run(&plan, &options).map_err(verdict::plan_failure)?;
         return if args.json { print::json(&dry) } else { print::text(&dry.to_string()) }.map(|()| 0);
     }
-    let outcome = make_runs(&plan, &options)?;
+    let outcome = match make_runs(&plan, &options) {
+        Err(Failure::Input(error)) if is_interruption(&error) => {
+            eprintln!("pagelab: {error}");
+            return Ok(INTERRUPTED);
+        }
+        made => made?,
+    };
     if args.json {
         print::json(&outcome.document)?;
     } else {
         print::text(&verdict::experiment(&outcome))?;
     }
-    // Broken off by the user, as shells report SIGINT.
-    Ok(if outcome.interrupted { 130 } else { 0 })
+    Ok(if outcome.interrupted { INTERRUPTED } else { 0 })
+}
+
+/// The user ended it before there was anything to go on with: while VMs boot.
+fn is_interruption(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ExperimentError::Interrupted))
 }
 
 /// Makes the runs of a plan, on this host or in VMs, with a progress bar on a terminal.

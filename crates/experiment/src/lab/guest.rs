@@ -87,7 +87,8 @@ fn step_here(runner: &LocalRunner, step: &Step) -> Result<(), RunError> {
 }
 
 fn make_folder(dir: &Path) -> Result<(), RunError> {
-    let failed = |error| RunError::new(RunErrorKind::Host, format!("cannot make {} in the guest: {error}", dir.display()));
+    let failed =
+        |error| RunError::new(RunErrorKind::Host, format!("cannot make {} in the guest: {error}", dir.display()));
     fs::create_dir_all(dir).map_err(failed)
 }
 

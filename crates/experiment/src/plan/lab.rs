@@ -177,6 +177,18 @@ pub(super) fn check_setting(key: &str, setting: &PlannedSetting) -> Result<(), P
 }
 
 impl LabPlan {
+    /// Its hardware, in one line.
+    pub fn words(&self) -> String {
+        let mut words = format!("{} CPUs, {} MiB", self.cpus, self.memory_bytes >> 20);
+        if let Some(pmem) = self.pmem {
+            words += &format!(", {} MiB persistent", pmem.bytes >> 20);
+        }
+        if let Some(shift) = self.icount_shift {
+            words += &format!(", {} ns an instruction", 1u32 << shift);
+        }
+        words
+    }
+
     /// What the VM of a variant boots with.
     pub(super) fn boot(&self, variant: &Variant) -> Boot {
         let settings = &variant.settings;

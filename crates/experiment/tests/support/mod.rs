@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use pagelab_experiment::{
-    Between, Change, Event, Host, InForce, Plan, Progress, RunError, RunErrorKind, RunOptions, RunOutcome, RunSpec, Step,
+    Between, Change, Event, Host, InForce, Plan, Progress, RunError, RunErrorKind, RunOptions, RunOutcome, RunSpec,
+    Step,
 };
 
 /// What a killed process leaves by.
