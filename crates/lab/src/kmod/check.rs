@@ -36,7 +36,7 @@ fn checkpatch(scripts: &Path, folder: &Path, name: &str, text: &str) -> Vec<Stri
 fn sparse(tree: &Tree<'_>, own: &Own, folder: &Path) -> Vec<String> {
     needed("sparse", "sparse").expect("apt-get install sparse");
     let objects: &[&str] = if own.part.is_some() { &["file.o"] } else { &["modules"] };
-    let text = said(tree.make(own, folder, &[objects, &["C=2", "W=1"]].concat()).expect("make and gcc"));
+    let text = said(&mut tree.make(own, folder, &[objects, &["C=2", "W=1"]].concat()).expect("make and gcc"));
     assert!(folder.join(if own.part.is_some() { "file.o" } else { "ramblk.ko" }).is_file(), "{text}");
     let here = folder.display().to_string();
     text.lines().filter(|line| line.contains(&here) && line.contains(": ")).map(str::to_owned).collect()
