@@ -25,7 +25,7 @@ fn checkpatch(scripts: &Path, folder: &Path, name: &str, text: &str) -> Vec<Stri
     fs::write(&file, text).expect("written");
     let mut perl = Command::new("perl");
     perl.arg(scripts.join("checkpatch.pl")).args(["--no-tree", "--strict", "--terse", "--no-summary", "--show-types"]);
-    if !name.ends_with(".patch") {
+    if file.extension().is_none_or(|ending| ending != "patch") {
         perl.arg("-f");
     }
     let text = said(perl.arg(&file));
