@@ -42,6 +42,20 @@ fn sparse(tree: &Tree<'_>, own: &Own, folder: &Path) -> Vec<String> {
     text.lines().filter(|line| line.contains(&here) && line.contains(": ")).map(str::to_owned).collect()
 }
 
+/// What does not compile, with the compiler's words.
+fn a_broken_source_is_said(apt: &Apt, tree: &Tree<'_>) {
+    const BROKEN: Own = Own {
+        name: "broken",
+        module: "broken",
+        part: None,
+        files: &[("Kbuild", "obj-m := broken.o\n"), ("broken.c", "int pagelab_broken = ;\n")],
+    };
+    let error = tree.build(apt, &BROKEN, &mut |_| {}).expect_err("it does not compile");
+    let text = error.to_string();
+    assert!(error.kind() == "build" && error.exit_status() == 3, "{text}");
+    assert!(text.starts_with("module broken: building it for Linux ") && text.contains("broken.c:1:"), "{text}");
+}
+
 #[test]
 #[ignore = "fetches the kernels' sources; only in the long form"]
 fn host_own_sources_pass_checkpatch_and_sparse() {
@@ -60,6 +74,7 @@ fn host_own_sources_pass_checkpatch_and_sparse() {
         tree.sources(&apt, &["scripts"], &mut say).expect("sources");
         let scripts = folders.cache.join(format!("build/linux-source-{}/scripts", kernel.name()));
         let scratch = tempfile::tempdir().expect("a folder");
+        a_broken_source_is_said(&apt, &tree);
         // Both are able to find something.
         let bad = checkpatch(&scripts, scratch.path(), "bad.c", "int x = 0;   \n");
         assert!(bad.len() >= 2, "{bad:?}");
