@@ -198,7 +198,9 @@ fn reads_are_the_same_in_both_ways(guest: &Guest) {
     let race = guest.shell(&format!("/share/daxread race /mnt/dax {}", if is_full() { 20_000 } else { 3_000 }));
     eprintln!("{race}");
     // Each way is what it says: the function is run by one of them, once for each read.
-    guest.shell("cd /sys/kernel/tracing && echo p:daxread ext4:ext4_dax_read >kprobe_events && echo 1 >events/kprobes/enable");
+    guest.shell(
+        "cd /sys/kernel/tracing && echo p:daxread ext4:ext4_dax_read >kprobe_events && echo 1 >events/kprobes/enable",
+    );
     let counted = |way: u32| {
         let said = guest.shell(&format!(
             "/share/daxread time /mnt/dax/file {way} 1000 >/dev/null && cat /sys/kernel/tracing/kprobe_profile"

@@ -354,9 +354,14 @@ impl Supervisor {
         let mut command = Command::new(&exe);
         command.arg(SUPERVISOR_COMMAND).arg(folder).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(errors);
-        // SAFETY: setsid is one system call; nothing else happens between fork and exec.
+        // SAFETY: two system calls; nothing else happens between fork and exec.
         unsafe {
-            command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(std::io::Error::from));
+            command.pre_exec(|| {
+                // The lab outlives this process: whoever waits until what this process was given is closed (flock(1),
+                // the reader of a pipe) does not wait for the lab. A kernel without the call leaves it as it is.
+                libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_uint);
+                rustix::process::setsid().map(|_| ()).map_err(std::io::Error::from)
+            });
         }
         let mut child = command
             .spawn()

@@ -165,7 +165,22 @@ fn comes_up_runs_commands_and_leaves_nothing() {
     let here = std::env::current_dir().expect("a folder");
     let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
     let relative = up.join(share.strip_prefix("/").expect("absolute"));
+    // As flock(1) leaves one behind for what it starts.
+    let lock = labs.path("lock");
+    fs::write(&lock, "").expect("written");
+    let name = std::ffi::CString::new(lock.as_os_str().as_encoded_bytes()).expect("a path");
+    // SAFETY: the path ends with a zero; the descriptor is closed below.
+    let inherited = unsafe { libc::open(name.as_ptr(), libc::O_RDONLY) };
+    assert!(inherited >= 0);
     let lab = labs.up(&Options { share: Some(relative), ..options("short") }).expect("up");
+    // SAFETY: it was opened above and is used by nobody else.
+    unsafe { libc::close(inherited) };
+    let status = Lab::status_in(&labs.folders, "short").expect("status").expect("there");
+    for pid in [status.pid, status.qemu_pid].into_iter().flatten() {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors").flatten();
+        let open: Vec<_> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+        assert!(!open.contains(&lock), "{pid} keeps what `up` was given: {open:?}");
+    }
     assert!(lab.state.release.starts_with("6.1."), "{}", lab.state.release);
     assert_eq!((lab.state.cpus, lab.state.pmem_bytes), (2, Some(GIB)));
     assert_eq!(lab.state.machine == Machine::Tcg, lab.state.no_kvm.is_some(), "{:?}", lab.state.no_kvm);

@@ -19,7 +19,8 @@ pub(super) fn read(out: &mut Collector) {
     for key in ["mm.numa.demotion_enabled", "mm.swap.vma_ra_enabled", "mm.page_alloc.shuffle"] {
         out.declared(key);
     }
-    for key in ["module.ext4.dax_read", "module.ramblk.delay_ns", "module.ramblk.fail_every", "module.ramblk.fail_seed"] {
+    for key in ["module.ext4.dax_read", "module.ramblk.delay_ns", "module.ramblk.fail_every", "module.ramblk.fail_seed"]
+    {
         out.declared(key);
     }
     match meminfo_bytes(out.root, "MemTotal") {

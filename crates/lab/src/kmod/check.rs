@@ -25,7 +25,7 @@ fn checkpatch(scripts: &Path, folder: &Path, name: &str, text: &str) -> Vec<Stri
     fs::write(&file, text).expect("written");
     let mut perl = Command::new("perl");
     perl.arg(scripts.join("checkpatch.pl")).args(["--no-tree", "--strict", "--terse", "--no-summary", "--show-types"]);
-    if !name.ends_with(".patch") {
+    if file.extension().is_none_or(|ending| ending != "patch") {
         perl.arg("-f");
     }
     let text = said(perl.arg(&file));
@@ -36,10 +36,24 @@ fn checkpatch(scripts: &Path, folder: &Path, name: &str, text: &str) -> Vec<Stri
 fn sparse(tree: &Tree<'_>, own: &Own, folder: &Path) -> Vec<String> {
     needed("sparse", "sparse").expect("apt-get install sparse");
     let objects: &[&str] = if own.part.is_some() { &["file.o"] } else { &["modules"] };
-    let text = said(tree.make(own, folder, &[objects, &["C=2", "W=1"]].concat()).expect("make and gcc"));
+    let text = said(&mut tree.make(own, folder, &[objects, &["C=2", "W=1"]].concat()).expect("make and gcc"));
     assert!(folder.join(if own.part.is_some() { "file.o" } else { "ramblk.ko" }).is_file(), "{text}");
     let here = folder.display().to_string();
     text.lines().filter(|line| line.contains(&here) && line.contains(": ")).map(str::to_owned).collect()
+}
+
+/// What does not compile, with the compiler's words.
+fn a_broken_source_is_said(apt: &Apt, tree: &Tree<'_>) {
+    const BROKEN: Own = Own {
+        name: "broken",
+        module: "broken",
+        part: None,
+        files: &[("Kbuild", "obj-m := broken.o\n"), ("broken.c", "int pagelab_broken = ;\n")],
+    };
+    let error = tree.build(apt, &BROKEN, &mut |_| {}).expect_err("it does not compile");
+    let text = error.to_string();
+    assert!(error.kind() == "build" && error.exit_status() == 3, "{text}");
+    assert!(text.starts_with("module broken: building it for Linux ") && text.contains("broken.c:1:"), "{text}");
 }
 
 #[test]
@@ -60,6 +74,7 @@ fn host_own_sources_pass_checkpatch_and_sparse() {
         tree.sources(&apt, &["scripts"], &mut say).expect("sources");
         let scripts = folders.cache.join(format!("build/linux-source-{}/scripts", kernel.name()));
         let scratch = tempfile::tempdir().expect("a folder");
+        a_broken_source_is_said(&apt, &tree);
         // Both are able to find something.
         let bad = checkpatch(&scripts, scratch.path(), "bad.c", "int x = 0;   \n");
         assert!(bad.len() >= 2, "{bad:?}");

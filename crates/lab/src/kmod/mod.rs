@@ -144,7 +144,9 @@ mod tests {
     fn only_what_is_older_goes() {
         let folder = tempfile::tempdir().expect("a folder");
         let names = ["ramblk_6.1.0-5-amd64_0.ko", "ramblk_6.12.1-amd64_0.ko", "ext4-dax-read_6.1.0-5-amd64_0.ko"];
-        names.iter().for_each(|name| fs::write(folder.path().join(name), "").expect("written"));
+        for name in names {
+            fs::write(folder.path().join(name), "").expect("written");
+        }
         prune(folder.path(), "ramblk_6.1.");
         let there = names.map(|name| folder.path().join(name).exists());
         assert_eq!(there, [false, true, true]);
