@@ -128,7 +128,22 @@ typedef struct {
 	void *vdso;
 } mm_context_t;
 
+struct maple_tree {
+	void *ma_root;
+};
+
+struct maple_range_64 {
+	unsigned long pivot[15];
+	void *slot[16];
+};
+
+struct maple_arange_64 {
+	unsigned long pivot[9];
+	void *slot[10];
+};
+
 struct mm_struct {
+	struct maple_tree mm_mt; /* 6.1 */
 	struct file *exe_file;
 	unsigned long start_brk, brk, start_stack;
 	mm_context_t context;

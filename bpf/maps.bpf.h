@@ -49,14 +49,10 @@ const volatile __u32 begins_at_lock = 0;
 #define VM_PROT_BITS 7UL
 #define PAGE_SHIFT 12
 
-extern int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struct *task, __u64 addr) __ksym __weak;
-extern struct vm_area_struct *bpf_iter_task_vma_next(struct bpf_iter_task_vma *it) __ksym __weak;
-extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it) __ksym __weak;
-
 /* A task found while it was in a call: what it maps when it returns is not among the mappings listed before. */
 #define CALL_NOT_SEEN_TO_BEGIN (~0ULL)
 
-/* Address spaces whose mappings could not be listed (the mmap lock was taken). */
+/* Address spaces whose mappings could not be listed (the mmap lock was taken, or the kernel is older than 6.1). */
 __u64 vma_walks_failed = 0;
 
 static __always_inline __u32 map_op_of(__u64 nr, unsigned long first_arg)
@@ -224,24 +220,6 @@ static __always_inline void fill_call(struct map_event *event, struct task_struc
 	}
 }
 
-/* The length of an attached segment is the length of the mapping found at its address. */
-static __noinline __u64 length_at(__u64 addr)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct bpf_iter_task_vma it;
-	struct vm_area_struct *vma;
-	__u64 len = 0;
-
-	if (!bpf_ksym_exists(bpf_iter_task_vma_new))
-		return 0;
-	bpf_iter_task_vma_new(&it, task, addr);
-	vma = bpf_iter_task_vma_next(&it);
-	if (vma && vma->vm_start == addr)
-		len = vma->vm_end - vma->vm_start;
-	bpf_iter_task_vma_destroy(&it);
-	return len;
-}
-
 #define MADV_HUGEPAGE 14
 #define MADV_NOHUGEPAGE 15
 #define MADV_COLLAPSE 25
@@ -311,66 +289,102 @@ static __always_inline void map_call_returned(void *ctx, struct pt_regs *regs, l
 	submit_event(event);
 }
 
-static __always_inline __u32 special_of(struct vm_area_struct *vma, struct mm_struct *mm)
+static __always_inline __u32 special_of(const struct area *area)
 {
-	if (vma->vm_start <= mm->start_stack && mm->start_stack < vma->vm_end)
+	struct mm_struct *mm = area->mm;
+	__u64 stack = BPF_CORE_READ(mm, start_stack);
+
+	if (area->start <= stack && stack < area->end)
 		return MAP_STACK;
-	if (!vma->vm_file && vma->vm_start < mm->brk && vma->vm_end > mm->start_brk)
+	if (!area->file && area->start < BPF_CORE_READ(mm, brk) && area->end > BPF_CORE_READ(mm, start_brk))
 		return MAP_HEAP;
-	if (vma->vm_start == (unsigned long)mm->context.vdso)
+	if (area->start == (__u64)BPF_CORE_READ(mm, context.vdso))
 		return MAP_VDSO;
 	return MAP_PLAIN;
 }
 
-static __always_inline void send_vma(struct vm_area_struct *vma, __u32 kind, __u32 task_id, __u32 mm_id, __u64 ts)
+static __always_inline void send_area(const struct area *area, __u32 kind, __u32 task_id, __u32 mm_id, __u64 ts)
 {
 	struct map_event *event = RESERVE_EVENT(map_event);
-	unsigned long vm_flags;
-	struct file *file;
 
 	if (!event)
 		return;
 	__builtin_memset(event, 0, sizeof(*event));
-	vm_flags = vma->vm_flags;
 	event->type = EVENT_MAP;
 	event->op = MAP_OP_MMAP;
 	event->ts = ts;
 	event->task_id = task_id;
 	event->mm_id = mm_id;
 	event->kind = kind;
-	event->special = special_of(vma, vma->vm_mm);
-	event->addr = vma->vm_start;
-	event->ret = vma->vm_start;
-	event->len = vma->vm_end - vma->vm_start;
-	event->prot = vm_flags & VM_PROT_BITS;
-	event->flags = vm_flags & VM_MAYSHARE ? MAP_SHARED : MAP_PRIVATE;
-	event->flags |= vm_flags & VM_GROWSDOWN;
-	if (vm_flags & VM_HUGETLB)
+	event->special = special_of(area);
+	event->addr = area->start;
+	event->ret = area->start;
+	event->len = area->end - area->start;
+	event->prot = area->flags & VM_PROT_BITS;
+	event->flags = area->flags & VM_MAYSHARE ? MAP_SHARED : MAP_PRIVATE;
+	event->flags |= area->flags & VM_GROWSDOWN;
+	if (area->flags & VM_HUGETLB)
 		event->flags |= MAP_HUGETLB;
 	event->fd = -1;
-	/* Read as a number, not followed as a pointer: that is what the function that names files takes. */
-	file = BPF_CORE_READ(vma, vm_file);
-	if (file) {
-		event->offset = vma->vm_pgoff << PAGE_SHIFT;
-		name_file(event, file);
+	if (area->file) {
+		event->offset = area->pgoff << PAGE_SHIFT;
+		name_file(event, area->file);
 	} else {
 		event->flags |= MAP_ANONYMOUS;
 	}
 	submit_event(event);
 }
 
-/* Lists the mappings of the task's address space; false if its lock was taken. */
+/* Areas and gaps that are gone through in a tree, at most: as many areas as max_map_count allows, and a gap before each. */
+#define AREAS_MAX (2 * 65536)
+
+/* On its way through the tree of a kernel without an iterator. */
+struct area_walk {
+	__u64 root, addr, ts;
+	__u32 kind, task_id, mm_id;
+	__u32 done;
+};
+
+static long area_step(__u64 nr, void *context)
+{
+	struct area_walk *walk = context;
+	struct found_area found = {};
+	struct area area = {};
+
+	if (!find_area(walk->root, walk->addr, &found))
+		return 1;
+	if (found.vma) {
+		read_area_at(&area, (void *)found.vma);
+		send_area(&area, walk->kind, walk->task_id, walk->mm_id, walk->ts);
+	}
+	walk->done = found.last == ~0ULL;
+	walk->addr = found.last + 1;
+	return walk->done;
+}
+
+/* Lists the mappings of the task's address space; false if its lock was taken, or it could not be read to the end. */
 static __always_inline bool try_send_vmas(struct task_struct *task, __u32 kind, __u32 task_id, __u32 mm_id, __u64 ts)
 {
 	struct bpf_iter_task_vma it;
 	struct vm_area_struct *vma;
 	bool open;
 
-	if (!bpf_ksym_exists(bpf_iter_task_vma_new))
-		return false;
+	if (!bpf_ksym_exists(bpf_iter_task_vma_new)) {
+		struct area_walk walk = { .ts = ts, .kind = kind, .task_id = task_id, .mm_id = mm_id };
+
+		if (!has_area_tree() || !task->mm)
+			return false;
+		walk.root = areas_of(task->mm);
+		bpf_loop(AREAS_MAX, area_step, &walk, 0);
+		return walk.done;
+	}
 	open = bpf_iter_task_vma_new(&it, task, 0) == 0;
-	while ((vma = bpf_iter_task_vma_next(&it)))
-		send_vma(vma, kind, task_id, mm_id, ts);
+	while ((vma = bpf_iter_task_vma_next(&it))) {
+		struct area area;
+
+		read_area(&area, vma);
+		send_area(&area, kind, task_id, mm_id, ts);
+	}
 	bpf_iter_task_vma_destroy(&it);
 	return open;
 }

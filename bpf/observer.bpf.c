@@ -19,6 +19,7 @@
 #include "faults.bpf.h"
 #include "stack.bpf.h"
 #include "taskstack.bpf.h"
+#include "areas.bpf.h"
 #include "maps.bpf.h"
 #include "syscalls.bpf.h"
 #include "sched.bpf.h"

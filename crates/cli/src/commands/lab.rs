@@ -17,6 +17,10 @@ use crate::print;
 
 /// As `timeout(1)` says that the time was over.
 const TIMED_OUT: u8 = 124;
+/// The lab that is meant where none is named.
+const DEFAULT: &str = "default";
+/// So much of each output of a command is brought out, where nothing else is said.
+const OUTPUT_LIMIT: &str = "16M";
 /// As shells say SIGINT.
 const INTERRUPTED: u8 = 130;
 
@@ -26,7 +30,7 @@ const INTERRUPTED: u8 = 130;
     after_help = "The kernel and the guest's programs are the distribution's own packages, fetched by apt and cached; QEMU is the host's.\n\n\
                   Examples:\n  pagelab lab up --kernel 6.12 --pmem 1G --share .\n  \
                   pagelab lab run -- 'mkfs.ext4 -q /dev/pmem0 && mkdir -p /mnt && mount -o dax /dev/pmem0 /mnt'\n  \
-                  pagelab lab run --timeout 60 -- cat /proc/cmdline\n  pagelab lab status\n  pagelab lab down"
+                  pagelab lab run --timeout 60 -- cat /proc/cmdline\n  pagelab lab once --kernel 6.12 -- uname -r\n  pagelab lab status\n  pagelab lab down"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -39,6 +43,8 @@ enum What {
     Up(Box<UpArgs>),
     /// Run a command in it: one word is a line for the guest's shell, several are a program and its arguments.
     Run(RunArgs),
+    /// Boot a lab for one command, and end it.
+    Once(Box<OnceArgs>),
     /// End a lab, whatever state it is in; what was in it is gone.
     Down(DownArgs),
     /// What labs there are, and how they are.
@@ -48,7 +54,7 @@ enum What {
 #[derive(Debug, clap::Args)]
 struct UpArgs {
     /// One lab of each name.
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = DEFAULT)]
     name: String,
     /// The distribution's 6.1, or the 6.12 of its backports.
     #[arg(long, default_value = "6.1")]
@@ -101,13 +107,13 @@ struct UpArgs {
 #[derive(Debug, clap::Args)]
 struct RunArgs {
     /// The lab.
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = DEFAULT)]
     name: String,
     /// Seconds that it may take; then it is killed, and the status is 124.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     /// So much of each output is brought out; the rest is counted.
-    #[arg(long, default_value = "16M", value_name = "SIZE")]
+    #[arg(long, default_value = OUTPUT_LIMIT, value_name = "SIZE")]
     output_limit: String,
     /// Print one JSON document on standard output, with the outputs in it.
     #[arg(long)]
@@ -118,9 +124,21 @@ struct RunArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct OnceArgs {
+    #[command(flatten)]
+    up: UpArgs,
+    /// Seconds that the command may take; then it is killed, and the status is 124.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// The command, as `lab run` takes it.
+    #[arg(required = true, last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
 struct DownArgs {
     /// The lab.
-    #[arg(long, default_value = "default", conflicts_with = "all")]
+    #[arg(long, default_value = DEFAULT, conflicts_with = "all")]
     name: String,
     /// All there are.
     #[arg(long)]
@@ -143,6 +161,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let done = match &args.command {
         What::Up(args) => up(args),
         What::Run(args) => in_guest(args),
+        What::Once(args) => once(args),
         What::Down(args) => down(args),
         What::Status(args) => status(args),
     };
@@ -223,6 +242,33 @@ fn up(args: &UpArgs) -> Result<u8, Trouble> {
         args.name
     ))?;
     Ok(0)
+}
+
+/// A lab that is taken down, however the work in it ends.
+struct Down<'a>(&'a str);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = Lab::down(self.0) {
+            eprintln!("pagelab: {error}; type: pagelab lab down --name {}", self.0);
+        }
+    }
+}
+
+fn once(args: &OnceArgs) -> Result<u8, Trouble> {
+    let mut options = args.up.options()?;
+    if options.name == DEFAULT {
+        options.name = format!("once-{}", std::process::id());
+    }
+    Lab::up(&options, &mut |event| eprintln!("pagelab: {event}"))?;
+    let _down = Down(&options.name);
+    in_guest(&RunArgs {
+        name: options.name.clone(),
+        timeout: args.timeout,
+        output_limit: OUTPUT_LIMIT.to_owned(),
+        json: args.up.json,
+        command: args.command.clone(),
+    })
 }
 
 fn mib(bytes: u64) -> String {
