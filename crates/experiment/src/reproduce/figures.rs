@@ -120,12 +120,9 @@ fn pairs(out: &Path, dirs: &[PathBuf], bases: &[PathBuf], query: &str, tools: &d
 
 fn from_document(out: &Path, document: &str, pointers: &[String], interval: Option<&str>, how: Option<&Join>) -> Taken {
     let path = out.join(document);
-    let text = match std::fs::read(&path) {
-        Ok(text) => text,
-        Err(_) => {
-            let missing = vec![document.to_owned()];
-            return Taken { joined: Err(not_kept(&missing)), not_kept: missing, ..Taken::default() };
-        }
+    let Ok(text) = std::fs::read(&path) else {
+        let missing = vec![document.to_owned()];
+        return Taken { joined: Err(not_kept(&missing)), not_kept: missing, ..Taken::default() };
     };
     let read = || -> Result<Joined, String> {
         let json: serde_json::Value =

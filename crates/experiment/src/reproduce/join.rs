@@ -67,14 +67,12 @@ fn all_equal(values: &[Value]) -> Result<Value, String> {
 /// The geometric mean of the ratios of pairs, with Student's interval on the logarithms.
 pub fn against(pairs: &[(f64, f64)]) -> Result<Joined, String> {
     let (values, bases): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let found = stats::paired_ratio(&bases, &values, 0.0, LEVEL);
-    let (ratio, interval) = match found {
-        Ok(found) => (found.ratio, found.interval.ok()),
+    let (ratio, interval) = if let Ok(found) = stats::paired_ratio(&bases, &values, 0.0, LEVEL) {
+        (found.ratio, found.interval.ok())
+    } else {
         // One pair, or ratios that are all the same: a value without a spread.
-        Err(_) => {
-            let ratios: Vec<f64> = pairs.iter().map(|(value, base)| value / base).collect();
-            (stats::geometric_mean(&ratios).map_err(|error| error.to_string())?, None)
-        }
+        let ratios: Vec<f64> = pairs.iter().map(|(value, base)| value / base).collect();
+        (stats::geometric_mean(&ratios).map_err(|error| error.to_string())?, None)
     };
     Ok(Joined { value: Value::number(ratio).ok_or("the ratio is not a finite number")?, interval })
 }

@@ -105,7 +105,9 @@ fn fits(element: &Value, pairs: &[(String, String)]) -> bool {
     pairs.iter().all(|(key, wanted)| match element.get(key) {
         Some(Value::String(text)) => text == wanted,
         Some(Value::Null) => wanted == "null",
-        Some(other) => other.to_string() == *wanted,
+        Some(Value::Bool(truth)) => wanted == if *truth { "true" } else { "false" },
+        Some(Value::Number(number)) => wanted.parse().is_ok_and(|wanted: f64| number.as_f64() == Some(wanted)),
+        Some(_) => false,
         None => false,
     })
 }

@@ -98,7 +98,8 @@ pub fn make(recipe: &Recipe, options: &ReproduceOptions, tools: &mut dyn Tools) 
                 continue;
             }
             Went::Made { exit } => {
-                let took = started.elapsed();
+                // A set that was resumed took longer than this call.
+                let took = started.elapsed().max(runs_took(&work.out.join(step.set())));
                 work.record(step, exit, took)?;
                 tools.say(&format!("{}: {}: {:.1} s", recipe.name, step.name, took.as_secs_f64()));
                 anew.extend(step.makes());
@@ -256,6 +257,14 @@ fn whole(set: &Path) -> bool {
     let settled = |state: &RunState| !matches!(state, RunState::Planned | RunState::Running);
     let there = json.order.iter().all(|run| run.state != RunState::Done || set.join(&run.dir).exists());
     json.order.iter().all(|run| settled(&run.state)) && there && set.join(COMPARE_JSON).is_file()
+}
+
+/// What the runs of a set took together, with settings and steps around them; 0 where there is no set.
+fn runs_took(set: &Path) -> Duration {
+    let Ok(json) = SetJson::load(set) else { return Duration::ZERO };
+    let details = json.extra.get("details").and_then(serde_json::Value::as_object);
+    let runs = details.into_iter().flat_map(|details| details.values());
+    Duration::from_millis(runs.filter_map(|run| run.get("took_ms")?.as_u64()).sum())
 }
 
 fn remove(path: &Path) -> Result<(), ReproduceError> {
