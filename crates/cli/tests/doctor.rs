@@ -208,6 +208,18 @@ fn a_file_is_told_slot_by_slot() {
         assert!(stderr(&output).contains(word), "{wrong}: {}", stderr(&output));
     }
     run(pagelab().args(["doctor", "--pid", "1", "/tmp"]), 2);
+    // What the mapping takes away is told before what the file does.
+    let file = path.to_str().expect("UTF-8");
+    for (options, word) in [
+        (&["--pieces", "1M"][..], "leaves_mapping"),
+        (&["--shift", "1M"], "not_aligned"),
+        (&["--private", "--pieces", "1M"], "copied_on_write"),
+    ] {
+        let words: Vec<&str> = [file].into_iter().chain(options.iter().copied()).collect();
+        assert_eq!(doctor(&words)["slots"][0]["reason"], word, "{options:?}");
+    }
+    run(pagelab().args(["doctor", file, "--pieces", "1X"]), 2);
+    run(pagelab().args(["doctor", "--pieces", "1M"]), 2);
 }
 
 #[test]

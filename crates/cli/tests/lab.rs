@@ -28,6 +28,8 @@ fn what_cannot_be_is_refused_with_what_is_needed() {
         (&["up", "--name", "../x"], "letters, digits"),
         (&["run", "--name", "none", "--", "true"], "pagelab lab up --name none"),
         (&["run"], "CMD"),
+        (&["once"], "CMD"),
+        (&["once", "--kernel", "5.10", "--", "true"], "6.1 or 6.12"),
     ] {
         let (dir, mut command) = lab(words);
         let said = stderr(&run(&mut command, 2));

@@ -53,7 +53,9 @@ int main(int c, char **v)
     char *shared = mmap(0, 4 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dax, 0);
     char *own = mmap(0, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, dax, 0);
     for (size_t at = 0; at < MIB; at += 4096) sum += cached[at];
-    for (size_t at = 0; at < 4 * MIB; at += 4096) memory[at] = shared[at] = own[at] = 1;
+    for (size_t at = 0; at < 2 * MIB; at += 4096) memory[at] = shared[at] = 1;
+    /* In another slot: one that has small entries keeps them. */
+    for (size_t at = 2 * MIB; at < 4 * MIB; at += 4096) own[at] = 1;
     sem_init(&wanted, 0, 0);
     sem_init(&made, 0, 0);
     pthread_create(&thread, 0, helper, 0);

@@ -117,7 +117,8 @@ fn dax(writer: &mut RecordingWriter) {
     }
     for slot in HUGE_SLOTS..HUGE_SLOTS + SMALL_SLOTS {
         for _ in 0..2 {
-            writer.push(&fault(slot, "pmd", "FALLBACK", 0x800));
+            let reason = Some("leaves_mapping");
+            writer.push(&DaxFaultsRow { reason, ..fault(slot, "pmd", "FALLBACK", 0x800) });
         }
         for page in [0, 7] {
             writer.push(&DaxFaultsRow { pgoff: slot * 512 + page, ..fault(slot, "pte", "NOPAGE", 0x100) });
