@@ -158,9 +158,12 @@ fn a_delay_is_kept(guest: &Guest) {
         let before = guest.stat(by);
         let least = read(50);
         eprintln!("delay {ns} ns: the fastest of 50 reads took {least} ns, {bare} ns without");
-        assert!(least >= ns as f64, "{least} of {ns}");
-        assert!(least < ns as f64 + 20e6, "{least} of {ns}");
         assert!(guest.stat(by) >= before + 50);
+        // The short one is less than an emulated call varies by: which way it went is all that shows.
+        if by == "timed" {
+            assert!(bare < ns as f64 / 2.0, "{bare}: too slow to tell a delay of {ns}");
+            assert!(least >= ns as f64 && least < ns as f64 + 20e6, "{least} of {ns}");
+        }
     }
     guest.set("delay_ns", 0);
 }
