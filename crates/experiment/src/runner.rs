@@ -226,15 +226,13 @@ impl<H: Host> Runner for H {
 /// Makes one run of a host under settings. `before` are changes that were made earlier: those of a boot.
 pub(crate) fn under(host: &dyn Host, settings: &BTreeMap<String, String>, before: Vec<Change>, spec: &RunSpec) -> Made {
     let mut made = Made { changes: before, warnings: Vec::new(), result: Err(None) };
-    let in_force = match settings.is_empty() {
-        true => None,
-        false => match host.apply(settings) {
-            Ok(in_force) => Some(in_force),
-            Err(error) => {
-                made.result = Err(failed(FailureKind::SettingRefused)(error));
-                return made;
-            }
-        },
+    let applied = (!settings.is_empty()).then(|| host.apply(settings)).transpose();
+    let in_force = match applied {
+        Ok(in_force) => in_force,
+        Err(error) => {
+            made.result = Err(failed(FailureKind::SettingRefused)(error));
+            return made;
+        }
     };
     made.changes.extend(in_force.iter().flat_map(|in_force| in_force.changes().iter().cloned()));
     made.result = match Failure::of_changes(&made.changes) {

@@ -135,6 +135,7 @@ impl Machine for FakeMachine {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is one of the scripts")]
 fn fine(request: &Request, _made: usize) -> Result<Answer, LabError> {
     Ok(match request {
         Request::Make { .. } => {

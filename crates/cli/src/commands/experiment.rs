@@ -92,12 +92,11 @@ fn is_interruption(error: &anyhow::Error) -> bool {
 
 /// Makes the runs of a plan, on this host or in VMs, with a progress bar on a terminal.
 pub fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> {
-    let runner: Box<dyn Runner> = match &plan.lab {
-        None => Box::new(LocalRunner::new().map_err(Failure::host)?),
-        Some(_) => {
-            let say = Box::new(|line: &str| eprintln!("pagelab: {line}"));
-            Box::new(LabRunner::new(plan, &options.set, say).map_err(Failure::host)?)
-        }
+    let runner: Box<dyn Runner> = if plan.lab.is_some() {
+        let say = Box::new(|line: &str| eprintln!("pagelab: {line}"));
+        Box::new(LabRunner::new(plan, &options.set, say).map_err(Failure::host)?)
+    } else {
+        Box::new(LocalRunner::new().map_err(Failure::host)?)
     };
     pagelab_experiment::run(plan, options, &*runner, &mut Bar::new()).map_err(verdict::plan_failure)
 }

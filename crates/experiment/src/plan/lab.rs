@@ -1,6 +1,7 @@
 //! `[lab]`: the VM that a plan's variants run in, and the settings that are decided when it boots.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use pagelab_lab::{Accel, Kernel, LabError, Options, Pmem, PmemKind, Program, parse_bytes};
 use pagelab_vocab::settings::nearest_of;
@@ -181,10 +182,10 @@ impl LabPlan {
     pub fn words(&self) -> String {
         let mut words = format!("{} CPUs, {} MiB", self.cpus, self.memory_bytes >> 20);
         if let Some(pmem) = self.pmem {
-            words += &format!(", {} MiB persistent", pmem.bytes >> 20);
+            let _ = write!(words, ", {} MiB persistent", pmem.bytes >> 20);
         }
         if let Some(shift) = self.icount_shift {
-            words += &format!(", {} ns an instruction", 1u32 << shift);
+            let _ = write!(words, ", {} ns an instruction", 1u32 << shift);
         }
         words
     }
