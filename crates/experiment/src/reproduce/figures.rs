@@ -1,5 +1,6 @@
 //! Taking the figures: from recordings by SQL, from documents by pointers.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -14,16 +15,37 @@ use super::recipe::{Figure, Join, Recipe, Source};
 use super::steps::StepRecord;
 use super::value::Value;
 
+/// Asks each question once: figures that share a query and recordings, such as a value and its ratio, share the answer.
+struct Asked<'a> {
+    tools: &'a dyn Tools,
+    answers: RefCell<BTreeMap<(Vec<PathBuf>, String), Answer>>,
+}
+
+type Answer = Result<Option<Value>, String>;
+
+impl Asked<'_> {
+    fn query(&self, recordings: &[PathBuf], sql: &str) -> Answer {
+        let question = (recordings.to_vec(), sql.to_owned());
+        if let Some(answer) = self.answers.borrow().get(&question) {
+            return answer.clone();
+        }
+        let answer = self.tools.query(recordings, sql);
+        self.answers.borrow_mut().insert(question, answer.clone());
+        answer
+    }
+}
+
 /// Takes all figures of the recipe. What cannot be taken has the reason in place of its value.
 pub fn take(recipe: &Recipe, out: &Path, tools: &dyn Tools) -> Measured {
     let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
+    let asked = Asked { tools, answers: RefCell::default() };
     let figure = recipe
         .figures
         .iter()
         .map(|figure| {
             let taken = match &figure.source {
                 Source::Recordings { recording, query, join } => {
-                    from_recordings(&out, recording, query, join.as_ref(), tools)
+                    from_recordings(&out, recording, query, join.as_ref(), &asked)
                 }
                 Source::Document { document, pointers, interval, join } => {
                     let mut taken = from_document(&out, document, pointers, interval.as_deref(), join.as_ref());
@@ -39,7 +61,7 @@ pub fn take(recipe: &Recipe, out: &Path, tools: &dyn Tools) -> Measured {
     Measured { experiment: recipe.name.clone(), figure, step: Vec::new() }
 }
 
-fn from_recordings(out: &Path, pattern: &str, query: &str, how: Option<&Join>, tools: &dyn Tools) -> Taken {
+fn from_recordings(out: &Path, pattern: &str, query: &str, how: Option<&Join>, asked: &Asked<'_>) -> Taken {
     let kept = recordings(out, pattern);
     let mut taken = Taken { recordings: kept.dirs.len(), not_kept: kept.missing, ..Taken::default() };
     let mut all = kept.dirs.clone();
@@ -49,17 +71,17 @@ fn from_recordings(out: &Path, pattern: &str, query: &str, how: Option<&Join>, t
             taken.not_kept.extend(bases.missing);
             all.extend(bases.dirs.iter().cloned());
             if taken.not_kept.is_empty() {
-                pairs(out, &kept.dirs, &bases.dirs, query, tools)
+                pairs(out, &kept.dirs, &bases.dirs, query, asked)
             } else {
                 Err(String::new())
             }
         }
         _ if !taken.not_kept.is_empty() => Err(String::new()),
         _ if kept.dirs.is_empty() => Err(format!("none of {} recordings ended well", kept.failed)),
-        Some(Join::Together) => value(out, &kept.dirs, query, tools).map(|value| Joined { value, interval: None }),
+        Some(Join::Together) => value(out, &kept.dirs, query, asked).map(|value| Joined { value, interval: None }),
         how => {
             let values: Result<Vec<Value>, String> =
-                kept.dirs.iter().map(|dir| value(out, std::slice::from_ref(dir), query, tools)).collect();
+                kept.dirs.iter().map(|dir| value(out, std::slice::from_ref(dir), query, asked)).collect();
             values.and_then(|values| join(&values, how))
         }
     };
@@ -76,12 +98,12 @@ fn not_kept(names: &[String]) -> String {
     format!("not kept: {}{more}", shown.join(", "))
 }
 
-fn value(out: &Path, dirs: &[PathBuf], query: &str, tools: &dyn Tools) -> Result<Value, String> {
+fn value(out: &Path, dirs: &[PathBuf], query: &str, asked: &Asked<'_>) -> Result<Value, String> {
     let place = || match dirs {
         [dir] => format!("{}: ", relative(out, dir)),
         _ => String::new(),
     };
-    match tools.query(dirs, query) {
+    match asked.query(dirs, query) {
         Ok(Some(value)) => Ok(value),
         Ok(None) => Err(format!("{}the query gives null", place())),
         Err(reason) => Err(format!("{}{reason}", place())),
@@ -89,7 +111,7 @@ fn value(out: &Path, dirs: &[PathBuf], query: &str, tools: &dyn Tools) -> Result
 }
 
 /// The ratios of recordings to those of the same run number on the other side.
-fn pairs(out: &Path, dirs: &[PathBuf], bases: &[PathBuf], query: &str, tools: &dyn Tools) -> Result<Joined, String> {
+fn pairs(out: &Path, dirs: &[PathBuf], bases: &[PathBuf], query: &str, asked: &Asked<'_>) -> Result<Joined, String> {
     let by_run = |dirs: &[PathBuf]| -> Result<BTreeMap<u64, PathBuf>, String> {
         let mut runs = BTreeMap::new();
         for dir in dirs {
@@ -102,7 +124,7 @@ fn pairs(out: &Path, dirs: &[PathBuf], bases: &[PathBuf], query: &str, tools: &d
         Ok(runs)
     };
     let number = |dir: &PathBuf| -> Result<f64, String> {
-        let value = value(out, std::slice::from_ref(dir), query, tools)?;
+        let value = value(out, std::slice::from_ref(dir), query, asked)?;
         value.as_f64().ok_or_else(|| format!("{}: the query gives no number", relative(out, dir)))
     };
     let (dirs, bases) = (by_run(dirs)?, by_run(bases)?);

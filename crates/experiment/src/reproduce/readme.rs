@@ -268,5 +268,5 @@ fn cell(figure: &Figure, measured: &MeasuredFigure) -> String {
 
 /// Text within a cell.
 fn barred(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
+    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }
