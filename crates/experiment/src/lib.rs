@@ -58,12 +58,13 @@ pub use execute::{Event, Executed, Progress, RunOptions, Silent, execute};
 pub use failure::{Failure, FailureKind};
 pub use lab::{Answer, Door, GUEST_COMMAND, LabRunner, Machine, Request, guest_main};
 pub use local::{LocalRunner, default_set_dir};
+pub use pagelab_recording::set::{ABORTED, WARMUP};
 pub use plan::{
     Better, Between, Boot, Decoys, Filled, FilledVariant, LabPlan, Plan, PlannedSetting, PrimaryMetric, Surroundings,
     Variant, Work,
 };
 pub use runner::{Change, Host, InForce, Made, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
-pub use set::{ABORTED, RunDetails, Set, WARMUP, WARMUP_REASON};
+pub use set::{RunDetails, Set, WARMUP_REASON};
 
 /// An experiment that has ended.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use pagelab_recording::FORMAT;
-use pagelab_recording::set::{PlannedRun, RunState, SET_JSON, SetJson, run_dir};
+use pagelab_recording::set::{ABORTED, PlannedRun, RunState, SET_JSON, SetJson, WARMUP, run_dir};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -19,12 +19,6 @@ use crate::error::ExperimentError;
 use crate::order::Slot;
 use crate::plan::{Filled, Plan};
 use crate::runner::Change;
-
-/// Folder of warm-up runs within the set.
-pub const WARMUP: &str = "warmup";
-
-/// Folder of what was broken off and made again.
-pub const ABORTED: &str = "aborted";
 
 /// What `state` of a warm-up run says once it has ended well.
 pub const WARMUP_REASON: &str = "warmup: made before the first round, not to be compared";

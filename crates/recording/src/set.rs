@@ -14,6 +14,12 @@ use crate::storage::{FileStorage, write_atomically};
 /// Name of the set's document.
 pub const SET_JSON: &str = "set.json";
 
+/// Folder of warm-up runs within a set.
+pub const WARMUP: &str = "warmup";
+
+/// Folder of what was broken off and made again.
+pub const ABORTED: &str = "aborted";
+
 /// A recording found on disk, with the partition it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordingRef {
@@ -29,6 +35,9 @@ pub struct RecordingRef {
 
 /// Finds the recordings at and below `paths`, sorted by host, variant, run and path, each once. A path that is no
 /// recording and has none below is [`Error::NotARecording`]. A manifest that cannot be read is an error too.
+///
+/// Of a set those runs are left out that are not its result, but for their own folder: [`WARMUP`] and [`ABORTED`]. They bear the
+/// same variants and numbers as others, and would be taken for them.
 pub fn discover<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<RecordingRef>> {
     let mut found = BTreeSet::new();
     for path in paths {
@@ -61,8 +70,12 @@ fn walk(dir: &Path, found: &mut BTreeSet<RecordingRef>, depth: u32) -> Result<()
         }
         Err(e) => return Err(Error::io("read directory", dir)(e)),
     };
+    let is_set = dir.join(SET_JSON).is_file();
     for entry in entries {
         let entry = entry.map_err(Error::io("read directory", dir))?;
+        if is_set && [WARMUP, ABORTED].iter().any(|aside| entry.file_name() == *aside) {
+            continue;
+        }
         // A link is not followed: a loop would never end, and a recording would be found twice.
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
             walk(&entry.path(), found, depth - 1)?;

@@ -153,6 +153,15 @@ fn sets_are_found_by_path_and_the_manifest_wins() {
     let empty = tmp.path().join("empty");
     fs::create_dir(&empty).unwrap();
     assert!(matches!(set::discover(&[empty]), Err(Error::NotARecording { .. })));
+    // What a set has set aside is no run of it.
+    for aside in [set::WARMUP, set::ABORTED] {
+        let dir = set::run_dir(&set_dir.join(aside), "good", 2);
+        RecordingWriter::create(&dir, Manifest::default(), WriterOptions::default()).unwrap().close(|_| ()).unwrap();
+    }
+    assert_eq!(set::discover(&[&set_dir]).unwrap().len(), 5, "a folder like any other");
+    fs::write(set_dir.join(set::SET_JSON), "{}").unwrap();
+    assert_eq!(set::discover(&[&set_dir]).unwrap().len(), 3);
+    assert_eq!(set::discover(&[set_dir.join(set::WARMUP)]).unwrap().len(), 1);
 }
 
 #[test]

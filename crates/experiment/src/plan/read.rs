@@ -7,7 +7,7 @@ use std::time::Duration;
 use pagelab_host::process::ProcessSettings;
 use pagelab_host::settings::SettingError;
 use pagelab_observe::streams::StreamSet;
-use pagelab_vocab::metrics::metric;
+use pagelab_vocab::metrics::{MetricKind, metric};
 use pagelab_vocab::settings::{Scope, nearest, nearest_of, setting};
 
 use super::fill::has_placeholder;
@@ -115,6 +115,9 @@ fn primary(item: &Item<'_>) -> Result<PrimaryMetric, PlanError> {
         let near =
             nearest_of(&metric_name, names.iter().map(String::as_str)).map(|near| format!(" (did you mean {near:?}?)"));
         return Err(name.wrong(format!("a metric of docs/metrics.md{}", near.unwrap_or_default())));
+    }
+    if metric(&metric_name).is_some_and(|info| info.kind == MetricKind::Histogram) {
+        return Err(name.wrong(format!("one number of the histogram: {metric_name}.mean, .p50 or .p99")));
     }
     let direction = match table.get("direction") {
         None => None,
