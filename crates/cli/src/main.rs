@@ -55,6 +55,8 @@ enum Command {
     Explain(commands::explain::Args),
     /// SQL over recordings.
     Query(commands::query::Args),
+    /// A recording in the format of other tools.
+    Export(commands::export::Args),
     /// Is a recording whole.
     Check(commands::check::Args),
     /// What this host can do with huge pages and DAX, and what is wrong.
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => commands::compare::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Query(args) => commands::query::run(&args),
+        Command::Export(args) => commands::export::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Hugepages(args) => commands::hugepages::run(&args),

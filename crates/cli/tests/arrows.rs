@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// Crate, and what it may know. Every crate may know `vocab`, which knows nothing.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("vocab", &[]),
     ("recording", &[]),
     ("mapping", &[]),
@@ -19,10 +19,23 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("lab", &[]),
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
     ("experiment", &["session", "lab", "host", "analysis", "recording", "load", "observe"]),
+    ("interop", &["recording"]),
     ("report", &["analysis", "recording"]),
     (
         "cli",
-        &["host", "conformance", "lab", "recording", "load", "observe", "session", "analysis", "experiment", "report"],
+        &[
+            "host",
+            "conformance",
+            "lab",
+            "recording",
+            "load",
+            "observe",
+            "session",
+            "analysis",
+            "experiment",
+            "interop",
+            "report",
+        ],
     ),
 ];
 

@@ -178,6 +178,11 @@ impl Error {
         }
     }
 
+    /// Whether it speaks of the content of a part: then the other parts can still be read.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::BadPart { .. } | Self::MissingColumn { .. } | Self::Arrow(_) | Self::Parquet(_))
+    }
+
     /// Whether the cause is a full file system or an exhausted quota.
     pub fn is_no_space(&self) -> bool {
         match self {

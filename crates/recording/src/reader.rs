@@ -110,6 +110,25 @@ impl Recording {
         Ok(())
     }
 
+    /// Like [`Recording::for_each`], past what is damaged, for which a line is added to `notes`: the other parts can still be read.
+    pub fn for_each_readable<R: Row>(
+        &self,
+        notes: &mut Vec<String>,
+        each: impl FnMut(<R::View as TableView>::Row<'_>),
+    ) -> Result<()> {
+        readable(self.read(R::TABLE.name, None)?.map(|batch| R::View::new(&batch?)), notes, each)
+    }
+
+    /// Like [`Recording::for_each_readable`], in order of time across the parts: in a recording that broke off rows may have come
+    /// late.
+    pub fn for_each_readable_in_time<R: Row>(
+        &self,
+        notes: &mut Vec<String>,
+        each: impl FnMut(<R::View as TableView>::Row<'_>),
+    ) -> Result<()> {
+        readable(self.read_sorted(R::TABLE.name, None)?.map(|batch| R::View::new(&batch?)), notes, each)
+    }
+
     /// Compares the checksums of a table's parts without decoding them, for readers that open [`Recording::parts`] with
     /// another Parquet reader: what [`Recording::read`] reads is verified anyway.
     pub fn verify(&self, table: &str) -> Result<()> {
@@ -242,4 +261,19 @@ impl Iterator for BatchReader {
             }
         }
     }
+}
+
+fn readable<V: TableView>(
+    views: impl Iterator<Item = Result<V>>,
+    notes: &mut Vec<String>,
+    mut each: impl FnMut(V::Row<'_>),
+) -> Result<()> {
+    for view in views {
+        match view {
+            Ok(view) => view.rows().for_each(&mut each),
+            Err(error) if error.is_damage() => notes.push(format!("left out: {error}")),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -7,10 +7,11 @@
 //! | pictures of the faults behind a comparison, read from its recordings | [`pictures`] |
 //! | address against time of one mapping, or of two on one scale | [`fault_map`], [`fault_maps`] |
 //! | offset against time of the reads and writes of one file | [`io_map`] |
+//! | a flame graph of folded stacks, as SVG | [`flamegraph::flame_graph`] |
 //! | rows in columns | [`table::Table`] |
 //! | numbers with units | [`quantity`] |
 //!
-//! Everything returns text that ends in a newline and fits [`Style::width`], except for words and commands that are
+//! Everything but the flame graph returns text that ends in a newline and fits [`Style::width`], except for words and commands that are
 //! longer. Pictures use braille dots where the terminal's character set has them and plain ASCII where not. Colour only
 //! sets headings off and is never needed to understand; with `NO_COLOR` set, a dumb terminal or a pipe there is none.
 
@@ -19,6 +20,7 @@ mod canvas;
 mod explanation;
 mod faultmap;
 mod finding;
+pub mod flamegraph;
 mod iomap;
 mod number;
 mod paragraph;

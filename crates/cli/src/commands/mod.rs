@@ -5,6 +5,7 @@ pub mod compare;
 pub mod doctor;
 pub mod experiment;
 pub mod explain;
+pub mod export;
 pub mod hidden;
 pub mod hugepages;
 pub mod lab;

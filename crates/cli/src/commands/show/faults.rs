@@ -190,7 +190,7 @@ fn classes(
     let profile = match MappingProfile::load(recording.dir(), profile_options) {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(None),
-        Err(pagelab_analysis::AnalysisError::Recording(error)) if read::is_damage(&error) => {
+        Err(pagelab_analysis::AnalysisError::Recording(error)) if error.is_damage() => {
             notes.push(format!("no classes of mappings: {error}"));
             return Ok(None);
         }

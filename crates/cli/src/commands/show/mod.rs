@@ -21,7 +21,7 @@ mod loss;
 mod maps;
 mod metrics;
 mod names;
-mod options;
+pub(super) mod options;
 mod profile;
 pub(super) mod read;
 mod regions;
@@ -225,7 +225,7 @@ fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
 }
 
 /// Opens the recording. That a path cannot be read is the fault of who gave it.
-fn open(dir: &Path) -> Result<Recording, Failure> {
+pub(super) fn open(dir: &Path) -> Result<Recording, Failure> {
     Recording::open(dir).map_err(|error| match error {
         Error::Io { .. } => Failure::input(error),
         other => other.into(),

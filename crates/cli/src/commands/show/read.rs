@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use pagelab_analysis::AnalysisError;
 use pagelab_analysis::calls::File;
 use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
-use pagelab_recording::{Error, ProbeState, Recording, Result};
+use pagelab_recording::{ProbeState, Recording, Result};
 use serde::Serialize;
 
 use super::options::Options;
@@ -20,7 +20,7 @@ pub fn each<R: Row>(
     notes: &mut Vec<String>,
     each: impl FnMut(<R::View as TableView>::Row<'_>),
 ) -> Result<()> {
-    visit(recording.read(R::TABLE.name, None)?.map(|batch| R::View::new(&batch?)), notes, each)
+    recording.for_each_readable::<R>(notes, each)
 }
 
 /// Like [`each`], in order of time across the parts: in a recording that broke off rows may have come late.
@@ -29,27 +29,7 @@ pub fn each_in_time<R: Row>(
     notes: &mut Vec<String>,
     each: impl FnMut(<R::View as TableView>::Row<'_>),
 ) -> Result<()> {
-    visit(recording.read_sorted(R::TABLE.name, None)?.map(|batch| R::View::new(&batch?)), notes, each)
-}
-
-fn visit<V: TableView>(
-    views: impl Iterator<Item = Result<V>>,
-    notes: &mut Vec<String>,
-    mut each: impl FnMut(V::Row<'_>),
-) -> Result<()> {
-    for view in views {
-        match view {
-            Ok(view) => view.rows().for_each(&mut each),
-            Err(error) if is_damage(&error) => notes.push(format!("left out: {error}")),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Whether an error speaks of the content of a part: then the other parts can still be shown.
-pub fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::BadPart { .. } | Error::MissingColumn { .. } | Error::Arrow(_) | Error::Parquet(_))
+    recording.for_each_readable_in_time::<R>(notes, each)
 }
 
 /// What a failed analysis means for the exit status.

@@ -213,7 +213,7 @@ fn tables(recording: &Recording, notes: &mut Vec<String>) -> Result<Vec<TableFac
         let parts = recording.parts(table.name)?;
         let rows = match recording.rows(table.name) {
             Ok(rows) => Some(rows),
-            Err(error) if read::is_damage(&error) => {
+            Err(error) if error.is_damage() => {
                 notes.push(error.to_string());
                 None
             }
@@ -242,7 +242,7 @@ fn slots(recording: &Recording, run: &RunData, notes: &mut Vec<String>) -> Resul
     let profile = match MappingProfile::load(recording.dir(), &ProfileOptions::of_run(run)) {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(None),
-        Err(pagelab_analysis::AnalysisError::Recording(error)) if read::is_damage(&error) => {
+        Err(pagelab_analysis::AnalysisError::Recording(error)) if error.is_damage() => {
             notes.push(error.to_string());
             return Ok(None);
         }

@@ -1,0 +1,161 @@
+//! `pagelab export`: recordings for other tools.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use pagelab_interop::folded::{Folded, Weighed, fold};
+use pagelab_recording::Recording;
+use pagelab_report::flamegraph::{FlameGraph, flame_graph};
+
+use super::show;
+use super::show::options::Options;
+use super::show::read::{self, Tasks};
+use crate::failure::Failure;
+use crate::options::SpanArgs;
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Stacks as lines: outermost;...;innermost NUMBER.
+    Folded,
+    /// A flame graph, an SVG for browsers.
+    Flamegraph,
+}
+
+/// Which stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Of {
+    /// Samples of the profile: where tasks spent CPU time.
+    Cpu,
+    /// Waits: where tasks were off the CPU, and how long.
+    Sched,
+}
+
+impl Of {
+    fn stream(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Sched => "sched",
+        }
+    }
+
+    fn weighed(self) -> Weighed {
+        match self {
+            Self::Cpu => Weighed::Samples,
+            Self::Sched => Weighed::OffCpu,
+        }
+    }
+
+    fn rows(self) -> &'static str {
+        match self {
+            Self::Cpu => "samples",
+            Self::Sched => "times off a CPU",
+        }
+    }
+}
+
+/// Write a recording in the format of other tools.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  pagelab export flamegraph run.rec -o run.svg\n  \
+                        pagelab export folded run.rec --of sched | head")]
+pub struct Args {
+    /// What to write.
+    #[arg(value_enum)]
+    format: Format,
+    /// The recording.
+    dir: PathBuf,
+    /// Write to this file in place of standard output.
+    #[arg(short, long = "output", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Stacks of what.
+    #[arg(long, value_enum, default_value_t = Of::Cpu)]
+    of: Of,
+    /// Only this process.
+    #[arg(long)]
+    pid: Option<i32>,
+    /// Only tasks while they have this name.
+    #[arg(long)]
+    comm: Option<String>,
+    #[command(flatten)]
+    span: SpanArgs,
+}
+
+/// Writes what was asked for.
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let options = Options {
+        dir: args.dir.clone(),
+        pid: args.pid,
+        comm: args.comm.clone(),
+        bounds: args.span.bounds(),
+        ..Options::default()
+    };
+    let recording = show::open(&args.dir)?;
+    let span = options.bounds.of(&recording)?;
+    let recording = recording.within(span);
+    let mut notes = Vec::new();
+    let tasks = Tasks::load(&recording, &options, &mut notes)?;
+    let root = |task_id, ts| {
+        let comm = || tasks.get(task_id).and_then(|task| task.comm_at(ts)).unwrap_or("[unknown]").to_owned();
+        tasks.wants(&options, task_id, ts).then(comm)
+    };
+    let folded = fold(&recording, args.of.weighed(), root, &mut notes)?;
+    read::lost(&recording, args.of.stream(), &mut notes)?;
+    if folded.stacks.is_empty() {
+        read::nothing(&recording, args.of.stream(), args.of.rows(), folded.rows, folded.selected, &mut notes);
+        return Err(Failure::input(anyhow::anyhow!("{}", notes.join("; "))));
+    }
+    if folded.without_stack > 0 {
+        notes.push(format!("{} of {} {} have no stack", folded.without_stack, folded.selected, args.of.rows()));
+    }
+    for note in notes {
+        tracing::warn!("{note}");
+    }
+    let bytes = match args.format {
+        Format::Folded => folded.lines().fold(String::new(), |text, line| text + &line + "\n").into_bytes(),
+        Format::Flamegraph => picture(args.of, &recording, &folded)?,
+    };
+    write(&bytes, args.output.as_ref())
+}
+
+fn picture(of: Of, recording: &Recording, folded: &Folded) -> Result<Vec<u8>, Failure> {
+    let manifest = recording.manifest();
+    let command = manifest.command.as_ref().map(|words| words.join(" "));
+    let what = manifest.label.clone().or(command).unwrap_or_default();
+    let (title, waiting) = match of {
+        Of::Cpu => ("On the CPU", false),
+        Of::Sched => ("Off the CPU", true),
+    };
+    let title = if what.is_empty() { title.to_owned() } else { format!("{title}: {what}") };
+    let subtitle = format!("{} {}, by {}", folded.selected, of.rows(), folded.unit);
+    let lines: Vec<String> = folded.lines().collect();
+    let graph = FlameGraph { title: &title, subtitle: &subtitle, unit: &folded.unit, waiting };
+    flame_graph(&lines, &graph).map_err(Failure::input)
+}
+
+/// Writes to the file, so that a reader meets the old one or the whole new one; else to standard output.
+fn write(bytes: &[u8], output: Option<&PathBuf>) -> Result<u8, Failure> {
+    let Some(path) = output else {
+        return match io::stdout().write_all(bytes) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::host(error)),
+            _ => Ok(0),
+        };
+    };
+    let cannot = |error: io::Error| {
+        let hosts = pagelab_recording::is_hosts_fault(&error);
+        let error = anyhow::anyhow!("cannot write {}: {error}", path.display());
+        if hosts { Failure::host(error) } else { Failure::input(error) }
+    };
+    // A device or a pipe must not be replaced by a file.
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return fs::write(path, bytes).map(|()| 0).map_err(cannot);
+    }
+    let mut name = path.clone().into_os_string();
+    name.push(".tmp");
+    fs::write(&name, bytes).and_then(|()| fs::rename(&name, path)).map(|()| 0).map_err(|error| {
+        // What is half written is of no use; if it was never made, there is nothing to remove.
+        let _ = fs::remove_file(&name);
+        cannot(error)
+    })
+}
