@@ -5,8 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::Endianness;
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_STRTAB, FileHeader64, PT_LOAD, ProgramHeader64};
-use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
+use object::elf::{
+    DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_STRTAB, FileHeader64, PT_LOAD, ProgramHeader64, SHF_ALLOC, SHT_SYMTAB,
+    SectionHeader64,
+};
+use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader, SectionHeader};
 
 use crate::error::{LabError, Result};
 
@@ -21,6 +24,9 @@ const DEFAULT_FOLDERS: [&str; 8] = [
     "usr/local/lib",
     "usr/local/lib/x86_64-linux-gnu",
 ];
+
+/// Of tables of symbols and sections in a 64-bit file: their fields are read as they lie.
+const ALIGNMENT: usize = 8;
 
 /// What a program or library asks of the dynamic linker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -120,18 +126,45 @@ fn configured(root: &Path) -> Vec<PathBuf> {
     lines.filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
 }
 
-/// The file without what comes after its last loaded byte: debug information, symbols, the table of sections. A file
-/// that is not understood is returned whole.
-pub(crate) fn without_symbols(mut bytes: Vec<u8>) -> Vec<u8> {
-    let Some(end) = loaded_end(&bytes) else { return bytes };
-    bytes.truncate(end);
-    // e_shoff, then e_shnum and e_shstrndx, in the header of a 64-bit file (elf(5)): there is no table any more.
-    for range in [40..48, 60..64] {
-        if let Some(field) = bytes.get_mut(range) {
-            field.fill(0);
+/// The file without debug information: its loaded bytes, its table of symbols, which samples and stacks are named by, and a
+/// table of sections that has no others. A file that is not understood is returned whole.
+pub(crate) fn without_debug_information(bytes: Vec<u8>) -> Vec<u8> {
+    loaded_and_symbols(&bytes).unwrap_or(bytes)
+}
+
+fn loaded_and_symbols(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut out = bytes.get(..loaded_end(bytes)?)?.to_vec();
+    let elf = ElfFile64::<Endianness>::parse(bytes).ok()?;
+    let endian = elf.endian();
+    let names = elf.elf_header().shstrndx(endian, bytes).ok()? as usize;
+    // Symbols name their sections by number, and readers look for names: the table stays as long as it was, and what is
+    // left out becomes an entry that is not in use (elf(5), SHT_NULL).
+    let mut sections: Vec<SectionHeader64<Endianness>> = elf.elf_section_table().iter().copied().collect();
+    let symbols = sections.iter().find(|section| section.sh_type.get(endian) == SHT_SYMTAB);
+    let strings = symbols.map(|section| section.sh_link.get(endian) as usize);
+    let unused = *sections.first()?;
+    for (number, section) in sections.iter_mut().enumerate() {
+        let is_loaded = section.sh_flags.get(endian).0 & SHF_ALLOC.0 != 0;
+        let is_kept = section.sh_type.get(endian) == SHT_SYMTAB || Some(number) == strings || number == names;
+        if is_kept && !is_loaded {
+            let data = section.data(endian, bytes).ok()?;
+            out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
+            section.sh_offset.set(endian, out.len() as u64);
+            out.extend_from_slice(data);
+        } else if !is_loaded {
+            *section = unused;
         }
     }
-    bytes
+    out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
+    let table = out.len() as u64;
+    out.extend_from_slice(object::pod::bytes_of_slice(&sections));
+    // e_shoff, in the header of a 64-bit file (elf(5)); the number of sections is what it was.
+    let field = match endian {
+        Endianness::Little => table.to_le_bytes(),
+        Endianness::Big => table.to_be_bytes(),
+    };
+    out.get_mut(40..48)?.copy_from_slice(&field);
+    Some(out)
 }
 
 fn loaded_end(bytes: &[u8]) -> Option<usize> {
@@ -153,6 +186,9 @@ mod tests {
     use std::collections::BTreeSet;
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
+
+    use object::read::elf::ElfSymbol64;
+    use object::{Object, ObjectSection, ObjectSymbol};
 
     use super::*;
 
@@ -193,12 +229,24 @@ mod tests {
         }
     }
 
+    /// Names, and the sections that the symbols lie in.
+    fn symbols(bytes: &[u8]) -> Vec<(String, String)> {
+        let elf = ElfFile64::<Endianness>::parse(bytes).expect("a program");
+        let section = |symbol: &ElfSymbol64<'_, '_, Endianness>| {
+            let section = symbol.section_index().and_then(|index| elf.section_by_index(index).ok());
+            section.and_then(|section| Some(section.name().ok()?.to_owned())).unwrap_or_default()
+        };
+        elf.symbols().map(|symbol| (symbol.name().unwrap_or_default().to_owned(), section(&symbol))).collect()
+    }
+
     #[test]
-    fn a_program_without_its_symbols_still_runs_and_is_smaller() {
+    fn a_program_without_debug_information_still_runs_with_all_its_symbols() {
         let whole = fs::read(std::env::current_exe().expect("this test")).expect("read");
-        let small = without_symbols(whole.clone());
-        assert!(small.len() < whole.len() / 2, "{} of {}", small.len(), whole.len());
-        assert_eq!(needs(&small), needs(&whole), "its libraries are found without a table of sections");
+        let small = without_debug_information(whole.clone());
+        assert!(small.len() < whole.len() * 3 / 4, "{} of {}", small.len(), whole.len());
+        assert_eq!(needs(&small), needs(&whole));
+        assert_eq!(symbols(&small), symbols(&whole));
+        assert!(symbols(&small).iter().any(|(name, _)| name.contains("without_debug_information")));
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("p");
         fs::write(&file, &small).expect("written");
@@ -206,6 +254,11 @@ mod tests {
         let output = run_list(&file);
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("libraries_are_those"), "{output:?}");
-        assert_eq!(without_symbols(b"#!/bin/sh\n".to_vec()), b"#!/bin/sh\n");
+        let listed = Command::new("readelf").args(["-SW", "-sW"]).arg(&file).output().expect("readelf");
+        let errors = String::from_utf8_lossy(&listed.stderr);
+        assert!(listed.status.success() && errors.is_empty(), "readelf says of it: {errors}");
+        let elf = ElfFile64::<Endianness>::parse(small.as_slice()).expect("a program");
+        assert!(elf.section_by_name(".debug_line").is_none() && elf.section_by_name(".symtab").is_some());
+        assert_eq!(without_debug_information(b"#!/bin/sh\n".to_vec()), b"#!/bin/sh\n");
     }
 }

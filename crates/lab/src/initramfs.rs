@@ -127,7 +127,7 @@ impl<'a> Parts<'a> {
                 .ok_or_else(|| wrong("not found on this host; give its path, or install its package".to_owned()))?,
         };
         let bytes = fs::read(&path).map_err(LabError::io(&path))?;
-        let bytes = if program.strip { elf::without_symbols(bytes) } else { bytes };
+        let bytes = if program.strip { elf::without_debug_information(bytes) } else { bytes };
         // The folder of the file itself is what `$ORIGIN` means.
         let path = fs::canonicalize(&path).unwrap_or(path);
         self.programs.retain(|(other, _, _)| other != name);

@@ -119,7 +119,7 @@ pub struct Program {
     /// A path, or a name that is looked for in the usual folders. It is found in the guest under its last part, in
     /// /usr/bin.
     pub path: PathBuf,
-    /// Leave out what is not loaded at run time (debug information, symbols).
+    /// Leave out debug information, which is most of it. Its symbols stay: samples and stacks in the guest are named by them.
     pub strip: bool,
 }
 
@@ -129,7 +129,7 @@ impl Program {
         Program { path: path.into(), strip: false }
     }
 
-    /// Without debug information and symbols.
+    /// Without debug information.
     pub fn stripped(path: impl Into<PathBuf>) -> Self {
         Program { path: path.into(), strip: true }
     }

@@ -55,9 +55,8 @@ fn answer(request: &Request, folder: &Path) -> Answer {
 fn check(runner: &LocalRunner, variant: &FilledVariant, between: &[Between]) -> Result<(), RunError> {
     let root = Path::new("/");
     let refused = |error: SettingError| RunError::new(RunErrorKind::Host, error.to_string());
-    // What lies on a file system that `prepare` makes is looked at when the run comes.
-    let now: BTreeMap<String, String> =
-        variant.host.iter().filter(|(key, _)| !has_placeholder(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let now = variant.host.iter().filter(|(key, _)| !comes_with_prepare(root, key));
+    let now: BTreeMap<String, String> = now.map(|(key, value)| (key.clone(), value.clone())).collect();
     for (key, value) in now.iter().chain(&variant.process) {
         settings::check(root, key, value).map_err(refused)?;
     }
@@ -65,6 +64,13 @@ fn check(runner: &LocalRunner, variant: &FilledVariant, between: &[Between]) -> 
         return Err(RunError::new(RunErrorKind::Host, failure.reason));
     }
     runner.check(&now, between)
+}
+
+/// Whether `prepare` may first have to make what the setting belongs to: a file system, or a module that it loads. Such a
+/// setting is looked at when the run comes.
+fn comes_with_prepare(root: &Path, key: &str) -> bool {
+    let module = key.strip_prefix("module.").and_then(|rest| rest.split('.').next());
+    has_placeholder(key) || module.is_some_and(|module| !root.join("sys/module").join(module).exists())
 }
 
 /// The settings of the boot, as this kernel has them.
@@ -123,4 +129,23 @@ fn make(runner: &LocalRunner, variant: &FilledVariant, spec: &RunSpec, folder: &
         let _ = fs::remove_dir_all(&here);
     }
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_what_prepare_makes_are_left_for_the_run() {
+        let root = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(root.path().join("sys/module/ext4")).expect("a module");
+        for (key, later) in [
+            ("module.ext4.dax_read", false),
+            ("module.ramblk.delay_ns", true),
+            ("thp.enabled", false),
+            ("block.{device of /mnt}.read_ahead_kb", true),
+        ] {
+            assert_eq!(comes_with_prepare(root.path(), key), later, "{key}");
+        }
+    }
 }
