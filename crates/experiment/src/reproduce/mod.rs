@@ -98,7 +98,10 @@ pub fn reproduce(
     }
     let page = readme::page(recipe, &outcome.measured, Some(&options.out))?;
     write(&recipe.dir.join(MEASURED_TOML), &outcome.measured.to_toml())?;
-    write(&recipe.dir.join(README), &page)?;
+    write(&recipe.dir.join(README), &page.text)?;
+    for (kept, beside) in &page.pictures {
+        fs::copy(kept, beside).map_err(ReproduceError::io("copy", kept))?;
+    }
     Ok(outcome)
 }
 
@@ -130,12 +133,22 @@ pub fn check(recipe: &Recipe, out: &Path, tools: &dyn Tools) -> Result<Checked, 
         let page = readme::page(recipe, &written, Some(out))?;
         let path = recipe.dir.join(README);
         let there = fs::read_to_string(&path).map_err(ReproduceError::io("read", &path))?;
-        if let Some(line) = first_difference(&page, &there) {
+        if let Some(line) = first_difference(&page.text, &there) {
             checked.differs.push(format!(
                 "{}:{line}: is not what README.in.md and the figures give; change README.in.md, then: pagelab reproduce {}",
                 path.display(),
                 recipe.dir.display()
             ));
+        }
+        for (kept, beside) in &page.pictures {
+            let read = |path: &PathBuf| fs::read(path).map_err(ReproduceError::io("read", path));
+            if read(kept)? != read(beside)? {
+                let (kept, beside) = (kept.display(), beside.display());
+                checked.differs.push(format!(
+                    "{beside}: is not the same as {kept}; type: pagelab reproduce {}",
+                    recipe.dir.display()
+                ));
+            }
         }
     }
     checked.not_kept.sort();

@@ -1,7 +1,7 @@
 //! The page: README.in.md with the figures in it.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pagelab_vocab::settings::nearest_of;
 
@@ -18,13 +18,22 @@ pub const README_IN: &str = "README.in.md";
 const OUTPUT_LINES: usize = 200;
 
 /// What placeholders there are.
-const KNOWN: [&str; 6] = ["figures", "figure", "published", "output", "made", "how"];
+const KNOWN: [&str; 7] = ["figures", "figure", "published", "output", "picture", "made", "how"];
+
+/// The page, and what has to lie beside it.
+#[derive(Debug)]
+pub struct Written {
+    /// Of README.md.
+    pub text: String,
+    /// Pictures that it shows: file in what is kept, and file beside the page.
+    pub pictures: Vec<(PathBuf, PathBuf)>,
+}
 
 /// Makes the page. Without `out`, outputs are left out: nothing has been run yet, and only the placeholders are tried.
-pub fn page(recipe: &Recipe, measured: &Measured, out: Option<&Path>) -> Result<String, ReproduceError> {
+pub fn page(recipe: &Recipe, measured: &Measured, out: Option<&Path>) -> Result<Written, ReproduceError> {
     let file = recipe.dir.join(README_IN);
     let prose = std::fs::read_to_string(&file).map_err(ReproduceError::io("read", &file))?;
-    let mut page = Page { recipe, measured, out, shown: Vec::new(), made: false, how: false };
+    let mut page = Page { recipe, measured, out, shown: Vec::new(), pictures: Vec::new(), made: false, how: false };
     let mut text =
         String::from("<!-- Written by `pagelab reproduce` from README.in.md, reproduce.toml and measured.toml. -->\n");
     for (index, line) in prose.lines().enumerate() {
@@ -33,7 +42,7 @@ pub fn page(recipe: &Recipe, measured: &Measured, out: Option<&Path>) -> Result<
         text.push('\n');
     }
     page.rest(&mut text);
-    Ok(text)
+    Ok(Written { text, pictures: page.pictures })
 }
 
 struct Page<'a> {
@@ -42,6 +51,7 @@ struct Page<'a> {
     out: Option<&'a Path>,
     /// Figures that stand in a table.
     shown: Vec<String>,
+    pictures: Vec<(PathBuf, PathBuf)>,
     made: bool,
     how: bool,
 }
@@ -80,6 +90,7 @@ impl Page<'_> {
                 value.map(|value| value.as_published()).ok_or_else(|| self.recipe.published.missing(at.clone(), key))
             }
             ("output", file) => self.output(file, at),
+            ("picture", file) => self.picture(file, at),
             ("made", "") => {
                 self.made = true;
                 Ok(self.made())
@@ -147,12 +158,28 @@ impl Page<'_> {
         Ok(text.trim_end().to_owned())
     }
 
+    /// That a step makes the file.
+    fn made_by_a_step(&self, name: &str, at: &Place) -> Result<(), ReproduceError> {
+        let mut made = self.recipe.steps.iter().flat_map(super::recipe::Step::makes);
+        if made.any(|path| name == path || name.starts_with(&format!("{path}/"))) {
+            return Ok(());
+        }
+        Err(wrong(at, &format!("output `{name}`"), "a file that a step of reproduce.toml makes"))
+    }
+
+    /// A picture of what is kept, which gets a copy beside the page.
+    fn picture(&mut self, name: &str, at: &Place) -> Result<String, ReproduceError> {
+        self.made_by_a_step(name, at)?;
+        let file = name.rsplit('/').next().unwrap_or(name);
+        if let Some(out) = self.out {
+            self.pictures.push((out.join(name), self.recipe.dir.join(file)));
+        }
+        Ok(format!("![{file}]({file})"))
+    }
+
     /// A text file of what is kept.
     fn output(&self, name: &str, at: &Place) -> Result<String, ReproduceError> {
-        let made = self.recipe.steps.iter().flat_map(super::recipe::Step::makes);
-        if !made.into_iter().any(|path| name == path || name.starts_with(&format!("{path}/"))) {
-            return Err(wrong(at, &format!("output `{name}`"), "a file that a step of reproduce.toml makes"));
-        }
+        self.made_by_a_step(name, at)?;
         let Some(out) = self.out else { return Ok(String::new()) };
         let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
         let path = out.join(name);
