@@ -80,6 +80,50 @@ fn a_chain_of_calls_without_frame_pointers_is_found_whole() {
     assert!(from_start * 100 >= reached * 95, "{from_start} of {reached} begin in _start");
 }
 
+/// Frames of more than a page, as those of big functions: nothing of them can be guessed.
+const RUST: &str = r#"
+use std::hint::black_box;
+#[inline(never)]
+fn leaf(n: u64) -> u64 { (0..n).fold(0, |sum, i| black_box(sum ^ i.wrapping_mul(31))) }
+#[inline(never)]
+fn middle(n: u64) -> u64 { let big = black_box([n; 1000]); leaf(2_000_000) + big[7] }
+fn main() {
+    let start = std::time::Instant::now();
+    let mut sum = 0;
+    while start.elapsed().as_millis() < 400 { sum ^= middle(sum); }
+    std::process::exit((black_box(sum) == 9) as i32);
+}
+"#;
+
+/// rustc links with lld, which puts segments of a file right behind each other: code begins within a page.
+#[test]
+fn a_rust_program_is_followed_to_its_beginning() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let (source, program) = (dir.path().join("chain.rs"), dir.path().join("chain"));
+    std::fs::write(&source, RUST).expect("the directory is ours");
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let built =
+        std::process::Command::new(rustc).args(["-O", "-o"]).arg(&program).arg(&source).output().expect("rustc");
+    assert!(built.status.success(), "{built:?}");
+    let run = profile(&program.display().to_string(), &ProfileOptions::default(), |_| ());
+    let in_leaf: Vec<_> =
+        run.samples.iter().filter(|sample| sample.names().first().is_some_and(|name| name.contains("leaf"))).collect();
+    assert!(in_leaf.len() > 50, "{} of {} samples", in_leaf.len(), run.samples.len());
+    let whole = |sample: &&&profiled::Sampled| {
+        let names = sample.names();
+        let has = |part: &str| names.iter().any(|name| name.contains(part));
+        sample.end == Some(End::Entry)
+            && has("middle")
+            && has("main")
+            && names.last().is_some_and(|name| name == "_start")
+    };
+    let found = in_leaf.iter().filter(whole).count();
+    assert!(found * 100 >= in_leaf.len() * 95, "{found} of {}: {:?}", in_leaf.len(), in_leaf[0]);
+}
+
 #[test]
 fn the_same_chain_is_found_by_frame_pointers() {
     if !is_root() {

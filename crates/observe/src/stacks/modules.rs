@@ -30,12 +30,13 @@ pub struct MappedAt {
     pub end: u64,
 }
 
-/// A loadable segment: file offset, bytes of file, address.
+/// A loadable segment: file offset, bytes of file, address, whether it is code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     offset: u64,
     bytes: u64,
     addr: u64,
+    code: bool,
 }
 
 /// What a file's headers say.
@@ -52,6 +53,18 @@ impl Image {
     pub fn address(&self, offset: u64) -> Option<u64> {
         let holds = |segment: &&Segment| (segment.offset..segment.offset + segment.bytes).contains(&offset);
         self.segments.iter().find(holds).map(|segment| offset - segment.offset + segment.addr)
+    }
+
+    /// The address that the file gives the first byte of a mapping of code, of `bytes` from `offset`. It begins at a page of the file, in
+    /// which the segment before may end and its own begin later, as lld packs them.
+    fn address_of_code(&self, offset: u64, bytes: u64) -> Option<u64> {
+        let end = offset.saturating_add(bytes);
+        let common = |segment: &Segment| {
+            segment.offset.saturating_add(segment.bytes).min(end).saturating_sub(segment.offset.max(offset))
+        };
+        let code = self.segments.iter().filter(|segment| segment.code);
+        let segment = code.max_by_key(|segment| common(segment)).filter(|found| common(found) > 0)?;
+        segment.addr.checked_add(offset)?.checked_sub(segment.offset)
     }
 }
 
@@ -153,7 +166,7 @@ impl Modules {
     /// The module for the unwinder, mapped at `start..end` from `offset` of its file.
     pub fn unwinding(&mut self, number: u32, start: u64, end: u64, offset: u64) -> Option<framehop::Module<Arc<[u8]>>> {
         let image = self.image(number)?;
-        let addr = image.address(offset)?;
+        let addr = image.address_of_code(offset, end.checked_sub(start)?)?;
         // Where address 0 of the file would be.
         let base = start.checked_sub(addr)?;
         Some(framehop::Module::new(String::new(), start..end, base, image.sections.clone()?))
@@ -182,7 +195,7 @@ fn image<'a, R: ReadRef<'a>>(data: R, room: usize) -> Option<(Image, usize)> {
     let file = object::File::parse(data).ok()?;
     let segments = file.segments().map(|segment| {
         let (offset, bytes) = segment.file_range();
-        Segment { offset, bytes, addr: segment.address() }
+        Segment { offset, bytes, addr: segment.address(), code: segment.permissions().executable() }
     });
     let segments = segments.collect();
     let build_id = file.build_id().ok().flatten().map(hex);
@@ -248,6 +261,22 @@ mod tests {
         let image = modules.image(number).expect("a vDSO");
         assert_eq!(image.address(0x10), Some(0x10));
         assert!(image.sections.is_some() && image.build_id.is_some());
+    }
+
+    #[test]
+    fn code_that_begins_within_a_page_is_mapped_from_the_beginning_of_the_page() {
+        // As lld lays a program out: each segment in the file right behind the one before.
+        let segment = |offset, bytes, addr, code| Segment { offset, bytes, addr, code };
+        let data = segment(0xf4a0, 0x8000, 0x114a0, false);
+        let image = Image {
+            segments: vec![segment(0, 0x5f2c, 0, false), segment(0x5f40, 0x9560, 0x6f40, true), data],
+            ..Image::default()
+        };
+        assert_eq!(image.address_of_code(0x5000, 0xb000), Some(0x6000), "and not 0x5000");
+        assert_eq!(image.address_of_code(0xf000, 0x1000), Some(0x10000), "its last page, that mprotect has split off");
+        assert_eq!(image.address_of_code(0, 0x5000), None);
+        assert_eq!(image.address(0x5f2b), Some(0x5f2b));
+        assert_eq!(image.address(0x5f40), Some(0x6f40));
     }
 
     #[test]
