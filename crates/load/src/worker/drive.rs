@@ -82,6 +82,9 @@ fn sourced(task: &Task<'_>, caps: Caps) -> Sourced {
     }
 }
 
+/// A worker's life with one kind of source. This, and what comes before and after its work, has frames of its own: all together took 32 KiB
+/// of stack, which is as much as is copied for unwinding, so that no sample of a worker reached its beginning.
+#[inline(never)]
 fn live<'a, E: Engine, S: Source, Q: Queue>(
     task: &'a Task<'a>,
     source: Result<S, LoadError>,
@@ -208,7 +211,8 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
     const QUEUES: bool = !E::CAPS.contains(Caps::SYNCHRONOUS);
 
     /// Makes everything ready: surroundings, buffer, files.
-    fn open(task: &'a Task<'a>, source: S) -> Result<Self, LoadError> {
+    #[inline(never)]
+    fn open(task: &'a Task<'a>, source: S) -> Result<Box<Self>, LoadError> {
         let options = &task.job.options;
         surroundings::enter(task)?;
         let [read, write] = task.plan.course.block_bytes;
@@ -225,7 +229,7 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
             (false, false) => Kinds::One,
         };
         let flush_every = if options.fsync > 0 { options.fsync } else { options.fdatasync };
-        Ok(Self {
+        Ok(Box::new(Self {
             flight,
             task,
             options,
@@ -261,7 +265,7 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
             covered: 0,
             first_error: None,
             failure: None,
-        })
+        }))
     }
 
     /// `startdelay`: a fixed one, or drawn from its range.

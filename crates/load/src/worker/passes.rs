@@ -110,7 +110,8 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     }
 
     /// Puts everything measured into the report. What happened before measuring began is not in it.
-    pub(super) fn report(mut self, report: &mut WorkerReport) {
+    #[inline(never)]
+    pub(super) fn report(&mut self, report: &mut WorkerReport) {
         report.passes = self.source.passes();
         report.failure = self.failure.take();
         report.depths = self.flight.queue.is_some().then_some(self.flight.depths);
