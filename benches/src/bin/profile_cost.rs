@@ -25,7 +25,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
 
 const SLICE: Duration = Duration::from_millis(200);
-const DRAIN: Duration = Duration::from_millis(20);
+/// As the recording loop waits while no more than samples come (`pagelab_session::pace`, LONG).
+const DRAIN: Duration = Duration::from_millis(50);
 const SOURCE: &str = include_str!("../profile_busy.c");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
