@@ -81,7 +81,7 @@ fn a_chain_of_calls_without_frame_pointers_is_found_whole() {
 }
 
 /// Frames of more than a page, as those of big functions: nothing of them can be guessed.
-const RUST: &str = r#"
+const RUST: &str = r"
 use std::hint::black_box;
 #[inline(never)]
 fn leaf(n: u64) -> u64 { (0..n).fold(0, |sum, i| black_box(sum ^ i.wrapping_mul(31))) }
@@ -93,7 +93,7 @@ fn main() {
     while start.elapsed().as_millis() < 400 { sum ^= middle(sum); }
     std::process::exit((black_box(sum) == 9) as i32);
 }
-"#;
+";
 
 /// rustc links with lld, which puts segments of a file right behind each other: code begins within a page.
 #[test]
