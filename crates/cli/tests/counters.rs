@@ -200,8 +200,10 @@ impl Drop for Loop {
     }
 }
 
+/// Alone: the kernel leaves completions out while probes of other recordings come to the same tracepoint and go.
 #[test]
-fn requests_have_the_task_that_submitted_them() {
+#[ignore = "makes a device of the host, and asks that nothing is lost of all requests"]
+fn host_requests_have_the_task_that_submitted_them() {
     if !is_root() {
         return;
     }
@@ -229,8 +231,7 @@ fn assert_read_by_tasks(shown: &Value, device: &Path, bytes: u64) {
     let reads = row(&shown["groups"], "device", number.trim());
     assert_eq!((reads["op"].as_str(), reads["bytes"].as_u64()), (Some("read"), Some(bytes)), "{shown:#}");
     assert_eq!((&reads["count"], &reads["by_tasks"]), (&(bytes / (64 << 10)).into(), &(bytes / (64 << 10)).into()));
-    // What the stream lost may be a request of another device: tests run at once, and the kernel leaves completions out while probes of others
-    // come and go. Of this device every request is there, with its end.
+    assert_eq!(shown["lost"], 0);
     assert_eq!((&reads["device_time"]["count"], &reads["unfinished"]), (&reads["count"], &0.into()));
 }
 
