@@ -1,8 +1,8 @@
 //! `pagelab export`: recordings for other tools.
 
 use std::fs;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use pagelab_interop::folded::{Folded, Weighed, fold};
@@ -14,6 +14,7 @@ use super::show::options::Options;
 use super::show::read::{self, Tasks};
 use crate::failure::Failure;
 use crate::options::SpanArgs;
+use crate::print;
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,9 +92,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         bounds: args.span.bounds(),
         ..Options::default()
     };
-    let recording = show::open(&args.dir)?;
-    let span = options.bounds.of(&recording)?;
-    let recording = recording.within(span);
+    let recording = show::open_part(&options)?;
     let mut notes = Vec::new();
     let tasks = Tasks::load(&recording, &options, &mut notes)?;
     let root = |task_id, ts| {
@@ -112,14 +111,19 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     for note in notes {
         tracing::warn!("{note}");
     }
-    let bytes = match args.format {
-        Format::Folded => folded.lines().fold(String::new(), |text, line| text + &line + "\n").into_bytes(),
-        Format::Flamegraph => picture(args.of, &recording, &folded)?,
+    let lines: Vec<String> = folded.lines().collect();
+    let text = match args.format {
+        Format::Folded => lines.join("\n") + "\n",
+        Format::Flamegraph => picture(args.of, &recording, &folded, &lines)?,
     };
-    write(&bytes, args.output.as_ref())
+    match &args.output {
+        Some(path) => write(&text, path)?,
+        None => print::text(&text)?,
+    }
+    Ok(0)
 }
 
-fn picture(of: Of, recording: &Recording, folded: &Folded) -> Result<Vec<u8>, Failure> {
+fn picture(of: Of, recording: &Recording, folded: &Folded, lines: &[String]) -> Result<String, Failure> {
     let manifest = recording.manifest();
     let command = manifest.command.as_ref().map(|words| words.join(" "));
     let what = manifest.label.clone().or(command).unwrap_or_default();
@@ -129,19 +133,12 @@ fn picture(of: Of, recording: &Recording, folded: &Folded) -> Result<Vec<u8>, Fa
     };
     let title = if what.is_empty() { title.to_owned() } else { format!("{title}: {what}") };
     let subtitle = format!("{} {}, by {}", folded.selected, of.rows(), folded.unit);
-    let lines: Vec<String> = folded.lines().collect();
     let graph = FlameGraph { title: &title, subtitle: &subtitle, unit: &folded.unit, waiting };
-    flame_graph(&lines, &graph).map_err(Failure::input)
+    flame_graph(lines, &graph).map_err(Failure::input)
 }
 
-/// Writes to the file, so that a reader meets the old one or the whole new one; else to standard output.
-fn write(bytes: &[u8], output: Option<&PathBuf>) -> Result<u8, Failure> {
-    let Some(path) = output else {
-        return match io::stdout().write_all(bytes) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::host(error)),
-            _ => Ok(0),
-        };
-    };
+/// Writes the file so that a reader meets the old one or the whole new one.
+fn write(text: &str, path: &Path) -> Result<(), Failure> {
     let cannot = |error: io::Error| {
         let hosts = pagelab_recording::is_hosts_fault(&error);
         let error = anyhow::anyhow!("cannot write {}: {error}", path.display());
@@ -149,11 +146,11 @@ fn write(bytes: &[u8], output: Option<&PathBuf>) -> Result<u8, Failure> {
     };
     // A device or a pipe must not be replaced by a file.
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return fs::write(path, bytes).map(|()| 0).map_err(cannot);
+        return fs::write(path, text).map_err(cannot);
     }
-    let mut name = path.clone().into_os_string();
+    let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
-    fs::write(&name, bytes).and_then(|()| fs::rename(&name, path)).map(|()| 0).map_err(|error| {
+    fs::write(&name, text).and_then(|()| fs::rename(&name, path)).map_err(|error| {
         // What is half written is of no use; if it was never made, there is nothing to remove.
         let _ = fs::remove_file(&name);
         cannot(error)

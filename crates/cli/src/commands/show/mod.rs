@@ -35,7 +35,7 @@ mod tasks;
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pagelab_recording::{Error, Recording, Span};
 use pagelab_vocab::settings::nearest_of;
@@ -198,9 +198,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         json: args.json,
     };
     options.check(&args.view, filters)?;
-    let recording = open(&args.dir)?;
-    let span = options.bounds.of(&recording)?;
-    let recording = recording.within(span);
+    let recording = open_part(&options)?;
     let view = make(&recording, &options)?;
     if args.json {
         print::json(&view.json)?;
@@ -224,12 +222,14 @@ fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
     Err(Failure::input(anyhow::anyhow!("there is no view {name:?}{near}; the views are: {list}")))
 }
 
-/// Opens the recording. That a path cannot be read is the fault of who gave it.
-pub(super) fn open(dir: &Path) -> Result<Recording, Failure> {
-    Recording::open(dir).map_err(|error| match error {
+/// Opens the part of the recording that counts. That a path cannot be read is the fault of who gave it.
+pub(super) fn open_part(options: &Options) -> Result<Recording, Failure> {
+    let recording = Recording::open(&options.dir).map_err(|error| match error {
         Error::Io { .. } => Failure::input(error),
         other => other.into(),
-    })
+    })?;
+    let span = options.bounds.of(&recording)?;
+    Ok(recording.within(span))
 }
 
 impl View {
