@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
 
-/// A longer file holds more than one concept.
-const FILE_LINES: usize = 600;
+/// A longer file holds more than one concept. Tests at the end of a file do not count.
+const FILE_LINES: usize = 900;
 /// A longer function does more than one thing. Counted from the line of `fn` to the closing brace.
 const FUNCTION_LINES: usize = 70;
 
@@ -23,9 +23,9 @@ const GENERATED: &[&str] = &["bpf/vmlinux.h"];
 const SKIPPED: &[&str] = &["target", "node_modules"];
 
 #[test]
-fn files_are_at_most_600_lines() {
+fn files_are_at_most_900_lines() {
     let root = root();
-    let lines = |path: &PathBuf| fs::read_to_string(path).expect("source is text").lines().count();
+    let lines = |path: &PathBuf| code_lines(&fs::read_to_string(path).expect("source is text"));
     let found = sources(&root, &["rs", "c", "h"]).into_iter().map(|path| (relative(&root, &path), lines(&path)));
     assert_only_listed(found, FILE_LINES, LONG_FILES, "LONG_FILES");
 }
@@ -42,6 +42,15 @@ fn functions_are_at_most_70_lines() {
     }
     assert!(found.len() > 1000, "only {} functions were found", found.len());
     assert_only_listed(found.into_iter(), FUNCTION_LINES, LONG_FUNCTIONS, "LONG_FUNCTIONS");
+}
+
+/// Lines of a file before the module of tests that ends it.
+fn code_lines(text: &str) -> usize {
+    let lines: Vec<&str> = text.lines().collect();
+    let tests = lines
+        .windows(2)
+        .position(|two| two[0] == "#[cfg(test)]" && two[1].starts_with("mod ") && two[1].ends_with('{'));
+    tests.unwrap_or(lines.len())
 }
 
 fn root() -> PathBuf {
