@@ -48,6 +48,8 @@
 //! 2. Say in `compare/loss.rs` which stream's loss falsifies it.
 //! 3. Say in `settings_diff/topics.rs` what it speaks about, so that it ranks settings.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod calls;
 pub mod compare;
 mod error;

@@ -4,6 +4,8 @@
 //! Exit status: 0 done; 1 measured, and the answer is bad; 2 the input is wrong; 3 the host cannot do it. `record`
 //! returns the status of the command it ran, and 125 for its own failures.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod commands;
 mod failure;
 mod options;
@@ -92,7 +94,7 @@ fn start_logging(verbose: u8) {
     };
     tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
+        .with_writer(print::stderr)
         .without_time()
         .with_target(verbose > 0)
         .init();
@@ -145,7 +147,7 @@ fn main() -> ExitCode {
     match done {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            eprintln!("pagelab: {failure}");
+            print::note(format_args!("pagelab: {failure}"));
             ExitCode::from(failure.status())
         }
     }

@@ -4,6 +4,9 @@
 use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use pagelab_experiment::{Event, Progress};
 use pagelab_recording::set::RunState;
+use pagelab_vocab::terminal::escape;
+
+use crate::print;
 
 /// Shows events on standard error.
 pub struct Bar {
@@ -19,8 +22,8 @@ impl Bar {
 
     fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.println(line),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.println(escape(line)),
+            None => print::note(line),
         }
     }
 }
@@ -29,7 +32,7 @@ impl Progress for Bar {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Ready { dir, to_do, total } => {
-                eprintln!("{to_do} of {total} runs to make, into {}", dir.display());
+                print::note(format_args!("{to_do} of {total} runs to make, into {}", dir.display()));
                 if self.on_terminal {
                     let bar = ProgressBar::new(*to_do as u64);
                     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} {eta} left") {
@@ -40,7 +43,7 @@ impl Progress for Bar {
             }
             Event::Begins { run, number, total } => {
                 if let Some(bar) = &self.bar {
-                    bar.set_message(run.variant.clone());
+                    bar.set_message(escape(&run.variant));
                 } else {
                     tracing::info!("run {number} of {total}: {} {}", run.variant, run.run);
                 }

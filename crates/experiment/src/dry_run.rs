@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use pagelab_host::settings;
 use pagelab_recording::set::{PlannedRun, RunState};
+use pagelab_vocab::terminal::shell_line;
 use serde::Serialize;
 
 use crate::error::ExperimentError;
 use crate::execute::{RunOptions, absolute, whole_order};
-use crate::plan::{Boot, Filled, LabPlan, Plan, Surroundings, Work, quoted};
+use crate::plan::{Boot, Filled, LabPlan, Plan, Surroundings, Work};
 use crate::random::fresh_seed;
 use crate::set::Set;
 
@@ -124,7 +125,7 @@ pub fn dry_run(plan: &Plan, options: &RunOptions) -> Result<DryRun, ExperimentEr
 }
 
 fn line(argv: &[String]) -> String {
-    argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    shell_line(argv)
 }
 
 fn before(plan: &Plan) -> Vec<String> {

@@ -32,6 +32,8 @@
 //! a look before the end, with the choice to stop, would spoil the p value. `resume` goes on to the planned end. Rounds
 //! added beyond it (`add_runs`) mark the set `exploratory` for good.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod compare;
 pub mod decoys;
 mod device;

@@ -15,6 +15,8 @@
 //! longer. Pictures use braille dots where the terminal's character set has them and plain ASCII where not. Colour only
 //! sets headings off and is never needed to understand; with `NO_COLOR` set, a dumb terminal or a pipe there is none.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod axis;
 mod canvas;
 mod explanation;

@@ -1,12 +1,14 @@
 //! Text broken into lines.
 
+use pagelab_vocab::terminal::escape;
+
 /// Breaks `text` so that lines fit `width`; the first begins with `first`, the others with `rest`. Words longer than a
-/// line stay whole.
+/// line stay whole. Words are escaped: they name what recordings name.
 pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String {
     let mut out = String::new();
     let mut line = first.to_owned();
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in text.split_whitespace().map(escape) {
         if !empty && line.chars().count() + 1 + word.chars().count() > width {
             out.push_str(line.trim_end());
             out.push('\n');
@@ -16,7 +18,7 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String 
         if !empty {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
         empty = false;
     }
     out.push_str(line.trim_end());

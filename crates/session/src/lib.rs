@@ -34,6 +34,8 @@
 //! A recorded command is never harmed: if the recorder dies the command goes on; if the recording cannot be written any
 //! more (the disk is full) the command goes on, and the session says so at the end. Workers of a load die with the recorder.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod actions;
 pub mod calls;
 mod child;

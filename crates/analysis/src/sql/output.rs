@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::arrow::json::writer::{JsonArray, Writer as JsonWriter, WriterBuilder};
+use pagelab_vocab::terminal::{Allow, Escaping, escape};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -30,7 +31,7 @@ pub(super) struct Output<'w> {
 enum Sink<'w> {
     Table(TableSink<'w>),
     Csv(&'w mut (dyn Write + Send)),
-    Json(Box<JsonWriter<&'w mut (dyn Write + Send), JsonArray>>),
+    Json(Box<JsonWriter<Escaping<&'w mut (dyn Write + Send)>, JsonArray>>),
     Parquet(Box<ArrowWriter<&'w mut (dyn Write + Send)>>),
 }
 
@@ -48,6 +49,7 @@ impl<'w> Output<'w> {
                 Sink::Csv(out)
             }
             Format::Json => {
+                let out = Escaping::new(out, Allow::Json);
                 let writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(out);
                 Sink::Json(Box::new(writer))
             }
@@ -76,7 +78,7 @@ impl<'w> Output<'w> {
             Sink::Csv(out) => out.flush().map_err(failed),
             Sink::Json(mut writer) => {
                 writer.finish().map_err(failed)?;
-                let out = writer.into_inner();
+                let mut out = writer.into_inner();
                 writeln!(out).and_then(|()| out.flush()).map_err(failed)
             }
             Sink::Parquet(writer) => writer.close().map(|_| ()).map_err(failed),
@@ -136,7 +138,7 @@ impl<'w> TableSink<'w> {
         for row in 0..batch.num_rows() {
             let texts: Result<Vec<String>, ArrowError> =
                 cells.iter().map(|cell| cell.value(row).try_to_string()).collect();
-            let texts: Vec<String> = texts?.into_iter().map(|text| text.replace(['\n', '\r', '\t'], " ")).collect();
+            let texts: Vec<String> = texts?.into_iter().map(|text| escape(&text)).collect();
             let written = if self.widths.is_some() {
                 self.line(&texts)
             } else {

@@ -109,7 +109,7 @@ fn compare_commands(args: &Args, runs: usize) -> Result<Comparison, Failure> {
     options.seed = args.seed;
     options.alpha = args.alpha;
     let outcome = make_runs(&plan, &options)?;
-    eprintln!("pagelab: the runs are in {}", outcome.dir.display());
+    print::note(format_args!("pagelab: the runs are in {}", outcome.dir.display()));
     outcome
         .document
         .comparison

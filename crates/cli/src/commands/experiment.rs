@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
     let outcome = match make_runs(&plan, &options) {
         Err(Failure::Input(error)) if is_interruption(&error) => {
-            eprintln!("pagelab: {error}");
+            print::note(format_args!("pagelab: {error}"));
             return Ok(INTERRUPTED);
         }
         made => made?,
@@ -93,7 +93,7 @@ fn is_interruption(error: &anyhow::Error) -> bool {
 /// Makes the runs of a plan, on this host or in VMs, with a progress bar on a terminal.
 pub fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> {
     let runner: Box<dyn Runner> = if plan.lab.is_some() {
-        let say = Box::new(|line: &str| eprintln!("pagelab: {line}"));
+        let say = Box::new(|line: &str| print::note(format_args!("pagelab: {line}")));
         Box::new(LabRunner::new(plan, &options.set, say).map_err(Failure::host)?)
     } else {
         Box::new(LocalRunner::new().map_err(Failure::host)?)

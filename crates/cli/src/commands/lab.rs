@@ -167,7 +167,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     match done {
         Err(Trouble::Lab(LabError::Interrupted)) => {
-            eprintln!("pagelab: {}", LabError::Interrupted);
+            print::note(format_args!("pagelab: {}", LabError::Interrupted));
             Ok(INTERRUPTED)
         }
         Err(Trouble::Lab(error)) if error.exit_status() == 2 => Err(Failure::input(error)),
@@ -223,7 +223,7 @@ impl UpArgs {
 }
 
 fn up(args: &UpArgs) -> Result<u8, Trouble> {
-    let lab = Lab::up(&args.options()?, &mut |event| eprintln!("pagelab: {event}"))?;
+    let lab = Lab::up(&args.options()?, &mut |event| print::note(format_args!("pagelab: {event}")))?;
     let state = &lab.state;
     if args.json {
         print::json(state)?;
@@ -250,7 +250,7 @@ struct Down<'a>(&'a str);
 impl Drop for Down<'_> {
     fn drop(&mut self) {
         if let Err(error) = Lab::down(self.0) {
-            eprintln!("pagelab: {error}; type: pagelab lab down --name {}", self.0);
+            print::note(format_args!("pagelab: {error}; type: pagelab lab down --name {}", self.0));
         }
     }
 }
@@ -260,7 +260,7 @@ fn once(args: &OnceArgs) -> Result<u8, Trouble> {
     if options.name == DEFAULT {
         options.name = format!("once-{}", std::process::id());
     }
-    Lab::up(&options, &mut |event| eprintln!("pagelab: {event}"))?;
+    Lab::up(&options, &mut |event| print::note(format_args!("pagelab: {event}")))?;
     let _down = Down(&options.name);
     in_guest(&RunArgs {
         name: options.name.clone(),
@@ -307,14 +307,16 @@ fn in_guest(args: &RunArgs) -> Result<u8, Trouble> {
     for (name, output) in [("standard output", &result.stdout), ("standard error", &result.stderr)] {
         if output.dropped_bytes() > 0 {
             let (all, kept) = (output.written_bytes, output.bytes.len());
-            eprintln!("pagelab: {name}: {all} bytes written, the first {kept} kept; try: --output-limit {all}");
+            print::note(format_args!(
+                "pagelab: {name}: {all} bytes written, the first {kept} kept; try: --output-limit {all}"
+            ));
         }
     }
     if result.interrupted {
         return Ok(INTERRUPTED);
     }
     if result.timed_out {
-        eprintln!("pagelab: the command was killed after {:.1} s", result.took.as_secs_f64());
+        print::note(format_args!("pagelab: the command was killed after {:.1} s", result.took.as_secs_f64()));
         return Ok(TIMED_OUT);
     }
     Ok(u8::try_from(result.exit.status()).unwrap_or(u8::MAX))
@@ -343,7 +345,7 @@ fn down(args: &DownArgs) -> Result<u8, Trouble> {
     let names = if args.all { Lab::names() } else { vec![args.name.clone()] };
     for name in names {
         if !Lab::down(&name)? {
-            eprintln!("pagelab: there is no lab {name}; look: pagelab lab status");
+            print::note(format_args!("pagelab: there is no lab {name}; look: pagelab lab status"));
         }
     }
     Ok(0)

@@ -3,6 +3,7 @@
 use pagelab_session::MarkError;
 
 use crate::failure::Failure;
+use crate::print;
 
 /// Put a mark into all recordings of yours that run on this host.
 ///
@@ -18,7 +19,11 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<u8, Failure> {
     match pagelab_session::mark(&args.name) {
         Ok(taken) => {
-            eprintln!("pagelab: {} is marked in {taken} recording{}", args.name, if taken == 1 { "" } else { "s" });
+            print::note(format_args!(
+                "pagelab: {} is marked in {taken} recording{}",
+                args.name,
+                if taken == 1 { "" } else { "s" }
+            ));
             Ok(0)
         }
         Err(error @ MarkError::Name(_)) => Err(Failure::input(error)),

@@ -9,6 +9,7 @@ use pagelab_analysis::sql;
 
 use crate::failure::Failure;
 use crate::options::SpanArgs;
+use crate::print;
 
 /// Layout of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -74,7 +75,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
                 "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
             return Err(Failure::input(anyhow::anyhow!(needed)));
         }
-        None => Box::new(BufWriter::new(io::stdout())),
+        None => print::data(),
     };
     let options = sql::QueryOptions { bounds: args.span.bounds(), ..sql::QueryOptions::default() };
     sql::query_with(&dirs, sql_text, format, &mut out, &options).map_err(Failure::input)?;

@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> ExitCode {
         drop(line);
         match recorded {
             Err(SessionError::Spawn(error)) => {
-                eprintln!("pagelab: {error}");
+                print::note(format_args!("pagelab: {error}"));
                 Ok(error.exit_status() as u8)
             }
             other => {
@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> ExitCode {
     match recorded {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            eprintln!("pagelab: {failure}");
+            print::note(format_args!("pagelab: {failure}"));
             // A stream that the host cannot give is told apart, before anything was run.
             ExitCode::from(if matches!(failure, Failure::Host(_)) && is_refused(&failure) { 3 } else { OWN_FAILURE })
         }
@@ -132,7 +132,7 @@ fn is_refused(failure: &Failure) -> bool {
 /// Tells the user what was recorded.
 pub fn say(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), Failure> {
     for warning in &outcome.warnings {
-        eprintln!("pagelab: warning: {warning}");
+        print::note(format_args!("pagelab: warning: {warning}"));
     }
     if as_json {
         return print::json(&json!({
@@ -146,10 +146,10 @@ pub fn say(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), F
     let faults = outcome.manifest.probes.iter().find(|probe| probe.name == "faults");
     let faults =
         faults.and_then(|probe| probe.events_seen).map_or_else(String::new, |count| format!(", {count} faults"));
-    eprintln!(
+    print::note(format_args!(
         "pagelab: recorded into {}{faults}; look at it with: pagelab show {} summary",
         outcome.dir.display(),
         outcome.dir.display()
-    );
+    ));
     Ok(())
 }

@@ -184,7 +184,7 @@ impl Tools for Here {
     }
 
     fn say(&mut self, line: &str) {
-        eprintln!("{line}");
+        print::note(line);
     }
 
     fn stopped(&self) -> bool {

@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
     let workload = read_jobs(args)?;
     if args.parse_only {
-        workload.warnings.iter().for_each(|warning| eprintln!("pagelab: warning: {warning}"));
+        workload.warnings.iter().for_each(|warning| print::note(format_args!("pagelab: warning: {warning}")));
         return Ok(0);
     }
     let mut report_file = args.output.as_deref().map(ReportFile::create).transpose()?;

@@ -1,8 +1,10 @@
 //! The door between the runner's logic and VMs; tests put VMs behind it that hang, panic or do not boot.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use pagelab_lab::{Command, Lab, LabError, Limits, Options, Stream};
+use pagelab_vocab::terminal::{Allow, Escaping};
 use serde_json::{Value, json};
 
 /// Boots machines.
@@ -40,9 +42,10 @@ impl Machine for Lab {
     fn run(&self, argv: &[String], limit: Option<Duration>) -> Result<(Option<i32>, String), LabError> {
         let limits = Limits { time: limit, stdout_bytes: 1 << 20, stderr_bytes: 1 << 20, ..Limits::default() };
         let mut said: Vec<u8> = Vec::new();
+        let mut shown = Escaping::new(std::io::stderr(), Allow::Lines);
         let result = Lab::run(self, &Command::new(argv.iter().cloned()), &limits, &mut |stream, bytes| {
             // What a job or a step prints is shown as it is on a host.
-            eprint!("{}", String::from_utf8_lossy(bytes));
+            let _ = shown.write_all(bytes);
             if stream == Stream::Stderr {
                 said.extend_from_slice(bytes);
                 said.drain(..said.len().saturating_sub(KEPT));

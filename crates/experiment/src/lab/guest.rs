@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use pagelab_host::settings::{self, SettingError};
@@ -19,10 +20,15 @@ const HERE: &str = "/run/pagelab-recording";
 /// What a boot setting was before is nothing that anybody measured.
 const BEFORE_BOOT: &str = "not booted";
 
+/// Standard error of the guest's pagelab is what the host shows.
+fn say(what: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "pagelab: {what}");
+}
+
 /// Does what `FOLDER/request.json` asks for and leaves `FOLDER/answer.json`. Gives the exit status.
 pub fn guest_main(words: &[OsString]) -> i32 {
     let [folder] = words else {
-        eprintln!("pagelab: needed: the shared folder; this command is for pagelab's own use");
+        say("needed: the shared folder; this command is for pagelab's own use");
         return 2;
     };
     let folder = Path::new(folder);
@@ -32,7 +38,7 @@ pub fn guest_main(words: &[OsString]) -> i32 {
     match answered {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("pagelab: {error}");
+            say(&error);
             1
         }
     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pagelab_load::Workload;
+use pagelab_vocab::terminal::shell_line;
 use serde::{Deserialize, Serialize};
 
 pub use fill::{Filled, FilledVariant, Surroundings};
@@ -82,22 +83,11 @@ impl Work {
     /// In one line, as somebody would type it.
     pub fn line(&self) -> String {
         match self {
-            Self::Command(argv) => argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            Self::Command(argv) => shell_line(argv),
             Self::Job { files, .. } => {
-                let files: Vec<String> = files.iter().map(|file| quoted(&file.display().to_string())).collect();
-                format!("pagelab run {}", files.join(" "))
+                format!("pagelab run {}", shell_line(files.iter().map(|file| file.display().to_string())))
             }
         }
-    }
-}
-
-/// A word as a POSIX shell needs it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

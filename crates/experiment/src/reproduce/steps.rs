@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use pagelab_recording::set::{RunState, SET_JSON, SetJson};
+use pagelab_vocab::terminal::shell_line;
 use serde::{Deserialize, Serialize};
 
 use super::civil::today;
@@ -17,7 +18,7 @@ use super::recipe::{Recipe, Step, Work};
 use super::{ReproduceOptions, Tools};
 use crate::compare::COMPARE_JSON;
 use crate::execute::RunOptions;
-use crate::plan::{Plan, quoted};
+use crate::plan::Plan;
 
 /// How often a command is looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -189,7 +190,7 @@ impl Making<'_> {
         }
         // A group of its own, so that what it started ends with it.
         command.process_group(0);
-        let shown = filled.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let shown = shell_line(&filled);
         let failed = |reason: String, status: u8| {
             Went::Failed(StepFailure { name: step.name.clone(), reason: format!("pagelab {shown}: {reason}"), status })
         };

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pagelab_vocab::terminal::{Allow, Escaping};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags};
 
@@ -152,7 +153,7 @@ pub fn helper_main(args: &[OsString]) -> i32 {
 
 /// Standard error may be closed by now, which is no reason to stop.
 fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(Escaping::new(std::io::stderr(), Allow::Lines), "{text}");
 }
 
 fn lifeline(fd: i32) -> Option<File> {

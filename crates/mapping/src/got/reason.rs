@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pagelab_vocab::terminal::shell_word;
+
 use super::memory::GroupLimit;
 
 /// Settings that decide who gets transparent huge pages.
@@ -37,7 +39,7 @@ impl Switch {
     /// The command that sets it so that advice is enough, or so that none is needed.
     fn command(&self, everywhere: bool) -> String {
         let word = match (self, everywhere) {
-            (Self::Mount(point), _) => return format!("sudo mount -o remount,huge=always {}", quoted(point)),
+            (Self::Mount(point), _) => return format!("sudo mount -o remount,huge=always {}", shell_word(point)),
             (_, true) => "always",
             (Self::Enabled | Self::SizeEnabled, false) => "madvise",
             (_, false) => "advise",
@@ -231,7 +233,7 @@ impl Reason {
             Self::KhugepagedLimit { file, .. } => format!("echo 511 | sudo tee {THP}/khugepaged/{file}"),
             Self::Merged => "echo 2 | sudo tee /sys/kernel/mm/ksm/run".to_owned(),
             Self::CgroupLimit { group: Some(group) } => {
-                format!("echo {} | sudo tee {}", group.limit_bytes.saturating_mul(2), quoted(&group.file))
+                format!("echo {} | sudo tee {}", group.limit_bytes.saturating_mul(2), shell_word(&group.file))
             }
             Self::Fragmented { .. } => "echo 1 | sudo tee /proc/sys/vm/compact_memory".to_owned(),
             Self::DefragSetting { advised: true, .. } => format!("echo madvise | sudo tee {THP}/defrag"),
@@ -242,12 +244,12 @@ impl Reason {
             }
             Self::HugetlbGroupLimit { file, limit_bytes, page_bytes } => {
                 let needed = limit_bytes.saturating_mul(2).max(*page_bytes);
-                format!("echo {needed} | sudo tee {}", quoted(file))
+                format!("echo {needed} | sudo tee {}", shell_word(file))
             }
             Self::HugetlbMountFull { mount, size_bytes, page_bytes } => format!(
                 // A remount with another size succeeds and changes nothing (hugetlbfs has no reconfigure).
                 "sudo pagelab hugepages mounts create {} --mkdir --pagesize {} --size {}",
-                quoted(&format!("{mount}-larger")),
+                shell_word(&format!("{mount}-larger")),
                 size(*page_bytes),
                 size_bytes.saturating_mul(2)
             ),
@@ -370,12 +372,6 @@ impl Reason {
 /// `2M`, as the command takes it.
 fn size(bytes: u64) -> String {
     if bytes >= 1 << 30 { format!("{}G", bytes >> 30) } else { format!("{}M", bytes >> 20) }
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(&byte);
-    if path.bytes().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Matching a key against a pattern with `<placeholders>`.
 //!
 //! A placeholder stands for at least one character. Most stand for one part of a key (no dot); `<size>` only for a
-//! size, `<node>` only for `node` with a number, and `<mountpoint>`, `<var>`, `<param>`, `<path>` for anything.
+//! size, `<node>` only for `node` with a number, `<dev>` for letters, digits, `!`, `_` and `-`, and `<mountpoint>`, `<var>`, `<param>`, `<path>` for anything.
 
 use super::size::{format_size, parse_size};
 
@@ -76,6 +76,12 @@ fn accept(name: &str, value: &str) -> Option<String> {
         // A pattern is itself a key of its family, so that one registry can name another's family.
         "size" if value == "<size>" => Some(value.to_owned()),
         "size" => parse_size(value).map(format_size),
+        // The name of a block device as /sys has it. It ends in commands that a person is told to type.
+        "dev" if value == "<dev>" => Some(value.to_owned()),
+        "dev" => {
+            let letter = |b: u8| b.is_ascii_alphanumeric() || b"!_-".contains(&b);
+            value.bytes().all(letter).then(|| value.to_owned())
+        }
         "node" if value == "<node>" => Some(value.to_owned()),
         "node" => {
             let number = value.strip_prefix("node")?;
@@ -115,6 +121,10 @@ mod tests {
         assert_eq!(args, vec![("size", "2M".to_owned())]);
         assert!(capture("hugetlb.<size>.nr_hugepages", "hugetlb.huge.nr_hugepages").is_none());
         assert!(capture("block.<dev>.scheduler", "block..scheduler").is_none());
+        assert!(capture("block.<dev>.scheduler", "block.cciss!c0d0.scheduler").is_some());
+        for device in ["sda;reboot;#", "../x", "a b", "$(id)", "s\u{1b}da", "sd\u{e4}"] {
+            assert!(capture("block.<dev>.scheduler", &format!("block.{device}.scheduler")).is_none(), "{device}");
+        }
         assert!(capture("block.<dev>.scheduler", "block.a.b.scheduler").is_none());
         let args = capture("mount.<mountpoint>.options", "mount./srv/a.options/b.options").expect("a mount point");
         assert_eq!(args, vec![("mountpoint", "/srv/a.options/b".to_owned())]);

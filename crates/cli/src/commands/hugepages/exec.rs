@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     if args.json {
         print::json(&report)?;
     } else {
-        eprint!("{report}");
+        print::note_part(&report);
     }
     Ok(u8::try_from(report.exit.status()).unwrap_or(u8::MAX))
 }
