@@ -86,6 +86,21 @@ enum Command {
     Guard(commands::hidden::Words),
 }
 
+impl Command {
+    /// Whether a user types it. `restore` looks for leftovers itself, and pagelab's own commands are part of one that did.
+    fn is_typed(&self) -> bool {
+        !matches!(
+            self,
+            Command::Restore(_)
+                | Command::Load(_)
+                | Command::Case(_)
+                | Command::Supervisor(_)
+                | Command::Guest(_)
+                | Command::Guard(_)
+        )
+    }
+}
+
 fn start_logging(verbose: u8) {
     let level = match verbose {
         0 => tracing::Level::WARN,
@@ -122,6 +137,9 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     start_logging(cli.verbose);
+    if cli.command.is_typed() {
+        commands::restore::leftovers_first();
+    }
     let done: Result<u8, Failure> = match cli.command {
         Command::Run(args) => commands::run::run(&args),
         Command::Record(args) => return commands::record::run(&args),

@@ -46,6 +46,21 @@ pub struct RecordingArgs {
     pub json: bool,
 }
 
+/// Which settings may be changed beyond those that pagelab describes.
+#[derive(Debug, Args)]
+pub struct AllowArgs {
+    /// Let the plan change this setting although docs/settings.md does not describe it (`guard, allowed`). May be repeated.
+    #[arg(long, value_name = "KEY")]
+    allow_setting: Vec<String>,
+}
+
+impl AllowArgs {
+    /// Allows them in this process.
+    pub fn grant(&self) -> Result<(), Failure> {
+        pagelab_host::settings::allow(self.allow_setting.iter().map(String::as_str)).map_err(Failure::input)
+    }
+}
+
 /// Which part of a recording's time counts.
 #[derive(Debug, Clone, Args)]
 pub struct SpanArgs {

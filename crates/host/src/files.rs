@@ -19,7 +19,15 @@ pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The bytes of a file of at most `longest` bytes; `FileTooLarge` beyond.
 pub(crate) fn bytes_up_to(path: &Path, longest: usize) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    read_up_to(File::open(path)?, longest)
+}
+
+/// The bytes of an open file of at most [`LONGEST`] bytes.
+pub(crate) fn bytes_of(file: File) -> io::Result<Vec<u8>> {
+    read_up_to(file, LONGEST)
+}
+
+fn read_up_to(mut file: File, longest: usize) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     // Files of /proc and /sys say size 0 or 4096, so one page is tried first and no size is asked for.
     let mut page = [0u8; 4096];

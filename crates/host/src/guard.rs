@@ -1,16 +1,22 @@
 //! Changes to the host that are always undone.
 //!
-//! A [`Guard`] sets host settings and puts them back: on [`Guard::restore`], when it is dropped, when the binary's
-//! signal or panic hook calls [`restore_all`], and if the process is killed outright, by a helper process within a
-//! second. What still slips through (the helper killed as well) is undone by [`restore_leftovers`].
+//! A [`Guard`] sets host settings and puts them back: on [`Guard::restore`], when it is dropped (a panic unwinds and
+//! drops it), and if the process ends in any other way, by a helper process within a second. What still slips through
+//! (the helper killed as well) is undone by the next command of pagelab, whichever it is: [`restore_leftovers`].
 //!
 //! How it works:
 //!
 //! - **Journal.** One file of JSON lines for each guard, in the state folder. Its first line carries the id of this
 //!   boot: after a reboot the kernel has its defaults again and the journal means nothing. A change is journalled, with
-//!   the value found, and synced before it is made; what the kernel made of it is journalled afterwards.
+//!   the value found and its bytes, and synced before it is made; what the kernel made of it is journalled afterwards.
+//!   A journal that somebody else could have written is refused, and one that says something unknown is kept.
+//! - **Registry.** One folder for each running kernel, `/run/pagelab` of the host, with a lock for each setting that is
+//!   changed, the value that it had first and the place of the journal. So pagelabs with different state folders exclude
+//!   each other, and find each other's leftovers. In a container the host's registry is out of reach: a guard is refused
+//!   there unless `PAGELAB_STATE_DIR` names a folder, which should be one that the host shares.
 //! - **Helper.** A child in a session of its own, running [`helper_main`], that sleeps on a pipe whose other end only
-//!   the guard holds. When that closes without a word, it undoes the journal.
+//!   the guard holds. When that closes without a word, it undoes the journal. Where it may, it leaves the cgroups of its
+//!   guard and is the last that the kernel kills for memory: whoever kills a whole service or job does not reach it.
 //! - **Who may undo.** Whoever holds the lock (flock) on the journal: the guard as long as it lives, then helper,
 //!   `restore`, or another guard that wants the same setting.
 //! - **Who may change.** Whoever holds the lock of the setting and of its companions, the settings that the kernel
@@ -26,22 +32,22 @@ mod lasting;
 mod leftovers;
 mod locks;
 mod report;
+mod state;
 mod undo;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
-use std::time::{Duration, Instant};
 
 use pagelab_vocab::settings::{DEFAULT_HUGE_SIZE, Scope, SettingInfo};
 
-pub use door::{Door, KernelDoor};
-pub use helper::{HELPER_COMMAND, helper_main};
+pub use door::{Door, FixtureDoor, KernelDoor};
+pub use helper::{HELPER_COMMAND, helper_main, helper_main_with};
 pub(crate) use lasting::Hold;
-pub use leftovers::{restore_leftovers, restore_leftovers_in};
+pub use leftovers::{Standing, restore_leftovers, restore_leftovers_in, restore_leftovers_of, standing, standing_of};
 pub use report::{Applied, Failed, Left, RestoreReport, Restored, SideEffect};
 
+use crate::facts;
 use crate::files::names;
 use crate::settings::{self, SettingError};
 use helper::Helper;
@@ -49,8 +55,8 @@ use journal::{Journal, Record};
 use locks::KeyLock;
 use undo::{Change, Companion, same};
 
-/// Where journals and locks are, if `PAGELAB_STATE_DIR` does not say otherwise.
-pub const STATE_DIR: &str = "/run/pagelab";
+/// Where journals are, if `PAGELAB_STATE_DIR` does not say otherwise, and where locks are in any case.
+pub const STATE_DIR: &str = state::REGISTRY;
 
 /// Why a setting was not changed. The host is as before in every case.
 #[derive(Debug, thiserror::Error)]
@@ -95,12 +101,11 @@ pub enum GuardError {
         /// What went wrong.
         reason: String,
     },
-    /// The guard has already put everything back (after a signal or a panic).
-    #[error("changes were already undone after a signal or panic; setting `{key}` was not changed")]
-    Finished {
-        /// The key.
-        key: String,
-    },
+    /// In a container the changes of pagelabs outside cannot be seen.
+    #[error(
+        "found a container (a PID namespace of its own), from which changes by a pagelab on the host cannot be seen; nothing was changed; needed: the host, a container with its PID namespace (--pid=host), or its folder /run/pagelab mounted into the container and named: PAGELAB_STATE_DIR=/run/pagelab-of-the-host"
+    )]
+    Contained,
 }
 
 fn hint(reason: &str) -> &'static str {
@@ -117,7 +122,7 @@ fn hint(reason: &str) -> &'static str {
 pub struct GuardOptions {
     /// The root that /proc and /sys are below.
     pub root: PathBuf,
-    /// Folder of journals and locks.
+    /// Folder of journals. Locks are in the registry of the kernel.
     pub state_dir: PathBuf,
     /// The program that is started as `PROGRAM __guard JOURNAL FD` and calls [`helper_main`].
     pub helper_exe: PathBuf,
@@ -139,19 +144,16 @@ impl Default for GuardOptions {
     }
 }
 
-/// The folder of journals and locks: `$PAGELAB_STATE_DIR`, or `/run/pagelab`.
+/// The folder of journals: `$PAGELAB_STATE_DIR`, or `/run/pagelab` of the host.
 pub fn state_dir() -> PathBuf {
     let set = std::env::var_os("PAGELAB_STATE_DIR").filter(|dir| !dir.is_empty());
-    set.map_or_else(|| PathBuf::from(STATE_DIR), PathBuf::from)
+    set.map_or_else(|| state::registry(Path::new("/")), PathBuf::from)
 }
 
 /// Sets host settings and puts them back.
 pub struct Guard {
-    inner: Arc<Mutex<Inner>>,
+    inner: Inner,
 }
-
-/// Guards that [`restore_all`] reaches.
-static OPEN: Mutex<Vec<Weak<Mutex<Inner>>>> = Mutex::new(Vec::new());
 
 impl Guard {
     /// Opens a guard for this host.
@@ -165,11 +167,20 @@ impl Guard {
         // The helper has another working directory.
         let absolute = |path: PathBuf| std::path::absolute(&path).map_err(|error| state_error(&path, &error));
         let (root, state_dir, helper_exe) = (absolute(root)?, absolute(state_dir)?, absolute(helper_exe)?);
+        let registry = state::lock_folder(&root, &state_dir)?;
         let journal = Journal::create(&state_dir, &root)?;
-        let helper = Helper::start(&helper_exe, journal.path())?;
-        let inner = Arc::new(Mutex::new(Inner {
+        let helper = match Helper::start(&helper_exe, journal.path()) {
+            Ok(helper) => helper,
+            Err(error) => {
+                journal.end(&mut KernelDoor, true);
+                return Err(error);
+            }
+        };
+        let inner = Inner {
+            boot_id: facts::boot_id(&root),
             root,
             state_dir,
+            registry,
             helper_exe,
             door,
             journal: Some(journal),
@@ -177,16 +188,13 @@ impl Guard {
             changes: Vec::new(),
             locks: BTreeMap::new(),
             next: 0,
-        }));
-        let mut open = lock(&OPEN);
-        open.retain(|guard| guard.strong_count() > 0);
-        open.push(Arc::downgrade(&inner));
+        };
         Ok(Guard { inner })
     }
 
     /// Sets one host setting, after journalling what it was, and reads back what the kernel made of it.
     pub fn set(&mut self, key: &str, value: &str) -> Result<Applied, GuardError> {
-        lock(&self.inner).set(key, value)
+        self.inner.set(key, value)
     }
 
     /// Sets several, in the order given; if one cannot be set, puts those before it back and says why.
@@ -194,7 +202,7 @@ impl Guard {
         &mut self,
         settings: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Vec<Applied>, GuardError> {
-        let mut inner = lock(&self.inner);
+        let inner = &mut self.inner;
         let kept = inner.changes.len();
         let mut applied = Vec::new();
         for (key, value) in settings {
@@ -214,78 +222,30 @@ impl Guard {
 
     /// Puts everything back, last change first, and lets go of the locks. The guard can be used again.
     pub fn restore(&mut self) -> RestoreReport {
-        lock(&self.inner).restore()
-    }
-
-    /// Whether a signal or panic hook has already put everything back for good.
-    pub fn is_finished(&self) -> bool {
-        lock(&self.inner).journal.is_none()
+        self.inner.restore()
     }
 
     /// Puts everything back and ends the helper.
-    pub fn close(self) -> RestoreReport {
-        lock(&self.inner).finish()
+    pub fn close(mut self) -> RestoreReport {
+        self.inner.finish()
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let report = lock(&self.inner).finish();
+        let report = self.inner.finish();
         if !report.is_clean() {
             tracing::warn!("{report}");
         }
     }
 }
 
-/// Puts back everything that the guards of this process have changed, and closes them for good: for the signal thread
-/// and the panic hook of the binary. A guard that another thread is inside of for more than two seconds is left to its
-/// helper, which follows when the process ends.
-pub fn restore_all() -> RestoreReport {
-    let mut report = RestoreReport::default();
-    let deadline = Instant::now() + Duration::from_secs(2);
-    let guards = take_within(&OPEN, deadline).map(|open| open.clone()).unwrap_or_default();
-    for guard in guards.iter().filter_map(Weak::upgrade) {
-        if let Some(mut inner) = take_within(&guard, deadline) {
-            report.merge(inner.finish());
-        }
-    }
-    report
-}
-
-/// Makes a panic of any thread put everything back ([`restore_all`]) after the message is printed. A panic may be
-/// caught and the program go on; [`Guard::set`] then fails, so that nothing is measured under other settings than
-/// thought.
-pub fn install_panic_hook() {
-    let previous = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        previous(info);
-        let report = restore_all();
-        if !report.is_clean() {
-            tracing::error!("{report}");
-        }
-    }));
-}
-
-/// A panic while the lock was held leaves the data usable: every change is in the journal before it is made.
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The lock, unless somebody keeps it until the deadline: the thread that panicked may hold it itself.
-fn take_within<T: ?Sized>(mutex: &Mutex<T>, deadline: Instant) -> Option<MutexGuard<'_, T>> {
-    loop {
-        match mutex.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
-            Err(TryLockError::WouldBlock) => return None,
-        }
-    }
-}
-
 struct Inner {
     root: PathBuf,
+    boot_id: Option<String>,
     state_dir: PathBuf,
+    /// Where locks are.
+    registry: PathBuf,
     helper_exe: PathBuf,
     door: Box<dyn Door>,
     /// `None` once the guard is finished.
@@ -298,9 +258,6 @@ struct Inner {
 
 impl Inner {
     fn set(&mut self, key: &str, value: &str) -> Result<Applied, GuardError> {
-        if self.journal.is_none() {
-            return Err(GuardError::Finished { key: key.to_owned() });
-        }
         let info = settings::known(key)?;
         if info.def.scope == Scope::Process {
             let why = "it belongs to a process; give it to the command instead".to_owned();
@@ -340,7 +297,7 @@ impl Inner {
             if self.locks.contains_key(key) {
                 continue;
             }
-            match KeyLock::take(&self.state_dir, key) {
+            match KeyLock::take(&self.registry, key) {
                 Ok(lock) => {
                     self.locks.insert(key.to_owned(), lock);
                     fresh.push(key.to_owned());
@@ -353,9 +310,20 @@ impl Inner {
         }
         // Whoever held these before may have been killed a moment ago: its changes are undone first.
         let own = self.journal.as_ref().map(|journal| journal.path().to_owned());
-        let report = leftovers::settle(&self.state_dir, self.door.as_mut(), &fresh, own.as_deref());
+        let taken: Vec<(&str, &KeyLock)> =
+            fresh.iter().filter_map(|key| Some((key.as_str(), self.locks.get(key)?))).collect();
+        let folders = [self.state_dir.as_path(), self.registry.as_path()];
+        let report = leftovers::settle(&self.root, &folders, self.door.as_mut(), &taken, own.as_deref());
         if !report.is_clean() {
             tracing::warn!("{report}");
+        }
+        for key in &fresh {
+            let Some(lock) = self.locks.get_mut(key) else { continue };
+            if let Err(error) = lock.sign(key, self.boot_id.clone(), own.as_deref()) {
+                let error = state_error(&self.registry, &error);
+                self.unlock_all(&fresh);
+                return Err(error);
+            }
         }
         Ok(fresh)
     }
@@ -385,6 +353,7 @@ impl Inner {
             seq: self.next,
             key: info.key.clone(),
             previous: previous.clone(),
+            bytes: undo::other_bytes(self.door.as_mut(), &self.root, &info.key, &previous),
             requested: value.to_owned(),
             got: None,
             companions,
@@ -392,6 +361,7 @@ impl Inner {
             settled: false,
         };
         self.next += 1;
+        self.claim(&change)?;
         self.record(&change.intent())?;
         let written = self.door.put(&self.root, &info.key, value);
         // The change is known to the journal from here on; every way out leaves it in the list or settles it.
@@ -415,9 +385,36 @@ impl Inner {
     /// The companions with the values they have.
     fn found(&mut self, keys: Vec<String>) -> Vec<Companion> {
         let (door, root) = (&mut self.door, &self.root);
-        keys.into_iter()
-            .map(|key| Companion { previous: door.get(root, &key).ok(), key, after: None, after_known: false })
-            .collect()
+        let mut companions = Vec::new();
+        for key in keys {
+            let previous = door.get(root, &key).ok();
+            let bytes = previous.as_deref().and_then(|value| undo::other_bytes(door.as_mut(), root, &key, value));
+            companions.push(Companion { key, previous, bytes, after: None, after_known: false });
+        }
+        companions
+    }
+
+    /// Writes into the locks what the setting and its companions are before they are changed.
+    fn claim(&mut self, change: &Change) -> Result<(), GuardError> {
+        let companions = change.companions.iter();
+        let companions = companions.map(|one| (&one.key, one.previous.as_deref(), one.bytes.as_deref()));
+        let own = (&change.key, Some(change.previous.as_str()), change.bytes.as_deref());
+        for (key, value, bytes) in std::iter::once(own).chain(companions) {
+            let (Some(lock), Some(value)) = (self.locks.get_mut(key), value) else { continue };
+            lock.found(value, bytes).map_err(|error| state_error(&self.registry, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes into the locks what they are after it.
+    fn claim_done(&mut self, change: &Change) {
+        let companions = change.companions.iter().map(|one| (&one.key, one.after.as_deref()));
+        for (key, value) in std::iter::once((&change.key, change.got.as_deref())).chain(companions) {
+            let Some(lock) = self.locks.get_mut(key) else { continue };
+            if let Err(error) = lock.left_at(value) {
+                tracing::warn!("{key}: {error}; it is still undone, but a change by others would not be noticed");
+            }
+        }
     }
 
     /// Journals what a change came to and adds it to the list. If the journal cannot take it, the change stays undoable:
@@ -431,6 +428,7 @@ impl Inner {
         if let Err(error) = self.record(&change.applied()) {
             tracing::warn!("{}: {error}; it is still undone, but a change by others would not be noticed", change.key);
         }
+        self.claim_done(&change);
         self.changes.push(change.clone());
         change
     }

@@ -7,16 +7,15 @@
 //!   and exec; they end with the process.
 //! - [`doctor`]: what this host or a file can do with huge pages and DAX, and what is wrong.
 //! - [`hugetlb`]: pools of huge pages and mounts of hugetlbfs.
-//! - [`guard`]: changes to the host. Journalled before they are made, undone at the end, on signals and panics, and by a
-//!   helper process if pagelab is killed.
+//! - [`guard`]: changes to the host. Journalled before they are made, undone at the end, by a helper process if pagelab
+//!   is killed, and by the next command if the helper was killed as well.
 //!
 //! ## What the binary has to do
 //!
 //! 1. First thing in `main`: if the first argument is [`guard::HELPER_COMMAND`], exit with
 //!    [`guard::helper_main`] of the rest. The helper is the same program; it must not start threads or open anything.
-//! 2. Call [`guard::install_panic_hook`], and [`guard::restore_all`] from the thread that handles SIGINT and SIGTERM
-//!    before it ends the process. (It is not for use inside a signal handler: it takes locks and writes files.)
-//! 3. `pagelab restore` is [`guard::restore_leftovers`].
+//! 2. Before any command: [`guard::restore_leftovers`], and show its report. A recording carries [`guard::standing`].
+//! 3. On SIGINT and SIGTERM, end in the ordinary way, so that guards are dropped.
 //!
 //! ```no_run
 //! use pagelab_host::{guard::Guard, process::ProcessSettings, settings};

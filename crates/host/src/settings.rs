@@ -10,12 +10,14 @@ mod cgroup;
 mod cpu;
 mod memory;
 pub(crate) mod mounts;
+pub(crate) mod place;
 mod sysctl;
 mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use pagelab_vocab::settings::{self as vocab, Form, Reading, Scope, SettingInfo};
 use serde::Serialize;
@@ -62,6 +64,14 @@ pub enum SettingError {
         "setting `{key}` is decided at boot, and this host has booted; needed: a plan with the table [lab], whose VM boots with it"
     )]
     AtBoot {
+        /// The key.
+        key: String,
+    },
+    /// Only the kernel knows what the key does, and the user has not said that it may be set.
+    #[error(
+        "setting `{key}` is not described in docs/settings.md, so nobody has looked whether it can be taken back; needed: the word of whoever runs the plan: --allow-setting {key}"
+    )]
+    NotAllowed {
         /// The key.
         key: String,
     },
@@ -200,6 +210,26 @@ pub fn known(key: &str) -> Result<SettingInfo, SettingError> {
     })
 }
 
+/// Keys that the user allows although the vocabulary does not describe them.
+static ALLOWED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Allows [`check`], and so the guard, to set these keys although no more than a catch-all of the vocabulary takes them
+/// (`sysctl.vm.<path>`). For the user's own word (`--allow-setting`), which a plan cannot give. Holds for this process.
+///
+/// # Errors
+/// A key that no namespace has.
+pub fn allow<'a>(keys: impl IntoIterator<Item = &'a str>) -> Result<(), SettingError> {
+    for key in keys {
+        let key = known(key)?.key;
+        ALLOWED.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+    }
+    Ok(())
+}
+
+fn is_allowed(key: &str) -> bool {
+    ALLOWED.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
+}
+
 /// Checks that a plan may set `key` to `value` on the host below `root`: the key is known, this kernel has it, it may
 /// be written, and where the kernel lists the choices the value is one of them. Says who makes the change.
 pub fn check(root: &Path, key: &str, value: &str) -> Result<SettingInfo, SettingError> {
@@ -222,10 +252,13 @@ pub fn check(root: &Path, key: &str, value: &str) -> Result<SettingInfo, Setting
             let Some(path) = info.path() else {
                 return Err(SettingError::ReadOnly { key: info.key, why: info.def.help.to_owned() });
             };
-            let present = match text(&under(root, &path)) {
+            let present = match place::text(root, &path) {
                 Ok(present) => present,
                 Err(error) => return Err(unreadable(root, &info, &path, &error)),
             };
+            if info.def.catch_all && !is_allowed(&info.key) {
+                return Err(SettingError::NotAllowed { key: info.key });
+            }
             check_choice(&info, &present, value)?;
             Ok(info)
         }
@@ -271,7 +304,7 @@ pub fn split<'a>(root: &Path, settings: impl IntoIterator<Item = (&'a str, &'a s
 
 /// Reads and shapes the one file of a setting.
 pub(crate) fn read_file(root: &Path, info: &SettingInfo, path: &str) -> Result<String, SettingError> {
-    let raw = text(&under(root, path)).map_err(|error| unreadable(root, info, path, &error))?;
+    let raw = place::text(root, path).map_err(|error| unreadable(root, info, path, &error))?;
     Ok(shape(root, info.def.form, path, &raw))
 }
 

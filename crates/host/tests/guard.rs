@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use common::{FIXTURE, Host, eventually};
-use pagelab_host::guard::{Door, Guard, GuardError, GuardOptions, KernelDoor, restore_leftovers_in};
+use pagelab_host::guard::{Door, FixtureDoor, Guard, GuardError, GuardOptions, restore_leftovers_in};
 use pagelab_host::settings::SettingError;
 
 const EBUSY: i32 = 16;
@@ -22,7 +22,7 @@ fn options(host: &Host, door: Box<dyn Door>) -> GuardOptions {
 }
 
 fn open(host: &Host) -> Guard {
-    Guard::open_with(options(host, Box::new(KernelDoor))).expect("guard opens")
+    Guard::open_with(options(host, Box::new(FixtureDoor))).expect("guard opens")
 }
 
 /// What a written value does to a model of the kernel.
@@ -61,7 +61,7 @@ impl Door for Model {
     fn get(&mut self, root: &Path, key: &str) -> Result<String, SettingError> {
         match self.values.lock().expect("unlocked").get(key) {
             Some(value) => Ok(value.clone()),
-            None => KernelDoor.get(root, key),
+            None => FixtureDoor.get(root, key),
         }
     }
 
@@ -74,11 +74,11 @@ impl Door for Model {
         if *self.journal_full.lock().expect("unlocked") {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        KernelDoor.append(journal, line)
+        FixtureDoor.append(journal, line)
     }
 
     fn remove(&mut self, journal: &Path) -> io::Result<()> {
-        KernelDoor.remove(journal)
+        FixtureDoor.remove(journal)
     }
 }
 
@@ -384,7 +384,7 @@ fn without_a_journal_nothing_is_changed() {
     assert_eq!(*model.puts.lock().expect("unlocked"), Vec::<String>::new());
     // A state folder that cannot be made is refused before anything else.
     std::fs::write(host.root().join("file"), "").expect("written");
-    let mut other = options(&host, Box::new(KernelDoor));
+    let mut other = options(&host, Box::new(FixtureDoor));
     other.state_dir = host.root().join("file/below");
     let error = Guard::open_with(other).err().expect("no folder").to_string();
     assert!(error.contains("PAGELAB_STATE_DIR"), "{error}");
@@ -398,7 +398,7 @@ fn without_a_helper_nothing_is_changed() {
         ("/bin/echo", "answered something else"),
     ] {
         let host = Host::new();
-        let mut without = options(&host, Box::new(KernelDoor));
+        let mut without = options(&host, Box::new(FixtureDoor));
         without.helper_exe = PathBuf::from(exe);
         let result = Guard::open_with(without).and_then(|mut guard| guard.set("sysctl.vm.swappiness", "10"));
         let error = result.expect_err("no helper").to_string();

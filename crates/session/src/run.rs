@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pagelab_host::facts::Facts;
+use pagelab_host::guard::{Standing, standing};
 use pagelab_host::settings::{self, SnapshotOptions};
 use pagelab_observe::bpf::RunStats;
 use pagelab_observe::streams::Stream;
@@ -77,12 +78,13 @@ pub struct Begun {
 /// Makes the recording and lets the target go. If anything refuses, nothing is left behind.
 fn begin(
     options: &SessionOptions,
-    probes: Probes,
+    mut probes: Probes,
     ready: impl FnOnce(&SessionOptions) -> Result<Subject, SessionError>,
     passing: &Passing,
 ) -> Result<Begun, SessionError> {
     let was_there = options.out.exists();
-    let manifest = first_manifest(options, &probes);
+    let mut manifest = first_manifest(options, &probes);
+    note_leftovers(&standing(), &mut manifest, &mut probes.warnings);
     let writer_options =
         WriterOptions { durable: options.durable, keep_last: options.keep_last, ..WriterOptions::default() };
     // Until here nothing was written; an output directory that the writer refuses is somebody else's and stays as it is.
@@ -135,6 +137,23 @@ fn release(
         subject.release()?;
     }
     Ok(Begun { recorder, subject, released_ns })
+}
+
+/// Notes what a dead pagelab has left changed on this host and nobody could put back: `host_left_changed` of the manifest,
+/// and a warning. What is measured is measured under it.
+fn note_leftovers(standing: &[Standing], manifest: &mut Manifest, warnings: &mut Vec<String>) {
+    if standing.is_empty() {
+        return;
+    }
+    manifest.extra.insert("host_left_changed".to_owned(), json!(standing));
+    let keys: Vec<String> = standing
+        .iter()
+        .map(|one| one.key.clone().unwrap_or_else(|| format!("whatever {} names", one.journal.display())))
+        .collect();
+    warnings.push(format!(
+        "recorded under settings that a dead pagelab left changed: {}; put them back and record again: sudo pagelab restore",
+        keys.join(", ")
+    ));
 }
 
 fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
@@ -240,6 +259,25 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(Subject::Started(Box::new(started)))
+    }
+
+    #[test]
+    fn leftovers_are_noted_in_the_manifest() {
+        let (mut manifest, mut warnings) = (Manifest::default(), Vec::new());
+        note_leftovers(&[], &mut manifest, &mut warnings);
+        assert!(manifest.extra.is_empty() && warnings.is_empty());
+        let one = Standing {
+            key: Some("thp.enabled".to_owned()),
+            previous: Some("madvise".to_owned()),
+            pid: Some(7),
+            journal: "/run/pagelab/journal-7-0.jsonl".into(),
+        };
+        note_leftovers(&[one], &mut manifest, &mut warnings);
+        assert_eq!(manifest.extra["host_left_changed"][0]["key"], "thp.enabled");
+        assert!(
+            warnings.iter().any(|text| text.contains("thp.enabled") && text.contains("pagelab restore")),
+            "{warnings:?}"
+        );
     }
 
     #[test]

@@ -341,7 +341,8 @@ pub fn definitions() -> impl Iterator<Item = &'static SettingDef> {
     TABLES.iter().flat_map(|table| table.iter())
 }
 
-/// The description of a key; `None` if no namespace knows it ([`nearest`] then proposes one).
+/// The description of a key; `None` if no namespace knows it ([`nearest`] then proposes one), or if its file would not
+/// be below the folder of its namespace (`sysctl.kernel.//.//etc`).
 ///
 /// A definition without placeholders wins over a family, a family over a catch-all.
 pub fn setting(key: &str) -> Option<SettingInfo> {
@@ -362,7 +363,26 @@ pub fn setting(key: &str) -> Option<SettingInfo> {
             best = Some((rank, SettingInfo { key: canonical, def, args }));
         }
     }
-    best.map(|(_, info)| info)
+    best.map(|(_, info)| info).filter(stays_in_place)
+}
+
+/// Whether the file of a key is where its definition says. Keys come out of plans and recordings of others, and root
+/// writes the files: a placeholder stands for names in a path, never for a way out of it.
+fn stays_in_place(info: &SettingInfo) -> bool {
+    let names = |text: &str| {
+        let plain = |part: &str| !matches!(part, "" | "." | "..");
+        text.split('/').all(plain) && !text.chars().any(|c| c.is_control() || c.is_whitespace())
+    };
+    if let Some(name) = info.key.strip_prefix("sysctl.") {
+        return names(&sysctl_path(name));
+    }
+    let in_path = |name: &str| info.def.source.starts_with('/') && info.def.source.contains(&format!("<{name}>"));
+    info.args.iter().all(|(name, value)| match *name {
+        // What the kernel calls a device; it is also printed in commands to type.
+        "dev" => value == "<dev>" || value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!_-".contains(&byte)),
+        _ if in_path(name) => names(value) && !value.contains('/'),
+        _ => true,
+    })
 }
 
 /// How likely a difference in `key` explains a symptom, from 0 to 1, for ranking: the setting's impact, times 1 if its

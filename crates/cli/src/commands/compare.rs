@@ -10,7 +10,7 @@ use pagelab_vocab::metrics::Direction;
 
 use crate::commands::experiment::make_runs;
 use crate::failure::{BAD, Failure};
-use crate::options::{SpanArgs, default_output, parse_level};
+use crate::options::{AllowArgs, SpanArgs, default_output, parse_level};
 use crate::print;
 use crate::verdict;
 
@@ -35,6 +35,8 @@ pub struct Args {
     /// Run one command under two values of this setting (see docs/settings.md).
     #[arg(long, value_name = "KEY=A,B", requires = "runs")]
     setting: Option<String>,
+    #[command(flatten)]
+    allow: AllowArgs,
     /// Seed of the order of runs.
     #[arg(long, requires = "runs")]
     seed: Option<u64>,
@@ -62,6 +64,7 @@ pub struct Args {
 
 /// Compares, and prints the verdict.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    args.allow.grant()?;
     let comparison = match args.runs {
         Some(_) if args.span.bounds() != Bounds::default() => {
             let needed = "compare: --from and --to choose a part of recordings; needed: --base and --test";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pagelab_experiment::{ExperimentError, LabRunner, LocalRunner, Outcome, Plan, RunOptions, Runner, default_set_dir};
 
 use crate::failure::Failure;
-use crate::options::parse_level;
+use crate::options::{AllowArgs, parse_level};
 use crate::print;
 use crate::progress::Bar;
 use crate::verdict;
@@ -45,6 +45,8 @@ pub struct Args {
     /// Go on without streams that the plan names and the host refuses.
     #[arg(long)]
     best_effort: bool,
+    #[command(flatten)]
+    allow: AllowArgs,
     /// Give the variants names drawn at random: what is found must not depend on names.
     #[arg(long, value_name = "SEED", hide = true)]
     random_names: Option<u64>,
@@ -55,6 +57,7 @@ pub struct Args {
 
 /// Runs the plan and prints the verdict.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    args.allow.grant()?;
     let plan = Plan::load(&args.plan).map_err(|error| verdict::plan_failure(error.into()))?;
     let plan = match args.random_names {
         Some(seed) => plan.with_random_names(seed),

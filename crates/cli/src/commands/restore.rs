@@ -7,8 +7,9 @@ use crate::print;
 
 /// Undo changes to the host that a killed pagelab left behind.
 ///
-/// A helper process does this by itself within a second; this command is for the case that it was killed too. Settings
-/// that somebody else has changed since are left and listed. Status 1 if something could not be put back.
+/// A helper process does this by itself within a second, and every command of pagelab does it before anything else; this
+/// one does nothing besides, and lists the pagelabs that are alive. Settings that somebody else has changed since are left
+/// and listed. Status 1 if something could not be put back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  sudo pagelab restore")]
 pub struct Args {
@@ -27,4 +28,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         print::text(if text.is_empty() { "nothing to restore\n" } else { &text })?;
     }
     Ok(if report.is_clean() { 0 } else { BAD })
+}
+
+/// What every other command does first: puts back what dead pagelabs left changed, and says so. Nothing is measured
+/// silently under settings that nobody chose.
+pub fn leftovers_first() {
+    let report = restore_leftovers().without_the_living();
+    for line in report.to_string().lines() {
+        eprintln!("pagelab: {line}");
+    }
 }

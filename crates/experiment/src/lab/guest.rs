@@ -63,6 +63,8 @@ fn check(runner: &LocalRunner, variant: &FilledVariant, between: &[Between]) -> 
     let refused = |error: SettingError| RunError::new(RunErrorKind::Host, error.to_string());
     let now = variant.host.iter().filter(|(key, _)| !comes_with_prepare(root, key));
     let now: BTreeMap<String, String> = now.map(|(key, value)| (key.clone(), value.clone())).collect();
+    // The guest goes with the experiment: nothing that is set in it outlives the plan.
+    settings::allow(now.keys().map(String::as_str)).map_err(refused)?;
     for (key, value) in now.iter().chain(&variant.process) {
         settings::check(root, key, value).map_err(refused)?;
     }
@@ -119,7 +121,11 @@ fn make(runner: &LocalRunner, variant: &FilledVariant, spec: &RunSpec, folder: &
     let mut host = BTreeMap::new();
     for (key, value) in &variant.host {
         match filled_device(Path::new("/"), &spec.workdir, key) {
-            Ok(key) => _ = host.insert(key, value.clone()),
+            Ok(key) => {
+                // A key that is wrong is refused when it is set.
+                let _ = settings::allow([key.as_str()]);
+                host.insert(key, value.clone());
+            }
             Err(error) => {
                 let reason = format!("{key}: found {}; needed: {}", error.found, error.needed);
                 return refused(FailureKind::SettingRefused, reason);

@@ -5,8 +5,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::files::under;
-use crate::settings::{self, SettingError};
+use pagelab_vocab::settings::Form;
+
+use crate::files::{bytes, under};
+use crate::settings::{self, SettingError, place};
 
 /// Everything that the guard does to files.
 pub trait Door: Send {
@@ -18,9 +20,28 @@ pub trait Door: Send {
     fn append(&mut self, journal: &mut File, line: &[u8]) -> io::Result<()>;
     /// Removes a journal that is no longer needed.
     fn remove(&mut self, journal: &Path) -> io::Result<()>;
+
+    /// The bytes of a setting's file, where the kernel takes the text that it gives; `None` where it does not (a list
+    /// of choices, a pool), or they cannot be read.
+    fn bytes(&mut self, _root: &Path, _key: &str) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Writes bytes that [`Door::bytes`] gave.
+    ///
+    /// # Errors
+    /// What the kernel says; `Unsupported` from a door that gives no bytes.
+    fn put_bytes(&mut self, _root: &Path, _key: &str, _bytes: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether it writes settings below this root. A journal may name any.
+    fn takes(&self, _root: &Path) -> bool {
+        true
+    }
 }
 
-/// The real one.
+/// The real one: settings of the running kernel, in /proc/sys and /sys and nowhere else.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KernelDoor;
 
@@ -30,11 +51,7 @@ impl Door for KernelDoor {
     }
 
     fn put(&mut self, root: &Path, key: &str, value: &str) -> io::Result<()> {
-        let info = settings::known(key).map_err(io::Error::other)?;
-        let path = info.path().ok_or_else(|| io::Error::other("the setting is not one file"))?;
-        // One write call: the kernel takes each call for a whole value. Truncation means nothing in /proc and /sys.
-        let mut file = OpenOptions::new().write(true).truncate(true).open(under(root, &path))?;
-        file.write_all(format!("{value}\n").as_bytes())
+        self.put_bytes(root, key, format!("{value}\n").as_bytes())
     }
 
     fn append(&mut self, journal: &mut File, line: &[u8]) -> io::Result<()> {
@@ -44,5 +61,70 @@ impl Door for KernelDoor {
 
     fn remove(&mut self, journal: &Path) -> io::Result<()> {
         std::fs::remove_file(journal)
+    }
+
+    fn bytes(&mut self, root: &Path, key: &str) -> Option<Vec<u8>> {
+        let info = settings::known(key).ok().filter(|info| info.def.form == Form::Text)?;
+        place::bytes(root, &info.path()?).ok()
+    }
+
+    fn put_bytes(&mut self, root: &Path, key: &str, bytes: &[u8]) -> io::Result<()> {
+        if !self.takes(root) {
+            return Err(io::Error::other(format!("{} is not the root of this host", root.display())));
+        }
+        // One write call: the kernel takes each call for a whole value.
+        let mut file = place::writable(&path_of(key)?)?;
+        match file.write(bytes)? {
+            written if written == bytes.len() => Ok(()),
+            _ => Err(io::ErrorKind::WriteZero.into()),
+        }
+    }
+
+    fn takes(&self, root: &Path) -> bool {
+        root == Path::new("/")
+    }
+}
+
+fn path_of(key: &str) -> io::Result<String> {
+    let info = settings::known(key).map_err(io::Error::other)?;
+    info.path().ok_or_else(|| io::Error::other("the setting is not one file"))
+}
+
+/// For tests: settings that are plain files below a folder that stands for `/`. For `/` itself it is [`KernelDoor`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FixtureDoor;
+
+impl Door for FixtureDoor {
+    fn get(&mut self, root: &Path, key: &str) -> Result<String, SettingError> {
+        KernelDoor.get(root, key)
+    }
+
+    fn put(&mut self, root: &Path, key: &str, value: &str) -> io::Result<()> {
+        self.put_bytes(root, key, format!("{value}\n").as_bytes())
+    }
+
+    fn append(&mut self, journal: &mut File, line: &[u8]) -> io::Result<()> {
+        KernelDoor.append(journal, line)
+    }
+
+    fn remove(&mut self, journal: &Path) -> io::Result<()> {
+        KernelDoor.remove(journal)
+    }
+
+    fn bytes(&mut self, root: &Path, key: &str) -> Option<Vec<u8>> {
+        if KernelDoor.takes(root) {
+            return KernelDoor.bytes(root, key);
+        }
+        let info = settings::known(key).ok().filter(|info| info.def.form == Form::Text)?;
+        bytes(&under(root, &info.path()?)).ok()
+    }
+
+    fn put_bytes(&mut self, root: &Path, key: &str, bytes: &[u8]) -> io::Result<()> {
+        if KernelDoor.takes(root) {
+            return KernelDoor.put_bytes(root, key, bytes);
+        }
+        // A plain file keeps the end of a longer text, unlike a file of the kernel.
+        let mut file = OpenOptions::new().write(true).truncate(true).open(under(root, &path_of(key)?))?;
+        file.write_all(bytes)
     }
 }

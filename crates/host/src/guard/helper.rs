@@ -3,7 +3,9 @@
 //! Guard and helper share a pipe. The guard says `done` through it when it has put everything back itself; if the pipe
 //! closes without that word, or the guard's process ends (a pidfd says so even while a forked child still holds the
 //! pipe), the helper acts. It is in a session of its own, so that a signal to the guard's process group, a closed
-//! terminal or Ctrl-C does not reach it, and it ignores the signals that ask politely.
+//! terminal or Ctrl-C does not reach it, and it ignores the signals that ask politely. Services, CI jobs and containers
+//! are ended by killing all of a cgroup: where it may, the helper moves to the root of every hierarchy before it says
+//! that it watches, and asks to be spared when memory runs out.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,7 +22,8 @@ use rustix::process::{Pid, PidfdFlags};
 
 use super::journal::{self, Journal};
 use super::leftovers::undo_journal;
-use super::{GuardError, KernelDoor, RestoreReport};
+use super::{Door, GuardError, KernelDoor, RestoreReport};
+use crate::settings::mounts::table;
 
 /// The hidden command under which the binary calls [`helper_main`]: `pagelab __guard JOURNAL FD`.
 pub const HELPER_COMMAND: &str = "__guard";
@@ -124,6 +127,11 @@ fn wait(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
 /// the program starts, and exit with what it returns: 0 if nothing had to be done or all is back, 1 if something could
 /// not be put back (it says so on standard error), 2 for wrong arguments.
 pub fn helper_main(args: &[OsString]) -> i32 {
+    helper_main_with(args, &mut KernelDoor)
+}
+
+/// For tests: as [`helper_main`], with another door.
+pub fn helper_main_with(args: &[OsString], door: &mut dyn Door) -> i32 {
     let [journal, fd] = args else {
         say("pagelab __guard: needed: JOURNAL FD; this command is for pagelab's own use");
         return 2;
@@ -134,6 +142,7 @@ pub fn helper_main(args: &[OsString]) -> i32 {
         return 2;
     };
     ignore_signals();
+    outlive_the_guard();
     // Before the answer is sent the guard has changed nothing, so its journal and process are still there.
     let guard = journal::read(journal).ok().and_then(|contents| contents.header).map(|header| header.pid);
     let watched = guard.and_then(watch);
@@ -142,7 +151,7 @@ pub fn helper_main(args: &[OsString]) -> i32 {
     if guard_said_done(&mut lifeline, watched.as_ref()) {
         return 0;
     }
-    let report = undo_dead(journal);
+    let report = undo_dead(journal, door);
     let text = report.to_string();
     if !text.is_empty() {
         let who = guard.map_or_else(String::new, |pid| format!(" (process {pid})"));
@@ -211,7 +220,7 @@ fn guard_said_done(lifeline: &mut File, watched: Option<&OwnedFd>) -> bool {
 /// Undoes the journal of a guard that is dead. If somebody else (another pagelab, `restore`) is at it already, the
 /// journal disappears and nothing is left to do; if its lock is held only by a leftover child of the guard, it is
 /// undone without the lock.
-fn undo_dead(path: &Path) -> RestoreReport {
+fn undo_dead(path: &Path, door: &mut dyn Door) -> RestoreReport {
     let mut report = RestoreReport::default();
     let deadline = Instant::now() + HELD;
     while path.exists() {
@@ -221,12 +230,39 @@ fn undo_dead(path: &Path) -> RestoreReport {
             _ => None,
         };
         if let Some(journal) = journal {
-            undo_journal(journal, &mut KernelDoor, &mut report);
+            undo_journal(journal, door, &mut report);
             return report;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     report
+}
+
+/// Leaves the groups that the guard may be killed with. Each step is tried; without the right to it the helper stays
+/// where it is.
+fn outlive_the_guard() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
+    let Ok(groups) = std::fs::read_to_string("/proc/self/cgroup") else { return };
+    let mounts = table(Path::new("/"), None).unwrap_or_default();
+    for group in groups.lines() {
+        let mut parts = group.splitn(3, ':');
+        let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        if path == "/" {
+            continue;
+        }
+        let v2 = id == "0" && controllers.is_empty();
+        let mount = mounts.iter().find(|mount| match v2 {
+            true => mount.fs == "cgroup2",
+            false => {
+                let mut names = controllers.split(',');
+                mount.fs == "cgroup" && names.all(|name| mount.fs_options.iter().any(|option| option == name))
+            }
+        });
+        if let Some(mount) = mount {
+            // `0` is whoever writes it.
+            let _ = std::fs::write(format!("{}/cgroup.procs", mount.mountpoint), "0");
+        }
+    }
 }
 
 fn ignore_signals() {

@@ -52,6 +52,8 @@ pub struct RestoreReport {
     pub discarded: Vec<String>,
     /// Journals of guards that are alive.
     pub alive: Vec<String>,
+    /// Journals that were left as they are, because of what they say or who could have written them.
+    pub kept: Vec<String>,
 }
 
 /// A setting that was put back.
@@ -63,6 +65,9 @@ pub struct Restored {
     pub from: Option<String>,
     /// The value it has again.
     pub to: String,
+    /// The dead process that had changed it, where another one put it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
 }
 
 /// A setting that was left alone.
@@ -96,7 +101,20 @@ pub struct Failed {
 impl RestoreReport {
     /// Whether everything that was changed is back.
     pub fn is_clean(&self) -> bool {
-        self.left.is_empty() && self.failed.is_empty()
+        self.left.is_empty() && self.failed.is_empty() && self.kept.is_empty()
+    }
+
+    /// Names the dead process that had made the changes that were put back from here on.
+    pub(super) fn sign(&mut self, first: usize, pid: u32) {
+        for restored in self.restored.iter_mut().skip(first) {
+            restored.pid = Some(pid);
+        }
+    }
+
+    /// The report without what a user who asked for something else need not read: living guards.
+    pub fn without_the_living(mut self) -> Self {
+        self.alive.clear();
+        self
     }
 
     /// Adds what another report says.
@@ -106,13 +124,20 @@ impl RestoreReport {
         self.failed.extend(other.failed);
         self.discarded.extend(other.discarded);
         self.alive.extend(other.alive);
+        self.kept.extend(other.kept);
     }
 }
 
 impl fmt::Display for RestoreReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Restored { key, from, to } in &self.restored {
-            writeln!(out, "put back {key}: {} -> {to}", from.as_deref().unwrap_or("(none)"))?;
+        for Restored { key, from, to, pid } in &self.restored {
+            let from = from.as_deref().unwrap_or("(none)");
+            match pid {
+                Some(pid) => {
+                    writeln!(out, "put back {key}: {from} -> {to} (left changed by pagelab process {pid}, which died)")?
+                }
+                None => writeln!(out, "put back {key}: {from} -> {to}")?,
+            }
         }
         for Left { key, previous, found, why, .. } in &self.left {
             let found = found.as_deref().unwrap_or("(none)");
@@ -121,7 +146,7 @@ impl fmt::Display for RestoreReport {
         for Failed { key, previous, reason, fix } in &self.failed {
             writeln!(out, "could not put back {key} = {previous}: {reason}; by hand: {fix}")?;
         }
-        for note in self.discarded.iter().chain(&self.alive) {
+        for note in self.kept.iter().chain(&self.discarded).chain(&self.alive) {
             writeln!(out, "{note}")?;
         }
         Ok(())

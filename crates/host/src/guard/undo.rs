@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pagelab_vocab::settings::{Companions, Form, setting};
 
-use super::journal::{Journal, Record, Value};
+use super::journal::{Journal, Record, Value, hex, unhex};
 use super::{Door, Failed, Left, RestoreReport, Restored, SideEffect};
 use crate::settings::{SettingError, plain};
 
@@ -15,6 +15,8 @@ pub(super) struct Change {
     pub(super) seq: u64,
     pub(super) key: String,
     pub(super) previous: String,
+    /// The bytes of the value found, where they are not `previous` and a newline.
+    pub(super) bytes: Option<Vec<u8>>,
     pub(super) requested: String,
     /// What the kernel made of it; `None` if the guard died before it could write that down.
     pub(super) got: Option<String>,
@@ -40,6 +42,8 @@ pub(super) struct Begun {
 pub(super) struct Companion {
     pub(super) key: String,
     pub(super) previous: Option<String>,
+    /// As in [`Change`].
+    pub(super) bytes: Option<Vec<u8>>,
     pub(super) after: Option<String>,
     /// Whether `after` was looked at; it may be `None` because the knob was gone.
     pub(super) after_known: bool,
@@ -47,24 +51,31 @@ pub(super) struct Companion {
 
 impl Companion {
     pub(super) fn found(value: Value) -> Self {
-        Companion { key: value.key, previous: value.value, after: None, after_known: false }
+        let bytes = value.bytes.as_deref().and_then(unhex);
+        Companion { key: value.key, previous: value.value, bytes, after: None, after_known: false }
     }
 }
 
 impl Change {
     pub(super) fn intent(&self) -> Record {
-        let value = |companion: &Companion| Value { key: companion.key.clone(), value: companion.previous.clone() };
+        let value = |companion: &Companion| Value {
+            key: companion.key.clone(),
+            value: companion.previous.clone(),
+            bytes: companion.bytes.as_deref().map(hex),
+        };
         Record::Intent {
             seq: self.seq,
             key: self.key.clone(),
             previous: self.previous.clone(),
+            bytes: self.bytes.as_deref().map(hex),
             requested: self.requested.clone(),
             companions: self.companions.iter().map(value).collect(),
         }
     }
 
     pub(super) fn applied(&self) -> Record {
-        let value = |companion: &Companion| Value { key: companion.key.clone(), value: companion.after.clone() };
+        let value =
+            |companion: &Companion| Value { key: companion.key.clone(), value: companion.after.clone(), bytes: None };
         Record::Applied {
             seq: self.seq,
             got: self.got.clone(),
@@ -92,6 +103,11 @@ impl Change {
             })
             .collect()
     }
+}
+
+/// The bytes of a setting's file, if writing `value` would not give them back.
+pub(super) fn other_bytes(door: &mut dyn Door, root: &Path, key: &str, value: &str) -> Option<Vec<u8>> {
+    door.bytes(root, key).filter(|bytes| bytes.strip_suffix(b"\n").unwrap_or(bytes) != value.as_bytes())
 }
 
 /// Whether two texts are one value: the same words, or the same whole number.
@@ -139,6 +155,14 @@ pub(super) fn undo(
     }
 }
 
+/// A setting as it was before.
+#[derive(Clone, Copy)]
+struct Former<'a> {
+    key: &'a str,
+    value: &'a str,
+    bytes: Option<&'a [u8]>,
+}
+
 /// Whose the present value is.
 enum Verdict {
     /// Somebody else's, or gone: reported, nothing to do.
@@ -184,12 +208,14 @@ impl One<'_> {
     /// Puts one setting and its companions back; whether all of it is.
     fn put_back(&mut self, change: &Change, begun: &Begun) -> bool {
         let current = self.door.get(self.root, &change.key).ok();
-        let mut companions: Vec<(&str, &str, Option<String>)> = Vec::new();
+        let mut companions: Vec<(Former<'_>, Option<String>)> = Vec::new();
         for companion in change.companions.iter().filter(|companion| begun.own.contains(&companion.key)) {
-            if let Some(previous) = companion.previous.as_deref() {
-                companions.push((&companion.key, previous, self.door.get(self.root, &companion.key).ok()));
+            if let Some(value) = companion.previous.as_deref() {
+                let former = Former { key: &companion.key, value, bytes: companion.bytes.as_deref() };
+                companions.push((former, self.door.get(self.root, &companion.key).ok()));
             }
         }
+        let former = Former { key: &change.key, value: &change.previous, bytes: change.bytes.as_deref() };
         let mut written: Result<(), io::Error> = Ok(());
         if exclusive(&change.key) && same(&change.previous, "0") {
             // Of such a group one member is in force and the others read 0, which the kernel sets but may not accept
@@ -197,18 +223,17 @@ impl One<'_> {
             self.put_companions(&companions);
         }
         if !self.is(&change.key, &change.previous) {
-            written = self.door.put(self.root, &change.key, &change.previous);
+            written = self.write(former);
         }
         self.put_companions(&companions);
         self.put_others(&begun.others);
         let mut done = true;
         let mut first = Some(written);
-        for (key, previous, before) in
-            std::iter::once((change.key.as_str(), change.previous.as_str(), current)).chain(companions)
-        {
-            let back = self.confirm(key, previous, first.take().unwrap_or(Ok(())));
-            if back && before.as_deref().is_none_or(|before| !same(before, previous)) {
-                self.report.restored.push(Restored { key: key.to_owned(), from: before, to: previous.to_owned() });
+        for (former, before) in std::iter::once((former, current)).chain(companions) {
+            let back = self.confirm(former, first.take().unwrap_or(Ok(())));
+            if back && before.as_deref().is_none_or(|before| !same(before, former.value)) {
+                let (key, to) = (former.key.to_owned(), former.value.to_owned());
+                self.report.restored.push(Restored { key, from: before, to, pid: None });
             }
             done &= back;
         }
@@ -230,7 +255,7 @@ impl One<'_> {
             if untouched || equal(now.as_deref(), Some(previous)) {
                 begun.own.push(companion.key.clone());
             } else {
-                begun.others.push(Value { key: companion.key.clone(), value: now.clone() });
+                begun.others.push(Value { key: companion.key.clone(), value: now.clone(), bytes: None });
                 self.report.left.push(Left {
                     key: companion.key.clone(),
                     previous: previous.to_owned(),
@@ -245,7 +270,7 @@ impl One<'_> {
 
     /// Writes again what somebody else had set, where the kernel has rewritten it as the setting went back.
     fn put_others(&mut self, others: &[Value]) {
-        for Value { key, value } in others {
+        for Value { key, value, .. } in others {
             // A part of a pool goes with the pool, and of settings that exclude each other the one in force was left.
             let follows = setting(key).is_none_or(|info| info.def.form == Form::Pool) || exclusive(key);
             if let (Some(value), false) = (value, follows)
@@ -257,15 +282,26 @@ impl One<'_> {
         }
     }
 
-    fn put_companions(&mut self, companions: &[(&str, &str, Option<String>)]) {
-        for (key, previous, _) in companions {
-            if !self.is(key, previous)
-                && let Err(error) = self.door.put(self.root, key, previous)
+    fn put_companions(&mut self, companions: &[(Former<'_>, Option<String>)]) {
+        for (former, _) in companions {
+            if !self.is(former.key, former.value)
+                && let Err(error) = self.write(*former)
             {
                 // Writing the others may yet bring it back; `confirm` decides.
-                tracing::debug!("{key}: {error}");
+                tracing::debug!("{}: {error}", former.key);
             }
         }
+    }
+
+    /// Writes the bytes found, or where there are none, or the kernel does not take back what it gave, the value.
+    fn write(&mut self, former: Former<'_>) -> io::Result<()> {
+        if let Some(bytes) = former.bytes
+            && self.door.put_bytes(self.root, former.key, bytes).is_ok()
+            && self.is(former.key, former.value)
+        {
+            return Ok(());
+        }
+        self.door.put(self.root, former.key, former.value)
     }
 
     fn is(&mut self, key: &str, value: &str) -> bool {
@@ -273,11 +309,12 @@ impl One<'_> {
     }
 
     /// Whether the setting has the value, trying once more if not; a failure is reported.
-    fn confirm(&mut self, key: &str, previous: &str, written: io::Result<()>) -> bool {
+    fn confirm(&mut self, former: Former<'_>, written: io::Result<()>) -> bool {
+        let (key, previous) = (former.key, former.value);
         if self.is(key, previous) {
             return true;
         }
-        let again = self.door.put(self.root, key, previous);
+        let again = self.write(former);
         match self.door.get(self.root, key) {
             Ok(now) if same(&now, previous) => return true,
             Ok(now) => {

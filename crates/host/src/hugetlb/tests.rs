@@ -10,7 +10,7 @@ use super::pools::{PoolTable, page_size, pools};
 use super::set::{SetRequest, set_with};
 use super::shortage::ShortReason;
 use super::{HugetlbError, PoolState};
-use crate::guard::{Door, GuardError, Hold, KernelDoor};
+use crate::guard::{Door, FixtureDoor, GuardError, Hold};
 use crate::settings::{self, SettingError};
 use crate::testing::Root;
 
@@ -113,18 +113,18 @@ impl Door for Stingy {
                     _ => self.has,
                 };
                 let pages = value.parse::<u64>().expect("a number").min(most);
-                return KernelDoor.put(root, key, &pages.to_string());
+                return FixtureDoor.put(root, key, &pages.to_string());
             }
         }
         Ok(())
     }
 
     fn append(&mut self, journal: &mut File, line: &[u8]) -> io::Result<()> {
-        KernelDoor.append(journal, line)
+        FixtureDoor.append(journal, line)
     }
 
     fn remove(&mut self, journal: &Path) -> io::Result<()> {
-        KernelDoor.remove(journal)
+        FixtureDoor.remove(journal)
     }
 }
 
@@ -170,7 +170,7 @@ fn more_than_memory_is_refused_before_anything_is_written() {
     let state = tempfile::tempdir().expect("a temporary folder");
     for (pages, word) in [(1_500, "MemAvailable"), (3_000, "MemTotal"), (u64::MAX, "MemTotal")] {
         let root = empty_pool();
-        let error = set_with(root.path(), state.path(), &mut KernelDoor, &request(pages)).expect_err("too much");
+        let error = set_with(root.path(), state.path(), &mut FixtureDoor, &request(pages)).expect_err("too much");
         assert!(
             matches!(&error, HugetlbError::TooMuch { most_pages: 1024, of_what, .. } if of_what.contains(word)),
             "{error}"
@@ -181,7 +181,7 @@ fn more_than_memory_is_refused_before_anything_is_written() {
     // Overcommit is a limit, no memory.
     let root = empty_pool();
     let most = SetRequest { overcommit: true, ..request(1_000_000) };
-    let report = set_with(root.path(), state.path(), &mut KernelDoor, &most).expect("set");
+    let report = set_with(root.path(), state.path(), &mut FixtureDoor, &most).expect("set");
     assert_eq!(
         (report.granted_pages, report.after.overcommit_pages, report.after.total_pages),
         (1_000_000, 1_000_000, 0)
@@ -191,7 +191,7 @@ fn more_than_memory_is_refused_before_anything_is_written() {
 #[test]
 fn nodes_have_their_own_part() {
     let (root, state) = (host(), tempfile::tempdir().expect("a temporary folder"));
-    let ask = |request: SetRequest| set_with(root.path(), state.path(), &mut KernelDoor, &request);
+    let ask = |request: SetRequest| set_with(root.path(), state.path(), &mut FixtureDoor, &request);
     let report = ask(SetRequest { node: Some(1), ..request(60) }).expect("set");
     assert_eq!((report.key.as_str(), report.granted_pages), ("hugetlb.2M.node1.nr_hugepages", 60));
     assert_eq!(report.undo, "pagelab hugepages set 2M 50 --node 1");
@@ -217,7 +217,7 @@ fn more_than_a_node_has_is_refused() {
         );
     }
     let ask = |node, pages| {
-        set_with(root.path(), state.path(), &mut KernelDoor, &SetRequest { node: Some(node), ..request(pages) })
+        set_with(root.path(), state.path(), &mut FixtureDoor, &SetRequest { node: Some(node), ..request(pages) })
     };
     // 50 pages are there, and 204 MiB for 102 more.
     for (pages, word) in [(153, "without swapping"), (700, "in all")] {
@@ -248,7 +248,7 @@ fn a_limit_of_the_control_group_is_told() {
         root.write(&format!("/sys/fs/cgroup/{group}/hugetlb.2MB.rsvd.max"), "max\n");
         root.write(&format!("/sys/fs/cgroup/{group}/hugetlb.1GB.max"), "0\n");
     }
-    let ask = |pages| set_with(root.path(), state.path(), &mut KernelDoor, &request(pages)).expect("set");
+    let ask = |pages| set_with(root.path(), state.path(), &mut FixtureDoor, &request(pages)).expect("set");
     let report = ask(5);
     let [note] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
     assert!(note.contains("may use 8388608 bytes of the pool's 10485760"), "{note}");
@@ -277,9 +277,9 @@ fn refusals_say_who_may_and_where() {
 fn a_pool_that_a_guard_holds_is_left() {
     let (root, state) = (empty_pool(), tempfile::tempdir().expect("a temporary folder"));
     root.write("/proc/sys/kernel/random/boot_id", "ac924afa-6759-45c0-aae4-80c098bab793\n");
-    let hold = Hold::take(root.path(), state.path(), &mut KernelDoor, "hugetlb.2M.node0.nr_hugepages");
+    let hold = Hold::take(root.path(), state.path(), &mut FixtureDoor, "hugetlb.2M.node0.nr_hugepages");
     let hold = hold.expect("free");
-    let ask = || set_with(root.path(), state.path(), &mut KernelDoor, &request(5));
+    let ask = || set_with(root.path(), state.path(), &mut FixtureDoor, &request(5));
     match ask() {
         Err(HugetlbError::Guard(GuardError::Held { key, holder })) => {
             assert!(key.starts_with("hugetlb.2M.") && holder.contains("pid"), "{key} {holder}");
@@ -308,7 +308,7 @@ fn what_a_dead_guard_left_is_settled_first() {
     };
     let journal = state.path().join("journal-4000000-0.jsonl");
     std::fs::write(&journal, format!("{header}\n{}\n", change("hugetlb.2M.nr_hugepages"))).expect("written");
-    let report = set_with(root.path(), state.path(), &mut KernelDoor, &request(5)).expect("set");
+    let report = set_with(root.path(), state.path(), &mut FixtureDoor, &request(5)).expect("set");
     assert_eq!((report.before.total_pages, report.after.total_pages), (3, 5));
     assert_eq!(report.undo, "pagelab hugepages set 2M 3");
     assert!(!journal.exists());
@@ -316,7 +316,7 @@ fn what_a_dead_guard_left_is_settled_first() {
     std::fs::write(&journal, format!("{header}\n{}\n", change("hugetlb.2M.nr_hugepages"))).expect("written");
     let held = File::open(&journal).expect("open");
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).expect("locked");
-    let error = set_with(root.path(), state.path(), &mut KernelDoor, &request(9)).expect_err("held").to_string();
+    let error = set_with(root.path(), state.path(), &mut FixtureDoor, &request(9)).expect_err("held").to_string();
     assert!(error.contains("pagelab restore") && error.contains("journal-4000000"), "{error}");
     assert_eq!(PoolState::read(root.path(), HUGE_2M).expect("pool").total_pages, 5);
 }

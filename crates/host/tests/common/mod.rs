@@ -82,7 +82,11 @@ pub struct Fixture {
 impl Fixture {
     pub fn start(mode: &str, root: &Path, state: &Path, rest: &[&str]) -> Self {
         let mut command = Command::new(FIXTURE);
-        command.arg(mode).arg(root).arg(state).args(rest);
+        Self::of(command.arg(mode).arg(root).arg(state).args(rest))
+    }
+
+    /// A command that becomes the fixture.
+    pub fn of(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("fixture starts");
         let input = child.stdin.take();

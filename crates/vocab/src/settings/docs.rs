@@ -17,6 +17,8 @@ is one space. A value that could not be read is null and carries the reason.
 The column **set by** says what a plan can do with a key:
 
 - *guard*: it is written on the host, journalled before the change and put back afterwards, whatever happens;
+- *guard, allowed*: the same, but the key is known to the kernel alone, so a plan's word is not enough: whoever runs it
+  has to name the key, `--allow-setting sysctl.kernel.NAME`;
 - *process*: it is given to the started process and ends with it;
 - *lab*: it is decided at boot; plans that run in the lab's VM (`[lab]`, docs/plans.md) boot it so;
 - *-*: it is recorded only.
@@ -53,6 +55,7 @@ pub fn markdown() -> String {
 
 fn row(out: &mut String, def: &SettingDef) {
     let set_by = match def.scope {
+        Scope::Host if def.catch_all => "guard, allowed",
         Scope::Host => "guard",
         Scope::Process => "process",
         Scope::Boot => "lab",

@@ -75,6 +75,7 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     ReadOnly "sysctl.vm.compact_memory" at FILE, Nil ["memory"] { reading: Reading::Never } : "Write-only: compacts all memory. A plan asks for it by `between`.";
     ReadOnly "sysctl.vm.drop_caches" at FILE, Nil ["memory"] { reading: Reading::Never } : "Drops clean caches. A plan asks for it by `between`.";
     ReadOnly "sysctl.vm.stat_refresh" at FILE, Nil ["tracing"] { reading: Reading::Never } : "Reading it folds the counters of all processors.";
+    ReadOnly "sysctl.vm.memfd_noexec" at FILE, Nil ["security"] : "Whether memfds may be executed. Not offered for writing: it can only be raised.";
     Host "sysctl.vm.<path>" at FILE, Low ["memory"] { catch_all: true } : "Any other sysctl of memory management.";
 
     Host "sysctl.kernel.numa_balancing" at FILE, High ["numa", "faults", "memory"] : "Whether pages follow the threads that use them, found out by hinting faults.";
@@ -134,6 +135,18 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     ReadOnly "sysctl.kernel.modules_disabled" at FILE, Nil ["security"] : "Whether modules may be loaded. Cannot be taken back.";
     ReadOnly "sysctl.kernel.kexec_load_disabled" at FILE, Nil ["security"] : "Whether another kernel may be loaded. Cannot be taken back.";
     ReadOnly "sysctl.kernel.yama.ptrace_scope" at FILE, Nil ["security", "tracing"] : "Who may trace whom. 3 cannot be taken back.";
+    ReadOnly "sysctl.kernel.kexec_load_limit_panic" at FILE, Nil ["security"] : "How often a crash kernel may still be loaded. Not offered for writing: it can only be lowered.";
+    ReadOnly "sysctl.kernel.kexec_load_limit_reboot" at FILE, Nil ["security"] : "How often another kernel may still be loaded. Not offered for writing: it can only be lowered.";
+    ReadOnly "sysctl.kernel.core_pattern" at FILE, Nil ["kernel"] : "Where core dumps go. Not offered for writing: it names a program that the kernel runs as root.";
+    ReadOnly "sysctl.kernel.modprobe" at FILE, Nil ["kernel"] : "The program that loads modules. Not offered for writing: the kernel runs it as root.";
+    ReadOnly "sysctl.kernel.hotplug" at FILE, Nil ["kernel"] : "The program that is told of devices. Not offered for writing: the kernel runs it as root.";
+    ReadOnly "sysctl.kernel.poweroff_cmd" at FILE, Nil ["kernel"] : "The program that switches off. Not offered for writing: the kernel runs it as root.";
+    ReadOnly "sysctl.kernel.usermodehelper.<path>" at FILE, Nil ["security"] : "Capabilities of programs that the kernel runs. Not offered for writing: they can only be taken away.";
+    ReadOnly "sysctl.kernel.firmware_config.<path>" at FILE, Nil ["kernel"] : "Who supplies firmware. Not offered for writing: it lets a program hand code to devices.";
+    ReadOnly "sysctl.kernel.loadpin.<path>" at FILE, Nil ["security"] : "Where modules may come from. Not offered for writing: on most hosts it cannot be taken back.";
+    ReadOnly "sysctl.kernel.sysrq" at FILE, Nil ["security"] : "What the system request key may do. Not offered for writing: it opens the way to restarting and killing everything.";
+    ReadOnly "sysctl.kernel.ctrl-alt-del" at FILE, Nil ["kernel"] : "What that key does. Not offered for writing: it may restart the host at once, without writing anything back.";
+    ReadOnly "sysctl.fs.suid_dumpable" at FILE, Nil ["security"] : "Core dumps of privileged programs. Not offered for writing: they hold secrets, and stay.";
     Host "sysctl.kernel.<path>" at FILE, Low ["kernel"] { catch_all: true } : "Any other sysctl of the kernel.";
 
     ReadOnly "sysctl.fs.dentry-state" at FILE, Nil ["fs"] { volatile: true } : "Cached names now.";
@@ -149,9 +162,9 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     Host "sysctl.fs.pipe-max-size" at FILE, Low ["fs", "limits"] : "Largest pipe that an ordinary user may ask for.";
     Host "sysctl.fs.pipe-user-pages-soft" at FILE, Some ["fs", "limits"] : "Pipe pages of a user beyond which new pipes hold one page.";
     Host "sysctl.fs.<path>" at FILE, Low ["fs"] { catch_all: true } : "Any other sysctl of file systems.";
-    Host "sysctl.user.<path>" at FILE, Nil ["limits"] { derived_from: Some("mm.total_bytes") } : "Most namespaces and watches of a user.";
-    Host "sysctl.dev.<path>" at FILE, Nil ["kernel"] : "Sysctls of devices.";
-    Host "sysctl.abi.<path>" at FILE, Nil ["kernel"] : "Sysctls of binary interfaces.";
-    Host "sysctl.debug.<path>" at FILE, Nil ["tracing"] : "Sysctls for debugging.";
+    Host "sysctl.user.<path>" at FILE, Nil ["limits"] { catch_all: true, derived_from: Some("mm.total_bytes") } : "Most namespaces and watches of a user.";
+    Host "sysctl.dev.<path>" at FILE, Nil ["kernel"] { catch_all: true } : "Sysctls of devices.";
+    Host "sysctl.abi.<path>" at FILE, Nil ["kernel"] { catch_all: true } : "Sysctls of binary interfaces.";
+    Host "sysctl.debug.<path>" at FILE, Nil ["tracing"] { catch_all: true } : "Sysctls for debugging.";
     Host "sysctl.<path>" at FILE, Low ["kernel"] { catch_all: true } : "Any other sysctl.";
 };

@@ -167,3 +167,121 @@ fn docs_page_is_what_the_registry_says() {
         assert_eq!(pipes, 7, "{line}");
     }
 }
+
+/// Names that lead astray, the separators, and what stands in real keys.
+fn parts() -> impl proptest::strategy::Strategy<Value = String> {
+    use proptest::prelude::*;
+    let known = prop_oneof![
+        Just("sysctl"),
+        Just("kernel"),
+        Just("vm"),
+        Just("net"),
+        Just("ipv6"),
+        Just("conf"),
+        Just("thp"),
+        Just("block"),
+        Just("hugetlb"),
+        Just("mm"),
+        Just("ksm"),
+        Just("cpu"),
+        Just("vulnerabilities"),
+        Just("2M"),
+        Just("node0"),
+        Just("iosched"),
+        Just("khugepaged"),
+        Just("usermodehelper"),
+        Just("tcp_"),
+        Just("printk"),
+        Just("module"),
+        Just("cgroup"),
+        Just("x"),
+        Just("etc"),
+        Just(".."),
+        Just("."),
+        Just("/"),
+        Just("//"),
+        Just("/."),
+        Just("./"),
+        Just(""),
+        Just("\u{0}"),
+        Just(" "),
+        Just("\n"),
+        Just("%2f"),
+        Just("\u{2024}"),
+        Just("~"),
+        Just("sda;reboot;#"),
+    ];
+    prop_oneof![8 => known.prop_map(str::to_owned), 1 => "[a-z./]{0,12}", 1 => ".{0,6}"]
+}
+
+proptest::proptest! {
+    /// Whatever key is accepted, its file lies below the folder of its namespace.
+    #[test]
+    fn the_file_of_a_key_stays_below_its_folder(
+        first in proptest::sample::select(vec!["sysctl.", "thp.", "block.", "hugetlb.", "mm.", "cpu.", "module.", "kernel.", ""]),
+        parts in proptest::collection::vec(parts(), 1..10),
+        separators in proptest::collection::vec(proptest::sample::select(vec![".", "/", "", "//", "./", "/."]), 10),
+    ) {
+        let mut key = first.to_owned();
+        for (part, separator) in parts.iter().zip(&separators) {
+            key.push_str(part);
+            key.push_str(separator);
+        }
+        let Some(path) = setting(&key).and_then(|info| info.path()) else { return Ok(()) };
+        let below = path.strip_prefix("/proc/sys/").or_else(|| path.strip_prefix("/sys/"));
+        let inside = below.is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")));
+        proptest::prop_assert!(inside || matches!(path.as_str(), "/proc/cmdline"), "{key:?} is {path:?}");
+        proptest::prop_assert!(!path.contains(|c: char| c.is_control() || c.is_whitespace()), "{key:?} is {path:?}");
+    }
+}
+
+#[test]
+fn keys_that_leave_their_folder_are_no_settings() {
+    for key in [
+        "sysctl.kernel.//.//.//.tmp.pagelab-poc.victim",
+        "sysctl.//.//.//.etc.passwd",
+        "sysctl.kernel..printk",
+        "sysctl.kernel./.printk",
+        "sysctl.kernel.printk.",
+        "sysctl..kernel",
+        "thp./../../../../etc/passwd",
+        "thp.2M./..",
+        "block.sda/../../../etc.read_ahead_kb",
+        "block.sda;reboot;#.read_ahead_kb",
+        "block.sda.iosched./etc",
+        "mm.ksm.a/b",
+        "cpu.vulnerabilities.a/../b",
+        "sysctl.kernel.a b",
+        "sysctl.kernel.a\nb",
+        "sysctl.net.ipv6.conf.//.stable_secret",
+    ] {
+        assert!(setting(key).is_none(), "{key:?} is {:?}", setting(key).and_then(|info| info.path()));
+    }
+    // A dot in a name of the kernel's is no way out.
+    let info = setting("sysctl.net.ipv6.conf.eth0/100.disable_ipv6").expect("an interface");
+    assert_eq!(info.path().as_deref(), Some("/proc/sys/net/ipv6/conf/eth0.100/disable_ipv6"));
+    for device in ["nvme0n1", "dm-0", "cciss!c0d0", "md_d0"] {
+        assert!(setting(&format!("block.{device}.read_ahead_kb")).is_some(), "{device}");
+    }
+}
+
+#[test]
+fn what_runs_code_or_cannot_be_taken_back_is_not_written() {
+    for key in [
+        "sysctl.kernel.core_pattern",
+        "sysctl.kernel.modprobe",
+        "sysctl.kernel.usermodehelper.bset",
+        "sysctl.kernel.usermodehelper.inheritable",
+        "sysctl.kernel.kexec_load_limit_panic",
+        "sysctl.kernel.modules_disabled",
+        "sysctl.kernel.sysrq",
+        "sysctl.vm.memfd_noexec",
+        "sysctl.kernel.yama.ptrace_scope",
+    ] {
+        let info = setting(key).unwrap_or_else(|| panic!("{key}"));
+        assert!(info.def.scope == Scope::ReadOnly && !info.def.catch_all, "{key}: {}", info.def.help);
+    }
+    for key in ["sysctl.kernel.of_my_own", "sysctl.dev.raid.speed_limit_max", "sysctl.user.max_user_namespaces"] {
+        assert!(setting(key).is_some_and(|info| info.def.catch_all), "{key}");
+    }
+}
