@@ -44,6 +44,7 @@ pub fn run_workload(
     let shared = Shared::new(plan.workers.len())?;
     let handling = signals::Handling::new(&shared);
     let prepared = layout::prepare(&plan, workload, control, &|| shared.stopped())?;
+    plan.grant(&prepared.permits);
     plan.open_through(&prepared.nameless);
     let crew = Crew {
         plan: &plan,
@@ -59,7 +60,7 @@ pub fn run_workload(
     let results = match spawn::run(&crew, tell) {
         Ok(results) => results,
         Err(error) => {
-            layout::discard(&prepared.created);
+            layout::discard(&prepared.created, control);
             return Err(error);
         }
     };
