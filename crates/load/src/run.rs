@@ -34,6 +34,9 @@ pub fn run_workload(
     tell: &mut dyn FnMut(&[u8]),
 ) -> Result<JobReport, LoadError> {
     obey(control)?;
+    if control.readonly {
+        workload.must_not_write()?;
+    }
     let started_realtime_ns = realtime_ns();
     let start_ns = monotonic_ns();
     let mut plan = plan::plan(workload, &|path, job| safety::inspect(path, job))?;

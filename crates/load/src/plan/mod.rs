@@ -15,7 +15,7 @@ use crate::job::{JobSpec, Workload};
 use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};
 use crate::random::{derive_seed, system_seed};
-use crate::safety::{Permit, TargetKind, directory_of};
+use crate::safety::{self, Permit, TargetKind, directory_of};
 use crate::verify::rivals;
 
 /// The seed of jobs that name none and are to repeat.
@@ -139,6 +139,22 @@ pub fn plan(
     let mut plan = Plan { workers, targets: planner.targets, seeds, waves: wave + 1, warnings: Vec::new() };
     plan.warnings = rivals::find(&mut plan, workload)?;
     Ok(plan)
+}
+
+/// Plans a workload without running it: what a run on this machine would refuse is refused, but for what only files and devices that
+/// are not there could tell. Gives the plan's warnings.
+///
+/// # Errors
+/// As [`plan`].
+pub fn rehearse(workload: &Workload) -> Result<Vec<String>, LoadError> {
+    let inspect = |path: &Path, job: &str| match safety::inspect(path, job) {
+        Ok(TargetKind::Missing) | Err(_) if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
+            Ok(TargetKind::BlockDevice { bytes: i64::MAX.cast_unsigned() })
+        }
+        Ok(kind) => Ok(kind),
+        Err(_) => Ok(TargetKind::Missing),
+    };
+    plan(workload, &inspect).map(|plan| plan.warnings)
 }
 
 impl Plan {
