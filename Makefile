@@ -24,6 +24,7 @@ setup: ## install what building needs
 setup-test: setup ## install what the tests compare with
 	@tools/install-packages $(TEST_PACKAGES)
 	@tools/install-fio-plot
+	@tools/fio-conformance --fetch
 
 build: setup ## build pagelab into target/debug (optimised where it measures)
 	$(CARGO) build --locked -p pagelab-cli

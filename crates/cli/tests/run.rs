@@ -71,7 +71,7 @@ fn help_comes_from_the_registry() {
         (["--cmdhelp=blocksise"], "did you mean 'blocksize'"),
         (["--cmdhelp=verify_policy"], "refuses"),
         (["--enghelp=mmpa"], "did you mean 'mmap'"),
-        (["--minimal"], "--output-format=json"),
+        (["--terse-version=4"], "version 3"),
         (["--status-interval=5"], "recording has every second"),
     ] {
         let said = stderr(&run(pagelab().args(["run", "--name=x", "--size=4k"]).args(args), 2));
@@ -160,4 +160,114 @@ fn seconds_are_recorded_as_they_pass() {
     let seconds = rows[0]["seconds"].as_u64().expect("a count");
     assert!((2..=6).contains(&seconds), "{rows}");
     assert!(rows[0]["operations"].as_u64() > Some(1_000_000), "{rows}");
+}
+
+/// What people copy from fio's manual, from blogs and from other programs.
+#[test]
+fn fios_spellings_are_read() {
+    let place = scratch();
+    let file = job_file(place.path());
+    let here = |args: &[&str], status| run(pagelab().arg("run").args(args).current_dir(place.path()), status);
+    let version = String::from_utf8(here(&["--version"], 0).stdout).expect("UTF-8");
+    assert!(version.starts_with("fio-3") && version.contains("pagelab-"), "{version}");
+    for args in [
+        &["-name=x", "-ioengine=null", "-rw=read", "-size=64k", "-direct=1", "-output-format=json"][..],
+        &["--name", "x", "--ioengine", "null", "--rw", "read", "--size", "64k", "--output-format", "json"],
+        &[
+            "--max-jobs=16",
+            "--eta-newline=1",
+            "--alloc-size=1024",
+            "--output-format=normal",
+            "--output-format=json",
+            "--name=x",
+            "--ioengine=null",
+            "--rw=read",
+            "--size=64k",
+        ],
+    ] {
+        let document = json(&here(args, 0));
+        assert_eq!(jobs_of(&document), ["x"], "{args:?}");
+    }
+    let document = json(&here(&["--number_ios=2", &file, "--output-format=json"], 0));
+    assert_eq!(document["jobs"][0]["read"]["total_ios"], 2, "options before a file are its defaults");
+    assert_eq!(document["jobs"][1]["write"]["total_ios"], 3);
+    // Several layouts, in fio's order.
+    let text = String::from_utf8(here(&[&file, "--output-format=normal,json,terse"], 0).stdout).expect("UTF-8");
+    let places = ["3;pagelab-", "\"jobs\"", "a: (groupid=0"].map(|part| text.find(part).expect(part));
+    assert!(places.is_sorted(), "{places:?}");
+    let text = String::from_utf8(here(&[&file, "--minimal"], 0).stdout).expect("UTF-8");
+    assert!(text.lines().count() == 2 && text.starts_with("3;pagelab-"), "{text}");
+    let words = stderr(&here(&[&file, "--output-format=json,xml"], 2));
+    assert!(words.contains("'xml'") || words.contains("not one of"), "{words}");
+    let words = stderr(&here(&["--name=x", "--size=64k", "no-such.fio"], 2));
+    assert!(words.contains("no-such.fio: found no such job file"), "{words}");
+}
+
+#[test]
+fn a_job_is_read_from_standard_input() {
+    use std::io::Write as _;
+    let place = scratch();
+    let mut command = pagelab();
+    command.args(["run", "-", "--output-format=json"]).current_dir(place.path());
+    let mut child = command
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("pagelab starts");
+    child.stdin.take().expect("piped").write_all(JOBS.as_bytes()).expect("written");
+    let document = json(&child.wait_with_output().expect("it ends"));
+    assert_eq!(jobs_of(&document), ["a", "b"]);
+}
+
+#[test]
+fn a_run_that_fails_says_why_on_standard_error() {
+    let place = scratch();
+    std::fs::write(place.path().join("short"), vec![1; 4096]).expect("write");
+    let here = |args: &[&str], status| {
+        let output = run(pagelab().arg("run").args(args).current_dir(place.path()), status);
+        stderr(&output)
+    };
+    // A minimum that cannot be reached ends the job.
+    let failing = [
+        "--name=x",
+        "--ioengine=null",
+        "--rw=read",
+        "--size=1g",
+        "--time_based",
+        "--runtime=5",
+        "--rate_iops=10",
+        "--rate_iops_min=10",
+        "--rate_cycle=1",
+        "--thinktime=600ms",
+        "--output=report.txt",
+    ];
+    let words = here(&failing, 1);
+    assert!(words.contains("job 'x' worker 0:") && words.contains("rate"), "{words}");
+    // What is refused is refused once, in words of the job's.
+    let words = here(&["--name=x", "--rw=write", "--size=64k", "--filename=short"], 2);
+    assert!(words.contains("--allow-write") && !words.contains("protocol"), "{words}");
+    assert_eq!(words.lines().count(), 1, "{words}");
+    let words = here(&["--name=x", "--rw=randwrite", "--size=64k", "--ioengine=null", "--readonly"], 2);
+    assert!(words.contains("rw=randwrite") && words.contains("--readonly"), "{words}");
+    assert!(here(&["-q", "--name=x", "--ioengine=null", "--size=64k"], 0).is_empty());
+}
+
+#[test]
+fn parse_only_refuses_what_the_run_would_refuse() {
+    let place = scratch();
+    let here = |job: &str, status| {
+        let output =
+            run(pagelab().args(["run", "--parse-only"]).args(job.split(' ')).current_dir(place.path()), status);
+        stderr(&output)
+    };
+    let words = here("--name=x --rw=write --size=64k --offset=25%", 2);
+    assert!(words.contains("percentage of a file that does not exist"), "{words}");
+    let rivals =
+        "--rw=write --size=64k --filename=f --verify=crc32c --bs=4k --name=a --numjobs=2 --offset=4k --bsrange=4k-8k";
+    let refused = run(pagelab().arg("run").args(rivals.split(' ')).current_dir(place.path()), 2);
+    assert!(stderr(&refused).contains("same bytes"), "{}", stderr(&refused));
+    assert!(here(rivals, 2).contains("same bytes"));
+    // A device that is not on this machine may be on the one that the job is for.
+    here("--name=x --rw=randread --filename=/dev/nvme99n1 --offset=25%", 0);
+    here("--name=x --rw=write --size=64k --filesize=128k --offset=25%", 0);
 }

@@ -128,6 +128,38 @@ pub enum JobError {
         /// The file or "command line".
         source_name: String,
     },
+    /// Several mistakes, each of which says where it is.
+    #[error("{} mistakes:{}", .0.len(), listed(.0))]
+    Several(Vec<JobError>),
+}
+
+/// Most mistakes that are told: a file that is no job file has one in each line.
+const MAX_LISTED: usize = 100;
+
+fn listed(errors: &[JobError]) -> String {
+    let mut text: String = errors.iter().take(MAX_LISTED).map(|error| format!("\n  {error}")).collect();
+    if errors.len() > MAX_LISTED {
+        text.push_str(&format!("\n  and {} more", errors.len() - MAX_LISTED));
+    }
+    text
+}
+
+impl JobError {
+    /// Whether two contradictions were written in the same place.
+    pub fn same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Conflict { origin: a, .. }, Self::Conflict { origin: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+
+    /// One error for all mistakes; `None` if there is none.
+    pub fn all(mut errors: Vec<Self>) -> Option<Self> {
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Several(errors)),
+        }
+    }
 }
 
 /// Why a workload did not run.

@@ -1,10 +1,11 @@
 //! Making targets ready before the first job starts: created, allocated, filled; and removed again where the job says so.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::buffer::Contents;
 use crate::control::Control;
@@ -14,7 +15,7 @@ use crate::job::words::Fallocate;
 use crate::job::{JobOptions, JobSpec, Workload};
 use crate::offsets::Direction;
 use crate::plan::{Plan, TargetPlan};
-use crate::safety::{self, Ownership, TargetKind};
+use crate::safety::{self, Allowed, Claims, Ownership, Permit, REPLACED, TargetKind, Unopened};
 
 /// How much is written at once when a file is filled.
 const FILL_BYTES: usize = 1 << 20;
@@ -28,6 +29,10 @@ pub struct Prepared {
     pub unlink: Vec<PathBuf>,
     /// Files of jobs with `unlink=1` that have no name, by the name that they would have, and what keeps them.
     pub nameless: Vec<(PathBuf, OwnedFd)>,
+    /// What jobs may write, by path.
+    pub permits: BTreeMap<PathBuf, Permit>,
+    /// The block devices that they may write, claimed until this goes.
+    pub claims: Claims,
     /// What else the user should know.
     pub warnings: Vec<String>,
     /// Whether the user asked to stop while files were being filled.
@@ -48,7 +53,10 @@ pub fn prepare(
     let ownership = Ownership::new(&control.state_dir);
     let mut prepared = Prepared::default();
     for target in &plan.targets {
-        if let Some(what) = check(target, job_of(workload, target)?, control, &ownership)? {
+        let job = job_of(workload, target)?;
+        let Some(allowed) = check(target, job, control, &ownership, &mut prepared.claims)? else { continue };
+        prepared.permits.insert(target.path.clone(), allowed.permit);
+        if let Some(what) = allowed.holds {
             let path = target.path.display();
             prepared.warnings.push(format!("{path} held {what}; it was named with --allow-write and written over"));
         }
@@ -57,7 +65,7 @@ pub fn prepare(
         let job = job_of(workload, target)?;
         let result = make(target, job, &ownership, &mut prepared, stop);
         if let Err(error) = result {
-            discard(&prepared.created);
+            discard(&prepared.created, control);
             return Err(error);
         }
         let nameless = prepared.nameless.iter().any(|(path, _)| *path == target.path);
@@ -69,10 +77,11 @@ pub fn prepare(
 }
 
 /// Removes files created for a run that did not come about.
-pub fn discard(created: &[PathBuf]) {
+pub fn discard(created: &[PathBuf], control: &Control) {
+    let ownership = Ownership::new(&control.state_dir);
     for path in created {
         // It was created moments ago by this process; if it is gone already, so much the better.
-        let _ = std::fs::remove_file(path);
+        let _ = ownership.remove(path);
     }
 }
 
@@ -94,13 +103,14 @@ fn job_of<'a>(workload: &'a Workload, target: &TargetPlan) -> Result<&'a JobSpec
     workload.jobs.get(target.job).ok_or_else(|| LoadError::Protocol(format!("no job {}", target.job)))
 }
 
-/// Whether the job may do to a target what it will do; gives what it destroys there.
+/// Whether the job may do to a target what it will do; `None` if it changes nothing that exists.
 fn check(
     target: &TargetPlan,
     job: &JobSpec,
     control: &Control,
     ownership: &Ownership<'_>,
-) -> Result<Option<String>, LoadError> {
+    claims: &mut Claims,
+) -> Result<Option<Allowed>, LoadError> {
     let too_small = matches!(target.kind, TargetKind::File { bytes } if bytes < target.bytes_needed);
     let changes =
         target.written || (too_small && (target.filled || target.needs_length)) || target.kind == TargetKind::Missing;
@@ -113,7 +123,7 @@ fn check(
     if target.kind == TargetKind::Missing || !changes {
         return Ok(None);
     }
-    let verdict = safety::may_write(&target.path, &control.allow_write, ownership);
+    let verdict = safety::may_write(&target.path, &control.allow_write, ownership, claims);
     match verdict {
         Err(LoadError::Refused { path, reason }) if !target.written => {
             let TargetKind::File { bytes } = target.kind else { return Err(LoadError::Refused { path, reason }) };
@@ -123,7 +133,11 @@ fn check(
             );
             Err(LoadError::Refused { path, reason })
         }
-        other => other,
+        // The plan was made for a file, or for a device.
+        Ok(allowed) if allowed.device != matches!(target.kind, TargetKind::BlockDevice { .. }) => {
+            Err(LoadError::Refused { path: target.path.clone(), reason: REPLACED.to_owned() })
+        }
+        other => other.map(Some),
     }
 }
 
@@ -142,6 +156,7 @@ fn make(
     if target.create_on_open && target.kind == TargetKind::Missing {
         // The job's open makes it; it is remembered here so that a failed start leaves nothing behind.
         prepared.created.push(target.path.clone());
+        prepared.permits.insert(target.path.clone(), Permit::of_any_own());
         return Ok(());
     }
     if target.kind != TargetKind::Missing && there >= target.bytes_needed {
@@ -156,22 +171,26 @@ fn make(
     let missing = target.kind == TargetKind::Missing;
     if let (true, Some(fd)) = (missing && target.unlink, safety::nameless_hugetlb_file(&target.path)) {
         allocate_hugetlb(target, job, fd.as_fd())?;
+        let permit = Permit::of_nameless(fd.as_fd()).map_err(|error| failed("looking at", error))?;
+        prepared.permits.insert(target.path.clone(), permit);
         prepared.nameless.push((target.path.clone(), fd));
         return Ok(());
     }
     let fd = if missing {
-        let fd = ownership.create(&target.path)?;
-        if fd.is_some() {
-            prepared.created.push(target.path.clone());
-        }
+        let Some(fd) = ownership.create(&target.path)? else {
+            // It was not there when the job was planned: somebody else makes files here at this moment.
+            return Err(LoadError::Refused { path: target.path.clone(), reason: REPLACED.to_owned() });
+        };
+        prepared.created.push(target.path.clone());
+        let permit = Permit::of_own(fd.as_fd()).map_err(|error| failed("looking at", error))?;
+        prepared.permits.insert(target.path.clone(), permit);
         fd
     } else {
-        None
-    };
-    let fd = match fd {
-        Some(fd) => fd,
-        None => rustix::fs::open(&target.path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|error| failed("opening", error))?,
+        let permit = prepared.permits.get(&target.path).copied().unwrap_or_else(Permit::of_any_own);
+        permit.open(&target.path, OFlags::RDWR, ownership).map_err(|error| match error {
+            Unopened::Errno(error) => failed("opening", error),
+            Unopened::Replaced => LoadError::Refused { path: target.path.clone(), reason: REPLACED.to_owned() },
+        })?
     };
     if safety::is_hugetlbfs(fd.as_fd()) {
         return allocate_hugetlb(target, job, fd.as_fd());

@@ -3,7 +3,7 @@
 //! Tests and benchmarks use it, because it starts as fast as fio does; users have `pagelab run`. The work is done by a second
 //! process of the same program, as in a recorded run.
 //!
-//! `pagelab-load [--output-format=normal|json|json+|report] [--allow-write=PATH] [--readonly] [--eta=auto|always|never] JOB.fio... | --name=x --rw=read ...`
+//! `pagelab-load [--output-format=normal|json|json+|terse|report] [--allow-write=PATH] [--readonly] [--eta=auto|always|never] JOB.fio... | --name=x --rw=read ...`
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use pagelab_load::control::Status;
-use pagelab_load::output::{json, normal};
+use pagelab_load::output::{self, Format};
 use pagelab_load::{Control, JobReport, LoadError, parse_args, worker};
 
 fn main() -> ExitCode {
@@ -55,16 +55,11 @@ fn front(arguments: Vec<String>) -> Result<ExitCode, LoadError> {
         Ok(report) => report,
         Err(status) => return Ok(ExitCode::from(status)),
     };
-    let text = match format.as_str() {
-        "normal" => Ok(normal::render(&report)),
-        "json" => json::render(&report, json::Detail::Plain),
-        "json+" => json::render(&report, json::Detail::Plus),
-        "report" => serde_json::to_string_pretty(&report),
-        other => {
-            return Err(LoadError::Protocol(format!(
-                "--output-format={other}: expected normal, json, json+ or report"
-            )));
-        }
+    let text = if format == "report" {
+        serde_json::to_string_pretty(&report)
+    } else {
+        let wrong = |reason: String| LoadError::Protocol(format!("--output-format={format}: {reason}"));
+        output::render(&report, &Format::list(&format).map_err(wrong)?)
     };
     let text = text.map_err(|error| LoadError::Protocol(error.to_string()))?;
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| LoadError::system("writing the result", error))?;

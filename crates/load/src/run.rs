@@ -34,6 +34,9 @@ pub fn run_workload(
     tell: &mut dyn FnMut(&[u8]),
 ) -> Result<JobReport, LoadError> {
     obey(control)?;
+    if control.readonly {
+        workload.must_not_write()?;
+    }
     let started_realtime_ns = realtime_ns();
     let start_ns = monotonic_ns();
     let mut plan = plan::plan(workload, &|path, job| safety::inspect(path, job))?;
@@ -44,6 +47,7 @@ pub fn run_workload(
     let shared = Shared::new(plan.workers.len())?;
     let handling = signals::Handling::new(&shared);
     let prepared = layout::prepare(&plan, workload, control, &|| shared.stopped())?;
+    plan.grant(&prepared.permits);
     plan.open_through(&prepared.nameless);
     let crew = Crew {
         plan: &plan,
@@ -59,7 +63,7 @@ pub fn run_workload(
     let results = match spawn::run(&crew, tell) {
         Ok(results) => results,
         Err(error) => {
-            layout::discard(&prepared.created);
+            layout::discard(&prepared.created, control);
             return Err(error);
         }
     };

@@ -5,6 +5,12 @@
 //! ours. File systems without user attributes (hugetlbfs, tmpfs before Linux 6.6) get a line in `STATE_DIR/created-files` instead,
 //! which names device, inode, birth time and path; the state directory is empty after a boot, so such a file is then refused, which
 //! errs on the safe side. Everything else has to be named, target by target, outside the job file.
+//!
+//! A path is checked once and opened many times: by the layout, by each worker, for each pass. Between two of these its owner can put
+//! another file there, or a link to a disk. So what is checked is an open descriptor, and the check leaves a [`Permit`]: whoever opens the
+//! path to write opens it with that, and gets a descriptor only of the file that was checked. Links are followed where the user named
+//! them with `--allow-write`, and nowhere else. A block device is claimed (`O_EXCL`) from the check to the end of the run: nobody can
+//! mount it meanwhile, and its number cannot become another device's.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -146,14 +152,15 @@ impl<'a> Ownership<'a> {
         registry.split(|byte| *byte == b'\n').any(|line| line == identity)
     }
 
-    /// Removes a file if pagelab created it; tells whether it did.
+    /// Removes a file if pagelab created it; tells whether it did. A link is not such a file, wherever it leads.
     ///
     /// # Errors
     /// It is ours and cannot be removed.
     pub fn remove(&self, path: &Path) -> std::io::Result<bool> {
-        let fd = match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
+        let fd = match rustix::fs::open(path, flags, Mode::empty()) {
             Ok(fd) => fd,
-            Err(Errno::NOENT) => return Ok(false),
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         if !self.is_ours(fd.as_fd(), path) {
@@ -235,20 +242,155 @@ fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
     }
 }
 
-/// Whether a writing job may touch an existing target; gives what it destroys there, in words, where the user allowed that by
-/// naming a device. A device that somebody uses is never touched.
+/// What tells an open file or device from every other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Identity {
+    /// A file, by file system, inode and birth time (0 where the file system keeps none): inode numbers are used again.
+    File { device: (u32, u32), inode: u64, born: (i64, u32) },
+    /// A block device, by its number: udev makes device nodes anew.
+    Device { number: (u32, u32) },
+}
+
+impl Identity {
+    fn of(fd: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?;
+        if rustix::fs::FileType::from_raw_mode(stat.stx_mode.into()) == rustix::fs::FileType::BlockDevice {
+            return Ok(Self::Device { number: (stat.stx_rdev_major, stat.stx_rdev_minor) });
+        }
+        let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+        let born = if has_birth { (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec) } else { (0, 0) };
+        Ok(Self::File { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, born })
+    }
+}
+
+/// The right to open one path for writing, as long as it leads to what was checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permit {
+    /// What was checked; `None` for files that the job itself makes anew, where the mark decides.
+    identity: Option<Identity>,
+    /// The file must have pagelab's mark.
+    marked: bool,
+    /// The path may be a link.
+    follow: bool,
+}
+
+/// Why a path was not opened for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unopened {
+    /// The kernel refused.
+    Errno(Errno),
+    /// Something else is there than what was checked.
+    Replaced,
+}
+
+/// What [`Unopened::Replaced`] means, in words.
+pub const REPLACED: &str =
+    "something else is there now than the file that was checked before the start; nothing was written to it";
+
+impl From<Errno> for Unopened {
+    fn from(error: Errno) -> Self {
+        Self::Errno(error)
+    }
+}
+
+impl Permit {
+    /// For a file that pagelab has just made and marked.
+    ///
+    /// # Errors
+    /// The kernel tells nothing of it.
+    pub fn of_own(fd: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        Ok(Self { identity: Some(Identity::of(fd)?), marked: true, follow: false })
+    }
+
+    /// For a file without a name, which is opened through `/proc/self/fd`.
+    ///
+    /// # Errors
+    /// The kernel tells nothing of it.
+    pub fn of_nameless(fd: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        Ok(Self { identity: Some(Identity::of(fd)?), marked: false, follow: true })
+    }
+
+    /// For whatever file at the path has pagelab's mark: jobs that make their files themselves, at the start or for each pass.
+    pub fn of_any_own() -> Self {
+        Self { identity: None, marked: true, follow: false }
+    }
+
+    /// The same for a job that makes the file anew for each pass: another file of pagelab's may take its place.
+    #[must_use]
+    pub fn renewable(self) -> Self {
+        if self.marked { Self { identity: None, ..self } } else { self }
+    }
+
+    /// Opens the path, which nobody has looked at since the check. Nothing is changed by opening: `flags` must not truncate or create.
+    ///
+    /// # Errors
+    /// The kernel's, or the path leads elsewhere now.
+    pub fn open(&self, path: &Path, flags: OFlags, ownership: &Ownership<'_>) -> Result<OwnedFd, Unopened> {
+        let follow = if self.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let fd = match rustix::fs::open(path, flags | OFlags::NOCTTY | OFlags::CLOEXEC | follow, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::LOOP) if !self.follow => return Err(Unopened::Replaced),
+            Err(error) => return Err(error.into()),
+        };
+        let found = Identity::of(fd.as_fd())?;
+        if self.identity.is_some_and(|checked| checked != found) {
+            return Err(Unopened::Replaced);
+        }
+        if self.marked && !ownership.is_ours(fd.as_fd(), path) {
+            return Err(Unopened::Replaced);
+        }
+        Ok(fd)
+    }
+}
+
+/// What may be written, and what the check found there.
+#[derive(Debug)]
+pub struct Allowed {
+    /// The right to open it.
+    pub permit: Permit,
+    /// Whether it is a block device.
+    pub device: bool,
+    /// What writing destroys there, in words, where the user allowed that by naming a device.
+    pub holds: Option<String>,
+}
+
+/// The block devices of a run, each claimed for it alone.
+#[derive(Debug, Default)]
+pub struct Claims(Vec<(Identity, OwnedFd)>);
+
+/// Whether a writing job may touch an existing target. A device that somebody uses is never touched; one that may be written is kept in
+/// `claims`.
 ///
 /// # Errors
 /// [`LoadError::Refused`] with what was found and how to allow it.
-pub fn may_write(path: &Path, allowed: &[PathBuf], ownership: &Ownership<'_>) -> Result<Option<String>, LoadError> {
+pub fn may_write(
+    path: &Path,
+    allowed: &[PathBuf],
+    ownership: &Ownership<'_>,
+    claims: &mut Claims,
+) -> Result<Allowed, LoadError> {
     let refused = |reason: String| LoadError::Refused { path: path.to_path_buf(), reason };
-    let metadata = std::fs::metadata(path).map_err(|error| LoadError::system(format!("{}", path.display()), error))?;
+    let unopened = |error: Errno| LoadError::system(format!("opening {}", path.display()), error);
+    let look = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let (fd, link) = match rustix::fs::open(path, look | OFlags::NOFOLLOW, Mode::empty()) {
+        Ok(fd) => (fd, false),
+        Err(Errno::LOOP) => (rustix::fs::open(path, look, Mode::empty()).map_err(unopened)?, true),
+        Err(error) => return Err(unopened(error)),
+    };
+    let file = std::fs::File::from(fd);
+    let metadata = file.metadata().map_err(|error| LoadError::system(format!("{}", path.display()), error))?;
+    let identity = Identity::of(file.as_fd()).map_err(unopened)?;
     let named = allowed.iter().any(|other| std::fs::metadata(other).is_ok_and(|other| same(&metadata, &other)));
     if metadata.file_type().is_block_device() {
-        signatures::not_in_use(path, metadata.rdev()).map_err(refused)?;
-        let holds = signatures::contents(path, metadata.rdev()).map_err(refused)?;
+        let claimed = claims.0.iter().any(|(known, _)| *known == identity);
+        let holds = signatures::contents(&file, metadata.rdev()).map_err(refused)?;
+        if !claimed {
+            let claim = signatures::claim(file.as_fd(), metadata.rdev()).map_err(refused)?;
+            claims.0.push((identity, claim));
+        }
         if named {
-            return Ok(holds);
+            let permit = Permit { identity: Some(identity), marked: false, follow: true };
+            return Ok(Allowed { permit, device: true, holds });
         }
         let what = holds.map_or_else(String::new, |what| format!(" that holds {what}"));
         return Err(refused(format!(
@@ -256,20 +398,34 @@ pub fn may_write(path: &Path, allowed: &[PathBuf], ownership: &Ownership<'_>) ->
             path.display()
         )));
     }
-    if named {
-        return Ok(None);
+    let ours = ownership.is_ours(file.as_fd(), path);
+    if named || (ours && !link) {
+        let permit = Permit { identity: Some(identity), marked: ours, follow: named };
+        return Ok(Allowed { permit, device: false, holds: None });
     }
-    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
-        .map_err(|error| LoadError::system(format!("opening {}", path.display()), error))?;
-    if ownership.is_ours(fd.as_fd(), path) {
-        Ok(None)
-    } else {
-        Err(refused(format!(
-            "the job writes and pagelab did not create this file ({} bytes); name it outside the job file to allow it: --allow-write {}",
-            metadata.len(),
+    if ours {
+        return Err(refused(format!(
+            "the job writes and this is a symbolic link, which can lead elsewhere in the next pass; give the file's own path, or name the link outside the job file: --allow-write {}",
             path.display()
-        )))
+        )));
     }
+    Err(refused(format!(
+        "the job writes and pagelab did not create this file ({} bytes); name it outside the job file to allow it: --allow-write {}",
+        metadata.len(),
+        path.display()
+    )))
+}
+
+/// Opens a file for writing that pagelab made: a log, a state, memory behind a buffer.
+///
+/// # Errors
+/// [`LoadError::Refused`] for any other file.
+pub fn open_own(path: &Path, flags: OFlags, ownership: &Ownership<'_>) -> Result<OwnedFd, LoadError> {
+    let allowed = may_write(path, &[], ownership, &mut Claims::default())?;
+    allowed.permit.open(path, flags, ownership).map_err(|error| match error {
+        Unopened::Errno(error) => LoadError::system(format!("opening {}", path.display()), error),
+        Unopened::Replaced => LoadError::Refused { path: path.to_path_buf(), reason: REPLACED.to_owned() },
+    })
 }
 
 fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
@@ -294,11 +450,11 @@ mod tests {
         assert!(ownership.create(&ours).expect("create").is_some());
         assert!(ownership.create(&ours).expect("exists").is_none(), "a second creation changes nothing");
         std::fs::write(&theirs, "precious").expect("write");
-        assert!(may_write(&ours, &[], &ownership).is_ok());
-        let refusal = may_write(&theirs, &[], &ownership).expect_err("not ours").to_string();
+        assert!(may_write(&ours, &[], &ownership, &mut Claims::default()).is_ok());
+        let refusal = may_write(&theirs, &[], &ownership, &mut Claims::default()).expect_err("not ours").to_string();
         assert!(refusal.contains("--allow-write") && refusal.contains("8 bytes"), "{refusal}");
-        assert!(may_write(&theirs, std::slice::from_ref(&theirs), &ownership).is_ok());
-        assert!(may_write(&theirs, std::slice::from_ref(&ours), &ownership).is_err());
+        assert!(may_write(&theirs, std::slice::from_ref(&theirs), &ownership, &mut Claims::default()).is_ok());
+        assert!(may_write(&theirs, std::slice::from_ref(&ours), &ownership, &mut Claims::default()).is_err());
         assert!(!ownership.remove(&theirs).expect("remove") && theirs.exists());
         assert!(ownership.remove(&ours).expect("remove") && !ours.exists());
         assert!(!ownership.remove(&ours).expect("gone"));
@@ -335,5 +491,48 @@ mod tests {
         assert!(error.contains("mkdir -p"), "{error}");
         assert!(inspect(Path::new("/dev/zero"), "j").is_err());
         assert!(inspect(dir.path(), "j").is_err());
+    }
+
+    #[test]
+    fn a_permit_opens_what_was_checked_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let ownership = Ownership::new(dir.path());
+        let at = |name: &str| dir.path().join(name);
+        let (path, aside) = (at("file"), at("aside"));
+        ownership.create(&path).expect("create").expect("new");
+        std::fs::write(at("precious"), "precious").expect("write");
+        let check = |path: &Path, allowed: &[PathBuf]| {
+            may_write(path, allowed, &ownership, &mut Claims::default()).map(|allowed| allowed.permit)
+        };
+        let permit = check(&path, &[]).expect("ours");
+        let open = |permit: &Permit| permit.open(&path, OFlags::RDWR, &ownership).map(drop);
+        assert_eq!(open(&permit), Ok(()));
+        std::fs::rename(&path, &aside).expect("rename");
+        assert_eq!(open(&permit), Err(Unopened::Errno(Errno::NOENT)));
+        // A link, to what is precious and to the very file: neither is what was checked.
+        for target in ["precious", "aside"] {
+            std::os::unix::fs::symlink(at(target), &path).expect("link");
+            assert_eq!(open(&permit), Err(Unopened::Replaced));
+            assert_eq!(open(&permit.renewable()), Err(Unopened::Replaced));
+            assert!(check(&path, &[]).is_err());
+            assert!(!ownership.remove(&path).expect("a link is left alone"));
+            std::fs::remove_file(&path).expect("remove");
+        }
+        std::fs::hard_link(at("precious"), &path).expect("link");
+        assert_eq!(open(&permit), Err(Unopened::Replaced));
+        assert_eq!(open(&permit.renewable()), Err(Unopened::Replaced));
+        std::fs::remove_file(&path).expect("remove");
+        // Another file of pagelab's is right only where the job makes its files anew.
+        ownership.create(&path).expect("create").expect("new");
+        assert_eq!(open(&permit), Err(Unopened::Replaced));
+        assert_eq!(open(&permit.renewable()), Ok(()));
+        // A link that the user named is followed, to where it led then.
+        std::fs::remove_file(&path).expect("remove");
+        std::os::unix::fs::symlink(at("precious"), &path).expect("link");
+        let permit = check(&path, std::slice::from_ref(&path)).expect("named");
+        assert_eq!(open(&permit), Ok(()));
+        std::fs::remove_file(&path).expect("remove");
+        std::os::unix::fs::symlink(&aside, &path).expect("link");
+        assert_eq!(open(&permit), Err(Unopened::Replaced));
     }
 }

@@ -1,5 +1,6 @@
 //! Whether a block device holds anything: mounts, holders, partitions, signatures of file systems and volumes.
 
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -40,18 +41,20 @@ const SIGNATURES: &[Signature] = &[
 /// How much of the start is looked at: past the last signature above.
 const HEAD_BYTES: usize = 0x1_0080;
 
-/// Checks that nothing uses a device. `rdev` is its device number.
+/// Claims an open device for this process alone; `rdev` is its device number. As long as the descriptor is open nobody can mount it,
+/// swap on it or give it to a volume manager, and its number stays its own.
 ///
 /// # Errors
 /// Who uses it, in words.
-pub fn not_in_use(path: &Path, rdev: u64) -> Result<(), String> {
+pub fn claim(device: BorrowedFd<'_>, rdev: u64) -> Result<OwnedFd, String> {
     if let Some(holder) = entries(&sysfs(rdev).join("holders")).first() {
         return Err(format!("the device is held by {}", holder.display()));
     }
     // On a block device O_EXCL asks for sole use: the kernel refuses while it, or a partition of it, is mounted, swapped on or held by
-    // a volume manager.
+    // a volume manager. The descriptor's own name leads to the same device, whatever became of the path.
+    let path = format!("/proc/self/fd/{}", device.as_raw_fd());
     match rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(_) => Ok(()),
+        Ok(claim) => Ok(claim),
         Err(rustix::io::Errno::BUSY) => {
             Err("the device is in use (mounted, swap, or held by another driver); see lsblk".to_owned())
         }
@@ -63,9 +66,8 @@ pub fn not_in_use(path: &Path, rdev: u64) -> Result<(), String> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn contents(path: &Path, rdev: u64) -> Result<Option<String>, String> {
-    let file = std::fs::File::open(path).map_err(|error| format!("opening it: {error}"))?;
-    if let Some(what) = signature(&file).map_err(|error| format!("reading its start: {error}"))? {
+pub fn contents(device: &std::fs::File, rdev: u64) -> Result<Option<String>, String> {
+    if let Some(what) = signature(device).map_err(|error| format!("reading its start: {error}"))? {
         return Ok(Some(what.to_owned()));
     }
     let partitions = entries(&sysfs(rdev)).into_iter().find(|entry| entry.join("partition").exists());

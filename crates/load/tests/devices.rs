@@ -167,3 +167,67 @@ fn host_empty_devices_need_to_be_named() {
     let reading = ["--name=j", "--rw=read", "--bs=64k", "--size=1m", &filename].map(str::to_owned);
     assert_eq!(totals(&run(&reading))[0], 16);
 }
+
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_a_device_under_another_name_is_not_written() {
+    let device = Loop::new(16 << 20);
+    tool("mkfs.ext4", &["-q", "-F", device.name()]);
+    let before = contents(&device);
+    let directory = tempfile::tempdir().expect("a directory");
+    let (path, aside) = (directory.path().join("own"), directory.path().join("aside"));
+    let filename = format!("--filename={}", path.display());
+    let job = ["--name=j", "--rw=write", "--size=64k", "--loops=3000", filename.as_str()];
+    let rounds = if std::env::var_os("PAGELAB_TEST_FULL").is_some() { 100 } else { 8 };
+    let stopped = (0..rounds).filter(|_| {
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let output = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    // Where there is no file yet, there is nothing to move.
+                    if std::fs::rename(&path, &aside).is_ok() {
+                        let _ = std::os::unix::fs::symlink(&device.path, &path);
+                        std::thread::yield_now();
+                        let _ = std::fs::rename(&aside, &path);
+                    }
+                }
+            });
+            let output = common::try_run(&job);
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            output
+        });
+        for left in [&path, &aside] {
+            let _ = std::fs::remove_file(left);
+        }
+        assert_eq!(contents(&device), before, "written to");
+        !output.status.success()
+    });
+    assert!(stopped.count() > 0, "the neighbour never came between");
+}
+
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_a_device_is_the_jobs_alone_while_it_runs() {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let device = Loop::new(16 << 20);
+    let claim = || std::fs::File::options().read(true).custom_flags(libc::O_EXCL).open(&device.path);
+    drop(claim().expect("free before"));
+    let mut job = allowed(&device.path);
+    let filename = format!("--filename={}", device.name());
+    job.extend(["--name=k", "--rw=read", "--stonewall", "--runtime=60", "--time_based", &filename].map(str::to_owned));
+    let mut child = common::pagelab().args(&job).stdout(std::process::Stdio::null()).spawn().expect("starts");
+    // It is taken before the first write, and stays taken while another job only reads.
+    while claim().is_ok() {
+        assert_eq!(child.try_wait().expect("wait"), None, "it ended");
+        std::thread::yield_now();
+    }
+    let error = claim().expect_err("taken");
+    assert_eq!(error.raw_os_error(), Some(libc::EBUSY));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::KILL)
+        .expect("kill");
+    child.wait().expect("wait");
+    // Its workers die with it.
+    while claim().is_err() {
+        std::thread::yield_now();
+    }
+}

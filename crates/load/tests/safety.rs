@@ -107,3 +107,109 @@ fn devices_need_to_be_named_and_empty() {
     let words = refused(&arguments(Path::new("/dev/zero"), "--rw=write --size=64k"), 2);
     assert!(words.contains("neither a regular file nor a block device"), "{words}");
 }
+
+/// A neighbour in the job's directory: puts something else where the job's file is, and the file back, as fast as it can.
+struct Neighbour<'a> {
+    path: &'a Path,
+    aside: std::path::PathBuf,
+    precious: &'a Path,
+}
+
+impl Neighbour<'_> {
+    fn put_a_link(&self) -> std::io::Result<()> {
+        std::fs::rename(self.path, &self.aside)?;
+        std::os::unix::fs::symlink(self.precious, self.path)
+    }
+
+    fn put_the_file_itself(&self) -> std::io::Result<()> {
+        std::fs::rename(self.path, &self.aside)?;
+        std::fs::hard_link(self.precious, self.path)
+    }
+
+    fn put_back(&self) {
+        // It may never have been moved.
+        let _ = std::fs::rename(&self.aside, self.path);
+    }
+}
+
+#[test]
+fn a_neighbour_that_renames_turns_no_write_elsewhere() {
+    let rounds = if std::env::var_os("PAGELAB_TEST_FULL").is_some() { 300 } else { 24 };
+    let directory = tempfile::tempdir().expect("tempdir");
+    let (path, precious) = (directory.path().join("own"), directory.path().join("precious"));
+    let contents = vec![7_u8; 64 << 10];
+    std::fs::write(&precious, &contents).expect("write");
+    let neighbour = Neighbour { path: &path, aside: directory.path().join("aside"), precious: &precious };
+    let mut stopped = 0;
+    for round in 0..rounds {
+        let options = match round % 4 {
+            0 => "--rw=write --size=64k --loops=3000",
+            1 => "--rw=randwrite --size=64k --loops=3000 --ioengine=mmap",
+            2 => "--rw=write --size=64k --loops=1000 --unlink_each_loop=1",
+            _ => "--rw=write --size=64k --loops=300 --overwrite=1 --create_on_open=1",
+        };
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let output = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let put = if round % 8 < 4 { neighbour.put_a_link() } else { neighbour.put_the_file_itself() };
+                    // Where there is no file yet, there is nothing to move.
+                    drop(put);
+                    std::thread::yield_now();
+                    neighbour.put_back();
+                }
+            });
+            let output = try_run(&arguments(&path, options));
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            output
+        });
+        assert_eq!(std::fs::read(&precious).expect("there"), contents, "round {round}: written to: {options}");
+        if !output.status.success() {
+            stopped += 1;
+        }
+        // What the neighbour left must not decide the next round.
+        for left in [&path, &neighbour.aside] {
+            let _ = std::fs::remove_file(left);
+        }
+    }
+    assert!(stopped > 0, "the neighbour never came between");
+}
+
+#[test]
+fn a_file_that_is_replaced_between_passes_ends_the_job_with_words() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let (path, precious) = (directory.path().join("own"), directory.path().join("precious"));
+    std::fs::write(&precious, "precious").expect("write");
+    let options = "--rw=write --size=64k --bs=32k --loops=2 --fallocate=none --thinktime=200ms --thinktime_blocks=1";
+    // The job pauses within its first pass; on a busy machine it takes several tries to come into the pause.
+    let words = (0..50).find_map(|_| {
+        let output = std::thread::scope(|scope| {
+            let job = scope.spawn(|| try_run(&arguments(&path, options)));
+            // The first operation has written half.
+            while std::fs::metadata(&path).map_or(0, |metadata| metadata.len()) < 32 << 10 {
+                std::thread::yield_now();
+            }
+            std::fs::rename(&path, directory.path().join("aside")).expect("rename");
+            std::os::unix::fs::symlink(&precious, &path).expect("link");
+            job.join().expect("the job")
+        });
+        assert_eq!(std::fs::read_to_string(&precious).expect("read"), "precious");
+        std::fs::remove_file(&path).expect("the link");
+        (output.status.code() == Some(3)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    });
+    assert!(words.is_some_and(|words| words.contains("something else is there now")), "no try came into the pause");
+}
+
+#[test]
+fn links_are_followed_where_the_user_names_them() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let (path, link) = (directory.path().join("own"), directory.path().join("link"));
+    run(&arguments(&path, "--rw=write --size=64k"));
+    std::os::unix::fs::symlink(&path, &link).expect("link");
+    let words = refused(&arguments(&link, "--rw=write --size=64k"), 2);
+    assert!(words.contains("symbolic link") && words.contains("--allow-write"), "{words}");
+    let mut named = arguments(&link, "--rw=write --size=64k --loops=3");
+    named.push(format!("--allow-write={}", link.display()));
+    assert_eq!(totals(&run(&named))[3], 3 * 65536);
+    assert_eq!(totals(&run(&arguments(&link, "--rw=read --size=64k")))[1], 65536, "reading follows links");
+}

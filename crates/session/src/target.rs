@@ -114,7 +114,12 @@ impl Started {
             |ended| format!("ended with status {}", ended.shell_status()),
         );
         let status = ended.and_then(Ended::code);
-        let failed = |error: LoadError| SessionError::Load { reason: format!("{how}: {error}"), status };
+        let failed = |error: LoadError| {
+            // It gives its reason on standard error before it ends so.
+            let reason =
+                if matches!(status, Some(2 | 3)) { format!("said why and {how}") } else { format!("{how}: {error}") };
+            SessionError::Load { reason, status }
+        };
         Some(told.broken.map_or_else(|| told.reader.finish(), Err).map_err(failed))
     }
 }

@@ -35,6 +35,6 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 pub fn leftovers_first() {
     let report = restore_leftovers().without_the_living();
     for line in report.to_string().lines() {
-        eprintln!("pagelab: {line}");
+        print::note(format_args!("pagelab: {line}"));
     }
 }

@@ -4,38 +4,34 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use pagelab_load::control::Status;
+use pagelab_load::job::args::option_text;
 use pagelab_load::job::nearest::{hint, nearest};
 use pagelab_load::job::registry::nearest_option;
 use pagelab_load::job::{docs, unsupported};
-use pagelab_load::output::{json, normal};
-use pagelab_load::{Control, JobReport, Workload, parse_args};
-use pagelab_session::{SessionOutcome, Target};
+use pagelab_load::output::{self, Format};
+use pagelab_load::{Control, JobReport, Workload, parse_args, plan};
+use pagelab_session::{SessionError, SessionOutcome, Target};
 
 use crate::commands::record;
 use crate::failure::{BAD, Failure};
 use crate::options::RecordingArgs;
 use crate::print;
 
-/// How the report is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// fio's text.
-    Normal,
-    /// fio's JSON.
-    Json,
-    /// fio's JSON with all latency buckets.
-    #[value(name = "json+")]
-    JsonPlus,
-}
-
 /// Run fio jobs with built-in engines, and record what the kernel did meanwhile.
 ///
 /// Takes job files, or jobs in fio's own style: --name=x --rw=randread --bs=4k ... (docs/job-options.md lists the options).
+///
+/// fio's options of the program may be written as fio takes them: with one dash or two, the value behind = or in the next word, anywhere
+/// among the job's. One dash and one letter is always pagelab's own (-o, -q). An option given twice counts as it was given last.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  pagelab run job.fio -o run.rec\n  \
-    pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m")]
+// Switches of the command line, each of its own.
+#[allow(clippy::struct_excessive_bools)]
+#[command(
+    args_override_self = true,
+    after_help = "Examples:\n  pagelab run job.fio -o run.rec\n  \
+    pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m"
+)]
 pub struct Args {
     /// Directory of the recording; it must not exist, or be empty [default: pagelab-SECONDS.rec].
     #[arg(short = 'o', long = "recording", value_name = "DIR")]
@@ -45,18 +41,30 @@ pub struct Args {
     /// Write the report to this file instead of standard output, as fio does.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Layout of the report.
-    #[arg(long, value_enum, default_value_t = Format::Normal)]
-    output_format: Format,
+    /// Layouts of the report, separated by commas: normal, json, json+ (with all latency buckets), terse.
+    #[arg(long, value_name = "LIST", default_value = "normal")]
+    output_format: String,
+    /// The terse layout instead.
+    #[arg(long)]
+    minimal: bool,
+    /// The terse layout too.
+    #[arg(long)]
+    append_terse: bool,
     /// Write to this file or device although pagelab did not make it. What it holds is lost.
     #[arg(long, value_name = "PATH")]
     allow_write: Vec<PathBuf>,
-    /// Refuse jobs that would change anything on disk.
+    /// Refuse jobs that write, or would make a file.
     #[arg(long)]
     readonly: bool,
     /// The status line, once a second on standard error: auto where that is a terminal.
     #[arg(long, default_value = "auto", value_parser = Status::WORDS.map(|(word, _)| word), value_name = "WHEN")]
     eta: String,
+    /// Show no progress, and not where the recording is.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Refuse jobs about which there is something to warn of.
+    #[arg(long)]
+    warnings_fatal: bool,
     /// Run only the jobs of this name; may be given several times.
     #[arg(long, value_name = "NAME")]
     section: Vec<String>,
@@ -69,10 +77,38 @@ pub struct Args {
     /// Help on an engine, or on all.
     #[arg(long, value_name = "ENGINE", num_args = 0..=1, default_missing_value = "all", require_equals = true)]
     enghelp: Option<String>,
-    /// Job files, or options in fio's style.
-    #[arg(required_unless_present_any = ["cmdhelp", "enghelp"], num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true, value_name = "JOB")]
+    /// Print the version of fio whose language and output this is, and pagelab's.
+    #[arg(long)]
+    version: bool,
+    #[command(flatten)]
+    accepted: Accepted,
+    /// Job files (- for standard input), or options in fio's style.
+    #[arg(required_unless_present_any = ["cmdhelp", "enghelp", "version"], num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true, value_name = "JOB")]
     jobs: Vec<String>,
 }
+
+/// Options of the program fio that ask for nothing that pagelab has to do: taken, so that commands written for fio work.
+#[derive(Debug, clap::Args)]
+struct Accepted {
+    /// fio ignores it, too.
+    #[arg(long, value_name = "N", hide = true)]
+    max_jobs: Option<String>,
+    /// KiB of fio's own pool of memory.
+    #[arg(long, value_name = "KIB", hide = true)]
+    alloc_size: Option<String>,
+    /// The status line has its second in any case.
+    #[arg(long, value_name = "TIME", hide = true)]
+    eta_interval: Option<String>,
+    /// Where standard error is no terminal the status line is a line of its own in any case.
+    #[arg(long, value_name = "TIME", hide = true)]
+    eta_newline: Option<String>,
+    /// What fio tells about itself.
+    #[arg(long, value_name = "WHAT", hide = true)]
+    debug: Option<String>,
+}
+
+/// The version of fio whose job language and layouts these are; programs that call fio look for `fio-3`.
+const FIO_VERSION: &str = "fio-3.33";
 
 /// Puts pagelab's own options of `run` before the job's: fio takes `--output-format=json` anywhere among the options of
 /// the job, and whoever comes from fio writes it last. What follows `--` is the job's alone.
@@ -92,6 +128,7 @@ pub fn own_options_first(words: impl Iterator<Item = OsString>) -> Vec<OsString>
             others.push(word);
             break;
         }
+        let word = with_two_dashes(word);
         let takes_value = own_option(&command, &word);
         let target = if takes_value.is_some() { &mut own } else { &mut others };
         target.push(word);
@@ -103,6 +140,12 @@ pub fn own_options_first(words: impl Iterator<Item = OsString>) -> Vec<OsString>
     words.extend(others);
     words.extend(rest);
     words
+}
+
+/// An option with one dash, as fio takes it, with two: what has one dash and one letter stays pagelab's.
+fn with_two_dashes(word: OsString) -> OsString {
+    let text = word.to_str().and_then(option_text).map(|text| format!("--{text}"));
+    text.map_or(word, OsString::from)
 }
 
 /// Whether a word is an option of `command`, and if so whether its value is the next word.
@@ -120,38 +163,95 @@ fn own_option(command: &clap::Command, word: &OsString) -> Option<bool> {
 
 /// Runs the jobs and prints their report.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    if args.version {
+        return print::text(&format!("{FIO_VERSION} (pagelab-{})\n", env!("CARGO_PKG_VERSION"))).map(|()| 0);
+    }
     if let Some(text) = help(args)? {
         return print::text(&text).map(|()| 0);
     }
+    let formats = formats(args)?;
     let workload = read_jobs(args)?;
     if args.parse_only {
-        workload.warnings.iter().for_each(|warning| print::note(format_args!("pagelab: warning: {warning}")));
-        return Ok(0);
+        return rehearse(args, &workload).map(|()| 0);
     }
     let mut report_file = args.output.as_deref().map(ReportFile::create).transpose()?;
     let mut options = args.recording.session(Target::Job(Box::new(workload)), args.directory.as_ref())?;
     options.load = Control {
         allow_write: args.allow_write.clone(),
         readonly: args.readonly,
-        status: Status::from_word(&args.eta).unwrap_or_default(),
+        status: if args.quiet { Status::Never } else { Status::from_word(&args.eta).unwrap_or_default() },
         ..Control::default()
     };
-    let outcome = pagelab_session::run(&options)?;
+    let outcome = match pagelab_session::run(&options) {
+        // The load process has said why.
+        Err(SessionError::Load { status: Some(status @ (2 | 3)), .. }) => return Ok(status as u8),
+        other => other?,
+    };
     let Some(report) = &outcome.report else {
         return Err(Failure::host(anyhow::anyhow!(
             "the load process ended without a report; {}",
             ended_in_words(&outcome)
         )));
     };
-    let text = rendered(args, report)?;
+    let text = output::render(report, &formats).map_err(Failure::host)?;
     match &mut report_file {
         Some(file) => file.write(&text)?,
         None => print::text(&text)?,
     }
-    if !args.recording.json && args.output_format == Format::Normal {
-        record::say(&outcome, false, false)?;
+    tell_failures(report);
+    if formats.contains(&Format::Normal) {
+        record::say(&outcome, false, args.quiet)?;
     }
     Ok(if report.succeeded() { 0 } else { BAD })
+}
+
+/// The layouts that were asked for.
+fn formats(args: &Args) -> Result<Vec<Format>, Failure> {
+    let wrong = |reason: String| Failure::input(anyhow::anyhow!("--output-format={}: {reason}", args.output_format));
+    let mut formats = Format::list(&args.output_format).map_err(wrong)?;
+    if args.minimal {
+        formats = vec![Format::Terse];
+    }
+    if args.append_terse {
+        formats.push(Format::Terse);
+    }
+    if args.recording.json && !formats.contains(&Format::JsonPlus) {
+        formats = vec![Format::Json];
+    }
+    Ok(formats)
+}
+
+/// What a run would warn of or refuse.
+fn rehearse(args: &Args, workload: &Workload) -> Result<(), Failure> {
+    let planned = plan::rehearse(workload).map_err(Failure::input)?;
+    let warnings = workload.warnings.iter().chain(&planned);
+    warnings.for_each(|warning| {
+        if !args.quiet {
+            print::note(format_args!("pagelab: warning: {warning}"));
+        }
+    });
+    Ok(())
+}
+
+/// Most failures that are told on standard error; the report has all.
+const MAX_FAILURES_TOLD: usize = 8;
+
+/// Why workers failed, on standard error: the report may be in a file.
+fn tell_failures(report: &JobReport) {
+    let failures: Vec<String> = report
+        .workers
+        .iter()
+        .filter_map(|worker| {
+            let failure = worker.failure.as_ref()?;
+            Some(format!("job '{}' worker {}: {}", worker.name, worker.clone, failure.message))
+        })
+        .collect();
+    for failure in failures.iter().take(MAX_FAILURES_TOLD) {
+        print::note(format_args!("pagelab: {failure}"));
+    }
+    if failures.len() > MAX_FAILURES_TOLD {
+        print::note(format_args!("pagelab: and {} more workers failed", failures.len() - MAX_FAILURES_TOLD));
+    }
 }
 
 /// A file for the report: made before anything runs, so that a path that cannot be written costs no run; gone if there is no report.
@@ -225,16 +325,15 @@ fn help(args: &Args) -> Result<Option<String>, Failure> {
 
 fn read_jobs(args: &Args) -> Result<Workload, Failure> {
     let words: Vec<String> = args.jobs.iter().filter(|word| *word != "--").cloned().collect();
-    for file in words.iter().filter(|word| !word.starts_with('-')) {
-        if !Path::new(file).is_file() {
-            let message = format!(
-                "{file}: found no such job file; needed: the path of a job file, or options such as --name=x --rw=read"
-            );
-            return Err(Failure::input(anyhow::anyhow!(message)));
-        }
-    }
     let mut workload = parse_args(&words).map_err(Failure::input)?;
     workload.select(&args.section).map_err(|reason| Failure::input(anyhow::anyhow!(reason)))?;
+    if args.readonly {
+        workload.must_not_write().map_err(Failure::input)?;
+    }
+    if args.warnings_fatal && !workload.warnings.is_empty() {
+        let warnings = workload.warnings.join("\n  ");
+        return Err(Failure::input(anyhow::anyhow!("--warnings-fatal, and there are warnings:\n  {warnings}")));
+    }
     Ok(workload)
 }
 
@@ -242,15 +341,6 @@ fn ended_in_words(outcome: &SessionOutcome) -> String {
     outcome
         .ended
         .map_or_else(|| "it was still running".to_owned(), |ended| format!("its status was {}", ended.shell_status()))
-}
-
-fn rendered(args: &Args, report: &JobReport) -> Result<String, Failure> {
-    let detail = match (args.recording.json, args.output_format) {
-        (_, Format::JsonPlus) => json::Detail::Plus,
-        (true, _) | (_, Format::Json) => json::Detail::Plain,
-        (false, Format::Normal) => return Ok(normal::render(report)),
-    };
-    json::render(report, detail).map_err(Failure::host)
 }
 
 #[cfg(test)]
@@ -271,6 +361,10 @@ mod tests {
         assert_eq!(arranged("pagelab -v run a.fio -o out --json"), "pagelab -v run -o out --json a.fio");
         assert_eq!(arranged("pagelab run --name=x -- --json"), "pagelab run --name=x -- --json");
         assert_eq!(arranged("pagelab run a.fio --enghelp b.fio"), "pagelab run --enghelp a.fio b.fio");
+        assert_eq!(
+            arranged("pagelab run -rw=read -offset=4k -output-format json -o out -nice -5"),
+            "pagelab run --output-format json -o out --rw=read --offset=4k --nice -5"
+        );
     }
 
     #[test]

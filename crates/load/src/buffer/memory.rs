@@ -1,9 +1,9 @@
 //! Where a buffer's memory comes from (`iomem`).
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::error::LoadError;
@@ -159,11 +159,7 @@ fn backing(path: &Path, state_dir: &Path) -> Result<(OwnedFd, bool), LoadError> 
     if let Some(fd) = ownership.create(path)? {
         return Ok((fd, true));
     }
-    safety::may_write(path, &[], &ownership)?;
-    let fd = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| LoadError::system(format!("opening {}", path.display()), error))?;
-    let ours = ownership.is_ours(fd.as_fd(), path);
-    Ok((fd, ours))
+    Ok((safety::open_own(path, OFlags::RDWR, &ownership)?, true))
 }
 
 #[cfg(test)]

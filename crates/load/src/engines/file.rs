@@ -8,7 +8,7 @@ use rustix::fs::{Advice, Mode, OFlags};
 use super::{Fault, Setup, StartOver};
 use crate::error::LoadError;
 use crate::job::words::{FadviseHint, SyncMode};
-use crate::safety::Ownership;
+use crate::safety::{Ownership, Permit, REPLACED, Unopened};
 
 /// A file or device, opened as the job asks.
 pub struct TargetFile {
@@ -16,6 +16,8 @@ pub struct TargetFile {
     fd: Option<OwnedFd>,
     path: PathBuf,
     flags: OFlags,
+    /// What it may be opened as, if the job writes.
+    permit: Option<Permit>,
     start: u64,
     len: u64,
     invalidate: bool,
@@ -47,9 +49,11 @@ impl TargetFile {
                 SyncMode::Dsync => OFlags::DSYNC,
             };
         }
+        let ownership = Ownership::new(setup.state_dir);
         if setup.options.create_on_open && setup.options.changes_files() {
-            Ownership::new(setup.state_dir).create(path)?;
+            ownership.create(path)?;
         }
+        let permit = if setup.options.changes_files() { Some(permit(setup)?) } else { None };
         let advice = match setup.options.fadvise_hint {
             FadviseHint::Off => None,
             FadviseHint::Workload if pattern.is_random() => Some(Advice::Random),
@@ -57,12 +61,17 @@ impl TargetFile {
             FadviseHint::Random => Some(Advice::Random),
             FadviseHint::NoReuse => Some(Advice::NoReuse),
         };
-        let fd = open_with(path, flags)
-            .map_err(|error| LoadError::system(format!("opening {}{}", path.display(), hint(flags, error)), error))?;
+        let fd = open_with(path, flags, permit.as_ref(), &ownership).map_err(|error| match error {
+            Unopened::Errno(error) => {
+                LoadError::system(format!("opening {}{}", path.display(), hint(flags, error)), error)
+            }
+            Unopened::Replaced => LoadError::Refused { path: path.to_path_buf(), reason: REPLACED.to_owned() },
+        })?;
         let file = Self {
             fd: Some(fd),
             path: path.to_path_buf(),
             flags,
+            permit,
             start: setup.course.start,
             len: setup.course.region_bytes,
             // As in fio: what was read ahead of the start is to stay.
@@ -111,7 +120,8 @@ impl TargetFile {
                 if self.anew {
                     self.make_anew()?;
                 }
-                self.fd = Some(open_with(&self.path, self.flags)?);
+                let ownership = Ownership::new(&self.state_dir);
+                self.fd = Some(open_with(&self.path, self.flags, self.permit.as_ref(), &ownership)?);
                 self.advise();
             }
             StartOver::Rewind | StartOver::Reread => self.drop_cached(),
@@ -234,8 +244,25 @@ impl PositionedFile {
     }
 }
 
-fn open_with(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(path, flags, Mode::empty())
+/// The right to write this file. Without one nothing is opened for writing.
+fn permit(setup: &Setup<'_>) -> Result<Permit, LoadError> {
+    let permit = setup.permit.ok_or_else(|| LoadError::Target {
+        job: setup.job.to_owned(),
+        reason: "the job writes a file that was not checked".to_owned(),
+    })?;
+    Ok(if setup.options.unlink_each_loop { permit.renewable() } else { permit })
+}
+
+fn open_with(
+    path: &Path,
+    flags: OFlags,
+    permit: Option<&Permit>,
+    ownership: &Ownership<'_>,
+) -> Result<OwnedFd, Unopened> {
+    match permit {
+        Some(permit) => permit.open(path, flags, ownership),
+        None => Ok(rustix::fs::open(path, flags, Mode::empty())?),
+    }
 }
 
 fn hint(flags: OFlags, error: rustix::io::Errno) -> &'static str {

@@ -121,6 +121,8 @@ pub enum Fault {
     },
     /// The hugetlb pool has no free page left.
     HugetlbExhausted,
+    /// The path of a file that the job writes leads to something else than what was checked.
+    Replaced,
 }
 
 impl Fault {
@@ -131,6 +133,7 @@ impl Fault {
             Self::EndOfFile => libc::EIO,
             Self::Bus { .. } => libc::EFAULT,
             Self::HugetlbExhausted => libc::ENOMEM,
+            Self::Replaced => libc::ESTALE,
         }
     }
 }
@@ -138,6 +141,15 @@ impl Fault {
 impl From<rustix::io::Errno> for Fault {
     fn from(errno: rustix::io::Errno) -> Self {
         Self::Errno(errno.raw_os_error())
+    }
+}
+
+impl From<crate::safety::Unopened> for Fault {
+    fn from(unopened: crate::safety::Unopened) -> Self {
+        match unopened {
+            crate::safety::Unopened::Errno(errno) => errno.into(),
+            crate::safety::Unopened::Replaced => Self::Replaced,
+        }
     }
 }
 
@@ -167,6 +179,8 @@ pub struct Setup<'a> {
     pub options: &'a JobOptions,
     /// The file or device, for engines that have one.
     pub path: Option<&'a Path>,
+    /// The right to write it; `None` for jobs that only read.
+    pub permit: Option<crate::safety::Permit>,
     /// Where and how the worker will move in this file.
     pub course: &'a Course,
     /// Where files made by pagelab are remembered if the file system cannot.
@@ -235,6 +249,7 @@ fn explain_plainly(fault: Fault, operation: Operation) -> String {
             )
         }
         Fault::HugetlbExhausted => format!("{what}: the hugetlb pool is empty"),
+        Fault::Replaced => format!("{what}: {}", crate::safety::REPLACED),
     }
 }
 

@@ -54,7 +54,10 @@ impl Synchronous for Skeleton {
 fn the_skeleton_reads_and_writes() {
     let directory = tempfile::tempdir().expect("tempdir");
     let path = directory.path().join("f");
-    std::fs::write(&path, vec![0_u8; 8192]).expect("write");
+    let ownership = crate::safety::Ownership::new(directory.path());
+    let file = std::fs::File::from(ownership.create(&path).expect("create").expect("new"));
+    file.set_len(8192).expect("length");
+    let permit = crate::safety::Permit::of_own(std::os::fd::AsFd::as_fd(&file)).expect("permit");
     let mut options = crate::job::JobOptions::default();
     options.rw.0 = crate::job::words::Pattern::ReadWrite;
     let course = crate::offsets::Course {
@@ -66,7 +69,14 @@ fn the_skeleton_reads_and_writes() {
         order: crate::offsets::Order::Sequential,
         seed: 1,
     };
-    let setup = Setup { job: "j", options: &options, path: Some(&path), course: &course, state_dir: directory.path() };
+    let setup = Setup {
+        job: "j",
+        options: &options,
+        path: Some(&path),
+        permit: Some(permit),
+        course: &course,
+        state_dir: directory.path(),
+    };
     let mut engine = Skeleton::open(&setup).expect("open");
     let mut buffer = Buffer::plain(4096, 1).expect("memory");
     let at = |direction, offset| Operation { direction, offset, bytes: 4096 };

@@ -1,48 +1,98 @@
 //! fio's command-line form: `--name=job --rw=read --bs=4k ...`, with job files between.
+//!
+//! fio reads its arguments with `getopt_long_only(3)`, and so does this: one dash is as good as two (`-rw=read`), an option that needs a
+//! value may have it in the next argument (`--rw read`), a name may be cut short where only one option begins so (`--group_report`),
+//! and job files may stand anywhere. Options before the first `--name`, or after `--name=global`, are defaults: for the jobs of the
+//! command line, and for the first job file, which is how a file is varied (`--bs=16k job.fio`).
 
 use super::Given;
 use super::file::{Section, split_option};
-use super::registry;
+use super::options::OPTIONS;
 use super::resolve::{Resolver, Units};
+use super::{registry, unsupported};
 use crate::error::{JobError, Origin};
 
-/// Reads arguments into the resolver. Options before the first `--name=` are defaults, as is `--name=global`.
-///
-/// # Errors
-/// The first mistake found, with the number of the argument.
-pub fn read(arguments: &[String], resolver: &mut Resolver) -> Result<(), JobError> {
+/// Reads arguments into the resolver, which collects the mistakes.
+pub fn read(arguments: &[String], resolver: &mut Resolver) {
     let mut sections: Vec<Section> = Vec::new();
     let mut files = Vec::new();
     let mut rest = arguments.iter().enumerate().peekable();
     while let Some((index, argument)) = rest.next() {
         let origin = Origin::Argument { index: u32::try_from(index + 1).unwrap_or(u32::MAX) };
-        let Some(text) = argument.strip_prefix("--") else {
-            if argument.starts_with('-') {
-                return Err(JobError::Syntax {
-                    origin,
-                    reason: format!("'{argument}' is neither --option nor a job file"),
-                });
+        let Some(text) = option_text(argument) else {
+            if argument.starts_with('-') && argument != "-" {
+                let reason = format!("'{argument}' is neither --option nor a job file");
+                resolver.problem(JobError::Syntax { origin, reason });
+            } else {
+                files.push(argument);
             }
-            files.push(argument);
             continue;
         };
-        let mut given = split_option(text, origin.clone())?;
-        // `--bs 4k`: an option that needs a value takes the next argument. Flags never do.
-        if given.value.is_none() && registry::option(&given.name).is_some_and(|def| !def.flag) {
-            match rest.next_if(|(_, next)| !next.starts_with("--")) {
-                Some((_, value)) => given = split_option(&format!("{}={value}", given.name), origin.clone())?,
-                None => return Err(missing_value(given)),
+        let given = match split_option(text, origin.clone()) {
+            Ok(given) => Given { name: whole_name(&given.name), ..given },
+            Err(error) => {
+                resolver.problem(error);
+                continue;
             }
+        };
+        let takes = given.value.is_none() && rest.peek().is_some_and(|(_, next)| takes_next(&given.name, next));
+        let given = match rest.next_if(|_| takes) {
+            Some((_, value)) => split_option(&format!("{}={value}", given.name), origin.clone()),
+            None => Ok(given),
+        };
+        if let Err(error) = given.and_then(|given| place(given, &mut sections, &origin)) {
+            resolver.problem(error);
         }
-        place(given, &mut sections, &origin)?;
     }
     if !sections.is_empty() {
-        resolver.sections("command line", sections, Units::Onwards)?;
+        resolver.command_line(sections, !files.is_empty(), Units::Onwards);
     }
     for file in files {
-        resolver.file(file.as_ref())?;
+        resolver.file(file.as_ref());
     }
-    Ok(())
+}
+
+/// What stands behind the dashes of an option; `None` for job files, and for what is neither.
+pub fn option_text(argument: &str) -> Option<&str> {
+    if let Some(text) = argument.strip_prefix("--") {
+        return Some(text);
+    }
+    let text = argument.strip_prefix('-')?;
+    // One letter is a short option, of which jobs have none; a number is a value.
+    let name = text.split('=').next().unwrap_or(text);
+    (name.len() > 1 && name.starts_with(|first: char| first.is_ascii_alphabetic())).then_some(text)
+}
+
+/// Whether the next argument is the value of an option that stands without one. Flags take only what can be nothing else.
+fn takes_next(name: &str, next: &str) -> bool {
+    match registry::option(name) {
+        Some(def) if def.flag && def.kind == "bool" => next == "0" || next == "1",
+        Some(_) => option_text(next).is_none(),
+        None => unsupported::option(name).is_some() && option_text(next).is_none(),
+    }
+}
+
+/// The name that a beginning of it stands for, if it begins the name of one option only.
+fn whole_name(name: &str) -> String {
+    let known = registry::option(name).is_some() || unsupported::option(name).is_some();
+    // What cannot be told apart from a slip of the fingers is left to the message about unknown options.
+    if known || name.len() < 3 {
+        return name.to_owned();
+    }
+    let mut found: Option<&str> = None;
+    for def in OPTIONS {
+        if !std::iter::once(&def.name).chain(def.aliases).any(|one| one.starts_with(name)) {
+            continue;
+        }
+        if found.is_some() {
+            return name.to_owned();
+        }
+        found = Some(def.name);
+    }
+    if unsupported::names().any(|other| other.starts_with(name)) {
+        return name.to_owned();
+    }
+    found.unwrap_or(name).to_owned()
 }
 
 fn missing_value(given: Given) -> JobError {

@@ -57,7 +57,11 @@ pub fn markdown() -> String {
          Generated from the option registry of `pagelab-load`; a test holds this page to it. The language is fio's: job files with\n\
          `[global]` and sections, or `--name=x --rw=randread ...`. Options marked * are pagelab's own.\n\n\
          Sizes take k, m, g, t, p (powers of 1024; with `kb_base=1000` powers of 1000), times us, ms, s, m, h, d. Values may be\n\
-         expressions in parentheses; `${NAME}` is the environment's value; `$pagesize`, `$mb_memory` and `$ncpus` are the host's.\n",
+         expressions in parentheses; `${NAME}` is the environment's value; `$pagesize`, `$mb_memory` and `$ncpus` are the host's.\n\n\
+         The command line is read as fio reads it: one dash or two (`-rw=read`), the value behind `=` or in the next word (`--rw read`),\n\
+         names cut short where only one option begins so (`--group_report`), job files anywhere and `-` for standard input. Options\n\
+         before the first `--name` are defaults of the jobs after them and of the first job file: `pagelab run --bs=16k job.fio`. A name in\n\
+         `[global]` names no job. All that is wrong with a job is said at once, each with its line.\n",
     );
     engine_table(&mut out);
     for (category, defs) in by_category() {
@@ -99,7 +103,8 @@ fn row(out: &mut String, def: &OptionDef) {
 fn refusals(out: &mut String) {
     out.push_str(
         "\n## Options of fio that pagelab refuses\n\n\
-         A job that uses one of them is refused with file, line and this reason; nothing is ignored.\n\n",
+         A job that uses one of them is refused with file, line and this reason; nothing is ignored. With the value behind its name, which\n\
+         is what fio takes when nothing is said, an option asks for nothing and is accepted.\n\n",
     );
     refusal_table(out, "options", unsupported::all());
     out.push_str("\n## Options of the program fio that `pagelab run` refuses\n\n");
@@ -115,7 +120,7 @@ fn refusal_table(
 ) {
     let _ = writeln!(out, "| reason | {what} |\n|---|---|");
     for (reason, names) in refusals {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let names: Vec<String> = names.iter().map(|name| format!("`{}`", cell(name))).collect();
         let _ = writeln!(out, "| {} | {} |", cell(reason), names.join(" "));
     }
 }

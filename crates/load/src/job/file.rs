@@ -1,5 +1,6 @@
 //! Job files: from bytes to sections of `name = value` with their places. No option is interpreted here.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::Given;
@@ -24,20 +25,31 @@ impl Section {
     }
 }
 
+/// What to say where there is no file.
+const NO_FILE: &str = "found no such job file; needed: the path of a job file, or options such as --name=x --rw=read";
+
 /// Longest line that is read; fio's limit is 8 KiB.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// Includes inside includes: more is a loop or a mistake.
 const MAX_INCLUDE_DEPTH: usize = 16;
 
-/// Reads a job file.
+/// Reads a job file, or standard input for `-`. Lines that are not those of a job file go to `problems`, each with its place: text
+/// that is none, include loops.
 ///
 /// # Errors
-/// Unreadable files, text that is not a job file, include loops; all with file and line.
-pub fn read_sections(path: &Path) -> Result<Vec<Section>, JobError> {
+/// The file cannot be read.
+pub fn read_sections(path: &Path, problems: &mut Vec<JobError>) -> Result<Vec<Section>, JobError> {
     let text = read(path)?;
-    let mut reader = Reader { sections: Vec::new(), including: vec![path.to_path_buf()], expand: true };
-    reader.lines(&text, path, None)?;
+    let mut reader = Reader {
+        sections: Vec::new(),
+        including: vec![path.to_path_buf()],
+        expand: true,
+        problems: Vec::new(),
+        lost: false,
+    };
+    reader.lines(&text, path, None);
+    problems.append(&mut reader.problems);
     Ok(reader.sections)
 }
 
@@ -47,12 +59,31 @@ pub fn read_sections(path: &Path) -> Result<Vec<Section>, JobError> {
 /// As [`read_sections`].
 pub fn written_options(path: &Path) -> Result<Vec<Given>, JobError> {
     let text = read(path)?;
-    let mut reader = Reader { sections: Vec::new(), including: vec![path.to_path_buf()], expand: false };
-    reader.lines(&text, path, None)?;
+    let mut reader = Reader {
+        sections: Vec::new(),
+        including: vec![path.to_path_buf()],
+        expand: false,
+        problems: Vec::new(),
+        lost: false,
+    };
+    reader.lines(&text, path, None);
+    if let Some(error) = JobError::all(reader.problems) {
+        return Err(error);
+    }
     Ok(reader.sections.into_iter().flat_map(|section| section.given).collect())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, JobError> {
+    if path == Path::new("-") {
+        let mut text = Vec::new();
+        return match std::io::stdin().lock().read_to_end(&mut text) {
+            Ok(_) => Ok(text),
+            Err(error) => Err(JobError::Unreadable { path: "standard input".into(), reason: error.to_string() }),
+        };
+    }
+    if !path.exists() {
+        return Err(JobError::Unreadable { path: path.to_path_buf(), reason: NO_FILE.to_owned() });
+    }
     std::fs::read(path).map_err(|error| JobError::Unreadable { path: path.to_path_buf(), reason: error.to_string() })
 }
 
@@ -61,46 +92,62 @@ struct Reader {
     including: Vec<PathBuf>,
     /// Put the environment's and the host's values in.
     expand: bool,
+    /// Lines that could not be read.
+    problems: Vec<JobError>,
+    /// Which section the lines belong to is not known: nothing is to be said of them.
+    lost: bool,
 }
 
 impl Reader {
     /// Reads the lines of one file; `included_from` is set inside an include, where no section may start.
-    fn lines(&mut self, text: &[u8], path: &Path, included_from: Option<&Origin>) -> Result<(), JobError> {
+    fn lines(&mut self, text: &[u8], path: &Path, included_from: Option<&Origin>) {
         let file = path.display().to_string();
         for (index, bytes) in text.split(|byte| *byte == b'\n').enumerate() {
             let origin = Origin::Line { file: file.clone(), line: u32::try_from(index + 1).unwrap_or(u32::MAX) };
-            let line = decode(bytes, &origin)?;
-            let line = strip(line);
-            if line.is_empty() {
-                continue;
-            }
-            if let Some(header) = line.strip_prefix('[') {
-                let name =
-                    header.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty()).ok_or_else(|| {
-                        JobError::Syntax {
-                            origin: origin.clone(),
-                            reason: format!("'{line}' is not a section header; expected [NAME]"),
-                        }
-                    })?;
-                if let Some(includer) = included_from {
-                    let reason = format!("an included file may not start a section (it is included from {includer})");
-                    return Err(JobError::Syntax { origin, reason });
-                }
-                self.sections.push(Section { name: name.to_owned(), origin, given: Vec::new() });
-            } else if let Some(target) = include_target(line) {
-                self.include(target, path, origin)?;
-            } else {
-                self.option(line, origin)?;
+            if let Err(error) = self.line(bytes, path, origin, included_from) {
+                self.problems.push(error);
             }
         }
+    }
+
+    fn line(
+        &mut self,
+        bytes: &[u8],
+        path: &Path,
+        origin: Origin,
+        included_from: Option<&Origin>,
+    ) -> Result<(), JobError> {
+        let line = strip(decode(bytes, &origin)?);
+        if line.is_empty() {
+            return Ok(());
+        }
+        if let Some(target) = include_target(line) {
+            return self.include(target, path, origin);
+        }
+        let Some(header) = line.strip_prefix('[') else { return self.option(line, origin) };
+        let name = header.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty());
+        self.lost = name.is_none();
+        let Some(name) = name else {
+            let reason = format!("'{line}' is not a section header; expected [NAME]");
+            return Err(JobError::Syntax { origin, reason });
+        };
+        if let Some(includer) = included_from {
+            let reason = format!("an included file may not start a section (it is included from {includer})");
+            return Err(JobError::Syntax { origin, reason });
+        }
+        self.sections.push(Section { name: name.to_owned(), origin, given: Vec::new() });
         Ok(())
     }
 
     fn option(&mut self, line: &str, origin: Origin) -> Result<(), JobError> {
+        if self.lost {
+            return Ok(());
+        }
         let given = if self.expand { split_option(line, origin)? } else { split_raw(line, origin)? };
         match self.sections.last_mut() {
             Some(section) => section.given.push(given),
             None => {
+                self.lost = true;
                 return Err(JobError::Syntax {
                     origin: given.origin,
                     reason: format!("option '{}' stands before the first [section]", given.name),
@@ -133,7 +180,7 @@ impl Reader {
             reason: format!("cannot include {}: {error}", path.display()),
         })?;
         self.including.push(path.clone());
-        self.lines(&text, &path, Some(&origin))?;
+        self.lines(&text, &path, Some(&origin));
         self.including.pop();
         Ok(())
     }
@@ -213,11 +260,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn read(path: &Path) -> Result<Vec<Section>, JobError> {
+        let mut problems = Vec::new();
+        let sections = read_sections(path, &mut problems)?;
+        JobError::all(problems).map_or(Ok(sections), Err)
+    }
+
     fn sections(text: &[u8]) -> Result<Vec<Section>, JobError> {
         let dir = tempfile::tempdir().expect("tempdir");
         let path = dir.path().join("job.fio");
         std::fs::write(&path, text).expect("write");
-        read_sections(&path)
+        read(&path)
     }
 
     #[test]
@@ -269,14 +322,14 @@ mod tests {
         let main = dir.path().join("main.fio");
         std::fs::write(&main, "[a]\nrw=read\ninclude more.fio\n[b]\nrw=write\n").expect("write");
         std::fs::write(dir.path().join("more.fio"), "bs=8k\n").expect("write");
-        let sections = read_sections(&main).expect("valid");
+        let sections = read(&main).expect("valid");
         assert_eq!(sections[0].given.len(), 2);
         assert!(sections[0].given[1].origin.to_string().ends_with("more.fio:1"));
 
         std::fs::write(dir.path().join("more.fio"), "include more.fio\n").expect("write");
-        assert!(read_sections(&main).expect_err("loop").to_string().contains("include loop"));
+        assert!(read(&main).expect_err("loop").to_string().contains("include loop"));
         std::fs::write(dir.path().join("more.fio"), "[c]\n").expect("write");
-        assert!(read_sections(&main).expect_err("section").to_string().contains("may not start a section"));
+        assert!(read(&main).expect_err("section").to_string().contains("may not start a section"));
     }
 
     proptest! {

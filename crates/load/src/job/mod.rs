@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use options::JobOptions;
 
-use crate::error::{JobError, Origin};
+use crate::error::{JobError, LoadError, Origin};
 
 /// An option as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,16 +117,29 @@ impl Workload {
         self.jobs.retain(|job| names.contains(&job.name));
         Ok(())
     }
+
+    /// Refuses jobs that write, as fio's `--readonly` does: by their pattern, whatever they write to.
+    ///
+    /// # Errors
+    /// The jobs that write.
+    pub fn must_not_write(&self) -> Result<(), LoadError> {
+        let only_reads = |job: &&JobSpec| job.options.rw.0.reads() && !job.options.rw.0.writes();
+        let Some(job) = self.jobs.iter().find(|job| !only_reads(job)) else { return Ok(()) };
+        Err(LoadError::Target {
+            job: job.name.clone(),
+            reason: format!("it writes (rw={}), and --readonly forbids that", value::Choice::word(job.options.rw.0)),
+        })
+    }
 }
 
 /// Reads job files. The first job of every file but the first waits for all jobs before it, as in fio.
 ///
 /// # Errors
-/// The first mistake found, with file and line.
+/// Every mistake found, with file and line.
 pub fn parse_files(paths: &[PathBuf]) -> Result<Workload, JobError> {
     let mut resolver = resolve::Resolver::default();
     for path in paths {
-        resolver.file(path)?;
+        resolver.file(path);
     }
     resolver.finish()
 }
@@ -134,9 +147,9 @@ pub fn parse_files(paths: &[PathBuf]) -> Result<Workload, JobError> {
 /// Reads fio's command-line form: `--name=x --rw=randread ...`; arguments without dashes are job files.
 ///
 /// # Errors
-/// The first mistake found, with the number of the argument.
+/// Every mistake found, with the number of the argument or file and line.
 pub fn parse_args(arguments: &[String]) -> Result<Workload, JobError> {
     let mut resolver = resolve::Resolver::default();
-    args::read(arguments, &mut resolver)?;
+    args::read(arguments, &mut resolver);
     resolver.finish()
 }

@@ -459,8 +459,9 @@ options! {
     /// In the run that wrote: verify the number of the write in the header. An option of fio later than 3.33.
     verify_write_sequence: bool { Verify, BUFFERS, fio, default "1" }
 
-    /// When a signal, an error or runtime ends the writes: save how far they came to local-JOB-N-verify.state, in fio 3.33's format.
-    verify_state_save: bool { Verify, BUFFERS, fio, default "1" }
+    /// Save how far the writes came to local-JOB-N-verify.state, in fio 3.33's format: with 1 at every end, with 0 never; where nothing
+    /// is said, when a signal, an error or runtime ends them.
+    verify_state_save: Option<bool> { Verify, BUFFERS, fio, default "" }
 
     /// Verify no more than a saved state says was written; for jobs that only verify.
     /// A state of fio is of use for sequential patterns: the random order is each program's own.
@@ -468,6 +469,9 @@ options! {
 
     /// Workers of this job.
     numjobs: u64 { Workers, NONE, fio, default "1" }
+
+    /// In fio a parameter of its profile tiobench, ignored elsewhere and here.
+    threads: Option<u64> { Workers, NONE, fio, default "" }
 
     /// Make workers threads instead of processes.
     thread: bool { Workers, NONE, fio, default "0" }

@@ -22,102 +22,149 @@ pub enum Units {
     Onwards,
 }
 
-/// Collects jobs from files and the command line.
+/// Defaults that jobs inherit: what was read, and how it was written.
+type Defaults = (JobOptions, Vec<Given>);
+
+/// Collects jobs from files and the command line, and everything that is wrong with them.
 #[derive(Default)]
 pub struct Resolver {
     jobs: Vec<JobSpec>,
     sources: Vec<String>,
     warnings: Vec<String>,
+    problems: Vec<JobError>,
+    /// The command line's defaults, which the first file takes.
+    waiting: Option<Defaults>,
+    /// Files read.
+    files: usize,
 }
 
 impl Resolver {
-    /// Adds the jobs of a file.
-    ///
-    /// # Errors
-    /// The first mistake, with its line.
-    pub fn file(&mut self, path: &Path) -> Result<(), JobError> {
-        let sections = file::read_sections(path)?;
-        self.sections(&path.display().to_string(), sections, Units::Section)
+    /// Adds a mistake.
+    pub fn problem(&mut self, problem: JobError) {
+        self.problems.push(problem);
     }
 
-    /// Adds the jobs of sections that belong together: `[global]` sections hold for the jobs after them.
-    ///
-    /// # Errors
-    /// The first mistake, with its place.
-    pub fn sections(&mut self, source: &str, sections: Vec<Section>, units: Units) -> Result<(), JobError> {
-        let mut defaults = JobOptions::default();
-        let mut inherited: Vec<Given> = Vec::new();
-        // A further file starts when everything before it is done.
-        let mut stonewall = !self.sources.is_empty();
-        let before = self.jobs.len();
+    /// Adds the jobs of a file, or of standard input if its name is `-`. The first job of every file but the first waits for all jobs
+    /// before it.
+    pub fn file(&mut self, path: &Path) {
+        let stonewall = self.files > 0;
+        self.files += 1;
+        let defaults = self.waiting.take().unwrap_or_default();
+        let name = path.display().to_string();
+        let before = (self.jobs.len(), self.problems.len());
+        match file::read_sections(path, &mut self.problems) {
+            Ok(sections) => drop(self.sections(sections, Units::Section, defaults, stonewall)),
+            Err(error) => self.problems.push(error),
+        }
+        if (self.jobs.len(), self.problems.len()) == before {
+            self.problems.push(JobError::NoJob { source_name: name.clone() });
+        }
+        self.sources.push(name);
+    }
+
+    /// Adds the jobs of the command line; its defaults hold for the first of the files that follow it, if any do.
+    pub fn command_line(&mut self, sections: Vec<Section>, files_follow: bool, units: Units) {
+        let before = (self.jobs.len(), self.problems.len());
+        let defaults = self.sections(sections, units, Defaults::default(), false);
+        let nothing = (self.jobs.len(), self.problems.len()) == before;
+        if nothing && !files_follow {
+            self.problems.push(JobError::NoJob { source_name: "command line".to_owned() });
+        }
+        if !nothing {
+            self.sources.push("command line".to_owned());
+        }
+        self.waiting = files_follow.then_some(defaults);
+    }
+
+    /// Adds the jobs of sections that belong together: `[global]` sections hold for the jobs after them. Gives what holds at the end.
+    fn sections(
+        &mut self,
+        sections: Vec<Section>,
+        units: Units,
+        (mut defaults, mut inherited): Defaults,
+        mut stonewall: bool,
+    ) -> Defaults {
         for section in sections {
             if section.is_global() {
-                self.apply(&mut defaults, &section.given, units)?;
+                self.apply(&mut defaults, &section.given, units);
+                self.drop_name(&mut defaults, &section.given);
                 inherited.extend(section.given);
                 continue;
             }
             let mut options = defaults.clone();
-            self.apply(&mut options, &section.given, units)?;
-            self.push(section, options, &inherited, stonewall)?;
+            let before = self.problems.len();
+            self.apply(&mut options, &section.given, units);
+            // What was not understood would be held against the other options.
+            let understood = self.problems.len() == before;
+            self.push(section, options, &inherited, stonewall, understood);
             stonewall = false;
         }
-        self.sources.push(source.to_owned());
-        if self.jobs.len() == before {
-            return Err(JobError::NoJob { source_name: source.to_owned() });
+        (defaults, inherited)
+    }
+
+    /// In fio, too, a section keeps its own name whatever `[global]` says: jobs of one name would share files.
+    fn drop_name(&mut self, defaults: &mut JobOptions, given: &[Given]) {
+        let named = given.iter().rev().find(|one| one.name == "name");
+        if let (Some(name), Some(given)) = (defaults.name.take(), named) {
+            self.warnings.push(format!(
+                "{}: name={name} has no effect in [global]: jobs are called after their sections",
+                given.origin
+            ));
         }
-        Ok(())
     }
 
     fn push(
         &mut self,
         section: Section,
-        options: JobOptions,
+        mut options: JobOptions,
         inherited: &[Given],
         stonewall: bool,
-    ) -> Result<(), JobError> {
+        understood: bool,
+    ) {
         let stonewall = stonewall || options.stonewall;
         let group = match self.jobs.last() {
             Some(last) if stonewall || options.new_group => last.group + 1,
             Some(last) => last.group,
             None => 0,
         };
-        let job = JobSpec {
-            name: options.name.clone().unwrap_or_else(|| section.name.clone()),
-            options,
-            given: section.given,
-            inherited: inherited.to_vec(),
-            origin: section.origin,
-            stonewall,
-            group,
-        };
-        validate::check(&job, &mut self.warnings)?;
+        let name = options.name.clone().unwrap_or_else(|| section.name.clone());
+        if options.time_based && options.runtime.0 == 0 {
+            // fio, too, says so and goes on.
+            options.time_based = false;
+            self.warnings.push(format!("{}: job '{name}': time_based has no effect without runtime=", section.origin));
+        }
+        let (given, inherited) = (section.given, inherited.to_vec());
+        let job = JobSpec { name, options, given, inherited, origin: section.origin, stonewall, group };
+        if understood {
+            validate::check(&job, &mut self.warnings, &mut self.problems);
+        }
         if let Some(awaited) = &job.options.wait_for
             && !self.jobs.iter().any(|earlier| earlier.name == *awaited)
         {
             let names = self.jobs.iter().map(|earlier| earlier.name.as_str());
             let hint = super::nearest::hint(super::nearest::nearest(awaited, names));
-            return Err(JobError::Conflict {
-                origin: job.origin,
-                job: job.name,
-                reason: format!("wait_for={awaited}: no job before this one has that name{hint}"),
-            });
+            let reason = format!("wait_for={awaited}: no job before this one has that name{hint}");
+            self.problems.push(JobError::Conflict { origin: job.origin.clone(), job: job.name.clone(), reason });
         }
         self.jobs.push(job);
-        Ok(())
     }
 
-    /// Reads given options into `options`.
-    fn apply(&mut self, options: &mut JobOptions, given: &[Given], units: Units) -> Result<(), JobError> {
+    /// Reads given options into `options`; each that cannot be read is a mistake of its own.
+    fn apply(&mut self, options: &mut JobOptions, given: &[Given], units: Units) {
         let mut context = ParseContext { kb_base: options.kb_base.value() };
         let is_base = |one: &&Given| one.name == "kb_base";
         let first = given.iter().filter(|one| units == Units::Section && is_base(one));
         let rest = given.iter().filter(|one| units == Units::Onwards || !is_base(one));
         for one in first.chain(rest) {
-            let def = assign(options, one, context)?;
-            context.kb_base = options.kb_base.value();
-            self.warn_swapped_prefix(def, one, context);
+            match assign(options, one, context) {
+                Ok(Some(def)) => {
+                    context.kb_base = options.kb_base.value();
+                    self.warn_swapped_prefix(def, one, context);
+                }
+                Ok(None) => {}
+                Err(error) => self.problems.push(error),
+            }
         }
-        Ok(())
     }
 
     fn warn_swapped_prefix(&mut self, def: &OptionDef, given: &Given, context: ParseContext) {
@@ -131,21 +178,20 @@ impl Resolver {
         }
     }
 
-    /// The workload, if there is any job.
+    /// The workload, if there is any job and nothing is wrong with one.
     ///
     /// # Errors
-    /// [`JobError::NoJob`], or more workers than can run.
-    pub fn finish(self) -> Result<Workload, JobError> {
-        if self.jobs.is_empty() {
-            return Err(JobError::NoJob {
-                source_name: self.sources.first().cloned().unwrap_or_else(|| "command line".to_owned()),
-            });
+    /// Everything that is wrong, or more workers than can run.
+    pub fn finish(mut self) -> Result<Workload, JobError> {
+        if self.jobs.is_empty() && self.problems.is_empty() {
+            let source_name = self.sources.first().cloned().unwrap_or_else(|| "command line".to_owned());
+            self.problems.push(JobError::NoJob { source_name });
         }
         let mut workers: u64 = 0;
         for job in &self.jobs {
             workers = workers.saturating_add(job.options.numjobs);
-            if workers > MAX_WORKERS {
-                return Err(JobError::Conflict {
+            if workers > MAX_WORKERS && self.problems.is_empty() {
+                self.problems.push(JobError::Conflict {
                     origin: job.origin.clone(),
                     job: job.name.clone(),
                     reason: format!(
@@ -154,13 +200,23 @@ impl Resolver {
                 });
             }
         }
-        Ok(Workload { jobs: self.jobs, sources: self.sources, warnings: self.warnings })
+        match JobError::all(self.problems) {
+            Some(error) => Err(error),
+            None => Ok(Workload { jobs: self.jobs, sources: self.sources, warnings: self.warnings }),
+        }
     }
 }
 
-/// Reads one given option.
-fn assign(options: &mut JobOptions, given: &Given, context: ParseContext) -> Result<&'static OptionDef, JobError> {
-    let def = registry::option(&given.name).ok_or_else(|| unknown(given))?;
+/// Reads one given option; `None` for one that pagelab does not have and whose value asks for nothing.
+fn assign(
+    options: &mut JobOptions,
+    given: &Given,
+    context: ParseContext,
+) -> Result<Option<&'static OptionDef>, JobError> {
+    let Some(def) = registry::option(&given.name) else {
+        let asks_nothing = unsupported::is_default(&given.name, given.value.as_deref());
+        return if asks_nothing { Ok(None) } else { Err(unknown(given)) };
+    };
     let bad = |reason: String| JobError::BadValue {
         origin: given.origin.clone(),
         name: given.name.clone(),
@@ -176,7 +232,7 @@ fn assign(options: &mut JobOptions, given: &Given, context: ParseContext) -> Res
     if def.name == "ioengine" {
         check_engine(&options.ioengine.0, &given.origin)?;
     }
-    Ok(def)
+    Ok(Some(def))
 }
 
 fn unknown(given: &Given) -> JobError {

@@ -1,6 +1,7 @@
 //! What fio has and pagelab does not: refused by name, with the reason, never ignored.
 
-/// Options that belong together because one reason holds for all of them.
+/// Options that belong together because one reason holds for all of them. Behind a name stands what fio takes when nothing is said,
+/// `|` between spellings: with that value the option asks for nothing, and is accepted.
 struct Refusal {
     reason: &'static str,
     names: &'static [&'static str],
@@ -9,11 +10,7 @@ struct Refusal {
 const REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "files are ordinary ones or block devices that nobody locks; name them by filename or filename_format",
-        names: &["opendir", "lockfile", "filetype"],
-    },
-    Refusal {
-        reason: "fio's profile tiobench has it, and elsewhere fio ignores it; threads instead of processes are thread=1",
-        names: &["threads"],
+        names: &["opendir", "lockfile=none", "filetype"],
     },
     Refusal {
         reason: "blocks are chosen by rw, random_distribution, percentage_random and bs",
@@ -21,7 +18,7 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         reason: "pagelab has no trims",
-        names: &["trim_percentage", "trim_verify_zero", "trim_backlog", "trim_backlog_batch"],
+        names: &["trim_percentage=0", "trim_verify_zero", "trim_backlog=0", "trim_backlog_batch=0"],
     },
     Refusal {
         reason: "each worker verifies what it has read itself; there are no threads beside it that could be bound",
@@ -33,67 +30,74 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         reason: "duplicates repeat the contents written before them (dedupe_percentage); there is no set of earlier contents to draw from",
-        names: &["dedupe_mode", "dedupe_working_set_percentage", "dedupe_global"],
+        names: &["dedupe_mode=repeat", "dedupe_working_set_percentage=5", "dedupe_global=0"],
     },
     Refusal {
         reason: "each worker submits its own operations, and those in flight may overlap where the pattern lets them",
-        names: &["serialize_overlap", "io_submit_mode"],
+        names: &["serialize_overlap=0", "io_submit_mode=inline"],
     },
     Refusal {
         reason: "a job does not steer itself by what it measures; set rate, iodepth and runtime, and look at the recording",
         names: &[
-            "max_latency",
-            "latency_target",
-            "latency_window",
-            "latency_percentile",
-            "latency_run",
-            "flow",
-            "flow_id",
-            "flow_sleep",
+            "max_latency=0",
+            "latency_target=0",
+            "latency_window=0",
+            "latency_percentile=100",
+            "latency_run=0",
+            "flow=0",
+            "flow_id=0",
+            "flow_sleep=0",
             "steadystate",
             "ss",
-            "steadystate_duration",
-            "ss_dur",
-            "steadystate_ramp_time",
-            "ss_ramp",
+            "steadystate_duration=0",
+            "ss_dur=0",
+            "steadystate_ramp_time=0",
+            "ss_ramp=0",
             "steadystate_check_interval",
-            "ramp_size",
         ],
     },
     Refusal {
         reason: "of flushes there are fsync, fdatasync, end_fsync, fsync_on_close and sync",
-        names: &["end_syncfs", "sync_file_range", "write_barrier", "write_hint", "atomic"],
+        names: &["end_syncfs=0", "sync_file_range", "write_barrier=0"],
+    },
+    Refusal {
+        reason: "writes carry no flag beyond those of sync, direct, uncached and nowait",
+        names: &["write_hint=none", "atomic=0"],
+    },
+    Refusal {
+        reason: "the time before measuring is given by ramp_time; it is an option of fio later than 3.33",
+        names: &["ramp_size=0"],
     },
     Refusal {
         reason: "what may be written is decided outside the job file; name the very target on the command line",
-        names: &["allow_mounted_write"],
+        names: &["allow_mounted_write=0"],
     },
     Refusal {
         reason: "of logs there are those of write_lat_log, write_bw_log, write_iops_log and write_iolog; everything else is in the recording: write one with -o DIR and query its tables",
         names: &[
             "write_hist_log",
-            "per_job_logs",
-            "bwavgtime",
-            "iopsavgtime",
-            "log_entries",
-            "log_window_value",
-            "log_max_value",
-            "log_hist_msec",
-            "log_hist_coarseness",
-            "log_prio",
-            "log_issue_time",
-            "log_compression",
+            "per_job_logs=1",
+            "bwavgtime=500",
+            "iopsavgtime=500",
+            "log_entries=1024",
+            "log_window_value=average",
+            "log_max_value=0",
+            "log_hist_msec=0",
+            "log_hist_coarseness=0",
+            "log_prio=0",
+            "log_issue_time=0",
+            "log_compression=0",
             "log_compression_cpus",
-            "log_store_compressed",
-            "log_unix_epoch",
-            "log_alternate_epoch",
+            "log_store_compressed=0",
+            "log_unix_epoch=0",
+            "log_alternate_epoch=0",
             "log_alternate_epoch_clock_id",
             "job_start_clock_id",
-            "block_error_percentiles",
-            "stats",
-            "unified_rw_reporting",
-            "unit_base",
         ],
+    },
+    Refusal {
+        reason: "reports show every job, reads and writes apart, and bandwidth in units of 1024 and of 1000 beside each other",
+        names: &["stats=1", "unified_rw_reporting=none|0", "unit_base=0", "block_error_percentiles=0"],
     },
     Refusal {
         reason: "each worker reads the clock itself; latency_sample times one operation in N, gtod_reduce none",
@@ -103,12 +107,12 @@ const REFUSALS: &[Refusal] = &[
         reason: "pagelab does not replay logs",
         names: &[
             "read_iolog",
-            "read_iolog_chunked",
-            "replay_no_stall",
+            "read_iolog_chunked=0",
+            "replay_no_stall=0",
             "replay_redirect",
-            "replay_scale",
-            "replay_align",
-            "replay_time_scale",
+            "replay_scale=1",
+            "replay_align=0",
+            "replay_time_scale=100",
             "replay_skip",
             "merge_blktrace_file",
             "merge_blktrace_scalars",
@@ -118,52 +122,58 @@ const REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "pagelab has no zoned block devices",
         names: &[
-            "zonemode",
-            "zonesize",
-            "zonecapacity",
-            "zonerange",
-            "zoneskip",
-            "read_beyond_wp",
-            "max_open_zones",
-            "job_max_open_zones",
-            "ignore_zone_limits",
-            "zone_reset_threshold",
-            "zone_reset_frequency",
-            "recover_zbd_write_error",
-            "write_zone_remainders",
+            "zonemode=none",
+            "zonesize=0",
+            "zonecapacity=0",
+            "zonerange=0",
+            "zoneskip=0",
+            "read_beyond_wp=0",
+            "max_open_zones=0",
+            "job_max_open_zones=0",
+            "ignore_zone_limits=0",
+            "zone_reset_threshold=0",
+            "zone_reset_frequency=0",
+            "recover_zbd_write_error=0",
+            "write_zone_remainders=0",
         ],
     },
     Refusal {
         reason: "it is set from outside: numactl, a cgroup, su or /sys/block/DEVICE/queue/scheduler around pagelab",
-        names: &["priohint", "cgroup", "cgroup_nodelete", "cgroup_weight", "uid", "gid", "ioscheduler"],
+        names: &["priohint", "cgroup", "cgroup_nodelete=0", "cgroup_weight", "uid", "gid", "ioscheduler"],
     },
     Refusal {
         reason: "fio's thp=1 makes the mapping private without saying so; write map_advice=hugepage, and map_share=private if that is meant",
-        names: &["thp"],
+        names: &["thp=0"],
     },
     Refusal {
         reason: "a job file starts no other programs; use prepare and cleanup of an experiment's plan",
-        names: &["exec_prerun", "exec_postrun", "profile"],
+        names: &["exec_prerun", "exec_postrun"],
+    },
+    Refusal { reason: "a profile is a workload built into fio; write a job", names: &["profile"] },
+    Refusal {
+        reason: "all operations of a worker have its own I/O priority (prio, prioclass); give different ones to different jobs",
+        names: &["cmdprio_percentage=0", "cmdprio_class", "cmdprio=0", "cmdprio_hint", "cmdprio_bssplit"],
+    },
+    Refusal {
+        reason: "libaio takes completions by io_getevents(2), and submits operations with one buffer each",
+        names: &["userspace_reap=0", "libaio_vectored=0"],
+    },
+    Refusal {
+        reason: "it prepares a solid-state disk for fio's own preconditioning; it is an option of fio later than 3.33",
+        names: &["sprandom", "spr_op", "spr_num_regions", "spr_cs"],
     },
     Refusal {
         reason: "it belongs to an engine that pagelab does not have",
         names: &[
-            "userspace_reap",
-            "cmdprio_percentage",
-            "cmdprio_class",
-            "cmdprio",
-            "cmdprio_hint",
-            "cmdprio_bssplit",
             "cmd_type",
-            "libaio_vectored",
-            "md_per_io_size",
+            "md_per_io_size=0",
             "pi_act",
             "pi_chk",
             "apptag",
             "apptag_mask",
             "write_mode",
             "verify_mode",
-            "fdp",
+            "fdp=0",
             "fdp_pli",
             "plids",
             "plid_select",
@@ -231,7 +241,7 @@ const REFUSALS: &[Refusal] = &[
             "https",
             "uri",
             "gpu_dev_ids",
-            "gpu_dev_id",
+            "gpu_dev_id=0",
             "cuda_io",
             "rocm_io",
             "nfs_url",
@@ -256,20 +266,13 @@ const REFUSALS: &[Refusal] = &[
             "rbd_encryption_format",
             "rbd_encryption_passphrase",
             "object_class",
-            "sprandom",
-            "spr_op",
-            "spr_num_regions",
-            "spr_cs",
         ],
     },
 ];
 
 /// Options of the program fio, not of a job.
 const PROGRAM_REFUSALS: &[Refusal] = &[
-    Refusal {
-        reason: "there is no terse layout; --output-format=json is for programs",
-        names: &["minimal", "append-terse", "terse-version"],
-    },
+    Refusal { reason: "of terse layouts there is version 3, fio's default", names: &["terse-version=3"] },
     Refusal {
         reason: "name the logs in the job: write_bw_log=, write_lat_log=, write_iops_log=",
         names: &["bandwidth-log", "latency-log", "inflate-log"],
@@ -283,22 +286,20 @@ const PROGRAM_REFUSALS: &[Refusal] = &[
         names: &["server", "client", "daemonize", "remote-config"],
     },
     Refusal {
-        reason: "a recording sees what fio's tracing and probes are for (-o DIR, --observe)",
-        names: &["debug", "idle-prof", "trigger", "trigger-file", "trigger-timeout", "trigger-remote"],
+        reason: "a recording has the idle time of every CPU (-o DIR, --observe metrics)",
+        names: &["idle-prof=none"],
     },
     Refusal {
-        reason: "it is about how the program fio works inside",
-        names: &[
-            "aux-path",
-            "alloc-size",
-            "max-jobs",
-            "warnings-fatal",
-            "showcmd",
-            "crctest",
-            "cpuclock-test",
-            "merge-blktrace-only",
-            "eta-interval",
-        ],
+        reason: "a job ends by its own options, by SIGINT or SIGTERM",
+        names: &["trigger", "trigger-file", "trigger-timeout", "trigger-remote"],
+    },
+    Refusal {
+        reason: "logs and states of verify go where the job names them, or to the working directory; cd there first",
+        names: &["aux-path"],
+    },
+    Refusal {
+        reason: "it runs no job: it tests or converts with what is built into fio",
+        names: &["showcmd", "crctest", "cpuclock-test", "memcpytest", "merge-blktrace-only"],
     },
 ];
 
@@ -364,32 +365,63 @@ const ENGINE_REFUSALS: &[Refusal] = &[
     },
 ];
 
-fn find(list: &'static [Refusal], name: &str) -> Option<&'static str> {
-    list.iter().find(|refusal| refusal.names.contains(&name)).map(|refusal| refusal.reason)
+/// The name in an entry of the lists.
+pub fn name_of(entry: &'static str) -> &'static str {
+    entry.split('=').next().unwrap_or(entry)
+}
+
+/// The value in an entry of the lists with which the option is accepted, in each of its spellings; none for most.
+fn defaults_of(entry: &'static str) -> impl Iterator<Item = &'static str> {
+    entry.split_once('=').map_or("", |(_, values)| values).split('|').filter(|value| !value.is_empty())
+}
+
+fn entry(list: &'static [Refusal], name: &str) -> Option<(&'static Refusal, &'static str)> {
+    list.iter().find_map(|refusal| {
+        let found = refusal.names.iter().find(|entry| name_of(entry) == name)?;
+        Some((refusal, *found))
+    })
 }
 
 /// Why pagelab does not have an option that fio has; `None` if fio does not have it either.
 pub fn option(name: &str) -> Option<&'static str> {
-    find(REFUSALS, name).or_else(|| find(PROGRAM_REFUSALS, name))
+    entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name)).map(|(refusal, _)| refusal.reason)
+}
+
+/// Whether an option that pagelab does not have is given the value that fio takes when nothing is said: it then asks for nothing.
+pub fn is_default(name: &str, value: Option<&str>) -> bool {
+    let Some((_, entry)) = entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name)) else { return false };
+    let value = value.unwrap_or("1").trim();
+    defaults_of(entry).any(|default| {
+        // `0` has many spellings: 0s, 0%, 0k.
+        let zero = default == "0"
+            && value.starts_with('0')
+            && value.trim_start_matches(['0', '.']).chars().all(|c| c.is_ascii_alphabetic() || c == '%');
+        value == default || zero
+    })
 }
 
 /// Why pagelab does not have an engine that fio has.
 pub fn engine(name: &str) -> Option<&'static str> {
     // `external:PATH` loads a shared object.
-    find(ENGINE_REFUSALS, name.split(':').next().unwrap_or(name))
+    entry(ENGINE_REFUSALS, name.split(':').next().unwrap_or(name)).map(|(refusal, _)| refusal.reason)
 }
 
-/// Every refused option with its reason, for the docs: (reason, names).
+/// The names of all options that are refused.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    REFUSALS.iter().chain(PROGRAM_REFUSALS).flat_map(|refusal| refusal.names).map(|entry| name_of(entry))
+}
+
+/// Every refused option with its reason, for the docs: (reason, entries).
 pub fn all() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     REFUSALS.iter().map(|refusal| (refusal.reason, refusal.names))
 }
 
-/// Every refused option of the program fio with its reason, for the docs: (reason, names).
+/// Every refused option of the program fio with its reason, for the docs: (reason, entries).
 pub fn all_of_program() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     PROGRAM_REFUSALS.iter().map(|refusal| (refusal.reason, refusal.names))
 }
 
-/// Every refused engine with its reason, for the docs: (reason, names).
+/// Every refused engine with its reason, for the docs: (reason, entries).
 pub fn all_engines() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     ENGINE_REFUSALS.iter().map(|refusal| (refusal.reason, refusal.names))
 }
@@ -403,8 +435,45 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for (_, names) in all().chain(all_of_program()).chain(all_engines()) {
             for name in names {
-                assert!(seen.insert(*name), "{name} stands twice");
+                assert!(seen.insert(name_of(name)), "{name} stands twice");
             }
+        }
+    }
+
+    #[test]
+    fn defaults_ask_for_nothing() {
+        for (name, value, default) in [
+            ("zonemode", Some("none"), true),
+            ("zonemode", Some("strided"), false),
+            ("unified_rw_reporting", Some("0"), true),
+            ("latency_window", Some("0s"), true),
+            ("trim_percentage", Some("0%"), true),
+            ("trim_percentage", Some("05"), false),
+            ("per_job_logs", None, true),
+            ("thp", None, false),
+            ("exec_prerun", Some("0"), false),
+            ("no_such_option", Some("0"), false),
+        ] {
+            // Of these some may have become options of pagelab's own.
+            if option(name).is_some() || !default {
+                assert_eq!(is_default(name, value), default, "{name}={value:?}");
+            }
+        }
+    }
+
+    /// fio prints each option's default; what is accepted here is that.
+    #[test]
+    fn defaults_are_those_of_fio() {
+        for entry in REFUSALS.iter().flat_map(|refusal| refusal.names) {
+            let accepted: Vec<&str> = defaults_of(entry).collect();
+            let name = name_of(entry);
+            let output = std::process::Command::new("fio").arg(format!("--cmdhelp={name}")).output();
+            let output = output.expect("fio is installed (apt-get install fio); `make test` does it");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let told = text.lines().find_map(|line| line.trim().strip_prefix("default: "));
+            // Later than 3.33, or without a default: 0 is then what is not set.
+            let Some(told) = told.filter(|told| *told != "no default") else { continue };
+            assert!(accepted.is_empty() || accepted.contains(&told), "{name}: fio takes {told}, accepted {accepted:?}");
         }
     }
 }

@@ -23,23 +23,33 @@ const MAX_NRFILES: u64 = 1 << 20;
 /// Largest block: a buffer of this size is made for each worker.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
-/// Checks a job; what is odd but harmless goes to `warnings`.
-pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>) -> Result<(), JobError> {
+/// Checks a job: every contradiction goes to `problems`, what is odd but harmless to `warnings`.
+pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>, problems: &mut Vec<JobError>) {
     let checker = Checker { job, options: &job.options };
-    checker.applicability(warnings)?;
-    checker.minimums()?;
-    checker.blocks()?;
-    checker.amounts()?;
-    checker.contradictions()?;
-    checker.names()?;
-    checker.mappings(warnings)?;
-    checker.amounts_of_files()?;
-    checker.rates()?;
-    checker.logs()?;
-    checker.memory()?;
-    checker.verifying(warnings)?;
+    let plain = [checker.minimums(), checker.blocks(), checker.amounts()];
+    // These reckon with sizes and numbers that are right.
+    let reckoned = if plain.iter().all(Result::is_ok) {
+        [checker.mappings(warnings), checker.verifying(warnings)]
+    } else {
+        [Ok(()), Ok(())]
+    };
+    let others = [
+        checker.applicability(warnings),
+        checker.contradictions(),
+        checker.names(),
+        checker.amounts_of_files(),
+        checker.rates(),
+        checker.logs(),
+        checker.memory(),
+    ];
+    // A mistake in [global] is one mistake, however many jobs inherit it.
+    for error in plain.into_iter().chain(others).chain(reckoned).filter_map(Result::err) {
+        let known = problems.iter().any(|before| before.same_place(&error));
+        if !known {
+            problems.push(error);
+        }
+    }
     checker.without_effect(warnings);
-    Ok(())
 }
 
 /// Largest distance in a layout of pieces, 1 TiB: far beyond any use, and sums of them stay far from overflow.
@@ -142,13 +152,10 @@ impl Checker<'_> {
             o.bsrange.read.is_some() || o.bsrange.write.is_some(),
             !(o.bssplit.read.0.is_empty() && o.bssplit.write.0.is_empty()),
         ];
-        self.require(!(ranges && splits), "bssplit", || {
-            "bsrange and bssplit both say how long operations are: choose one".to_owned()
-        })?;
-        let option = if ranges {
-            "bsrange"
-        } else if splits {
+        let option = if splits {
             "bssplit"
+        } else if ranges {
+            "bsrange"
         } else {
             "bs"
         };
@@ -203,8 +210,7 @@ impl Checker<'_> {
         let fits = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
         self.require(fits, "size", || {
             format!("offset {offset} + size {size} is beyond what a file can have ({} bytes)", i64::MAX)
-        })?;
-        self.require(!o.time_based || o.runtime.0 > 0, "time_based", || "time_based needs runtime=".to_owned())
+        })
     }
 
     fn contradictions(&self) -> Result<(), JobError> {
@@ -369,6 +375,14 @@ impl Checker<'_> {
         if o.softrandommap {
             let words = " has nothing to do: no map of blocks is kept that memory could be too small for";
             warn("softrandommap", words.to_owned());
+        }
+        let ranges = o.bsrange.read.is_some() || o.bsrange.write.is_some();
+        let splits = !(o.bssplit.read.0.is_empty() && o.bssplit.write.0.is_empty());
+        if ranges && splits {
+            warn("bsrange", " has no effect: bssplit says how long operations are, as in fio".to_owned());
+        }
+        if o.threads.is_some() {
+            warn("threads", " has no effect, as in fio; threads instead of processes are thread=1".to_owned());
         }
         if !o.unique_filename {
             warn("unique_filename", "=0 has nothing to do: all workers are on this machine".to_owned());

@@ -120,7 +120,9 @@ impl OptionValue for Option<Extent> {
         *self = Some(match text.strip_suffix('%') {
             Some(number) => match units::count(number, context)? {
                 percent @ 1..=100 => Extent::Percent(percent),
-                other => return Err(format!("{other}% is not between 1% and 100%")),
+                // As in fio: a share of nothing is nothing, or for a size as if it were not given.
+                0 => Extent::Bytes(0),
+                other => return Err(format!("{other}% is not between 0% and 100%")),
             },
             None => Extent::Bytes(units::size(text, context)?),
         });
@@ -506,7 +508,8 @@ mod tests {
         assert_eq!(extent.and_then(|e| e.resolve(Some(4096))), Some(1024));
         assert_eq!(extent.and_then(|e| e.resolve(None)), None);
         assert!(extent.assign("101%", ParseContext::default()).is_err());
-        assert!(extent.assign("0%", ParseContext::default()).is_err());
+        extent.assign("0%", ParseContext::default()).expect("valid");
+        assert_eq!(extent.and_then(|e| e.resolve(None)), Some(0));
         assert_eq!(Extent::Percent(100).resolve(Some(u64::MAX)), Some(u64::MAX));
     }
 

@@ -154,7 +154,7 @@ fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2]
     {
         object = object.object(name, direction(entry, result, group, detail));
     }
-    let flushes = moments_of(&figures.flushes, Some(entry.job.options.percentile_list.0.as_slice()), Detail::Plain);
+    let flushes = moments_of(&figures.flushes, Some(entry.job.options.percentile_list.0.as_slice()), detail);
     object = object
         .object("sync", Object::new().count("total_ios", figures.flushes.count).object("lat_ns", flushes))
         .count("job_runtime", entry.milliseconds())

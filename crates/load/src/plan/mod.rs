@@ -15,7 +15,7 @@ use crate::job::{JobSpec, Workload};
 use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};
 use crate::random::{derive_seed, system_seed};
-use crate::safety::{TargetKind, directory_of};
+use crate::safety::{self, Permit, TargetKind, directory_of};
 use crate::verify::rivals;
 
 /// The seed of jobs that name none and are to repeat.
@@ -28,6 +28,8 @@ pub struct FilePlan {
     pub path: Option<PathBuf>,
     /// Where workers find it, if that is not its name: it has none.
     pub open_as: Option<PathBuf>,
+    /// The right to write it, once it was checked; `None` for files that are only read.
+    pub permit: Option<Permit>,
     /// What of it.
     pub span: FileSpan,
 }
@@ -139,7 +141,30 @@ pub fn plan(
     Ok(plan)
 }
 
+/// Plans a workload without running it: what a run on this machine would refuse is refused, but for what only files and devices that
+/// are not there could tell. Gives the plan's warnings.
+///
+/// # Errors
+/// As [`plan`].
+pub fn rehearse(workload: &Workload) -> Result<Vec<String>, LoadError> {
+    let inspect = |path: &Path, job: &str| match safety::inspect(path, job) {
+        Ok(TargetKind::Missing) | Err(_) if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
+            Ok(TargetKind::BlockDevice { bytes: i64::MAX.cast_unsigned() })
+        }
+        Ok(kind) => Ok(kind),
+        Err(_) => Ok(TargetKind::Missing),
+    };
+    plan(workload, &inspect).map(|plan| plan.warnings)
+}
+
 impl Plan {
+    /// Gives workers the right to write what was checked, by the names of the files.
+    pub fn grant(&mut self, permits: &BTreeMap<PathBuf, Permit>) {
+        for file in self.workers.iter_mut().flat_map(|worker| &mut worker.files) {
+            file.permit = file.path.as_ref().and_then(|path| permits.get(path)).copied();
+        }
+    }
+
     /// Lets workers find the files of these names through descriptors, which they inherit.
     pub fn open_through(&mut self, nameless: &[(PathBuf, OwnedFd)]) {
         for file in self.workers.iter_mut().flat_map(|worker| &mut worker.files) {
@@ -199,8 +224,8 @@ impl Planner<'_> {
             Some(extent) => extent.resolve(Some(found.pass_bytes)),
         };
         let (course, varied) = course::of_worker(job, &found, seed)?;
-        let files =
-            paths.into_iter().zip(found.files).map(|(path, span)| FilePlan { path, open_as: None, span }).collect();
+        let file = |(path, span)| FilePlan { path, open_as: None, permit: None, span };
+        let files = paths.into_iter().zip(found.files).map(file).collect();
         Ok(WorkerPlan {
             index: 0,
             job: job_index,

@@ -63,16 +63,16 @@ pub fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -> Resul
     let mut files = Vec::with_capacity(known.len());
     let mut total = 0_u64;
     for file in known {
-        let start = start(job, clone, file.bytes)?;
-        let mut bytes = match (o.filesize, size, file.bytes) {
-            (Some(range), _, there) => {
-                let fits = there.is_some_and(|there| (range.low_bytes..=range.high_bytes).contains(&there));
-                let bytes = if fits {
-                    there.unwrap_or(0)
-                } else {
-                    let drawn = range.low_bytes + draw.below(range.high_bytes - range.low_bytes);
-                    if range.low_bytes == range.high_bytes { drawn } else { drawn - drawn % unit }
-                };
+        let filesize = o.filesize.map(|range| {
+            let fits = |there: &u64| (range.low_bytes..=range.high_bytes).contains(there);
+            file.bytes.filter(fits).unwrap_or_else(|| {
+                let drawn = range.low_bytes + draw.below(range.high_bytes - range.low_bytes);
+                if range.low_bytes == range.high_bytes { drawn } else { drawn - drawn % unit }
+            })
+        });
+        let start = start(job, clone, file.bytes.or(filesize))?;
+        let mut bytes = match (filesize, size, file.bytes) {
+            (Some(bytes), _, _) => {
                 bytes.checked_sub(start).ok_or_else(|| target(format!("offset {start} is beyond filesize {bytes}")))?
             }
             (None, Some(_), _) => {

@@ -8,7 +8,8 @@
 //! random pattern, is refused: it would verify other writes.
 //!
 //! The state is saved when a signal, an error or `runtime` ends the first pass of writes, or when some writes failed. A job that writes
-//! all removes the file of an earlier one, if it is pagelab's. (fio 3.33 writes the file at every end.)
+//! all removes the file of an earlier one, if it is pagelab's. (fio 3.33 writes the file at every end, and so does pagelab if the job says
+//! `verify_state_save=1`.)
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

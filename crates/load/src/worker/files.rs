@@ -105,6 +105,7 @@ fn open_one<E: Engine>(task: &Task<'_>, file: usize) -> Result<E, LoadError> {
         job: &task.job.name,
         options: &task.job.options,
         path: plan.open_as.as_deref().or(plan.path.as_deref()),
+        permit: plan.permit,
         course: &course,
         state_dir: task.state_dir,
     })

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+use rustix::fs::OFlags;
 
 use super::task::Task;
 use crate::error::LoadError;
@@ -123,14 +124,7 @@ pub(crate) fn make(path: &Path, state_dir: &Path) -> Result<File, LoadError> {
     if let Some(fd) = ownership.create(path)? {
         return Ok(fd.into());
     }
-    safety::may_write(path, &[], &ownership)?;
-    let file = File::options()
-        .write(true)
-        .open(path)
-        .map_err(|error| LoadError::system(format!("opening {}", path.display()), error))?;
-    if !ownership.is_ours(file.as_fd(), path) {
-        return Err(LoadError::Refused { path: path.to_path_buf(), reason: "pagelab did not create it".to_owned() });
-    }
+    let file = File::from(safety::open_own(path, OFlags::WRONLY, &ownership)?);
     file.set_len(0).map_err(|error| LoadError::system(format!("emptying {}", path.display()), error))?;
     Ok(file)
 }

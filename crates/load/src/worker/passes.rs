@@ -72,7 +72,10 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     pub(super) fn start_over(&mut self, how: StartOver) -> Result<(), Failure> {
         let words = |fault: Fault| Failure {
             errno: fault.errno(),
-            message: format!("starting over: {}", std::io::Error::from_raw_os_error(fault.errno())),
+            message: match fault {
+                Fault::Replaced => format!("starting over: {}", crate::safety::REPLACED),
+                _ => format!("starting over: {}", std::io::Error::from_raw_os_error(fault.errno())),
+            },
         };
         if how == StartOver::Reopen {
             (0..self.task.plan.files.len()).for_each(|file| self.forget(file));

@@ -190,9 +190,10 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         {
             self.failure = Some(failure_of(first, verify.report().mismatches, verify.report().blocks));
         }
-        let Some(progress) = self.source.progress().filter(|_| self.options.verify_state_save) else { return };
+        let wanted = self.options.verify_state_save;
+        let Some(progress) = self.source.progress().filter(|_| wanted != Some(false)) else { return };
         let owner = owner(self.task);
-        if whole || (progress.again && progress.failed.is_empty()) {
+        if wanted.is_none() && (whole || (progress.again && progress.failed.is_empty())) {
             state::remove(owner, self.task.state_dir);
             return;
         }
