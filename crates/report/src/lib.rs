@@ -24,6 +24,7 @@ pub mod flamegraph;
 mod iomap;
 mod number;
 mod paragraph;
+mod sides;
 mod style;
 pub mod table;
 pub mod verdict;
