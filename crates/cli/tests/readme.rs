@@ -55,6 +55,8 @@ const COMMANDS: &[(&str, How)] = &[
     ("pagelab run --name=check", How::Run),
     ("pagelab run --cmdhelp", How::Run),
     ("sudo pagelab compare -n 10 --setting", How::Host),
+    ("pagelab compare -n 5 --value", How::Run),
+    ("pagelab compare good.rec all.rec", How::Run),
     ("sudo pagelab experiment experiments/thp-regression", How::Dry),
     ("sudo pagelab experiment experiments/read-paths", How::Dry),
     ("pagelab doctor", How::Run),
@@ -153,7 +155,8 @@ impl Reader {
     /// What the page leaves to the reader.
     fn stand_in(&mut self) {
         let home = self.dir.path().join("home");
-        let program = "#!/bin/sh\nhead -c 20000000 /dev/zero > written; cat written > /dev/null\nrm written\n";
+        let program =
+            "#!/bin/sh\nhead -c 20000000 /dev/zero > written; cat written > /dev/null\nrm written\necho took 1.5 ms\n";
         fs::write(home.join("your-program"), program).expect("ours");
         fs::set_permissions(home.join("your-program"), fs::Permissions::from_mode(0o755)).expect("ours");
         fs::write(home.join("job.fio"), "[job]\nrw=randread\nbs=4k\nsize=4m\n").expect("ours");

@@ -105,22 +105,21 @@ pub fn make(args: &super::Args) -> Result<Made, Failure> {
     let outcome = make_runs(&plan, &options)?;
     if outcome.interrupted {
         let words: Vec<String> = std::env::args().collect();
-        eprintln!("pagelab: broken off; go on with: {}", again(&words, &outcome.dir));
+        // Runs made with other rights would be recorded otherwise.
+        let as_root = std::env::var_os("SUDO_UID").is_some();
+        eprintln!("pagelab: broken off; go on with: {}", again(&words, &outcome.dir, as_root));
         return Ok(Made::Interrupted);
     }
     eprintln!("pagelab: the runs are in {}", outcome.dir.display());
-    for failed in &outcome.document.failed_runs {
-        eprintln!("failed: {} run {}: {}", failed.variant, failed.run, failed.reason);
-    }
     let comparison = outcome.document.comparison.ok_or_else(|| wrong("no run was made; nothing is compared"))?;
     Ok(Made::Compared(Box::new(comparison)))
 }
 
 /// The command line that goes on with a set: the same words, and where the set is.
-fn again(words: &[String], set: &Path) -> String {
+fn again(words: &[String], set: &Path, as_root: bool) -> String {
     let separator = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let (before, commands) = words.split_at(separator);
-    let mut out = String::from("pagelab");
+    let mut out = String::from(if as_root { "sudo pagelab" } else { "pagelab" });
     for word in before.iter().skip(1).filter(|word| *word != "--resume") {
         let _ = write!(out, " {}", quoted(word));
     }
@@ -331,8 +330,8 @@ mod tests {
     fn the_advice_is_the_same_command_line_and_the_set() {
         let typed = words(&["/usr/bin/pagelab", "compare", "-n", "5", "--", "sleep 1", "sleep 2"]);
         let set = Path::new("/tmp/a set");
-        assert_eq!(again(&typed, set), "pagelab compare -n 5 -o '/tmp/a set' --resume -- 'sleep 1' 'sleep 2'");
+        assert_eq!(again(&typed, set, false), "pagelab compare -n 5 -o '/tmp/a set' --resume -- 'sleep 1' 'sleep 2'");
         let typed = words(&["pagelab", "compare", "-n", "5", "-o", "s", "--resume", "--", "-o", "b"]);
-        assert_eq!(again(&typed, set), "pagelab compare -n 5 -o s --resume -- -o b");
+        assert_eq!(again(&typed, set, true), "sudo pagelab compare -n 5 -o s --resume -- -o b");
     }
 }
