@@ -4,6 +4,7 @@
 
 mod assemble;
 mod design;
+mod facts;
 mod loss;
 mod make;
 mod options;
@@ -16,6 +17,7 @@ use crate::settings_diff::{FollowingSetting, SettingDiff, VaryingSetting};
 use crate::stats;
 
 pub use design::design;
+pub use facts::{Facts, Power, SideFacts};
 pub use make::{compare, compare_runs, load_side};
 pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
 
@@ -58,6 +60,9 @@ pub struct Comparison {
     pub considered: Vec<Considered>,
     /// What a reader of the whole must know.
     pub notes: Vec<String>,
+    /// What the sides ran, how their values of the primary metric spread, and what so many runs can show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Facts>,
 }
 
 impl Comparison {

@@ -1,6 +1,7 @@
 //! What comparisons, explanations and experiments say in text, and the exit status of their errors.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use pagelab_analysis::compare::{Comparison, Verdict};
 use pagelab_analysis::explain::Explanation;
@@ -20,11 +21,20 @@ pub fn is_regression(comparison: &Comparison) -> bool {
 
 /// The verdict of a comparison.
 pub fn comparison(comparison: &Comparison) -> String {
-    pagelab_report::verdict::comparison(comparison, &style())
+    comparison_with(comparison, false)
+}
+
+/// The verdict of a comparison, with the value of every run where that is asked for.
+pub fn comparison_with(comparison: &Comparison, each_run: bool) -> String {
+    let mut text = pagelab_report::verdict::comparison(comparison, &style());
+    if each_run {
+        text.push_str(&pagelab_report::verdict::each_run(comparison, &style()));
+    }
+    text
 }
 
 /// What an experiment found: runs, verdict, pictures.
-pub fn experiment(outcome: &Outcome) -> String {
+pub fn experiment(outcome: &Outcome, plan: &Path) -> String {
     let mut text = String::new();
     for failed in &outcome.document.failed_runs {
         let _ = writeln!(text, "failed: {} run {}: {}", failed.variant, failed.run, failed.reason);
@@ -38,7 +48,8 @@ pub fn experiment(outcome: &Outcome) -> String {
         }
     }
     if outcome.interrupted {
-        let _ = writeln!(text, "broken off; go on with: pagelab experiment PLAN --resume -o {}", outcome.dir.display());
+        let (plan, set) = (plan.display(), outcome.dir.display());
+        let _ = writeln!(text, "broken off; go on with: pagelab experiment {plan} --resume -o {set}");
     }
     text
 }

@@ -199,9 +199,7 @@ pub enum ExperimentError {
     #[error("ended by the user before the first run; nothing was measured")]
     Interrupted,
     /// Not one run of the first round succeeded.
-    #[error(
-        "all {runs} runs of round {round} failed, so the rest was not tried; the first: {first}; mend it, then start again"
-    )]
+    #[error("all {runs} runs of round {round} failed, so the rest was not tried; the first: {first}; fix it and rerun")]
     NothingRuns {
         /// The round.
         round: u64,

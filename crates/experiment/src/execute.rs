@@ -1,5 +1,7 @@
 //! Making the runs of a set, in their order, and writing down what became of each.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -29,6 +31,8 @@ pub struct RunOptions {
     pub best_effort: bool,
     /// Level of the comparison's decisions.
     pub alpha: f64,
+    /// Keep the output of commands from the terminal; the reason of a failed run has its last line.
+    pub hide_output: bool,
     /// Below which /proc and /sys are looked for; `/` but in tests.
     pub root: PathBuf,
 }
@@ -43,6 +47,7 @@ impl RunOptions {
             add_runs: 0,
             best_effort: false,
             alpha: 0.05,
+            hide_output: false,
             root: PathBuf::from("/"),
         }
     }
@@ -117,7 +122,7 @@ pub fn execute(
     if options.resume && set.runs().iter().any(|run| run.state == RunState::Planned) {
         check_host(&filled, &plan.between, runner)?;
     }
-    let work = Work { plan, filled: &filled, options, runner };
+    let work = Work { plan, filled: &filled, options, runner, told: RefCell::default() };
     work.all(set, progress)
 }
 
@@ -233,6 +238,8 @@ struct Work<'a> {
     filled: &'a Filled,
     options: &'a RunOptions,
     runner: &'a dyn Runner,
+    /// Warnings that were passed on already.
+    told: RefCell<BTreeSet<String>>,
 }
 
 impl Work<'_> {
@@ -286,12 +293,15 @@ impl Work<'_> {
             details.warnings.push(format!("cleanup: {error}"));
         }
         for warning in &details.warnings {
-            progress.event(&Event::Note(warning));
+            // What every run says is said once; the set keeps it for each.
+            if self.told.borrow_mut().insert(warning.clone()) {
+                progress.event(&Event::Note(warning));
+            }
         }
         details.took_ms = u64::try_from(started.elapsed().as_millis()).ok();
         match result {
             Ok(outcome) if outcome.interrupted => Went::Interrupted,
-            Ok(outcome) => match Failure::of_outcome(&outcome, self.plan.timeout) {
+            Ok(outcome) => match self.failure(&outcome) {
                 None => Went::Well(details),
                 // A signal to us reaches the workload as well.
                 Some(_) if self.runner.stopped() => Went::Interrupted,
@@ -301,6 +311,13 @@ impl Work<'_> {
             Err(Some(_)) if self.runner.stopped() => Went::Interrupted,
             Err(Some(failure)) => Went::Badly(failure, details),
         }
+    }
+
+    /// Why a run that has ended is no good.
+    fn failure(&self, outcome: &RunOutcome) -> Option<Failure> {
+        let deciding = self.plan.deciding_value();
+        let missing = || Failure::of_missing_value(outcome, &deciding?.name);
+        Failure::of_outcome(outcome, self.plan.timeout).or_else(missing)
     }
 
     /// Everything up to the end of the run. `Err(None)`: the user ended it.
@@ -332,6 +349,8 @@ impl Work<'_> {
             timeout: self.plan.timeout,
             seed: round_seed(set.json().seed, run.round),
             best_effort: self.options.best_effort,
+            values: self.plan.values.clone(),
+            hide_output: self.options.hide_output,
         };
         let Made { changes, warnings, result } = self.runner.make(variant, &spec);
         details.changes = changes;

@@ -32,9 +32,11 @@ pub enum FailureKind {
     Between,
     /// The lab's VM did not boot, hung, panicked or ended.
     Guest,
+    /// The output did not hold the number that the experiment decides by.
+    NoValue,
 }
 
-const WORDS: [(FailureKind, &str); 11] = [
+const WORDS: [(FailureKind, &str); 12] = [
     (FailureKind::ExitStatus, "exit_status"),
     (FailureKind::Signal, "signal"),
     (FailureKind::Timeout, "timeout"),
@@ -46,6 +48,7 @@ const WORDS: [(FailureKind, &str); 11] = [
     (FailureKind::Prepare, "prepare"),
     (FailureKind::Between, "between"),
     (FailureKind::Guest, "guest"),
+    (FailureKind::NoValue, "no_value"),
 ];
 
 impl FailureKind {
@@ -111,6 +114,12 @@ impl Failure {
         ))
     }
 
+    /// The number that decides is not in the output.
+    pub(crate) fn of_missing_value(outcome: &RunOutcome, deciding: &str) -> Option<Self> {
+        let (name, why) = outcome.missing_values.iter().find(|(name, _)| name == deciding)?;
+        Some(Self::new(FailureKind::NoValue, format!("{name}: {why}{}", said(outcome))))
+    }
+
     /// What a run's end says.
     pub(crate) fn of_outcome(outcome: &RunOutcome, timeout: Option<std::time::Duration>) -> Option<Self> {
         if outcome.timed_out {
@@ -121,7 +130,7 @@ impl Failure {
             ));
         }
         if let Some(signal) = outcome.signal {
-            return Some(Self::new(FailureKind::Signal, format!("ended by signal {signal}")));
+            return Some(Self::new(FailureKind::Signal, format!("ended by signal {signal}{}", said(outcome))));
         }
         match outcome.code {
             Some(0) if outcome.complete => None,
@@ -130,10 +139,15 @@ impl Failure {
                 let why = if why.is_empty() { "the recording is not whole".to_owned() } else { why };
                 Some(Self::new(FailureKind::Recording, why))
             }
-            Some(code) => Some(Self::new(FailureKind::ExitStatus, format!("exit status {code}"))),
+            Some(code) => Some(Self::new(FailureKind::ExitStatus, format!("exit status {code}{}", said(outcome)))),
             None => Some(Self::new(FailureKind::NotStarted, "how it ended is not known")),
         }
     }
+}
+
+/// The last line of an output that nobody saw.
+fn said(outcome: &RunOutcome) -> String {
+    outcome.last_line.as_ref().map_or_else(String::new, |line| format!("; the last line of its output: {line}"))
 }
 
 #[cfg(test)]

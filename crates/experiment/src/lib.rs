@@ -42,6 +42,7 @@ mod dry_run;
 mod error;
 mod execute;
 mod failure;
+mod kept;
 mod lab;
 mod local;
 pub mod order;
@@ -58,12 +59,13 @@ pub use dry_run::{DryRound, DryRun, DrySetting, DryVariant, Estimate, dry_run};
 pub use error::{ExperimentError, PlanError};
 pub use execute::{Event, Executed, Progress, RunOptions, Silent, execute};
 pub use failure::{Failure, FailureKind};
+pub use kept::{KeptSet, one_of_each};
 pub use lab::{Answer, Door, GUEST_COMMAND, LabRunner, Machine, Request, guest_main};
 pub use local::{LocalRunner, default_set_dir};
 pub use pagelab_recording::set::{ABORTED, WARMUP};
 pub use plan::{
     Better, Between, Boot, Decoys, Filled, FilledVariant, LabPlan, Plan, PlannedSetting, PrimaryMetric, Surroundings,
-    Variant, Work,
+    ValueSpec, Variant, Work,
 };
 pub use runner::{Change, Host, InForce, Made, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
 pub use set::{RunDetails, Set, WARMUP_REASON};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pagelab_host::guard::{Guard, GuardError};
 use pagelab_host::process::ProcessSettings;
 use pagelab_observe::streams::StreamSet;
-use pagelab_session::{Ended, SessionError, SessionOptions, SessionOutcome, Target, signals};
+use pagelab_session::{Ended, Output, SessionError, SessionOptions, SessionOutcome, Target, ValueFound, signals};
 use pagelab_vocab::settings::setting;
 
 use crate::plan::{Between, Plan, Work};
@@ -142,6 +142,8 @@ fn session_options(spec: &RunSpec) -> Result<SessionOptions, RunError> {
     // Its children end with it when the time is over.
     options.own_group = true;
     options.stdout_to_stderr = true;
+    options.output = if spec.hide_output { Output::Hidden } else { Output::Shown };
+    options.values.clone_from(&spec.values);
     Ok(options)
 }
 
@@ -161,8 +163,14 @@ fn outcome_of(outcome: &SessionOutcome) -> RunOutcome {
         timed_out: outcome.timed_out,
         interrupted: outcome.interrupted,
         complete: outcome.manifest.complete,
+        missing_values: outcome.values.iter().filter_map(missing).collect(),
+        last_line: outcome.last_line.clone(),
         warnings: outcome.warnings.clone(),
     }
+}
+
+fn missing(found: &ValueFound) -> Option<(String, String)> {
+    Some((found.spec.name.clone(), found.note.clone()?))
 }
 
 /// Settings that the guard holds.

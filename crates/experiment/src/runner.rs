@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
-use crate::plan::{Between, FilledVariant, Work};
+use crate::plan::{Between, FilledVariant, ValueSpec, Work};
 
 /// One run to make.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,12 @@ pub struct RunSpec {
     pub seed: u64,
     /// Go on without streams that were asked for by name and refused.
     pub best_effort: bool,
+    /// Numbers to look for in the command's output.
+    #[serde(default)]
+    pub values: Vec<ValueSpec>,
+    /// Whether the command's output is kept from the terminal.
+    #[serde(default)]
+    pub hide_output: bool,
 }
 
 /// How a run ended.
@@ -58,6 +64,12 @@ pub struct RunOutcome {
     pub interrupted: bool,
     /// The recording is whole.
     pub complete: bool,
+    /// Numbers that the command's output did not hold: the name and why.
+    #[serde(default)]
+    pub missing_values: Vec<(String, String)>,
+    /// The last line of a hidden output.
+    #[serde(default)]
+    pub last_line: Option<String>,
     /// What the user should know.
     pub warnings: Vec<String>,
 }

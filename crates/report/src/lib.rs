@@ -26,6 +26,7 @@ pub mod flamegraph;
 mod iomap;
 mod number;
 mod paragraph;
+mod sides;
 mod style;
 pub mod table;
 pub mod verdict;

@@ -9,6 +9,8 @@ pub use crate::explanation::explanation;
 use crate::finding::finding;
 use crate::number::{quantity, significant};
 use crate::paragraph::wrap;
+pub use crate::sides::each_run;
+use crate::sides::{ratio_text, sides};
 use crate::style::Style;
 use crate::table::{Table, left, right};
 
@@ -47,8 +49,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     if style.colour {
         out = format!("{}\n", style.heading(out.trim_end()));
     }
-    let sides = format!("base: {}; test: {}", comparison.base.label, comparison.test.label);
-    out.push_str(&wrap(&sides, style.width, "", "  "));
+    out.push_str(&sides(comparison, style));
     if comparison.exploratory {
         out.push_str(&wrap(
             "Exploratory: runs were added after looking at a result, so the p values are smaller than they should be.",
@@ -69,14 +70,11 @@ fn judged(primary: &Primary, method: &str, runs: &str, alpha: f64) -> String {
         Verdict::NotTested => "Not tested",
     };
     let show = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| quantity(value, &primary.unit));
-    let ratio = primary.ratio.map_or_else(String::new, |ratio| format!(", ratio {}", significant(ratio, 4)));
-    let interval = primary.ratio_ci95.map_or_else(String::new, |[low, high]| {
-        format!(" (95 % interval {} to {})", significant(low, 4), significant(high, 4))
-    });
+    let ratio = primary.ratio.map_or_else(String::new, |ratio| ratio_text(ratio, primary.ratio_ci95));
     let p = primary.p.map_or_else(String::new, |p| format!(", p = {}", significant(p, 2)));
     let method = if method == "paired_blocks" { "compared within rounds" } else { "Welch's test" };
     format!(
-        "{verdict}: {} {} on base, {} on test{ratio}{interval}{p} ({runs}, {method}, alpha {alpha}).",
+        "{verdict}: {}, mean {} on base, {} on test{ratio}{p} ({runs}, {method}, alpha {alpha}).",
         primary.metric,
         show(primary.base_mean),
         show(primary.test_mean)
@@ -89,7 +87,7 @@ fn no_cause(comparison: &Comparison, style: &Style) -> String {
         .as_ref()
         .is_some_and(|primary| matches!(primary.verdict, Verdict::Better | Verdict::Worse | Verdict::Different));
     if !shown {
-        return "No cause is looked for where no difference was shown.\n".to_owned();
+        return "No significant difference, so causes were not analysed.\n".to_owned();
     }
     let mut out = String::from("No cause was found. What was looked for:\n");
     out.push_str(&considered(&comparison.considered, style));
@@ -109,6 +107,9 @@ pub(crate) fn considered(considered: &[Considered], style: &Style) -> String {
 fn metrics(comparison: &Comparison, style: &Style) -> String {
     let differing: Vec<&MetricComparison> = comparison.significant().collect();
     let tested: usize = comparison.families.iter().map(|family| family.size).sum();
+    if tested == 0 {
+        return "Too few runs to test any other metric.\n".to_owned();
+    }
     if differing.is_empty() {
         return format!("No other metric differs, of {tested} tested.\n");
     }

@@ -59,7 +59,11 @@ fn no_difference_and_no_cause_are_said_so() {
     let same = compare_worlds(&good(), &World { harmless: harmless(2), ..good() }, 1);
     let text = verdict::comparison(&same, &style(100));
     assert!(text.starts_with("No difference was shown: load.iops"), "{text}");
-    assert!(text.contains("No cause is looked for"));
+    assert!(text.contains("causes were not analysed"));
+    assert!(text.contains("With so many runs a difference of"), "{text}");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("side runs mean median sd lowest highest"), "{text}");
+    assert!(verdict::each_run(&same, &style(100)).lines().count() >= 6);
     let other = compare_worlds(&good(), &World { extra_ns: 90, ..good() }, 1);
     let text = verdict::comparison(&other, &style(100));
     assert!(text.contains("No cause was found") && text.contains("thp.disabled (refuted)"), "{text}");

@@ -2,6 +2,7 @@
 
 use pagelab_load::JobReport;
 use pagelab_observe::bpf::{ProgramCost, own_programs};
+use pagelab_recording::tables::MetricsRow;
 use pagelab_recording::{Exit, Manifest, RecordingWriter, SelfCost};
 use serde_json::{Value, json};
 
@@ -9,10 +10,12 @@ use crate::child::Ended;
 use crate::feed::Feed;
 use crate::load_rows;
 use crate::options::{SessionError, SessionOptions, SessionOutcome};
+use crate::output::Heard;
 use crate::probes::Probes;
 use crate::recorder::{Recorder, realtime_ns};
 use crate::run::Begun;
 use crate::subject::Subject;
+use crate::values::ValueFound;
 use crate::watch::{EndedBy, Watched};
 
 /// Closes the recording of a target that has ended; `cpu_before_ns` is the CPU time that this process had used before
@@ -29,11 +32,12 @@ pub fn finish(
     // For a target that was found a signal is the usual end.
     let interrupted = ended_by == EndedBy::Signal && options.target.is_started();
     subject.intervals(|told| load_rows::push_interval(&told, &mut recorder.writer));
-    let report = match &mut subject {
-        Subject::Started(started) => started.take_report(ended.as_ref()),
-        Subject::Found(_) => None,
+    let (report, heard) = match &mut subject {
+        Subject::Started(started) => (started.take_report(ended.as_ref()), started.heard()),
+        Subject::Found(_) => (None, Heard::default()),
     };
     let mut warnings = std::mem::take(&mut recorder.probes.warnings);
+    warnings.extend(missing_values(&heard));
     warnings.extend(lost_events(&recorder.probes));
     let refused_sources = recorder.refused_sources();
     // While the programs are still there.
@@ -44,6 +48,7 @@ pub fn finish(
     if let Some(report) = good_report {
         load_rows::push(report, &mut writer);
     }
+    push_values(&heard, ended_ns, &mut writer);
     let whole = options.target.is_started() && options.skip.is_none() && !ended_by.leaves_target();
     let measured = measured(good_report, &feed, whole, released_ns, ended_ns);
     let kept_since_ns = writer.kept_since_ns();
@@ -65,6 +70,9 @@ pub fn finish(
         }
         last.extra.insert("ended_by".to_owned(), json!(ended_by.word()));
         last.extra.insert("metric_sources_refused".to_owned(), json!(refused_sources));
+        if !heard.values.is_empty() {
+            last.extra.insert("values".to_owned(), heard.values.iter().map(ValueFound::to_json).collect());
+        }
         if let Some(ended) = &ended {
             last.extra.insert("rusage".to_owned(), rusage_json(ended));
         }
@@ -75,7 +83,21 @@ pub fn finish(
         other => other.and_then(Result::ok),
     };
     let dir = options.out.clone();
-    Ok((SessionOutcome { dir, ended, report, manifest, timed_out, interrupted, warnings }, subject))
+    let Heard { values, last_line } = heard;
+    let outcome = SessionOutcome { dir, ended, report, manifest, timed_out, interrupted, values, last_line, warnings };
+    Ok((outcome, subject))
+}
+
+/// The numbers of the user's own, as metrics of the run; null for those that the output did not hold.
+fn push_values(heard: &Heard, ts: i64, writer: &mut RecordingWriter) {
+    for found in &heard.values {
+        writer.push(&MetricsRow { ts, name: &found.spec.metric(), instance: None, value: found.value });
+    }
+}
+
+fn missing_values(heard: &Heard) -> Vec<String> {
+    let missing = heard.values.iter().filter_map(|found| Some((found, found.note.as_ref()?)));
+    missing.map(|(found, note)| format!("--value {}: {note}", found.spec.name)).collect()
 }
 
 fn lost_events(probes: &Probes) -> Option<String> {
@@ -184,7 +206,6 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use pagelab_recording::tables::MetricsRow;
     use pagelab_recording::{FileStorage, Storage, StorageFile, WriterOptions};
 
     use super::*;

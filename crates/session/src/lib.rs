@@ -31,7 +31,8 @@
 //! ([`SessionOptions::ring_bytes_per_cpu`]); they are gone before the recording is closed, which takes less
 //! than they did. It grows with the number of files (`files.rs`) and of distinct stacks that are met.
 //!
-//! A recorded command is never harmed: if the recorder dies the command goes on; if the recording cannot be written any
+//! A recorded command is never harmed: if the recorder dies the command goes on (but for one whose output is listened to,
+//! [`ValueSpec`], which cannot write any more then); if the recording cannot be written any
 //! more (the disk is full) the command goes on, and the session says so at the end. Workers of a load die with the recorder.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -50,6 +51,7 @@ pub mod ladder;
 mod load_rows;
 mod marks;
 mod options;
+mod output;
 mod pace;
 mod probes;
 mod recorder;
@@ -57,10 +59,13 @@ mod run;
 pub mod signals;
 mod subject;
 mod target;
+mod values;
 mod watch;
 
 pub use child::{Ended, SpawnError};
 pub use marks::{MarkError, mark};
 pub use options::{SessionError, SessionOptions, SessionOutcome, Target};
+pub use output::Output;
 pub use run::{run, run_and_tell};
+pub use values::{Better, PREFIX as VALUE_PREFIX, ValueFound, ValueSpec};
 pub use watch::Progress;

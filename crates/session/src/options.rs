@@ -11,6 +11,8 @@ use pagelab_observe::streams::{Stream, StreamSet};
 use pagelab_recording::Manifest;
 
 use crate::child::{Ended, SpawnError};
+use crate::output::Output;
+use crate::values::{ValueFound, ValueSpec};
 
 /// Bytes of fault ring per CPU, if nobody says otherwise: 200 ms of the greatest rate of faults seen.
 pub(crate) const DEFAULT_RING_BYTES: usize = 4 << 20;
@@ -82,6 +84,10 @@ pub struct SessionOptions {
     pub own_group: bool,
     /// Send the target's standard output to standard error, so that standard output holds pagelab's document alone.
     pub stdout_to_stderr: bool,
+    /// Where the output of a command goes.
+    pub output: Output,
+    /// Numbers to look for in the output of a command.
+    pub values: Vec<ValueSpec>,
     /// Bytes of fault ring per CPU.
     pub ring_bytes_per_cpu: usize,
     /// Of so many minor faults one is looked at when it ends, beside all major ones; 0: none is.
@@ -132,6 +138,8 @@ impl SessionOptions {
             budget_pct: None,
             own_group: false,
             stdout_to_stderr: false,
+            output: Output::Shown,
+            values: Vec::new(),
             ring_bytes_per_cpu: DEFAULT_RING_BYTES,
             fault_details: pagelab_observe::details::ONE_IN,
             unwinding: Unwinding::Auto,
@@ -157,6 +165,10 @@ pub struct SessionOutcome {
     pub timed_out: bool,
     /// A signal ended the session early.
     pub interrupted: bool,
+    /// The numbers looked for in the command's output, in the order of the options.
+    pub values: Vec<ValueFound>,
+    /// The last line of a hidden output, without control characters.
+    pub last_line: Option<String>,
     /// Things the user should know.
     pub warnings: Vec<String>,
 }

@@ -13,6 +13,7 @@ use rustix::fs::FallocateFlags;
 
 use crate::child::{Child, ChildSpec, Ended};
 use crate::options::{SessionError, SessionOptions, Target};
+use crate::output::{Heard, Tee};
 
 /// The hidden command of the binary that runs a workload (see `pagelab_load::worker`).
 const LOAD_COMMAND: &str = "__load";
@@ -24,6 +25,8 @@ pub struct Started {
     /// The process is our load worker.
     pub is_load: bool,
     told: Option<Told>,
+    /// The command's output, where it goes through us.
+    tee: Option<Tee>,
 }
 
 /// What the load process has told, as far as it was read.
@@ -72,8 +75,17 @@ impl Started {
     pub fn at_gate(options: &SessionOptions) -> Result<Self, SessionError> {
         match &options.target {
             Target::Command(argv) => {
-                let spec = ChildSpec { argv: argv.clone(), ..spec(options) };
-                Ok(Self { child: Child::spawn(&spec)?, is_load: false, told: None })
+                let mut tee = Tee::open(options).map_err(SessionError::system("preparing the command's output"))?;
+                let mut spec = ChildSpec { argv: argv.clone(), ..spec(options) };
+                if let Some(tee) = &tee {
+                    // Instead of what was handed down before.
+                    spec.hand_down = tee.hand_down().collect();
+                }
+                let child = Child::spawn(&spec)?;
+                if let Some(tee) = &mut tee {
+                    tee.started();
+                }
+                Ok(Self { child, is_load: false, told: None, tee })
             }
             Target::Job(workload) => Self::load(options, workload),
             Target::Processes(_) | Target::Cgroup(_) | Target::System => {
@@ -96,7 +108,12 @@ impl Started {
         // The report keeps its number, so that it cannot land on a descriptor that is still needed.
         spec.hand_down.extend([(input.as_raw_fd(), 0), (report.as_raw_fd(), report.as_raw_fd())]);
         let told = Told { file: report, read_bytes: 0, reader: ReportReader::default(), broken: None };
-        Ok(Self { child: Child::spawn(&spec)?, is_load: true, told: Some(told) })
+        Ok(Self { child: Child::spawn(&spec)?, is_load: true, told: Some(told), tee: None })
+    }
+
+    /// What a command's output said until now; nothing where it does not go through us.
+    pub fn heard(&mut self) -> Heard {
+        self.tee.as_mut().map(Tee::heard).unwrap_or_default()
     }
 
     /// What the load process has told since the last time.

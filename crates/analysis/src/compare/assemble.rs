@@ -6,7 +6,7 @@ use pagelab_vocab::metrics::{MetricInfo, MetricKind, Unit};
 
 use super::MetricComparison;
 use super::loss::Losses;
-use crate::metrics::info::info;
+use crate::metrics::values;
 use crate::run::{MetricKey, RunData, RunMetric};
 use crate::stats::{Count, Design, MetricSamples, Observation, Outcome, Side, Summary, TestResult, test_metric};
 
@@ -36,7 +36,7 @@ impl<'a> Sides<'a> {
 
     /// Tests one metric by the rules for its data.
     pub(super) fn compare(&self, key: &MetricKey) -> Tested {
-        let info = info(&key.name);
+        let info = values::info_of(&key.name, self.base.iter().chain(self.test).copied());
         let base: Vec<Option<&RunMetric>> = self.base.iter().map(|run| run.metrics.get(key)).collect();
         let test: Vec<Option<&RunMetric>> = self.test.iter().map(|run| run.metrics.get(key)).collect();
         let form = Form::of(&info, self.per_operation, base.iter().chain(&test).copied().flatten());

@@ -12,11 +12,13 @@ use pagelab_vocab::settings::nearest_of;
 
 use super::assemble::{Sides, Tested};
 use super::design::design;
+use super::facts::facts;
 use super::options::{CompareOptions, DesignChoice, PrimaryChoice};
 use super::{
     COMPARE_FORMAT, CompareInputs, Comparison, Family, MetricComparison, Primary, RunEntry, SideRuns, Verdict,
 };
 use crate::error::{AnalysisError, Result};
+use crate::metrics::values;
 use crate::rules;
 use crate::run::{MetricKey, RunData};
 use crate::settings_diff::{settings_diff, symptoms};
@@ -123,7 +125,9 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         settings_varying: diff.varying,
         settings_following: diff.following,
         considered: Vec::new(),
+        facts: None,
     };
+    comparison.facts = Some(facts(&comparison, base, test));
     if options.diagnose {
         let inputs = CompareInputs { base: &base_counted, test: &test_counted, comparison: &comparison };
         let diagnosis = rules::diagnose(&inputs)?;
@@ -155,12 +159,15 @@ fn choose_primary(
 ) -> Result<Option<PrimaryChoice>> {
     if let Some(choice) = &options.primary {
         if keys.contains(&key_of(&choice.metric)) || keys.is_empty() {
-            return Ok(Some(choice.clone()));
+            return Ok(Some(values::with_direction(choice, sides.base.iter().chain(sides.test).copied())));
         }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
         return Err(unknown_metric(&choice.metric, &names));
     }
     let runs = || sides.base.iter().chain(sides.test);
+    if let Some(choice) = values::first(runs().copied()) {
+        return Ok(Some(choice));
+    }
     let in_all = |name: &&str| runs().count() > 0 && runs().all(|run| run.value(name).is_some());
     Ok(DEFAULT_PRIMARIES.iter().copied().find(in_all).map(PrimaryChoice::of))
 }

@@ -7,6 +7,7 @@ mod load;
 mod sampled;
 mod series;
 mod totals;
+pub(crate) mod values;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ pub(crate) fn collect(recording: &Recording, span: Span, window: &Window, notes:
         );
     } else {
         metrics.extend(totals::collect(recording.manifest(), window));
+        metrics.extend(values::collect(recording.manifest()));
         metrics.extend(load::collect(recording, window)?);
     }
     Ok(metrics)

@@ -120,6 +120,8 @@ impl Collector {
         let ticks = self.ticks;
         self.states
             .into_iter()
+            // Known of the whole run only, with more about them, from the manifest.
+            .filter(|state| !state.key.name.starts_with(super::values::PREFIX))
             .filter_map(|state| {
                 // What the runner of a command writes once is no sample of a level.
                 let one_value = state.key.name.starts_with("run.") || state.key.name.starts_with("load.");

@@ -1,49 +1,42 @@
 //! `pagelab compare`: are two sets of runs different, in what, and why.
 
+mod commands;
+
 use std::path::PathBuf;
 
 use pagelab_analysis::compare::{CompareOptions, Comparison, PrimaryChoice, compare};
-use pagelab_experiment::{Plan, RunOptions};
+use pagelab_experiment::KeptSet;
 use pagelab_recording::Bounds;
-use pagelab_recording::set::discover;
-use pagelab_vocab::metrics::Direction;
+use pagelab_recording::set::{discover, reference};
+use pagelab_session::ValueSpec;
+use serde::Serialize;
 
-use crate::commands::experiment::make_runs;
 use crate::failure::{BAD, Failure};
-use crate::options::{AllowArgs, SpanArgs, default_output, parse_level};
+use crate::options::{AllowArgs, SpanArgs, parse_level};
 use crate::print;
 use crate::verdict;
 
 /// Compare two sets of recordings, or two ways of running a command.
 ///
-/// With --base and --test: recordings, or sets of them. With -n: runs two commands (each one word for `sh -c`), or one
-/// command under two values of a setting, interleaved, into a set, and compares them.
+/// Two paths are recordings or folders of them, the base first; one path is a set, whose variants are compared with its
+/// base. With -n: runs two commands, or one command under two values of a setting, interleaved, into a set, and compares them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  pagelab compare --base set/variant=good --test set/variant=bad\n  \
-    pagelab compare -n 10 -- './old input' './new input'\n  \
-    pagelab compare -n 10 --setting thp.enabled=always,madvise -- ./program input")]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
+    /// Two recordings (or folders of them), the base first; or one set.
+    #[arg(value_name = "DIR", num_args = 0..=2, conflicts_with_all = ["base", "runs"])]
+    paths: Vec<PathBuf>,
     /// Recordings or sets of the base side.
     #[arg(long, num_args = 1.., value_name = "DIR", requires = "test", conflicts_with = "runs")]
     base: Vec<PathBuf>,
     /// Recordings or sets of the test side.
     #[arg(long, num_args = 1.., value_name = "DIR", requires = "base")]
     test: Vec<PathBuf>,
-    /// Run each side so many times.
-    #[arg(short = 'n', long, value_name = "N", requires = "command")]
-    runs: Option<usize>,
-    /// Run one command under two values of this setting (see docs/settings.md).
-    #[arg(long, value_name = "KEY=A,B", requires = "runs")]
-    setting: Option<String>,
+    #[command(flatten)]
+    new: commands::NewSet,
     #[command(flatten)]
     allow: AllowArgs,
-    /// Seed of the order of runs.
-    #[arg(long, requires = "runs")]
-    seed: Option<u64>,
-    /// Directory of the set that -n makes.
-    #[arg(short, long = "output", value_name = "SET", requires = "runs")]
-    output: Option<PathBuf>,
-    /// The metric that decides; it is tested alone and listed first. The family of the others stays whole.
+    /// The metric that decides, or the NAME of a --value [default: the first --value; load.iops of jobs, run.elapsed_ns of commands]. The others stay corrected for their number together.
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// Level below which a p value counts as a difference.
@@ -54,122 +47,124 @@ pub struct Args {
     /// Status 1 if the test side is worse in the primary metric.
     #[arg(long)]
     check: bool,
+    /// Show the value of every run as well.
+    #[arg(long)]
+    each_run: bool,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// With -n: the commands.
-    #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
+}
+
+const AFTER_HELP: &str = "\
+Commands: one word is a command line for `sh -c`, so quote it; several words are a program and its arguments. With
+--setting there is one command, in either form; without it there are two, one word each.
+
+Examples:
+  pagelab compare good.rec bad.rec
+  pagelab compare set                      # its variants
+  pagelab compare -n 10 -- './old input' './new input'
+  pagelab compare -n 10 --setting thp.enabled=always,madvise -- ./program input
+  pagelab compare -n 10 --name 128MB,1GB --prepare './start' --value 'tps:higher=^tps = ([0-9.]+)' \\
+      -- 'pgbench -p 5433 -T 10 bench' 'pgbench -p 5434 -T 10 bench'
+  pagelab compare -n 10 --value 'rps:higher=GET: ([0-9.]+)' --setting thp.enabled=always,never \\
+      -- redis-benchmark -q -t get
+
+A --value is looked for in every line that the command prints, on either output; the last match decides, and its first
+pair of parentheses holds a plain number (12, 0.5, 1e5). A run without it counts as failed if the number decides.";
+
+/// What `compare SET --json` prints: the first comparison, and beside it the others.
+#[derive(Serialize)]
+struct Several<'a> {
+    #[serde(flatten)]
+    first: Option<&'a Comparison>,
+    #[serde(skip_serializing_if = "<[Comparison]>::is_empty")]
+    further_comparisons: &'a [Comparison],
 }
 
 /// Compares, and prints the verdict.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     args.allow.grant()?;
-    let comparison = match args.runs {
-        Some(_) if args.span.bounds() != Bounds::default() => {
-            let needed = "compare: --from and --to choose a part of recordings; needed: --base and --test";
-            return Err(Failure::input(anyhow::anyhow!(needed)));
-        }
-        Some(runs) => compare_commands(args, runs)?,
-        None if args.base.is_empty() => {
-            let needed =
-                "compare: found neither --base and --test nor -n; needed two sides; try: pagelab compare --help";
-            return Err(Failure::input(anyhow::anyhow!(needed)));
-        }
-        None => compare_recordings(args)?,
+    let comparisons = match commands::make(args)? {
+        commands::Made::Compared(comparison) => vec![*comparison],
+        commands::Made::Interrupted => return Ok(commands::INTERRUPTED),
+        commands::Made::NotAsked => compare_recordings(args)?,
     };
     if args.json {
-        print::json(&comparison)?;
+        let (first, further_comparisons) = match comparisons.as_slice() {
+            [first, further @ ..] => (Some(first), further),
+            [] => (None, &[][..]),
+        };
+        print::json(&Several { first, further_comparisons })?;
     } else {
-        print::text(&verdict::comparison(&comparison))?;
+        let text: Vec<String> = comparisons.iter().map(|one| verdict::comparison_with(one, args.each_run)).collect();
+        print::text(&text.join("\n"))?;
     }
-    Ok(if args.check && verdict::is_regression(&comparison) { BAD } else { 0 })
+    let worse = comparisons.iter().any(verdict::is_regression);
+    Ok(if args.check && worse { BAD } else { 0 })
 }
 
-fn compare_recordings(args: &Args) -> Result<Comparison, Failure> {
+fn wrong(text: impl Into<String>) -> Failure {
+    Failure::input(anyhow::anyhow!(text.into()))
+}
+
+fn compare_recordings(args: &Args) -> Result<Vec<Comparison>, Failure> {
+    let primary = args.metric.as_deref().map(|name| primary_choice(name, &[])).transpose()?;
+    let options =
+        CompareOptions { alpha: args.alpha, primary, bounds: args.span.bounds(), ..CompareOptions::default() };
+    let (base, test) = match args.paths.as_slice() {
+        [set] => return compare_set(set, &options),
+        [base, test] => (std::slice::from_ref(base), std::slice::from_ref(test)),
+        _ if args.base.is_empty() => {
+            return Err(wrong(
+                "compare: found nothing to compare; needed two recordings, a set, or -n; try one of:\n  \
+                 pagelab compare good.rec bad.rec\n  pagelab compare SET\n  pagelab compare -n 10 -- './old' './new'",
+            ));
+        }
+        _ => (args.base.as_slice(), args.test.as_slice()),
+    };
     let side = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, Failure> {
         Ok(discover(paths)?.into_iter().map(|found| found.dir).collect())
     };
-    let primary = args.metric.as_deref().map(primary_choice).transpose()?;
-    let options =
-        CompareOptions { alpha: args.alpha, primary, bounds: args.span.bounds(), ..CompareOptions::default() };
-    compare(&side(&args.base)?, &side(&args.test)?, &options).map_err(Failure::input)
+    Ok(vec![compare(&side(base)?, &side(test)?, &options).map_err(Failure::input)?])
 }
 
-/// The metric named, with the direction that the vocabulary gives it.
-fn primary_choice(name: &str) -> Result<PrimaryChoice, Failure> {
-    PrimaryChoice::parse(name, None).map_err(Failure::input)
-}
-
-/// The two commands as a plan in a file of its own.
-fn compare_commands(args: &Args, runs: usize) -> Result<Comparison, Failure> {
-    let dir = tempfile::tempdir().map_err(Failure::host)?;
-    let path = dir.path().join("plan.toml");
-    let text = plan_text(args, runs)?;
-    std::fs::write(&path, text).map_err(Failure::host)?;
-    let plan = Plan::load(&path).map_err(|error| verdict::plan_failure(error.into()))?;
-    let mut options = RunOptions::new(args.output.clone().unwrap_or_else(default_output));
-    options.seed = args.seed;
-    options.alpha = args.alpha;
-    let outcome = make_runs(&plan, &options)?;
-    print::note(format_args!("pagelab: the runs are in {}", outcome.dir.display()));
-    outcome
-        .document
-        .comparison
-        .ok_or_else(|| Failure::input(anyhow::anyhow!("ended before all runs were made; nothing is compared")))
-}
-
-fn plan_text(args: &Args, runs: usize) -> Result<String, Failure> {
-    let wrong = |text: String| Failure::input(anyhow::anyhow!(text));
-    let here = std::env::current_dir().map_err(Failure::host)?;
-    let words = |words: &[String]| toml::Value::Array(words.iter().cloned().map(toml::Value::String).collect());
-    let shell = |command: &String| words(&["sh".to_owned(), "-c".to_owned(), command.clone()]);
-    let mut sides = toml::Table::new();
-    let mut side = |name: &str, command: toml::Value, setting: Option<(&str, &str)>| {
-        let mut variant = toml::Table::new();
-        variant.insert("command".to_owned(), command);
-        if let Some((key, value)) = setting {
-            let settings = toml::Table::from_iter([(key.to_owned(), toml::Value::from(value))]);
-            variant.insert("settings".to_owned(), settings.into());
-        }
-        sides.insert(name.to_owned(), variant.into());
-    };
-    match (&args.setting, args.command.as_slice()) {
-        (Some(setting), command) => {
-            let parts = setting.split_once('=').and_then(|(key, values)| Some((key, values.split_once(',')?)));
-            let (key, (a, b)) = parts.ok_or_else(|| {
-                wrong(format!("--setting: found {setting:?}, needed KEY=A,B such as thp.enabled=always,madvise"))
-            })?;
-            side("base", words(command), Some((key, a)));
-            side("test", words(command), Some((key, b)));
-        }
-        (None, [a, b]) => {
-            side("base", shell(a), None);
-            side("test", shell(b), None);
-        }
-        (None, other) => {
+/// The variants of a set with its base.
+fn compare_set(dir: &PathBuf, options: &CompareOptions) -> Result<Vec<Comparison>, Failure> {
+    let Some(set) = KeptSet::open(dir).map_err(verdict::plan_failure)? else {
+        let shown = dir.display();
+        if reference(dir).is_ok() {
             return Err(wrong(format!(
-                "compare -n: found {} commands, needed two, each in quotes: pagelab compare -n {runs} -- 'CMD A' 'CMD B'",
-                other.len()
+                "compare: found one recording, {shown}; needed a second one beside it, or a set; to look at one alone: pagelab explain {shown}"
             )));
         }
+        let found = discover(&[dir])?;
+        let mut variants: Vec<String> = found.into_iter().filter_map(|run| run.variant).collect();
+        variants.dedup();
+        let found = if variants.is_empty() { String::new() } else { format!(" with variants {}", variants.join(", ")) };
+        return Err(wrong(format!(
+            "compare: {shown}: found recordings{found} and no set.json that names the base; needed two sides: pagelab compare --base {shown}/... --test {shown}/..."
+        )));
+    };
+    for failed in set.failed_runs() {
+        print::note(format_args!("failed: {} run {}: {}", failed.variant, failed.run, failed.reason));
     }
-    let mut plan = toml::Table::new();
-    plan.insert("title".to_owned(), format!("compare -n {runs} -- {}", args.command.join(" ")).into());
-    plan.insert("runs".to_owned(), i64::try_from(runs).map_err(Failure::input)?.into());
-    plan.insert("base".to_owned(), "base".into());
-    plan.insert("workdir".to_owned(), here.to_string_lossy().into_owned().into());
-    if let Some(metric) = &args.metric {
-        let direction = match pagelab_vocab::metrics::metric(metric).map(|info| info.direction) {
-            Some(Direction::HigherIsBetter) => "higher",
-            _ => "lower",
-        };
-        let primary = toml::Table::from_iter([
-            ("metric".to_owned(), metric.clone().into()),
-            ("direction".to_owned(), direction.into()),
-        ]);
-        plan.insert("primary".to_owned(), primary.into());
+    let unmade = set.runs_to_do();
+    if unmade > 0 {
+        print::note(format_args!("pagelab: warning: {unmade} runs of this set are not made yet; what it shows is exploratory"));
     }
-    plan.insert("variant".to_owned(), sides.into());
-    toml::to_string(&plan).map_err(Failure::host)
+    set.compare(options).map_err(verdict::plan_failure)
+}
+
+/// The metric named, with the direction that the vocabulary gives it, or that was said with the value.
+fn primary_choice(name: &str, values: &[ValueSpec]) -> Result<PrimaryChoice, Failure> {
+    match values.iter().find(|value| value.name == name || value.metric() == name) {
+        Some(value) => PrimaryChoice::parse(&value.metric(), value.direction.map(pagelab_session::Better::word)),
+        None => PrimaryChoice::parse(name, None),
+    }
+    .map_err(Failure::input)
+}
+
+/// Whether a part of the recordings' time was asked for.
+fn is_part(args: &Args) -> bool {
+    args.span.bounds() != Bounds::default()
 }

@@ -11,7 +11,7 @@ use crate::progress::Bar;
 use crate::verdict;
 
 /// Broken off by the user, as shells report SIGINT.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Run the variants of a plan in randomised complete blocks, record each run, and compare.
 ///
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     if args.json {
         print::json(&outcome.document)?;
     } else {
-        print::text(&verdict::experiment(&outcome))?;
+        print::text(&verdict::experiment(&outcome, &args.plan))?;
     }
     Ok(if outcome.interrupted { INTERRUPTED } else { 0 })
 }

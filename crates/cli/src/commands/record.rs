@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target};
+use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, ValueSpec};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -58,6 +58,9 @@ pub struct Args {
     /// Show no progress, and not where the recording is.
     #[arg(short, long)]
     quiet: bool,
+    /// A number in the command's output, such as 'tps:higher=tps = ([0-9.]+)', stored as the metric value.tps; repeatable. The last match decides; :higher or :lower says which way is better.
+    #[arg(long, value_name = "NAME[:higher|:lower]=REGEX", requires = "command")]
+    value: Vec<ValueSpec>,
     /// The command with its arguments.
     #[arg(last = true, value_name = "CMD", group = "target")]
     command: Vec<OsString>,
@@ -90,6 +93,7 @@ impl Args {
         let mut options = self.recording.session(self.target(), self.output.as_ref())?;
         (options.skip, options.duration, options.keep_last) = (self.skip, self.duration, self.last);
         (options.bpf_stats, options.budget_pct) = (self.bpf_stats, self.budget);
+        options.values.clone_from(&self.value);
         options.max_bytes = self.max_size.map(|bytes| bytes as u64);
         Ok(options)
     }

@@ -16,21 +16,12 @@ use serde::{Deserialize, Serialize};
 pub use fill::{Filled, FilledVariant, Surroundings};
 pub(crate) use fill::{filled_device, has_placeholder};
 pub use lab::{Boot, LabPlan};
+pub use pagelab_session::{Better, ValueSpec};
 pub(crate) use read::duration;
 
 use crate::decoys::PoolEntry;
 use crate::document::Place;
 use crate::error::PlanError;
-
-/// Which way the primary metric is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// More is better: operations per second.
-    Higher,
-    /// Less is better: latency, time.
-    Lower,
-}
 
 /// The metric that the plan names before anything is measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,6 +138,9 @@ pub struct Plan {
     pub observe: String,
     /// What is to be compared, named beforehand.
     pub primary: Option<PrimaryMetric>,
+    /// Numbers to look for in the output of the commands; the first decides where there is no `primary`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<ValueSpec>,
     /// Runs of each variant before the first round; recorded, not compared.
     pub warmup: usize,
     /// Program run before each run.
@@ -185,6 +179,19 @@ impl Plan {
             reason: format!("not UTF-8: {}", error.utf8_error()),
         })?;
         read::plan(path, &absolute, &text)
+    }
+
+    /// Reads and checks a plan that is not in a file; `origin` stands in messages where a file's name would.
+    pub fn parse(origin: &Path, dir: &Path, text: &str) -> Result<Self, PlanError> {
+        read::plan(origin, &dir.join(origin), text)
+    }
+
+    /// The number of the user's own that the experiment decides by, if it does.
+    pub(crate) fn deciding_value(&self) -> Option<&ValueSpec> {
+        match &self.primary {
+            None => self.values.first(),
+            Some(primary) => self.values.iter().find(|value| value.metric() == primary.metric),
+        }
     }
 
     /// The directory that paths in the plan are relative to.

@@ -7,11 +7,12 @@ use std::time::Duration;
 use pagelab_host::process::ProcessSettings;
 use pagelab_host::settings::SettingError;
 use pagelab_observe::streams::StreamSet;
+use pagelab_session::VALUE_PREFIX;
 use pagelab_vocab::metrics::{MetricKind, metric};
 use pagelab_vocab::settings::{Scope, nearest, nearest_of, setting};
 
 use super::fill::has_placeholder;
-use super::{Better, Between, Decoys, LabPlan, Plan, PlannedSetting, PrimaryMetric, Variant, Work, lab};
+use super::{Better, Between, Decoys, LabPlan, Plan, PlannedSetting, PrimaryMetric, ValueSpec, Variant, Work, lab};
 use crate::decoys::PoolEntry;
 use crate::document::{Item, Table, with_document};
 use crate::error::PlanError;
@@ -25,8 +26,8 @@ const VARIANT_EXAMPLE: &str =
 
 /// Keys of the top table.
 const TOP_KEYS: &[&str] = &[
-    "title", "runs", "seed", "observe", "primary", "warmup", "prepare", "cleanup", "between", "timeout", "workdir",
-    "base", "job", "command", "settings", "decoys", "variant", "lab",
+    "title", "runs", "seed", "observe", "primary", "value", "warmup", "prepare", "cleanup", "between", "timeout",
+    "workdir", "base", "job", "command", "settings", "decoys", "variant", "lab",
 ];
 
 pub(super) fn plan(shown: &Path, absolute: &Path, text: &str) -> Result<Plan, PlanError> {
@@ -36,6 +37,7 @@ pub(super) fn plan(shown: &Path, absolute: &Path, text: &str) -> Result<Plan, Pl
         let shared = Shared { work: work(top, dir)?, settings: settings(top)? };
         let variants = variants(top, dir, &shared)?;
         let base = base(top, &variants)?;
+        let values = top.get("value").map_or(Ok(Vec::new()), |item| values(&item))?;
         let lab = top.get("lab").map(|item| lab::lab(&item)).transpose()?;
         check_boot_settings(lab.as_ref(), &variants)?;
         let mut plan = Plan {
@@ -44,7 +46,8 @@ pub(super) fn plan(shown: &Path, absolute: &Path, text: &str) -> Result<Plan, Pl
             runs: runs(top)?,
             seed: top.get("seed").map(|item| item.number(0, (1 << 53) - 1)).transpose()?,
             observe: observe(top)?,
-            primary: top.get("primary").map(|item| primary(&item)).transpose()?,
+            primary: top.get("primary").map(|item| primary(&item, &values)).transpose()?,
+            values,
             warmup: top.get("warmup").map_or(Ok(0), |item| item.number(0, 100))? as usize,
             prepare: top.get("prepare").map(|item| program(&item)).transpose()?,
             cleanup: top.get("cleanup").map(|item| program(&item)).transpose()?,
@@ -96,7 +99,30 @@ fn observe(top: &Table<'_>) -> Result<String, PlanError> {
     }
 }
 
-fn primary(item: &Item<'_>) -> Result<PrimaryMetric, PlanError> {
+/// The table `value`: a regular expression for each name, or a table with it and the direction.
+fn values(item: &Item<'_>) -> Result<Vec<ValueSpec>, PlanError> {
+    let mut out = Vec::new();
+    for item in item.table()?.items() {
+        let (regex, direction) = if item.is_table() {
+            let table = item.table()?;
+            table.only(&["regex", "direction"])?;
+            let Some(regex) = table.get("regex") else {
+                return Err(item.wrong("`regex`: { regex = \"tps = ([0-9.]+)\", direction = \"higher\" }"));
+            };
+            (regex.words()?, table.get("direction").map(|item| direction(&item)).transpose()?)
+        } else {
+            (item.words()?, None)
+        };
+        out.push(ValueSpec::new(&item.key, direction, &regex).map_err(|error| item.wrong(error))?);
+    }
+    Ok(out)
+}
+
+fn direction(item: &Item<'_>) -> Result<Better, PlanError> {
+    item.text()?.parse().map_err(|_| item.wrong("\"higher\" or \"lower\", whichever is better"))
+}
+
+fn primary(item: &Item<'_>, values: &[ValueSpec]) -> Result<PrimaryMetric, PlanError> {
     let table = item.table()?;
     table.only(&["metric", "direction"])?;
     let Some(name) = table.get("metric") else {
@@ -108,6 +134,13 @@ fn primary(item: &Item<'_>) -> Result<PrimaryMetric, PlanError> {
         });
     };
     let metric_name = name.words()?;
+    if metric_name.starts_with(VALUE_PREFIX) && !values.iter().any(|value| value.metric() == metric_name) {
+        let known: Vec<String> = values.iter().map(ValueSpec::metric).collect();
+        let found = if known.is_empty() { "this plan has none".to_owned() } else { known.join(", ") };
+        return Err(
+            name.wrong(format!("a number that the plan looks for in the output, in its table `value` ({found})"))
+        );
+    }
     // A statistic of a histogram is named after it: load.lat_ns.p99.
     let declared = metric(&metric_name).or_else(|| metric(metric_name.rsplit_once('.')?.0));
     if declared.is_none() {
@@ -121,11 +154,7 @@ fn primary(item: &Item<'_>) -> Result<PrimaryMetric, PlanError> {
     }
     let direction = match table.get("direction") {
         None => None,
-        Some(item) => match item.text()?.as_str() {
-            "higher" => Some(Better::Higher),
-            "lower" => Some(Better::Lower),
-            _ => return Err(item.wrong("\"higher\" or \"lower\", whichever is better")),
-        },
+        Some(item) => Some(direction(&item)?),
     };
     Ok(PrimaryMetric { metric: metric_name, direction })
 }

@@ -3,7 +3,7 @@
 use super::Direction::{HigherIsBetter as HIGH, LowerIsBetter as LOW, Neutral};
 use super::MetricKind::{Counter, Gauge, Histogram};
 use super::Unit::{Bytes, BytesPerSecond, Count, Nanoseconds, PerSecond};
-use super::{Direction, Group, Member, Unit};
+use super::{Direction, FieldRule, Group, Member, Unit};
 
 /// One value per run, taken as it is.
 const fn g(field: &'static str, unit: Unit, direction: Direction, help: &'static str) -> Member {
@@ -52,4 +52,17 @@ pub(super) const RUN: Group = Group {
         g("out_blocks", Count, Neutral, "512-byte blocks written to devices."),
     ],
     rules: &[],
+};
+
+/// Numbers that the command itself prints.
+#[rustfmt::skip]
+pub(super) const VALUE: Group = Group {
+    prefix: "value.",
+    source: "the output of the command",
+    instance: None,
+    note: "One value per run: what `--value NAME=REGEX` (in plans `value.NAME`) finds in the command's output, stored as it was printed. Which way is better is said there, and kept in the manifest's `values`.",
+    members: &[],
+    rules: &[
+        FieldRule::new("", "", Gauge, Count, Neutral, "A number of the user's own, such as transactions per second."),
+    ],
 };

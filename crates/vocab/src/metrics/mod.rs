@@ -338,6 +338,7 @@ pub const GROUPS: &[Group] = &[
     target::FAULTS,
     load::LOAD,
     load::RUN,
+    load::VALUE,
 ];
 
 /// What is known of `name`, by its own entry or by its family; `None` for a name that pagelab does not write.
