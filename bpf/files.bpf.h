@@ -56,3 +56,10 @@ static __always_inline __u64 ino_of(struct inode *inode)
 		return AS_KERNEL(struct inode, inode)->i_ino;
 	return BPF_CORE_READ(inode, i_ino);
 }
+
+static __always_inline __u32 generation_of(struct inode *inode)
+{
+	if (HAS_PLAIN_LOADS)
+		return AS_KERNEL(struct inode, inode)->i_generation;
+	return BPF_CORE_READ(inode, i_generation);
+}

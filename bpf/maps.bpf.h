@@ -21,7 +21,7 @@ const volatile __u64 map_stack_bytes = 0;
 /* Beginnings are seen at the lock: a call of which none was seen took no lock. */
 const volatile __u32 begins_at_lock = 0;
 
-/* System call numbers of x86-64; a task in 32-bit mode is left out (TS_COMPAT). */
+/* System call numbers of x86-64. */
 #define NR_MMAP 9
 #define NR_MPROTECT 10
 #define NR_MUNMAP 11
@@ -37,7 +37,28 @@ const volatile __u32 begins_at_lock = 0;
 #define NR_MLOCK2 325
 #define NR_PROCESS_MADVISE 440
 #define PR_SET_THP_DISABLE 41
-#define TS_COMPAT 0x0002
+
+/* Those of i386, as they are numbered here. */
+#define NR32(number) (CALL_NUMBERS + (number))
+#define NR32_EXECVE NR32(11)
+#define NR32_BRK NR32(45)
+#define NR32_OLD_MMAP NR32(90) /* its arguments lie in memory */
+#define NR32_MUNMAP NR32(91)
+#define NR32_IPC NR32(117)     /* many calls in one, shmat and shmdt among them */
+#define NR32_MPROTECT NR32(125)
+#define NR32_MLOCK NR32(150)
+#define NR32_MREMAP NR32(163)
+#define NR32_PRCTL NR32(172)
+#define NR32_MMAP2 NR32(192)   /* its offset counts pages */
+#define NR32_MADVISE NR32(219)
+#define NR32_EXECVEAT NR32(358)
+#define NR32_MLOCK2 NR32(376)
+#define NR32_SHMAT NR32(397)
+#define NR32_SHMDT NR32(398)
+#define NR32_PROCESS_MADVISE NR32(440)
+#define IPC_CALL_BITS 0xffff   /* above is a version */
+#define IPC_SHMAT 21
+#define IPC_SHMDT 22
 
 #define VM_MAYSHARE 0x80UL
 #define VM_GROWSDOWN 0x100UL
@@ -55,34 +76,70 @@ const volatile __u32 begins_at_lock = 0;
 /* Address spaces whose mappings could not be listed (the mmap lock was taken, or the kernel is older than 6.1). */
 __u64 vma_walks_failed = 0;
 
+/* The action that a call is, by its number here and its first argument; 0: none. */
 static __always_inline __u32 map_op_of(__u64 nr, unsigned long first_arg)
 {
 	switch (nr) {
 	case NR_MMAP:
+	case NR32_MMAP2:
+	case NR32_OLD_MMAP:
 		return MAP_OP_MMAP;
 	case NR_MUNMAP:
+	case NR32_MUNMAP:
 		return MAP_OP_MUNMAP;
 	case NR_MREMAP:
+	case NR32_MREMAP:
 		return MAP_OP_MREMAP;
 	case NR_BRK:
+	case NR32_BRK:
 		return MAP_OP_BRK;
 	case NR_MADVISE:
+	case NR32_MADVISE:
 		return MAP_OP_MADVISE;
 	case NR_PROCESS_MADVISE:
+	case NR32_PROCESS_MADVISE:
 		return MAP_OP_PROCESS_MADVISE;
 	case NR_MPROTECT:
+	case NR32_MPROTECT:
 		return MAP_OP_MPROTECT;
 	case NR_MLOCK:
 	case NR_MLOCK2:
+	case NR32_MLOCK:
+	case NR32_MLOCK2:
 		return MAP_OP_MLOCK;
 	case NR_SHMAT:
+	case NR32_SHMAT:
 		return MAP_OP_SHMAT;
 	case NR_SHMDT:
+	case NR32_SHMDT:
 		return MAP_OP_SHMDT;
 	case NR_PRCTL:
+	case NR32_PRCTL:
 		return first_arg == PR_SET_THP_DISABLE ? MAP_OP_PRCTL_THP : 0;
+	case NR32_IPC:
+		switch (first_arg & IPC_CALL_BITS) {
+		case IPC_SHMAT:
+			return MAP_OP_SHMAT;
+		case IPC_SHMDT:
+			return MAP_OP_SHMDT;
+		}
 	}
 	return 0;
+}
+
+static __always_inline bool is_exec(__u64 nr)
+{
+	return nr == NR_EXECVE || nr == NR_EXECVEAT || nr == NR32_EXECVE || nr == NR32_EXECVEAT;
+}
+
+/*
+ * Whether the kernel's number may be that of a call looked for here, of either kind of program. It is asked first: nothing
+ * else of the other calls is looked at.
+ */
+static __always_inline bool may_map(__u64 nr)
+{
+	return map_op_of(nr, PR_SET_THP_DISABLE) || (nr < CALL_NUMBERS && map_op_of(nr + CALL_NUMBERS, PR_SET_THP_DISABLE)) ||
+	       nr == NR32_IPC - CALL_NUMBERS;
 }
 
 static __always_inline void exec_began(struct task_struct *task, struct task_state *state)
@@ -98,7 +155,7 @@ static __always_inline void map_call_began(struct task_struct *task, struct task
 		return;
 	state->call_ts = bpf_ktime_get_ns();
 	state->call_nr = nr + 1;
-	if (nr == NR_BRK && task->mm)
+	if ((nr == NR_BRK || nr == NR32_BRK) && task->mm)
 		state->brk_before = BPF_CORE_READ(task, mm, brk);
 }
 
@@ -108,31 +165,32 @@ static __always_inline void map_lock_wanted(void)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_state *state = state_of(task);
 	struct pt_regs *regs;
+	__u64 nr;
 
-	if (!state || task->thread_info.status & TS_COMPAT)
+	if (!state)
 		return;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	if (map_op_of(regs->orig_ax, regs->di) && state->call_nr != regs->orig_ax + 1)
-		map_call_began(task, state, regs->orig_ax);
+	nr = call_number(task, regs->orig_ax);
+	if (map_op_of(nr, argument(regs, nr, 0)) && state->call_nr != nr + 1)
+		map_call_began(task, state, nr);
 }
 
-static __always_inline void map_call_entered(struct pt_regs *regs, long nr)
+static __always_inline void map_call_entered(struct pt_regs *regs, __u64 kernel_nr)
 {
-	bool exec = nr == NR_EXECVE || nr == NR_EXECVEAT;
 	struct task_struct *task;
 	struct task_state *state;
+	__u64 nr;
 
-	if (!exec && !map_op_of(nr, regs->di))
+	if (!may_map(kernel_nr) && !is_exec(kernel_nr) && !is_exec(kernel_nr + CALL_NUMBERS))
 		return;
 	task = bpf_get_current_task_btf();
-	if (task->thread_info.status & TS_COMPAT)
-		return;
 	state = state_of(task);
 	if (!state)
 		return;
-	if (exec)
+	nr = call_number(task, kernel_nr);
+	if (is_exec(nr))
 		exec_began(task, state);
-	else
+	else if (map_op_of(nr, argument(regs, nr, 0)))
 		map_call_began(task, state, nr);
 }
 
@@ -146,76 +204,112 @@ static __always_inline void name_file(struct map_event *event, struct file *file
 	event->path_id = path_id_of((__u64)file);
 }
 
-static __always_inline void fill_mmap(struct map_event *event, struct task_struct *task, struct pt_regs *regs)
+/* The arguments of a mapping call as x86-64 has them, whatever the call looks like. */
+static __always_inline void read_map_arguments(__u64 *args, struct pt_regs *regs, __u64 nr)
 {
-	event->addr = regs->di;
-	event->len = regs->si;
-	event->prot = regs->dx;
-	event->flags = regs->r10;
-	event->offset = regs->r9;
+	__u32 in_memory[CALL_ARGS] = {};
+	__u64 word;
+
+	read_arguments(args, regs, nr);
+	switch (nr) {
+	case NR32_MMAP2:
+		args[5] <<= PAGE_SHIFT;
+		break;
+	case NR32_OLD_MMAP:
+		bpf_probe_read_user(in_memory, sizeof(in_memory), (void *)args[0]);
+		for (int i = 0; i < CALL_ARGS; i++)
+			args[i] = in_memory[i];
+		break;
+	case NR32_IPC:
+		/* ipc(call, first, second, third, address, fifth) */
+		word = args[0] & IPC_CALL_BITS;
+		args[0] = word == IPC_SHMAT ? args[1] : args[4];
+		args[1] = args[4];
+		break;
+	}
+}
+
+/* What a mapping call returned: the old shmat puts the address where its caller says. */
+static __always_inline long map_result(struct pt_regs *regs, __u64 nr, long ret)
+{
+	__u32 addr = 0;
+
+	if (nr != NR32_IPC || ret || (regs->bx & IPC_CALL_BITS) != IPC_SHMAT)
+		return ret;
+	bpf_probe_read_user(&addr, sizeof(addr), (void *)argument32(regs, 3));
+	return addr;
+}
+
+static __always_inline void fill_mmap(struct map_event *event, struct task_struct *task, const __u64 *args)
+{
+	event->addr = args[0];
+	event->len = args[1];
+	event->prot = args[2];
+	event->flags = args[3];
+	event->offset = args[5];
 	event->fd = -1;
 	if (event->flags & MAP_ANONYMOUS)
 		return;
-	event->fd = regs->r8;
+	event->fd = args[4];
 	if (event->ret < 0 && event->ret > -4096)
 		return;
 	name_file(event, file_of(task, event->fd));
 }
 
-static __always_inline void fill_call(struct map_event *event, struct task_struct *task, struct pt_regs *regs,
+static __always_inline void fill_call(struct map_event *event, struct task_struct *task, const __u64 *args, __u64 nr,
 				      __u64 brk_before)
 {
 	event->fd = -1;
 	switch (event->op) {
 	case MAP_OP_MMAP:
-		fill_mmap(event, task, regs);
+		fill_mmap(event, task, args);
 		break;
 	case MAP_OP_MREMAP:
-		event->old_addr = regs->di;
-		event->offset = regs->si; /* the old length; the recorder puts it where it belongs */
-		event->len = regs->dx;
-		event->flags = regs->r10;
-		event->addr = regs->r8;
+		event->old_addr = args[0];
+		event->offset = args[1]; /* the old length; the recorder puts it where it belongs */
+		event->len = args[2];
+		event->flags = args[3];
+		event->addr = args[4];
 		break;
 	case MAP_OP_BRK:
-		event->addr = regs->di;
+		event->addr = args[0];
 		event->old_addr = brk_before;
 		break;
 	case MAP_OP_MADVISE:
-		event->addr = regs->di;
-		event->len = regs->si;
-		event->advice = regs->dx;
+		event->addr = args[0];
+		event->len = args[1];
+		event->advice = args[2];
 		break;
 	case MAP_OP_PROCESS_MADVISE:
-		event->fd = regs->di;
-		event->addr = regs->si; /* the vector's address and its number of ranges */
-		event->len = regs->dx;
-		event->advice = regs->r10;
+		event->fd = args[0];
+		event->addr = args[1]; /* the vector's address and its number of ranges */
+		event->len = args[2];
+		event->advice = args[3];
 		break;
 	case MAP_OP_MPROTECT:
-		event->prot = regs->dx;
-		event->addr = regs->di;
-		event->len = regs->si;
+		event->addr = args[0];
+		event->len = args[1];
+		event->prot = args[2];
 		break;
 	case MAP_OP_MLOCK:
-		event->flags = regs->orig_ax == NR_MLOCK2 ? regs->dx : 0;
-		event->addr = regs->di;
-		event->len = regs->si;
+		event->addr = args[0];
+		event->len = args[1];
+		event->flags = nr == NR_MLOCK2 || nr == NR32_MLOCK2 ? args[2] : 0;
 		break;
 	case MAP_OP_MUNMAP:
-		event->addr = regs->di;
-		event->len = regs->si;
+		event->addr = args[0];
+		event->len = args[1];
 		break;
 	case MAP_OP_SHMAT:
-		event->fd = regs->di; /* the segment's id */
-		event->addr = regs->si;
-		event->flags = regs->dx;
+		event->fd = args[0]; /* the segment's id */
+		event->addr = args[1];
+		event->flags = args[2];
 		break;
 	case MAP_OP_SHMDT:
-		event->addr = regs->di;
+		event->addr = args[0];
 		break;
 	case MAP_OP_PRCTL_THP:
-		event->advice = regs->si;
+		event->advice = args[1];
 		break;
 	}
 }
@@ -249,26 +343,32 @@ static __always_inline bool wants_stack(const struct map_event *event)
 /* Runs after every call of every task: the number comes first, and most calls end there. */
 static __always_inline void map_call_returned(void *ctx, struct pt_regs *regs, long ret)
 {
-	__u32 op = map_op_of(regs->orig_ax, regs->di);
+	__u64 nr, args[CALL_ARGS];
 	struct task_struct *task;
 	struct task_state *state;
 	struct map_event *event;
+	__u32 op;
 
-	if (!op)
+	if (!may_map(regs->orig_ax))
 		return;
 	task = bpf_get_current_task_btf();
 	state = state_of(task);
 	if (!state)
 		return;
-	if (state->call_nr != regs->orig_ax + 1) {
+	nr = call_number(task, regs->orig_ax);
+	op = map_op_of(nr, argument(regs, nr, 0));
+	if (!op)
+		return;
+	if (state->call_nr != nr + 1) {
 		if (!begins_at_lock && state->call_nr != CALL_NOT_SEEN_TO_BEGIN)
 			return;
-		if (state->waiting || task->thread_info.status & TS_COMPAT)
+		if (state->waiting)
 			return;
 		state->call_ts = bpf_ktime_get_ns();
 		state->brk_before = 0;
 	}
 	state->call_nr = 0;
+	read_map_arguments(args, regs, nr);
 	event = RESERVE_EVENT(map_event);
 	if (!event)
 		return;
@@ -280,10 +380,10 @@ static __always_inline void map_call_returned(void *ctx, struct pt_regs *regs, l
 	event->task_id = state->task_id;
 	event->mm_id = mm_id_of(state, task);
 	event->kind = MAP_KIND_CALL;
-	event->ret = ret;
-	fill_call(event, task, regs, state->brk_before);
-	if (op == MAP_OP_SHMAT && (ret > 0 || ret < -4095))
-		event->len = length_at(ret);
+	event->ret = map_result(regs, nr, ret);
+	fill_call(event, task, args, nr, state->brk_before);
+	if (op == MAP_OP_SHMAT && (event->ret > 0 || event->ret < -4095))
+		event->len = length_at(event->ret);
 	if (wants_stack(event))
 		event->has_stack = take_stack(ctx, task, event->ts, false);
 	submit_event(event);
@@ -432,7 +532,7 @@ static __always_inline void tree_execed(struct task_struct *task, struct linux_b
 {
 	struct task_state *state = state_of(task);
 	struct task_event *event;
-	__u32 path_id;
+	__u64 path_id;
 
 	if (!state)
 		return;

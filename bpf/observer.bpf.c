@@ -14,6 +14,7 @@
 #include "wire.h"
 #include "membership.bpf.h"
 #include "tree.bpf.h"
+#include "abi.bpf.h"
 #include "files.bpf.h"
 #include "paths.bpf.h"
 #include "faults.bpf.h"
@@ -42,6 +43,7 @@ struct wire_types {
 	enum call_flags call_flags;
 	enum call_record_flags call_record_flags;
 	enum target_kind target_kind;
+	enum name_limits name_limits;
 	struct place_key place_key;
 	struct known_place known_place;
 };
@@ -156,11 +158,11 @@ int any_enter(unsigned long long *ctx)
 	struct pt_regs *regs = (struct pt_regs *)ctx[0];
 	struct task_state *state = state_of(task);
 
-	if (!state || task->thread_info.status & TS_COMPAT)
+	if (!state)
 		return 0;
 	map_call_entered(regs, ctx[1]);
 	if (!state->waiting)
-		syscall_entered(task, state, regs, ctx[1]);
+		syscall_entered(task, state, regs, call_number(task, ctx[1]));
 	return 0;
 }
 

@@ -2,7 +2,10 @@
 /*
  * Names of files. bpf_d_path() may not be called from tracepoints, so the
  * dentries are walked here, from the leaf through mount points to the root.
- * Each file's name is sent once; later records carry its number.
+ * A file's name is sent when it is first met, and again when it has been
+ * forgotten here or is so old that the recorder may forget it; later records
+ * carry its number. Numbers count the names sent. They have 64 bits and never
+ * come again.
  */
 
 struct path_key {
@@ -16,10 +19,17 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct path_key);
-	__type(value, __u32);
+	__type(value, __u64);
 } paths SEC(".maps");
 
-__u32 last_path_id = 0;
+/* The newest name's number. The recorder may set where numbering begins. */
+__u64 last_path_id = 0;
+
+/* The name is to be sent again before anything refers to it. */
+static __always_inline bool is_old_name(__u64 path_id)
+{
+	return last_path_id - path_id > PATHS_KEPT / 2;
+}
 
 #define PATH_DEPTH 64
 
@@ -62,14 +72,14 @@ static long walk_step(__u32 step, struct walk *walk)
 }
 
 /* Global, so that it is verified once and not in every program; it takes the file's address as a number for that. */
-__noinline __u32 path_id_of(__u64 file_address)
+__noinline __u64 path_id_of(__u64 file_address)
 {
 	struct file *file = (struct file *)file_address;
 	struct walk walk = {};
 	struct path_key key = {};
 	struct path_event *event;
 	struct inode *inode;
-	__u32 *known, id;
+	__u64 *known, id;
 
 	if (!file)
 		return 0;
@@ -79,7 +89,7 @@ __noinline __u32 path_id_of(__u64 file_address)
 	key.dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	key.generation = BPF_CORE_READ(inode, i_generation);
 	known = bpf_map_lookup_elem(&paths, &key);
-	if (known)
+	if (known && !is_old_name(*known))
 		return *known;
 	event = RESERVE_EVENT(path_event);
 	if (!event)

@@ -55,7 +55,7 @@ static __always_inline void send_off_cpu(struct call_state *call, __u64 left, __
 	PUT_WORD(ring, at, left);
 	PUT_WORD(ring, at + 1, call->task_id | (__u64)CALL_NR_OFF_CPU << 32 | 2ULL << 44 | (__u64)flags << 48);
 	PUT_WORD(ring, at + 2, call->left_state);
-	PUT_WORD(ring, at + 3, now - left < CALL_DUR_MAX ? now - left : CALL_DUR_MAX);
+	PUT_WORD(ring, at + 3, now - left);
 	PUT_WORD(ring, at + 4, call->waker_task_id);
 	/* A task that was preempted waited for a CPU all the time. */
 	PUT_WORD(ring, at + 5, call->left_state ? waited : now - left);

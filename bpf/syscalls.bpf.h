@@ -15,7 +15,9 @@
 /* Words per ring - 1. */
 const volatile __u32 call_word_mask = 0;
 /* What is known of each call, by number; filled in from the registry of calls before loading. */
-const volatile struct call_info call_infos[CALL_NUMBERS] = {};
+const volatile struct call_info call_infos[2 * CALL_NUMBERS] = {};
+/* Calls whose file's name was too old to refer to and could not be sent again, because the descriptor is another file's by now. */
+__u64 calls_unnamed = 0;
 /* Times off the CPU are records, too. The recorder may end that at any time. */
 __u32 sched_on = 0;
 
@@ -25,9 +27,8 @@ __u32 sched_on = 0;
 struct file_cache {
 	__u64 file;
 	__u64 inode;
-	__u64 ino;
-	__u32 path_id;
-	__u32 padding;
+	__u64 identity;
+	__u64 path_id;
 };
 
 /* The system call that a task is in, and its time off the CPU. Apart from task_state, which every recording needs. */
@@ -35,12 +36,11 @@ struct call_state {
 	__u64 enter_ts;
 	__u64 file;
 	__u64 position;
+	__u64 path_id;
 	__u32 task_id;
 	__u32 nr;           /* + 1; 0: not in a call */
-	__u32 path_id;
 	__u32 left_state;   /* in which it left the CPU; 0: preempted */
 	__u32 waker_task_id;
-	__u32 padding;
 	__u64 left_ts;      /* when; 0: it is on one */
 	__u64 woken_ts;
 	__u64 off_ns;       /* all its time off the CPU since it was first seen */
@@ -75,23 +75,20 @@ static __always_inline struct call_ring *call_ring_here(void)
 	return bpf_map_lookup_elem(&call_rings, &cpu);
 }
 
-static __always_inline __u64 argument(struct pt_regs *regs, __u32 index)
+/* Tells the inodes apart that lay at one address, and had one number, one after the other. */
+static __always_inline __u64 identity_of(struct inode *inode)
 {
-	switch (index) {
-	case 0:
-		return regs->di;
-	case 1:
-		return regs->si;
-	case 2:
-		return regs->dx;
-	case 3:
-		return regs->r10;
-	case 4:
-		return regs->r8;
-	case 5:
-		return regs->r9;
-	}
-	return 0;
+	return ino_of(inode) ^ (__u64)generation_of(inode) << 32;
+}
+
+static __always_inline bool is_cached(const struct file_cache *slot, __u64 address, struct inode *inode)
+{
+	return slot->file == address && slot->inode == (__u64)inode && slot->identity == identity_of(inode);
+}
+
+static __always_inline struct file_cache *file_slot(struct call_state *call, __u64 address)
+{
+	return &call->files[(address >> 8) & (CACHED_FILES - 1)];
 }
 
 /*
@@ -99,19 +96,17 @@ static __always_inline __u64 argument(struct pt_regs *regs, __u32 index)
  * its own small cache; the inode is compared too, because the memory of a
  * closed file is soon used for another.
  */
-static __always_inline __u32 known_path_id(struct call_state *call, __u64 address)
+static __always_inline __u64 known_path_id(struct call_state *call, __u64 address)
 {
 	struct inode *inode = inode_of(address);
-	__u64 ino = ino_of(inode);
-	struct file_cache *slot;
+	struct file_cache *slot = file_slot(call, address);
 
-	slot = &call->files[(address >> 8) & (CACHED_FILES - 1)];
-	if (slot->file == address && slot->inode == (__u64)inode && slot->ino == ino)
+	if (is_cached(slot, address, inode) && slot->path_id && !is_old_name(slot->path_id))
 		return slot->path_id;
 	slot->path_id = path_id_of(address);
 	slot->file = address;
 	slot->inode = (__u64)inode;
-	slot->ino = ino;
+	slot->identity = identity_of(inode);
 	return slot->path_id;
 }
 
@@ -121,16 +116,6 @@ static __always_inline void note_file(struct call_state *call, struct task_struc
 
 	call->file = (__u64)file;
 	call->path_id = file ? known_path_id(call, (__u64)file) : 0;
-}
-
-static __always_inline void save_args(struct call_state *call, struct pt_regs *regs)
-{
-	call->args[0] = regs->di;
-	call->args[1] = regs->si;
-	call->args[2] = regs->dx;
-	call->args[3] = regs->r10;
-	call->args[4] = regs->r8;
-	call->args[5] = regs->r9;
 }
 
 static __always_inline struct call_state *call_state_of(struct task_struct *task, bool make)
@@ -160,43 +145,73 @@ static __noinline __u32 why_elsewhere(__u64 address)
 }
 
 /* Adds the lengths of a call's buffers up; false if they are too many or cannot be read without a page fault. */
-static __noinline bool vector_bytes(__u64 vector, __u64 count, __u64 *bytes)
+static __noinline bool vector_bytes(__u64 vector, __u64 count, bool compat, __u64 *bytes)
 {
-	__u64 buffer[2], sum = 0;
+	__u32 word = compat ? sizeof(__u32) : sizeof(__u64);
+	__u64 sum = 0;
 
 	if (count > CALL_VECTOR_MAX || !bytes)
 		return false;
 	for (int i = 0; i < CALL_VECTOR_MAX; i++) {
+		__u64 len = 0;
+
 		if (i >= count)
 			break;
-		if (bpf_probe_read_user(buffer, sizeof(buffer), (void *)(vector + i * sizeof(buffer))))
+		if (bpf_probe_read_user(&len, word, (void *)(vector + (2 * i + 1) * word)))
 			return false;
-		sum += buffer[1];
+		sum += len;
 	}
 	*bytes = sum;
 	return true;
 }
 
-/* The verifier refuses one load from either of two kinds of memory, into which the compiler likes to merge two. */
-#define KEEP_APART(value)                          \
-	({                                         \
-		__u64 loaded = (value);            \
-		asm volatile("" : "+r"(loaded));   \
-		loaded;                            \
-	})
+/*
+ * The call took so long that its file's name is too old by now: sends it again,
+ * if the descriptor still means the file.
+ */
+static __noinline int renew_name(struct call_state *call, struct task_struct *task, __u64 fd)
+{
+	struct file_cache *slot;
+	struct file *file;
+
+	if (!call || !task)
+		return 0;
+	file = file_of(task, fd);
+	slot = file_slot(call, call->file);
+	call->path_id = 0;
+	if (file && (__u64)file == call->file && is_cached(slot, call->file, inode_of(call->file))) {
+		slot->path_id = path_id_of(call->file);
+		call->path_id = slot->path_id;
+	} else {
+		__sync_fetch_and_add(&calls_unnamed, 1);
+	}
+	return 0;
+}
 
 #define PUT_WORD(ring, at, word) ((ring)->words[(at) & call_word_mask] = (word))
 
+/* An argument when the call ends: by then some are only known from its beginning. */
+static __always_inline __u64 argument_at_end(struct call_state *call, struct pt_regs *regs, __u64 nr, __u8 info_flags,
+					     __u32 index)
+{
+	if (index >= CALL_ARGS)
+		return 0;
+	if (info_flags & CALL_SAVES_ARGS || call->held_dur_ns)
+		return KEEP_APART(call->args[index]);
+	return argument(regs, nr, index);
+}
+
 /* Writes one record; its words are described at struct call_ring. */
-static __always_inline void send_call(struct call_state *call, struct pt_regs *regs, long ret, __u32 more_flags)
+static __always_inline void send_call(struct call_state *call, struct task_struct *task, struct pt_regs *regs, long ret,
+				      __u32 more_flags)
 {
 	struct call_ring *ring = call_ring_here();
-	__u32 nr = call->nr - 1, flags = more_flags, args, i;
+	__u64 nr = call->nr - 1, at, dur, off, asleep, after = 0, requested = 0;
+	__u32 flags = more_flags, args, i;
 	const volatile struct call_info *info;
-	__u64 at, dur, off, asleep, word, after = 0, requested = 0;
 
 	call->nr = 0;
-	if (!ring || nr >= CALL_NUMBERS)
+	if (!ring || nr >= 2 * CALL_NUMBERS)
 		return;
 	ring->returned++;
 	if (counting_only)
@@ -215,7 +230,7 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 	if (off)
 		flags |= CALL_HAS_OFF;
 	if (info->flags & CALL_SUMS_VECTOR && !call->held_dur_ns && !(flags & CALL_NEVER_RETURNED) &&
-	    vector_bytes(regs->si, regs->dx, &requested))
+	    vector_bytes(argument(regs, nr, 1), argument(regs, nr, 2), nr >= CALL_NUMBERS, &requested))
 		flags |= CALL_HAS_REQUESTED;
 	if (call->file && info->flags & CALL_MOVES_POSITION) {
 		after = position_of(call->file);
@@ -223,20 +238,24 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 		if (after - call->position != (IS_ERRNO(ret) ? 0 : (__u64)ret))
 			flags |= CALL_HAS_AFTER | why_elsewhere(call->file);
 	}
+	if (call->path_id && is_old_name(call->path_id))
+		renew_name(call, task, argument_at_end(call, regs, nr, info->flags, info->fd_arg));
+	if (call->path_id)
+		flags |= CALL_HAS_FILE;
 	PUT_WORD(ring, at, call->enter_ts);
-	PUT_WORD(ring, at + 1, call->task_id | (__u64)nr << 32 | (__u64)args << 44 | (__u64)flags << 48);
+	PUT_WORD(ring, at + 1, call->task_id | nr << 32 | (__u64)args << 44 | (__u64)flags << 48);
 	PUT_WORD(ring, at + 2, ret);
-	PUT_WORD(ring, at + 3, (dur < CALL_DUR_MAX ? dur : CALL_DUR_MAX) | (__u64)call->path_id << CALL_DUR_BITS);
+	PUT_WORD(ring, at + 3, dur);
 	at += 4;
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < CALL_ARGS; i++) {
 		if (i < args) {
-			if (!(info->flags & CALL_SAVES_ARGS) && !call->held_dur_ns)
-				word = KEEP_APART(argument(regs, i));
-			else
-				word = KEEP_APART(call->args[i]);
-			PUT_WORD(ring, at, word);
+			PUT_WORD(ring, at, argument_at_end(call, regs, nr, info->flags, i));
 			at++;
 		}
+	}
+	if (flags & CALL_HAS_FILE) {
+		PUT_WORD(ring, at, call->path_id);
+		at++;
 	}
 	if (flags & CALL_HAS_POSITION) {
 		PUT_WORD(ring, at, call->position);
@@ -260,13 +279,14 @@ static __always_inline void send_call(struct call_state *call, struct pt_regs *r
 	STORE_IN_ORDER(ring->busy, 0);
 }
 
+/* `nr` is the number that the call has here. */
 static __always_inline void syscall_entered(struct task_struct *task, struct task_state *state, struct pt_regs *regs,
 					    __u64 nr)
 {
 	const volatile struct call_info *info;
 	struct call_state *call;
 
-	if (nr >= CALL_NUMBERS)
+	if (nr >= 2 * CALL_NUMBERS)
 		return;
 	info = &call_infos[nr];
 	if (!(info->flags & CALL_WANTED))
@@ -275,16 +295,16 @@ static __always_inline void syscall_entered(struct task_struct *task, struct tas
 	if (!call)
 		return;
 	if (call->nr && call->held_dur_ns)
-		send_call(call, regs, call->held_ret, 0);
+		send_call(call, task, regs, call->held_ret, 0);
 	call->held_dur_ns = 0;
 	call->task_id = state->task_id;
 	call->nr = nr + 1;
 	call->off_before_ns = call->off_ns;
 	call->asleep_before_ns = call->asleep_ns;
 	if (info->flags & CALL_SAVES_ARGS)
-		save_args(call, regs);
-	if (!counting_only && info->fd_arg < 6) {
-		note_file(call, task, argument(regs, info->fd_arg));
+		read_arguments(call->args, regs, nr);
+	if (!counting_only && info->fd_arg < CALL_ARGS) {
+		note_file(call, task, argument(regs, nr, info->fd_arg));
 		if (call->file && info->flags & CALL_MOVES_POSITION)
 			call->position = position_of(call->file);
 	} else {
@@ -297,7 +317,7 @@ static __always_inline void syscall_entered(struct task_struct *task, struct tas
 static __always_inline void syscall_returned(struct task_struct *task, struct pt_regs *regs, long ret)
 {
 	struct call_state *call = call_state_of(task, false);
-	__u32 nr;
+	__u64 nr;
 
 	if (!call || !call->nr)
 		return;
@@ -306,13 +326,13 @@ static __always_inline void syscall_returned(struct task_struct *task, struct pt
 		/* Whether it returns is only known when the task makes another call, or ends. */
 		call->held_dur_ns = bpf_ktime_get_ns() - call->enter_ts;
 		call->held_ret = ret;
-		save_args(call, regs);
+		read_arguments(call->args, regs, nr);
 		return;
 	}
 	/* A descriptor that the call has made. */
-	if (!counting_only && nr < CALL_NUMBERS && call_infos[nr].flags & CALL_RETURNS_FD && !IS_ERRNO(ret))
+	if (!counting_only && nr < 2 * CALL_NUMBERS && call_infos[nr].flags & CALL_RETURNS_FD && !IS_ERRNO(ret))
 		note_file(call, task, ret);
-	send_call(call, regs, ret, 0);
+	send_call(call, task, regs, ret, 0);
 }
 
 /* The task ends inside a call: exit itself, or one that a signal has cut short. */
@@ -321,5 +341,5 @@ static __always_inline void syscall_abandoned(struct task_struct *task)
 	struct call_state *call = call_state_of(task, false);
 
 	if (call && call->nr)
-		send_call(call, (struct pt_regs *)bpf_task_pt_regs(task), 0, CALL_NEVER_RETURNED);
+		send_call(call, task, (struct pt_regs *)bpf_task_pt_regs(task), 0, CALL_NEVER_RETURNED);
 }

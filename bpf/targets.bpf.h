@@ -160,7 +160,7 @@ static __always_inline __u32 forked_by(struct task_struct *task)
 
 static __always_inline void tell_of(struct task_struct *task, struct task_state *state, __u32 op)
 {
-	__u32 path_id = task->mm ? path_id_of((__u64)BPF_CORE_READ(task, mm, exe_file)) : 0;
+	__u64 path_id = task->mm ? path_id_of((__u64)BPF_CORE_READ(task, mm, exe_file)) : 0;
 	struct task_event *event = RESERVE_EVENT(task_event);
 
 	if (!event)

@@ -66,7 +66,7 @@ struct fault_ring {
 	struct fault_slot slots[1];
 };
 
-/* System calls of x86-64 are numbered below. */
+/* System calls of x86-64 are numbered below. Those of 32-bit programs (i386) have numbers of their own, to which this is added. */
 #define CALL_NUMBERS 512
 #define CALL_NR_OFF_CPU 0xfff
 
@@ -94,11 +94,10 @@ enum call_record_flags {
 	CALL_SHARED = 16,         /* others use the open file, too; told in the same case */
 	CALL_HAS_AFTER = 32,      /* the position moved by something else than was transferred */
 	CALL_HAS_REQUESTED = 64,  /* the lengths of its buffers could be read */
+	CALL_HAS_FILE = 128,      /* the file that it works on, or has made a descriptor for, has a name */
 };
 
-#define CALL_DUR_BITS 40
-#define CALL_DUR_MAX ((1ULL << CALL_DUR_BITS) - 1)
-#define CALL_WORDS_MAX 15
+#define CALL_WORDS_MAX 16
 /* Buffers of a vector whose lengths are summed up; of a call with more the sum is not told. */
 #define CALL_VECTOR_MAX 16
 
@@ -107,8 +106,9 @@ enum call_record_flags {
  *   when the call began;
  *   task id (32 bits), number of the call (12), of its arguments (4), call_record_flags (16);
  *   the result;
- *   duration in ns (40 bits, at most CALL_DUR_MAX), number of the file's name (24);
+ *   duration in ns;
  *   its arguments;
+ *   with CALL_HAS_FILE the number of the file's name;
  *   with CALL_HAS_POSITION the file's position before, with CALL_HAS_AFTER also the one after;
  *   with CALL_HAS_OFF the ns off the CPU, and of these the ns asleep;
  *   with CALL_HAS_REQUESTED the bytes that its buffers hold together.
@@ -160,8 +160,7 @@ struct task_event {
 	__u32 tid;
 	__u32 pid;
 	__s32 exit_code;
-	__u32 path_id;      /* of the executable, at exec and when found */
-	__u32 padding;
+	__u64 path_id;      /* of the executable, at exec and when found */
 	__u64 cgroup_id;
 	__u64 min_flt;
 	__u64 maj_flt;
@@ -214,24 +213,32 @@ struct map_event {
 	__u64 offset;
 	__u64 ino;
 	__s64 ret;
+	__u64 path_id;
 	__u32 dev;          /* the kernel's own encoding: major << 20 | minor */
-	__u32 path_id;
 	__u32 prot;
 	__u32 flags;
 	__s32 fd;
 	__u32 advice;
 	__u32 has_stack;    /* it goes through the ring of stacks, with the same task and time */
-	__u32 padding;
 };
 
 #define PATH_BYTES 1024
 #define NAME_BYTES 256
 #define FS_BYTES 16
 
+/*
+ * The names that a program may still refer to: the last so many that were sent. It sends a name again before it refers to one
+ * that is half as old, so that a call which waits in a ring has time; what the recorder keeps of names is bounded by this.
+ */
+enum name_limits {
+	PATHS_KEPT = 1 << 18,
+};
+
 /* Names from the leaf up to the root, each ended by NUL. */
 struct path_event {
 	__u32 type;
-	__u32 path_id;
+	__u32 padding_type;
+	__u64 path_id;
 	__u64 ts;
 	__u64 ino;
 	__u32 dev;

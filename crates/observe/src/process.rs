@@ -25,24 +25,36 @@ pub struct MapsLine<'a> {
     pub dev: u64,
     /// Inode of the file; 0 without.
     pub ino: u64,
-    /// The file, the kernel's name such as `[heap]`, or nothing.
-    pub path: &'a str,
+    /// The file, the kernel's name such as `[heap]`, or nothing; a file's name may be any bytes.
+    pub path: &'a [u8],
 }
 
 impl<'a> MapsLine<'a> {
+    /// The lines of `/proc/PID/maps`; none of a process that has ended.
+    pub fn read(pid: u32) -> Vec<u8> {
+        std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default()
+    }
+
+    /// Reads the lines of a text.
+    pub fn parse_all(text: &'a [u8]) -> impl Iterator<Item = Self> {
+        text.split(|byte| *byte == b'\n').filter_map(Self::parse)
+    }
+
     /// Reads a line.
-    pub fn parse(line: &'a str) -> Option<Self> {
+    pub fn parse(line: &'a [u8]) -> Option<Self> {
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut rest = line;
         let mut word = || {
-            let (word, after) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
+            let from = rest.trim_ascii_start();
+            let end = from.iter().position(|byte| *byte == b' ').unwrap_or(from.len());
+            let (word, after) = from.split_at(end);
             rest = after;
-            word
+            std::str::from_utf8(word).ok()
         };
-        let (start, end) = word().split_once('-')?;
+        let (start, end) = word()?.split_once('-')?;
         let (perms, offset, (major, minor), ino) =
-            (word(), hex(word())?, word().split_once(':')?, word().parse().ok()?);
-        let path = rest.trim_start();
+            (word()?, hex(word()?)?, word()?.split_once(':')?, word()?.parse().ok()?);
+        let path = rest.trim_ascii_start();
         let bit = |letter, bit| if perms.contains(letter) { bit } else { 0 };
         Some(Self {
             start: hex(start)?,
@@ -52,7 +64,7 @@ impl<'a> MapsLine<'a> {
             offset,
             dev: libc::makedev(hex(major)? as u32, hex(minor)? as u32),
             ino,
-            path: path.strip_suffix(" (deleted)").unwrap_or(path),
+            path: path.strip_suffix(b" (deleted)").unwrap_or(path),
         })
     }
 }
@@ -104,7 +116,8 @@ pub fn accounts(pid: u32) -> Option<Accounts> {
 
 fn read_accounts(path: &Path) -> Option<Accounts> {
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    parse_accounts(&std::fs::read_to_string(path).ok()?, tick_ns)
+    // The name in it may be any bytes.
+    parse_accounts(&String::from_utf8_lossy(&std::fs::read(path).ok()?), tick_ns)
 }
 
 /// Reads a line of `stat`, `proc_pid_stat(5)`: the name may hold anything, so fields are counted from behind it.
@@ -126,7 +139,7 @@ mod tests {
 
     #[test]
     fn lines_of_maps_are_read() {
-        let line = "7f01000-7f02000 r-xp 00001000 fd:01 1234                       /usr/lib/a b.so (deleted)";
+        let line = b"7f01000-7f02000 r-xp 00001000 fd:01 1234                       /usr/lib/a\xff b.so (deleted)";
         let wanted = MapsLine {
             start: 0x7f0_1000,
             end: 0x7f0_2000,
@@ -135,11 +148,14 @@ mod tests {
             offset: 0x1000,
             dev: libc::makedev(0xfd, 1),
             ino: 1234,
-            path: "/usr/lib/a b.so",
+            path: b"/usr/lib/a\xff b.so",
         };
         assert_eq!(MapsLine::parse(line), Some(wanted));
-        assert_eq!(MapsLine::parse("1000-2000 rw-p 00000000 00:00 0").map(|line| line.path), Some(""));
-        assert_eq!(MapsLine::parse("1000-2000 rw-p 0000"), None);
+        assert_eq!(MapsLine::parse(b"1000-2000 rw-p 00000000 00:00 0").map(|line| line.path), Some(&b""[..]));
+        assert_eq!(MapsLine::parse(b"1000-2000 rw-p 0000"), None);
+        let text = b"1000-2000 rw-p 00000000 00:00 0 \n\xff\n2000-3000 rw-p 00000000 00:00 0 [heap]\n";
+        let starts: Vec<u64> = MapsLine::parse_all(text).map(|line| line.start).collect();
+        assert_eq!(starts, [0x1000, 0x2000]);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use pagelab_vocab::syscalls::i386::{self, CompatDef, Part};
 use pagelab_vocab::syscalls::{self, ArgKind, Class, Returns, SyscallDef, Transfer};
 
-use crate::bpf::CallInfo;
+use crate::bpf::{Call, CallInfo};
 
 /// What is known of a call by its number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Shape {
     pub changes_registers: bool,
     /// Its second and third argument are an array of buffers.
     pub sums_vector: bool,
+    /// Of a 32-bit program: where its arguments are in the registers.
+    compat: Option<&'static CompatDef>,
 }
 
 fn kind_at(call: &SyscallDef, index: usize) -> Option<ArgKind> {
@@ -50,6 +53,31 @@ impl Shape {
             moves_position: transfers && may_move,
             changes_registers: matches!(call.name, "execve" | "execveat"),
             sums_vector: kind_at(call, 1) == Some(ArgKind::Iovec) && kind_at(call, 2) == Some(ArgKind::IovCount),
+            compat: None,
+        }
+    }
+
+    /// A call of 32-bit programs, with its arguments in the order of x86-64.
+    fn of_compat(call: &'static CompatDef) -> Self {
+        let like = call.like.map(Self::of).unwrap_or_default();
+        Self { name: call.name, args: call.parts().len() as u8, compat: Some(call), ..like }
+    }
+
+    /// What the program must know of it: there arguments are registers.
+    fn info(&self, nr: u32) -> CallInfo {
+        let register = |call: &CompatDef, arg: u8| call.parts().get(usize::from(arg)).map(|part| part.register());
+        let (args, fd_arg) = match self.compat {
+            Some(call) => (call.registers(), self.fd_arg.and_then(|arg| register(call, arg))),
+            None => (self.args, self.fd_arg),
+        };
+        CallInfo {
+            nr,
+            args,
+            fd_arg,
+            returns_fd: self.returns_fd,
+            moves_position: self.moves_position,
+            changes_registers: self.changes_registers,
+            sums_vector: self.sums_vector,
         }
     }
 }
@@ -66,14 +94,21 @@ impl Shapes {
     /// The calls that `filter` leaves: all, if it is empty.
     pub fn of(filter: &CallFilter) -> Self {
         let mut shapes = Self::default();
-        for call in syscalls::all().iter().filter(|call| filter.takes(call)) {
-            let number = call.number as usize;
-            if shapes.by_number.len() <= number {
-                shapes.by_number.resize(number + 1, None);
-            }
-            shapes.by_number[number] = Some(Shape::of(call));
+        for call in syscalls::all().iter().filter(|call| filter.takes(Some(call))) {
+            shapes.add(call.number, Shape::of(call));
+        }
+        for call in i386::all().iter().filter(|call| filter.takes(call.like)) {
+            shapes.add(i386::NUMBERS_FROM + call.number, Shape::of_compat(call));
         }
         shapes
+    }
+
+    fn add(&mut self, number: u32, shape: Shape) {
+        let number = number as usize;
+        if self.by_number.len() <= number {
+            self.by_number.resize(number + 1, None);
+        }
+        self.by_number[number] = Some(shape);
     }
 
     /// What is known of a call.
@@ -82,20 +117,25 @@ impl Shapes {
         self.by_number.get(number as usize).and_then(Option::as_ref).unwrap_or(&self.unknown)
     }
 
+    /// The call with its arguments in the order of x86-64; none if it has them so.
+    #[inline]
+    pub fn as_64_bit(&self, call: &Call) -> Option<Call> {
+        if call.nr < i386::NUMBERS_FROM {
+            return None;
+        }
+        let compat = self.get(call.nr).compat?;
+        let mut same = *call;
+        same.args = [0; 6];
+        for (arg, part) in same.args.iter_mut().zip(compat.parts()) {
+            *arg = Part::of(*part, &call.args);
+        }
+        Some(same)
+    }
+
     /// What the program must know of each.
     pub fn infos(&self) -> Vec<CallInfo> {
-        let info = |(shape, nr): (&Option<Shape>, u32)| {
-            shape.map(|shape| CallInfo {
-                nr,
-                args: shape.args,
-                fd_arg: shape.fd_arg,
-                returns_fd: shape.returns_fd,
-                moves_position: shape.moves_position,
-                changes_registers: shape.changes_registers,
-                sums_vector: shape.sums_vector,
-            })
-        };
-        self.by_number.iter().zip(0..).filter_map(info).collect()
+        let shapes = self.by_number.iter().zip(0..);
+        shapes.filter_map(|(shape, nr)| shape.as_ref().map(|shape| shape.info(nr))).collect()
     }
 }
 
@@ -118,9 +158,13 @@ impl CallFilter {
         true
     }
 
-    fn takes(&self, call: &SyscallDef) -> bool {
-        let all = self.classes.is_empty() && self.names.is_empty();
-        all || self.names.contains(call.name) || self.classes.iter().any(|class| call.classes.contains(*class))
+    /// Whether it takes a call; none stands for a call of 32-bit programs of which nothing is known but its name.
+    fn takes(&self, call: Option<&SyscallDef>) -> bool {
+        if self.classes.is_empty() && self.names.is_empty() {
+            return true;
+        }
+        let Some(call) = call else { return false };
+        self.names.contains(call.name) || self.classes.iter().any(|class| call.classes.contains(*class))
     }
 }
 
@@ -137,6 +181,24 @@ mod tests {
         assert!(names.contains("mmap") && names.contains("madvise") && names.contains("read"));
         assert!(!names.contains("write"));
         assert!(Shapes::of(&CallFilter::default()).infos().len() > 300);
+    }
+
+    #[test]
+    fn a_32_bit_call_has_its_own_registers_and_the_arguments_of_its_64_bit_twin() {
+        let mut filter = CallFilter::default();
+        assert!(filter.add("pread64") && filter.add("mmap2"));
+        let shapes = Shapes::of(&filter);
+        let numbers: BTreeSet<u32> = shapes.infos().iter().map(|info| info.nr).collect();
+        assert_eq!(numbers, BTreeSet::from([9, 17, 512 + 180, 512 + 192]));
+        let info = shapes.infos().into_iter().find(|info| info.nr == 512 + 180).expect("pread64 of i386");
+        assert_eq!((info.args, info.fd_arg), (5, Some(0)));
+        let mut call = Call::default();
+        (call.nr, call.args) = (512 + 180, [3, 0x8000, 4096, 8192, 1, 0]);
+        let same = shapes.as_64_bit(&call).expect("it is of i386");
+        assert_eq!(same.args, [3, 0x8000, 4096, (1 << 32) + 8192, 0, 0]);
+        assert_eq!(shapes.get(call.nr).offset_arg, Some(3));
+        call.nr = 17;
+        assert_eq!(shapes.as_64_bit(&call), None);
     }
 
     #[test]

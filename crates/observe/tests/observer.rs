@@ -18,7 +18,7 @@ struct Seen {
     faults: Vec<FaultSlot>,
     tasks: Vec<TaskEvent>,
     maps: Vec<MapEvent>,
-    paths: BTreeMap<u32, String>,
+    paths: BTreeMap<u64, String>,
     observer: Observer,
 }
 

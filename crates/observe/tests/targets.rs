@@ -105,7 +105,7 @@ struct Seen {
     faults: Vec<FaultSlot>,
     tasks: Vec<TaskEvent>,
     maps: Vec<MapEvent>,
-    paths: BTreeMap<u32, String>,
+    paths: BTreeMap<u64, String>,
 }
 
 impl Seen {

@@ -209,7 +209,10 @@ impl<'a> CallSink<'a> {
             return;
         }
         let Some(feed) = self.feed else { return };
-        self.waiting.push(call);
+        match feed.shapes.as_64_bit(call) {
+            Some(call) => self.waiting.push(&call),
+            None => self.waiting.push(call),
+        }
         if self.waiting.calls.len() >= BLOCK_CALLS {
             self.waiting.write(BLOCK_CALLS - WAITING_CALLS, feed, self.files, self.columns);
         }

@@ -1,17 +1,21 @@
 //! The files of a recording: each gets a number when its name is first heard of, and one row.
 //!
-//! This is the one thing in memory that grows with what is recorded: some 150 bytes and the path for each file, and 24 each
-//! time that a file's name is sent again, because the programs remember the names of the last 16,384 files only. Nothing
-//! can be forgotten: a file that comes back must have the number that it had, and a number that was sent long ago may
-//! still be used. A hundred thousand files take some 20 MB.
+//! Programs send a file's name when they meet it, and again when they have forgotten that they did: they remember the last
+//! 16,384. So both the names by the number they were sent under and the files by what identifies them are kept within
+//! bounds ([`ByNumber`], [`FILES_KEPT`]), whatever the length of the recording: some 130 MB where every open is of
+//! another file. A file that comes back after that many others has another number then, and another row with the same
+//! device and inode.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use pagelab_observe::bpf::PathEvent;
+use pagelab_observe::bpf::{ByNumber, PathEvent};
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::FilesRow;
+
+/// Files whose numbers are remembered at least: those met last. At most twice as many are.
+const FILES_KEPT: usize = 1 << 18;
 
 /// What identifies a file: device, inode, and which of the files that had this inode one after the other.
 type Identity = (u64, u64, u32);
@@ -27,24 +31,56 @@ pub struct NamedFile {
     pub path: Arc<[u8]>,
 }
 
+/// The number of a file, and its name as the table `files` has it.
+type Known = (u32, Arc<[u8]>);
+
+/// The numbers of the files met last.
+#[derive(Debug, Default)]
+struct Numbers {
+    last: u32,
+    recent: HashMap<Identity, Known>,
+    /// Those that were recent before; they go when as many newer ones are there.
+    older: HashMap<Identity, Known>,
+}
+
+impl Numbers {
+    /// The file's number and first name, and whether it is new. None when no number is left.
+    fn of(&mut self, identity: Identity, path: &[u8]) -> Option<(Known, bool)> {
+        if let Some(known) = self.recent.get(&identity) {
+            return Some((known.clone(), false));
+        }
+        let known = self.older.remove(&identity);
+        let is_new = known.is_none();
+        let known = match known {
+            Some(known) => known,
+            None => {
+                self.last = self.last.checked_add(1)?;
+                (self.last, path.into())
+            }
+        };
+        if self.recent.len() >= FILES_KEPT {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(identity, known.clone());
+        Some((known, is_new))
+    }
+}
+
 /// Names by the number under which the programs sent them.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// The names' numbers count from 1, so the first is empty.
-    by_path_id: Vec<Option<NamedFile>>,
-    /// The number of each file, and its name as the table `files` has it.
-    ids: HashMap<Identity, (u32, Arc<[u8]>)>,
+    by_path_id: ByNumber<NamedFile>,
+    numbers: Numbers,
 }
 
 impl Files {
     /// Takes note of a name. The file's row is written if it is new.
     pub fn named(&mut self, event: &PathEvent, writer: &mut RecordingWriter) {
         let path = shown_path(event);
-        let next = self.ids.len() as u32 + 1;
-        let file = self.ids.entry((event.dev, event.ino, event.generation));
-        let (file_id, first) = &*file.or_insert_with(|| (next, path.as_slice().into()));
-        let file_id = *file_id;
-        if file_id == next {
+        let Some(((file_id, first), is_new)) = self.numbers.of((event.dev, event.ino, event.generation), &path) else {
+            return;
+        };
+        if is_new {
             writer.push(&FilesRow {
                 ts: event.ts as i64,
                 file_id,
@@ -55,19 +91,15 @@ impl Files {
                 path: Some(&path),
             });
         }
-        let path = if **first == *path { Arc::clone(first) } else { path.into() };
-        let at = event.path_id as usize;
-        if self.by_path_id.len() <= at {
-            self.by_path_id.resize(at + 1, None);
-        }
+        let path = if *first == *path { first } else { path.into() };
         let has_position = matches!(event.mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK);
-        self.by_path_id[at] = Some(NamedFile { file_id, has_position, path });
+        self.by_path_id.insert(event.path_id, NamedFile { file_id, has_position, path });
     }
 
-    /// The file whose name was sent under this number.
+    /// The file whose name was sent under this number; none if it was not, or so long ago that no program refers to it.
     #[inline]
-    pub fn get(&self, path_id: u32) -> Option<&NamedFile> {
-        self.by_path_id.get(path_id as usize)?.as_ref()
+    pub fn get(&self, path_id: u64) -> Option<&NamedFile> {
+        self.by_path_id.get(path_id)
     }
 }
 
@@ -94,5 +126,30 @@ fn shown_path(event: &PathEvent) -> Vec<u8> {
         "anon_inodefs" => [b"anon_inode:".as_slice(), last()].concat(),
         _ if event.truncated => [b"...".as_slice(), event.path.as_bytes()].concat(),
         _ => event.path.as_bytes().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_keeps_its_number_while_it_comes_back_and_others_are_forgotten() {
+        let mut numbers = Numbers::default();
+        let mut of = |ino: u64| {
+            let (known, is_new) = numbers.of((1, ino, 0), b"/file").expect("numbers are left");
+            (known.0, is_new, numbers.recent.len() + numbers.older.len())
+        };
+        let (first, ..) = of(0);
+        for ino in 1..5 * FILES_KEPT as u64 {
+            assert!(of(ino).1, "{ino} is new");
+            if ino % FILES_KEPT as u64 == 0 {
+                assert_eq!(of(0).0, first, "it came back in time");
+            }
+        }
+        let (number, is_new, kept) = of(1);
+        assert!(is_new && number > 5 * FILES_KEPT as u32 && kept <= 2 * FILES_KEPT, "{number} {kept}");
+        numbers.last = u32::MAX;
+        assert!(numbers.of((2, 7, 0), b"/file").is_none(), "numbers do not begin anew");
     }
 }

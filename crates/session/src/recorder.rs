@@ -312,6 +312,10 @@ impl Recorder {
             }
             let events = observer.event_counts();
             counts.push(Count { stream: "events", cpu: None, seen: events.seen, lost: events.lost, filtered: 0 });
+            if events.calls_unnamed > 0 {
+                let (seen, lost) = (events.calls_unnamed, events.calls_unnamed);
+                counts.push(Count { stream: "file_names", cpu: None, seen, lost, filtered: 0 });
+            }
         }
         if let Some(perf) = &self.probes.perf {
             counts.extend(perf.counts().into_iter().map(|one| Count {

@@ -1,4 +1,5 @@
-//! The system calls of x86-64: numbers, names, arguments and what they mean, declared once.
+//! The system calls of x86-64: numbers, names, arguments and what they mean, declared once. Those of 32-bit programs are in
+//! [`i386`].
 //!
 //! The recorder takes numbers and names from here, and which argument is the descriptor, the count and the offset;
 //! views take from here how an argument is printed.
@@ -10,6 +11,7 @@
 //! 1. Add a row to the table in `syscalls/table.rs`, in the order of numbers.
 //! 2. If an argument's values have names that no set of [`Words`] has, add a set to `syscalls/words.rs`.
 
+pub mod i386;
 mod table;
 mod words;
 
@@ -221,10 +223,13 @@ pub fn by_number(number: u32) -> Option<&'static SyscallDef> {
     calls.binary_search_by_key(&number, |call| call.number).ok().and_then(|at| calls.get(at))
 }
 
-/// The call with that name.
+/// The call with that name; by a name that only 32-bit programs have ([`i386`]), the call that does the same.
 pub fn by_name(name: &str) -> Option<&'static SyscallDef> {
-    static NAMES: LazyLock<HashMap<&'static str, &'static SyscallDef>> =
-        LazyLock::new(|| all().iter().map(|call| (call.name, call)).collect());
+    static NAMES: LazyLock<HashMap<&'static str, &'static SyscallDef>> = LazyLock::new(|| {
+        let mut names = i386::aliases();
+        names.extend(all().iter().map(|call| (call.name, call)));
+        names
+    });
     NAMES.get(name).copied()
 }
 

@@ -3,12 +3,8 @@
 use super::rings::Pending;
 use super::skeleton::types::call_record_flags;
 
-/// Bits of the word that holds duration and file.
-const DUR_BITS: u32 = 40;
-/// A duration that does not fit is sent as this.
-pub const DUR_MAX_NS: u64 = (1 << DUR_BITS) - 1;
 /// Words of the longest record.
-const WORDS_MAX: usize = 15;
+const WORDS_MAX: usize = 16;
 
 /// A call that has returned, or never will, as the program sent it: what is not there is told by its flags. Millions of
 /// these are read in a second, so none of it is looked at before it is asked for.
@@ -16,7 +12,7 @@ const WORDS_MAX: usize = 15;
 pub struct Call {
     /// Entry, CLOCK_MONOTONIC, ns.
     pub ts: u64,
-    /// From entry to return, ns; 18 minutes at most ([`DUR_MAX_NS`] stands for all that lasted longer).
+    /// From entry to return, ns.
     pub dur_ns: u64,
     /// The arguments it takes; the other registers are 0.
     pub args: [u64; 6],
@@ -26,13 +22,13 @@ pub struct Call {
     pub asleep_ns: u64,
     /// Who called.
     pub task_id: u32,
-    /// Number of the call.
+    /// Number of the call; those of 32-bit programs follow those of 64-bit ones (`pagelab_vocab::syscalls::i386`).
     pub nr: u32,
     ret: i64,
     position: u64,
     position_after: u64,
     requested: u64,
-    path_id: u32,
+    path_id: u64,
     flags: u32,
 }
 
@@ -63,8 +59,8 @@ impl Call {
 
     /// The number of the name of the file that the call works on, or has made a descriptor for.
     #[inline]
-    pub fn path_id(&self) -> Option<u32> {
-        (self.path_id != 0).then_some(self.path_id)
+    pub fn path_id(&self) -> Option<u64> {
+        self.has(call_record_flags::CALL_HAS_FILE).then_some(self.path_id)
     }
 
     /// The file's position at entry and at return, for calls that transfer at it.
@@ -189,8 +185,8 @@ impl<'a> Cursor<'a> {
     /// Notes when the next call returned; false at the end.
     #[inline]
     fn look(&mut self) -> bool {
-        if let [ts, _, _, dur_path, ..] = self.words {
-            self.returned = ts + (dur_path & DUR_MAX_NS);
+        if let [ts, _, _, dur_ns, ..] = self.words {
+            self.returned = ts.saturating_add(*dur_ns);
             return true;
         }
         self.look_beyond()
@@ -200,8 +196,8 @@ impl<'a> Cursor<'a> {
     #[cold]
     fn look_beyond(&mut self) -> bool {
         let mut words = self.words.iter().chain(self.newer);
-        let (Some(ts), Some(dur_path)) = (words.next(), words.nth(2)) else { return false };
-        self.returned = ts + (dur_path & DUR_MAX_NS);
+        let (Some(ts), Some(dur_ns)) = (words.next(), words.nth(2)) else { return false };
+        self.returned = ts.saturating_add(*dur_ns);
         true
     }
 
@@ -234,7 +230,7 @@ impl<'a> Cursor<'a> {
 /// The record at the beginning of `words`, and how many it takes; none if it is cut.
 #[inline]
 fn decode(words: &[u64]) -> Option<(Call, usize)> {
-    let [ts, head, ret, dur_path, rest @ ..] = words else { return None };
+    let [ts, head, ret, dur_ns, rest @ ..] = words else { return None };
     let flags = (head >> 48) as u32;
     let has = |flag: call_record_flags| flags & flag.0 != 0;
     let count = ((head >> 44) & 0xf) as usize;
@@ -244,6 +240,7 @@ fn decode(words: &[u64]) -> Option<(Call, usize)> {
     }
     let mut more = rest[count..].iter();
     let mut next_if = |present: bool| if present { more.next().copied() } else { Some(0) };
+    let path_id = next_if(has(call_record_flags::CALL_HAS_FILE))?;
     let position = next_if(has(call_record_flags::CALL_HAS_POSITION))?;
     let after = next_if(has(call_record_flags::CALL_HAS_AFTER))?;
     let (off_ns, asleep_ns) =
@@ -252,7 +249,7 @@ fn decode(words: &[u64]) -> Option<(Call, usize)> {
     let ret = *ret as i64;
     let call = Call {
         ts: *ts,
-        dur_ns: dur_path & DUR_MAX_NS,
+        dur_ns: *dur_ns,
         args,
         off_ns,
         asleep_ns,
@@ -267,7 +264,7 @@ fn decode(words: &[u64]) -> Option<(Call, usize)> {
             position.wrapping_add(ret.max(0) as u64)
         },
         requested,
-        path_id: (dur_path >> DUR_BITS) as u32,
+        path_id,
         flags,
     };
     Some((call, words.len() - more.len()))
@@ -280,11 +277,24 @@ mod tests {
     /// A record with everything, one whose position moved by itself, one with nothing, one that never returned.
     fn words() -> Vec<u64> {
         let head = |task: u64, nr: u64, args: u64, flags: u64| task | nr << 32 | args << 44 | flags << 48;
-        let mut words =
-            vec![10, head(1, 17, 4, 3 | 64), 4096, (7 << 40) + 500, 3, 0xbeef, 4096, 8192, 512, 300, 200, 6000];
+        let mut words = vec![
+            10,
+            head(1, 17, 4, 3 | 64 | 128),
+            4096,
+            500,
+            3,
+            0xbeef,
+            4096,
+            8192,
+            (1 << 32) + 7,
+            512,
+            300,
+            200,
+            6000,
+        ];
         words.extend([15, head(1, 0, 1, 1 | 8 | 32), -4_i64 as u64, 7, 3, 512, 4096]);
         words.extend([20, head(2, 39, 0, 0), 77, 90]);
-        words.extend([30, head(u64::from(u32::MAX), 231, 1, 4), 0, DUR_MAX_NS, 1]);
+        words.extend([30, head(u64::from(u32::MAX), 231, 1, 4), 0, 1 << 50, 1]);
         words
     }
 
@@ -302,11 +312,11 @@ mod tests {
         assert_eq!(whole.len(), 4);
         assert_eq!(whole[0].args, [3, 0xbeef, 4096, 8192, 0, 0]);
         assert_eq!((whole[0].position(), whole[0].off_ns, whole[0].asleep_ns), (Some((512, 4608)), 300, 200));
-        assert_eq!((whole[0].path_id(), whole[0].dur_ns, whole[0].ret()), (Some(7), 500, Some(4096)));
+        assert_eq!((whole[0].path_id(), whole[0].dur_ns, whole[0].ret()), (Some((1 << 32) + 7), 500, Some(4096)));
         assert_eq!((whole[0].requested(), whole[1].requested()), (Some(6000), None));
         assert_eq!((whole[1].position(), whole[1].appends(), whole[1].is_shared()), (Some((512, 4096)), true, false));
         assert_eq!((whole[2].nr, whole[2].path_id(), whole[2].position(), whole[2].off_ns), (39, None, None, 0));
-        assert_eq!((whole[3].task_id, whole[3].ret(), whole[3].dur_ns), (u32::MAX, None, DUR_MAX_NS));
+        assert_eq!((whole[3].task_id, whole[3].ret(), whole[3].dur_ns), (u32::MAX, None, 1 << 50));
         for at in 0..=words.len() {
             let (older, newer) = words.split_at(at);
             assert_eq!(decoded(&[(older, newer)]), whole, "cut at {at}");

@@ -7,6 +7,7 @@
 mod calls;
 mod cost;
 mod event_ring;
+mod names;
 mod rings;
 mod targets;
 mod task_stacks;
@@ -19,9 +20,10 @@ use std::sync::{Mutex, PoisonError};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
 
-pub use calls::{Call, DUR_MAX_NS, OffCpu};
+pub use calls::{Call, OffCpu};
 pub use cost::{ProgramCost, RunStats, own_programs};
 pub(crate) use event_ring::EventRing;
+pub use names::ByNumber;
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
 pub use task_stacks::{TaskStackOptions, TaskStacks};
@@ -76,6 +78,8 @@ pub struct ObserverOptions {
     pub call_ring_bytes_per_cpu: usize,
     /// Which tasks are recorded.
     pub members: Members,
+    /// How many names of files count as sent before the first one: for tests of large numbers.
+    pub names_sent_before: u64,
 }
 
 impl ObserverOptions {
@@ -126,6 +130,7 @@ impl Default for ObserverOptions {
             stacks: None,
             members: Members::Started,
             call_ring_bytes_per_cpu: 8 << 20,
+            names_sent_before: 0,
         }
     }
 }
@@ -139,6 +144,9 @@ pub struct EventCounts {
     pub lost: u64,
     /// Address spaces whose mappings could not be listed.
     pub vma_walks_failed: u64,
+    /// System calls whose file has no name although they worked on one: the call lasted longer than names are kept, and the
+    /// descriptor was another file's when it returned.
+    pub calls_unnamed: u64,
 }
 
 /// The loaded programs and both roads to them.
@@ -441,6 +449,7 @@ impl Observer {
             seen: bss.events_seen,
             lost: bss.events_lost,
             vma_walks_failed: bss.vma_walks_failed,
+            calls_unnamed: bss.calls_unnamed,
         })
     }
 }
@@ -486,6 +495,7 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
     }
     if let Some(bss) = open.maps.bss_data.as_deref_mut() {
         bss.sched_on = u32::from(options.sched);
+        bss.last_path_id = options.names_sent_before;
     }
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { return };
     rodata.counting_only = options.counting_only;

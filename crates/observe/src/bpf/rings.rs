@@ -93,7 +93,7 @@ impl<H: Head> Rings<H> {
 
     /// The word of a head that lies `at` bytes behind its beginning.
     fn word(&self, cpu: usize, at: usize) -> &AtomicU64 {
-        debug_assert!(cpu < self.cpus && at < H::ITEMS_AT);
+        assert!(cpu < self.cpus && at < H::ITEMS_AT, "ring {cpu} of {}, byte {at}", self.cpus);
         // SAFETY: the word is an aligned u64 in the head of one of the rings inside the mapping, which lives as long as self; the
         // kernel writes it concurrently, which is why it is only ever accessed as an atomic.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(cpu * self.stride + at).cast()) }
@@ -109,11 +109,15 @@ impl<H: Head> Rings<H> {
         self.pending_until(cpu, self.produced(cpu))
     }
 
-    /// The items of a ring up to where [`Rings::produced`] saw its producer.
+    /// The items of a ring up to where [`Rings::produced`] saw its producer; never more than a ring holds.
+    ///
+    /// # Panics
+    /// There is no such ring.
     pub fn pending_until(&self, cpu: usize, produced: u64) -> Pending<'_, H::Item> {
         let begin = self.word(cpu, H::CONSUMED_AT).load(Ordering::Relaxed);
-        let count = (produced - begin) as usize;
         let items = self.items as usize;
+        // Positions that make no sense must not reach beyond the ring.
+        let count = usize::try_from(produced.saturating_sub(begin)).unwrap_or(usize::MAX).min(items);
         let first = begin as usize & (items - 1);
         let until_wrap = count.min(items - first);
         // SAFETY: the items of a ring begin behind its head, inside the mapping, aligned for them.
@@ -236,5 +240,39 @@ impl Rings<call_ring> {
             off_seen: sum.off_seen + one.off_seen,
             off_lost: sum.off_lost + one.off_lost,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// Two rings of 64 words in memory that is no BPF map's.
+    fn rings() -> CallRings {
+        let fd = rustix::fs::memfd_create("rings", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+        rustix::fs::ftruncate(&fd, 1 << 16).expect("memory");
+        CallRings::map(fd.as_fd(), 2, 64).expect("it is mapped")
+    }
+
+    #[test]
+    fn positions_that_make_no_sense_stay_within_the_ring() {
+        let mut rings = rings();
+        for (consumed, produced, count) in
+            [(0, 10, 10), (60, 70, 10), (0, u64::MAX, 64), (70, 60, 0), (u64::MAX, 5, 0), (1 << 63, u64::MAX, 64)]
+        {
+            rings.release(1, consumed);
+            let pending = rings.pending_until(1, produced);
+            assert_eq!(pending.older.len() + pending.newer.len(), count, "{consumed}..{produced}");
+            // What is handed out can be read.
+            assert_eq!(pending.older.iter().chain(pending.newer).sum::<u64>(), 0);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "ring 2 of 2")]
+    fn a_ring_that_is_not_there_is_not_read() {
+        rings().counts(2);
     }
 }

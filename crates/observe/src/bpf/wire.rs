@@ -68,7 +68,7 @@ pub struct TaskEvent {
     /// The status as `wait` reports it: low 7 bits the signal, bits 8..15 the exit status. None where the probe cannot know.
     pub exit_code: Option<i32>,
     /// The executable, at exec and when found.
-    pub path_id: Option<u32>,
+    pub path_id: Option<u64>,
     /// Id of the cgroup v2 folder; none where the probe cannot know.
     pub cgroup_id: Option<u64>,
     /// Minor and major faults that the kernel counted for the task; none where the probe cannot know.
@@ -147,7 +147,7 @@ pub struct MapEvent {
     /// Inode of the file; 0 without.
     pub ino: u64,
     /// The file's name.
-    pub path_id: Option<u32>,
+    pub path_id: Option<u64>,
     /// `madvise`: the advice.
     pub advice: u32,
     /// What the call returned: an address, 0, or the negated errno.
@@ -166,13 +166,13 @@ impl MapEvent {
     }
 }
 
-/// The name of a file, sent once before it is first referred to.
+/// The name of a file, sent before it is first referred to, and again when the number it was sent under is no longer used.
 #[derive(Debug, Clone)]
 pub struct PathEvent {
     /// When it was sent, CLOCK_MONOTONIC, ns.
     pub ts: u64,
-    /// The number later events carry.
-    pub path_id: u32,
+    /// The number later events carry: names are counted as they are sent, from 1, and no number comes again.
+    pub path_id: u64,
     /// Absolute path; bytes as the file system has them.
     pub path: OsString,
     /// The path was deeper or longer than the program can walk: its beginning is missing.
@@ -235,6 +235,10 @@ fn nonzero(id: u32) -> Option<u32> {
     (id != 0).then_some(id)
 }
 
+fn nonzero_name(id: u64) -> Option<u64> {
+    (id != 0).then_some(id)
+}
+
 fn task(raw: &types::task_event) -> Option<TaskEvent> {
     let op = match types::task_op(raw.op) {
         types::task_op::TASK_FORK => TaskOp::Fork,
@@ -254,7 +258,7 @@ fn task(raw: &types::task_event) -> Option<TaskEvent> {
         tid: raw.tid,
         pid: raw.pid,
         exit_code: Some(raw.exit_code),
-        path_id: nonzero(raw.path_id),
+        path_id: nonzero_name(raw.path_id),
         cgroup_id: Some(raw.cgroup_id),
         faults: Some((raw.min_flt, raw.maj_flt)),
         cpu_ns: Some(scaled_cpu_ns(raw)),
@@ -298,7 +302,7 @@ fn map(raw: &types::map_event) -> Option<MapEvent> {
         fd: raw.fd,
         dev: user_dev(raw.dev),
         ino: raw.ino,
-        path_id: nonzero(raw.path_id),
+        path_id: nonzero_name(raw.path_id),
         advice: raw.advice,
         ret: raw.ret,
         has_stack: raw.has_stack != 0,

@@ -110,7 +110,7 @@ impl SampleRings {
     }
 
     fn head(&self, cpu: usize) -> *mut sample_ring {
-        debug_assert!(cpu < self.cpus);
+        assert!(cpu < self.cpus, "ring {cpu} of {}", self.cpus);
         // SAFETY: cpu < cpus, so the ring lies inside the mapping.
         unsafe { self.base.as_ptr().add(cpu * self.stride) }.cast()
     }
@@ -130,6 +130,8 @@ impl SampleRings {
         let mut at = consumed.load(Ordering::Relaxed);
         // SAFETY: only the address of the first byte is computed.
         let data = unsafe { (&raw const (*self.head(cpu)).data).cast::<u8>() };
+        // Nothing whole lies further back than a ring is long.
+        let produced = produced.min(at.saturating_add(self.ring_bytes as u64));
         while at < produced {
             let offset = at as usize & (self.ring_bytes - 1);
             // SAFETY: offset < ring_bytes, and the room behind the ring holds the largest record; the type consists of

@@ -5,7 +5,7 @@
 //! differences to nothing attached, seven interleaved rounds of 1 M calls, a 2-core x86-64 VM, Linux 6.18) that is 160 ns, where
 //! BPF's mapping actions take 70 ns and perf's events without these 12 ns.
 
-use pagelab_vocab::syscalls;
+use pagelab_vocab::syscalls::{self, i386};
 
 use super::areas::Areas;
 use crate::bpf::{Call, CallInfo, MapEvent, Special};
@@ -31,7 +31,9 @@ pub fn wanted() -> Vec<CallInfo> {
     for (name, _) in ACTIONS {
         calls.add(name);
     }
-    Shapes::of(&calls).infos()
+    let mut infos = Shapes::of(&calls).infos();
+    infos.retain(|info| info.nr < i386::NUMBERS_FROM);
+    infos
 }
 
 /// The action that a call was; none if it never returned, or is none.

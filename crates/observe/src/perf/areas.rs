@@ -17,7 +17,7 @@ pub struct Area {
     /// Of the start, in the file.
     pub offset: u64,
     /// None without a file.
-    pub path_id: Option<u32>,
+    pub path_id: Option<u64>,
     pub dev: u64,
     pub ino: u64,
     pub special: Special,

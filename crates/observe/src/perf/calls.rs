@@ -113,6 +113,11 @@ impl Pairing {
         }
     }
 
+    /// A task begins a call whose number means another one than those known here.
+    pub fn lose(&mut self, cpu: u32) {
+        self.fate_of(cpu).given_up += 1;
+    }
+
     /// A task begins a call.
     pub fn entered(&mut self, slot: &mut Option<Open>, (ts, task_id): (u64, u32), entry: &Entry) -> Option<Call> {
         let Entry { cpu, nr, mut args, .. } = *entry;

@@ -37,6 +37,8 @@ mod tree;
 
 use std::io;
 
+use pagelab_vocab::syscalls::i386;
+
 use crate::bpf::CallInfo;
 use crate::cpu::{Frequency, Sample, Unwinding};
 use crate::process;
@@ -134,7 +136,11 @@ impl PerfObserver {
     ///
     /// # Errors
     /// The reason in words, with what is needed and what to type.
-    pub fn open(options: PerfOptions) -> Result<Self, String> {
+    pub fn open(mut options: PerfOptions) -> Result<Self, String> {
+        // Its records do not say which kind of program called; whose calls have other numbers is told by its mappings.
+        if let Some(calls) = &mut options.calls {
+            calls.retain(|info| info.nr < i386::NUMBERS_FROM);
+        }
         let wanted = [options.calls.clone(), options.map_actions.then(actions::wanted)];
         let tracepoints = [0, 1].map(|at| tracepoints_of(wanted[at].as_deref()));
         let tree = Tree::new([0, 1].map(|at| Pairing::new(wanted[at].as_deref().unwrap_or_default())));

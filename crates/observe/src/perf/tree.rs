@@ -13,6 +13,8 @@ use crate::bpf::{Call, Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 use crate::process::{self, MapsLine};
 
 const MAP_ANONYMOUS: u32 = 0x20;
+/// Names that are remembered as sent; all are forgotten when there are more, and sent again.
+const PATHS_MAX: usize = 1 << 16;
 
 /// A page fault; what the processor's error code would say is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +94,8 @@ pub struct Tree {
     tasks: HashMap<u32, Task>,
     spaces: HashMap<u32, Space>,
     execs: HashMap<u32, Exec>,
-    paths: HashMap<(u64, u64, Vec<u8>), u32>,
+    paths: HashMap<(u64, u64, Vec<u8>), u64>,
+    last_path_id: u64,
     /// Entries and returns of system calls, by [`Purpose`].
     pub pairings: [Pairing; 2],
     /// Some address space is of a 32-bit program.
@@ -127,8 +130,7 @@ impl Tree {
             });
             self.task_event(ts, *tid, TaskOp::Snapshot, None, path_id, batch);
         }
-        let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        for line in text.lines().filter_map(MapsLine::parse) {
+        for line in MapsLine::parse_all(&MapsLine::read(pid)) {
             let mmap = Mmap {
                 start: line.start,
                 len: line.end - line.start,
@@ -138,7 +140,7 @@ impl Tree {
                 generation: 0,
                 prot: line.prot,
                 flags: line.flags,
-                name: line.path.as_bytes().to_vec(),
+                name: line.path.to_vec(),
             };
             let tid = tids.first().copied().unwrap_or(pid);
             self.mmap(ts, tid, &mmap, Some("snapshot"), batch);
@@ -202,6 +204,9 @@ impl Tree {
     fn entered(&mut self, ts: u64, tid: u32, entry: &Entry, batch: &mut PerfBatch) {
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         if self.any_compat && self.spaces.get(&task.mm_id).is_some_and(|space| space.compat) {
+            if entry.purpose == Purpose::Calls {
+                self.pairings[entry.purpose as usize].lose(entry.cpu);
+            }
             return;
         }
         let (at, mm_id) = (entry.purpose as usize, task.mm_id);
@@ -329,7 +334,7 @@ impl Tree {
     }
 
     /// Hands over an exec that waits, and what waits for it.
-    fn exec_with(&mut self, tid: u32, path_id: Option<u32>, batch: &mut PerfBatch) {
+    fn exec_with(&mut self, tid: u32, path_id: Option<u64>, batch: &mut PerfBatch) {
         let Some(exec) = self.execs.remove(&tid) else { return };
         self.task_event(exec.ts, tid, TaskOp::Exec, None, path_id, batch);
         batch.events.extend(exec.maps.into_iter().map(Event::Map));
@@ -341,7 +346,7 @@ impl Tree {
         tid: u32,
         op: TaskOp,
         parent_task_id: Option<u32>,
-        path_id: Option<u32>,
+        path_id: Option<u64>,
         batch: &mut PerfBatch,
     ) {
         let Some(task) = self.tasks.get(&tid) else { return };
@@ -411,11 +416,15 @@ impl Tree {
         }
     }
 
-    /// The number of a file's name, which is told when it is met for the first time.
-    fn path(&mut self, ts: u64, (dev, ino, generation): (u64, u64, u32), name: &[u8], batch: &mut PerfBatch) -> u32 {
-        let next = self.paths.len() as u32 + 1;
+    /// The number of a file's name, which is told when it is met for the first time, or again after it was forgotten.
+    fn path(&mut self, ts: u64, (dev, ino, generation): (u64, u64, u32), name: &[u8], batch: &mut PerfBatch) -> u64 {
+        if self.paths.len() >= PATHS_MAX {
+            self.paths.clear();
+        }
+        let next = self.last_path_id + 1;
         let path_id = *self.paths.entry((dev, ino, name.to_vec())).or_insert(next);
         if path_id == next {
+            self.last_path_id = next;
             let path = OsString::from_vec(name.to_vec());
             // What has the name now is asked for its type, if it is the same file.
             let meta = std::fs::symlink_metadata(&path).ok().filter(|meta| (meta.dev(), meta.ino()) == (dev, ino));

@@ -28,7 +28,7 @@ pub use frame::{Frame, stack_id};
 pub use places::PlaceNews;
 pub use unwind::End;
 
-use crate::bpf::{Event, MapEvent, Special, TaskEvent, TaskOp};
+use crate::bpf::{ByNumber, Event, MapEvent, Special, TaskEvent, TaskOp};
 use crate::cpu::{Sample, Unwinding as Mode};
 use crate::process::MapsLine;
 use jit::Jit;
@@ -86,7 +86,7 @@ pub struct Stacks {
     /// Address spaces whose last task has ended, and those of them whose last samples have been handed over.
     left: Vec<u32>,
     left_before: Vec<u32>,
-    paths: HashMap<u32, Vec<u8>>,
+    paths: ByNumber<Box<[u8]>>,
     unwinding: Unwinding,
     /// The frames that have a row, with their ids.
     frames: HashMap<Key, u64>,
@@ -114,7 +114,7 @@ impl Stacks {
             users: HashMap::from([(1, 1)]),
             left: Vec::new(),
             left_before: Vec::new(),
-            paths: HashMap::new(),
+            paths: ByNumber::default(),
             unwinding: Unwinding::default(),
             frames: HashMap::new(),
             known_stacks: HashSet::new(),
@@ -147,7 +147,7 @@ impl Stacks {
     pub fn name_files(&mut self, events: &[Event]) {
         for event in events {
             if let Event::Path(path) = event {
-                self.paths.insert(path.path_id, path.path.as_bytes().to_vec());
+                self.paths.insert(path.path_id, path.path.as_bytes().into());
             }
         }
     }
@@ -217,9 +217,9 @@ impl Stacks {
                 let module = self.modules.vdso();
                 space.map(start, Mapped { end, module, offset: 0, code: true });
             }
-            "mmap" => match map.path_id.and_then(|id| self.paths.get(&id)) {
+            "mmap" => match map.path_id.and_then(|id| self.paths.get(id)) {
                 Some(path) => {
-                    let file = (map.dev, map.ino, path.as_slice());
+                    let file = (map.dev, map.ino, &**path);
                     let at = MappedAt { pid: space.pid, start, end };
                     let code = map.prot & PROT_EXEC != 0;
                     let module = self.modules.file(file, at, code);
@@ -235,15 +235,14 @@ impl Stacks {
     fn read_maps(&mut self, mm_id: u32) {
         let Some(space) = self.spaces.get_mut(&mm_id) else { return };
         space.whole = true;
-        let text = std::fs::read_to_string(format!("/proc/{}/maps", space.pid)).unwrap_or_default();
-        for line in text.lines().filter_map(MapsLine::parse) {
+        for line in MapsLine::parse_all(&MapsLine::read(space.pid)) {
             let MapsLine { start, end, prot, offset, dev, ino, path, .. } = line;
             let code = prot & PROT_EXEC != 0;
             let module = match path {
-                "[vdso]" => self.modules.vdso(),
-                path if path.starts_with('/') => {
+                b"[vdso]" => self.modules.vdso(),
+                path if path.starts_with(b"/") => {
                     let at = MappedAt { pid: space.pid, start, end };
-                    self.modules.file((dev, ino, path.as_bytes()), at, code)
+                    self.modules.file((dev, ino, path), at, code)
                 }
                 _ => continue,
             };

@@ -70,16 +70,15 @@ impl Watcher for MapsWatcher {
         self.next_ns = now_ns + INTERVAL_NS;
         for (id, (pid, before)) in (1..).zip(&mut self.processes) {
             // A process that has ended has none.
-            let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
+            let text = MapsLine::read(*pid);
             let mut now = HashSet::new();
-            for line in text.lines().filter_map(MapsLine::parse) {
+            for line in MapsLine::parse_all(&text) {
                 now.insert(key(&line));
                 if before.contains(&key(&line)) {
                     continue;
                 }
                 self.last_mapping_id += 1;
-                let named = (!line.path.is_empty()).then_some(line.path.as_bytes());
+                let named = (!line.path.is_empty()).then_some(line.path);
                 writer.push(&MappingsRow {
                     ts: now_ns,
                     task_id: id,

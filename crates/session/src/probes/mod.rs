@@ -219,6 +219,7 @@ impl Probes {
             stacks: stacks::task_stack_options(options),
             call_ring_bytes_per_cpu: 2 * options.ring_bytes_per_cpu,
             members: members(options)?,
+            names_sent_before: 0,
         };
         let mut observer = self.load(wanted).map_err(|error| error.to_string())?;
         observer.attach().map_err(|error| error.to_string())?;

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * System calls as the two kinds of programs make them. A 32-bit program, and a
+ * 64-bit one by `int $0x80`, calls by the numbers of i386 and passes 32 bits
+ * of other registers; the kernel says so of the task while the call lasts.
+ * Numbers here are one sequence: those of i386 follow those of x86-64.
+ */
+
+#define TS_COMPAT 0x0002
+#define CALL_ARGS 6
+
+static __always_inline bool is_compat(struct task_struct *task)
+{
+	return task->thread_info.status & TS_COMPAT;
+}
+
+/* The number that the running call of a task has here; beyond both sequences if the kernel has no such call. */
+static __always_inline __u64 call_number(struct task_struct *task, __u64 nr)
+{
+	if (nr >= CALL_NUMBERS)
+		return 2 * CALL_NUMBERS;
+	return is_compat(task) ? nr + CALL_NUMBERS : nr;
+}
+
+/* The verifier refuses one load from either of two places, into which the compiler likes to merge two. */
+#define KEEP_APART(value)                          \
+	({                                         \
+		__u64 loaded = (value);            \
+		asm volatile("" : "+r"(loaded));   \
+		loaded;                            \
+	})
+
+static __always_inline __u64 argument64(struct pt_regs *regs, __u32 index)
+{
+	switch (index) {
+	case 0:
+		return regs->di;
+	case 1:
+		return regs->si;
+	case 2:
+		return regs->dx;
+	case 3:
+		return regs->r10;
+	case 4:
+		return regs->r8;
+	case 5:
+		return regs->r9;
+	}
+	return 0;
+}
+
+static __always_inline __u64 argument32(struct pt_regs *regs, __u32 index)
+{
+	switch (index) {
+	case 0:
+		return (__u32)regs->bx;
+	case 1:
+		return (__u32)regs->cx;
+	case 2:
+		return (__u32)regs->dx;
+	case 3:
+		return (__u32)regs->si;
+	case 4:
+		return (__u32)regs->di;
+	case 5:
+		return (__u32)regs->bp;
+	}
+	return 0;
+}
+
+/* An argument of the call with that number. */
+static __always_inline __u64 argument(struct pt_regs *regs, __u64 nr, __u32 index)
+{
+	if (nr >= CALL_NUMBERS)
+		return KEEP_APART(argument32(regs, index));
+	return KEEP_APART(argument64(regs, index));
+}
+
+static __always_inline void read_arguments(__u64 *args, struct pt_regs *regs, __u64 nr)
+{
+	for (__u32 i = 0; i < CALL_ARGS; i++)
+		args[i] = argument(regs, nr, i);
+}
