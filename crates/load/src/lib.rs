@@ -28,6 +28,8 @@
 //! - A mapping ends with SIGBUS as an error of one operation; the job says where, and what is missing.
 //! - With operations under way together (`io_uring`, `libaio`) a flush waits for the writes that it is for; fio submits it beside them.
 //! - What `verify` finds wrong ends a job after its pass, with all of it counted, and the command with 1 in any case (see [`verify`]).
+//! - Trims (`BLKDISCARD`) need a block device, which is looked at before the start; `direct=1` holds for the writes of `trimwrite`, which fio
+//!   opens without; random ones with an `offset` write the block that was trimmed, where fio 3.33 counts the offset twice.
 //! - Options that have no effect are named in the report, and what pagelab does not have is refused.
 //!
 //! # Identities that hold, and are tested

@@ -20,7 +20,7 @@ const REFUSALS: &[Refusal] = &[
         names: &["random_sequence_stride", "num_range"],
     },
     Refusal {
-        reason: "pagelab has no trims",
+        reason: "trims are those of rw=trim, randtrim, trimwrite and randtrimwrite; blocks that are to be verified are not trimmed between",
         names: &["trim_percentage", "trim_verify_zero", "trim_backlog", "trim_backlog_batch"],
     },
     Refusal {

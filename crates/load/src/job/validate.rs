@@ -1,7 +1,7 @@
 //! Options of one job against each other: what no single value shows.
 
 use super::registry::{self, OptionDef};
-use super::value::{Extent, LogName};
+use super::value::{Choice as _, Extent, LogName};
 use super::words::{MapBacking, MapLifetime, MapOrder, MapShare, Modifier, RandomGenerator};
 use super::{Given, JobOptions, JobSpec, verify};
 use crate::engines::{self, Caps};
@@ -31,6 +31,7 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>) -> Result<(), Job
     checker.blocks()?;
     checker.amounts()?;
     checker.contradictions()?;
+    checker.trims()?;
     checker.names()?;
     checker.mappings(warnings)?;
     checker.amounts_of_files()?;
@@ -118,7 +119,8 @@ impl Checker<'_> {
         ] {
             self.require(value >= 1, name, || format!("{name}=0, needed at least 1"))?;
         }
-        for (direction, rate) in [("read", o.rate_iops.read), ("write", o.rate_iops.write)] {
+        for direction in Direction::ALL {
+            let (rate, direction) = (*o.rate_iops.of(direction), direction.name());
             // Below one per hour nobody waits; above this the distance between two is under a nanosecond.
             let fits = rate.is_none_or(|r| r <= 1_000_000_000);
             self.require(fits, "rate_iops", || format!("rate_iops of {direction}s is above 1000000000 per second"))?;
@@ -139,8 +141,8 @@ impl Checker<'_> {
     fn blocks(&self) -> Result<(), JobError> {
         let o = self.options;
         let [ranges, splits] = [
-            o.bsrange.read.is_some() || o.bsrange.write.is_some(),
-            !(o.bssplit.read.0.is_empty() && o.bssplit.write.0.is_empty()),
+            o.bsrange.all().into_iter().any(Option::is_some),
+            o.bssplit.all().into_iter().any(|split| !split.0.is_empty()),
         ];
         self.require(!(ranges && splits), "bssplit", || {
             "bsrange and bssplit both say how long operations are: choose one".to_owned()
@@ -162,7 +164,8 @@ impl Checker<'_> {
                 format!("size is {size} bytes and holds no block of {least} ({direction})")
             })?;
         }
-        for (direction, align) in [("read", o.blockalign.read.0), ("write", o.blockalign.write.0)] {
+        for direction in Direction::ALL {
+            let (align, direction) = (o.blockalign.of(direction).0, direction.name());
             self.require(align <= MAX_BLOCK_BYTES, "blockalign", || {
                 format!("blockalign of {direction}s is {align} bytes; at most {MAX_BLOCK_BYTES}")
             })?;
@@ -173,12 +176,10 @@ impl Checker<'_> {
     /// The block sizes in use: (direction, least, greatest).
     fn block_sizes(&self) -> Vec<(&'static str, u64, u64)> {
         let pattern = self.options.rw.0;
-        let used = [pattern.reads(), pattern.writes()];
         Direction::ALL
             .into_iter()
-            .zip(used)
-            .filter(|(_, used)| *used)
-            .map(|(direction, _)| {
+            .filter(|direction| pattern.does(*direction))
+            .map(|direction| {
                 let lengths = self.options.lengths(direction);
                 (direction.name(), u64::from(lengths.min_bytes), u64::from(lengths.max_bytes))
             })
@@ -223,6 +224,37 @@ impl Checker<'_> {
         })?;
         self.require(o.thinktime_spin.0 <= o.thinktime.0, "thinktime_spin", || {
             "thinktime_spin is a part of thinktime and cannot be longer".to_owned()
+        })
+    }
+
+    /// What trims contradict.
+    fn trims(&self) -> Result<(), JobError> {
+        let o = self.options;
+        let pattern = o.rw.0;
+        if !pattern.trims() {
+            return Ok(());
+        }
+        let engine = &o.ioengine.0;
+        self.require(self.caps().contains(Caps::TRIMS), "rw", || {
+            let able = engines::ENGINES.iter().filter(|engine| engine.caps.contains(Caps::TRIMS));
+            let able: Vec<&str> = able.map(|engine| engine.name).collect();
+            format!("ioengine={engine} does not trim; {} do", able.join(", "))
+        })?;
+        self.require(pattern.writes() || !o.verifies(), "verify", || {
+            "trims leave nothing that could be verified: leave out verify, or use rw=trimwrite".to_owned()
+        })?;
+        let cannot = [
+            (o.fill_device, "fill_device", "writes until nothing fits, and trims make room"),
+            (o.bs_is_seq_rand, "bs_is_seq_rand", "has sizes of reads and writes only"),
+            (
+                pattern.writes() && o.rw.1 != Modifier::None,
+                "rw",
+                "needs each write behind its trim: leave out what is behind the colon",
+            ),
+        ];
+        let found = cannot.into_iter().find(|(wrong, _, _)| *wrong);
+        found.map_or(Ok(()), |(_, option, words)| {
+            Err(self.conflict(option, format!("rw={}: {option} {words}", pattern.word())))
         })
     }
 
@@ -286,10 +318,10 @@ impl Checker<'_> {
 
     fn rates(&self) -> Result<(), JobError> {
         let o = self.options;
-        for (direction, rate, iops, least, least_iops) in [
-            ("read", o.rate.read, o.rate_iops.read, o.rate_min.read, o.rate_iops_min.read),
-            ("write", o.rate.write, o.rate_iops.write, o.rate_min.write, o.rate_iops_min.write),
-        ] {
+        for each in Direction::ALL {
+            let (rate, iops) = (*o.rate.of(each), *o.rate_iops.of(each));
+            let (least, least_iops) = (*o.rate_min.of(each), *o.rate_iops_min.of(each));
+            let direction = each.name();
             let set = |value: Option<u64>| value.filter(|value| *value > 0);
             self.require(set(rate).is_none() || set(iops).is_none(), "rate_iops", || {
                 format!("rate and rate_iops both limit {direction}s: choose one")
@@ -380,9 +412,9 @@ impl Checker<'_> {
         if !o.rw.0.is_random() {
             for (option, given) in [
                 ("random_distribution", !o.distribution_is_even()),
-                ("percentage_random", o.percentage_random.read.is_some() || o.percentage_random.write.is_some()),
+                ("percentage_random", o.percentage_random.all().into_iter().any(Option::is_some)),
                 ("norandommap", o.norandommap),
-                ("blockalign", o.blockalign.read.0 > 0 || o.blockalign.write.0 > 0),
+                ("blockalign", o.blockalign.all().into_iter().any(|align| align.0 > 0)),
             ] {
                 if given {
                     warn(option, " has no effect: the pattern is sequential".to_owned());

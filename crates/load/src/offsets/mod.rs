@@ -24,17 +24,23 @@ pub enum Direction {
     Read = 0,
     /// To the target.
     Write = 1,
+    /// What the target holds there is given up.
+    Trim = 2,
 }
 
 impl Direction {
-    /// Both, in fio's order.
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+    /// All, in fio's order.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Trim];
 
-    /// `read` or `write`.
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// `read`, `write` or `trim`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Trim => "trim",
         }
     }
 }

@@ -272,6 +272,7 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     }
     let first_use = target.bytes_needed == 0;
     must_be_there(target, job, end)?;
+    can_be_trimmed(target, job)?;
     target.bytes_needed = target.bytes_needed.max(end);
     target.written |= job.options.changes_files();
     // What a job reads must be there; what an earlier job wrote is.
@@ -282,6 +283,20 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     target.create_on_open &= job.options.create_on_open;
     target.fill_device |= job.options.fill_device;
     Ok(())
+}
+
+/// Trims are discards of block devices, as in fio 3.33.
+fn can_be_trimmed(target: &TargetPlan, job: &JobSpec) -> Result<(), LoadError> {
+    if !job.options.rw.0.trims() || matches!(target.kind, TargetKind::BlockDevice { .. }) {
+        return Ok(());
+    }
+    let path = target.path.display();
+    Err(LoadError::Target {
+        job: job.name.clone(),
+        reason: format!(
+            "{path} is no block device, and only these can be trimmed (BLKDISCARD); losetup --find --show FILE makes one of a file"
+        ),
+    })
 }
 
 /// What is only verified was written before: nothing is made that would then be found wrong.

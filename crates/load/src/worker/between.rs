@@ -40,6 +40,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             self.close(file)?;
         }
         let Some(operation) = found else { return Ok(None) };
+        let direction = operation.direction;
         if let Some(end) = self.pause(direction) {
             return Err(end);
         }
@@ -138,12 +139,13 @@ impl crate::job::JobOptions {
     pub fn goes_on_after(&self, direction: Direction, errno: i32) -> bool {
         let listed = match direction {
             Direction::Read => &self.ignore_error.read,
-            Direction::Write => &self.ignore_error.write,
+            // As in fio, which has no list for trims.
+            Direction::Write | Direction::Trim => &self.ignore_error.write,
         };
         let all = match self.continue_on_error {
             ContinueOnError::All | ContinueOnError::Io => true,
             ContinueOnError::Read => direction == Direction::Read,
-            ContinueOnError::Write => direction == Direction::Write,
+            ContinueOnError::Write => direction != Direction::Read,
             ContinueOnError::None | ContinueOnError::Verify => false,
         };
         all || listed.contains(&errno)

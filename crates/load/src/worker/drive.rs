@@ -170,7 +170,7 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     /// Reads of the measured window that verified what was written.
     pub(super) verifying_reads: u64,
     pub(super) clock: Clock,
-    pub(super) sides: [Side; 2],
+    pub(super) sides: [Side; Direction::COUNT],
     pub(super) flushes: Recorder,
     pub(super) pace: Option<Pace>,
     pub(super) iolog: Option<IoLog>,
@@ -240,7 +240,7 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
             verify: verifying::verify_of::<E>(task),
             verifying_reads: 0,
             clock: task.clock,
-            sides: [Side::new(task.clock, kinds), Side::new(task.clock, kinds)],
+            sides: Direction::ALL.map(|_| Side::new(task.clock, kinds)),
             flushes: Recorder::default(),
             pace: None,
             iolog,

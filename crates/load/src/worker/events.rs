@@ -112,9 +112,10 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             if self.samples.is_multiple_of(2) {
                 self.tell_interval(at);
             }
-            let [read, write] = &self.sides;
-            let progress =
-                Progress { operations: [read.operations, write.operations], bytes: [read.bytes, write.bytes] };
+            let progress = Progress {
+                operations: self.sides.each_ref().map(|side| side.operations),
+                bytes: self.sides.each_ref().map(|side| side.bytes),
+            };
             self.task.shared.publish(self.task.plan.index, progress);
             if let Some(failure) = self.too_slow(now) {
                 return Some(End::Failed(failure));
@@ -145,7 +146,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
 
     /// `rate_min` and `rate_iops_min`.
     fn too_slow(&mut self, now: u64) -> Option<Failure> {
-        let done = [&self.sides[0], &self.sides[1]].map(|side| (side.operations, side.bytes));
+        let done = self.sides.each_ref().map(|side| (side.operations, side.bytes));
         let message = self.pace.as_mut()?.too_slow(&self.clock, now, done)?;
         Some(Failure { errno: libc::EIO, message })
     }

@@ -16,3 +16,4 @@ mod queues;
 mod random;
 mod sizes;
 mod together;
+mod trims;
