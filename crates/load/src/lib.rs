@@ -56,6 +56,7 @@ pub mod offsets;
 pub mod output;
 pub mod plan;
 pub mod random;
+pub mod replay;
 pub mod report;
 mod run;
 pub mod safety;

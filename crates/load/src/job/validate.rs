@@ -32,6 +32,7 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>) -> Result<(), Job
     checker.amounts()?;
     checker.contradictions()?;
     checker.trims()?;
+    checker.replays()?;
     checker.names()?;
     checker.mappings(warnings)?;
     checker.amounts_of_files()?;
@@ -188,7 +189,7 @@ impl Checker<'_> {
 
     fn amounts(&self) -> Result<(), JobError> {
         let o = self.options;
-        let needs_size = !self.caps().contains(Caps::FILES) && o.filesize.is_none();
+        let needs_size = !self.caps().contains(Caps::FILES) && o.filesize.is_none() && o.read_iolog.is_none();
         self.require(!needs_size || matches!(o.size, Some(Extent::Bytes(_))), "size", || {
             format!("ioengine={} has no file to take its size from; give size= in bytes", o.ioengine.0)
         })?;
@@ -256,6 +257,37 @@ impl Checker<'_> {
         found.map_or(Ok(()), |(_, option, words)| {
             Err(self.conflict(option, format!("rw={}: {option} {words}", pattern.word())))
         })
+    }
+
+    /// What zones and logs that are replayed contradict.
+    fn replays(&self) -> Result<(), JobError> {
+        let o = self.options;
+        if let Some((option, words)) = super::zones::conflict(o) {
+            return Err(self.conflict(option, words));
+        }
+        let zones = o.stride(1).is_some();
+        self.require(!zones || o.map_order == MapOrder::Ascending, "map_order", || {
+            "map_order orders the pieces of a region, zonesize its zones: choose one".to_owned()
+        })?;
+        if o.read_iolog.is_none() {
+            return Ok(());
+        }
+        let align = o.replay_align.0;
+        let cannot = [
+            (
+                !self.caps().contains(Caps::FILES) && self.caps().contains(Caps::MAPS),
+                "ioengine",
+                "needs an engine that works on files, or null",
+            ),
+            (o.verifies(), "verify", "does what its log says and knows nothing of contents: leave out verify"),
+            (o.fill_device, "fill_device", "has its amounts from the log: leave out fill_device"),
+            (zones, "zonesize", "has its offsets from the log: leave out zonesize"),
+            (align > 0 && !align.is_power_of_two(), "replay_align", "aligns offsets to powers of two"),
+            (o.replay_scale == 0, "replay_scale", "divides offsets: replay_scale=0 is no divisor"),
+            (o.replay_time_scale == 0, "replay_time_scale", "scales delays: needed at least 1 percent"),
+        ];
+        let found = cannot.into_iter().find(|(wrong, _, _)| *wrong);
+        found.map_or(Ok(()), |(_, option, words)| Err(self.conflict(option, format!("read_iolog {words}"))))
     }
 
     fn names(&self) -> Result<(), JobError> {
@@ -401,6 +433,15 @@ impl Checker<'_> {
         if o.softrandommap {
             let words = " has nothing to do: no map of blocks is kept that memory could be too small for";
             warn("softrandommap", words.to_owned());
+        }
+        if o.read_iolog_chunked {
+            warn(
+                "read_iolog_chunked",
+                " has no effect: the log is read before the start, 40 bytes an entry".to_owned(),
+            );
+        }
+        if o.read_iolog.is_some() && o.write_iolog.is_some() {
+            warn("write_iolog", " has no effect: read_iolog overrides it, as in fio".to_owned());
         }
         if !o.unique_filename {
             warn("unique_filename", "=0 has nothing to do: all workers are on this machine".to_owned());

@@ -11,6 +11,7 @@ use super::{Direction, Operation, PassLimit, Source};
 use crate::job::blocks::Lengths;
 use crate::job::chances::{Distribution, FileService};
 use crate::job::words::{Modifier, Sequencer};
+use crate::job::zones::Stride;
 use crate::random::{Permutation, SplitMix64, derive_seed};
 
 /// Where a worker moves in one file.
@@ -65,6 +66,8 @@ pub struct VariedCourse {
     pub once: bool,
     /// A file at its end starts over (`time_based`).
     pub endless: bool,
+    /// The region is worked on zone by zone.
+    pub stride: Option<Stride>,
     /// Seed.
     pub seed: u64,
 }
@@ -84,6 +87,8 @@ enum Blocks {
 #[derive(Debug, Clone)]
 struct Walk {
     span: FileSpan,
+    /// Where the present zone begins; without zones the region.
+    base: u64,
     /// Behind the last operation, by direction.
     position: [u64; Direction::COUNT],
     /// Where the last operation began, by direction.
@@ -111,6 +116,8 @@ pub struct Varied {
     operations_left: u64,
     /// Operations to the next one that is not decided by the sequencer.
     until_new: u64,
+    /// Bytes done in the present zone.
+    zone_bytes: u64,
 }
 
 /// A place found for an operation.
@@ -129,6 +136,7 @@ impl Varied {
         let service = Service::new(&course.service, course.files.len(), course.open_files, course.seed);
         let walk = |span: &FileSpan| Walk {
             span: *span,
+            base: span.start,
             position: [span.start; Direction::COUNT],
             last_start: [None; Direction::COUNT],
             blocks: [const { None }; Direction::COUNT],
@@ -146,6 +154,7 @@ impl Varied {
             most_bytes: 0,
             operations_left: 0,
             until_new: 1,
+            zone_bytes: 0,
             course,
         }
     }
@@ -161,12 +170,13 @@ impl Varied {
             };
         }
         let direction = self.direction_in(file, direction)?;
+        self.enter_zone(file, direction);
         let place = self.place(file, direction, new)?;
-        let span = self.walks.get(file)?.span;
+        let Walk { span, base, .. } = *self.walks.get(file)?;
         if place.offset >= span.region_bytes {
             return None;
         }
-        let offset = span.start + place.offset;
+        let offset = base + place.offset;
         if offset >= span.file_bytes {
             return None;
         }
@@ -189,6 +199,7 @@ impl Varied {
         } else {
             self.given_bytes += u64::from(length);
         }
+        self.zone_bytes += u64::from(length);
         let touched = if self.course.touch_bytes == 0 { length } else { length.min(self.course.touch_bytes) };
         Some(Operation { direction, offset, bytes: touched })
     }
@@ -226,11 +237,11 @@ impl Varied {
             let walk = self.walks.get(file)?;
             let (start, end) = (walk.last_start[Direction::Trim as usize]?, walk.position[Direction::Trim as usize]);
             let length = u32::try_from(end - start).ok()?;
-            return Some(Place { offset: start - walk.span.start, random: true, length: Some(length) });
+            return Some(Place { offset: start - walk.base, random: true, length: Some(length) });
         }
         if !new && self.course.sequencer == Sequencer::Identical {
             let walk = self.walks.get(file)?;
-            let offset = walk.last_start[direction as usize].map_or(0, |start| start - walk.span.start);
+            let offset = walk.last_start[direction as usize].map_or(0, |start| start.saturating_sub(walk.base));
             return Some(Place { offset, random: false, length: None });
         }
         let by_chance = new && self.course.random && self.is_random(direction);
@@ -257,23 +268,23 @@ impl Varied {
             _ => 0,
         };
         let walk = self.walks.get_mut(file)?;
-        let span = walk.span;
+        let (span, base) = (walk.span, walk.base);
         let position = &mut walk.position[direction as usize];
         if endless && *position >= span.start + span.region_bytes {
-            *position = span.start;
+            *position = base;
         }
         if *position >= span.file_bytes {
             return None;
         }
         let top = if span.file_bytes > span.region_bytes { span.region_bytes } else { span.file_bytes };
-        if *position == span.start && span.start > 0 && skip < 0 {
+        if *position == base && base > 0 && skip < 0 {
             *position = top;
         }
-        let mut offset = position.wrapping_sub(span.start);
+        let mut offset = position.wrapping_sub(base);
         if offset > 0 && skip != 0 {
             offset = offset.wrapping_add_signed(skip);
             if offset >= span.file_bytes {
-                offset = if skip > 0 { span.start } else { top.wrapping_add_signed(skip) };
+                offset = if skip > 0 { base } else { top.wrapping_add_signed(skip) };
             }
         }
         Some(offset)
@@ -321,7 +332,10 @@ impl Varied {
     /// The random blocks of a file, in their first order or anew; `None` if it holds none.
     fn blocks(&mut self, file: usize, index: usize, lengths: &Lengths) -> Option<Blocks> {
         let walk = self.walks.get(file)?;
-        let bytes = walk.span.region_bytes.min(walk.span.file_bytes);
+        let bytes = match self.course.stride {
+            Some(stride) => stride.range_bytes,
+            None => walk.span.region_bytes.min(walk.span.file_bytes),
+        };
         let align = u64::from(self.course.align_bytes[index].max(1));
         let min = u64::from(lengths.min_bytes);
         // The last start that holds a block; where starts lie closer than blocks are long there are more of them.
@@ -366,11 +380,35 @@ impl Varied {
         })
     }
 
+    /// Goes on to the next zone when enough was done in this one, and starts a zone over that was gone through. As fio 3.33 does.
+    fn enter_zone(&mut self, file: usize, direction: Direction) {
+        let Some(stride) = self.course.stride else { return };
+        let Some(walk) = self.walks.get_mut(file) else { return };
+        let position = &mut walk.position[direction as usize];
+        if self.zone_bytes >= stride.size_bytes {
+            self.zone_bytes = 0;
+            walk.base = walk.base.saturating_add(stride.range_bytes).saturating_add(stride.skip_bytes);
+            if walk.base >= walk.span.file_bytes {
+                walk.base = walk.span.start;
+            }
+            *position = walk.base;
+        }
+        if *position >= walk.base.saturating_add(stride.range_bytes) {
+            *position = walk.base;
+        }
+        if self.zone_bytes.is_multiple_of(stride.range_bytes) {
+            self.renew(file);
+        }
+    }
+
     /// Starts a file's random blocks over, in another order.
     fn renew(&mut self, file: usize) {
         if let Some(walk) = self.walks.get_mut(file) {
             walk.round += 1;
-            walk.position = [walk.span.start; Direction::COUNT];
+            walk.position = [walk.base; Direction::COUNT];
+            if self.course.stride.is_some() {
+                walk.last_start = [None; Direction::COUNT];
+            }
             for blocks in &mut walk.blocks {
                 if !matches!(blocks, Some(Blocks::Drawn(_))) {
                     *blocks = None;
@@ -389,7 +427,7 @@ impl Source for Varied {
 
     fn begin_pass(&mut self, limit: PassLimit) {
         self.pass += 1;
-        (self.given_bytes, self.trimmed_bytes) = (0, 0);
+        (self.given_bytes, self.trimmed_bytes, self.zone_bytes) = (0, 0, 0);
         // A sequence with jumps wraps where the region ends: only a limit ends it.
         let jumps = !self.course.random && matches!(self.course.modifier, Modifier::Skip(skip) if skip != 0);
         self.most_bytes = match limit.bytes {
@@ -401,6 +439,7 @@ impl Source for Varied {
         self.service.begin_pass();
         self.done_files.clear();
         for walk in &mut self.walks {
+            walk.base = walk.span.start;
             walk.position = [walk.span.start; Direction::COUNT];
             if self.course.trims {
                 walk.last_start = [None; Direction::COUNT];
@@ -485,6 +524,11 @@ impl Source for Varied {
             true
         };
         // Which file is flushed next is drawn from what also decides the next operation's.
-        !once || flushes || course.endless || course.modifier != Modifier::None || self.service.starts_over()
+        !once
+            || flushes
+            || course.endless
+            || course.stride.is_some()
+            || course.modifier != Modifier::None
+            || self.service.starts_over()
     }
 }

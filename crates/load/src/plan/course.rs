@@ -63,6 +63,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && matches!(o.io_size, Some(Extent::Bytes(bytes)) if bytes > spans.pass_bytes);
     spans.pass_bytes == only.region_bytes
         && !o.rw.0.trims()
+        && o.stride(1).is_none()
         && fixed
         && ends_with_block
         && all_random
@@ -77,7 +78,8 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && !o.refills()
 }
 
-fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, LoadError> {
+/// The plain course; for others what engines need to know of a worker's first file.
+pub fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, LoadError> {
     let o = &job.options;
     let first = spans.files.first().copied().ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
     let block_bytes = block_bytes(job);
@@ -126,6 +128,7 @@ fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
             .map(|direction| align(o.blockalign.of(direction).0, o.lengths(direction).min_bytes)),
         trims: o.rw.0.trims(),
         writes: o.rw.0.writes(),
+        stride: o.stride(spans.files.len()),
         lengths,
         lengths_by_order: o.bs_is_seq_rand,
         touch_bytes: u32::try_from(o.map_touch.0).unwrap_or(u32::MAX),

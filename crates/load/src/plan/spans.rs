@@ -6,6 +6,7 @@ use crate::job::value::Extent;
 use crate::offsets::Direction;
 use crate::offsets::varied::FileSpan;
 use crate::random::{SplitMix64, derive_seed};
+use crate::replay::Replay;
 
 /// The regions of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,14 @@ pub fn least_block(job: &JobSpec) -> u64 {
 fn rounding_unit(job: &JobSpec) -> u64 {
     let least = Direction::ALL.map(|direction| u64::from(job.options.lengths(direction).min_bytes));
     least.into_iter().min().unwrap_or(1).max(1)
+}
+
+/// The regions that a log works on.
+pub fn of_log(replay: &Replay) -> Spans {
+    let span = |end: &u64| FileSpan { start: 0, region_bytes: *end, file_bytes: u64::MAX };
+    let files: Vec<FileSpan> = replay.ends.iter().map(span).collect();
+    let pass_bytes = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.region_bytes));
+    Spans { files, pass_bytes }
 }
 
 /// The regions of worker `clone` on files of which `known` tells what is there.
