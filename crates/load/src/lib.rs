@@ -30,6 +30,8 @@
 //! - What jobs write is opened by a permit for what was checked before the start (see [`safety`]): a file that is replaced while the job
 //!   runs ends it, and a link is followed only where the user names it.
 //! - What `verify` finds wrong ends a job after its pass, with all of it counted, and the command with 1 in any case (see [`verify`]).
+//! - Trims (`BLKDISCARD`) need a block device, which is looked at before the start; `direct=1` holds for the writes of `trimwrite`, which fio
+//!   opens without; random ones with an `offset` write the block that was trimmed, where fio 3.33 counts the offset twice.
 //! - Options that have no effect are named in the report, and what pagelab does not have is refused.
 //!
 //! # Identities that hold, and are tested
@@ -56,6 +58,7 @@ pub mod offsets;
 pub mod output;
 pub mod plan;
 pub mod random;
+pub mod replay;
 pub mod report;
 mod run;
 pub mod safety;

@@ -225,8 +225,8 @@ pub struct Failure {
 /// How deep a queue was, counted in classes that double, as fio counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Depths {
-    /// Reads and writes submitted while 1, 2 to 3, 4 to 7, ... 64 or more were under way.
-    pub level: [[u64; 7]; 2],
+    /// Reads, writes and trims submitted while 1, 2 to 3, 4 to 7, ... 64 or more were under way.
+    pub level: [[u64; 7]; Direction::COUNT],
     /// Submissions of 0, up to 4, 8, 16, 32, 64 and more operations at once.
     pub submit: [u64; 7],
     /// The same of completions taken at once.
@@ -241,6 +241,13 @@ impl Depths {
         self.level[0][class as usize] += u64::from(reads);
         self.level[1][class as usize] += u64::from(count - reads);
         self.submit[Self::batch(count)] += 1;
+    }
+
+    /// A trim was done while `under_way` operations were under way, itself among them.
+    pub fn trimmed(&mut self, under_way: u32) {
+        self.level[2][under_way.max(1).ilog2().min(6) as usize] += 1;
+        self.submit[Self::batch(1)] += 1;
+        self.complete[Self::batch(1)] += 1;
     }
 
     /// Completions of `count` operations were taken.
@@ -263,10 +270,11 @@ impl Depths {
 
     /// Adds another worker's.
     pub fn merge(&mut self, other: &Self) {
-        let [reads, writes] = &mut self.level;
+        let [reads, writes, trims] = &mut self.level;
         for (mine, theirs) in [
             (reads, other.level[0]),
             (writes, other.level[1]),
+            (trims, other.level[2]),
             (&mut self.submit, other.submit),
             (&mut self.complete, other.complete),
         ] {
@@ -296,6 +304,9 @@ pub struct WorkerReport {
     pub read: DirectionResult,
     /// Writes.
     pub write: DirectionResult,
+    /// Trims.
+    #[serde(default)]
+    pub trim: DirectionResult,
     /// Flushes issued by `fsync=` or `fdatasync=`.
     pub flushes: Latencies,
     /// CPU time and events within the window; null if it was never reached.
@@ -318,24 +329,33 @@ pub struct WorkerReport {
 }
 
 impl WorkerReport {
-    /// Both directions, with fio's names.
-    pub fn directions(&self) -> [(&'static str, &DirectionResult); 2] {
-        [("read", &self.read), ("write", &self.write)]
+    /// What was done in this direction.
+    pub fn of(&self, direction: Direction) -> &DirectionResult {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+            Direction::Trim => &self.trim,
+        }
     }
 
-    /// Operations of both directions.
+    /// All directions, with fio's names.
+    pub fn directions(&self) -> [(&'static str, &DirectionResult); Direction::COUNT] {
+        Direction::ALL.map(|direction| (direction.name(), self.of(direction)))
+    }
+
+    /// Operations of all directions.
     pub fn operations(&self) -> u64 {
-        self.read.operations + self.write.operations
+        self.read.operations + self.write.operations + self.trim.operations
     }
 
-    /// Bytes of both directions.
+    /// Bytes of all directions.
     pub fn bytes(&self) -> u64 {
-        self.read.bytes + self.write.bytes
+        self.read.bytes + self.write.bytes + self.trim.bytes
     }
 
-    /// Operations of both directions that failed and that the job went on after (`continue_on_error`).
+    /// Operations of all directions that failed and that the job went on after (`continue_on_error`).
     pub fn errors(&self) -> u64 {
-        self.read.errors + self.write.errors
+        self.read.errors + self.write.errors + self.trim.errors
     }
 
     /// Blocks that verifying found wrong.
@@ -347,6 +367,7 @@ impl WorkerReport {
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        self.trim.merge(&other.trim);
         self.flushes.merge(&other.flushes);
         match (&mut self.verify, &other.verify) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),

@@ -11,6 +11,7 @@ use crate::error::LoadError;
 use crate::job::Workload;
 use crate::layout;
 use crate::plan::{self, TargetPlan};
+use crate::replay;
 use crate::report::{JobReport, Window, WorkerReport};
 use crate::safety;
 use crate::segments;
@@ -39,7 +40,9 @@ pub fn run_workload(
     }
     let started_realtime_ns = realtime_ns();
     let start_ns = monotonic_ns();
-    let mut plan = plan::plan(workload, &|path, job| safety::inspect(path, job))?;
+    let (workload, replays) = replay::read(workload)?;
+    let workload = &workload;
+    let mut plan = plan::plan_with(workload, &replays, &|path, job| safety::inspect(path, job))?;
     let clocks = Clocks::measure(Path::new("/"));
     let per_job: Vec<Clock> =
         workload.jobs.iter().map(|job| clocks.choose(job.options.clocksource)).collect::<Result<_, _>>()?;

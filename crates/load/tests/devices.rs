@@ -231,3 +231,44 @@ fn host_a_device_is_the_jobs_alone_while_it_runs() {
         std::thread::yield_now();
     }
 }
+
+/// Blocks are given up by every engine that trims: what was written reads as zeros, and the image has a hole there.
+#[test]
+#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
+fn host_trims_give_up_what_the_device_holds() {
+    let device = Loop::new(16 << 20);
+    let filename = format!("--filename={}", device.name());
+    let job = |words: &str| -> Vec<String> {
+        let words = words.split(' ').map(str::to_owned);
+        ["--name=j".to_owned(), filename.clone()].into_iter().chain(words).collect()
+    };
+    let allow = format!("--allow-write={}", device.name());
+    let allowed = |words: &str| run(&job(words).into_iter().chain([allow.clone()]).collect::<Vec<_>>());
+    let words = refused(&job("--rw=trim --bs=64k --size=1m"), 2);
+    assert!(words.contains("--allow-write"), "{words}");
+    let words = refused(&job("--rw=trim --bs=64k --size=1m --readonly"), 2);
+    assert!(words.contains("--readonly"), "{words}");
+    for engine in ["psync", "sync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring"] {
+        allowed("--rw=write --bs=64k --size=4m --end_fsync=1");
+        let report = allowed(&format!("--ioengine={engine} --rw=randtrim --bs=64k --offset=1m --size=1m --iodepth=8"));
+        let trim = &report.workers[0].trim;
+        assert_eq!((trim.operations, trim.bytes, trim.lat.count), (16, 1 << 20, 16), "{engine}");
+        let contents = contents(&device);
+        assert!(contents[1 << 20..2 << 20].iter().all(|byte| *byte == 0), "{engine}");
+        assert!(contents[..1 << 20].iter().any(|byte| *byte != 0), "{engine}");
+        let report = allowed(&format!(
+            "--ioengine={engine} --rw=randtrimwrite --bs=64k --size=1m --iodepth=4 --verify=crc32c --direct=1"
+        ));
+        let worker = &report.workers[0];
+        assert_eq!((worker.trim.operations, worker.write.operations, worker.read.operations), (16, 16, 16), "{engine}");
+        assert_eq!(worker.mismatches(), 0, "{engine}");
+    }
+    let output = Command::new("fio")
+        .args(job("--rw=trim --bs=64k --size=1m --output-format=json"))
+        .output()
+        .expect("fio is installed (apt-get install fio); `make test` does it");
+    let theirs = common::document(&output);
+    assert_eq!(theirs["jobs"][0]["trim"]["total_ios"], 16);
+    let ours = allowed("--rw=trim --bs=64k --size=1m");
+    assert_eq!(ours.workers[0].trim.operations, 16);
+}

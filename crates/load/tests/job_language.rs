@@ -86,7 +86,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         &["engine of fio", "pagelab has: psync, sync, vsync, pvsync, pvsync2, io_uring, libaio, mmap, anon, shm, null"],
     ),
     ("[a]\nsize=1m\nioengine=psnyc\n", 3, &["unknown ioengine", "did you mean 'psync'"]),
-    ("[a]\nrw=randtrim\n", 2, &["rw=randtrim", "no engine of it discards"]),
+    ("[a]\nrw=randtrims\n", 2, &["rw=randtrims", "did you mean 'randtrim'"]),
     ("[a]\nrw=randread:0\n", 2, &["at least 1 operation"]),
     ("[a]\nsize=1m\nbs=1k-4k\n", 3, &["bsrange="]),
     ("[a]\nsize=1m\nbssplit=4k/10:8k/10\n", 3, &["20% together"]),

@@ -150,7 +150,9 @@ fn compare_set(dir: &PathBuf, options: &CompareOptions) -> Result<Vec<Comparison
     }
     let unmade = set.runs_to_do();
     if unmade > 0 {
-        print::note(format_args!("pagelab: warning: {unmade} runs of this set are not made yet; what it shows is exploratory"));
+        print::note(format_args!(
+            "pagelab: warning: {unmade} runs of this set are not made yet; what it shows is exploratory"
+        ));
     }
     set.compare(options).map_err(verdict::plan_failure)
 }

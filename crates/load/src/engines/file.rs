@@ -8,6 +8,7 @@ use rustix::fs::{Advice, Mode, OFlags};
 use super::{Fault, Setup, StartOver};
 use crate::error::LoadError;
 use crate::job::words::{FadviseHint, SyncMode};
+use crate::offsets::Operation;
 use crate::safety::{Ownership, Permit, REPLACED, Unopened};
 
 /// A file or device, opened as the job asks.
@@ -106,6 +107,25 @@ impl TargetFile {
     pub fn flush(&self, data_only: bool) -> Result<(), Fault> {
         let fd = self.fd()?;
         if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map_err(Fault::from)
+    }
+
+    /// Gives up what the device holds there.
+    ///
+    /// # Errors
+    /// The kernel's: the device cannot discard, or this is no device.
+    #[cold]
+    pub fn discard(&self, operation: Operation) -> Result<u32, Fault> {
+        use std::os::fd::AsRawFd as _;
+        /// `_IO(0x12, 119)` of `linux/fs.h`: discard these bytes, from where and how many.
+        const BLKDISCARD: libc::Ioctl = 0x1277;
+        let range = [operation.offset, u64::from(operation.bytes)];
+        // SAFETY: the call reads two numbers of 64 bits behind the pointer and writes nothing to this process.
+        let done = unsafe { libc::ioctl(self.fd()?.as_raw_fd(), BLKDISCARD, range.as_ptr()) };
+        if done == 0 {
+            Ok(operation.bytes)
+        } else {
+            Err(Fault::Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)))
+        }
     }
 
     /// Gets ready for the next pass.
@@ -221,6 +241,14 @@ impl PositionedFile {
     pub fn moved(&mut self, done: usize) -> Result<u32, Fault> {
         self.position += done as u64;
         transferred(done)
+    }
+
+    /// As [`TargetFile::discard`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn discard(&self, operation: Operation) -> Result<u32, Fault> {
+        self.file.discard(operation)
     }
 
     /// As [`TargetFile::flush`].

@@ -51,6 +51,7 @@ impl Queue for Uring {
         .with(Caps::SYNC_OPEN)
         .with(Caps::FSYNC)
         .with(Caps::BUFFERS)
+        .with(Caps::TRIMS)
         .with(Caps::NOWAIT)
         .with(Caps::UNCACHED)
         .with(Caps::POLLED)

@@ -59,8 +59,13 @@ pub struct LibAio {
 unsafe impl Send for LibAio {}
 
 impl Queue for LibAio {
-    const CAPS: Caps =
-        Caps::FILES.with(Caps::DIRECT).with(Caps::SYNC_OPEN).with(Caps::FSYNC).with(Caps::BUFFERS).with(Caps::NOWAIT);
+    const CAPS: Caps = Caps::FILES
+        .with(Caps::DIRECT)
+        .with(Caps::SYNC_OPEN)
+        .with(Caps::FSYNC)
+        .with(Caps::BUFFERS)
+        .with(Caps::TRIMS)
+        .with(Caps::NOWAIT);
 
     fn open(setup: &QueueSetup<'_>) -> Result<Self, LoadError> {
         let mut context = 0_usize;

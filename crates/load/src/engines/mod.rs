@@ -88,13 +88,16 @@ impl Caps {
     pub const SEGMENTS: Self = Self(1 << 16);
     /// Maps memory that may come from a memfd.
     pub const MEMFD: Self = Self(1 << 17);
+    /// Can give up what a block device holds.
+    pub const TRIMS: Self = Self(1 << 18);
     /// Not an ability: what an engine has that reads and writes files by system calls.
     pub const FILE_CALLS: Self = Self::FILES
         .with(Self::DIRECT)
         .with(Self::SYNC_OPEN)
         .with(Self::FSYNC)
         .with(Self::SYNCHRONOUS)
-        .with(Self::BUFFERS);
+        .with(Self::BUFFERS)
+        .with(Self::TRIMS);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {

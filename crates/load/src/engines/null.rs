@@ -9,7 +9,7 @@ use crate::offsets::Operation;
 pub struct Null;
 
 impl Engine for Null {
-    const CAPS: Caps = Caps::SYNCHRONOUS;
+    const CAPS: Caps = Caps::SYNCHRONOUS.with(Caps::TRIMS);
 
     fn open(_: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self)

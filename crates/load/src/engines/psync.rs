@@ -35,6 +35,7 @@ impl Synchronous for PSync {
         let done = match operation.direction {
             Direction::Read => rustix::io::pread(fd, buffer, operation.offset)?,
             Direction::Write => rustix::io::pwrite(fd, buffer, operation.offset)?,
+            Direction::Trim => return self.file.discard(operation),
         };
         transferred(done)
     }

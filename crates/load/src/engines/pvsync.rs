@@ -37,6 +37,7 @@ impl Synchronous for PvSync {
         let done = match operation.direction {
             Direction::Read => rustix::io::preadv(fd, &mut [IoSliceMut::new(buffer)], operation.offset)?,
             Direction::Write => rustix::io::pwritev(fd, &[IoSlice::new(buffer)], operation.offset)?,
+            Direction::Trim => return self.file.discard(operation),
         };
         transferred(done)
     }

@@ -84,6 +84,7 @@ impl Synchronous for PvSync2 {
         let done = match operation.direction {
             Direction::Read => rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], operation.offset, flags)?,
             Direction::Write => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], operation.offset, flags)?,
+            Direction::Trim => return self.file.discard(operation),
         };
         transferred(done)
     }

@@ -157,6 +157,14 @@ impl<Q: Queue> QueuedFile<Q> {
         use std::os::fd::AsRawFd as _;
         Ok(self.file.fd()?.as_raw_fd())
     }
+
+    /// Gives up what the device holds there. There is no queue for that: it is done when this returns.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn discard(&self, operation: Operation) -> Result<u32, Fault> {
+        self.file.discard(operation)
+    }
 }
 
 impl<Q: Queue> Engine for QueuedFile<Q> {

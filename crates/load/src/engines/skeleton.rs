@@ -45,6 +45,7 @@ impl Synchronous for Skeleton {
         let done = match operation.direction {
             Direction::Read => rustix::io::pread(self.file.fd()?, buffer, operation.offset)?,
             Direction::Write => rustix::io::pwrite(self.file.fd()?, buffer, operation.offset)?,
+            Direction::Trim => return self.file.discard(operation),
         };
         if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
     }

@@ -35,6 +35,7 @@ impl Synchronous for Sync {
         let done = match operation.direction {
             Direction::Read => rustix::io::read(fd, buffer)?,
             Direction::Write => rustix::io::write(fd, buffer)?,
+            Direction::Trim => return self.file.discard(operation),
         };
         self.file.moved(done)
     }

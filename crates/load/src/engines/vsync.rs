@@ -39,6 +39,7 @@ impl Synchronous for VSync {
         let done = match operation.direction {
             Direction::Read => rustix::io::readv(fd, &mut [IoSliceMut::new(buffer)])?,
             Direction::Write => rustix::io::writev(fd, &[IoSlice::new(buffer)])?,
+            Direction::Trim => return self.file.discard(operation),
         };
         self.file.moved(done)
     }

@@ -153,13 +153,10 @@ impl super::JobOptions {
     /// The lengths of this direction's operations. Sizes beyond 32 bits, which validation refuses, are cut.
     pub fn lengths(&self, direction: Direction) -> Lengths {
         let cut = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let pick = |read: u64, write: u64| if direction == Direction::Read { read } else { write };
-        let (split, range) = match direction {
-            Direction::Read => (&self.bssplit.read, self.bsrange.read),
-            Direction::Write => (&self.bssplit.write, self.bsrange.write),
-        };
+        let split = self.bssplit.of(direction);
+        let range = *self.bsrange.of(direction);
         let (low, high) = if split.0.is_empty() {
-            let bs = pick(self.bs.read.0, self.bs.write.0);
+            let bs = self.bs.of(direction).0;
             range.map_or((bs, bs), |range| (range.low_bytes, range.high_bytes))
         } else {
             let sizes = split.0.iter().map(|share| share.bytes);

@@ -20,6 +20,7 @@ mod validate;
 pub mod value;
 pub mod verify;
 pub mod words;
+pub mod zones;
 
 use std::path::PathBuf;
 

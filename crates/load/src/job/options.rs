@@ -23,6 +23,7 @@ use super::words::{
     MapBacking, MapLifetime, MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer,
     SyncMode, ThinktimeBlocksType,
 };
+use super::zones::ZoneMode;
 use crate::engines::Caps;
 
 options! {
@@ -127,6 +128,40 @@ options! {
 
     /// How random blocks are made. Here it only decides whether each comes once.
     random_generator: RandomGenerator { Pattern, NONE, fio, default "tausworthe" }
+
+    /// Work on the region as a whole or zone by zone.
+    zonemode: ZoneMode { Pattern, NONE, fio, default "none" }
+
+    /// Bytes transferred in a zone before the next one is begun.
+    zonesize: Bytes { Pattern, NONE, fio, default "0" }
+
+    /// Length of a zone; 0 for zonesize. A zone that is shorter than zonesize is worked on again until that much was transferred.
+    zonerange: Bytes { Pattern, NONE, fio, default "0" }
+
+    /// Bytes between zones.
+    zoneskip: Bytes { Pattern, NONE, fio, default "0" }
+
+    /// Do what this log says (write_iolog of fio or pagelab, versions 2 and 3) instead of a pattern; workers take turns with the logs of
+    /// a list separated by ':'. The log overrules what is said about files, directions, sizes and amounts. Trims in it are passed over.
+    read_iolog: Option<String> { Pattern, NONE, fio, default "" }
+
+    /// Read the log piece by piece, in fio. Here an entry takes 40 bytes and all are read before the start.
+    read_iolog_chunked: bool { Pattern, NONE, fio, default "0" }
+
+    /// Replay as fast as it goes, without the log's delays and waits.
+    replay_no_stall: bool { Pattern, NONE, fio, default "0", alias "no_stall" }
+
+    /// Speed of the replay, percent: 50 doubles the delays, 200 halves them.
+    replay_time_scale: u64 { Pattern, NONE, fio, default "100" }
+
+    /// Do all that the log says with this file or device.
+    replay_redirect: Option<String> { Pattern, NONE, fio, default "" }
+
+    /// Round offsets of the log down to multiples of this, a power of two.
+    replay_align: Bytes { Pattern, NONE, fio, default "0" }
+
+    /// Divide offsets of the log by this.
+    replay_scale: u64 { Pattern, NONE, fio, default "1" }
 
     /// Share of reads in a mixed pattern, percent.
     /// Each operation draws anew. The default is 50.

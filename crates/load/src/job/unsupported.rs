@@ -17,7 +17,7 @@ const REFUSALS: &[Refusal] = &[
         names: &["random_sequence_stride", "num_range"],
     },
     Refusal {
-        reason: "pagelab has no trims",
+        reason: "trims are those of rw=trim, randtrim, trimwrite and randtrimwrite; blocks that are to be verified are not trimmed between",
         names: &["trim_percentage=0", "trim_verify_zero", "trim_backlog=0", "trim_backlog_batch=0"],
     },
     Refusal {
@@ -104,29 +104,13 @@ const REFUSALS: &[Refusal] = &[
         names: &["gtod_cpu"],
     },
     Refusal {
-        reason: "pagelab does not replay logs",
-        names: &[
-            "read_iolog",
-            "read_iolog_chunked=0",
-            "replay_no_stall=0",
-            "replay_redirect",
-            "replay_scale=1",
-            "replay_align=0",
-            "replay_time_scale=100",
-            "replay_skip",
-            "merge_blktrace_file",
-            "merge_blktrace_scalars",
-            "merge_blktrace_iters",
-        ],
+        reason: "logs that are replayed are those of write_iolog, one for each worker (read_iolog)",
+        names: &["replay_skip", "merge_blktrace_file", "merge_blktrace_scalars", "merge_blktrace_iters"],
     },
     Refusal {
-        reason: "pagelab has no zoned block devices",
+        reason: "pagelab has no zoned block devices; zonemode=strided has zonesize, zonerange and zoneskip",
         names: &[
-            "zonemode=none",
-            "zonesize=0",
             "zonecapacity=0",
-            "zonerange=0",
-            "zoneskip=0",
             "read_beyond_wp=0",
             "max_open_zones=0",
             "job_max_open_zones=0",

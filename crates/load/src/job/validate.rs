@@ -1,7 +1,7 @@
 //! Options of one job against each other: what no single value shows.
 
 use super::registry::{self, OptionDef};
-use super::value::{Extent, LogName};
+use super::value::{Choice as _, Extent, LogName};
 use super::words::{MapBacking, MapLifetime, MapOrder, MapShare, Modifier, RandomGenerator};
 use super::{Given, JobOptions, JobSpec, verify};
 use crate::engines::{self, Caps};
@@ -36,6 +36,8 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>, problems: &mut Ve
     let others = [
         checker.applicability(warnings),
         checker.contradictions(),
+        checker.trims(),
+        checker.replays(),
         checker.names(),
         checker.amounts_of_files(),
         checker.rates(),
@@ -128,7 +130,8 @@ impl Checker<'_> {
         ] {
             self.require(value >= 1, name, || format!("{name}=0, needed at least 1"))?;
         }
-        for (direction, rate) in [("read", o.rate_iops.read), ("write", o.rate_iops.write)] {
+        for direction in Direction::ALL {
+            let (rate, direction) = (*o.rate_iops.of(direction), direction.name());
             // Below one per hour nobody waits; above this the distance between two is under a nanosecond.
             let fits = rate.is_none_or(|r| r <= 1_000_000_000);
             self.require(fits, "rate_iops", || format!("rate_iops of {direction}s is above 1000000000 per second"))?;
@@ -149,8 +152,8 @@ impl Checker<'_> {
     fn blocks(&self) -> Result<(), JobError> {
         let o = self.options;
         let [ranges, splits] = [
-            o.bsrange.read.is_some() || o.bsrange.write.is_some(),
-            !(o.bssplit.read.0.is_empty() && o.bssplit.write.0.is_empty()),
+            o.bsrange.all().into_iter().any(Option::is_some),
+            o.bssplit.all().into_iter().any(|split| !split.0.is_empty()),
         ];
         let option = if splits {
             "bssplit"
@@ -169,7 +172,8 @@ impl Checker<'_> {
                 format!("size is {size} bytes and holds no block of {least} ({direction})")
             })?;
         }
-        for (direction, align) in [("read", o.blockalign.read.0), ("write", o.blockalign.write.0)] {
+        for direction in Direction::ALL {
+            let (align, direction) = (o.blockalign.of(direction).0, direction.name());
             self.require(align <= MAX_BLOCK_BYTES, "blockalign", || {
                 format!("blockalign of {direction}s is {align} bytes; at most {MAX_BLOCK_BYTES}")
             })?;
@@ -180,12 +184,10 @@ impl Checker<'_> {
     /// The block sizes in use: (direction, least, greatest).
     fn block_sizes(&self) -> Vec<(&'static str, u64, u64)> {
         let pattern = self.options.rw.0;
-        let used = [pattern.reads(), pattern.writes()];
         Direction::ALL
             .into_iter()
-            .zip(used)
-            .filter(|(_, used)| *used)
-            .map(|(direction, _)| {
+            .filter(|direction| pattern.does(*direction))
+            .map(|direction| {
                 let lengths = self.options.lengths(direction);
                 (direction.name(), u64::from(lengths.min_bytes), u64::from(lengths.max_bytes))
             })
@@ -194,7 +196,7 @@ impl Checker<'_> {
 
     fn amounts(&self) -> Result<(), JobError> {
         let o = self.options;
-        let needs_size = !self.caps().contains(Caps::FILES) && o.filesize.is_none();
+        let needs_size = !self.caps().contains(Caps::FILES) && o.filesize.is_none() && o.read_iolog.is_none();
         self.require(!needs_size || matches!(o.size, Some(Extent::Bytes(_))), "size", || {
             format!("ioengine={} has no file to take its size from; give size= in bytes", o.ioengine.0)
         })?;
@@ -230,6 +232,68 @@ impl Checker<'_> {
         self.require(o.thinktime_spin.0 <= o.thinktime.0, "thinktime_spin", || {
             "thinktime_spin is a part of thinktime and cannot be longer".to_owned()
         })
+    }
+
+    /// What trims contradict.
+    fn trims(&self) -> Result<(), JobError> {
+        let o = self.options;
+        let pattern = o.rw.0;
+        if !pattern.trims() {
+            return Ok(());
+        }
+        let engine = &o.ioengine.0;
+        self.require(self.caps().contains(Caps::TRIMS), "rw", || {
+            let able = engines::ENGINES.iter().filter(|engine| engine.caps.contains(Caps::TRIMS));
+            let able: Vec<&str> = able.map(|engine| engine.name).collect();
+            format!("ioengine={engine} does not trim; {} do", able.join(", "))
+        })?;
+        self.require(pattern.writes() || !o.verifies(), "verify", || {
+            "trims leave nothing that could be verified: leave out verify, or use rw=trimwrite".to_owned()
+        })?;
+        let cannot = [
+            (o.fill_device, "fill_device", "writes until nothing fits, and trims make room"),
+            (o.bs_is_seq_rand, "bs_is_seq_rand", "has sizes of reads and writes only"),
+            (
+                pattern.writes() && o.rw.1 != Modifier::None,
+                "rw",
+                "needs each write behind its trim: leave out what is behind the colon",
+            ),
+        ];
+        let found = cannot.into_iter().find(|(wrong, _, _)| *wrong);
+        found.map_or(Ok(()), |(_, option, words)| {
+            Err(self.conflict(option, format!("rw={}: {option} {words}", pattern.word())))
+        })
+    }
+
+    /// What zones and logs that are replayed contradict.
+    fn replays(&self) -> Result<(), JobError> {
+        let o = self.options;
+        if let Some((option, words)) = super::zones::conflict(o) {
+            return Err(self.conflict(option, words));
+        }
+        let zones = o.stride(1).is_some();
+        self.require(!zones || o.map_order == MapOrder::Ascending, "map_order", || {
+            "map_order orders the pieces of a region, zonesize its zones: choose one".to_owned()
+        })?;
+        if o.read_iolog.is_none() {
+            return Ok(());
+        }
+        let align = o.replay_align.0;
+        let cannot = [
+            (
+                !self.caps().contains(Caps::FILES) && self.caps().contains(Caps::MAPS),
+                "ioengine",
+                "needs an engine that works on files, or null",
+            ),
+            (o.verifies(), "verify", "does what its log says and knows nothing of contents: leave out verify"),
+            (o.fill_device, "fill_device", "has its amounts from the log: leave out fill_device"),
+            (zones, "zonesize", "has its offsets from the log: leave out zonesize"),
+            (align > 0 && !align.is_power_of_two(), "replay_align", "aligns offsets to powers of two"),
+            (o.replay_scale == 0, "replay_scale", "divides offsets: replay_scale=0 is no divisor"),
+            (o.replay_time_scale == 0, "replay_time_scale", "scales delays: needed at least 1 percent"),
+        ];
+        let found = cannot.into_iter().find(|(wrong, _, _)| *wrong);
+        found.map_or(Ok(()), |(_, option, words)| Err(self.conflict(option, format!("read_iolog {words}"))))
     }
 
     fn names(&self) -> Result<(), JobError> {
@@ -292,10 +356,10 @@ impl Checker<'_> {
 
     fn rates(&self) -> Result<(), JobError> {
         let o = self.options;
-        for (direction, rate, iops, least, least_iops) in [
-            ("read", o.rate.read, o.rate_iops.read, o.rate_min.read, o.rate_iops_min.read),
-            ("write", o.rate.write, o.rate_iops.write, o.rate_min.write, o.rate_iops_min.write),
-        ] {
+        for each in Direction::ALL {
+            let (rate, iops) = (*o.rate.of(each), *o.rate_iops.of(each));
+            let (least, least_iops) = (*o.rate_min.of(each), *o.rate_iops_min.of(each));
+            let direction = each.name();
             let set = |value: Option<u64>| value.filter(|value| *value > 0);
             self.require(set(rate).is_none() || set(iops).is_none(), "rate_iops", || {
                 format!("rate and rate_iops both limit {direction}s: choose one")
@@ -376,13 +440,22 @@ impl Checker<'_> {
             let words = " has nothing to do: no map of blocks is kept that memory could be too small for";
             warn("softrandommap", words.to_owned());
         }
-        let ranges = o.bsrange.read.is_some() || o.bsrange.write.is_some();
-        let splits = !(o.bssplit.read.0.is_empty() && o.bssplit.write.0.is_empty());
+        let ranges = o.bsrange.all().into_iter().any(Option::is_some);
+        let splits = o.bssplit.all().into_iter().any(|split| !split.0.is_empty());
         if ranges && splits {
             warn("bsrange", " has no effect: bssplit says how long operations are, as in fio".to_owned());
         }
         if o.threads.is_some() {
             warn("threads", " has no effect, as in fio; threads instead of processes are thread=1".to_owned());
+        }
+        if o.read_iolog_chunked {
+            warn(
+                "read_iolog_chunked",
+                " has no effect: the log is read before the start, 40 bytes an entry".to_owned(),
+            );
+        }
+        if o.read_iolog.is_some() && o.write_iolog.is_some() {
+            warn("write_iolog", " has no effect: read_iolog overrides it, as in fio".to_owned());
         }
         if !o.unique_filename {
             warn("unique_filename", "=0 has nothing to do: all workers are on this machine".to_owned());
@@ -394,9 +467,9 @@ impl Checker<'_> {
         if !o.rw.0.is_random() {
             for (option, given) in [
                 ("random_distribution", !o.distribution_is_even()),
-                ("percentage_random", o.percentage_random.read.is_some() || o.percentage_random.write.is_some()),
+                ("percentage_random", o.percentage_random.all().into_iter().any(Option::is_some)),
                 ("norandommap", o.norandommap),
-                ("blockalign", o.blockalign.read.0 > 0 || o.blockalign.write.0 > 0),
+                ("blockalign", o.blockalign.all().into_iter().any(|align| align.0 > 0)),
             ] {
                 if given {
                     warn(option, " has no effect: the pattern is sequential".to_owned());

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, ParseContext};
+use crate::offsets::Direction;
 
 /// A type of option value. One implementation per type serves parsing, defaults and documentation.
 pub trait OptionValue {
@@ -212,6 +213,20 @@ pub struct PerDirection<T> {
 }
 
 impl<T> PerDirection<T> {
+    /// The value of this direction.
+    pub fn of(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+            Direction::Trim => &self.trim,
+        }
+    }
+
+    /// The values of all directions, in their order.
+    pub fn all(&self) -> [&T; Direction::COUNT] {
+        [&self.read, &self.write, &self.trim]
+    }
+
     fn assign_with(
         &mut self,
         text: &str,

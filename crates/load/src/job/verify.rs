@@ -104,7 +104,7 @@ impl JobOptions {
 
     /// Whether the job changes the files that it names: `verify_only` only reads them.
     pub fn changes_files(&self) -> bool {
-        self.rw.0.writes() && !self.verify_only
+        (self.rw.0.writes() || self.rw.0.trims()) && !self.verify_only
     }
 
     /// Whether all that the job does is to verify what was written before it.
@@ -114,7 +114,7 @@ impl JobOptions {
 
     /// The distance of headers in a block, bytes, by fio's rules: `verify_interval`, cut to what divides every length of writes.
     pub fn verify_interval_bytes(&self) -> u32 {
-        let [reads, writes] = Direction::ALL.map(|direction| self.lengths(direction));
+        let [reads, writes] = [Direction::Read, Direction::Write].map(|direction| self.lengths(direction));
         let mut interval = u32::try_from(self.verify_interval.0).unwrap_or(u32::MAX);
         if interval == 0 && !writes.fixed() {
             interval = writes.min_bytes;

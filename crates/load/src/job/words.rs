@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::units::ParseContext;
 use super::value::{Choice, OptionValue, choice, choose};
+use crate::offsets::Direction;
 
 choice! {
     /// What a job does: which way the data goes and in which order the blocks come.
@@ -14,26 +15,44 @@ choice! {
         RandWrite = "randwrite": "random writes",
         ReadWrite = "rw" | "readwrite": "sequential reads and writes, mixed",
         RandReadWrite = "randrw": "random reads and writes, mixed",
+        Trim = "trim": "sequential trims: what a block device holds there is discarded",
+        RandTrim = "randtrim": "random trims",
+        TrimWrite = "trimwrite": "sequential trims, each followed by a write of the same block",
+        RandTrimWrite = "randtrimwrite": "random trims, each followed by a write of the same block",
     }
 }
 
 impl Pattern {
     /// Whether blocks come in random order.
     pub fn is_random(self) -> bool {
-        matches!(self, Self::RandRead | Self::RandWrite | Self::RandReadWrite)
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandReadWrite | Self::RandTrim | Self::RandTrimWrite)
     }
 
     /// Whether the job reads.
     pub fn reads(self) -> bool {
-        !matches!(self, Self::Write | Self::RandWrite)
+        matches!(self, Self::Read | Self::RandRead | Self::ReadWrite | Self::RandReadWrite)
     }
 
     /// Whether the job writes.
     pub fn writes(self) -> bool {
-        !matches!(self, Self::Read | Self::RandRead)
+        !matches!(self, Self::Read | Self::RandRead | Self::Trim | Self::RandTrim)
     }
 
-    /// Whether it does both.
+    /// Whether the job trims.
+    pub fn trims(self) -> bool {
+        matches!(self, Self::Trim | Self::RandTrim | Self::TrimWrite | Self::RandTrimWrite)
+    }
+
+    /// Whether the job does this.
+    pub fn does(self, direction: Direction) -> bool {
+        match direction {
+            Direction::Read => self.reads(),
+            Direction::Write => self.writes(),
+            Direction::Trim => self.trims(),
+        }
+    }
+
+    /// Whether it reads and writes.
     pub fn is_mixed(self) -> bool {
         self.reads() && self.writes()
     }
@@ -52,7 +71,7 @@ pub enum Modifier {
     Every(u64),
 }
 
-/// `rw=`: a [`Pattern`] and its offset modifier; trims are refused with their reason.
+/// `rw=`: a [`Pattern`] and its offset modifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RwOption(pub Pattern, pub Modifier);
 
@@ -64,9 +83,6 @@ impl OptionValue for RwOption {
             Some((word, modifier)) => (word.trim(), Some(modifier.trim())),
             None => (text.trim(), None),
         };
-        if word.contains("trim") {
-            return Err("trims are fio's; pagelab does not have them: no engine of it discards data".to_owned());
-        }
         let pattern: Pattern = choose(word)?;
         let modifier = match modifier {
             None | Some("") => Modifier::None,
@@ -312,11 +328,16 @@ mod tests {
             ("rw", true, true, false),
             ("readwrite", true, true, false),
             ("randrw", true, true, true),
+            ("trim", false, false, false),
+            ("randtrim", false, false, true),
+            ("trimwrite", false, true, false),
+            ("randtrimwrite", false, true, true),
         ] {
             let mut option = RwOption::default();
             option.assign(text, ParseContext::default()).expect(text);
             let pattern = option.0;
             assert_eq!((pattern.reads(), pattern.writes(), pattern.is_random()), (reads, writes, random), "{text}");
+            assert_eq!(pattern.trims(), text.contains("trim"), "{text}");
         }
     }
 
@@ -337,9 +358,11 @@ mod tests {
     }
 
     #[test]
-    fn trims_and_bad_modifiers_are_refused_with_reason() {
+    fn bad_words_and_modifiers_are_refused_with_reason() {
         let mut option = RwOption::default();
-        for (text, word) in [("randtrim", "trims"), ("randread:0", "at least 1"), ("reda", "did you mean 'read'")] {
+        for (text, word) in
+            [("randtrims", "did you mean 'randtrim'"), ("randread:0", "at least 1"), ("reda", "did you mean 'read'")]
+        {
             let reason = option.assign(text, ParseContext::default()).expect_err(text);
             assert!(reason.contains(word), "{reason}");
         }

@@ -5,6 +5,7 @@
 //! mean of twelve even draws. Ranks are spread over the region by multiplication with 2^64 divided by the golden ratio (Knuth's
 //! multiplicative hash), so that frequent blocks are not neighbours.
 
+use super::Direction;
 use crate::job::chances::Distribution;
 use crate::random::SplitMix64;
 
@@ -129,7 +130,7 @@ impl Chance {
     /// most frequent block lies follows from `draw` unless the job says it.
     pub fn new(
         distribution: &Distribution,
-        writes: bool,
+        direction: Direction,
         blocks: u64,
         block_bytes: u64,
         hashed: bool,
@@ -154,7 +155,7 @@ impl Chance {
                 Self::Normal { blocks, deviation: deviation.min(blocks / 2), spread }
             }
             Distribution::Zoned(zones) => {
-                let zones = if writes { &zones.write } else { &zones.read };
+                let zones = zones.of(direction);
                 let (mut below_percent, mut share) = (0, 0);
                 Self::Zones(
                     zones
@@ -169,7 +170,7 @@ impl Chance {
                 )
             }
             Distribution::ZonedAbs(zones) => {
-                let zones = if writes { &zones.write } else { &zones.read };
+                let zones = zones.of(direction);
                 let (mut below_percent, mut end) = (0, 0_u64);
                 Self::Zones(
                     zones
@@ -235,7 +236,7 @@ mod tests {
 
     fn draws(distribution: &Distribution, blocks: u64, hashed: bool) -> Vec<u64> {
         let mut random = SplitMix64::new(7);
-        let chance = Chance::new(distribution, false, blocks, 4096, hashed, &mut random);
+        let chance = Chance::new(distribution, Direction::Read, blocks, 4096, hashed, &mut random);
         (0..200_000).map(|_| chance.draw(&mut random)).collect()
     }
 

@@ -6,10 +6,12 @@
 
 pub mod chance;
 pub mod lengths;
+pub mod replayed;
 pub mod service;
 pub mod stream;
 pub mod varied;
 
+pub use replayed::Replayed;
 pub use stream::{Stamped, Stream};
 pub use varied::{Varied, VariedCourse};
 
@@ -24,17 +26,23 @@ pub enum Direction {
     Read = 0,
     /// To the target.
     Write = 1,
+    /// What the target holds there is given up.
+    Trim = 2,
 }
 
 impl Direction {
-    /// Both, in fio's order.
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+    /// All, in fio's order.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Trim];
 
-    /// `read` or `write`.
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// `read`, `write` or `trim`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Trim => "trim",
         }
     }
 }
@@ -114,6 +122,28 @@ pub struct FailedWrite {
     pub operation: Operation,
 }
 
+/// What a log asks for between operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing before this long after what was done last.
+    Delay {
+        /// How long, ns.
+        ns: u64,
+    },
+    /// Nothing before this long after the start.
+    Until {
+        /// How long, ns.
+        ns: u64,
+    },
+    /// A flush.
+    Flush {
+        /// The file, by place among the worker's files.
+        file: usize,
+        /// Data only.
+        data_only: bool,
+    },
+}
+
 /// Where a worker's operations come from.
 pub trait Source {
     /// Whether operations change files, can be steered to a direction, or need their buffers filled one by one.
@@ -149,6 +179,11 @@ pub trait Source {
     fn next_in(&mut self, direction: Direction) -> Option<Operation> {
         let _ = direction;
         self.next_operation()
+    }
+
+    /// What is to be done before the next operation; `None` when it may come.
+    fn next_step(&mut self) -> Option<Step> {
+        None
     }
 
     /// The file of the operation given last, by place among the worker's files.

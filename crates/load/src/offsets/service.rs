@@ -37,7 +37,7 @@ impl Service {
         let mut random = SplitMix64::new(derive_seed(seed, 0x0F11E));
         let chance = match kind {
             FileService::Drawn(law) => {
-                Some(Chance::new(law, false, files as u64 * RANKS_PER_FILE, 1, false, &mut random))
+                Some(Chance::new(law, super::Direction::Read, files as u64 * RANKS_PER_FILE, 1, false, &mut random))
             }
             _ => None,
         };

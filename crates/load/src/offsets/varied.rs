@@ -11,6 +11,7 @@ use super::{Direction, Operation, PassLimit, Source};
 use crate::job::blocks::Lengths;
 use crate::job::chances::{Distribution, FileService};
 use crate::job::words::{Modifier, Sequencer};
+use crate::job::zones::Stride;
 use crate::random::{Permutation, SplitMix64, derive_seed};
 
 /// Where a worker moves in one file.
@@ -39,18 +40,22 @@ pub struct VariedCourse {
     pub pass_bytes: u64,
     /// Percentage of reads.
     pub read_percent: u8,
-    /// Lengths of reads and of writes.
-    pub lengths: [Lengths; 2],
+    /// The job trims: only that, or each block before it writes it.
+    pub trims: bool,
+    /// The job writes.
+    pub writes: bool,
+    /// Lengths of operations, by direction.
+    pub lengths: [Lengths; Direction::COUNT],
     /// Lengths of reads for sequential operations, of writes for random ones.
     pub lengths_by_order: bool,
     /// Bytes transferred of each operation at most (`map_touch`).
     pub touch_bytes: u32,
-    /// Random starts are multiples of this, for reads and for writes.
-    pub align_bytes: [u32; 2],
+    /// Random starts are multiples of this, by direction.
+    pub align_bytes: [u32; Direction::COUNT],
     /// A random pattern.
     pub random: bool,
-    /// Share of random operations in a random pattern, for reads and for writes.
-    pub random_percent: [u8; 2],
+    /// Share of random operations in a random pattern, by direction.
+    pub random_percent: [u8; Direction::COUNT],
     /// The modifier of `rw`.
     pub modifier: Modifier,
     /// What operations between random blocks do.
@@ -61,6 +66,8 @@ pub struct VariedCourse {
     pub once: bool,
     /// A file at its end starts over (`time_based`).
     pub endless: bool,
+    /// The region is worked on zone by zone.
+    pub stride: Option<Stride>,
     /// Seed.
     pub seed: u64,
 }
@@ -80,12 +87,14 @@ enum Blocks {
 #[derive(Debug, Clone)]
 struct Walk {
     span: FileSpan,
+    /// Where the present zone begins; without zones the region.
+    base: u64,
     /// Behind the last operation, by direction.
-    position: [u64; 2],
+    position: [u64; Direction::COUNT],
     /// Where the last operation began, by direction.
-    last_start: [Option<u64>; 2],
-    /// Random blocks by direction; `None` for the second one where both share the first.
-    blocks: [Option<Blocks>; 2],
+    last_start: [Option<u64>; Direction::COUNT],
+    /// Random blocks by direction; `None` for writes where they share those of the reads.
+    blocks: [Option<Blocks>; Direction::COUNT],
     /// How often the blocks were begun anew: each time in another order.
     round: u64,
 }
@@ -101,10 +110,14 @@ pub struct Varied {
     done_files: Vec<usize>,
     pass: u64,
     given_bytes: u64,
+    /// Bytes that were trimmed before they are written; they are not in `given_bytes`.
+    trimmed_bytes: u64,
     most_bytes: u64,
     operations_left: u64,
     /// Operations to the next one that is not decided by the sequencer.
     until_new: u64,
+    /// Bytes done in the present zone.
+    zone_bytes: u64,
 }
 
 /// A place found for an operation.
@@ -123,9 +136,10 @@ impl Varied {
         let service = Service::new(&course.service, course.files.len(), course.open_files, course.seed);
         let walk = |span: &FileSpan| Walk {
             span: *span,
-            position: [span.start; 2],
-            last_start: [None; 2],
-            blocks: [None, None],
+            base: span.start,
+            position: [span.start; Direction::COUNT],
+            last_start: [None; Direction::COUNT],
+            blocks: [const { None }; Direction::COUNT],
             round: 0,
         };
         Self {
@@ -136,9 +150,11 @@ impl Varied {
             done_files: Vec::new(),
             pass: 0,
             given_bytes: 0,
+            trimmed_bytes: 0,
             most_bytes: 0,
             operations_left: 0,
             until_new: 1,
+            zone_bytes: 0,
             course,
         }
     }
@@ -153,12 +169,14 @@ impl Varied {
                 _ => 1,
             };
         }
+        let direction = self.direction_in(file, direction)?;
+        self.enter_zone(file, direction);
         let place = self.place(file, direction, new)?;
-        let span = self.walks.get(file)?.span;
+        let Walk { span, base, .. } = *self.walks.get(file)?;
         if place.offset >= span.region_bytes {
             return None;
         }
-        let offset = span.start + place.offset;
+        let offset = base + place.offset;
         if offset >= span.file_bytes {
             return None;
         }
@@ -170,9 +188,18 @@ impl Varied {
             return None;
         }
         let walk = self.walks.get_mut(file)?;
+        if direction == Direction::Trim && walk.last_start[direction as usize] == Some(offset) {
+            // The block of before once more, by chance: it is to be written once more, too.
+            walk.last_start[Direction::Write as usize] = None;
+        }
         walk.last_start[direction as usize] = Some(offset);
         walk.position[direction as usize] = offset + u64::from(length);
-        self.given_bytes += u64::from(length);
+        if direction == Direction::Trim && self.course.writes {
+            self.trimmed_bytes += u64::from(length);
+        } else {
+            self.given_bytes += u64::from(length);
+        }
+        self.zone_bytes += u64::from(length);
         let touched = if self.course.touch_bytes == 0 { length } else { length.min(self.course.touch_bytes) };
         Some(Operation { direction, offset, bytes: touched })
     }
@@ -188,15 +215,33 @@ impl Varied {
     }
 
     fn lengths(&self, direction: Direction, random: bool) -> &Lengths {
-        let [reads, writes] = &self.course.lengths;
-        let first = if self.course.lengths_by_order { !random } else { direction == Direction::Read };
-        if first { reads } else { writes }
+        let direction = match (self.course.lengths_by_order, random) {
+            (false, _) => direction,
+            (true, false) => Direction::Read,
+            (true, true) => Direction::Write,
+        };
+        &self.course.lengths[direction as usize]
+    }
+
+    /// The direction of the next operation in this file: where writes follow trims, the file decides.
+    fn direction_in(&self, file: usize, direction: Direction) -> Option<Direction> {
+        if !(self.course.trims && self.course.writes) {
+            return Some(direction);
+        }
+        let [_, write, trim] = self.walks.get(file)?.last_start;
+        Some(if write == trim { Direction::Trim } else { Direction::Write })
     }
 
     fn place(&mut self, file: usize, direction: Direction, new: bool) -> Option<Place> {
+        if self.course.random && self.course.trims && direction == Direction::Write {
+            let walk = self.walks.get(file)?;
+            let (start, end) = (walk.last_start[Direction::Trim as usize]?, walk.position[Direction::Trim as usize]);
+            let length = u32::try_from(end - start).ok()?;
+            return Some(Place { offset: start - walk.base, random: true, length: Some(length) });
+        }
         if !new && self.course.sequencer == Sequencer::Identical {
             let walk = self.walks.get(file)?;
-            let offset = walk.last_start[direction as usize].map_or(0, |start| start - walk.span.start);
+            let offset = walk.last_start[direction as usize].map_or(0, |start| start.saturating_sub(walk.base));
             return Some(Place { offset, random: false, length: None });
         }
         let by_chance = new && self.course.random && self.is_random(direction);
@@ -223,23 +268,23 @@ impl Varied {
             _ => 0,
         };
         let walk = self.walks.get_mut(file)?;
-        let span = walk.span;
+        let (span, base) = (walk.span, walk.base);
         let position = &mut walk.position[direction as usize];
         if endless && *position >= span.start + span.region_bytes {
-            *position = span.start;
+            *position = base;
         }
         if *position >= span.file_bytes {
             return None;
         }
         let top = if span.file_bytes > span.region_bytes { span.region_bytes } else { span.file_bytes };
-        if *position == span.start && span.start > 0 && skip < 0 {
+        if *position == base && base > 0 && skip < 0 {
             *position = top;
         }
-        let mut offset = position.wrapping_sub(span.start);
+        let mut offset = position.wrapping_sub(base);
         if offset > 0 && skip != 0 {
             offset = offset.wrapping_add_signed(skip);
             if offset >= span.file_bytes {
-                offset = if skip > 0 { span.start } else { top.wrapping_add_signed(skip) };
+                offset = if skip > 0 { base } else { top.wrapping_add_signed(skip) };
             }
         }
         Some(offset)
@@ -257,9 +302,9 @@ impl Varied {
     }
 
     fn draw_place(&mut self, file: usize, direction: Direction) -> Option<Place> {
-        // Both directions share the blocks where they have the same lengths: each block comes once, whichever way.
+        // Reads and writes share the blocks where they have the same lengths: each block comes once, whichever way.
         let shared = self.course.lengths[0] == self.course.lengths[1] && self.course.once;
-        let index = if shared { 0 } else { direction as usize };
+        let index = if shared && direction == Direction::Write { 0 } else { direction as usize };
         let align = u64::from(self.course.align_bytes[direction as usize].max(1));
         let lengths = self.course.lengths[index].clone();
         if self.walks.get(file)?.blocks[index].is_none() {
@@ -287,7 +332,10 @@ impl Varied {
     /// The random blocks of a file, in their first order or anew; `None` if it holds none.
     fn blocks(&mut self, file: usize, index: usize, lengths: &Lengths) -> Option<Blocks> {
         let walk = self.walks.get(file)?;
-        let bytes = walk.span.region_bytes.min(walk.span.file_bytes);
+        let bytes = match self.course.stride {
+            Some(stride) => stride.range_bytes,
+            None => walk.span.region_bytes.min(walk.span.file_bytes),
+        };
         let align = u64::from(self.course.align_bytes[index].max(1));
         let min = u64::from(lengths.min_bytes);
         // The last start that holds a block; where starts lie closer than blocks are long there are more of them.
@@ -307,22 +355,60 @@ impl Varied {
             // A law belongs to the file, not to the pass: its frequent blocks stay where they are.
             let mut draw = SplitMix64::new(derive_seed(self.course.seed, file as u64));
             // As in fio: laws count blocks of the smaller of both directions, up to the last one begun.
-            let unit = self.course.lengths.iter().map(|lengths| u64::from(lengths.min_bytes.max(1))).min().unwrap_or(1);
+            let unit = self
+                .course
+                .lengths
+                .iter()
+                .take(2)
+                .map(|lengths| u64::from(lengths.min_bytes.max(1)))
+                .min()
+                .unwrap_or(1);
             let counted = match self.course.distribution {
                 Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. } => {
                     bytes.div_ceil(unit)
                 }
                 _ => blocks,
             };
-            Blocks::Drawn(Chance::new(&self.course.distribution, index == 1, counted, align, true, &mut draw))
+            Blocks::Drawn(Chance::new(
+                &self.course.distribution,
+                Direction::ALL[index],
+                counted,
+                align,
+                true,
+                &mut draw,
+            ))
         })
+    }
+
+    /// Goes on to the next zone when enough was done in this one, and starts a zone over that was gone through. As fio 3.33 does.
+    fn enter_zone(&mut self, file: usize, direction: Direction) {
+        let Some(stride) = self.course.stride else { return };
+        let Some(walk) = self.walks.get_mut(file) else { return };
+        let position = &mut walk.position[direction as usize];
+        if self.zone_bytes >= stride.size_bytes {
+            self.zone_bytes = 0;
+            walk.base = walk.base.saturating_add(stride.range_bytes).saturating_add(stride.skip_bytes);
+            if walk.base >= walk.span.file_bytes {
+                walk.base = walk.span.start;
+            }
+            *position = walk.base;
+        }
+        if *position >= walk.base.saturating_add(stride.range_bytes) {
+            *position = walk.base;
+        }
+        if self.zone_bytes.is_multiple_of(stride.range_bytes) {
+            self.renew(file);
+        }
     }
 
     /// Starts a file's random blocks over, in another order.
     fn renew(&mut self, file: usize) {
         if let Some(walk) = self.walks.get_mut(file) {
             walk.round += 1;
-            walk.position = [walk.span.start; 2];
+            walk.position = [walk.base; Direction::COUNT];
+            if self.course.stride.is_some() {
+                walk.last_start = [None; Direction::COUNT];
+            }
             for blocks in &mut walk.blocks {
                 if !matches!(blocks, Some(Blocks::Drawn(_))) {
                     *blocks = None;
@@ -341,7 +427,7 @@ impl Source for Varied {
 
     fn begin_pass(&mut self, limit: PassLimit) {
         self.pass += 1;
-        self.given_bytes = 0;
+        (self.given_bytes, self.trimmed_bytes, self.zone_bytes) = (0, 0, 0);
         // A sequence with jumps wraps where the region ends: only a limit ends it.
         let jumps = !self.course.random && matches!(self.course.modifier, Modifier::Skip(skip) if skip != 0);
         self.most_bytes = match limit.bytes {
@@ -353,7 +439,11 @@ impl Source for Varied {
         self.service.begin_pass();
         self.done_files.clear();
         for walk in &mut self.walks {
-            walk.position = [walk.span.start; 2];
+            walk.base = walk.span.start;
+            walk.position = [walk.span.start; Direction::COUNT];
+            if self.course.trims {
+                walk.last_start = [None; Direction::COUNT];
+            }
             walk.round = 0;
             for blocks in &mut walk.blocks {
                 if !matches!(blocks, Some(Blocks::Drawn(_))) {
@@ -377,11 +467,15 @@ impl Source for Varied {
     }
 
     fn finished(&self) -> bool {
-        self.given_bytes >= self.most_bytes || self.operations_left == 0
+        // As in fio: trims before writes are as much again.
+        let all = self.given_bytes + self.trimmed_bytes;
+        let full = self.trimmed_bytes > 0 && all >= self.most_bytes.saturating_add(self.course.pass_bytes);
+        self.given_bytes >= self.most_bytes || full || self.operations_left == 0
     }
 
     fn draw_direction(&mut self) -> Direction {
         match self.course.read_percent {
+            _ if self.course.trims => Direction::Trim,
             100 => Direction::Read,
             0 => Direction::Write,
             percent if self.random.below(100) < u64::from(percent) => Direction::Read,
@@ -430,6 +524,11 @@ impl Source for Varied {
             true
         };
         // Which file is flushed next is drawn from what also decides the next operation's.
-        !once || flushes || course.endless || course.modifier != Modifier::None || self.service.starts_over()
+        !once
+            || flushes
+            || course.endless
+            || course.stride.is_some()
+            || course.modifier != Modifier::None
+            || self.service.starts_over()
     }
 }

@@ -8,6 +8,7 @@ use super::summary::{Entry, GroupDirection, bandwidth, entries, groups};
 use crate::disks::DiskUse;
 use crate::histogram::{Latencies, middle};
 use crate::job::{Given, JobSpec};
+use crate::offsets::Direction;
 use crate::report::{DirectionResult, JobReport, Moments};
 
 /// How much the document holds.
@@ -90,7 +91,7 @@ pub fn render(report: &JobReport, detail: Detail) -> Result<String, serde_json::
         .map(|entry| {
             let group = groups.iter().find(|group| group.number == entry.figures.group);
             let of = |pick: fn(&super::Group) -> Option<GroupDirection>| group.and_then(pick);
-            Node::Object(job(report, entry, [of(|g| g.read), of(|g| g.write)], detail))
+            Node::Object(job(report, entry, [of(|g| g.read), of(|g| g.write), of(|g| g.trim)], detail))
         })
         .collect();
     let seconds = report.started_realtime_ns / 1_000_000_000;
@@ -134,7 +135,12 @@ fn given(options: &[Given]) -> Object {
     })
 }
 
-fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2], detail: Detail) -> Object {
+fn job(
+    report: &JobReport,
+    entry: &Entry<'_>,
+    group: [Option<GroupDirection>; Direction::COUNT],
+    detail: Detail,
+) -> Object {
     let figures = &entry.figures;
     let (usr, sys) = entry.cpu_percent();
     let usage = figures.usage.unwrap_or_default();
@@ -148,10 +154,7 @@ fn job(report: &JobReport, entry: &Entry<'_>, group: [Option<GroupDirection>; 2]
         object = object.text("desc", description);
     }
     object = object.object("job options", job_options(entry.job));
-    let trim = DirectionResult::default();
-    for (name, result, group) in
-        [("read", &figures.read, group[0]), ("write", &figures.write, group[1]), ("trim", &trim, None)]
-    {
+    for ((name, result), group) in figures.directions().into_iter().zip(group) {
         object = object.object(name, direction(entry, result, group, detail));
     }
     let flushes = moments_of(&figures.flushes, Some(entry.job.options.percentile_list.0.as_slice()), detail);
@@ -283,8 +286,10 @@ pub(super) const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
 /// operation before the next have depth 1, and each submission and completion is of one.
 pub(super) fn depth_shares(figures: &crate::report::WorkerReport) -> [[f64; 7]; 3] {
     let mut depths = figures.depths.unwrap_or_default();
-    let [mut level, writes] = depths.level;
-    level.iter_mut().zip(writes).for_each(|(both, writes)| *both += writes);
+    let [mut level, writes, trims] = depths.level;
+    for other in [writes, trims] {
+        level.iter_mut().zip(other).for_each(|(all, other)| *all += other);
+    }
     if figures.depths.is_none() {
         let operations = figures.operations();
         (level[0], depths.submit[1], depths.complete[1]) = (operations, operations, operations);
@@ -315,6 +320,7 @@ pub(super) fn distribution(figures: &crate::report::WorkerReport) -> [Vec<Share>
     ];
     let mut all = figures.read.clat.clone();
     all.merge(&figures.write.clat);
+    all.merge(&figures.trim.clat);
     let total = all.count.max(1) as f64;
     let share = |low: u64, high: u64| 100.0 * all.count_between(low, high) as f64 / total;
     let scale = |unit: u64, first: u64| {

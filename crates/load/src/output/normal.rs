@@ -62,11 +62,10 @@ fn heading(out: &mut String, report: &JobReport) {
         let o = &job.options;
         let size = |bytes: u64| num(bytes as f64, 4, 1024) + "B";
         let range = |low: u64, high: u64| format!("{}-{}", size(low), size(high));
-        let [read, write] = Direction::ALL.map(|direction| {
+        let [read, write, trim] = Direction::ALL.map(|direction| {
             let lengths = o.lengths(direction);
             range(u64::from(lengths.min_bytes), u64::from(lengths.max_bytes))
         });
-        let trim = range(o.bs.trim.0, o.bs.trim.0);
         let pattern = crate::job::value::Choice::word(o.rw.0);
         let _ = writeln!(
             out,
@@ -113,6 +112,7 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
     }
     direction(out, entry, "read", &figures.read, group.and_then(|g| g.read))?;
     direction(out, entry, "write", &figures.write, group.and_then(|g| g.write))?;
+    direction(out, entry, "trim", &figures.trim, group.and_then(|g| g.trim))?;
     latency_shares(out, entry)?;
     if figures.flushes.count > 0 {
         writeln!(out, "  fsync/fdatasync/sync_file_range:")?;
@@ -132,12 +132,14 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
     depths(out, figures)?;
     writeln!(
         out,
-        "     issued rwts: total={},{},0,{} short={},{},0,0 dropped=0,0,0,0",
+        "     issued rwts: total={},{},{},{} short={},{},{},0 dropped=0,0,0,0",
         figures.read.operations,
         figures.write.operations,
+        figures.trim.operations,
         figures.flushes.count,
         figures.read.short_operations,
-        figures.write.short_operations
+        figures.write.short_operations,
+        figures.trim.short_operations
     )?;
     if let Some(verify) = figures.verify.as_ref().filter(|verify| verify.blocks > 0) {
         let (method, blocks, wrong) = (&verify.method, verify.blocks, verify.mismatches);
@@ -333,7 +335,7 @@ fn slots(out: &mut String, mapped: &MapReport) -> std::fmt::Result {
 
 fn status(out: &mut String, group: &Group) -> std::fmt::Result {
     writeln!(out, "\nRun status group {} (all jobs):", group.number)?;
-    for (name, figures) in [("READ", group.read), ("WRITE", group.write)] {
+    for (name, figures) in [("READ", group.read), ("WRITE", group.write), ("TRIM", group.trim)] {
         let Some(g) = figures else { continue };
         let both =
             |value: f64, suffix: &str| format!("{}B{suffix} ({}B{suffix})", num(value, 4, 1024), num(value, 4, 1000));

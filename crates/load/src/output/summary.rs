@@ -59,6 +59,8 @@ pub struct Group {
     pub read: Option<GroupDirection>,
     /// Writes.
     pub write: Option<GroupDirection>,
+    /// Trims.
+    pub trim: Option<GroupDirection>,
 }
 
 /// The report's workers as the output shows them.
@@ -92,6 +94,7 @@ pub fn groups(entries: &[Entry<'_>]) -> Vec<Group> {
         if let Some(group) = groups.last_mut() {
             add(&mut group.read, &entry.figures.read, entry.figures.window);
             add(&mut group.write, &entry.figures.write, entry.figures.window);
+            add(&mut group.trim, &entry.figures.trim, entry.figures.window);
         }
     }
     groups

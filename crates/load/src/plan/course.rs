@@ -21,11 +21,12 @@ pub fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Course, Opt
     Ok((plain, varied))
 }
 
-/// Longest operations of reads and writes; of pure patterns the one in use twice.
+/// Longest operations of reads (or trims) and of writes; of pure patterns the one in use twice.
 fn block_bytes(job: &JobSpec) -> [u32; 2] {
     let pattern = job.options.rw.0;
-    let [read, write] = Direction::ALL.map(|direction| job.options.lengths(direction).max_bytes);
+    let [read, write, trim] = Direction::ALL.map(|direction| job.options.lengths(direction).max_bytes);
     match (pattern.reads(), pattern.writes()) {
+        _ if pattern.trims() => [trim, if pattern.writes() { write } else { trim }],
         (true, true) => [read, write],
         (true, false) => [read, read],
         _ => [write, write],
@@ -42,8 +43,7 @@ fn once(job: &JobSpec) -> bool {
 fn is_aligned(job: &JobSpec) -> bool {
     let o = &job.options;
     let differs = |align: u64, direction| align != 0 && align != u64::from(o.lengths(direction).min_bytes);
-    o.rw.0.is_random()
-        && (differs(o.blockalign.read.0, Direction::Read) || differs(o.blockalign.write.0, Direction::Write))
+    o.rw.0.is_random() && Direction::ALL.into_iter().any(|direction| differs(o.blockalign.of(direction).0, direction))
 }
 
 fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
@@ -54,7 +54,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
     let ends_with_block = only.file_bytes <= only.start + only.region_bytes
         || blocks.iter().all(|bytes| only.region_bytes.is_multiple_of(u64::from((*bytes).max(1))));
     let fixed = Direction::ALL.iter().all(|direction| o.lengths(*direction).fixed());
-    let all_random = [o.percentage_random.read, o.percentage_random.write].iter().flatten().all(|share| share.0 == 100);
+    let all_random = o.percentage_random.all().into_iter().flatten().all(|share| share.0 == 100);
     let paced_apart = o.rw.0.is_mixed() && o.is_rated();
     // Random writes without coverage go on to io_size in one pass.
     let runs_over = o.rw.0.is_random()
@@ -62,6 +62,8 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && o.norandommap
         && matches!(o.io_size, Some(Extent::Bytes(bytes)) if bytes > spans.pass_bytes);
     spans.pass_bytes == only.region_bytes
+        && !o.rw.0.trims()
+        && o.stride(1).is_none()
         && fixed
         && ends_with_block
         && all_random
@@ -76,7 +78,8 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && !o.refills()
 }
 
-fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, LoadError> {
+/// The plain course; for others what engines need to know of a worker's first file.
+pub fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, LoadError> {
     let o = &job.options;
     let first = spans.files.first().copied().ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
     let block_bytes = block_bytes(job);
@@ -121,15 +124,16 @@ fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
         open_files: if open_files == 0 { spans.files.len() } else { open_files },
         pass_bytes,
         read_percent: o.read_percent(),
-        align_bytes: [
-            align(o.blockalign.read.0, lengths[0].min_bytes),
-            align(o.blockalign.write.0, lengths[1].min_bytes),
-        ],
+        align_bytes: Direction::ALL
+            .map(|direction| align(o.blockalign.of(direction).0, o.lengths(direction).min_bytes)),
+        trims: o.rw.0.trims(),
+        writes: o.rw.0.writes(),
+        stride: o.stride(spans.files.len()),
         lengths,
         lengths_by_order: o.bs_is_seq_rand,
         touch_bytes: u32::try_from(o.map_touch.0).unwrap_or(u32::MAX),
         random: o.rw.0.is_random(),
-        random_percent: [share(o.percentage_random.read), share(o.percentage_random.write)],
+        random_percent: o.percentage_random.all().map(|percent| share(*percent)),
         modifier: o.rw.1,
         sequencer: o.rw_sequencer,
         distribution: o.random_distribution.clone(),

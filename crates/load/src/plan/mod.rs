@@ -7,6 +7,7 @@ pub(crate) mod spans;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::engines::{self, Caps};
 use crate::error::LoadError;
@@ -15,6 +16,7 @@ use crate::job::{JobSpec, Workload};
 use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};
 use crate::random::{derive_seed, system_seed};
+use crate::replay::{Replay, Replays};
 use crate::safety::{self, Permit, TargetKind, directory_of};
 use crate::verify::rivals;
 
@@ -53,6 +55,8 @@ pub struct WorkerPlan {
     pub course: Course,
     /// Where and how it moves, if that is not a plain walk.
     pub varied: Option<VariedCourse>,
+    /// The log that it replays.
+    pub replay: Option<Arc<Replay>>,
     /// Bytes after which it ends (`io_size`), if that is not once the region.
     pub io_bytes: Option<u64>,
     /// Workers, by place, that have to be done before it starts (`wait_for`).
@@ -103,7 +107,7 @@ pub struct Plan {
     pub warnings: Vec<String>,
 }
 
-/// Plans a workload. `inspect` tells what is at a path; it gets the job's name for messages.
+/// Plans a workload without logs. `inspect` tells what is at a path; it gets the job's name for messages.
 ///
 /// # Errors
 /// A job whose size is not given and cannot be found out, or whose region does not fit.
@@ -111,7 +115,19 @@ pub fn plan(
     workload: &Workload,
     inspect: &dyn Fn(&Path, &str) -> Result<TargetKind, LoadError>,
 ) -> Result<Plan, LoadError> {
-    let mut planner = Planner { inspect, targets: Vec::new(), by_path: BTreeMap::new() };
+    plan_with(workload, &Replays::new(), inspect)
+}
+
+/// Plans a workload, some of whose workers replay logs.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_with(
+    workload: &Workload,
+    replays: &Replays,
+    inspect: &dyn Fn(&Path, &str) -> Result<TargetKind, LoadError>,
+) -> Result<Plan, LoadError> {
+    let mut planner = Planner { inspect, replays, targets: Vec::new(), by_path: BTreeMap::new() };
     let mut workers: Vec<WorkerPlan> = Vec::new();
     let mut seeds = Vec::new();
     let mut wave = 0;
@@ -184,6 +200,7 @@ fn base_seed(job: &JobSpec) -> u64 {
 
 struct Planner<'a> {
     inspect: &'a dyn Fn(&Path, &str) -> Result<TargetKind, LoadError>,
+    replays: &'a Replays,
     targets: Vec<TargetPlan>,
     by_path: BTreeMap<PathBuf, usize>,
 }
@@ -193,10 +210,12 @@ impl Planner<'_> {
     fn worker(&mut self, job_index: usize, job: &JobSpec, clone: u32, seed: u64) -> Result<WorkerPlan, LoadError> {
         let o = &job.options;
         let caps = engines::find(&o.ioengine.0).map_or(Caps::NONE, |engine| engine.caps);
-        let paths: Vec<Option<PathBuf>> = if caps.contains(Caps::FILES) {
-            paths::of_worker(job, clone)?.into_iter().map(Some).collect()
-        } else {
-            vec![None; usize::try_from(o.nrfiles).unwrap_or(usize::MAX)]
+        let replay = self.replays.get(&(job_index, clone)).cloned();
+        let paths: Vec<Option<PathBuf>> = match (&replay, caps.contains(Caps::FILES)) {
+            (Some(replay), true) => replay.files.iter().cloned().map(Some).collect(),
+            (Some(replay), false) => vec![None; replay.files.len()],
+            (None, true) => paths::of_worker(job, clone)?.into_iter().map(Some).collect(),
+            (None, false) => vec![None; usize::try_from(o.nrfiles).unwrap_or(usize::MAX)],
         };
         let known = paths
             .iter()
@@ -205,7 +224,10 @@ impl Planner<'_> {
                 None => Ok(spans::Known { bytes: None, endless: !caps.contains(Caps::MAPS), room: None }),
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let mut found = spans::of_worker(job, clone, &known, seed)?;
+        let mut found = match &replay {
+            Some(replay) => spans::of_log(replay),
+            None => spans::of_worker(job, clone, &known, seed)?,
+        };
         if caps.contains(Caps::MAPS) {
             // What is not mapped cannot be touched: operations stay inside their region.
             for span in &mut found.files {
@@ -223,7 +245,10 @@ impl Planner<'_> {
             // As in fio a percentage of io_size is one of the region.
             Some(extent) => extent.resolve(Some(found.pass_bytes)),
         };
-        let (course, varied) = course::of_worker(job, &found, seed)?;
+        let (course, varied) = match replay {
+            Some(_) => (course::plain(job, &found, seed)?, None),
+            None => course::of_worker(job, &found, seed)?,
+        };
         let file = |(path, span)| FilePlan { path, open_as: None, permit: None, span };
         let files = paths.into_iter().zip(found.files).map(file).collect();
         Ok(WorkerPlan {
@@ -235,6 +260,7 @@ impl Planner<'_> {
             files,
             course,
             varied,
+            replay,
             io_bytes,
             waits_for: Vec::new(),
             rivals: Vec::new(),
@@ -297,6 +323,7 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     }
     let first_use = target.bytes_needed == 0;
     must_be_there(target, job, end)?;
+    can_be_trimmed(target, job)?;
     target.bytes_needed = target.bytes_needed.max(end);
     target.written |= job.options.changes_files();
     // What a job reads must be there; what an earlier job wrote is.
@@ -307,6 +334,20 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     target.create_on_open &= job.options.create_on_open;
     target.fill_device |= job.options.fill_device;
     Ok(())
+}
+
+/// Trims are discards of block devices, as in fio 3.33.
+fn can_be_trimmed(target: &TargetPlan, job: &JobSpec) -> Result<(), LoadError> {
+    if !job.options.rw.0.trims() || matches!(target.kind, TargetKind::BlockDevice { .. }) {
+        return Ok(());
+    }
+    let path = target.path.display();
+    Err(LoadError::Target {
+        job: job.name.clone(),
+        reason: format!(
+            "{path} is no block device, and only these can be trimmed (BLKDISCARD); losetup --find --show FILE makes one of a file"
+        ),
+    })
 }
 
 /// What is only verified was written before: nothing is made that would then be found wrong.

@@ -6,6 +6,7 @@ use crate::job::value::Extent;
 use crate::offsets::Direction;
 use crate::offsets::varied::FileSpan;
 use crate::random::{SplitMix64, derive_seed};
+use crate::replay::Replay;
 
 /// The regions of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,17 +32,21 @@ pub struct Known {
 pub fn least_block(job: &JobSpec) -> u64 {
     let pattern = job.options.rw.0;
     let least = |direction| u64::from(job.options.lengths(direction).min_bytes).max(1);
-    match (pattern.reads(), pattern.writes()) {
-        (true, true) => least(Direction::Read).min(least(Direction::Write)),
-        (true, false) => least(Direction::Read),
-        _ => least(Direction::Write),
-    }
+    Direction::ALL.into_iter().filter(|direction| pattern.does(*direction)).map(least).min().unwrap_or(1)
 }
 
 /// What fio rounds sizes and offsets to: the least length of any direction, used or not.
 fn rounding_unit(job: &JobSpec) -> u64 {
-    let [read, write] = Direction::ALL.map(|direction| u64::from(job.options.lengths(direction).min_bytes));
-    read.min(write).min(job.options.bs.trim.0).max(1)
+    let least = Direction::ALL.map(|direction| u64::from(job.options.lengths(direction).min_bytes));
+    least.into_iter().min().unwrap_or(1).max(1)
+}
+
+/// The regions that a log works on.
+pub fn of_log(replay: &Replay) -> Spans {
+    let span = |end: &u64| FileSpan { start: 0, region_bytes: *end, file_bytes: u64::MAX };
+    let files: Vec<FileSpan> = replay.ends.iter().map(span).collect();
+    let pass_bytes = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.region_bytes));
+    Spans { files, pass_bytes }
 }
 
 /// The regions of worker `clone` on files of which `known` tells what is there.

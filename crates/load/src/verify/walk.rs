@@ -180,7 +180,7 @@ impl<W: Source + Clone> Verified<W> {
         let Now::Again { walk, met } = &mut self.now else { return None };
         while *met < self.issued {
             let operation = walk.next_operation()?;
-            if operation.direction == Direction::Read {
+            if operation.direction != Direction::Write {
                 continue;
             }
             let number = self.first + *met;
@@ -199,7 +199,7 @@ impl<W: Source + Clone> Verified<W> {
             let operation =
                 if self.role == Role::Only { self.walk.next_operation() } else { self.walk.next_in(direction) };
             let operation = operation?;
-            if self.role == Role::Only && operation.direction == Direction::Read {
+            if self.role == Role::Only && operation.direction != Direction::Write {
                 continue;
             }
             let verdict = self

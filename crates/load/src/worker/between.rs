@@ -6,7 +6,7 @@ use crate::engines::queue::Queue;
 use crate::engines::{Caps, Engine, Fault};
 use crate::job::value::Choice as _;
 use crate::job::words::ContinueOnError;
-use crate::offsets::{Direction, Operation, Source};
+use crate::offsets::{Direction, Operation, Source, Step};
 use crate::report::Failure;
 
 impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
@@ -23,6 +23,11 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     }
 
     fn try_next_varied(&mut self) -> Result<Option<Operation>, End> {
+        while let Some(step) = self.source.next_step() {
+            if let Some(end) = self.take_step(step) {
+                return Err(end);
+            }
+        }
         if self.source.finished() {
             return Ok(None);
         }
@@ -40,6 +45,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             self.close(file)?;
         }
         let Some(operation) = found else { return Ok(None) };
+        let direction = operation.direction;
         if let Some(end) = self.pause(direction) {
             return Err(end);
         }
@@ -60,6 +66,20 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             log.operation(self.source.file(), operation);
         }
         Ok(Some(operation))
+    }
+
+    /// What a log asks for before the next operation. As in fio delays count from what was done last: time that was lost stays lost.
+    #[cold]
+    fn take_step(&mut self, step: Step) -> Option<End> {
+        let (start, _) = self.anchor;
+        let wake = match step {
+            Step::Flush { file, data_only } => return self.flush_file(file, data_only),
+            Step::Delay { ns } => self.begun.max(start).saturating_add(self.clock.from_ns(ns)),
+            Step::Until { ns } => start.saturating_add(self.clock.from_ns(ns)),
+        };
+        let end = if wake > self.clock.ticks() { self.sleep_until(0, wake) } else { None };
+        self.begun = self.clock.ticks();
+        end
     }
 
     /// Makes this file the one that is worked on.
@@ -138,12 +158,13 @@ impl crate::job::JobOptions {
     pub fn goes_on_after(&self, direction: Direction, errno: i32) -> bool {
         let listed = match direction {
             Direction::Read => &self.ignore_error.read,
-            Direction::Write => &self.ignore_error.write,
+            // As in fio, which has no list for trims.
+            Direction::Write | Direction::Trim => &self.ignore_error.write,
         };
         let all = match self.continue_on_error {
             ContinueOnError::All | ContinueOnError::Io => true,
             ContinueOnError::Read => direction == Direction::Read,
-            ContinueOnError::Write => direction == Direction::Write,
+            ContinueOnError::Write => direction != Direction::Read,
             ContinueOnError::None | ContinueOnError::Verify => false,
         };
         all || listed.contains(&errno)

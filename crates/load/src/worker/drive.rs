@@ -27,7 +27,7 @@ use crate::engines::{Caps, Engine, Fault, StartOver, Synchronous};
 use crate::error::LoadError;
 use crate::histogram::Recorder;
 use crate::job::JobOptions;
-use crate::offsets::{Direction, Operation, Source, Stamped, Stream, Varied};
+use crate::offsets::{Direction, Operation, Replayed, Source, Stamped, Stream, Varied};
 use crate::random::{SplitMix64, derive_seed};
 use crate::report::{Failure, Usage, WorkerReport};
 use crate::verify::Verify;
@@ -44,6 +44,7 @@ pub fn run<E: Synchronous>(task: &Task<'_>) -> WorkerResult {
         Sourced::Varied(source) => live(task, Ok(*source), Drive::<E, _>::pass),
         Sourced::Stamped(source) => live(task, Ok(*source), Drive::<E, _>::pass),
         Sourced::Plain(source) => live(task, Ok(*source), Drive::<E, _>::pass),
+        Sourced::Replayed(source) => live(task, Ok(*source), Drive::<E, _>::pass),
         Sourced::VerifiedVaried(source) => live(task, verifying::walk_of(task, *source), Drive::<E, _>::pass),
         Sourced::Verified(source) => live(task, verifying::walk_of(task, *source), Drive::<E, _>::pass),
     }
@@ -56,6 +57,7 @@ pub fn run_queued<Q: Queue>(task: &Task<'_>) -> WorkerResult {
         Sourced::Varied(source) => live(task, Ok(*source), Queued::<Q, _>::queued_pass),
         Sourced::Stamped(source) => live(task, Ok(*source), Queued::<Q, _>::queued_pass),
         Sourced::Plain(source) => live(task, Ok(*source), Queued::<Q, _>::queued_pass),
+        Sourced::Replayed(source) => live(task, Ok(*source), Queued::<Q, _>::queued_pass),
         Sourced::VerifiedVaried(source) => live(task, verifying::walk_of(task, *source), Queued::<Q, _>::queued_pass),
         Sourced::Verified(source) => live(task, verifying::walk_of(task, *source), Queued::<Q, _>::queued_pass),
     }
@@ -66,6 +68,7 @@ enum Sourced {
     Varied(Box<Varied>),
     Stamped(Box<Stamped>),
     Plain(Box<Stream>),
+    Replayed(Box<Replayed>),
     VerifiedVaried(Box<Varied>),
     Verified(Box<Stream>),
 }
@@ -73,6 +76,9 @@ enum Sourced {
 fn sourced(task: &Task<'_>, caps: Caps) -> Sourced {
     let options = &task.job.options;
     let plain = || Stream::new(task.plan.course);
+    if let Some(replay) = &task.plan.replay {
+        return Sourced::Replayed(Box::new(Replayed::new(replay.clone())));
+    }
     match &task.plan.varied {
         Some(course) if options.verifies() => Sourced::VerifiedVaried(Box::new(Varied::new(course.clone()))),
         Some(course) => Sourced::Varied(Box::new(Varied::new(course.clone()))),
@@ -170,7 +176,7 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     /// Reads of the measured window that verified what was written.
     pub(super) verifying_reads: u64,
     pub(super) clock: Clock,
-    pub(super) sides: [Side; 2],
+    pub(super) sides: [Side; Direction::COUNT],
     pub(super) flushes: Recorder,
     pub(super) pace: Option<Pace>,
     pub(super) iolog: Option<IoLog>,
@@ -240,7 +246,7 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
             verify: verifying::verify_of::<E>(task),
             verifying_reads: 0,
             clock: task.clock,
-            sides: [Side::new(task.clock, kinds), Side::new(task.clock, kinds)],
+            sides: Direction::ALL.map(|_| Side::new(task.clock, kinds)),
             flushes: Recorder::default(),
             pace: None,
             iolog,

@@ -31,21 +31,29 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             return None;
         }
         self.unflushed = 0;
-        // A flush is for all writes before it: they are completed first.
+        // A flush is for all writes before it: they are completed first, also before the file is chosen.
+        if let Err(end) = self.settle() {
+            return Some(end);
+        }
+        let file = if S::VARIED { self.source.next_file_to_flush() } else { 0 };
+        self.flush_file(file, self.data_only)
+    }
+
+    /// Flushes a file, with the time that it takes; nothing is under way when it begins.
+    pub(super) fn flush_file(&mut self, file: usize, data_only: bool) -> Option<End> {
         if let Err(end) = self.settle() {
             return Some(end);
         }
         if S::VARIED {
-            let file = self.source.next_file_to_flush();
             if let Err(end) = self.switch_to(file) {
                 return Some(end);
             }
             if let Some(log) = &mut self.iolog {
-                log.flush(file, self.data_only);
+                log.flush(file, data_only);
             }
         }
         let before = self.clock.ticks();
-        if let Err(fault) = self.engine.flush(self.data_only) {
+        if let Err(fault) = self.engine.flush(data_only) {
             return Some(End::Failed(flush_failure(fault)));
         }
         let ticks = self.clock.ticks().saturating_sub(before);
@@ -61,6 +69,15 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         if wake <= now {
             return None;
         }
+        let end = self.sleep_until(spin, wake);
+        if let (None, Some(pace)) = (&end, &mut self.pace) {
+            pace.resume(self.clock.ticks());
+        }
+        end
+    }
+
+    /// Waits, at first spinning; gives the reason if the run ends before that.
+    pub(super) fn sleep_until(&mut self, spin: u64, wake: u64) -> Option<End> {
         // As in fio: nothing is left to complete while nobody looks.
         if let Err(end) = self.settle() {
             return Some(end);
@@ -79,9 +96,6 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
                 return Some(end);
             }
             if now >= wake {
-                if let Some(pace) = &mut self.pace {
-                    pace.resume(now);
-                }
                 return None;
             }
         }
@@ -112,9 +126,10 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             if self.samples.is_multiple_of(2) {
                 self.tell_interval(at);
             }
-            let [read, write] = &self.sides;
-            let progress =
-                Progress { operations: [read.operations, write.operations], bytes: [read.bytes, write.bytes] };
+            let progress = Progress {
+                operations: self.sides.each_ref().map(|side| side.operations),
+                bytes: self.sides.each_ref().map(|side| side.bytes),
+            };
             self.task.shared.publish(self.task.plan.index, progress);
             if let Some(failure) = self.too_slow(now) {
                 return Some(End::Failed(failure));
@@ -145,7 +160,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
 
     /// `rate_min` and `rate_iops_min`.
     fn too_slow(&mut self, now: u64) -> Option<Failure> {
-        let done = [&self.sides[0], &self.sides[1]].map(|side| (side.operations, side.bytes));
+        let done = self.sides.each_ref().map(|side| (side.operations, side.bytes));
         let message = self.pace.as_mut()?.too_slow(&self.clock, now, done)?;
         Some(Failure { errno: libc::EIO, message })
     }

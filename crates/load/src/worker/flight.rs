@@ -202,10 +202,10 @@ impl<Q: Queue> Flight<Q> {
     /// Whether an operation under way and this one touch the same bytes, and one of them changes them.
     pub fn overlaps(&self, file: usize, operation: Operation) -> bool {
         let end = operation.offset + u64::from(operation.bytes);
-        let writes = operation.direction == Direction::Write;
+        let writes = operation.direction != Direction::Read;
         self.slots.iter().filter(|slot| slot.file == file).any(|Slot { operation: other, .. }| {
             let apart = other.offset >= end || operation.offset >= other.offset + u64::from(other.bytes);
-            !apart && (writes || other.direction == Direction::Write)
+            !apart && (writes || other.direction != Direction::Read)
         })
     }
 

@@ -1,7 +1,7 @@
 //! `write_lat_log`, `write_bw_log`, `write_iops_log`: samples as text, in fio's format, for tools that read fio's logs.
 //!
-//! Lines are `time, value, direction, block size, [offset,] priority`: time in ms since measuring began, direction 0 for reads and 1
-//! for writes, priority always 0. Values are nanoseconds for latencies; for each operation 1 in the log of operations, and its bytes
+//! Lines are `time, value, direction, block size, [offset,] priority`: time in ms since measuring began, direction 0 for reads, 1
+//! for writes and 2 for trims, priority always 0. Values are nanoseconds for latencies; for each operation 1 in the log of operations, and its bytes
 //! over its completion latency in KB/s in the log of bandwidth, 0 where the clock did not move. With `log_avg_msec` there is a line for each stretch of that length
 //! and direction in which something was done: mean latency, KiB/s, operations per second; block size and offset are then 0, as in fio.
 
@@ -14,7 +14,7 @@ use super::task::Task;
 use crate::error::LoadError;
 use crate::job::JobOptions;
 use crate::job::value::LogName;
-use crate::offsets::Operation;
+use crate::offsets::{Direction, Operation};
 use crate::report::Failure;
 
 /// One file.
@@ -70,7 +70,7 @@ pub struct Logs {
     /// Length of a stretch, ns; 0 for a line per operation.
     stretch_ns: u64,
     stretch_from_ns: u64,
-    sums: [Sum; 2],
+    sums: [Sum; Direction::COUNT],
 }
 
 impl Logs {
@@ -103,7 +103,7 @@ impl Logs {
             with_offset: o.log_offset,
             stretch_ns: o.log_avg_msec.saturating_mul(1_000_000),
             stretch_from_ns: 0,
-            sums: [Sum::default(); 2],
+            sums: [Sum::default(); Direction::COUNT],
         }))
     }
 

@@ -57,10 +57,10 @@ struct Least {
 
 /// When the next operation of a worker may start.
 pub struct Pace {
-    rates: [Rate; 2],
+    rates: [Rate; Direction::COUNT],
     poisson: bool,
     random: SplitMix64,
-    least: [Least; 2],
+    least: [Least; Direction::COUNT],
     cycle_ns: u64,
     began: u64,
     think_ticks: u64,
@@ -81,14 +81,13 @@ impl Pace {
     /// that it transfers: at most `transfer_bytes`, of reads and of writes.
     pub fn new(options: &JobOptions, clock: &Clock, now: u64, transfer_bytes: [u32; 2], seed: u64) -> Option<Self> {
         let second = clock.from_ns(1_000_000_000) as f64;
-        let pick = |values: &crate::job::value::PerDirection<Option<u64>>| {
-            [values.read, values.write].map(|value| value.unwrap_or(0))
-        };
+        let pick = |values: &crate::job::value::PerDirection<Option<u64>>| values.all().map(|value| value.unwrap_or(0));
         let (bytes, operations) = (pick(&options.rate), pick(&options.rate_iops));
         let (least_bytes, least_operations) = (pick(&options.rate_min), pick(&options.rate_iops_min));
         let rates = Direction::ALL.map(|direction| {
             let index = direction as usize;
-            let block_bytes = u64::from(options.lengths(direction).min_bytes.min(transfer_bytes[index]).max(1));
+            let most = transfer_bytes.get(index).copied().unwrap_or(u32::MAX);
+            let block_bytes = u64::from(options.lengths(direction).min_bytes.min(most).max(1));
             // As in fio, operations per second are bytes per second in blocks of the least length.
             let per_second =
                 if bytes[index] > 0 { bytes[index] } else { operations[index].saturating_mul(block_bytes) };
@@ -105,7 +104,7 @@ impl Pace {
         let pace = Self {
             poisson: options.rate_process == RateProcess::Poisson,
             random: SplitMix64::new(derive_seed(seed, 0x2A7E)),
-            least: [0, 1].map(|i| Least { bytes: least_bytes[i], operations: least_operations[i], mark: None }),
+            least: [0, 1, 2].map(|i| Least { bytes: least_bytes[i], operations: least_operations[i], mark: None }),
             cycle_ns: options.rate_cycle.saturating_mul(1_000_000),
             began: now,
             spin_ticks: clock.from_ns(options.thinktime_spin.0).min(think_ticks),
@@ -160,6 +159,8 @@ impl Pace {
         let other = match preferred {
             Direction::Read => Direction::Write,
             Direction::Write => Direction::Read,
+            // Trims are not mixed with anything that could go before them.
+            Direction::Trim => return preferred,
         };
         let due = |direction: Direction| {
             let rate = &self.rates[direction as usize];
@@ -186,7 +187,7 @@ impl Pace {
 
     /// What is wrong, if the job did less than it has to since it was last asked at least a cycle ago; `done` is (operations,
     /// bytes) of reads and of writes.
-    pub fn too_slow(&mut self, clock: &Clock, now: u64, done: [(u64, u64); 2]) -> Option<String> {
+    pub fn too_slow(&mut self, clock: &Clock, now: u64, done: [(u64, u64); Direction::COUNT]) -> Option<String> {
         if clock.to_ns(now.saturating_sub(self.began)) < SETTLE_NS {
             return None;
         }
@@ -320,10 +321,10 @@ mod tests {
         let mut pace = pace(&options);
         let clock = Clock::gettime();
         let second = 1_000_000_000;
-        assert_eq!(pace.too_slow(&clock, second, [(1, 1), (0, 0)]), None);
-        assert_eq!(pace.too_slow(&clock, 2 * second, [(1, 1), (0, 0)]), None);
-        assert_eq!(pace.too_slow(&clock, 3 * second, [(2, 2001), (0, 0)]), None, "2000 in a second");
-        let words = pace.too_slow(&clock, 4 * second, [(3, 2100), (0, 0)]).expect("too slow");
+        assert_eq!(pace.too_slow(&clock, second, [(1, 1), (0, 0), (0, 0)]), None);
+        assert_eq!(pace.too_slow(&clock, 2 * second, [(1, 1), (0, 0), (0, 0)]), None);
+        assert_eq!(pace.too_slow(&clock, 3 * second, [(2, 2001), (0, 0), (0, 0)]), None, "2000 in a second");
+        let words = pace.too_slow(&clock, 4 * second, [(3, 2100), (0, 0), (0, 0)]).expect("too slow");
         assert!(words.contains("rate_min=1000") && words.contains("99 B/s"), "{words}");
     }
 }

@@ -28,9 +28,11 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         let each = plan.io_bytes.unwrap_or(region);
         let bytes = Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?);
         let done = self.sides.iter().map(|side| side.operations).sum::<u64>().saturating_sub(self.verifying_reads);
+        let trims_before_writes = self.options.rw.0.trims() && self.options.rw.0.writes();
         let operations = match self.options.number_ios.filter(|n| *n > 0) {
             None => u64::MAX,
-            Some(n) => n.saturating_mul(loops).saturating_sub(done),
+            // As in fio: trims before writes are as many again.
+            Some(n) => n.saturating_mul(loops).saturating_mul(1 + u64::from(trims_before_writes)).saturating_sub(done),
         };
         (operations > 0).then_some(PassLimit { bytes, operations })
     }
@@ -124,9 +126,10 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         let end_ns = self.measured_until;
         report.window = Some(Window { start_ns, end_ns });
         self.tell_interval(end_ns);
-        let [read, write] = &mut self.sides;
+        let [read, write, trim] = &mut self.sides;
         report.read = read.finish();
         report.write = write.finish();
+        report.trim = trim.finish();
         report.flushes = self.flushes.finish();
         report.first_error = self.first_error;
         self.leave_out(report);
@@ -136,7 +139,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     /// What the job does not want to see.
     fn leave_out(&self, report: &mut WorkerReport) {
         let o = self.options;
-        for result in [&mut report.read, &mut report.write] {
+        for result in [&mut report.read, &mut report.write, &mut report.trim] {
             if o.disable_lat {
                 result.lat = Latencies::default();
             }

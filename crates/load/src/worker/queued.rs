@@ -217,9 +217,9 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
             let timed = until_timed == 0;
             until_timed = if timed { period - 1 } else { until_timed - 1 };
             let Some(slot) = self.flight.take_slot() else { return Err(queue_failure(Fault::Errno(libc::ENOBUFS))) };
-            match self.enqueue(slot, timed) {
-                Ok(true) => {}
-                Ok(false) => {
+            let mut now = match self.enqueue(slot, timed) {
+                Ok(Some(now)) => now,
+                Ok(None) => {
                     self.flight.give_back(slot);
                     return Ok(self.pass_end());
                 }
@@ -227,8 +227,7 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
                     self.flight.give_back(slot);
                     return Err(end);
                 }
-            }
-            let mut now = 0;
+            };
             if self.flight.waiting() >= limits.batch {
                 now = self.submit()?;
             }
@@ -252,11 +251,11 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
         }
     }
 
-    /// Chooses the next operation and pushes it; false at the end of the pass.
+    /// Chooses the next operation and pushes it; `None` at the end of the pass. Gives the ticks of its end if it is done already, else 0.
     #[inline(always)]
-    fn enqueue(&mut self, number: u32, timed: bool) -> Result<bool, End> {
+    fn enqueue(&mut self, number: u32, timed: bool) -> Result<Option<u64>, End> {
         self.buffer.select(number).map_err(queue_failure)?;
-        let Some(operation) = self.next() else { return Ok(false) };
+        let Some(operation) = self.next() else { return Ok(None) };
         if !S::VARIED
             && self.attended
             && let Some(end) = self.attend(operation)
@@ -274,6 +273,9 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
         if S::VERIFIED {
             self.prepare_queued(number, operation)?;
         }
+        if S::VARIED && operation.direction == Direction::Trim {
+            return self.trim(number, operation, begun).map(Some);
+        }
         let fd = self.engine.fd().map_err(queue_failure)?;
         let file = self.files.current();
         let memory = self.buffer.as_ptr();
@@ -281,7 +283,38 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
             queue.push(Submission { slot: number, file, fd, operation, memory }).map_err(queue_failure)?;
         }
         self.flight.note(number, Slot { operation, done_bytes: 0, file, fd, begun, issued: UNTIMED });
-        Ok(true)
+        Ok(Some(0))
+    }
+}
+
+impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
+    /// Trims at once, as fio's engines with a queue do: what waits is submitted before, so that the order stays.
+    #[cold]
+    fn trim(&mut self, number: u32, operation: Operation, begun: u64) -> Result<u64, End> {
+        self.submit()?;
+        let issued = self.clock.ticks();
+        let result = self.engine.discard(operation);
+        let done = self.clock.ticks();
+        self.flight.depths.trimmed(self.flight.under_way() + 1);
+        if let Err(fault) = result {
+            self.failed(fault, operation)?;
+            self.flight.give_back(number);
+            return Ok(done);
+        }
+        self.flight.give_back(number);
+        let (clock, side) = (self.clock, &mut self.sides[operation.direction as usize]);
+        side.count(operation.bytes);
+        if begun == UNTIMED {
+            return Ok(done);
+        }
+        let ns = |from: u64, to: u64| clock.to_ns(to.saturating_sub(from));
+        let took = Took { slat_ns: Some(ns(begun, issued)), clat_ns: ns(issued, done), lat_ns: ns(begun, done) };
+        side.submitted(ns(begun, issued));
+        side.completed_apart(took.clat_ns, took.lat_ns);
+        if let (true, Some(logs)) = (self.measured_from.is_some(), &mut self.logs) {
+            logs.record(ns(self.anchor.0, done), operation, took);
+        }
+        Ok(done)
     }
 }
 

@@ -8,6 +8,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::thread::futex;
 
 use crate::error::LoadError;
+use crate::offsets::Direction;
 
 /// How long the supervisor, and whoever waits for other workers, sleeps before looking again, in case the sender of a wake-up died.
 const NAP: Duration = Duration::from_millis(20);
@@ -61,17 +62,17 @@ impl State {
     }
 }
 
-/// What a worker has done so far; of reads and of writes.
+/// What a worker has done so far, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Operations.
-    pub operations: [u64; 2],
+    pub operations: [u64; Direction::COUNT],
     /// Bytes.
-    pub bytes: [u64; 2],
+    pub bytes: [u64; Direction::COUNT],
 }
 
 impl Progress {
-    /// Both together.
+    /// Of both together.
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
     }
@@ -82,9 +83,10 @@ impl Progress {
     }
 
     fn with(self, other: Self, join: fn(u64, u64) -> u64) -> Self {
-        let [read, write] =
-            [0, 1].map(|k| (join(self.operations[k], other.operations[k]), join(self.bytes[k], other.bytes[k])));
-        Self { operations: [read.0, write.0], bytes: [read.1, write.1] }
+        let of = |mine: &[u64; Direction::COUNT], theirs: &[u64; Direction::COUNT]| {
+            std::array::from_fn(|k| join(mine[k], theirs[k]))
+        };
+        Self { operations: of(&self.operations, &other.operations), bytes: of(&self.bytes, &other.bytes) }
     }
 }
 
@@ -97,8 +99,8 @@ struct Slot {
     gate: AtomicU32,
     /// How often the worker went from writing to verifying or back.
     phase: AtomicU32,
-    operations: [AtomicU64; 2],
-    bytes: [AtomicU64; 2],
+    operations: [AtomicU64; Direction::COUNT],
+    bytes: [AtomicU64; Direction::COUNT],
 }
 
 /// The shared memory. All of it is atomics; zero bytes are its first state.
@@ -224,7 +226,7 @@ impl Shared {
     /// Publishes how far a worker is, for the status line.
     pub fn publish(&self, index: usize, progress: Progress) {
         if let Some(slot) = self.slot(index) {
-            for k in 0..2 {
+            for k in 0..Direction::COUNT {
                 slot.operations[k].store(progress.operations[k], Ordering::Relaxed);
                 slot.bytes[k].store(progress.bytes[k], Ordering::Relaxed);
             }
@@ -233,7 +235,8 @@ impl Shared {
 
     /// What a worker published last.
     pub fn progress(&self, index: usize) -> Progress {
-        let load = |values: &[AtomicU64; 2]| [values[0].load(Ordering::Relaxed), values[1].load(Ordering::Relaxed)];
+        let load =
+            |values: &[AtomicU64; Direction::COUNT]| values.each_ref().map(|value| value.load(Ordering::Relaxed));
         self.slot(index).map_or_else(Progress::default, |slot| Progress {
             operations: load(&slot.operations),
             bytes: load(&slot.bytes),
@@ -323,7 +326,7 @@ mod tests {
         shared.set_state(1, State::Running);
         shared.set_state(99, State::Done);
         assert_eq!((shared.state(0), shared.state(1)), (State::Preparing, State::Running));
-        let progress = Progress { operations: [5, 6], bytes: [7, 8] };
+        let progress = Progress { operations: [5, 6, 7], bytes: [8, 9, 10] };
         shared.publish(2, progress);
         assert_eq!(shared.progress(2), progress);
         assert_eq!(progress.plus(progress).since(progress), progress);

@@ -146,6 +146,13 @@ fn letter(state: State, job: &JobSpec) -> char {
         State::Ready => 'I',
         State::Ramping => '/',
         State::Done => '_',
+        State::Running if !pattern.reads() && !pattern.writes() => {
+            if pattern.is_random() {
+                'd'
+            } else {
+                'D'
+            }
+        }
         State::Running => match (pattern.reads() && pattern.writes(), pattern.reads(), pattern.is_random()) {
             (true, _, false) => 'M',
             (true, _, true) => 'm',
@@ -166,14 +173,11 @@ fn run_lengths(letters: impl Iterator<Item = char>) -> String {
 
 /// Bytes and operations a second, of the directions that the jobs use.
 fn rates(jobs: &[&JobSpec], done: Progress, seconds: f64) -> (String, String) {
-    let used = |direction: Direction| match direction {
-        Direction::Read => jobs.iter().any(|job| job.options.rw.0.reads()),
-        Direction::Write => jobs.iter().any(|job| job.options.rw.0.writes()),
-    };
+    let used = |direction: Direction| jobs.iter().any(|job| job.options.rw.0.does(direction));
     let (mut bytes, mut counts) = (Vec::new(), Vec::new());
     for direction in Direction::ALL.into_iter().filter(|direction| used(*direction)) {
         let index = direction as usize;
-        let letter = if direction == Direction::Read { 'r' } else { 'w' };
+        let letter = &direction.name()[..1];
         bytes.push(format!("{letter}={}B/s", num(done.bytes[index] as f64 / seconds, 4, 1024)));
         counts.push(format!("{letter}={}", num(done.operations[index] as f64 / seconds, 4, 1000)));
     }
@@ -207,7 +211,7 @@ mod tests {
         };
         shared.set_state(0, State::Running);
         shared.set_state(1, State::Running);
-        shared.publish(0, Progress { operations: [4000, 0], bytes: [4000 << 12, 0] });
+        shared.publish(0, Progress { operations: [4000, 0, 0], bytes: [4000 << 12, 0, 0] });
         let mut line = StatusLine::new(&crew, Status::Always).expect("wanted");
         line.tick();
         let begun = line.begun;

@@ -158,6 +158,7 @@ fn place(worker: &mut crate::report::WorkerReport, direction: Direction) -> &mut
     match direction {
         Direction::Read => &mut worker.read.intervals,
         Direction::Write => &mut worker.write.intervals,
+        Direction::Trim => &mut worker.trim.intervals,
     }
 }
 

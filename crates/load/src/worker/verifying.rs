@@ -96,6 +96,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         match operation.direction {
             Direction::Read => verify.keep_part(buffer.get(..bytes as usize).unwrap_or(&[])),
             Direction::Write => buffer.copy_within((bytes as usize).min(buffer.len()).., 0),
+            Direction::Trim => {}
         }
     }
 
@@ -111,6 +112,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
                     verify.drop_parts();
                 }
             }
+            Direction::Trim => {}
         }
     }
 
@@ -171,7 +173,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     }
 
     fn operations_read(&self) -> u64 {
-        let [read, _] = &self.sides;
+        let [read, ..] = &self.sides;
         read.operations
     }
 

@@ -100,7 +100,7 @@ pub fn totals(report: &JobReport) -> [u64; 5] {
 pub struct Logged {
     /// The file's name without its directory.
     pub file: std::sync::Arc<str>,
-    /// `read`, `write`, `sync` or `datasync`.
+    /// `read`, `write`, `trim`, `sync` or `datasync`.
     pub act: &'static str,
     pub offset: u64,
     pub bytes: u64,
@@ -125,7 +125,10 @@ pub fn read_log(path: &Path) -> Vec<Logged> {
             name = file;
             shared = file.rsplit('/').next().unwrap_or(file).into();
         }
-        let act = ["read", "write", "sync", "datasync"].into_iter().find(|known| *known == act).expect("an operation");
+        let act = ["read", "write", "trim", "sync", "datasync"]
+            .into_iter()
+            .find(|known| *known == act)
+            .expect("an operation");
         let number = |text: &str| text.parse().expect("a number");
         let (offset, bytes) = if act.ends_with("sync") { (0, 0) } else { (number(offset), number(bytes)) };
         log.push(Logged { file: shared.clone(), act, offset, bytes });

@@ -14,5 +14,8 @@ mod flow;
 mod names;
 mod queues;
 mod random;
+mod replays;
 mod sizes;
+mod strides;
 mod together;
+mod trims;

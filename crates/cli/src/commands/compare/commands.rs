@@ -12,8 +12,8 @@ use super::{is_part, wrong};
 pub use crate::commands::experiment::INTERRUPTED;
 use crate::commands::experiment::make_runs;
 use crate::failure::Failure;
-use crate::print;
 use crate::options::default_output;
+use crate::print;
 
 /// Stands in messages where a plan's file and line would.
 const ORIGIN: &str = "compare -n";

@@ -1,0 +1,68 @@
+//! `zonemode=strided`: the region is worked on zone by zone, so many bytes in each.
+
+use serde::{Deserialize, Serialize};
+
+use super::JobOptions;
+use super::units::ParseContext;
+use super::value::{OptionValue, not_one_of};
+
+/// `zonemode`: whether there are zones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ZoneMode {
+    /// No zones.
+    #[default]
+    None,
+    /// Zones one after the other.
+    Strided,
+}
+
+impl OptionValue for ZoneMode {
+    const KIND: &'static str = "word";
+    const WORDS: &'static [(&'static str, &'static str)] =
+        &[("none", "no zones"), ("strided", "zonesize bytes in a zone of zonerange, then on to the next one")];
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
+        *self = match text.trim() {
+            "none" => Self::None,
+            "strided" => Self::Strided,
+            "zbd" => {
+                return Err("zbd is for devices that have zones, which pagelab does not write to; strided needs none"
+                    .to_owned());
+            }
+            other => return Err(not_one_of(other, &["none", "strided"])),
+        };
+        Ok(())
+    }
+}
+
+/// Zones of a strided job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stride {
+    /// Bytes transferred in a zone before the next one is begun.
+    pub size_bytes: u64,
+    /// Length of a zone.
+    pub range_bytes: u64,
+    /// Bytes between zones.
+    pub skip_bytes: u64,
+}
+
+impl JobOptions {
+    /// The zones of a job on `files` files; `None` where it has none. As in fio, zones are those of one open file.
+    pub fn stride(&self, files: usize) -> Option<Stride> {
+        let size_bytes = self.zonesize.0;
+        if self.zonemode == ZoneMode::None || size_bytes == 0 || (files > 1 && self.openfiles != 1) {
+            return None;
+        }
+        let range_bytes = if self.zonerange.0 > 0 { self.zonerange.0 } else { size_bytes };
+        Some(Stride { size_bytes, range_bytes, skip_bytes: self.zoneskip.0 })
+    }
+}
+
+/// What contradicts zones in a job: the option that tips it over, and the words.
+pub(super) fn conflict(o: &JobOptions) -> Option<(&'static str, String)> {
+    match (o.zonemode, o.zonesize.0) {
+        (ZoneMode::None, 1..) => Some(("zonesize", "zonesize= means nothing without zonemode=strided".to_owned())),
+        (ZoneMode::Strided, 0) => Some(("zonemode", "zonemode=strided needs zonesize=".to_owned())),
+        _ => None,
+    }
+}
