@@ -46,9 +46,21 @@ impl Folders {
     }
 }
 
-/// Makes a folder that others may read: the package manager's own user fetches into it.
+/// Makes a folder that others may read: the package manager's own user fetches into it. What lies in it is run as root
+/// (makefiles), so one that somebody else has made, or may write into, is refused.
 pub(crate) fn make_open(path: &Path) -> Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(LabError::io(path))
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(LabError::io(path))?;
+    let found = fs::symlink_metadata(path).map_err(LabError::io(path))?;
+    let (own, mode) = (rustix::process::geteuid().as_raw(), found.mode() & 0o7777);
+    if found.is_dir() && found.uid() == own && mode & 0o022 == 0 {
+        return Ok(());
+    }
+    let kind = if found.is_dir() { "a folder" } else { "something that is no folder" };
+    let why = format!(
+        "found {kind} of user {} with mode {mode:04o}, needed a folder of user {own} that nobody else may write; name another one: PAGELAB_LAB_DIR",
+        found.uid()
+    );
+    Err(LabError::Io { path: path.display().to_string(), why })
 }
 
 /// Makes a folder for this user alone: whoever can speak to the lab's socket is root in the guest, and writes to the
@@ -98,6 +110,24 @@ mod tests {
         assert_eq!(folders(false, &[home, runtime]), both("/home/u/.cache/pagelab/lab", "/run/user/7/pagelab/lab"));
         // XDG: what is not absolute counts as not set.
         assert_eq!(folders(false, &[home, ("XDG_CACHE_HOME", "x")]).0, "/home/u/.cache/pagelab/lab");
+    }
+
+    #[test]
+    fn a_folder_that_somebody_else_has_made_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a/cache");
+        make_open(&path).expect("made");
+        make_open(&path).expect("it is there");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("own");
+        let error = make_open(&path).expect_err("others may write it").to_string();
+        assert!(error.contains("mode 0777") && error.contains("PAGELAB_LAB_DIR"), "{error}");
+        std::os::unix::fs::symlink("/tmp", folder.path().join("link")).expect("a link");
+        assert!(make_open(&folder.path().join("link")).is_err(), "a link is not followed");
+        if rustix::process::geteuid().is_root() {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("own");
+            std::os::unix::fs::chown(&path, Some(65534), None).expect("root");
+            assert!(make_open(&path).is_err(), "it is somebody else's");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -46,7 +47,9 @@ impl Apt {
         }
         let apt = Apt { folder: cache.to_owned(), _lock: lock };
         for folder in ["apt/lists/partial", "apt/archives/partial", "apt/empty", "packages", "unpacked"] {
-            make_open(&apt.folder.join(folder))?;
+            // Not with `make_open`: apt gives its partial folders to its own user.
+            let folder = apt.folder.join(folder);
+            fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder).map_err(LabError::io(&folder))?;
         }
         // What an earlier one that was killed left behind.
         let _ = fs::remove_dir_all(apt.temporary());
