@@ -84,10 +84,12 @@ fn leads_to(entries: &HashSet<usize>, table: &[u8], bases: &BaseAddresses) -> Op
     let header = EhFrameHdr::new(table, LittleEndian).parse(bases, ADDRESS_BYTES).ok()?;
     // Without a table nothing is looked up through it.
     let Some(table) = header.table() else { return Some(()) };
+    let section = header.eh_frame_ptr().direct().ok()?;
     let mut rows = table.iter(bases);
     while let Some((_, entry)) = rows.next().ok()? {
-        let offset = table.pointer_to_offset(entry).ok()?;
-        if !entries.contains(&offset.0) {
+        // What lies before the section has no offset in it; gimli's own function would overflow there.
+        let offset = entry.direct().ok()?.checked_sub(section)?;
+        if !usize::try_from(offset).is_ok_and(|offset| entries.contains(&offset)) {
             return None;
         }
     }
