@@ -236,7 +236,7 @@ fn run_program(program: &Program, what: &str) -> Result<(), RunError> {
     command.args(args).current_dir(&program.workdir).stdin(Stdio::null()).stdout(std::io::stderr());
     command.env("PAGELAB_PLAN_DIR", &program.plan_dir);
     // A step that runs pagelab is to run this one, not another one that PATH finds.
-    if let Ok(pagelab) = std::env::current_exe() {
+    if let Ok(pagelab) = pagelab_host::own::program() {
         command.env("PAGELAB", pagelab);
     }
     // A group of its own, so that what it started ends with it.

@@ -96,7 +96,7 @@ impl Started {
 
     fn load(options: &SessionOptions, workload: &Workload) -> Result<Self, SessionError> {
         let io = SessionError::system;
-        let exe = std::env::current_exe().map_err(io("finding pagelab's own binary"))?;
+        let exe = pagelab_host::own::program().map_err(io("finding pagelab's own binary"))?;
         let mut input = memfd("pagelab-workload")?;
         let text = serde_json::to_vec(workload).map_err(|error| io("handing over the workload")(error.into()))?;
         input.write_all(&text).map_err(io("handing over the workload"))?;

@@ -201,8 +201,7 @@ impl UpArgs {
             "none" => None,
             size => Some(Pmem { bytes: parse_bytes("--pmem", size)?, kind: PmemKind::parse(&self.pmem_kind)? }),
         };
-        // The link /proc/self/exe would be called `exe` in the guest.
-        let own = std::env::current_exe().ok().filter(|_| self.pagelab).map(Program::stripped);
+        let own = pagelab_host::own::program().ok().filter(|_| self.pagelab).map(Program::stripped);
         Ok(Options {
             name: self.name.clone(),
             kernel: Kernel::parse(&self.kernel)?,

@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         } else {
             let options = ReproduceOptions {
                 out: out.clone(),
-                pagelab: std::env::current_exe().map_err(Failure::host)?,
+                pagelab: pagelab_host::own::program().map_err(Failure::host)?,
                 again: args.again,
             };
             let done = reproduce::reproduce(recipe, &options, &mut Here).map_err(failure)?;

@@ -59,7 +59,7 @@ impl LabRunner {
     /// A runner for a plan with a lab. `say` is told what happens to its VMs.
     pub fn new(plan: &Plan, set: &Path, say: Box<dyn Fn(&str)>) -> std::io::Result<Self> {
         signals::install()?;
-        let program = std::env::current_exe()?;
+        let program = pagelab_host::own::program()?;
         let runner = Self::behind(Box::new(LabDoor { say }), plan, set, program)?;
         let over = runner.over.clone();
         // The first signal ends the work: what waits for a guest has to learn of it.

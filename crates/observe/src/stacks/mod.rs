@@ -9,10 +9,13 @@
 //! Unwinding is framehop's: by `.eh_frame` or `.debug_frame` where a module has them, else by frame pointers. Symbols are
 //! blazesym's: symbol tables and debug information, also from `/usr/lib/debug`.
 
+mod cfi;
 mod frame;
+mod hostile;
 mod jit;
 mod kernel;
 mod modules;
+mod namer;
 mod places;
 mod spaces;
 mod symbols;
@@ -31,7 +34,6 @@ pub use unwind::End;
 use crate::bpf::{ByNumber, Event, MapEvent, Special, TaskEvent, TaskOp};
 use crate::cpu::{Sample, Unwinding as Mode};
 use crate::process::MapsLine;
-use jit::Jit;
 use kernel::Kernel;
 use modules::{MappedAt, Module, Modules};
 use places::{Meaning, Places};
@@ -211,9 +213,10 @@ impl Stacks {
         }
         space.whole |= map.kind != "call";
         let (start, end) = reach(map);
+        space.compat |= map.special == Special::Vdso && spaces::is_compat(start);
         match map.op {
             "mremap" => space.remap(map.old_addr, map.offset, start, map.len),
-            "mmap" if map.special == Special::Vdso => {
+            "mmap" if map.special == Special::Vdso && !spaces::is_compat(start) => {
                 let module = self.modules.vdso();
                 space.map(start, Mapped { end, module, offset: 0, code: true });
             }
@@ -238,8 +241,9 @@ impl Stacks {
         for line in MapsLine::parse_all(&MapsLine::read(space.pid)) {
             let MapsLine { start, end, prot, offset, dev, ino, path, .. } = line;
             let code = prot & PROT_EXEC != 0;
+            space.compat |= path == b"[vdso]" && spaces::is_compat(start);
             let module = match path {
-                b"[vdso]" => self.modules.vdso(),
+                b"[vdso]" if !spaces::is_compat(start) => self.modules.vdso(),
                 path if path.starts_with(b"/") => {
                     let at = MappedAt { pid: space.pid, start, end };
                     self.modules.file((dev, ino, path), at, code)
@@ -419,7 +423,7 @@ impl Stacks {
             return (Key { module, offset, version: 0 }, None);
         }
         let (modules, pid) = (&mut self.modules, space.pid);
-        let module = *space.jit.get_or_insert_with(|| modules.jit(Jit::of(pid)));
+        let module = *space.jit.get_or_insert_with(|| modules.jit(pid));
         let sampled = match modules.get_mut(module) {
             Some(Module::Jit(jit)) => jit.sampled(addr),
             _ => (0, None),
@@ -462,6 +466,7 @@ impl Stacks {
             return;
         }
         self.next_jit_ns = now_ns + JIT_INTERVAL_NS;
+        self.modules.jit_budget().renew();
         for space in self.spaces.values_mut() {
             let Some(number) = space.jit else { continue };
             if let Some(Module::Jit(jit)) = self.modules.get_mut(number)

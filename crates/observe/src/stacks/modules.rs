@@ -1,18 +1,22 @@
 //! The files that code is mapped from: opened while they can be, read when the first sample falls into them.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use framehop::ExplicitModuleSectionInfo;
+use gimli::BaseAddresses;
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 
-use super::jit::Jit;
+use super::cfi;
+use super::hostile::{self, Bounded, guarded};
+use super::jit::{self, Jit};
 
 /// Descriptors that are kept open for files that may be gone when their symbols are asked for.
 const OPEN_FILES_MAX: usize = 512;
@@ -51,8 +55,9 @@ pub struct Image {
 impl Image {
     /// The address that the file gives the byte at `offset`.
     pub fn address(&self, offset: u64) -> Option<u64> {
-        let holds = |segment: &&Segment| (segment.offset..segment.offset + segment.bytes).contains(&offset);
-        self.segments.iter().find(holds).map(|segment| offset - segment.offset + segment.addr)
+        let within = |segment: &Segment| offset.checked_sub(segment.offset).filter(|inside| *inside < segment.bytes);
+        let found = self.segments.iter().find_map(|segment| Some((segment.addr, within(segment)?)));
+        found.and_then(|(addr, inside)| addr.checked_add(inside))
     }
 
     /// The address that the file gives the first byte of a mapping of code, of `bytes` from `offset`. It begins at a page of the file, in
@@ -92,6 +97,7 @@ pub struct Modules {
     open_files: usize,
     unwind_bytes: usize,
     vdso: Option<u32>,
+    jit_budget: Arc<jit::Budget>,
 }
 
 impl Modules {
@@ -113,7 +119,7 @@ impl Modules {
             && elf.file.is_none()
             && elf.image.is_none()
         {
-            elf.file = open((dev, ino, path), at);
+            elf.file = hostile::open_mapped(at.pid, &(at.start..at.end), Path::new(OsStr::from_bytes(path)), ino);
             self.open_files += usize::from(elf.file.is_some());
         }
         number
@@ -131,8 +137,14 @@ impl Modules {
     }
 
     /// Adds the code that a process makes by itself.
-    pub fn jit(&mut self, jit: Jit) -> u32 {
+    pub fn jit(&mut self, pid: u32) -> u32 {
+        let jit = Jit::of(pid, Arc::clone(&self.jit_budget));
         self.push(Module::Jit(jit))
+    }
+
+    /// What may be read and kept of all files in which runtimes name code.
+    pub fn jit_budget(&self) -> &jit::Budget {
+        &self.jit_budget
     }
 
     fn push(&mut self, module: Module) -> u32 {
@@ -152,7 +164,7 @@ impl Modules {
         if elf.image.is_none() && (elf.file.is_some() || elf.bytes.is_some()) {
             let room = UNWIND_BYTES_MAX.saturating_sub(self.unwind_bytes);
             let read = match (&elf.file, &elf.bytes) {
-                (Some(file), _) => file.try_clone().ok().and_then(|file| image(&ReadCache::new(file), room)),
+                (Some(file), _) => image_of_file(file, &elf.path, room),
                 (None, Some(bytes)) => image(&**bytes, room),
                 (None, None) => None,
             };
@@ -173,21 +185,17 @@ impl Modules {
     }
 }
 
-/// Opens the file that is mapped: by its path as the process sees it, through the mapping itself, by its path here.
-fn open((_, ino, path): FileId<'_>, at: MappedAt) -> Option<File> {
-    let path = Path::new(OsStr::from_bytes(path));
-    let process = PathBuf::from(format!("/proc/{}", at.pid));
-    let tries = [
-        process.join("root").join(path.strip_prefix("/").unwrap_or(path)),
-        process.join(format!("map_files/{:x}-{:x}", at.start, at.end)),
-        path.to_owned(),
-    ];
-    // On file systems that hand out devices of their own (btrfs, overlayfs) only the inode can be compared.
-    tries.iter().find_map(|path| {
-        let meta = std::fs::metadata(path).ok()?;
-        // A fifo of that name would block.
-        (meta.is_file() && meta.ino() == ino).then(|| File::open(path).ok()).flatten()
+/// Bytes of headers, names and tables that are read of a file beside its sections for unwinding.
+const HEADER_BYTES_MAX: u64 = 16 << 20;
+
+/// What a file says that anybody may have written.
+fn image_of_file(file: &File, path: &[u8], room: usize) -> Option<(Image, usize)> {
+    let name = String::from_utf8_lossy(path);
+    guarded(&name, || {
+        let (cache, left) = (ReadCache::new(file.try_clone().ok()?), Cell::new(HEADER_BYTES_MAX + room as u64));
+        image(Bounded::new(&cache, &left), room)
     })
+    .flatten()
 }
 
 /// Reads the headers, and the sections for unwinding if they fit into `room` bytes; also gives their size.
@@ -201,13 +209,16 @@ fn image<'a, R: ReadRef<'a>>(data: R, room: usize) -> Option<(Image, usize)> {
     let build_id = file.build_id().ok().flatten().map(hex);
     let range = |name: &str| {
         let section = file.section_by_name(name)?;
-        Some(section.address()..section.address() + section.size())
+        Some(section.address()..section.address().checked_add(section.size())?)
     };
-    let size = |name: &str| range(name).map_or(0, |range| (range.end - range.start) as usize);
+    let size =
+        |name: &str| range(name).map_or(0, |range| usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
     let names = if size(".eh_frame") > 0 { [".eh_frame", ".eh_frame_hdr"] } else { [".debug_frame", ""] };
-    let bytes: usize = names.iter().map(|name| size(name)).sum();
-    if bytes == 0 || bytes > room {
-        return Some((Image { segments, build_id, sections: None }, 0));
+    let bytes = names.iter().fold(0, |sum: usize, name| sum.saturating_add(size(name)));
+    let unusable = |segments, build_id| Some((Image { segments, build_id, sections: None }, 0));
+    // What unwinds knows 64-bit programs alone.
+    if bytes == 0 || bytes > room || !file.is_64() {
+        return unusable(segments, build_id);
     }
     let data = |name: &str| -> Option<Arc<[u8]>> {
         if !names.contains(&name) {
@@ -227,7 +238,26 @@ fn image<'a, R: ReadRef<'a>>(data: R, room: usize) -> Option<(Image, usize)> {
         debug_frame: data(".debug_frame"),
         ..ExplicitModuleSectionInfo::default()
     };
+    if !is_usable(&sections) {
+        return unusable(segments, build_id);
+    }
     Some((Image { segments, build_id, sections: Some(sections) }, bytes))
+}
+
+/// Whether stacks can be unwound by the sections without ever going on for ever.
+fn is_usable(sections: &ExplicitModuleSectionInfo<Arc<[u8]>>) -> bool {
+    let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
+    let bases = BaseAddresses::default()
+        .set_eh_frame(start(&sections.eh_frame_svma))
+        .set_eh_frame_hdr(start(&sections.eh_frame_hdr_svma))
+        .set_text(start(&sections.text_svma))
+        .set_got(start(&sections.got_svma));
+    let bytes = |section: &Option<Arc<[u8]>>| section.clone().unwrap_or_default();
+    match (&sections.eh_frame, &sections.debug_frame) {
+        (Some(eh_frame), _) => cfi::is_eh_frame_usable(eh_frame, &bytes(&sections.eh_frame_hdr), &bases),
+        (None, Some(debug_frame)) => cfi::is_debug_frame_usable(debug_frame),
+        (None, None) => true,
+    }
 }
 
 /// The bytes as hexadecimal digits.
@@ -252,6 +282,9 @@ fn own_vdso() -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+    use framehop::{FrameAddress, Unwinder};
+
     use super::*;
 
     #[test]
@@ -279,13 +312,72 @@ mod tests {
         assert_eq!(image.address(0x5f40), Some(0x6f40));
     }
 
+    /// What each piece of a file claims is replaced by the largest numbers and by others, one after the other: nothing of ours
+    /// may panic, and nothing be read beyond the bounds.
     #[test]
-    fn a_file_that_became_another_is_not_opened() {
+    fn a_file_that_claims_anything_is_read_or_refused() {
         let path = std::env::current_exe().expect("this test");
-        let meta = std::fs::metadata(&path).expect("it is there");
-        let file = |ino| (meta.dev(), ino, path.as_os_str().as_bytes());
-        let at = MappedAt { pid: std::process::id(), start: 0, end: 1 };
-        assert!(open(file(meta.ino()), at).is_some());
-        assert!(open(file(meta.ino() + 1), at).is_none());
+        let whole = std::fs::read("/bin/true").or_else(|_| std::fs::read(path)).expect("a program");
+        let tables = {
+            let at = |from: usize| u64::from_le_bytes(whole[from..from + 8].try_into().expect("8 bytes")) as usize;
+            let sections = at(0x28);
+            [(0, 64), (at(0x20), 13 * 56), (sections, whole.len() - sections)]
+        };
+        let (mut tried, mut panics) = (0, 0);
+        for (from, len) in tables {
+            for at in (from..(from + len).min(whole.len())).step_by(2) {
+                for value in [0_u64, 1, 0x7fff_ffff, u64::MAX, 1 << 63, 0xffff_ffff_ffff_f000] {
+                    let mut bytes = whole.clone();
+                    let end = (at + 8).min(bytes.len());
+                    bytes[at..end].copy_from_slice(&value.to_le_bytes()[..end - at]);
+                    let cache = ReadCache::new(std::io::Cursor::new(bytes));
+                    let left = Cell::new(HEADER_BYTES_MAX + UNWIND_BYTES_MAX as u64);
+                    // A parser of others may panic, which costs the file its names.
+                    let found = guarded("a changed file", || image(Bounded::new(&cache, &left), UNWIND_BYTES_MAX));
+                    panics += usize::from(found.is_none());
+                    if let Some((image, _)) = &found.flatten() {
+                        let _ = (image.address(u64::MAX), image.address(0), image.address_of_code(u64::MAX, u64::MAX));
+                    }
+                    tried += 1;
+                }
+            }
+        }
+        println!("{tried} changed files, {panics} made a parser panic");
+        assert!(tried > 1000, "{tried}");
+    }
+
+    #[test]
+    fn bytes_that_are_flipped_anywhere_do_no_harm_to_what_unwinds() {
+        let whole = std::fs::read("/bin/true").expect("a program");
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random as usize
+        };
+        for _ in 0..400 {
+            let mut bytes = whole.clone();
+            for _ in 0..=next() % 8 {
+                let at = next() % bytes.len();
+                bytes[at] = next() as u8;
+            }
+            bytes.truncate(bytes.len() - if next() % 4 == 0 { next() % bytes.len() } else { 0 });
+            let Some((image, _)) = image(&*bytes, UNWIND_BYTES_MAX) else { continue };
+            let Some(sections) = image.sections else { continue };
+            let done = guarded("a mutated file", || {
+                let mut unwinder = UnwinderX86_64::<Arc<[u8]>>::new();
+                unwinder.add_module(framehop::Module::new(String::new(), 0x10_0000..0x20_0000, 0x10_0000, sections));
+                let mut cache = CacheX86_64::default();
+                for ip in (0x10_0000..0x10_8000).step_by(64) {
+                    let mut regs = UnwindRegsX86_64::new(ip, 0x7000, 0x7100);
+                    let mut read = |addr: u64| Ok(addr ^ 0x10_0040);
+                    let _ =
+                        unwinder.unwind_frame(FrameAddress::InstructionPointer(ip), &mut regs, &mut cache, &mut read);
+                }
+            });
+            // A parser that panics is a failure of its own, but not of the recorder.
+            let _ = done;
+        }
     }
 }

@@ -29,10 +29,24 @@ pub struct Space {
     pub whole: bool,
     /// Rises with every change, so that what was worked out for another state is not used.
     pub generation: u32,
+    /// Of a 32-bit program, whose stacks only the kernel's chain of frame pointers follows.
+    pub compat: bool,
     /// The module of code that is in no file.
     pub jit: Option<u32>,
     unwinder: Option<UnwinderX86_64<Arc<[u8]>>>,
+    /// Stacks that took too long to follow.
+    slow: u32,
 }
+
+/// Whether a vDSO that is mapped there is a 32-bit program's: that of others, which is this process's too, lies higher.
+pub fn is_compat(vdso: u64) -> bool {
+    vdso >> 32 == 0
+}
+
+/// A stack that takes so long is slow, ns: unwinding one takes some 20 us, with what is read for it the first time more.
+const SLOW_NS: u64 = 20_000_000;
+/// Slow stacks after which no more are followed: other processes' samples are lost meanwhile.
+const SLOW_MAX: u32 = 50;
 
 impl Space {
     /// Whether a file is mapped somewhere in `start..end`.
@@ -53,7 +67,7 @@ impl Space {
                 self.maps.insert(at, Mapped { end: start, ..map });
             }
             if map.end > end {
-                self.maps.insert(end, Mapped { offset: map.offset + (end - at), ..map });
+                self.maps.insert(end, Mapped { offset: map.offset.wrapping_add(end - at), ..map });
             }
         }
         self.changed();
@@ -73,7 +87,21 @@ impl Space {
         self.unmap(from, end);
         self.unmap(to, to.saturating_add(new_len));
         if let Some((at, map)) = moved.filter(|(at, _)| *at <= from) {
-            self.map(to, Mapped { end: to.saturating_add(new_len), offset: map.offset + (from - at), ..map });
+            self.map(to, Mapped { end: to.saturating_add(new_len), offset: map.offset.wrapping_add(from - at), ..map });
+        }
+    }
+
+    /// Stacks are not unwound any more, because of what came of earlier ones.
+    pub fn is_given_up(&self) -> bool {
+        self.slow >= SLOW_MAX
+    }
+
+    /// Notes how long a stack took; `done` is false if it made what unwinds fail.
+    pub fn unwound(&mut self, done: bool, took_ns: u64) {
+        if !done {
+            self.slow = SLOW_MAX;
+        } else if took_ns > SLOW_NS {
+            self.slow += 1;
         }
     }
 
@@ -85,7 +113,7 @@ impl Space {
     /// The file mapped at an address, and the offset in it.
     pub fn find(&self, addr: u64) -> Option<(u32, u64)> {
         let (start, map) = self.maps.range(..=addr).next_back()?;
-        (addr < map.end).then(|| (map.module, map.offset + (addr - start)))
+        (addr < map.end).then(|| (map.module, map.offset.wrapping_add(addr - start)))
     }
 
     /// The unwinder of this space.

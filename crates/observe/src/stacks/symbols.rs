@@ -1,19 +1,31 @@
 //! The names of frames, looked up at the end.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{Input, Sym, Symbolizer};
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSymbol, ReadCache};
 
 use super::frame::Frame;
+use super::hostile;
 use super::kernel::Kernel;
-use super::modules::{Elf, Module, Modules};
+use super::modules::{Module, Modules};
+use super::namer::{self, Function, Functions};
 use super::{KERNEL, Key};
 
 /// Addresses that are looked up at a time.
 const BATCH: usize = 4096;
+
+/// The frames of one ELF file, to be named.
+struct Wanted {
+    module: u32,
+    ids: Vec<u64>,
+    /// Addresses as the file has them; none outside of every segment.
+    addrs: Vec<Option<u64>>,
+    bare: Vec<Frame>,
+}
 
 /// What became of each frame, by its id while recording.
 pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<Key, u64>) -> HashMap<u64, Vec<Frame>> {
@@ -22,31 +34,16 @@ pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<
         by_module.entry(key.module).or_default().push((*key, *id));
     }
     let mut named = HashMap::with_capacity(frames.len());
+    let mut in_files = Vec::new();
     for (module, keys) in by_module {
         let keys: Vec<(Key, u64)> = keys;
         if module == KERNEL {
             name_kernel(kernel, &keys, &mut named);
             continue;
         }
-        // The address that the file gives to each offset is what symbols are looked up by.
-        let image = modules.image(module);
-        let build_id = image.and_then(|image| image.build_id.clone());
-        let addrs: Vec<Option<u64>> = match image {
-            Some(image) => keys.iter().map(|(key, _)| image.address(key.offset)).collect(),
-            None => vec![None; keys.len()],
-        };
+        modules.jit_budget().renew();
         match modules.get_mut(module) {
-            Some(Module::Elf(elf)) => {
-                let bare = |offset| Frame {
-                    module: Some(elf.path.clone()),
-                    build_id: build_id.clone(),
-                    module_offset: Some(offset),
-                    ..Frame::default()
-                };
-                let bare: Vec<Frame> = keys.iter().map(|(key, _)| bare(key.offset)).collect();
-                let found = name_elf(elf, &addrs, &bare);
-                named.extend(keys.iter().map(|(_, id)| *id).zip(found));
-            }
+            Some(Module::Elf(_)) => in_files.push(wanted(modules, module, &keys)),
             Some(Module::Jit(jit)) => {
                 jit.refresh();
                 for (key, id) in keys.iter().filter(|(key, _)| key.version == 0) {
@@ -58,7 +55,65 @@ pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<
             None => {}
         }
     }
+    name_files(modules, in_files, &mut named);
     named
+}
+
+fn wanted(modules: &mut Modules, module: u32, keys: &[(Key, u64)]) -> Wanted {
+    // The address that the file gives to each offset is what symbols are looked up by.
+    let image = modules.image(module);
+    let build_id = image.and_then(|image| image.build_id.clone());
+    let addrs = match image {
+        Some(image) => keys.iter().map(|(key, _)| image.address(key.offset)).collect(),
+        None => vec![None; keys.len()],
+    };
+    let path = match modules.get_mut(module) {
+        Some(Module::Elf(elf)) => Some(elf.path.clone()),
+        _ => None,
+    };
+    let bare = |offset| Frame {
+        module: path.clone(),
+        build_id: build_id.clone(),
+        module_offset: Some(offset),
+        ..Frame::default()
+    };
+    let bare = keys.iter().map(|(key, _)| bare(key.offset)).collect();
+    Wanted { module, ids: keys.iter().map(|(_, id)| *id).collect(), addrs, bare }
+}
+
+/// Names the frames of ELF files, each by itself, so that one that cannot be read takes no other along.
+fn name_files(modules: &mut Modules, in_files: Vec<Wanted>, named: &mut HashMap<u64, Vec<Frame>>) {
+    let mut with_file = Vec::new();
+    for wanted in in_files {
+        let Some(Module::Elf(elf)) = modules.get_mut(wanted.module) else { continue };
+        match (&elf.bytes, elf.file.as_ref().map(File::try_clone)) {
+            (Some(bytes), _) => {
+                let found = name_image(bytes, &wanted.addrs, &wanted.bare);
+                named.extend(wanted.ids.iter().copied().zip(found));
+            }
+            (None, Some(Ok(file))) => with_file.push((file, wanted)),
+            (None, _) => add_bare(&wanted, named),
+        }
+    }
+    let found = namer::name_files(with_file.len(), |number| {
+        let (file, wanted) = with_file.get(number)?;
+        name_elf(file, &wanted.addrs)
+    });
+    for ((_, wanted), found) in with_file.iter().zip(found) {
+        let Some(found) = found.filter(|found| found.len() == wanted.ids.len()) else {
+            let path = wanted.bare.first().and_then(|frame| frame.module.as_deref()).unwrap_or_default();
+            tracing::warn!("no symbols can be read of {}", String::from_utf8_lossy(path).escape_debug());
+            add_bare(wanted, named);
+            continue;
+        };
+        for ((id, bare), functions) in wanted.ids.iter().zip(&wanted.bare).zip(found) {
+            named.insert(*id, frames_of(functions, bare));
+        }
+    }
+}
+
+fn add_bare(wanted: &Wanted, named: &mut HashMap<u64, Vec<Frame>>) {
+    named.extend(wanted.ids.iter().zip(&wanted.bare).map(|(id, bare)| (*id, vec![bare.clone()])));
 }
 
 fn symbolizer() -> Symbolizer {
@@ -80,47 +135,60 @@ fn name_kernel(kernel: &Kernel, keys: &[(Key, u64)], named: &mut HashMap<u64, Ve
             }
         };
         for ((key, id), symbol) in keys.iter().zip(found) {
-            named.insert(*id, frames_of(symbol.as_sym(), &kernel.frame(key.offset)));
+            named.insert(*id, frames_of(functions_of(symbol.as_sym()), &kernel.frame(key.offset)));
         }
     }
 }
 
-fn name_elf(elf: &Elf, addrs: &[Option<u64>], bare: &[Frame]) -> Vec<Vec<Frame>> {
-    if let Some(bytes) = &elf.bytes {
-        return name_image(bytes, addrs, bare);
-    }
-    let unnamed = || bare.iter().map(|frame| vec![frame.clone()]).collect();
-    let Some(file) = &elf.file else { return unnamed() };
+/// The functions of addresses in a file; none if nothing can be looked up in it. Runs in a process of its own.
+fn name_elf(file: &File, addrs: &[Option<u64>]) -> Option<Functions> {
+    // Whoever can change a file may do so between two looks at it, and name any other as the one that has its symbols.
+    let is_trusted = hostile::is_trusted(file);
+    let copy = if is_trusted { None } else { Some(namer::copy_of(file)?) };
+    let file = copy.as_ref().unwrap_or(file);
+    let debug_syms = is_trusted || !has_links(file);
     // By its descriptor: the file may have been deleted, or lie in another mount namespace.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let source = Source::Elf(source::Elf::new(path));
+    let source = Source::Elf(source::Elf { debug_syms, ..source::Elf::new(path) });
     let symbolizer = symbolizer();
-    let mut named = Vec::with_capacity(bare.len());
-    for (addrs, bare) in addrs.chunks(BATCH).zip(bare.chunks(BATCH)) {
+    let mut named = Vec::with_capacity(addrs.len());
+    for addrs in addrs.chunks(BATCH) {
         // An offset outside of every segment has no address; 0 is no code's.
         let input: Vec<u64> = addrs.iter().map(|addr| addr.unwrap_or(0)).collect();
-        match symbolizer.symbolize(&source, Input::VirtOffset(&input)) {
-            Ok(found) => named.extend(found.iter().zip(bare).map(|(symbol, bare)| frames_of(symbol.as_sym(), bare))),
-            Err(error) => {
-                tracing::warn!("symbols of {} cannot be had: {error:#}", String::from_utf8_lossy(&elf.path));
-                return unnamed();
-            }
-        }
+        let found = symbolizer.symbolize(&source, Input::VirtOffset(&input)).ok()?;
+        named.extend(found.iter().map(|symbol| functions_of(symbol.as_sym())));
     }
-    named
+    Some(named)
 }
 
-/// The frame with its symbol, behind the functions that were inlined there, innermost first.
-fn frames_of(symbol: Option<&Sym<'_>>, bare: &Frame) -> Vec<Frame> {
-    let Some(symbol) = symbol else { return vec![bare.clone()] };
-    let inlined = symbol.inlined.iter().rev().map(|function| Frame {
-        symbol: Some(function.name.to_string()),
-        inlined: true,
-        ..bare.clone()
-    });
-    let mut frames: Vec<Frame> = inlined.collect();
-    frames.push(Frame { symbol: Some(symbol.name.to_string()), ..bare.clone() });
-    frames
+/// Whether a file says that its debug information is in another.
+fn has_links(file: &File) -> bool {
+    const LINKS: [&str; 3] = [".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup"];
+    let Ok(file) = file.try_clone() else { return true };
+    let cache = ReadCache::new(file);
+    match object::File::parse(&cache) {
+        Ok(file) => LINKS.iter().any(|name| file.section_by_name(name).is_some()),
+        Err(_) => true,
+    }
+}
+
+/// The function of a symbol, behind those that were inlined there, innermost first.
+fn functions_of(symbol: Option<&Sym<'_>>) -> Vec<Function> {
+    let Some(symbol) = symbol else { return Vec::new() };
+    let inlined = symbol.inlined.iter().rev();
+    let mut functions: Vec<Function> =
+        inlined.map(|function| Function { name: function.name.to_string(), inlined: true }).collect();
+    functions.push(Function { name: symbol.name.to_string(), inlined: false });
+    functions
+}
+
+/// The frame once for each function; as it is, if it is in none.
+fn frames_of(functions: Vec<Function>, bare: &Frame) -> Vec<Frame> {
+    if functions.is_empty() {
+        return vec![bare.clone()];
+    }
+    let frame = |Function { name, inlined }| Frame { symbol: Some(name), inlined, ..bare.clone() };
+    functions.into_iter().map(frame).collect()
 }
 
 /// Names from the symbol table of an image in memory.
@@ -128,7 +196,9 @@ fn name_image(bytes: &[u8], addrs: &[Option<u64>], bare: &[Frame]) -> Vec<Vec<Fr
     let mut symbols: Vec<(u64, u64, String)> = Vec::new();
     if let Ok(file) = object::File::parse(bytes) {
         let named = file.symbols().chain(file.dynamic_symbols()).filter(|symbol| symbol.size() > 0);
-        symbols.extend(named.filter_map(|s| Some((s.address(), s.address() + s.size(), s.name().ok()?.to_owned()))));
+        symbols.extend(
+            named.filter_map(|s| Some((s.address(), s.address().checked_add(s.size())?, s.name().ok()?.to_owned()))),
+        );
     }
     let name = |addr: u64| {
         let mut holding: Vec<&(u64, u64, String)> =

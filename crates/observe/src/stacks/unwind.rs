@@ -5,10 +5,12 @@
 //! has the same frames, which is seen at a fraction of the cost.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{Error, FrameAddress, Unwinder};
 
+use super::hostile::guarded;
 use super::modules::Modules;
 use super::spaces::Space;
 
@@ -118,28 +120,55 @@ impl Unwinding {
             read.push((offset as u32, value));
             Ok(value)
         };
-        let mut regs = UnwindRegsX86_64::new(ip, sp, bp);
-        let unwinder = space.unwinder(modules);
-        let copied = copy.len() as u64;
-        let mut frame = FrameAddress::InstructionPointer(ip);
         frames.push(ip);
-        while frames.len() < FRAMES_MAX {
-            match unwinder.unwind_frame(frame, &mut regs, &mut self.cache, &mut read_stack) {
-                Ok(Some(caller)) => match FrameAddress::from_return_address(caller) {
-                    Some(caller) => frame = caller,
-                    None => return End::Entry,
-                },
-                Ok(None) => return End::Entry,
-                // By the ABI a frame pointer of 0 marks the outermost frame. The dynamic linker's first function says it
-                // in no other way.
-                Err(Error::FramepointerUnwindingMovedBackwards) if regs.bp() == 0 => return End::Entry,
-                Err(Error::CouldNotReadStack(addr)) if cut && addr.wrapping_sub(sp).saturating_add(8) > copied => {
-                    return End::Cut;
-                }
-                Err(_) => return End::Broken,
-            }
-            frames.push(frame.address_for_lookup());
+        if space.is_given_up() || space.compat {
+            return End::Broken;
         }
-        End::Cut
+        let (begun_ns, cache) = (thread_cpu_ns(), &mut self.cache);
+        let innermost = UnwindRegsX86_64::new(ip, sp, bp);
+        let copied = (copy.len() as u64, cut);
+        let end = guarded("the unwind information of a process", || {
+            let unwinder = space.unwinder(modules);
+            follow(unwinder, cache, innermost, copied, &mut read_stack, frames)
+        });
+        space.unwound(end.is_some(), thread_cpu_ns().saturating_sub(begun_ns));
+        end.unwrap_or(End::Broken)
     }
+}
+
+/// Follows the stack from its innermost frame, which `frames` has.
+fn follow(
+    unwinder: &UnwinderX86_64<Arc<[u8]>>,
+    cache: &mut CacheX86_64,
+    mut regs: UnwindRegsX86_64,
+    (copied, cut): (u64, bool),
+    read_stack: &mut impl FnMut(u64) -> Result<u64, ()>,
+    frames: &mut Vec<u64>,
+) -> End {
+    let (ip, sp) = (regs.ip(), regs.sp());
+    let mut frame = FrameAddress::InstructionPointer(ip);
+    while frames.len() < FRAMES_MAX {
+        match unwinder.unwind_frame(frame, &mut regs, cache, read_stack) {
+            Ok(Some(caller)) => match FrameAddress::from_return_address(caller) {
+                Some(caller) => frame = caller,
+                None => return End::Entry,
+            },
+            Ok(None) => return End::Entry,
+            // By the ABI a frame pointer of 0 marks the outermost frame. The dynamic linker's first function says it
+            // in no other way.
+            Err(Error::FramepointerUnwindingMovedBackwards) if regs.bp() == 0 => return End::Entry,
+            Err(Error::CouldNotReadStack(addr)) if cut && addr.wrapping_sub(sp).saturating_add(8) > copied => {
+                return End::Cut;
+            }
+            Err(_) => return End::Broken,
+        }
+        frames.push(frame.address_for_lookup());
+    }
+    End::Cut
+}
+
+/// CPU time of this thread, ns.
+fn thread_cpu_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
