@@ -11,6 +11,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -85,6 +86,12 @@ impl Caller {
         let caller = Self { uid, gid, groups: groups_of(&user, gid) };
         // In a user namespace there may be no such user.
         (uid != 0 && uid != u32::MAX && caller.run(has_rights_of(uid))).then_some(caller)
+    }
+
+    /// The user who called sudo, if a recording is theirs already.
+    pub fn owning(dir: &Path) -> Option<Self> {
+        let owner = std::fs::symlink_metadata(dir).ok()?.uid();
+        Self::of_sudo().filter(|caller| caller.uid == owner)
     }
 
     /// The user's number.
@@ -221,7 +228,7 @@ fn give_tree(file: &OwnedFd, caller: &Caller, since: SystemTime) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
