@@ -6,6 +6,15 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
+/// Writes a line to standard error. A terminal that has gone is no reason to fail: there is nobody to tell.
+#[macro_export]
+macro_rules! say {
+    ($($word:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($word)*);
+    }};
+}
+
 /// Writes text to standard output. A reader that has gone (`| head`) ends the program quietly.
 pub fn text(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

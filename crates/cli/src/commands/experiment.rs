@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use pagelab_experiment::{ExperimentError, LabRunner, LocalRunner, Outcome, Plan, RunOptions, Runner, default_set_dir};
 
+use pagelab_session::owner::HandOver;
+
 use crate::failure::Failure;
 use crate::options::parse_level;
 use crate::print;
@@ -98,5 +100,7 @@ pub fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> 
     } else {
         Box::new(LocalRunner::new().map_err(Failure::host)?)
     };
+    // What root makes for somebody who called sudo is theirs.
+    let _given = HandOver::of(&options.set);
     pagelab_experiment::run(plan, options, &*runner, &mut Bar::new()).map_err(verdict::plan_failure)
 }

@@ -4,7 +4,7 @@ use pagelab_session::MarkError;
 
 use crate::failure::Failure;
 
-/// Put a mark into all recordings of yours that run on this host.
+/// Put a mark into all recordings of yours that run on this host, those made with sudo included.
 ///
 /// The mark is a row of the table `marks`; --from and --to of show take its name. Exit status 3: no recording runs.
 #[derive(Debug, clap::Args)]

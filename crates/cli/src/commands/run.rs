@@ -11,6 +11,7 @@ use pagelab_load::job::registry::nearest_option;
 use pagelab_load::job::{docs, unsupported};
 use pagelab_load::output::{json, normal};
 use pagelab_load::{Control, JobReport, Workload, parse_args};
+use pagelab_observe::streams::StreamSet;
 use pagelab_session::{SessionOutcome, Target};
 
 use crate::commands::record;
@@ -37,7 +38,8 @@ enum Format {
 #[command(after_help = "Examples:\n  pagelab run job.fio -o run.rec\n  \
     pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m")]
 pub struct Args {
-    /// Directory of the recording; it must not exist, or be empty [default: pagelab-SECONDS.rec].
+    /// Directory of the recording; it must not exist, or be empty. Without it, nothing is recorded, unless --observe or
+    /// --label say that something is [then: pagelab-TIME-JOB.rec].
     #[arg(short = 'o', long = "recording", value_name = "DIR")]
     directory: Option<PathBuf>,
     #[command(flatten)]
@@ -54,6 +56,9 @@ pub struct Args {
     /// Refuse jobs that would change anything on disk.
     #[arg(long)]
     readonly: bool,
+    /// Do not say where the recording is.
+    #[arg(short, long)]
+    quiet: bool,
     /// The status line, once a second on standard error: auto where that is a terminal.
     #[arg(long, default_value = "auto", value_parser = Status::WORDS.map(|(word, _)| word), value_name = "WHEN")]
     eta: String,
@@ -129,7 +134,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         return Ok(0);
     }
     let mut report_file = args.output.as_deref().map(ReportFile::create).transpose()?;
-    let mut options = args.recording.session(Target::Job(Box::new(workload)), args.directory.as_ref())?;
+    let nowhere = records_nothing(args).then(tempfile::tempdir).transpose().map_err(Failure::host)?;
+    let directory = nowhere.as_ref().map(|dir| dir.path().join("nothing"));
+    let directory = directory.as_ref().or(args.directory.as_ref());
+    let mut options = args.recording.session(Target::Job(Box::new(workload)), directory)?;
+    if nowhere.is_some() {
+        options.streams = StreamSet::none();
+    }
     options.load = Control {
         allow_write: args.allow_write.clone(),
         readonly: args.readonly,
@@ -149,9 +160,14 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         None => print::text(&text)?,
     }
     if !args.recording.json && args.output_format == Format::Normal {
-        record::say(&outcome, false, false)?;
+        record::tell(&outcome, false, args.quiet || nowhere.is_some())?;
     }
     Ok(if report.succeeded() { 0 } else { BAD })
+}
+
+/// As fio, which records nothing, unless it is said what or where to.
+fn records_nothing(args: &Args) -> bool {
+    args.directory.is_none() && args.recording.observe.is_none() && args.recording.label.is_none()
 }
 
 /// A file for the report: made before anything runs, so that a path that cannot be written costs no run; gone if there is no report.
