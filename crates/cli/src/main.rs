@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 
 use failure::Failure;
 
-/// Finds out why a Linux memory or storage workload got slower, and proves it.
+/// Find out why a Linux memory or storage workload got slower.
 #[derive(Debug, Parser)]
 #[command(
     name = "pagelab",
@@ -45,7 +45,7 @@ enum Command {
     Record(commands::record::Args),
     /// Put a mark into running recordings.
     Mark(commands::mark::Args),
-    /// Show one view of a recording.
+    /// Show a recording: its summary, or one view of it.
     Show(commands::show::Args),
     /// Run a plan's variants interleaved, then compare them.
     Experiment(commands::experiment::Args),
@@ -165,7 +165,7 @@ fn main() -> ExitCode {
     match done {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            print::note(format_args!("pagelab: {failure}"));
+            say!("pagelab: {failure}");
             ExitCode::from(failure.status())
         }
     }

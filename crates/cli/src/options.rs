@@ -19,10 +19,10 @@ pub struct RecordingArgs {
     /// What to call this recording.
     #[arg(long)]
     pub label: Option<String>,
-    /// Streams: default, all, or a list of metrics, settings, tasks, faults, maps, dax, syscalls, sched, cpu, counters, block,
+    /// Streams [default: default]: default, all, or a list of metrics, settings, tasks, faults, maps, dax, syscalls, sched, cpu, counters, block,
     /// regions. syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks leaves out where tasks slept, maps:nostacks where they mapped memory.
-    #[arg(long, value_name = "LIST", default_value = "default")]
-    pub observe: String,
+    #[arg(long, value_name = "LIST")]
+    pub observe: Option<String>,
     /// Go on without streams that were asked for by name and are refused.
     #[arg(long)]
     pub best_effort: bool,
@@ -82,8 +82,10 @@ impl SpanArgs {
 impl RecordingArgs {
     /// The options of a session that records `target` into `out`.
     pub fn session(&self, target: Target, out: Option<&PathBuf>) -> Result<SessionOptions, Failure> {
-        let mut options = SessionOptions::new(target, out.cloned().unwrap_or_else(default_output));
-        options.streams = StreamSet::parse(&self.observe).map_err(Failure::input)?;
+        let out = out.cloned().unwrap_or_else(|| default_recording(&target));
+        let mut options = SessionOptions::new(target, out);
+        let streams = self.observe.as_deref().map(StreamSet::parse).transpose().map_err(Failure::input)?;
+        options.streams = streams.unwrap_or_default();
         options.label.clone_from(&self.label);
         options.best_effort = self.best_effort;
         options.durable = self.durable;
@@ -97,15 +99,48 @@ impl RecordingArgs {
     }
 }
 
-/// A name that no recording has yet.
+/// A name in the current directory that nothing has yet, for a set.
 pub fn default_output() -> PathBuf {
+    unused_name("set")
+}
+
+/// A name in the current directory that nothing has yet: when it was made, and what of.
+fn default_recording(target: &Target) -> PathBuf {
+    let last = |path: &std::path::Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let what = match target {
+        Target::Command(argv) => argv.first().and_then(|program| last(std::path::Path::new(program))),
+        Target::Job(workload) => workload.jobs.first().map(|job| job.name.clone()),
+        Target::Processes(pids) => pids.first().map(|pid| format!("pid{pid}")),
+        Target::Cgroup(path) => last(path),
+        Target::System => Some("system".to_owned()),
+    };
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._+-".contains(letter) { letter } else { '_' };
+    unused_name(&what.unwrap_or_default().chars().map(plain).take(32).collect::<String>())
+}
+
+fn unused_name(what: &str) -> PathBuf {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let name = |suffix: String| PathBuf::from(format!("pagelab-{seconds}{suffix}.rec"));
+    let when = utc(seconds);
+    let name = |suffix: String| PathBuf::from(format!("pagelab-{when}-{what}{suffix}.rec"));
     let first = name(String::new());
     if !first.exists() {
         return first;
     }
     (2..).map(|n| name(format!("-{n}"))).find(|path| !path.exists()).unwrap_or(first)
+}
+
+/// A time as `20261123T041500`, in UTC.
+fn utc(seconds: u64) -> String {
+    let (day, second) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1 March of the year 0, in eras of 400 years: leap days come last in each year.
+    let days = day + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, year) = if month < 10 { (month + 3, era * 400 + year) } else { (month - 9, era * 400 + year + 1) };
+    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
 /// Says so if the recording lands on the device of the working directory, where most workloads have their files.
@@ -171,7 +206,17 @@ pub fn parse_level(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_seconds, parse_size};
+    use super::{parse_seconds, parse_size, utc};
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(utc(0), "19700101T000000");
+        // date -u -d @N +%Y%m%dT%H%M%S
+        assert_eq!(
+            [951_782_399, 951_782_400, 4_107_542_399].map(utc),
+            ["20000228T235959", "20000229T000000", "21000228T235959"]
+        );
+    }
 
     #[test]
     fn times_are_read_or_refused() {

@@ -11,6 +11,12 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
+/// Writes a line to standard error, escaped. A terminal that has gone is no reason to fail: there is nobody to tell.
+#[macro_export]
+macro_rules! say {
+    ($($word:tt)*) => { $crate::print::note(format_args!($($word)*)) };
+}
+
 /// Standard output for text. Headings may be bold on a terminal.
 fn page() -> Escaping<io::StdoutLock<'static>> {
     let out = io::stdout();

@@ -1,30 +1,41 @@
-//! The progress of an experiment: a bar on a terminal, a line for each run elsewhere. The progress of a recording: a line
-//! on a terminal.
+//! The progress of an experiment: a line for each run on a terminal. The progress of a recording: a line on a terminal,
+//! written over once a second.
+//!
+//! What a recorded command prints goes to the same terminal, and nobody knows when. A line that is written over would be
+//! glued to it; so there is none while a command runs, and an experiment ends each of its lines.
+
+use std::time::Instant;
 
 use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use pagelab_experiment::{Event, Progress};
 use pagelab_recording::set::RunState;
-use pagelab_vocab::terminal::escape;
 
-use crate::print;
+use crate::say;
 
 /// Shows events on standard error.
 pub struct Bar {
-    bar: Option<ProgressBar>,
     on_terminal: bool,
+    began: Instant,
+    /// Runs to make, and made.
+    to_do: usize,
+    made: usize,
 }
 
 impl Bar {
-    /// A bar that shows nothing yet.
+    /// Nothing has been shown yet.
     pub fn new() -> Self {
-        Self { bar: None, on_terminal: std::io::IsTerminal::is_terminal(&std::io::stderr()) }
+        let on_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        Self { on_terminal, began: Instant::now(), to_do: 0, made: 0 }
     }
 
-    fn say(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(escape(line)),
-            None => print::note(line),
+    /// How long the rest takes, if it goes on as it has so far.
+    fn left(&self) -> String {
+        if self.made == 0 {
+            return String::new();
         }
+        let each = self.began.elapsed() / u32::try_from(self.made).unwrap_or(u32::MAX);
+        let left = each * u32::try_from(self.to_do.saturating_sub(self.made)).unwrap_or(u32::MAX);
+        format!(", about {} left", HumanDuration(left))
     }
 }
 
@@ -32,39 +43,23 @@ impl Progress for Bar {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Ready { dir, to_do, total } => {
-                print::note(format_args!("{to_do} of {total} runs to make, into {}", dir.display()));
-                if self.on_terminal {
-                    let bar = ProgressBar::new(*to_do as u64);
-                    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} {eta} left") {
-                        bar.set_style(style);
-                    }
-                    self.bar = Some(bar);
-                }
+                say!("{to_do} of {total} runs to make, into {}", dir.display());
+                (self.began, self.to_do) = (Instant::now(), *to_do);
             }
             Event::Begins { run, number, total } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_message(escape(&run.variant));
+                if self.on_terminal {
+                    say!("run {number} of {total}: {} {}{}", run.variant, run.run, self.left());
                 } else {
                     tracing::info!("run {number} of {total}: {} {}", run.variant, run.run);
                 }
             }
             Event::Ended { run, number, total } => {
                 if let RunState::Failed { reason } = &run.state {
-                    self.say(&format!("run {number} of {total} ({} {}) failed: {reason}", run.variant, run.run));
+                    say!("run {number} of {total} ({} {}) failed: {reason}", run.variant, run.run);
                 }
-                if let Some(bar) = &self.bar {
-                    bar.inc(1);
-                }
+                self.made += 1;
             }
-            Event::Note(note) => self.say(&format!("note: {note}")),
-        }
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+            Event::Note(note) => say!("note: {note}"),
         }
     }
 }
@@ -75,7 +70,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line; none where standard error is no terminal, or nothing is to be shown.
+    /// A line; none where standard error is no terminal, or nothing is to be shown: also where a command writes to the
+    /// same terminal.
     pub fn new(hidden: bool) -> Self {
         let shown = !hidden && std::io::IsTerminal::is_terminal(&std::io::stderr());
         Self { bar: shown.then(ProgressBar::no_length) }

@@ -362,7 +362,9 @@ fn a_terminal_is_shown_how_it_goes_and_nothing_else_is() {
     }
     let dir = scratch();
     let line = |name: &str, flag: &str| {
-        let words = format!("{} record {flag} -o {}/{name} -- sleep 2.5", binary().display(), dir.path().display());
+        // Of what runs already: what a command prints would be glued to the line.
+        let record = format!("{} record {flag} -o {}/{name}", binary().display(), dir.path().display());
+        let words = format!("{record} --observe metrics -p {} --duration 2.5", std::process::id());
         let output = Command::new("script").args(["-qec", &words, "/dev/null"]).stdin(Stdio::null()).output();
         let output = output.expect("script (util-linux)");
         assert!(output.status.success(), "{output:?}");

@@ -127,7 +127,8 @@ fn stream_names() -> String {
 }
 
 impl StreamSet {
-    fn none() -> Self {
+    /// No stream.
+    pub fn none() -> Self {
         let calls = CallFilter::default();
         Self { named: BTreeSet::new(), implied: BTreeSet::new(), calls, without_stacks: BTreeSet::new() }
     }

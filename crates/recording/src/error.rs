@@ -1,6 +1,7 @@
 //! What can go wrong with a recording, each with the value found, the value needed and what to do.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The newest major format this build reads, and the one it writes.
@@ -50,7 +51,7 @@ pub enum Error {
         to_ns: i64,
     },
     /// A file operation failed.
-    #[error("cannot {action} {path}: {source}{}", hint(source, path))]
+    #[error("cannot {action} {path}: {source}{}", hint(action, source, path))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -207,9 +208,10 @@ pub(crate) fn io_is_no_space(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
-fn hint(e: &io::Error, path: &Path) -> String {
+fn hint(action: &str, e: &io::Error, path: &Path) -> String {
     let parent = path.parent().unwrap_or(path).display();
     match e.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) if action.starts_with("read") || action == "open" => read_hint(path),
         Some(libc::EACCES | libc::EPERM) => {
             format!("; write permission is needed: ls -ld {parent}")
         }
@@ -220,6 +222,22 @@ fn hint(e: &io::Error, path: &Path) -> String {
         Some(libc::EMFILE) => "; more open files are needed: ulimit -n".to_owned(),
         _ => String::new(),
     }
+}
+
+/// What a reader needs who may not read: the file, or the directory in its way, is somebody else's.
+fn read_hint(path: &Path) -> String {
+    let found = path.ancestors().find_map(|path| Some((path, std::fs::metadata(path).ok()?.uid())));
+    let Some((closed, owner)) = found else { return "; read permission is needed".to_owned() };
+    let owner = if owner == 0 { "root".to_owned() } else { format!("user {owner}") };
+    let closed = quoted(closed);
+    format!("; read permission is needed, and {closed} belongs to {owner}; type: sudo chown -R \"$(id -u)\" {closed}")
+}
+
+/// A path as a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn recording_dir(part: &Path) -> &Path {

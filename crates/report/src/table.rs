@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 pub use pagelab_vocab::terminal::escape as clean;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Width for which tables are made unless they are told another.
 pub const WIDTH: usize = 100;
@@ -99,14 +100,14 @@ impl Table {
         let last = self.columns.len().saturating_sub(1);
         for (at, ((cell, column), width)) in cells.zip(&self.columns).zip(widths).enumerate() {
             let parts = if at == last { wrap(cell, *width) } else { vec![shorten(cell, *width)] };
-            let before = " ".repeat(line.chars().count());
+            let before = " ".repeat(line.width());
             for (number, part) in parts.iter().enumerate() {
                 if number > 0 {
                     out.push_str(line.trim_end());
                     out.push('\n');
                     line.clone_from(&before);
                 }
-                let gap = " ".repeat(width.saturating_sub(part.chars().count()));
+                let gap = " ".repeat(width.saturating_sub(part.width()));
                 let _ = if column.right { write!(line, "{gap}{part}  ") } else { write!(line, "{part}{gap}  ") };
             }
         }
@@ -116,10 +117,10 @@ impl Table {
 
     /// The widths of the columns: as their cells need, unless a line is too long.
     fn widths(&self, indent: usize) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.head.chars().count()).collect();
+        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.head.width()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(cell.width());
             }
         }
         let Some(last) = self.columns.len().checked_sub(1) else { return widths };
@@ -131,7 +132,7 @@ impl Table {
         let length = |widths: &[usize]| indent + 2 * last + widths.iter().sum::<usize>();
         while length(&widths) > self.width {
             let cuttable = |(width, column): &(&mut usize, &Column)| {
-                !column.right && **width > TEXT_AT_LEAST.max(column.head.chars().count())
+                !column.right && **width > TEXT_AT_LEAST.max(column.head.width())
             };
             let text = widths.iter_mut().zip(&self.columns).filter(cuttable);
             let Some((widest, _)) = text.max_by_key(|(width, _)| **width) else { break };
@@ -146,21 +147,36 @@ impl Table {
 
 /// At most `width` characters: of a path the end is kept, of other text the beginning.
 pub fn shorten(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width || width < 4 {
+    if text.width() <= width || width < 4 {
         return text.to_owned();
     }
     if text.starts_with('/') {
-        format!("...{}", text.chars().skip(length - (width - 3)).collect::<String>())
+        let end: Vec<char> = fitting(text.chars().rev(), width - 3);
+        format!("...{}", end.into_iter().rev().collect::<String>())
     } else {
-        format!("{}...", text.chars().take(width - 3).collect::<String>())
+        format!("{}...", fitting(text.chars(), width - 3).into_iter().collect::<String>())
     }
 }
 
-/// Lines of at most `width` characters, broken between words and, where a word is too long, behind a `|` in it; what
+/// The first letters that fit into so many columns: some letters take two, and some none.
+fn fitting(letters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
+    let mut left = columns;
+    let mut taken = Vec::new();
+    for letter in letters {
+        let wide = letter.width().unwrap_or(0);
+        if wide > left {
+            break;
+        }
+        left -= wide;
+        taken.push(letter);
+    }
+    taken
+}
+
+/// Lines of at most `width` columns, broken between words and, where a word is too long, behind a `|` in it; what
 /// is longer still is shortened. At least one line.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    if text.chars().count() <= width {
+    if text.width() <= width {
         return vec![text.to_owned()];
     }
     // Blanks in front show the depth of a tree.
@@ -170,12 +186,12 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut line = " ".repeat(depth);
     let mut empty = true;
     for word in text.split_whitespace() {
-        let whole = word.chars().count() <= room;
+        let whole = word.width() <= room;
         let pieces = if whole { vec![word] } else { word.split_inclusive('|').collect() };
         for (number, piece) in pieces.into_iter().enumerate() {
             let piece = shorten(piece, room);
             let gap = usize::from(number == 0 && !empty);
-            if !empty && line.chars().count() + gap + piece.chars().count() > width {
+            if !empty && line.width() + gap + piece.width() > width {
                 lines.push(std::mem::take(&mut line));
             } else {
                 line.push_str(&" ".repeat(gap));
@@ -225,6 +241,15 @@ mod tests {
         table.row(["faults", "12"]);
         table.row(["x"]);
         assert_eq!(table.render(), "name     n\n------  --\nfaults  12\nx\n");
+    }
+
+    #[test]
+    fn letters_of_two_columns_are_counted_as_two() {
+        let mut table = Table::new([left("NAME").at_most(8), right("N")]);
+        table.row(["数据库数据库", "1"]);
+        table.row(["plain", "2"]);
+        assert_eq!(table.render(), "NAME     N\n数据...  1\nplain    2\n");
+        assert_eq!(shorten("/数据库/数据库", 8), "...据库");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use pagelab_host::process::ProcessSettings;
 
+use crate::gate::{self, Numbers};
+
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct ChildSpec {
@@ -74,9 +76,28 @@ pub struct Child {
     exec_result: Option<OwnedFd>,
     own_group: bool,
     reaped: bool,
+    /// What the process had used when it was let go: minor and major faults, and its largest resident size.
+    before: Before,
 }
 
-/// How a process ended, with what the kernel accounted to it and to the children it waited for.
+/// What a process has used before it executes its program.
+#[derive(Debug, Clone, Copy, Default)]
+struct Before {
+    faults: (u64, u64),
+    max_rss_bytes: u64,
+}
+
+impl Before {
+    fn of(pid: u32) -> Self {
+        let faults = pagelab_observe::process::accounts(pid).map(|accounts| accounts.faults).unwrap_or_default();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let peak =
+            status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+        Self { faults, max_rss_bytes: peak.unwrap_or(0_u64) * 1024 }
+    }
+}
+
+/// How a process ended, with what the kernel accounted to it since it was let go, and to the children it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// As `wait` reports it.
@@ -91,8 +112,8 @@ pub struct Ended {
     pub major_faults: u64,
     /// Voluntary and forced context switches.
     pub context_switches: (u64, u64),
-    /// Largest resident size, bytes.
-    pub max_rss_bytes: u64,
+    /// Largest resident size, bytes; none where it was below that of the recorder, from which the process was forked.
+    pub max_rss_bytes: Option<u64>,
 }
 
 impl Ended {
@@ -128,6 +149,9 @@ pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Sp
 fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
+
+/// Words of the small program before the command's arguments.
+const OWN_WORDS: usize = 2;
 
 /// All that the child needs, in memory before the fork.
 struct Prepared {
@@ -170,9 +194,20 @@ impl Child {
         let prepared = prepare(spec, &program).map_err(refused("preparing arguments"))?;
         let (gate_read, gate_write) = pipe().map_err(refused("pipe"))?;
         let (result_read, result_write) = pipe().map_err(refused("pipe"))?;
-        let argv = null_ended(&prepared.argv);
         let envp = null_ended(&prepared.envp);
-        let recorder = rustix::process::getpid();
+        let recorder = rustix::process::getpid().as_raw_pid();
+        let (pid_read, pid_write) = pipe().map_err(refused("pipe"))?;
+        let numbers = Numbers {
+            gate: gate_read.as_raw_fd(),
+            result: result_write.as_raw_fd(),
+            pid: pid_write.as_raw_fd(),
+            recorder: if spec.dies_with_recorder { recorder } else { 0 },
+            own_group: spec.own_group,
+        };
+        // Without it the process waits at the gate itself.
+        let small = gate::program(&numbers).ok();
+        let own_words: [*const libc::c_char; OWN_WORDS] = [c"pagelab-gate".as_ptr(), prepared.program.as_ptr()];
+        let argv: Vec<*const libc::c_char> = own_words.into_iter().chain(null_ended(&prepared.argv)).collect();
         // SAFETY: the child only calls async-signal-safe functions on memory prepared above, then execs or exits.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
@@ -184,9 +219,12 @@ impl Child {
             // SAFETY: descriptors that this function opened; the values that own them are never dropped in the child.
             unsafe {
                 libc::close(gate_write.as_raw_fd());
+                libc::close(pid_read.as_raw_fd());
                 libc::close(result_read.as_raw_fd());
             }
-            let failed = in_child(spec, &prepared, &argv, &envp, gate_read.as_fd(), recorder.as_raw_pid());
+            let waiting =
+                Waiting { argv: &argv, envp: &envp, numbers, small: small.as_ref().map(AsFd::as_fd), recorder };
+            let failed = in_child(spec, &prepared, &waiting);
             let bytes = failed.to_ne_bytes();
             // SAFETY: the buffer lives on this stack; then the child ends without running anything of the parent's.
             unsafe {
@@ -194,6 +232,8 @@ impl Child {
                 libc::_exit(125)
             }
         }
+        drop(pid_write);
+        let pid = command_pid(pid, pid_read);
         let process = rustix::process::Pid::from_raw(pid)
             .ok_or_else(|| refused("fork")(io::Error::other("the kernel gave no process id")))?;
         let pidfd = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())
@@ -206,6 +246,7 @@ impl Child {
             exec_result: Some(result_read),
             own_group: spec.own_group,
             reaped: false,
+            before: Before::default(),
         })
     }
 
@@ -227,6 +268,7 @@ impl Child {
             error,
         };
         if let Some(gate) = self.gate.take() {
+            self.before = Before::of(self.pid());
             std::fs::File::from(gate).write_all(b"g").map_err(|error| refused(&self.program, "gate", error))?;
         }
         let Some(result) = self.exec_result.take() else { return Ok(()) };
@@ -262,14 +304,16 @@ impl Child {
             return None;
         }
         self.reaped = true;
+        let Before { faults, max_rss_bytes } = self.before;
+        let peak = usage.ru_maxrss as u64 * 1024;
         Some(Ended {
             status,
             utime_ns: timeval_ns(usage.ru_utime),
             stime_ns: timeval_ns(usage.ru_stime),
-            minor_faults: usage.ru_minflt as u64,
-            major_faults: usage.ru_majflt as u64,
+            minor_faults: (usage.ru_minflt as u64).saturating_sub(faults.0),
+            major_faults: (usage.ru_majflt as u64).saturating_sub(faults.1),
             context_switches: (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64),
-            max_rss_bytes: usage.ru_maxrss as u64 * 1024,
+            max_rss_bytes: Some(peak).filter(|peak| *peak > max_rss_bytes),
         })
     }
 }
@@ -293,21 +337,42 @@ fn null_ended(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Runs in the forked child. Returns the errno of what failed; on success it does not return.
-fn in_child(
-    spec: &ChildSpec,
-    prepared: &Prepared,
-    argv: &[*const libc::c_char],
-    envp: &[*const libc::c_char],
-    gate: BorrowedFd<'_>,
+/// The process of the command: the one that says so, or the forked one. A forked one that is not is reaped.
+fn command_pid(forked: i32, told: OwnedFd) -> i32 {
+    let mut bytes = [0; 4];
+    // It is told before the gate, or the process has failed.
+    let read = std::fs::File::from(told).read_exact(&mut bytes);
+    let pid = i32::from_ne_bytes(bytes);
+    if read.is_err() || pid == forked {
+        return forked;
+    }
+    let mut status = 0;
+    // SAFETY: our own child, which exits after it has told; status is a local.
+    while unsafe { libc::waitpid(forked, &raw mut status, 0) } < 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+    {}
+    pid
+}
+
+/// What the forked process needs to wait for its start.
+struct Waiting<'a> {
+    /// Those of the small program: its name, the path of the command, and the command's own.
+    argv: &'a [*const libc::c_char],
+    envp: &'a [*const libc::c_char],
+    numbers: Numbers,
+    small: Option<BorrowedFd<'a>>,
     recorder: i32,
-) -> i32 {
+}
+
+/// Runs in the forked child. Returns the errno of what failed; on success it does not return.
+fn in_child(spec: &ChildSpec, prepared: &Prepared, waiting: &Waiting<'_>) -> i32 {
+    let Waiting { argv, envp, numbers, small, recorder } = waiting;
     let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     // SAFETY: async-signal-safe calls on numbers and on memory prepared before the fork.
     unsafe {
         if spec.dies_with_recorder {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() != recorder {
+            if libc::getppid() != *recorder {
                 return libc::ESRCH;
             }
         }
@@ -338,16 +403,31 @@ fn in_child(
                 return errno();
             }
         }
+        if let Some(small) = small {
+            let kept = [numbers.gate, numbers.result, numbers.pid];
+            kept.iter().for_each(|fd| _ = libc::fcntl(*fd, libc::F_SETFD, 0));
+            libc::syscall(
+                libc::SYS_execveat,
+                small.as_raw_fd(),
+                c"".as_ptr(),
+                argv.as_ptr(),
+                envp.as_ptr(),
+                libc::AT_EMPTY_PATH,
+            );
+            kept.iter().for_each(|fd| _ = libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC));
+        }
+        let own = libc::getpid().to_ne_bytes();
+        libc::write(numbers.pid, own.as_ptr().cast(), own.len());
         let mut go = 0u8;
         loop {
-            match libc::read(gate.as_raw_fd(), (&raw mut go).cast(), 1) {
+            match libc::read(numbers.gate, (&raw mut go).cast(), 1) {
                 1 => break,
                 0 => libc::_exit(125), // The recorder died before it was ready.
                 _ if errno() == libc::EINTR => {}
                 _ => return errno(),
             }
         }
-        libc::execve(prepared.program.as_ptr(), argv.as_ptr(), envp.as_ptr());
+        libc::execve(prepared.program.as_ptr(), argv.as_ptr().add(OWN_WORDS), envp.as_ptr());
     }
     errno()
 }

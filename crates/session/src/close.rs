@@ -11,6 +11,7 @@ use crate::feed::Feed;
 use crate::load_rows;
 use crate::options::{SessionError, SessionOptions, SessionOutcome};
 use crate::output::Heard;
+use crate::owner::with_rights;
 use crate::probes::Probes;
 use crate::recorder::{Recorder, realtime_ns};
 use crate::run::Begun;
@@ -43,7 +44,7 @@ pub fn finish(
     // While the programs are still there.
     let bpf = options.bpf_stats.then(own_programs);
     let states = std::mem::take(&mut recorder.probes.states);
-    let Recorder { probes, feed, mut writer, write_error, .. } = recorder;
+    let Recorder { probes, feed, mut writer, write_error, caller, .. } = recorder;
     let good_report = report.as_ref().and_then(|report| report.as_ref().ok());
     if let Some(report) = good_report {
         load_rows::push(report, &mut writer);
@@ -56,7 +57,7 @@ pub fn finish(
     let bytes_so_far = writer.stats().bytes_written;
     // Nothing more is taken from them. Their rings and what they know of symbols would only add to the memory that closing needs.
     drop((probes, feed));
-    let (manifest, hole) = close(writer, write_error, |last| {
+    let last = |last: &mut Manifest| {
         last.clock.realtime_at_end_ns = Some(realtime_ns());
         last.exit = ended.map(|ended| Exit { code: ended.code(), signal: ended.signal(), ..Exit::default() });
         last.probes = states;
@@ -76,7 +77,8 @@ pub fn finish(
         if let Some(ended) = &ended {
             last.extra.insert("rusage".to_owned(), rusage_json(ended));
         }
-    });
+    };
+    let (manifest, hole) = with_rights(caller.as_ref(), || close(writer, write_error, last));
     warnings.extend(hole);
     let report = match report {
         Some(Err(error)) if !timed_out => return Err(error),

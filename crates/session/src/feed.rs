@@ -13,6 +13,7 @@ use crate::actions::{MapAction, makes_mapping};
 use crate::calls::{CallFeed, CallSink, WaitingCalls};
 use crate::details::DetailFeed;
 use crate::files::Files;
+use crate::living::{self, Living};
 use crate::probes::push_off_cpu;
 
 /// Slots that are taken apart into columns at a time: 16 KiB, which stay in the first-level cache from column to column.
@@ -30,6 +31,7 @@ pub struct Feed {
     last_mapping_id: u32,
     recorded_faults: HashMap<u32, u64>,
     details: DetailFeed,
+    living: Living,
     /// When the first task began to execute the command, CLOCK_MONOTONIC ns.
     pub first_exec_ns: Option<i64>,
     /// When the first task ended.
@@ -164,11 +166,15 @@ impl Feed {
                 _ => {}
             }
         }
+        self.living.note(event);
         if !self.record_tasks || (self.at_gate && self.first_exec_ns.is_none()) {
             return;
         }
         let exit = event.op == TaskOp::Exit;
-        let at_exit = |value: Option<u64>| value.filter(|_| exit);
+        // What was there before has used something before: what it uses while it is recorded is the difference.
+        let before = if event.op == TaskOp::Snapshot { living::accounts(event.pid, event.tid) } else { None };
+        let account = |at_exit: Option<u64>, before: Option<u64>| if exit { at_exit } else { before };
+        let (faults_before, cpu_before) = (before.map(|one| one.faults), before.map(|one| one.cpu_ns));
         let comm = String::from_utf8_lossy(&event.comm);
         let recorded = self.recorded_faults.get(&event.task_id).copied().unwrap_or(0);
         writer.push(&TasksRow {
@@ -191,14 +197,31 @@ impl Feed {
             build_id: None,
             cgroup_id: event.cgroup_id,
             exit_code: event.exit_code.filter(|_| exit),
-            min_flt: at_exit(event.faults.map(|(minor, _)| minor)),
-            maj_flt: at_exit(event.faults.map(|(_, major)| major)),
-            utime_ns: at_exit(event.cpu_ns.map(|(user, _)| user)),
-            stime_ns: at_exit(event.cpu_ns.map(|(_, system)| system)),
-            recorded_faults: at_exit(Some(recorded)),
+            min_flt: account(event.faults.map(|(minor, _)| minor), faults_before.map(|(minor, _)| minor)),
+            maj_flt: account(event.faults.map(|(_, major)| major), faults_before.map(|(_, major)| major)),
+            utime_ns: account(event.cpu_ns.map(|(user, _)| user), cpu_before.map(|(user, _)| user)),
+            stime_ns: account(event.cpu_ns.map(|(_, system)| system), cpu_before.map(|(_, system)| system)),
+            recorded_faults: account(Some(recorded), None),
         });
         if exit {
             self.recorded_faults.remove(&event.task_id);
+        }
+    }
+
+    /// Whether the task belongs to what is recorded: not yet the recorder's child at the gate.
+    pub fn records(&self, task: &TaskEvent) -> bool {
+        !self.at_gate || task.task_id != 1 || self.first_exec_ns.is_some()
+    }
+
+    /// The process that forked the task, as far as it lives.
+    pub fn parent_of(&self, task: &TaskEvent) -> Option<u32> {
+        self.living.process_of(task.parent_task_id?)
+    }
+
+    /// Writes what the tasks that live have used so far.
+    pub fn note_living(&self, now_ns: i64, writer: &mut RecordingWriter) {
+        if self.record_tasks {
+            self.living.write(now_ns, &self.recorded_faults, writer);
         }
     }
 

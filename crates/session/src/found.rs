@@ -35,20 +35,12 @@ pub struct Looked {
 }
 
 impl Found {
-    /// Finds the target; none if it is one that is to be started.
-    pub fn open(target: &Target) -> Result<Option<Self>, SessionError> {
+    /// Finds the target; none if it is one that is to be started. Of several processes some may have ended since their
+    /// ids were looked up: `missed` takes what there is to say of those. It is an error if none is left.
+    pub fn open(target: &Target, missed: &mut Vec<String>) -> Result<Option<Self>, SessionError> {
         match target {
             Target::Command(_) | Target::Job(_) => Ok(None),
-            Target::Processes(pids) => {
-                let mut processes: Vec<(u32, OwnedFd)> = Vec::new();
-                for pid in pids {
-                    // Named twice is wanted once.
-                    if !processes.iter().any(|(known, _)| known == pid) {
-                        processes.push((*pid, open_process(*pid).map_err(SessionError::Target)?));
-                    }
-                }
-                Ok(Some(Self::Processes(processes)))
-            }
+            Target::Processes(pids) => Ok(Some(Self::Processes(open_processes(pids, missed)?))),
             Target::Cgroup(path) => {
                 let cgroup = Cgroup::open(path).map_err(SessionError::Target)?;
                 let had_processes = !cgroup.is_empty();
@@ -125,26 +117,58 @@ fn first_in(folder: &Path) -> Option<u32> {
     })
 }
 
+/// Why a process cannot be recorded.
+enum Unopened {
+    /// It has ended.
+    Gone(String),
+    /// It never could be.
+    Refused(String),
+}
+
+/// Opens those of the processes that run.
+fn open_processes(pids: &[u32], missed: &mut Vec<String>) -> Result<Vec<(u32, OwnedFd)>, SessionError> {
+    let mut processes: Vec<(u32, OwnedFd)> = Vec::new();
+    let mut gone = Vec::new();
+    for pid in pids {
+        // Named twice is wanted once.
+        if processes.iter().any(|(known, _)| known == pid) {
+            continue;
+        }
+        match open_process(*pid) {
+            Ok(fd) => processes.push((*pid, fd)),
+            Err(Unopened::Gone(reason)) => gone.push(reason),
+            Err(Unopened::Refused(reason)) => return Err(SessionError::Target(reason)),
+        }
+    }
+    if processes.is_empty() {
+        return Err(SessionError::Target(gone.join("\n")));
+    }
+    missed.extend(gone.into_iter().map(|reason| format!("{reason}; the others are recorded")));
+    Ok(processes)
+}
+
 /// Opens a running process that this user may look into.
-fn open_process(pid: u32) -> Result<OwnedFd, String> {
-    let gone = || format!("-p {pid}: found no such process; needed: the id of a running one, look: ps -e");
+fn open_process(pid: u32) -> Result<OwnedFd, Unopened> {
+    let gone =
+        || Unopened::Gone(format!("-p {pid}: found no such process; needed: the id of a running one, look: ps -e"));
     if pid == std::process::id() {
-        return Err(format!("-p {pid}: that is the recorder itself, which is left out of its own recordings"));
+        let reason = format!("-p {pid}: that is the recorder itself, which is left out of its own recordings");
+        return Err(Unopened::Refused(reason));
     }
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
     let fd = pidfd_open(process, PidfdFlags::empty()).map_err(|error| match error {
         Errno::SRCH => gone(),
         // The kernel opens thread groups only.
-        Errno::INVAL | Errno::NOENT => {
-            format!("-p {pid}: that is a thread; needed: the id of its process, look: grep Tgid /proc/{pid}/status")
-        }
-        other => format!("-p {pid}: {other}"),
+        Errno::INVAL | Errno::NOENT => Unopened::Refused(format!(
+            "-p {pid}: that is a thread; needed: the id of its process, look: grep Tgid /proc/{pid}/status"
+        )),
+        other => Unopened::Refused(format!("-p {pid}: {other}")),
     })?;
     match test_kill_process(process) {
         Err(Errno::PERM) => {
-            return Err(format!(
+            return Err(Unopened::Refused(format!(
                 "-p {pid}: it is another user's process; needed: its user or root, try: sudo pagelab record -p {pid} ..."
-            ));
+            )));
         }
         Err(Errno::SRCH) => return Err(gone()),
         _ => {}
@@ -152,9 +176,9 @@ fn open_process(pid: u32) -> Result<OwnedFd, String> {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     if matches!(poll(&mut fds, Some(&now)), Ok(1..)) {
-        return Err(format!(
+        return Err(Unopened::Gone(format!(
             "-p {pid}: it has ended and only waits for its parent (a zombie); needed: the id of a running process, look: ps -e"
-        ));
+        )));
     }
     Ok(fd)
 }

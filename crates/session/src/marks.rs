@@ -1,7 +1,8 @@
 //! Marks: a name for an instant, put into all running recordings of a user by `pagelab mark`.
 //!
 //! Each recorder listens on a datagram socket in a directory that only its user may enter: `/run/pagelab-marks` for root,
-//! `pagelab` in the user's runtime directory, or `/tmp/pagelab-UID` where there is neither. A mark is one datagram,
+//! `pagelab` in the user's runtime directory, or `/tmp/pagelab-UID` where there is neither. Under sudo it listens in the
+//! directory of the user who called sudo, too. A mark is one datagram,
 //! `mark NS NAME`, with the instant by CLOCK_MONOTONIC; the recorder answers `ok` to the sender's own socket.
 
 use std::fs::{self, DirBuilder};
@@ -10,25 +11,33 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::owner::{Caller, with_rights};
 use crate::recorder::monotonic_ns;
 
 /// Longest name, bytes.
 const MAX_NAME_BYTES: usize = 200;
 /// A mark that claims to be older than this was not set by our clock.
 const MAX_AGE_NS: i64 = 60_000_000_000;
-/// How long an answer may take; a recorder looks 50 times a second.
+/// How long the answers may take, all together; a recorder looks 50 times a second.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// How long to wait for one answer before it is looked whether the recorder has gone.
+const LOOK_TIME: Duration = Duration::from_millis(50);
 /// How many marks are taken at a time, so that a flood cannot hold the recording up.
 const AT_ONCE: usize = 64;
 const OK: &[u8] = b"ok";
 
-/// The recorder's ear.
+/// The recorder's sockets.
 #[derive(Debug)]
-pub struct Marks {
+pub struct Marks(Vec<Ear>);
+
+/// One socket, and whose directory it is in, if that is not this process's user.
+#[derive(Debug)]
+struct Ear {
     socket: UnixDatagram,
     path: PathBuf,
+    caller: Option<Caller>,
 }
 
 /// Why a mark was not set.
@@ -58,35 +67,40 @@ fn system(step: impl Into<String>) -> impl FnOnce(io::Error) -> MarkError {
 
 /// Where the sockets of this user's recorders may be, best place first.
 fn places() -> Vec<PathBuf> {
-    let uid = rustix::process::geteuid();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    places_of(rustix::process::geteuid().as_raw(), runtime)
+}
+
+/// The same of any user.
+fn places_of(uid: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
     let mut places = Vec::new();
-    if uid.is_root() {
+    if uid == 0 {
         // Not in /run/pagelab, which belongs to the guard: this directory comes and goes.
         places.push(PathBuf::from("/run/pagelab-marks"));
     } else {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
         places.extend(runtime.map(|dir| dir.join("pagelab")));
-        places.push(PathBuf::from(format!("/run/user/{}/pagelab", uid.as_raw())));
+        places.push(PathBuf::from(format!("/run/user/{uid}/pagelab")));
     }
-    places.push(PathBuf::from(format!("/tmp/pagelab-{}", uid.as_raw())));
+    places.push(PathBuf::from(format!("/tmp/pagelab-{uid}")));
     places.dedup();
     places
 }
 
 /// Whether the directory is this user's own and nobody else may enter it: /tmp is open to all.
-fn is_ours(dir: &Path) -> bool {
-    fs::symlink_metadata(dir).is_ok_and(|meta| {
-        let for_others = meta.mode() & 0o077;
-        meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && for_others == 0
-    })
+fn is_ours(dir: &Path, uid: u32) -> bool {
+    fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid && meta.mode() & 0o077 == 0)
 }
 
-fn bind_in(dir: &Path, name: &str) -> io::Result<(UnixDatagram, PathBuf)> {
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn bind_in(dir: &Path, name: &str, uid: u32) -> io::Result<(UnixDatagram, PathBuf)> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    if !is_ours(dir) {
+    if !is_ours(dir, uid) {
         return Err(io::Error::other(format!("{} is not a directory of this user's alone", dir.display())));
     }
     let path = dir.join(name);
@@ -101,19 +115,20 @@ fn unbind(path: &Path) {
     }
 }
 
-impl Marks {
-    /// Begins to listen.
-    pub fn listen() -> io::Result<Self> {
+impl Ear {
+    /// Listens in the first of the places that will do.
+    fn open(places: &[PathBuf], caller: Option<Caller>) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("record-{}-{number}.sock", std::process::id());
+        let uid = caller.as_ref().map_or_else(own_uid, Caller::uid);
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         // Another recorder that ends may take the directory away between two steps: once more then.
-        for dir in places().iter().flat_map(|dir| [dir, dir]) {
-            match bind_in(dir, &name) {
+        for dir in places.iter().flat_map(|dir| [dir, dir]) {
+            match with_rights(caller.as_ref(), || bind_in(dir, &name, uid)) {
                 Ok((socket, path)) => {
                     socket.set_nonblocking(true)?;
-                    return Ok(Self { socket, path });
+                    return Ok(Self { socket, path, caller });
                 }
                 Err(error) => last = error,
             }
@@ -121,8 +136,7 @@ impl Marks {
         Err(last)
     }
 
-    /// Hands over what has come, each with its instant.
-    pub fn take(&self, mut each: impl FnMut(i64, &str)) {
+    fn take(&self, each: &mut dyn FnMut(i64, &str)) {
         let mut buffer = [0_u8; MAX_NAME_BYTES + 64];
         for _ in 0..AT_ONCE {
             let Ok((bytes, sender)) = self.socket.recv_from(&mut buffer) else { return };
@@ -136,9 +150,27 @@ impl Marks {
     }
 }
 
-impl Drop for Marks {
+impl Drop for Ear {
     fn drop(&mut self) {
-        unbind(&self.path);
+        with_rights(self.caller.as_ref(), || unbind(&self.path));
+    }
+}
+
+impl Marks {
+    /// Begins to listen for this process's user and, under sudo, for the one who called it.
+    pub fn listen(caller: Option<Caller>) -> io::Result<Self> {
+        let own = Ear::open(&places(), None);
+        let callers = caller.map(|caller| Ear::open(&places_of(caller.uid(), None), Some(caller)));
+        match (own, callers) {
+            (Ok(own), callers) => Ok(Self([own].into_iter().chain(callers.and_then(Result::ok)).collect())),
+            (Err(_), Some(Ok(callers))) => Ok(Self(vec![callers])),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Hands over what has come, each with its instant.
+    pub fn take(&self, mut each: impl FnMut(i64, &str)) {
+        self.0.iter().for_each(|ear| ear.take(&mut each));
     }
 }
 
@@ -161,7 +193,7 @@ pub fn mark(name: &str) -> Result<usize, MarkError> {
         return Err(MarkError::Name(name.to_owned()));
     }
     let mut taken = 0;
-    for dir in places().into_iter().filter(|dir| is_ours(dir)) {
+    for dir in places().into_iter().filter(|dir| is_ours(dir, own_uid())) {
         let recorders: Vec<PathBuf> = fs::read_dir(&dir)
             .map_err(system(dir.display().to_string()))?
             .flatten()
@@ -171,11 +203,11 @@ pub fn mark(name: &str) -> Result<usize, MarkError> {
         if recorders.is_empty() {
             continue;
         }
-        let (socket, own) =
-            bind_in(&dir, &format!("mark-{}.sock", std::process::id())).map_err(system(dir.display().to_string()))?;
-        let times = socket.set_read_timeout(Some(ANSWER_TIME)).and(socket.set_write_timeout(Some(ANSWER_TIME)));
+        let (socket, own) = bind_in(&dir, &format!("mark-{}.sock", std::process::id()), own_uid())
+            .map_err(system(dir.display().to_string()))?;
+        let times = socket.set_read_timeout(Some(LOOK_TIME)).and(socket.set_write_timeout(Some(LOOK_TIME)));
         if times.is_ok() {
-            taken += recorders.iter().filter(|recorder| tell(&socket, recorder, text.as_bytes())).count();
+            taken += ask(&socket, recorders, text.as_bytes());
         }
         unbind(&own);
         times.map_err(system("a socket's time limit"))?;
@@ -183,20 +215,34 @@ pub fn mark(name: &str) -> Result<usize, MarkError> {
     if taken == 0 { Err(MarkError::NoneRuns) } else { Ok(taken) }
 }
 
-fn tell(socket: &UnixDatagram, recorder: &Path, text: &[u8]) -> bool {
-    match socket.send_to(text, recorder) {
-        Ok(_) => {
-            let mut answer = [0_u8; 8];
-            socket.recv(&mut answer).is_ok_and(|bytes| answer.get(..bytes) == Some(OK))
-        }
-        Err(error) => {
-            if error.kind() == io::ErrorKind::ConnectionRefused {
-                // A recorder that was killed left it.
-                let _ = fs::remove_file(recorder);
+/// Sends the mark to all recorders, then waits for their answers together; gives the number of those that took it.
+fn ask(socket: &UnixDatagram, mut recorders: Vec<PathBuf>, text: &[u8]) -> usize {
+    recorders.retain(|recorder| send(socket, recorder, text));
+    let until = Instant::now() + ANSWER_TIME;
+    let mut taken = 0;
+    // A recorder that closes its recording does not answer any more, and takes its socket away.
+    while !recorders.is_empty() && Instant::now() < until {
+        let mut answer = [0_u8; 8];
+        match socket.recv_from(&mut answer) {
+            Ok((bytes, sender)) if answer.get(..bytes) == Some(OK) => {
+                let asked = recorders.len();
+                recorders.retain(|recorder| sender.as_pathname() != Some(recorder.as_path()));
+                taken += asked - recorders.len();
             }
-            false
+            Ok(_) => {}
+            Err(_) => recorders.retain(|recorder| recorder.exists()),
         }
     }
+    taken
+}
+
+fn send(socket: &UnixDatagram, recorder: &Path, text: &[u8]) -> bool {
+    let sent = socket.send_to(text, recorder);
+    if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        // A recorder that was killed left it.
+        let _ = fs::remove_file(recorder);
+    }
+    sent.is_ok()
 }
 
 #[cfg(test)]
@@ -221,11 +267,32 @@ mod tests {
         }
     }
 
+    /// A recorder that ends between the question and its answer was waited for, 5 s each.
+    #[test]
+    fn nobody_waits_for_recorders_that_have_gone() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let recorders = ["a", "b"].map(|name| tmp.path().join(name));
+        let sockets = recorders.each_ref().map(|path| UnixDatagram::bind(path).expect("a socket"));
+        let (asker, _) = bind_in(&tmp.path().join("own"), "mark", own_uid()).expect("a socket");
+        asker.set_read_timeout(Some(LOOK_TIME)).expect("a time limit");
+        let leave = std::thread::spawn({
+            let recorders = recorders.clone();
+            move || {
+                sockets[0].recv(&mut [0; 64]).expect("it is asked");
+                sockets[1].recv(&mut [0; 64]).expect("it is asked, before the first has answered");
+                recorders.iter().for_each(|path| fs::remove_file(path).expect("its own"));
+            }
+        });
+        assert_eq!(ask(&asker, recorders.to_vec(), b"mark 1 x"), 0);
+        leave.join().expect("both have gone before the asker did");
+    }
+
     #[test]
     fn a_mark_is_taken_by_who_listens_and_nothing_is_left() {
-        let marks = Marks::listen().expect("a socket");
-        let (path, dir) = (marks.path.clone(), marks.path.parent().expect("a directory").to_owned());
-        assert!(path.exists() && is_ours(&dir));
+        let marks = Marks::listen(None).expect("a socket");
+        let path = marks.0[0].path.clone();
+        let dir = path.parent().expect("a directory").to_owned();
+        assert!(path.exists() && is_ours(&dir, own_uid()));
         let before = monotonic_ns();
         // A recorder that was killed: its socket is there, nobody reads it.
         let dead = dir.join("record-0-0.sock");

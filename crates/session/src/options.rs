@@ -66,6 +66,9 @@ pub struct SessionOptions {
     pub process_settings: ProcessSettings,
     /// Working directory of the target.
     pub cwd: Option<PathBuf>,
+    /// A command beside a target that runs already: recording ends when it does. It is not part of the target, unless that
+    /// is the whole system.
+    pub during: Option<Vec<OsString>>,
     /// Longest time the target may take; it is then ended, with its children.
     pub timeout: Option<Duration>,
     /// Time from the start of the target (or of the session) to the start of recording. Nothing is attached meanwhile.
@@ -129,6 +132,7 @@ impl SessionOptions {
             seed: None,
             process_settings: ProcessSettings::default(),
             cwd: None,
+            during: None,
             timeout: None,
             skip: None,
             duration: None,
@@ -155,7 +159,8 @@ impl SessionOptions {
 pub struct SessionOutcome {
     /// The recording.
     pub dir: PathBuf,
-    /// How the target ended; none if it was not ours, or still running when recording was aborted.
+    /// How the target ended, or the command beside it; none if it was not ours, or still running when recording was
+    /// aborted.
     pub ended: Option<Ended>,
     /// What the load reported, for jobs.
     pub report: Option<JobReport>,

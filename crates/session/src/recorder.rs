@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pagelab_observe::bpf::Event;
+use pagelab_observe::bpf::{Event, TaskOp};
 use pagelab_observe::details::{DetailCounts, FaultDetail};
 use pagelab_observe::metrics::{Emit, Sampler};
 use pagelab_observe::perf::PerfBatch;
@@ -17,9 +17,11 @@ use serde_json::json;
 
 use crate::cost::{Budget, Spent};
 use crate::feed::Feed;
+use crate::found::Found;
 use crate::load_rows;
 use crate::marks::Marks;
 use crate::options::{DEFAULT_RING_BYTES, SessionOptions};
+use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
 use crate::probes::{Count, Probes};
 use crate::subject::Subject;
@@ -47,7 +49,11 @@ pub struct Recorder {
     pub probes: Probes,
     pub feed: Feed,
     pub writer: RecordingWriter,
+    /// Whose files the recording's are, if not this process's own user's.
+    pub caller: Option<Caller>,
     sampler: Option<Sampler>,
+    /// The target's processes are sampled.
+    follows: bool,
     next_sample_ns: i64,
     pace: Pace,
     counts: Arc<Mutex<Counts>>,
@@ -66,7 +72,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder of the given probes.
-    pub fn new(probes: Probes, feed: Feed, mut writer: RecordingWriter) -> Self {
+    pub fn new(probes: Probes, feed: Feed, mut writer: RecordingWriter, caller: Option<Caller>) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
         let shared = Arc::clone(&counts);
         let mut written = Counts::new();
@@ -79,7 +85,9 @@ impl Recorder {
             probes,
             feed,
             writer,
+            caller,
             sampler: None,
+            follows: false,
             next_sample_ns: i64::MIN,
             pace: Pace::new(false),
             counts,
@@ -94,14 +102,17 @@ impl Recorder {
         }
     }
 
-    /// Samples metrics from now on: the host's, and those of a process.
-    pub fn sample_of(&mut self, pid: Option<u32>) {
-        self.sampler = Some(Sampler::new(Path::new("/"), pid));
+    /// Samples metrics from now on: the host's, and, where it is one of processes, those of the target, which may have
+    /// a first one already.
+    pub fn sample_of(&mut self, subject: &Subject) {
+        self.sampler = Some(Sampler::new(Path::new("/"), subject.pid()));
+        self.follows = !matches!(subject, Subject::Found(Found::System));
     }
 
     /// Does what the options want beside the probes: listens for marks, keeps to a budget, keeps only the last.
     pub fn begin(&mut self, options: &SessionOptions) {
-        self.marks = Marks::listen().inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
+        self.marks =
+            Marks::listen(Caller::of_sudo()).inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
         let cpus = self.writer.manifest().cpus.unwrap_or(1);
         self.pace = Pace::new(options.ring_bytes_per_cpu < DEFAULT_RING_BYTES);
         self.budget = options.budget_pct.map(|pct| Budget::new(pct, cpus, options.bpf_stats));
@@ -191,7 +202,7 @@ impl Recorder {
             return Ok(false);
         }
         self.feed.details().before_part(now, self.writer.faults_mut());
-        let written = self.writer.tick(now);
+        let written = with_rights(self.caller.as_ref(), || self.writer.tick(now));
         self.feed.details().after_part(self.writer.faults_mut());
         written
     }
@@ -204,6 +215,11 @@ impl Recorder {
             }
             _ => Emit::Changed,
         }
+    }
+
+    /// Writes what the tasks that still live have used so far.
+    pub fn note_living(&mut self) {
+        self.feed.note_living(monotonic_ns(), &mut self.writer);
     }
 
     /// Reads every metric now, whether it changed or not.
@@ -243,6 +259,7 @@ impl Recorder {
                 Err(_) => _ = observer.drain_faults(|_cpu, slots| feed.faults(slots, columns)),
             });
             self.spent.on(Stream::Maps.name(), || self.feed.events(batch, &mut self.writer));
+            follow(self.sampler.as_mut().filter(|_| self.follows), batch, &self.feed);
             let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
             self.spent.on(Stream::Syscalls.name(), || {
                 feed.calls(|sink| observer.drain_calls(|call| sink.take(call)), tables);
@@ -255,6 +272,7 @@ impl Recorder {
             let (feed, writer) = (&mut self.feed, &mut self.writer);
             self.spent.on(Stream::Faults.name(), || feed.perf_faults(&faults, writer.faults_mut()));
             self.spent.on(Stream::Maps.name(), || feed.events(&events, writer));
+            follow(self.sampler.as_mut().filter(|_| self.follows), &events, feed);
             let tables = writer.tables_mut();
             self.spent.on(Stream::Syscalls.name(), || {
                 feed.calls(|sink| calls.iter().for_each(|call| sink.take(call)), tables);
@@ -334,8 +352,8 @@ impl Recorder {
     /// Detaches the probes and takes what they still hold; what they have for the manifest is returned, by the name of
     /// their first stream.
     pub fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
-        // The last time: no mark is answered that is not written. The socket goes when all is written.
-        if let Some(marks) = &self.marks {
+        // The last time: no mark is answered that is not written.
+        if let Some(marks) = self.marks.take() {
             let writer = &mut self.writer;
             marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));
         }
@@ -388,6 +406,23 @@ impl Recorder {
     pub fn refused_sources(&self) -> Vec<String> {
         let refused = self.sampler.as_ref().map(Sampler::refused).unwrap_or_default();
         refused.iter().map(|one| format!("{}: {}", one.source, one.reason)).collect()
+    }
+}
+
+/// Tells the sampler of the target's processes. Of the whole system there is no target to sample.
+fn follow(sampler: Option<&mut Sampler>, events: &[Event], feed: &Feed) {
+    let Some(sampler) = sampler else { return };
+    for event in events {
+        let Event::Task(task) = event else { continue };
+        if task.tid != task.pid || !feed.records(task) {
+            continue;
+        }
+        match task.op {
+            TaskOp::Fork | TaskOp::Exec | TaskOp::Snapshot => sampler.add_process(task.pid, feed.parent_of(task)),
+            TaskOp::Exit => sampler.process_ended(task.pid),
+            TaskOp::Leave => sampler.remove_process(task.pid),
+            TaskOp::Comm => {}
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::feed::Feed;
 use crate::first_task;
 use crate::found::Found;
 use crate::options::{SessionError, SessionOptions, SessionOutcome, Target};
+use crate::owner::{Caller, with_rights};
 use crate::probes::Probes;
 use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
 use crate::signals;
@@ -39,16 +40,22 @@ pub fn run_and_tell(options: &SessionOptions, tell: &mut dyn FnMut(&Progress)) -
     let cpu_before_ns = own_usage().0;
     let mut passing = Passing::new();
     // A target that is not there is no reason to load anything.
-    let found = Found::open(&options.target)?;
+    let mut missed = Vec::new();
+    let found = Found::open(&options.target, &mut missed)?;
     let bpf_stats = if options.bpf_stats { Some(count_bpf_time()?) } else { None };
-    let probes = Probes::open(options)?;
+    let mut probes = Probes::open(options)?;
+    probes.warnings.append(&mut missed);
     let subject = move |options: &SessionOptions| match found {
         Some(found) => Ok(Subject::Found(found)),
         None => Ok(Subject::Started(Box::new(Started::at_gate(options)?))),
     };
+    let mut during = options.during.as_ref().map(|argv| Started::beside(options, argv)).transpose()?;
     let mut begun = begin(options, probes, subject, &passing)?;
+    if let Some(command) = &mut during {
+        command.release()?;
+    }
     let Begun { recorder, subject, .. } = &mut begun;
-    let watched = Watch { options, recorder, subject, signals: &mut passing, tell }.run();
+    let watched = Watch { options, recorder, subject, during, signals: &mut passing, tell }.run();
     let goes_on = watched.ended.is_none() && watched.ended_by.leaves_target() && options.target.is_started();
     let (mut outcome, mut subject) = finish(options, begun, watched, cpu_before_ns)?;
     drop(bpf_stats);
@@ -88,8 +95,10 @@ fn begin(
     let writer_options =
         WriterOptions { durable: options.durable, keep_last: options.keep_last, ..WriterOptions::default() };
     // Until here nothing was written; an output directory that the writer refuses is somebody else's and stays as it is.
-    let writer = RecordingWriter::create(&options.out, manifest, writer_options)?;
-    release(options, probes, writer, ready, passing).inspect_err(|_| forget_empty(&options.out, was_there))
+    let caller = Caller::of_sudo().filter(|caller| caller.takes(&options.out));
+    let create = || RecordingWriter::create(&options.out, manifest, writer_options);
+    let writer = with_rights(caller.as_ref(), create)?;
+    release(options, probes, writer, caller, ready, passing).inspect_err(|_| forget_empty(&options.out, was_there))
 }
 
 /// Attaches the probes to the target at its gate, notes how things stand and opens the gate; or lets the time pass that is
@@ -98,6 +107,7 @@ fn release(
     options: &SessionOptions,
     probes: Probes,
     writer: RecordingWriter,
+    caller: Option<Caller>,
     ready: impl FnOnce(&SessionOptions) -> Result<Subject, SessionError>,
     passing: &Passing,
 ) -> Result<Begun, SessionError> {
@@ -109,7 +119,7 @@ fn release(
     if probes.perf.is_some() {
         feed.set_by_perf();
     }
-    let mut recorder = Recorder::new(probes, feed, writer);
+    let mut recorder = Recorder::new(probes, feed, writer, caller);
     if let Some(time) = options.skip {
         subject.release()?;
         if !skip(time, &mut subject, passing) {
@@ -121,7 +131,7 @@ fn release(
         (clock.start_ns, clock.realtime_at_start_ns) = (monotonic_ns(), Some(realtime_ns()));
     }
     if options.streams.contains(Stream::Metrics) {
-        recorder.sample_of(subject.pid());
+        recorder.sample_of(&subject);
     }
     recorder.begin(options);
     let found_ns = monotonic_ns();
@@ -234,7 +244,18 @@ pub fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: Op
         // The kernel's configuration cannot change while it runs.
         kconfig: at == "start",
     };
+    // The environment is read while the command has the recorder's. What is set for it is known without reading.
+    let is_known = at == "start" && options.target.is_started();
+    let set = options.process_settings.pairs().filter(|(key, _)| is_known && key.starts_with("env."));
+    let set: Vec<(&str, &str)> = set.collect();
+    for (key, value) in &set {
+        let source = "set for the command";
+        recorder.writer.push(&SettingsRow { ts, key, value: Some(*value), source, at });
+    }
     for setting in settings::snapshot_with(Path::new("/"), &wanted) {
+        if set.iter().any(|(key, _)| *key == setting.key) {
+            continue;
+        }
         recorder.writer.push(&SettingsRow {
             ts,
             key: &setting.key,

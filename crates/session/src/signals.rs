@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM to the recorder: the first ends the work and keeps everything, the second, some time later, aborts.
+//! SIGINT, SIGTERM, SIGHUP and SIGQUIT to the recorder: the first ends the work and keeps everything, the second, some time
+//! later, aborts. SIGHUP comes when the terminal goes, as with a connection of ssh that drops.
 //! SIGUSR2 to a flight recorder: what it has is kept.
 
 use std::io;
@@ -62,9 +63,19 @@ fn handle(signal: i32, handler: Handler) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Installs the handlers, once per process; further calls change nothing.
+/// Installs the handlers, once per process; further calls change nothing. SIGHUP and SIGQUIT stay ignored where they are,
+/// as nohup(1) wants.
 pub fn install() -> io::Result<()> {
-    [libc::SIGINT, libc::SIGTERM].into_iter().try_for_each(|signal| handle(signal, on_signal))
+    let polite = [libc::SIGHUP, libc::SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
+    [libc::SIGINT, libc::SIGTERM].into_iter().chain(polite).try_for_each(|signal| handle(signal, on_signal))
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction is plain data, for which zero is a value; without a new action the call only fills in the old one.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// How many signals have come since the process began, echoes left out.

@@ -87,7 +87,8 @@ impl Subject {
     }
 }
 
-fn has_ended(pidfd: BorrowedFd<'_>, time: Duration) -> bool {
+/// Whether a process ends within `time`, which is below a second.
+pub fn has_ended(pidfd: BorrowedFd<'_>, time: Duration) -> bool {
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
     // An interrupted wait is a short wait.

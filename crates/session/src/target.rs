@@ -94,6 +94,11 @@ impl Started {
         }
     }
 
+    /// Forks the command that runs beside a target; it waits at the gate.
+    pub fn beside(options: &SessionOptions, argv: &[OsString]) -> Result<Child, SessionError> {
+        Ok(Child::spawn(&ChildSpec { argv: argv.to_vec(), ..spec(options) })?)
+    }
+
     fn load(options: &SessionOptions, workload: &Workload) -> Result<Self, SessionError> {
         let io = SessionError::system;
         let exe = pagelab_host::own::program().map_err(io("finding pagelab's own binary"))?;

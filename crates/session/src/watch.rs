@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use crate::child::Ended;
+use crate::child::{Child, Ended};
 use crate::first_task;
 use crate::options::SessionOptions;
 use crate::recorder::{Recorder, monotonic_ns};
 use crate::run::write_settings;
 use crate::signals;
-use crate::subject::Subject;
+use crate::subject::{Subject, has_ended};
 
-/// Time a target gets between being asked to end and being ended.
+/// Time a command gets between being asked to end and being ended, or left to itself: its status is in the recording if
+/// it ends by then. What was found running is not asked, so there is nothing to wait for.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often the loop wakes while nothing is recorded.
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -20,7 +21,7 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 pub enum EndedBy {
     /// The target has ended.
     Target,
-    /// SIGINT or SIGTERM to the recorder.
+    /// SIGINT, SIGTERM, SIGHUP or SIGQUIT to the recorder.
     Signal,
     /// The target took longer than it was given.
     Timeout,
@@ -126,6 +127,8 @@ pub struct Watch<'a> {
     pub options: &'a SessionOptions,
     pub recorder: &'a mut Recorder,
     pub subject: &'a mut Subject,
+    /// The command beside the target with which recording ends.
+    pub during: Option<Child>,
     pub signals: &'a mut Passing,
     /// Is told once a second how it goes.
     pub tell: &'a mut dyn FnMut(&Progress),
@@ -135,7 +138,7 @@ impl Watch<'_> {
     /// Records until the target or the recording ends; passes signals on, and enforces the timeout.
     pub fn run(mut self) -> Watched {
         let ended_by = self.until_ended();
-        let Self { options, recorder, subject, .. } = self;
+        let Self { options, recorder, subject, during, .. } = self;
         // A process of ours that has ended is a zombie now: its /proc entries can still be read.
         recorder.drain();
         if recorder.probes.perf.is_some() {
@@ -147,11 +150,14 @@ impl Watch<'_> {
         write_settings(options, recorder, subject.pid(), "end");
         let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
         let probes_extra = recorder.stop();
-        if ended_by == EndedBy::Duration {
+        // Behind the last forks that were seen.
+        recorder.note_living();
+        if ended_by == EndedBy::Duration && options.target.is_started() {
             subject.signal(libc::SIGTERM);
             wait_until(subject, Instant::now() + GRACE);
         }
-        Watched { ended: subject.try_reap(), ended_by, ended_ns, probes_extra }
+        let beside = during.and_then(|command| end_beside(command, ended_by, options));
+        Watched { ended: subject.try_reap().or(beside), ended_by, ended_ns, probes_extra }
     }
 
     fn until_ended(&mut self) -> EndedBy {
@@ -184,7 +190,8 @@ impl Watch<'_> {
     fn next(&mut self, deadline: Option<Instant>, until: Option<Instant>, second: &mut Second) -> Happened {
         let over = |time: Option<Instant>| time.is_some_and(|time| Instant::now() >= time);
         loop {
-            if self.recorder.turn(self.subject) {
+            let beside = self.during.as_ref().is_some_and(|command| has_ended(command.pidfd(), Duration::ZERO));
+            if self.recorder.turn(self.subject) || beside {
                 return Happened::Ended;
             }
             if second.is_over() {
@@ -236,6 +243,21 @@ impl Second {
         (self.last, self.ends, self.events) = (now, now + Self::LENGTH, events);
         Progress { elapsed: now - self.began, events, events_per_s: rate as u64, lost, bytes }
     }
+}
+
+/// Ends the command beside a target that did not end the recording by its own end, as a recorded command is ended, and
+/// gives its status.
+fn end_beside(mut command: Child, ended_by: EndedBy, options: &SessionOptions) -> Option<Ended> {
+    match ended_by {
+        EndedBy::Target => {}
+        // A signal from the terminal has reached it by itself.
+        EndedBy::Signal if !signals::sent_by_process() && !options.own_group => {}
+        EndedBy::Signal => command.signal(signals::last()),
+        _ => command.signal(libc::SIGTERM),
+    }
+    let until = Instant::now() + GRACE;
+    while !has_ended(command.pidfd(), IDLE_INTERVAL) && Instant::now() < until {}
+    command.try_reap()
 }
 
 fn wait_until(subject: &mut Subject, time: Instant) {

@@ -501,3 +501,50 @@ fn what_goes_on_when_recording_ends_has_a_row_without_an_end() {
     assert!(off.len() <= 1 && off.iter().all(|row| *row == (Some("S".to_owned()), None, true)), "{off:?}");
     assert!(!calls.is_empty() || !off.is_empty(), "nothing goes on");
 }
+
+/// The environment is read while the process at the gate still has the recorder's: what was set for the command was not in
+/// the recording, and `compare --setting env.X=1,2` found that no setting differs.
+#[test]
+fn what_is_set_for_a_command_is_in_its_settings() {
+    use pagelab_host::process::ProcessSettings;
+    // PATH is inherited with another value, which is not the command's.
+    let pairs = [("env.PAGELAB_WORD", "two words"), ("env.PATH", "/usr/bin:/bin"), ("rlimit.nofile", "77:99")];
+    let made = record(Target::Command(vec!["true".into()]), |options| {
+        options.streams = StreamSet::parse("settings").expect("a stream");
+        options.process_settings = ProcessSettings::from_pairs(pairs).expect("settings of a process");
+    });
+    let mut found = Vec::new();
+    made.recording
+        .for_each::<SettingsRow>(|row| {
+            if row.at == "start" && pairs.iter().any(|(key, _)| *key == row.key) {
+                found.push((row.key.to_owned(), row.value.map(str::to_owned), row.source.to_owned()));
+            }
+        })
+        .expect("its settings can be read");
+    found.sort();
+    let (keys, values): (Vec<_>, Vec<_>) = found.iter().map(|(key, value, _)| (key.as_str(), value.as_deref())).unzip();
+    assert_eq!(keys, ["env.PAGELAB_WORD", "env.PATH", "rlimit.nofile"]);
+    assert_eq!(values, [Some("two words"), Some("/usr/bin:/bin"), Some("77:99")]);
+    assert_eq!(found[0].2, "set for the command");
+}
+
+/// ru_maxrss outlives exec, and the command was forked from the recorder: `true` had used 24 MiB, and 16 faults that
+/// perf stat does not count.
+#[test]
+fn what_a_command_has_used_is_its_own() {
+    let used = |argv: &[&str]| {
+        let made = record(Target::Command(argv.iter().map(Into::into).collect()), |options| {
+            options.streams = StreamSet::parse("metrics").expect("a stream");
+        });
+        let usage = made.extra("rusage").clone();
+        (usage["max_rss_bytes"].as_u64().expect("known"), usage["minor_faults"].as_u64().expect("known"))
+    };
+    // The recorder of this test is large.
+    let ballast = vec![1_u8; 64 << 20];
+    let (small, faults) = used(&["true"]);
+    assert!(std::hint::black_box(&ballast).len() == 64 << 20 && small < 4 << 20, "{small}");
+    assert!((20..400).contains(&faults), "{faults}");
+    // The recorder's own memory is less than what this takes.
+    let (large, _) = used(&["python3", "-c", "x = bytearray(128 << 20)"]);
+    assert!((128 << 20..160 << 20).contains(&large), "{large}");
+}

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::failure::{BAD, Failure};
 use crate::options::{AllowArgs, SpanArgs, parse_level};
 use crate::print;
+use crate::say;
 use crate::verdict;
 
 /// Compare two sets of recordings, or two ways of running a command.
@@ -146,13 +147,11 @@ fn compare_set(dir: &PathBuf, options: &CompareOptions) -> Result<Vec<Comparison
         )));
     };
     for failed in set.failed_runs() {
-        print::note(format_args!("failed: {} run {}: {}", failed.variant, failed.run, failed.reason));
+        say!("failed: {} run {}: {}", failed.variant, failed.run, failed.reason);
     }
     let unmade = set.runs_to_do();
     if unmade > 0 {
-        print::note(format_args!(
-            "pagelab: warning: {unmade} runs of this set are not made yet; what it shows is exploratory"
-        ));
+        say!("pagelab: warning: {unmade} runs of this set are not made yet; what it shows is exploratory");
     }
     set.compare(options).map_err(verdict::plan_failure)
 }

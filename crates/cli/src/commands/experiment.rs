@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use pagelab_experiment::{ExperimentError, LabRunner, LocalRunner, Outcome, Plan, RunOptions, Runner, default_set_dir};
 
+use pagelab_session::owner::HandOver;
+
 use crate::failure::Failure;
 use crate::options::{AllowArgs, parse_level};
 use crate::print;
 use crate::progress::Bar;
+use crate::say;
 use crate::verdict;
 
 /// Broken off by the user, as shells report SIGINT.
@@ -75,7 +78,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
     let outcome = match make_runs(&plan, &options) {
         Err(Failure::Input(error)) if is_interruption(&error) => {
-            print::note(format_args!("pagelab: {error}"));
+            say!("pagelab: {error}");
             return Ok(INTERRUPTED);
         }
         made => made?,
@@ -96,10 +99,12 @@ fn is_interruption(error: &anyhow::Error) -> bool {
 /// Makes the runs of a plan, on this host or in VMs, with a progress bar on a terminal.
 pub fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> {
     let runner: Box<dyn Runner> = if plan.lab.is_some() {
-        let say = Box::new(|line: &str| print::note(format_args!("pagelab: {line}")));
+        let say = Box::new(|line: &str| say!("pagelab: {line}"));
         Box::new(LabRunner::new(plan, &options.set, say).map_err(Failure::host)?)
     } else {
         Box::new(LocalRunner::new().map_err(Failure::host)?)
     };
+    // What root makes for somebody who called sudo is theirs.
+    let _given = HandOver::of(&options.set);
     pagelab_experiment::run(plan, options, &*runner, &mut Bar::new()).map_err(verdict::plan_failure)
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::print;
+use crate::say;
 
 /// As `timeout(1)` says that the time was over.
 const TIMED_OUT: u8 = 124;
@@ -167,7 +168,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     match done {
         Err(Trouble::Lab(LabError::Interrupted)) => {
-            print::note(format_args!("pagelab: {}", LabError::Interrupted));
+            say!("pagelab: {}", LabError::Interrupted);
             Ok(INTERRUPTED)
         }
         Err(Trouble::Lab(error)) if error.exit_status() == 2 => Err(Failure::input(error)),
@@ -222,7 +223,7 @@ impl UpArgs {
 }
 
 fn up(args: &UpArgs) -> Result<u8, Trouble> {
-    let lab = Lab::up(&args.options()?, &mut |event| print::note(format_args!("pagelab: {event}")))?;
+    let lab = Lab::up(&args.options()?, &mut |event| say!("pagelab: {event}"))?;
     let state = &lab.state;
     if args.json {
         print::json(state)?;
@@ -249,7 +250,7 @@ struct Down<'a>(&'a str);
 impl Drop for Down<'_> {
     fn drop(&mut self) {
         if let Err(error) = Lab::down(self.0) {
-            print::note(format_args!("pagelab: {error}; type: pagelab lab down --name {}", self.0));
+            say!("pagelab: {error}; type: pagelab lab down --name {}", self.0);
         }
     }
 }
@@ -259,7 +260,7 @@ fn once(args: &OnceArgs) -> Result<u8, Trouble> {
     if options.name == DEFAULT {
         options.name = format!("once-{}", std::process::id());
     }
-    Lab::up(&options, &mut |event| print::note(format_args!("pagelab: {event}")))?;
+    Lab::up(&options, &mut |event| say!("pagelab: {event}"))?;
     let _down = Down(&options.name);
     in_guest(&RunArgs {
         name: options.name.clone(),
@@ -306,16 +307,14 @@ fn in_guest(args: &RunArgs) -> Result<u8, Trouble> {
     for (name, output) in [("standard output", &result.stdout), ("standard error", &result.stderr)] {
         if output.dropped_bytes() > 0 {
             let (all, kept) = (output.written_bytes, output.bytes.len());
-            print::note(format_args!(
-                "pagelab: {name}: {all} bytes written, the first {kept} kept; try: --output-limit {all}"
-            ));
+            say!("pagelab: {name}: {all} bytes written, the first {kept} kept; try: --output-limit {all}");
         }
     }
     if result.interrupted {
         return Ok(INTERRUPTED);
     }
     if result.timed_out {
-        print::note(format_args!("pagelab: the command was killed after {:.1} s", result.took.as_secs_f64()));
+        say!("pagelab: the command was killed after {:.1} s", result.took.as_secs_f64());
         return Ok(TIMED_OUT);
     }
     Ok(u8::try_from(result.exit.status()).unwrap_or(u8::MAX))
@@ -344,7 +343,7 @@ fn down(args: &DownArgs) -> Result<u8, Trouble> {
     let names = if args.all { Lab::names() } else { vec![args.name.clone()] };
     for name in names {
         if !Lab::down(&name)? {
-            print::note(format_args!("pagelab: there is no lab {name}; look: pagelab lab status"));
+            say!("pagelab: there is no lab {name}; look: pagelab lab status");
         }
     }
     Ok(0)

@@ -3,9 +3,9 @@
 use pagelab_session::MarkError;
 
 use crate::failure::Failure;
-use crate::print;
+use crate::say;
 
-/// Put a mark into all recordings of yours that run on this host.
+/// Put a mark into all recordings of yours that run on this host, those made with sudo included.
 ///
 /// The mark is a row of the table `marks`; --from and --to of show take its name. Exit status 3: no recording runs.
 #[derive(Debug, clap::Args)]
@@ -19,11 +19,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<u8, Failure> {
     match pagelab_session::mark(&args.name) {
         Ok(taken) => {
-            print::note(format_args!(
-                "pagelab: {} is marked in {taken} recording{}",
-                args.name,
-                if taken == 1 { "" } else { "s" }
-            ));
+            say!("pagelab: {} is marked in {taken} recording{}", args.name, if taken == 1 { "" } else { "s" });
             Ok(0)
         }
         Err(error @ MarkError::Name(_)) => Err(Failure::input(error)),

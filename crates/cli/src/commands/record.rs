@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::options::{RecordingArgs, parse_percent, parse_seconds, parse_size};
 use crate::print;
 use crate::progress::Line;
+use crate::say;
 
 /// The status of failures that are the recorder's own, as `env`, `nohup` and `timeout` use it.
 const OWN_FAILURE: u8 = 125;
@@ -21,21 +22,26 @@ const OWN_FAILURE: u8 = 125;
 /// The exit status is the command's own (128+n if signal n ended it), and 0 for what ran already; 125 is a failure of the
 /// recorder.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP, group(clap::ArgGroup::new("target").required(true)))]
+#[command(
+    after_help = AFTER_HELP,
+    override_usage = "pagelab record [OPTIONS] [--] CMD...\n       pagelab record [OPTIONS] <-p PID[,PID] | --cgroup PATH | -a> [[--] CMD...]",
+    group(clap::ArgGroup::new("running")),
+    group(clap::ArgGroup::new("target").required(true).multiple(true))
+)]
 pub struct Args {
-    /// Directory of the recording; it must not exist, or be empty [default: pagelab-SECONDS.rec].
+    /// Directory of the recording; it must not exist, or be empty [default: pagelab-TIME-WHAT.rec in the current directory].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
     /// Record running processes with all their threads, and what they fork from now on.
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "target")]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', groups = ["running", "target"])]
     pid: Vec<u32>,
     /// Record all tasks of a cgroup and of those below it, as long as they are in it; version 1 or 2.
-    #[arg(long, value_name = "PATH", group = "target")]
+    #[arg(long, value_name = "PATH", groups = ["running", "target"])]
     cgroup: Option<PathBuf>,
     /// Record the whole system but for the recorder.
-    #[arg(short, long, group = "target")]
+    #[arg(short, long, groups = ["running", "target"])]
     all: bool,
     /// Start recording so many seconds after the start.
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
@@ -52,7 +58,7 @@ pub struct Args {
     /// Let the kernel count the run time of the recorder's BPF programs; this costs time itself.
     #[arg(long)]
     bpf_stats: bool,
-    /// Give up the dearest stream when the recorder takes more of the machine's CPU time, in per cent, such as 2.
+    /// Disable the most expensive stream when the recorder takes more of the machine's CPU time, in per cent, such as 2.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     budget: Option<f64>,
     /// Show no progress, and not where the recording is.
@@ -61,20 +67,23 @@ pub struct Args {
     /// A number in the command's output, such as 'tps:higher=tps = ([0-9.]+)', stored as the metric value.tps; repeatable. The last match decides; :higher or :lower says which way is better.
     #[arg(long, value_name = "NAME[:higher|:lower]=REGEX", requires = "command")]
     value: Vec<ValueSpec>,
-    /// The command with its arguments.
-    #[arg(last = true, value_name = "CMD", group = "target")]
+    /// The command with its arguments. With -p, --cgroup or -a: record those for as long as it runs.
+    #[arg(trailing_var_arg = true, value_name = "CMD", group = "target")]
     command: Vec<OsString>,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   pagelab record -o good.rec -- make -j2
+  pagelab record make -j2 && pagelab show
   pagelab record -p $(pidof postgres | tr ' ' ,) --duration 10
+  pagelab record -a -- sleep 10
   pagelab record --cgroup /sys/fs/cgroup/system.slice/db.service --last 30 & ... kill -USR2 $!
   pagelab show good.rec summary
 
-What ran already goes on unharmed. Recording it ends when all the processes named have ended, when the cgroup has had
-processes and has none any more, after --duration, or on SIGINT and SIGTERM. What processes forked before is recorded
+Options stand before CMD; what follows it is its own. What ran already goes on unharmed. Recording it ends when all the
+processes named have ended, when the cgroup has had processes and has none any more, when CMD ends, after --duration, or on
+SIGINT, SIGTERM and SIGHUP. What processes forked before is recorded
 only where it is named, is in the cgroup, or --skip waits for a command.
 With --last the tables of events hold at least the last S seconds and up to a second more; tasks, mappings, files and
 settings are kept from the start, because the rest cannot be read without them.";
@@ -84,7 +93,7 @@ impl Args {
         match &self.cgroup {
             Some(path) => Target::Cgroup(path.clone()),
             None if self.all => Target::System,
-            None if self.command.is_empty() => Target::Processes(self.pid.clone()),
+            None if !self.pid.is_empty() => Target::Processes(self.pid.clone()),
             None => Target::Command(self.command.clone()),
         }
     }
@@ -94,6 +103,9 @@ impl Args {
         (options.skip, options.duration, options.keep_last) = (self.skip, self.duration, self.last);
         (options.bpf_stats, options.budget_pct) = (self.bpf_stats, self.budget);
         options.values.clone_from(&self.value);
+        if !options.target.is_started() && !self.command.is_empty() {
+            options.during = Some(self.command.clone());
+        }
         options.max_bytes = self.max_size.map(|bytes| bytes as u64);
         Ok(options)
     }
@@ -102,17 +114,17 @@ impl Args {
 /// Records the target; the status is the command's.
 pub fn run(args: &Args) -> ExitCode {
     let recorded = args.session().and_then(|options| {
-        let line = Line::new(args.quiet || args.recording.json);
+        let line = Line::new(args.quiet || args.recording.json || !args.command.is_empty());
         let recorded = pagelab_session::run_and_tell(&options, &mut |progress| line.show(progress));
         drop(line);
         match recorded {
             Err(SessionError::Spawn(error)) => {
-                print::note(format_args!("pagelab: {error}"));
+                say!("pagelab: {error}");
                 Ok(error.exit_status() as u8)
             }
             other => {
                 let outcome = other?;
-                say(&outcome, args.recording.json, args.quiet)?;
+                tell(&outcome, args.recording.json, args.quiet)?;
                 let own = if options.target.is_started() { OWN_FAILURE } else { 0 };
                 Ok(outcome.ended.map_or(own, |ended| ended.shell_status() as u8))
             }
@@ -121,7 +133,7 @@ pub fn run(args: &Args) -> ExitCode {
     match recorded {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            print::note(format_args!("pagelab: {failure}"));
+            say!("pagelab: {failure}");
             // A stream that the host cannot give is told apart, before anything was run.
             ExitCode::from(if matches!(failure, Failure::Host(_)) && is_refused(&failure) { 3 } else { OWN_FAILURE })
         }
@@ -134,9 +146,9 @@ fn is_refused(failure: &Failure) -> bool {
 }
 
 /// Tells the user what was recorded.
-pub fn say(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), Failure> {
+pub fn tell(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), Failure> {
     for warning in &outcome.warnings {
-        print::note(format_args!("pagelab: warning: {warning}"));
+        say!("pagelab: warning: {warning}");
     }
     if as_json {
         return print::json(&json!({
@@ -150,10 +162,7 @@ pub fn say(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), F
     let faults = outcome.manifest.probes.iter().find(|probe| probe.name == "faults");
     let faults =
         faults.and_then(|probe| probe.events_seen).map_or_else(String::new, |count| format!(", {count} faults"));
-    print::note(format_args!(
-        "pagelab: recorded into {}{faults}; look at it with: pagelab show {} summary",
-        outcome.dir.display(),
-        outcome.dir.display()
-    ));
+    let dir = outcome.dir.display();
+    say!("pagelab: recorded into {dir}{faults}; look at it with: pagelab show {dir}");
     Ok(())
 }

@@ -4,6 +4,7 @@ use pagelab_host::guard::restore_leftovers;
 
 use crate::failure::{BAD, Failure};
 use crate::print;
+use crate::say;
 
 /// Undo changes to the host that a killed pagelab left behind.
 ///
@@ -35,6 +36,6 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 pub fn leftovers_first() {
     let report = restore_leftovers().without_the_living();
     for line in report.to_string().lines() {
-        print::note(format_args!("pagelab: {line}"));
+        say!("pagelab: {line}");
     }
 }

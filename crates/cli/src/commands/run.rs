@@ -11,12 +11,14 @@ use pagelab_load::job::registry::nearest_option;
 use pagelab_load::job::{docs, unsupported};
 use pagelab_load::output::{self, Format};
 use pagelab_load::{Control, JobReport, Workload, parse_args, plan};
+use pagelab_observe::streams::StreamSet;
 use pagelab_session::{SessionError, SessionOutcome, Target};
 
 use crate::commands::record;
 use crate::failure::{BAD, Failure};
 use crate::options::RecordingArgs;
 use crate::print;
+use crate::say;
 
 /// Run fio jobs with built-in engines, and record what the kernel did meanwhile.
 ///
@@ -33,7 +35,8 @@ use crate::print;
     pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m"
 )]
 pub struct Args {
-    /// Directory of the recording; it must not exist, or be empty [default: pagelab-SECONDS.rec].
+    /// Directory of the recording; it must not exist, or be empty. Without it, nothing is recorded, unless --observe or
+    /// --label say that something is [then: pagelab-TIME-JOB.rec].
     #[arg(short = 'o', long = "recording", value_name = "DIR")]
     directory: Option<PathBuf>,
     #[command(flatten)]
@@ -175,7 +178,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         return rehearse(args, &workload).map(|()| 0);
     }
     let mut report_file = args.output.as_deref().map(ReportFile::create).transpose()?;
-    let mut options = args.recording.session(Target::Job(Box::new(workload)), args.directory.as_ref())?;
+    let nowhere = records_nothing(args).then(tempfile::tempdir).transpose().map_err(Failure::host)?;
+    let directory = nowhere.as_ref().map(|dir| dir.path().join("nothing"));
+    let directory = directory.as_ref().or(args.directory.as_ref());
+    let mut options = args.recording.session(Target::Job(Box::new(workload)), directory)?;
+    if nowhere.is_some() {
+        options.streams = StreamSet::none();
+    }
     options.load = Control {
         allow_write: args.allow_write.clone(),
         readonly: args.readonly,
@@ -200,7 +209,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
     tell_failures(report);
     if formats.contains(&Format::Normal) {
-        record::say(&outcome, false, args.quiet)?;
+        record::tell(&outcome, false, args.quiet || nowhere.is_some())?;
     }
     Ok(if report.succeeded() { 0 } else { BAD })
 }
@@ -227,7 +236,7 @@ fn rehearse(args: &Args, workload: &Workload) -> Result<(), Failure> {
     let warnings = workload.warnings.iter().chain(&planned);
     warnings.for_each(|warning| {
         if !args.quiet {
-            print::note(format_args!("pagelab: warning: {warning}"));
+            say!("pagelab: warning: {warning}");
         }
     });
     Ok(())
@@ -247,11 +256,16 @@ fn tell_failures(report: &JobReport) {
         })
         .collect();
     for failure in failures.iter().take(MAX_FAILURES_TOLD) {
-        print::note(format_args!("pagelab: {failure}"));
+        say!("pagelab: {failure}");
     }
     if failures.len() > MAX_FAILURES_TOLD {
-        print::note(format_args!("pagelab: and {} more workers failed", failures.len() - MAX_FAILURES_TOLD));
+        say!("pagelab: and {} more workers failed", failures.len() - MAX_FAILURES_TOLD);
     }
+}
+
+/// As fio, which records nothing, unless it is said what or where to.
+fn records_nothing(args: &Args) -> bool {
+    args.directory.is_none() && args.recording.observe.is_none() && args.recording.label.is_none()
 }
 
 /// A file for the report: made before anything runs, so that a path that cannot be written costs no run; gone if there is no report.

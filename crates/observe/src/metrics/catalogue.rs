@@ -1,11 +1,11 @@
 //! Which sources there are on a host, and of a process.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use super::file::{self, SampledFile};
+use super::members::{Members, process_dir};
 use super::source::{EACH_SECOND, EVERY_SAMPLE, Parser, Part, Source, Spec, Tag, refusal};
 use super::{Refused, parse};
 
@@ -200,7 +200,7 @@ pub(super) fn host(root: &Path) -> Opened {
 /// Opens what describes process `pid`.
 pub(super) fn target(root: &Path, pid: u32) -> Opened {
     let mut opened = Opened::default();
-    let path = root.join(format!("proc/{pid}"));
+    let path = process_dir(root, pid);
     let dir = match file::directory(&path) {
         Ok(dir) => dir,
         Err(e) => {
@@ -212,15 +212,17 @@ pub(super) fn target(root: &Path, pid: u32) -> Opened {
             return opened;
         }
     };
-    let of = |name: &str, open: fn(&Arc<_>, &Path, &str) -> Result<SampledFile, Errno>| {
-        open(&dir, &path, name)
-            .map(|file| Part { file, tag: Tag::default() })
-            .map_err(|e| (path.join(name).display().to_string(), e))
+    let mut add = |spec: Spec, opened_file: Result<SampledFile, Errno>| match opened_file {
+        Ok(file) => opened.sources.push(Source::of_target(spec, Members::new(&spec, pid, file))),
+        Err(error) => {
+            let file = spec.name.rsplit('/').next().unwrap_or_default();
+            opened.refuse(spec, &path.join(file).display().to_string(), error);
+        }
     };
-    opened.add(TARGET_IO, of("io", SampledFile::kept_in));
-    opened.add(TARGET_STAT, of("stat", SampledFile::kept_in));
-    opened.add(TARGET_STATUS, of("status", SampledFile::kept_in));
-    opened.add(TARGET_SMAPS, of("smaps_rollup", SampledFile::reopened_in));
+    add(TARGET_IO, SampledFile::kept_in(&dir, &path, "io"));
+    add(TARGET_STAT, SampledFile::kept_in(&dir, &path, "stat"));
+    add(TARGET_STATUS, SampledFile::kept_in(&dir, &path, "status"));
+    add(TARGET_SMAPS, SampledFile::reopened_in(&dir, &path, "smaps_rollup"));
     opened
 }
 

@@ -3,8 +3,8 @@
 //! [`Sampler::sample`] is called ten times a second and hands each value to a sink, under the names that
 //! `pagelab_vocab::metrics` declares. It reads memory (vmstat, meminfo, buddyinfo, hugetlb pools, huge page
 //! sizes, NUMA nodes, slab caches), processors (stat, schedstat, interrupts, softirqs, load average, frequency, pressure),
-//! devices (diskstats, net/dev, file-nr), and of the root process of the target its io, stat, status and
-//! smaps_rollup.
+//! devices (diskstats, net/dev, file-nr), and of the processes of the target their io, stat, status and
+//! smaps_rollup, added up.
 //!
 //! # What the rows mean
 //!
@@ -32,8 +32,9 @@
 //! # Limits
 //!
 //! CPUs, nodes and page sizes are listed when the sampler is made; those that appear later are not seen in the sources with a
-//! file for each. The target's metrics are those of its root process (io and stat include the children it has
-//! waited for). Text is not read at one instant: a file longer than 4 KiB is written by the kernel in pieces.
+//! file for each. The target's processes are those that the caller names ([`Sampler::add_process`]); of many, a part
+//! is read in each sample, so that the CPU time stays within 2 ms for each file, and the others count with their last
+//! values. At most 4096 are added up. Text is not read at one instant: a file longer than 4 KiB is written by the kernel in pieces.
 //!
 //! # Adding a source
 //!
@@ -43,6 +44,7 @@
 
 mod catalogue;
 mod file;
+mod members;
 mod parse;
 mod scan;
 mod series;
@@ -54,6 +56,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use file::Text;
+use members::{MAX_MEMBERS, Members, process_dir};
 use series::Store;
 use source::{CpuClock, Shared, Source};
 
@@ -158,7 +161,12 @@ pub struct Sampler {
     refused: Vec<Refused>,
     store: Store,
     text: Text,
+    /// Processes of the target that have appeared since the last sample, with their parents.
+    appeared: Vec<(u32, Option<u32>)>,
 }
+
+/// Directories of processes that are held open; further processes are opened by path. Probes need descriptors, too.
+const MOST_HELD: usize = 256;
 
 impl Sampler {
     /// Opens every source below `root` (`/`, or a directory that holds a copy) and those of process `target`.
@@ -172,6 +180,7 @@ impl Sampler {
             refused: opened.refused,
             store: Store::default(),
             text: Text::new(),
+            appeared: Vec::new(),
         };
         if let Some(pid) = target {
             sampler.set_target(pid);
@@ -179,17 +188,64 @@ impl Sampler {
         sampler
     }
 
-    /// Adds the sources of process `pid`, which may be one that has been forked and not yet executed its program.
-    /// To be called once, before the first sample, if the process was not known to [`Self::new`].
+    /// Adds the sources of process `pid`, which may be one that has been forked and not yet executed its program: the
+    /// first process of the target. To be called once, if the process was not known to [`Self::new`].
     pub fn set_target(&mut self, pid: u32) {
         let opened = catalogue::target(&self.root, pid);
         self.sources.extend(opened.sources);
         self.refused.extend(opened.refused);
     }
 
+    /// Another process of the target has appeared, forked by `parent` as far as that is known. It is opened with the
+    /// next sample; one that has ended by then costs nothing.
+    pub fn add_process(&mut self, pid: u32, parent: Option<u32>) {
+        if self.appeared.len() < MAX_MEMBERS {
+            self.appeared.push((pid, parent));
+        }
+    }
+
+    /// A process of the target has left it: it is not read again.
+    pub fn remove_process(&mut self, pid: u32) {
+        self.appeared.retain(|(appeared, _)| *appeared != pid);
+        for members in self.sources.iter_mut().filter_map(|source| source.members.as_mut()) {
+            members.remove(pid);
+        }
+    }
+
+    /// The first thread of a process has ended. The process may live on, which reading it shows; only where it is read
+    /// by its number, which another process may soon have, it is not read again.
+    pub fn process_ended(&mut self, pid: u32) {
+        self.appeared.retain(|(appeared, _)| *appeared != pid);
+        for members in self.sources.iter_mut().filter_map(|source| source.members.as_mut()) {
+            members.remove_by_path(pid);
+        }
+    }
+
+    fn open_appeared(&mut self) {
+        for (pid, parent) in std::mem::take(&mut self.appeared) {
+            if self.sources.iter().all(|source| source.members.is_none()) {
+                self.set_target(pid);
+                continue;
+            }
+            let path = process_dir(&self.root, pid);
+            let known = self.sources.iter().filter_map(|source| source.members.as_ref()).map(Members::len).max();
+            let dir = match file::directory(&path) {
+                Ok(dir) => Some(dir).filter(|_| known.unwrap_or(0) < MOST_HELD),
+                Err(_) => continue,
+            };
+            for source in &mut self.sources {
+                if let Some(members) = &mut source.members {
+                    members.add(pid, parent, dir.as_ref(), &path);
+                    source.ended = false;
+                }
+            }
+        }
+    }
+
     /// Reads the sources that are due at `ts_ns` (the recording's clock; only differences matter here) and hands
     /// their values to `sink`, in the same order each time.
     pub fn sample(&mut self, ts_ns: i64, emit: Emit, sink: &mut impl FnMut(Row<'_>)) -> SampleStats {
+        self.open_appeared();
         let all = emit == Emit::All;
         let mut clock = CpuClock::start();
         let mut stats = SampleStats::default();
@@ -219,7 +275,7 @@ impl Sampler {
     pub fn sources(&self) -> impl Iterator<Item = SourceReport> {
         self.sources.iter().map(|s| SourceReport {
             source: s.spec.name,
-            files: s.parts.len(),
+            files: s.files(),
             interval_ns: s.interval_ns(),
             reads: s.cost.reads,
             cpu_ns: s.cost.cpu_ns,

@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 
 use super::file::{SampledFile, Text};
+use super::members::Members;
 use super::series::{Collector, Pass, SourceSeries, Store};
 use super::{Facts, Row};
 
@@ -95,6 +96,8 @@ pub(super) struct Cost {
 pub(super) struct Source {
     pub(super) spec: Spec,
     pub(super) parts: Vec<Part>,
+    /// Of the target: the processes whose values are added up.
+    pub(super) members: Option<Members>,
     pub(super) cost: Cost,
     series: SourceSeries,
     rhythm: Rhythm,
@@ -126,12 +129,23 @@ impl Source {
         Self {
             spec,
             parts,
+            members: None,
             cost: Cost::default(),
             series: SourceSeries::default(),
             rhythm: Rhythm { base_ns, interval_ns: base_ns, due_ns: i64::MIN, last_cost: 0 },
             reported: false,
             ended: false,
         }
+    }
+
+    /// A source of the target, which adds up its processes.
+    pub(super) fn of_target(spec: Spec, members: Members) -> Self {
+        Self { members: Some(members), ..Self::new(spec, Vec::new()) }
+    }
+
+    /// How many files there are behind it.
+    pub(super) fn files(&self) -> usize {
+        self.members.as_ref().map_or(self.parts.len(), Members::len)
     }
 
     pub(super) fn due(&self, now: i64, all: bool) -> bool {
@@ -148,6 +162,9 @@ impl Source {
         let mut out =
             Collector::begin(shared.facts, self.spec.prefix, shared.store, &mut self.series, shared.sink, all);
         let mut gone = !self.parts.is_empty();
+        if let Some(members) = &mut self.members {
+            gone = !members.read(shared.facts, shared.text, all, &mut out);
+        }
         for part in &self.parts {
             match part.file.read(shared.text) {
                 Ok(()) => {

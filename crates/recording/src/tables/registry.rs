@@ -15,7 +15,7 @@ tables! {
     /// Life of the recorded tasks: one row per fork, exec, exit, change of name, and per task present at the start.
     tasks (push_tasks) TasksRow['a] TasksColumns TasksView {
         ts: req i64 "ns" "When it happened, on the recording's clock.";
-        op: req str "" "`fork`, `exec`, `exit`, `comm`, `snapshot` (present when recording began, or moved into the recorded cgroup) or `leave` (moved out of it).";
+        op: req str "" "`fork`, `exec`, `exit`, `comm`, `snapshot` (present when recording began, or moved into the recorded cgroup), `leave` (moved out of it) or `alive` (has not ended when recording did).";
         task_id: req u32 "" "The task; unique in a recording, while pids recur.";
         tid: req i32 "" "Thread id in the initial pid namespace.";
         pid: req i32 "" "Process id (thread group) in the initial pid namespace.";
@@ -26,11 +26,11 @@ tables! {
         build_id: opt str "" "Build id of the executable, in hexadecimal.";
         cgroup_id: opt u64 "" "Cgroup (v2) id.";
         exit_code: opt i32 "" "Wait status as the kernel keeps it: code in bits 8 to 15, signal in bits 0 to 6. Exit rows only.";
-        min_flt: opt u64 "" "Minor faults of the task so far, as getrusage counts them. Exit rows only.";
-        maj_flt: opt u64 "" "Major faults of the task so far, as getrusage counts them. Exit rows only.";
-        utime_ns: opt u64 "ns" "User time of the task so far. Exit rows only.";
-        stime_ns: opt u64 "ns" "System time of the task so far. Exit rows only.";
-        recorded_faults: opt u64 "" "Faults of the task in `faults`. min_flt + maj_flt differ from it by faults that the kernel takes on the task's behalf without an exception (get_user_pages, exec before recording), and by repeats. Exit rows only.";
+        min_flt: opt u64 "" "Minor faults of the task so far, as getrusage counts them. Null but at `exit`, `alive` and `snapshot`.";
+        maj_flt: opt u64 "" "Major faults of the task so far, as getrusage counts them. Null but at `exit`, `alive` and `snapshot`.";
+        utime_ns: opt u64 "ns" "User time of the task so far. Null but at `exit`, `alive` and `snapshot`.";
+        stime_ns: opt u64 "ns" "System time of the task so far. Null but at `exit`, `alive` and `snapshot`.";
+        recorded_faults: opt u64 "" "Faults of the task in `faults`. min_flt + maj_flt differ from it by faults that the kernel takes on the task's behalf without an exception (get_user_pages, exec before recording), and by repeats. Null but at `exit` and `alive`.";
     }
 
     /// Page faults on user addresses, from user and kernel mode, one row each.

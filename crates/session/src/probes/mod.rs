@@ -25,7 +25,7 @@ pub use stacks::push_off_cpu;
 pub use watcher::{Count, Scope, Watched, Watcher};
 
 use crate::options::{SessionError, SessionOptions, Target};
-use crate::subject::Subject;
+use crate::subject::{Subject, has_ended};
 
 /// Streams that the BPF observer fills.
 const OBSERVED: [Stream; 5] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Sched];
@@ -138,9 +138,22 @@ fn enrol(
     if attach {
         observer.attach()?;
     }
+    let mut wanted = 0;
     match scope {
         Scope::Tree => processes.iter().try_for_each(|(_, pidfd)| observer.adopt(*pidfd))?,
-        Scope::Processes(running) => running.iter().try_for_each(|(_, pidfd)| observer.want(*pidfd))?,
+        Scope::Processes(running) => {
+            // One that has ended since it was found is missed like those that had ended before.
+            let mut refused = None;
+            for (_, pidfd) in running.iter() {
+                match observer.want(*pidfd) {
+                    Err(error) if has_ended(*pidfd, std::time::Duration::ZERO) => refused = Some(error),
+                    other => other.map(|()| wanted += 1)?,
+                }
+            }
+            if let (0, Some(error)) = (wanted, refused) {
+                return Err(error);
+            }
+        }
         Scope::Cgroup(_) | Scope::System => {}
     }
     observer.find().map(drop)

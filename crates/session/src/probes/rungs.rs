@@ -75,7 +75,7 @@ impl Missing {
         if self.bpf.is_none() {
             return state;
         }
-        let reason = format!("no higher rung: {}", self.why(rung == Rung::Procfs.name()));
+        let reason = format!("fallback because {}", self.why(rung == Rung::Procfs.name()));
         Probe { reason: Some(reason), fix: mended_by_root(stream), ..state }
     }
 

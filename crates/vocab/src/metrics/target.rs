@@ -1,4 +1,4 @@
-//! The recorded process: the root of its tree, from its directory in `/proc`, and what the BPF probes count.
+//! The recorded processes: added up from their directories in `/proc`, and what the BPF probes count.
 
 use super::Direction::{LowerIsBetter as LOW, Neutral};
 use super::MetricKind::{Counter, Gauge};
@@ -26,7 +26,8 @@ pub(super) const IO: Group = Group {
     prefix: "target.io.",
     source: "/proc/<pid>/io",
     instance: None,
-    note: "Of the target's root process with all its threads, plus the children it has waited for.",
+    note: "Of all processes of the target with all their threads, ended ones included. A process that nobody of the target \
+           waited for counts as far as it was last read.",
     members: &[
         n("rchar", Bytes, "Bytes returned by read calls, from the cache or not. Mapped reads are not in it."),
         n("wchar", Bytes, "Bytes passed to write calls."),
@@ -45,8 +46,8 @@ pub(super) const STAT: Group = Group {
     prefix: "target.stat.",
     source: "/proc/<pid>/stat",
     instance: None,
-    note: "Of the target's root process with all its threads; the child_ metrics are of children it has waited for. \
-           Times come in steps of one clock tick (10 ms).",
+    note: "Of all processes of the target with all their threads, ended ones included. The child_ metrics are of the rest: \
+           children that came and went between two samples. Times come in steps of one clock tick (10 ms).",
     members: &[
         l("minor_faults", Count, "Page faults answered without a device."),
         l("major_faults", Count, "Page faults that had to read from a device."),
@@ -66,13 +67,14 @@ pub(super) const STATUS: Group = Group {
     prefix: "target.status.",
     source: "/proc/<pid>/status",
     instance: None,
-    note: "Of the target's root process. The kernel's field in lower case, kB turned into bytes.",
+    note: "The sum over the target's living processes, so that memory that they share counts once for each. The kernel's \
+           field in lower case, kB turned into bytes.",
     members: &[
-        b("vmpeak_bytes", "Largest address space so far."),
+        b("vmpeak_bytes", "Largest address space that one of the processes has had so far."),
         b("vmsize_bytes", "Address space mapped, touched or not."),
         b("vmlck_bytes", "Memory locked by mlock."),
         b("vmpin_bytes", "Memory pinned for devices."),
-        b("vmhwm_bytes", "Largest resident memory so far."),
+        b("vmhwm_bytes", "Largest resident memory that one of the processes has had so far."),
         b("vmrss_bytes", "Resident memory; approximate by a few pages per thread since Linux 6.2. hugetlb pages are not in it."),
         b("rssanon_bytes", "Resident anonymous memory."),
         b("rssfile_bytes", "Resident file memory."),
@@ -85,6 +87,7 @@ pub(super) const STATUS: Group = Group {
         b("vmswap_bytes", "Anonymous memory swapped out."),
         b("hugetlbpages_bytes", "hugetlb memory mapped."),
         Member::new("threads", Gauge, Count, Neutral, "Threads."),
+        Member::new("processes", Gauge, Count, Neutral, "Processes that are added up."),
         l("voluntary_ctxt_switches", Count, "Times the main thread gave up the CPU; other threads are not in it."),
         l("nonvoluntary_ctxt_switches", Count, "Times the main thread was made to give up the CPU; other threads are not in it."),
     ],
@@ -97,8 +100,8 @@ pub(super) const SMAPS: Group = Group {
     prefix: "target.smaps.",
     source: "/proc/<pid>/smaps_rollup",
     instance: None,
-    note: "Of the target's root process. The kernel walks its page tables under its map lock, so this is read once a second, \
-           and less often the longer it takes. The rows' own times tell how often.",
+    note: "The sum over the target's living processes. The kernel walks their page tables under their map locks, so this is \
+           read once a second, and less often the longer it takes. The rows' own times tell how often.",
     members: &[
         b("rss_bytes", "Resident memory."),
         b("pss_bytes", "Resident memory, shared pages divided by their users."),

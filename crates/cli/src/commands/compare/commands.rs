@@ -13,7 +13,7 @@ pub use crate::commands::experiment::INTERRUPTED;
 use crate::commands::experiment::make_runs;
 use crate::failure::Failure;
 use crate::options::default_output;
-use crate::print;
+use crate::say;
 
 /// Stands in messages where a plan's file and line would.
 const ORIGIN: &str = "compare -n";
@@ -108,10 +108,10 @@ pub fn make(args: &super::Args) -> Result<Made, Failure> {
         let words: Vec<String> = std::env::args().collect();
         // Runs made with other rights would be recorded otherwise.
         let as_root = std::env::var_os("SUDO_UID").is_some();
-        print::note(format_args!("pagelab: broken off; go on with: {}", again(&words, &outcome.dir, as_root)));
+        say!("pagelab: broken off; go on with: {}", again(&words, &outcome.dir, as_root));
         return Ok(Made::Interrupted);
     }
-    print::note(format_args!("pagelab: the runs are in {}", outcome.dir.display()));
+    say!("pagelab: the runs are in {}", outcome.dir.display());
     let comparison = outcome.document.comparison.ok_or_else(|| wrong("no run was made; nothing is compared"))?;
     Ok(Made::Compared(Box::new(comparison)))
 }

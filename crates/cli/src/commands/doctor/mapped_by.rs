@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::commands::show::read::{each, each_in_time};
 use crate::commands::show::stacks::Stacks;
 use crate::failure::Failure;
-use crate::print;
+use crate::say;
 
 /// A process that began so much after the recording met it is another one with its number.
 const SLACK_NS: i64 = 1_000_000_000;
@@ -50,7 +50,7 @@ pub fn attach(report: &mut ProcessReport, dir: &Path) -> Result<(), Failure> {
     let wanted: HashSet<u64> = calls.iter().filter_map(|call| call.what.stack_id).collect();
     let stacks = Stacks::load(&recording, &wanted, &mut notes)?;
     for note in notes {
-        print::note(format_args!("pagelab: {}: {note}", dir.display()));
+        say!("pagelab: {}: {note}", dir.display());
     }
     let calls = MappingCalls::new(calls);
     report.with_stacks(&|start, end| {

@@ -403,7 +403,7 @@ fn text(data: &Document) -> String {
     let part = data.faults < data.faults_in_recording;
     let of = if part { format!(" of the {} recorded", data.faults_in_recording) } else { String::new() };
     let said = format!(
-        "{} faults{of}: user {}, kernel {}; write {}, instruction fetch {}, page was there {}; needed I/O (major) {}; \
+        "{} faults{of}: user {}, kernel {}; write {}, instruction fetch {}, page already present {}; needed I/O (major) {}; \
          on no known mapping {}",
         data.faults,
         or_dash(data.user),

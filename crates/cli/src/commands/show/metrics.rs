@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::View;
 use super::options::{Options, cut, more};
 use super::read;
-use super::table::{Table, figure, left, or_dash, paragraph, right};
+use super::table::{Table, figure, left, or_dash, paragraph, right, room};
 use crate::failure::Failure;
 
 #[derive(Debug, Serialize)]
@@ -145,6 +145,23 @@ fn rank(rows: &mut [Metric], sort: &str) {
     }
 }
 
+/// Whether a number of this unit is printed with one of its multiples.
+fn in_itself(unit: &str) -> bool {
+    matches!(unit, "ns" | "bytes")
+}
+
+/// A number as people read it: time and memory with the multiple of the unit that suits them.
+fn in_unit(value: f64, unit: Option<&str>) -> String {
+    match unit {
+        Some("ns") => read::short(value),
+        Some("bytes") => {
+            let sign = if value < 0.0 { "-" } else { "" };
+            format!("{sign}{}", pagelab_analysis::mappings::bytes(value.abs() as u64))
+        }
+        _ => figure(value),
+    }
+}
+
 fn text(data: &Document, start: i64) -> String {
     if data.metrics.is_empty() {
         return String::new();
@@ -159,8 +176,14 @@ fn text(data: &Document, start: i64) -> String {
         None => "the measured time is not known, so there are no values in it".to_owned(),
     };
     paragraph(&said, &mut out);
-    let mut table =
-        Table::new([left("METRIC").at_most(44), right("FIRST"), right("LAST"), right("VALUE"), left(""), left("UNIT")]);
+    let mut table = Table::new([
+        left("METRIC").at_most(room(44, 60)),
+        right("FIRST"),
+        right("LAST"),
+        right("VALUE"),
+        left(""),
+        left("UNIT"),
+    ]);
     for row in &data.metrics {
         let mark = match row.value_is {
             Some("per_second") => "/s",
@@ -169,11 +192,11 @@ fn text(data: &Document, start: i64) -> String {
         };
         table.row([
             MetricKey::new(&row.name, row.instance.as_deref()).to_string(),
-            or_dash(row.first.map(figure)),
-            or_dash(row.last.map(figure)),
-            or_dash(row.value.map(figure)),
+            or_dash(row.first.map(|value| in_unit(value, row.unit))),
+            or_dash(row.last.map(|value| in_unit(value, row.unit))),
+            or_dash(row.value.map(|value| in_unit(value, row.unit))),
             mark.to_owned(),
-            or_dash(row.unit),
+            or_dash(row.unit.map(|unit| if in_itself(unit) { "" } else { unit })),
         ]);
     }
     table.write(0, &mut out);

@@ -33,9 +33,10 @@ mod syscalls;
 mod table;
 mod tasks;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pagelab_recording::{Error, Recording, Span};
 use pagelab_vocab::settings::nearest_of;
@@ -45,11 +46,12 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::options::SpanArgs;
 use crate::print;
+use crate::say;
 use options::{Filter, Options};
 
-/// Show one view of a recording.
+/// Show one view of a recording: `pagelab show [DIR] [VIEW] [WORD...]`.
 ///
-/// Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
+/// Without DIR it is the newest recording in the current directory, without VIEW the summary. Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
 /// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
 /// settings, loss (per second and stream), latency (of a load's operations), profile (CPU time by function), counters (of
 /// processor and kernel, with what follows from them), block (requests of disks), dax (faults on DAX files), regions (the page
@@ -61,13 +63,11 @@ use options::{Filter, Options};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The recording.
-    dir: PathBuf,
-    /// summary, tasks, faults, maps, profile, metrics, settings, loss, latency, syscalls, io, sched, counters, block, dax or
-    /// regions.
-    view: String,
-    /// metrics, settings, counters: only names that hold one of these words.
-    words: Vec<String>,
+    /// The recording [default: the newest here], the view (summary, tasks, faults, maps, profile, metrics, settings, loss,
+    /// latency, syscalls, io, sched, counters, block, dax or regions) [default: summary], and, for metrics, settings and
+    /// counters, words of which the names shown hold one.
+    #[arg(value_name = "[DIR] [VIEW] [WORD]")]
+    words: Vec<OsString>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -111,7 +111,8 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  pagelab show good.rec summary
+  pagelab show
+  pagelab show good.rec
   pagelab show good.rec faults --comm postgres --top 5
   pagelab show good.rec settings thp. hugetlb.
   pagelab show good.rec metrics vmstat.thp_ --json
@@ -179,13 +180,14 @@ const VIEWS: &[(&str, Make, &[Filter])] = &[
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let (make, filters) = find(&args.view)?;
+    let Asked { dir, view: name, words } = Asked::of(&args.words)?;
+    let (make, filters) = find(&name)?;
     let options = Options {
-        dir: args.dir.clone(),
+        dir,
         pid: args.pid,
         comm: args.comm.clone(),
         file: args.file.clone(),
-        words: args.words.clone(),
+        words,
         top: args.top,
         sort: args.sort.clone(),
         bounds: args.span.bounds(),
@@ -197,7 +199,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         log: args.log,
         json: args.json,
     };
-    options.check(&args.view, filters)?;
+    options.check(&name, filters)?;
     let recording = open_part(&options)?;
     let view = make(&recording, &options)?;
     if args.json {
@@ -209,6 +211,63 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         }
     }
     Ok(0)
+}
+
+/// What the words of the command line ask for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    dir: PathBuf,
+    view: String,
+    words: Vec<String>,
+}
+
+impl Asked {
+    fn of(words: &[OsString]) -> Result<Self, Failure> {
+        let is_view = |word: &OsString| word.to_str().is_some_and(|word| VIEWS.iter().any(|(view, ..)| *view == word));
+        let (dir, rest) = match words {
+            [first, rest @ ..] if !is_view(first) || is_recording(Path::new(first)) => {
+                let is_there = Path::new(first).exists();
+                if let (false, true, Some(word)) = (is_there, rest.is_empty(), first.to_str()) {
+                    // A slip in the name of a view, or of a recording.
+                    return Err(neither(word));
+                }
+                (PathBuf::from(first), rest)
+            }
+            all => (newest()?, all),
+        };
+        let mut rest = rest.iter().map(|word| word.to_string_lossy().into_owned());
+        let view = rest.next().unwrap_or_else(|| "summary".to_owned());
+        Ok(Self { dir, view, words: rest.collect() })
+    }
+}
+
+fn is_recording(dir: &Path) -> bool {
+    dir.join("manifest.json").is_file()
+}
+
+/// The recording in the current directory that was begun or ended last; says which.
+fn newest() -> Result<PathBuf, Failure> {
+    let changed = |dir: &PathBuf| std::fs::metadata(dir.join("manifest.json")).and_then(|meta| meta.modified()).ok();
+    let here = std::fs::read_dir(".").map_err(Failure::input)?.flatten().map(|entry| PathBuf::from(entry.file_name()));
+    let newest = here.filter_map(|dir| Some((changed(&dir)?, dir))).max();
+    let Some((_, dir)) = newest else {
+        let here = std::env::current_dir().map_or_else(|_| ".".to_owned(), |dir| dir.display().to_string());
+        let needed = format!("found no recording in {here}; needed: one, try: pagelab record CMD, or pagelab show DIR");
+        return Err(Failure::input(anyhow::anyhow!(needed)));
+    };
+    say!("pagelab: the newest recording here: {}", table::clean(&dir.to_string_lossy()));
+    Ok(dir)
+}
+
+fn neither(word: &str) -> Failure {
+    match find(word) {
+        Err(failure) if !word.contains('/') && !word.ends_with(".rec") => {
+            Failure::input(anyhow::anyhow!("there is no recording {word:?}, and {failure}"))
+        }
+        _ => Failure::input(anyhow::anyhow!(
+            "there is no recording {word:?}; needed: the directory named with record -o"
+        )),
+    }
 }
 
 fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
@@ -300,7 +359,7 @@ fn span_note(span: Span, start_ns: i64) -> String {
 
 /// Appends text to `out` in lines behind two blanks.
 fn indented(text: &str, out: &mut String) {
-    for line in table::wrap(&table::clean(text), table::WIDTH - 2) {
+    for line in table::wrap(&table::clean(text), table::width() - 2) {
         let _ = writeln!(out, "  {line}");
     }
 }
@@ -316,6 +375,26 @@ mod tests {
             assert!(find(name).is_ok(), "{name}");
         }
         assert_eq!(contract.split(' ').count(), VIEWS.len());
+    }
+
+    #[test]
+    fn the_recording_and_the_view_may_be_left_out() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let dir = tmp.path().join("faults");
+        std::fs::create_dir(&dir).expect("ours");
+        let asked = |words: &[&str]| Asked::of(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        let dir = dir.to_str().expect("text");
+        let of = |view: &str, words: &[&str]| Asked {
+            dir: dir.into(),
+            view: view.to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        assert_eq!(asked(&[dir]).expect("a directory"), of("summary", &[]));
+        assert_eq!(asked(&[dir, "metrics", "thp", "vm"]).expect("a directory"), of("metrics", &["thp", "vm"]));
+        for (word, said) in [("fauts", "did you mean faults?"), ("no/such.rec", "no recording \"no/such.rec\"")] {
+            let failure = asked(&[word]).expect_err("neither");
+            assert!(failure.to_string().contains(said), "{failure}");
+        }
     }
 
     #[test]

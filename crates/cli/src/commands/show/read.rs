@@ -149,6 +149,20 @@ pub struct Exit {
     pub cpu_ns: Option<u64>,
 }
 
+impl Exit {
+    /// What was used since then.
+    fn since(self, before: Option<Self>) -> Self {
+        let Some(before) = before else { return self };
+        let less = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
+        Self {
+            minor_faults: less(self.minor_faults, before.minor_faults),
+            major_faults: less(self.major_faults, before.major_faults),
+            cpu_ns: less(self.cpu_ns, before.cpu_ns),
+            ..self
+        }
+    }
+}
+
 /// One task.
 #[derive(Debug, Clone, Default)]
 pub struct Task {
@@ -168,9 +182,20 @@ pub struct Task {
     pub present_at_start: bool,
     /// Its end, if that was seen.
     pub exit: Option<Exit>,
+    /// What it had used when it was last looked at, if it has not ended.
+    pub alive: Option<Exit>,
+    /// What it had used when recording began, if it was there then.
+    pub before: Option<Exit>,
+    /// It has memory of its own, as kernel threads have not.
+    pub has_memory: bool,
 }
 
 impl Task {
+    /// What it used while it was recorded, until its end or until it was last looked at.
+    pub fn used(&self) -> Option<Exit> {
+        self.exit.or(self.alive).map(|used| used.since(self.before))
+    }
+
     /// The last name.
     pub fn comm(&self) -> Option<&str> {
         self.names.last().map(|(_, name)| name.as_str())
@@ -250,7 +275,7 @@ impl Tasks {
         if task.pid == task.tid { format!("{comm} {}", task.pid) } else { format!("{comm} {}/{}", task.pid, task.tid) }
     }
 
-    /// The tasks as a tree, each with its depth: children below who forked them, in order of time.
+    /// The tasks as a tree, each with its depth: children below who forked them, in order of time, kernel threads last.
     pub fn tree(&self) -> Vec<(u32, usize)> {
         let mut children: HashMap<Option<u32>, Vec<u32>> = HashMap::new();
         for (id, task) in &self.0 {
@@ -258,7 +283,7 @@ impl Tasks {
             children.entry(parent).or_default().push(*id);
         }
         for list in children.values_mut() {
-            list.sort_by_key(|id| (self.get(*id).map(|task| task.first_ts), *id));
+            list.sort_by_key(|id| (self.get(*id).map(|task| (!task.has_memory, task.first_ts)), *id));
         }
         let mut out = Vec::with_capacity(self.0.len());
         let mut seen = HashSet::new();
@@ -296,15 +321,19 @@ fn note_row(tasks: &mut BTreeMap<u32, Task>, row: &TasksRow<'_>) {
     if let Some(exe) = row.exe {
         task.exe = Some(exe.to_owned());
     }
-    if row.op == "exit" {
-        let cpu_ns = row.utime_ns.zip(row.stime_ns).map(|(user, system)| user.saturating_add(system));
-        task.exit = Some(Exit {
-            ts: row.ts,
-            status: row.exit_code,
-            minor_faults: row.min_flt,
-            major_faults: row.maj_flt,
-            cpu_ns,
-        });
+    task.has_memory |= row.mm_id.is_some();
+    let used = Some(Exit {
+        ts: row.ts,
+        status: row.exit_code,
+        minor_faults: row.min_flt,
+        major_faults: row.maj_flt,
+        cpu_ns: row.utime_ns.zip(row.stime_ns).map(|(user, system)| user.saturating_add(system)),
+    });
+    match row.op {
+        "exit" => task.exit = used,
+        "alive" => task.alive = used,
+        "snapshot" if task.before.is_none() => task.before = used,
+        _ => {}
     }
 }
 

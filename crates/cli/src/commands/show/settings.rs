@@ -10,12 +10,14 @@ use serde::Serialize;
 use super::View;
 use super::options::{Options, cut, more};
 use super::read;
-use super::table::{Table, left, or_dash, paragraph};
+use super::table::{Table, left, or_dash, paragraph, room};
 use crate::failure::Failure;
 
 /// Widths that leave room for each other in a line.
 const KEY_WIDTH: usize = 40;
 const VALUE_WIDTH: usize = 18;
+/// What the columns beside a key take.
+const BESIDE_KEY: usize = 70;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -130,9 +132,14 @@ fn text(data: &Document) -> String {
         ),
         &mut out,
     );
-    let value = |head| left(head).at_most(VALUE_WIDTH);
-    let mut table =
-        Table::new([left(""), left("KEY").at_most(KEY_WIDTH), value("START"), value("END"), left("SOURCE")]);
+    let value = |head| left(head).at_most(room(VALUE_WIDTH, 2 * BESIDE_KEY));
+    let mut table = Table::new([
+        left(""),
+        left("KEY").at_most(room(KEY_WIDTH, BESIDE_KEY)),
+        value("START"),
+        value("END"),
+        left("SOURCE"),
+    ]);
     for row in &data.settings {
         let (mark, end) = match row.state {
             State::Same => ("", "same".to_owned()),

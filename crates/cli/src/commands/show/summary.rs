@@ -21,6 +21,7 @@ const CLASSES: usize = 3;
 
 #[derive(Debug, Serialize)]
 struct Summary {
+    overview: Overview,
     label: Option<String>,
     variant: Option<String>,
     run: Option<u64>,
@@ -61,6 +62,25 @@ struct Summary {
     settings_changed_volatile: usize,
     /// Whether settings were read at start and end.
     settings_compared: bool,
+}
+
+/// What most readers want to know first. Of a command by what the kernel says of it when it has ended, of what ran
+/// already by the target's metrics in the measured time. Null is not known.
+#[derive(Debug, Serialize)]
+struct Overview {
+    elapsed_ns: Option<f64>,
+    user_ns: Option<f64>,
+    system_ns: Option<f64>,
+    /// Time in which no task of the target was on a CPU, at least: what is elapsed beyond all its CPU time.
+    off_cpu_at_least_ns: Option<f64>,
+    voluntary_switches: Option<f64>,
+    involuntary_switches: Option<f64>,
+    minor_faults: Option<f64>,
+    major_faults: Option<f64>,
+    /// What the target caused to be read from and written to devices.
+    read_bytes: Option<f64>,
+    written_bytes: Option<f64>,
+    max_rss_bytes: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -147,6 +167,7 @@ fn collect(recording: &Recording, run: &RunData, tables: Vec<TableFacts>, slots:
     let clock = &manifest.clock;
     let (settings_changed, settings_changed_volatile) = changes(run);
     Summary {
+        overview: overview(run),
         label: manifest.label.clone(),
         variant: manifest.variant.clone(),
         run: manifest.run,
@@ -183,6 +204,33 @@ fn collect(recording: &Recording, run: &RunData, tables: Vec<TableFacts>, slots:
         settings_changed,
         settings_changed_volatile,
         settings_compared: !run.settings.start.is_empty() && !run.settings.end.is_empty(),
+    }
+}
+
+fn overview(run: &RunData) -> Overview {
+    let of_command = |name: &str| run.metric(&format!("run.{name}"), None).and_then(|metric| metric.value);
+    let in_time = |name: &str| run.metric(&format!("target.{name}"), None).and_then(|metric| metric.events);
+    let with_children = |name: &str| {
+        let own = in_time(&format!("stat.{name}"))?;
+        Some(own + in_time(&format!("stat.child_{name}")).unwrap_or(0.0))
+    };
+    let window_ns = (run.window.end_ns > run.window.start_ns).then(|| run.window.seconds() * 1e9);
+    let elapsed_ns = of_command("elapsed_ns").or(window_ns);
+    let user_ns = of_command("utime_ns").or_else(|| with_children("utime_ns"));
+    let system_ns = of_command("stime_ns").or_else(|| with_children("stime_ns"));
+    let on_cpu_ns = user_ns.zip(system_ns).map(|(user, system)| user + system);
+    Overview {
+        elapsed_ns,
+        user_ns,
+        system_ns,
+        off_cpu_at_least_ns: elapsed_ns.zip(on_cpu_ns).map(|(elapsed, busy)| (elapsed - busy).max(0.0)),
+        voluntary_switches: of_command("voluntary_switches"),
+        involuntary_switches: of_command("involuntary_switches"),
+        minor_faults: of_command("minor_faults").or_else(|| with_children("minor_faults")),
+        major_faults: of_command("major_faults").or_else(|| with_children("major_faults")),
+        read_bytes: in_time("io.read_bytes"),
+        written_bytes: in_time("io.write_bytes"),
+        max_rss_bytes: of_command("max_rss_bytes"),
     }
 }
 

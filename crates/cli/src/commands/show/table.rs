@@ -1,12 +1,52 @@
-//! Lines of at most 100 columns, and cells of numbers.
+//! Lines as wide as the terminal, and cells of numbers.
 
 use std::fmt::Display;
+use std::sync::OnceLock;
 
-pub use pagelab_report::table::{Column, Table, WIDTH, clean, left, right, wrap};
+use pagelab_report::table;
+pub use pagelab_report::table::{Column, clean, left, right, wrap};
 
-/// Appends text to `out` in lines of at most [`WIDTH`] characters.
+/// Widths between which a terminal's is taken as it is.
+const WIDTHS: std::ops::RangeInclusive<usize> = 60..=400;
+
+/// How wide lines may be: as the terminal, and 100 columns where standard output is none.
+pub fn width() -> usize {
+    static WIDTH: OnceLock<usize> = OnceLock::new();
+    *WIDTH.get_or_init(|| {
+        let out = std::io::stdout();
+        let columns = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
+        if columns == 0 { table::WIDTH } else { columns.clamp(*WIDTHS.start(), *WIDTHS.end()) }
+    })
+}
+
+/// What a column of names may have beyond `least`, where the others take `others`.
+pub fn room(least: usize, others: usize) -> usize {
+    least.max(width().saturating_sub(others))
+}
+
+/// A table as wide as the terminal.
+pub struct Table(table::Table);
+
+impl Table {
+    /// A table without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self(table::Table::new(columns).wide(width()))
+    }
+
+    /// Appends a row: one cell for each column.
+    pub fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.0.row(cells);
+    }
+
+    /// Appends the table to `out`, each line behind `indent` blanks.
+    pub fn write(&self, indent: usize, out: &mut String) {
+        self.0.write(indent, out);
+    }
+}
+
+/// Appends text to `out` in lines that fit.
 pub fn paragraph(text: &str, out: &mut String) {
-    for line in wrap(text, WIDTH) {
+    for line in wrap(text, width()) {
         out.push_str(&line);
         out.push('\n');
     }

@@ -61,6 +61,8 @@ struct Sums {
     ended_minor_faults: u64,
     ended_major_faults: u64,
     ended_cpu_ns: u64,
+    /// Of all tasks, those that live as well.
+    cpu_ns: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -122,8 +124,8 @@ fn faults_by_task(recording: &Recording, notes: &mut Vec<String>) -> Result<Opti
 fn line_of(tasks: &Tasks, id: u32, depth: usize, counts: Option<&HashMap<u32, u64>>) -> Option<TaskLine> {
     let task = tasks.get(id)?;
     let recorded = counts.map(|counts| counts.get(&id).copied().unwrap_or(0));
-    let exit = task.exit.unwrap_or_default();
-    let accounted = exit.minor_faults.zip(exit.major_faults).map(|(minor, major)| minor.saturating_add(major));
+    let used = task.used().unwrap_or_default();
+    let accounted = used.minor_faults.zip(used.major_faults).map(|(minor, major)| minor.saturating_add(major));
     let exe = PathText::of(task.exe.as_deref());
     Some(TaskLine {
         task_id: id,
@@ -137,12 +139,12 @@ fn line_of(tasks: &Tasks, id: u32, depth: usize, counts: Option<&HashMap<u32, u6
         present_at_start: task.present_at_start,
         exit_ns: task.exit.map(|exit| exit.ts),
         duration_ns: task.exit.map(|exit| exit.ts.saturating_sub(task.first_ts)),
-        wait_status: exit.status,
-        exit: exit.status.map(names::exit_status),
-        cpu_ns: exit.cpu_ns,
+        wait_status: task.exit.and_then(|exit| exit.status),
+        exit: task.exit.and_then(|exit| exit.status).map(names::exit_status),
+        cpu_ns: used.cpu_ns,
         faults_recorded: recorded,
-        minor_faults: exit.minor_faults,
-        major_faults: exit.major_faults,
+        minor_faults: used.minor_faults,
+        major_faults: used.major_faults,
         faults_difference: accounted.zip(recorded).map(|(kernel, rows)| kernel.wrapping_sub(rows) as i64),
     })
 }
@@ -155,6 +157,7 @@ fn sums_of(lines: &[TaskLine]) -> Sums {
         }
     };
     for line in lines {
+        sums.cpu_ns = sums.cpu_ns.saturating_add(line.cpu_ns.unwrap_or(0));
         add(&mut sums.faults_recorded, line.faults_recorded);
         if line.exit_ns.is_none() {
             sums.running += 1;
@@ -176,11 +179,11 @@ fn text(data: &TaskList, start: i64, tree: bool) -> String {
     let accounted = sums.ended_minor_faults + sums.ended_major_faults;
     let mut out = String::from("\n");
     let said = format!(
-        "{} tasks, {} of them ended: {} faults recorded, {accounted} accounted by the kernel, {:.3} s of CPU time",
+        "{} tasks, {} of them ended: {} faults recorded, {accounted} accounted by the kernel; {:.3} s of CPU time of all",
         sums.tasks,
         sums.tasks - sums.running,
         or_dash(sums.ended_faults_recorded),
-        sums.ended_cpu_ns as f64 / 1e9,
+        sums.cpu_ns as f64 / 1e9,
     );
     paragraph(&said, &mut out);
     let mut table = Table::new([

@@ -3,6 +3,7 @@
 
 mod hostile;
 mod live;
+mod processes;
 mod rows;
 mod texts;
 

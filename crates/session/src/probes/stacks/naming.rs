@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::owner::{Caller, with_rights};
 use pagelab_observe::stacks::{Frame, Stacks, stack_id};
 use pagelab_recording::tables::{FramesRow, StacksRow};
 use pagelab_recording::{NamedStacks, Recording, RecordingWriter};
@@ -40,7 +41,9 @@ pub fn name(
     writer: &mut RecordingWriter,
 ) -> pagelab_recording::Result<(usize, usize)> {
     // What was written so far is read back: a recording of any length has its stacks on disk, not in memory.
-    writer.flush(now_ns)?;
+    // Looking up names takes root's rights, writing them those of whose recording it is.
+    let caller = Caller::owning(writer.dir());
+    with_rights(caller.as_ref(), || writer.flush(now_ns))?;
     let recording = Recording::open(writer.dir())?;
     let (mut became, mut finals) = (HashMap::new(), HashSet::new());
     let mut named = 0;
@@ -66,7 +69,7 @@ pub fn name(
         }
         writer.push(&StacksRow { stack_id: new, frame_ids: &ids });
         if written.len() % STACKS_PER_PART == 0 && flushed.is_ok() {
-            flushed = writer.flush(now_ns);
+            flushed = with_rights(caller.as_ref(), || writer.flush(now_ns));
         }
     })?;
     flushed?;

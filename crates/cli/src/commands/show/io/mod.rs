@@ -16,7 +16,7 @@ use super::join::{Join, Mappings};
 use super::options::{Options, cut};
 use super::read::{self, PathText, Tasks};
 use super::syscalls::Selection;
-use super::table::WIDTH;
+use super::table::width;
 use crate::failure::Failure;
 
 /// Rows of the picture.
@@ -278,7 +278,7 @@ fn heatmap(
         times = (times.0.min(t.0), times.1.max(t.1));
         range = (range.0.min(r.0), range.1.max(r.1));
     }
-    let style = Style { width: WIDTH, ..Style::default() };
+    let style = Style { width: width(), ..Style::default() };
     let mut grid = Grid::new(times, range, io_map_columns(&style), ROWS);
     calls::scan(recording, false, |call| {
         if call.file_id != Some(row.file_id) || !selection.wants(call) {

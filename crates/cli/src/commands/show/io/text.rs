@@ -5,7 +5,7 @@ use pagelab_report::{Style, io_map, quantity};
 
 use super::super::options::more;
 use super::super::read;
-use super::super::table::{Table, WIDTH, left, or_dash, percent, right};
+use super::super::table::{Table, left, or_dash, percent, right, width};
 use super::{Document, OneDirection, Size};
 
 /// The whole body.
@@ -18,7 +18,7 @@ pub fn text(data: &Document) -> String {
     }
     if let Some(map) = &data.heatmap {
         out.push('\n');
-        out.push_str(&io_map(&map.name, &map.grid, &Style { width: WIDTH, ..Style::default() }));
+        out.push_str(&io_map(&map.name, &map.grid, &Style { width: width(), ..Style::default() }));
     }
     mapped(data, &mut out);
     submitted(data, &mut out);

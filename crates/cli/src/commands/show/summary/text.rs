@@ -7,9 +7,9 @@ use pagelab_recording::{Exit, ProbeState};
 use pagelab_report::duration;
 use serde_json::Value;
 
-use super::{Counted, FAULT_KINDS, Summary};
+use super::{Counted, FAULT_KINDS, Overview, Summary};
 use crate::commands::show::names;
-use crate::commands::show::table::{Table, WIDTH, clean, figure, left, or_dash, percent, right, seconds, wrap};
+use crate::commands::show::table::{Table, clean, figure, left, or_dash, percent, right, seconds, width, wrap};
 
 /// Width of the words in front of a fact.
 const LABEL: usize = 12;
@@ -31,7 +31,7 @@ pub fn text(data: &Summary, clock_start_ns: i64) -> String {
 }
 
 fn fact(out: &mut String, label: &str, text: &str) {
-    for (number, line) in wrap(&clean(text), WIDTH - LABEL - 2).iter().enumerate() {
+    for (number, line) in wrap(&clean(text), width() - LABEL - 2).iter().enumerate() {
         let label = if number == 0 { label } else { "" };
         let _ = writeln!(out, "  {label:<LABEL$}{line}");
     }
@@ -40,10 +40,65 @@ fn fact(out: &mut String, label: &str, text: &str) {
 fn what(data: &Summary, clock_start_ns: i64, out: &mut String) {
     out.push('\n');
     match (&data.command, &data.job) {
-        (Some(command), _) => fact(out, "command", &command.join(" ")),
+        (Some(command), _) => fact(out, "command", &command_line(command)),
         (None, Some(job)) => fact(out, "jobs", &job_names(job)),
         (None, None) => fact(out, "target", &or_dash(data.target.as_ref())),
     }
+    let mut exit = data.exit.as_ref().map_or_else(|| "-".to_owned(), ended);
+    for (set, word) in [(data.timed_out, ", timed out"), (data.interrupted, ", interrupted")] {
+        if set == Some(true) {
+            exit.push_str(word);
+        }
+    }
+    fact(out, "exit", &exit);
+    if let Some(excluded) = &data.excluded {
+        fact(out, "", &format!("a comparison leaves this run out: {excluded}"));
+    }
+    overview(&data.overview, out);
+    surroundings(data, clock_start_ns, out);
+}
+
+/// Letters of a command that are shown.
+const COMMAND: usize = 300;
+
+/// The command as it was typed, or its beginning and how much there is.
+fn command_line(command: &[String]) -> String {
+    let line = command.join(" ");
+    if line.chars().count() <= COMMAND {
+        return line;
+    }
+    let begin: String = line.chars().take(COMMAND).collect();
+    format!("{begin}... ({} arguments, {} in all; whole: --json)", command.len() - 1, bytes(line.len() as u64))
+}
+
+/// What most readers want to know first.
+fn overview(data: &Overview, out: &mut String) {
+    let time = |ns: Option<f64>| or_dash(ns.map(duration));
+    let size = |count: Option<f64>| or_dash(count.map(|count| bytes(count as u64)));
+    let count = |count: Option<f64>| or_dash(count.map(figure));
+    fact(out, "elapsed", &time(data.elapsed_ns));
+    let busy = data.user_ns.zip(data.system_ns).map(|(user, system)| user + system);
+    // Of a very short time, what went before the command's own program is a large part.
+    let share = busy.zip(data.elapsed_ns).filter(|(_, elapsed)| *elapsed >= 1e7);
+    let share =
+        share.map_or_else(String::new, |(busy, elapsed)| format!(", {:.0} % of one CPU", 100.0 * busy / elapsed));
+    let (user, system) = (time(data.user_ns), time(data.system_ns));
+    fact(out, "CPU", &format!("{} (user {user}, system {system}{share})", time(busy)));
+    let mut waiting = format!("no task on a CPU for at least {}", time(data.off_cpu_at_least_ns));
+    if data.voluntary_switches.is_some() {
+        let (gave, lost) = (count(data.voluntary_switches), count(data.involuntary_switches));
+        let _ = write!(waiting, "; gave up the CPU {gave} times, lost it {lost} times");
+    }
+    fact(out, "waiting", &waiting);
+    let (minor, major) = (count(data.minor_faults), count(data.major_faults));
+    fact(out, "faults", &format!("{minor} minor, {major} major (needed I/O)"));
+    let (read, written) = (size(data.read_bytes), size(data.written_bytes));
+    fact(out, "disk", &format!("caused {read} to be read from devices and {written} to be written"));
+    fact(out, "memory", &format!("{} resident at most", size(data.max_rss_bytes)));
+}
+
+/// On what it ran, and what of its time counts.
+fn surroundings(data: &Summary, clock_start_ns: i64, out: &mut String) {
     if let Some(label) = &data.label {
         fact(out, "label", label);
     }
@@ -62,17 +117,13 @@ fn what(data: &Summary, clock_start_ns: i64, out: &mut String) {
         let operations = window.operations.map_or_else(String::new, |count| format!(", {} operations", figure(count)));
         let since = seconds(window.start_ns.saturating_sub(clock_start_ns));
         let source = format!("{:?}", window.source).to_ascii_lowercase();
-        fact(out, "measured", &format!("{:.3} s from {since} s (by the {source}){operations}", window.seconds()));
-    }
-    let mut exit = data.exit.as_ref().map_or_else(|| "-".to_owned(), ended);
-    for (set, word) in [(data.timed_out, ", timed out"), (data.interrupted, ", interrupted")] {
-        if set == Some(true) {
-            exit.push_str(word);
-        }
-    }
-    fact(out, "exit", &exit);
-    if let Some(excluded) = &data.excluded {
-        fact(out, "", &format!("a comparison leaves this run out: {excluded}"));
+        let source = match source.as_str() {
+            "command" => "the command's lifetime".to_owned(),
+            "recording" => "the time recorded".to_owned(),
+            "load" => "as the load reported it".to_owned(),
+            other => other.to_owned(),
+        };
+        fact(out, "analysed", &format!("{:.3} s from {since} s ({source}){operations}", window.seconds()));
     }
 }
 
@@ -105,7 +156,7 @@ fn faults(data: &Summary, out: &mut String) {
         let word = match kind {
             "user" => "from user mode",
             "kernel" => "from kernel mode",
-            "protection" => "page was there",
+            "protection" => "page already present",
             "instruction" => "instruction fetch",
             "major" => "needed I/O (major)",
             other => other,
@@ -128,16 +179,20 @@ fn faults(data: &Summary, out: &mut String) {
         slots.unattributed,
         percent(slots.unattributed, slots.faults)
     );
-    let _ = writeln!(
-        out,
-        "  slots of {} in which a huge page was possible: {} touched with {} faults;\n    {} look like a huge page, {} were filled page by page",
+    let said = format!(
+        "slots of {} in which a huge page was possible: {} touched with {} faults; {} look like a huge page, {} were \
+         populated with base pages; other slots: {} touched with {} faults",
         bytes(slots.slot_bytes),
         slots.whole,
         slots.faults_in_whole,
         slots.whole_few_pages,
-        slots.whole_many_pages
+        slots.whole_many_pages,
+        slots.partial,
+        slots.faults_in_partial
     );
-    let _ = writeln!(out, "  other slots: {} touched with {} faults", slots.partial, slots.faults_in_partial);
+    for line in wrap(&said, width() - 2) {
+        let _ = writeln!(out, "  {line}");
+    }
     if slots.classes.is_empty() {
         return;
     }
@@ -185,8 +240,8 @@ fn changes(data: &Summary, out: &mut String) {
     if hidden > 0 {
         let _ = writeln!(out, "  and {hidden} more: see the view settings");
     }
-    let none = if data.settings_changed.is_empty() { "none, but for" } else { "not counting" };
-    let _ = writeln!(out, "  {none} {} that change all the time", data.settings_changed_volatile);
+    let none = if data.settings_changed.is_empty() { "none " } else { "" };
+    let _ = writeln!(out, "  {none}({} volatile ones ignored)", data.settings_changed_volatile);
 }
 
 fn probes(data: &Summary, out: &mut String) {
@@ -200,7 +255,7 @@ fn probes(data: &Summary, out: &mut String) {
         left("STATE"),
         right("SEEN"),
         right("LOST"),
-        left("RUNG").at_most(24),
+        left("METHOD").at_most(24),
         left("WHY AND FIX"),
     ]);
     for probe in &data.probes {

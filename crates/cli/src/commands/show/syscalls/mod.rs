@@ -259,7 +259,7 @@ fn text(data: &Document) -> String {
     let of = if part { format!(" of the {} recorded", data.calls_in_recording) } else { String::new() };
     let unfinished = match data.unfinished {
         0 => String::new(),
-        n => format!(", {n} never returned and count in no time"),
+        n => format!(", {n} still running at the end, excluded from times"),
     };
     let said = format!(
         "{} calls{of}, {} failed{unfinished}; {} in calls, over all tasks",

@@ -1,0 +1,338 @@
+//! One file of `/proc/PID`, read of every process of the target and added up.
+//!
+//! A counter must not fall when a process ends. What a process has used goes, in the kernel, to the parent that waits
+//! for it: `io` adds it to the parent's own numbers, `stat` to the parent's `child_` fields. Where that has happened
+//! the ended process is dropped from the sum; where nobody waited for it, or somebody outside the target did, its last
+//! values stay in the sum. So a counter holds every process once, whoever waited.
+//!
+//! In `stat` the fields without `child_` are of every process that was read, ended ones included, and `child_` is of
+//! the rest: of children that came and went between two samples, and of what an ended one used after its last reading.
+//! So the two add up to all that the target used, and neither counts what the other does.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::Facts;
+use super::file::{SampledFile, Text};
+use super::series::{Collector, SourceSeries, Store};
+use super::source::{CpuClock, Parser, Spec, Tag, refusal};
+
+/// At most this many processes are added up.
+pub(super) const MAX_MEMBERS: usize = 4096;
+
+/// CPU time that one sample may spend on processes beside the first. The others wait for the next sample and count
+/// with their last values until then.
+const BUDGET_NS: u64 = 2_000_000;
+/// The same where the kernel holds a lock that the process may wait for.
+const LOCK_BUDGET_NS: u64 = 4_000_000;
+/// The same for the last sample of a recording.
+const LAST_BUDGET_NS: u64 = 50_000_000;
+
+/// How the values of several processes become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sum {
+    /// A counter that a waiting parent takes over under the same name.
+    Inherited,
+    /// A counter that a waiting parent takes over under another name: that of the field with this index.
+    Own { child: usize },
+    /// The counter that takes over: of what ended children used and no process of the sum did.
+    OfChildren,
+    /// A counter that is lost with the process.
+    Counter,
+    /// A level: the sum over the processes that live.
+    Level,
+    /// A peak: the largest of one process. Peaks at different times have no sum.
+    Peak,
+}
+
+struct Field {
+    /// As it stands in the metric's name, behind the prefix.
+    name: Box<[u8]>,
+    sum: Sum,
+    /// What processes used that have ended and that no parent took over.
+    ended: f64,
+}
+
+struct Member {
+    pid: u32,
+    parent: Option<u32>,
+    file: SampledFile,
+    /// By field; NaN for what the file does not say. Empty before the first reading.
+    values: Vec<f64>,
+    /// The parent's values when this process was last read: what it takes over is above them.
+    parent_then: Vec<f64>,
+    gone: bool,
+    /// No directory is held that stands for this very process.
+    by_path: bool,
+}
+
+/// The processes of a target and the sums of their values.
+pub(super) struct Members {
+    name: &'static str,
+    prefix: &'static str,
+    parse: Parser,
+    holds_lock: bool,
+    list: Vec<Member>,
+    fields: Vec<Field>,
+    store: Store,
+    series: SourceSeries,
+    /// Where the next reading goes on.
+    next: usize,
+    too_many: bool,
+}
+
+impl Members {
+    pub(super) fn new(spec: &Spec, first: u32, file: SampledFile) -> Self {
+        let name = spec.name.rsplit('/').next().unwrap_or_default();
+        let mut members = Self {
+            name,
+            prefix: spec.prefix,
+            parse: spec.parse,
+            holds_lock: spec.holds_lock,
+            list: Vec::new(),
+            fields: Vec::new(),
+            store: Store::default(),
+            series: SourceSeries::default(),
+            next: 0,
+            too_many: false,
+        };
+        members.push(first, None, file, false);
+        members
+    }
+
+    fn push(&mut self, pid: u32, parent: Option<u32>, file: SampledFile, by_path: bool) {
+        let (values, parent_then) = (Vec::new(), Vec::new());
+        self.list.push(Member { pid, parent, file, values, parent_then, gone: false, by_path });
+    }
+
+    /// Adds a process. `dir` is its directory of `/proc`; without, the path is opened each time. One that has ended
+    /// already is left out.
+    pub(super) fn add(&mut self, pid: u32, parent: Option<u32>, dir: Option<&Arc<OwnedFd>>, path: &Path) {
+        if self.list.iter().any(|member| member.pid == pid && !member.gone) {
+            return;
+        }
+        if self.list.len() >= MAX_MEMBERS {
+            self.too_many = true;
+            return;
+        }
+        let file = match dir {
+            Some(dir) => SampledFile::reopened_in(dir, path, self.name),
+            None => SampledFile::reopened(&path.join(OsStr::new(self.name))),
+        };
+        // A file that may not be read says so when the first process is opened; others add nothing to that.
+        if let Ok(file) = file {
+            self.push(pid, parent, file, dir.is_none());
+        }
+    }
+
+    /// A process has ended or left the target: it is not read again.
+    pub(super) fn remove(&mut self, pid: u32) {
+        for member in self.list.iter_mut().filter(|member| member.pid == pid) {
+            member.gone = true;
+        }
+    }
+
+    /// The same, if it is read by its path.
+    pub(super) fn remove_by_path(&mut self, pid: u32) {
+        for member in self.list.iter_mut().filter(|member| member.pid == pid && member.by_path) {
+            member.gone = true;
+        }
+    }
+
+    /// How many processes there are.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Reads what the budget allows and hands the sums to `out`. False when no process is left.
+    pub(super) fn read(&mut self, facts: &Facts, text: &mut Text, all: bool, out: &mut Collector<'_>) -> bool {
+        let budget_ns = match (all, self.holds_lock) {
+            (true, _) => LAST_BUDGET_NS,
+            (false, true) => LOCK_BUDGET_NS,
+            (false, false) => BUDGET_NS,
+        };
+        self.refresh(facts, text, budget_ns, out);
+        self.settle(facts, text, out);
+        if self.too_many {
+            let said = || format!("more than {MAX_MEMBERS} processes; later ones are left out");
+            out.trouble.get_or_insert_with(said);
+        }
+        if self.list.is_empty() {
+            return false;
+        }
+        self.hand_out(out);
+        true
+    }
+
+    /// Reads the first process and as many others as the budget allows, going on where the last reading ended.
+    fn refresh(&mut self, facts: &Facts, text: &mut Text, budget_ns: u64, out: &mut Collector<'_>) {
+        let count = self.list.len();
+        let mut clock = CpuClock::start();
+        let mut spent_ns = 0;
+        self.read_one(0, facts, text, out);
+        for _ in 1..count {
+            if spent_ns > budget_ns {
+                break;
+            }
+            self.next = if self.next + 1 < count { self.next + 1 } else { 1 };
+            self.read_one(self.next, facts, text, out);
+            spent_ns += clock.lap();
+        }
+    }
+
+    fn read_one(&mut self, at: usize, facts: &Facts, text: &mut Text, out: &mut Collector<'_>) {
+        let Some(member) = self.list.get(at).filter(|member| !member.gone) else { return };
+        let parent_then = self.values_of(member.parent).map(<[f64]>::to_vec).unwrap_or_default();
+        let read = member.file.read(text);
+        let path = || member.file.path().display().to_string();
+        match read {
+            Ok(()) => {
+                let values = self.parse(facts, text, out);
+                if let Some(member) = self.list.get_mut(at) {
+                    (member.values, member.parent_then) = (values, parent_then);
+                }
+            }
+            Err(Errno::SRCH | Errno::NOENT) => {
+                if let Some(member) = self.list.get_mut(at) {
+                    member.gone = true;
+                }
+            }
+            Err(error) => _ = out.trouble.get_or_insert_with(|| refusal(&path(), error)),
+        }
+    }
+
+    /// The values in `text`, by field; fields that are new are noted.
+    fn parse(&mut self, facts: &Facts, text: &Text, out: &mut Collector<'_>) -> Vec<f64> {
+        let Self { fields, store, series, prefix, parse, .. } = self;
+        let mut values = vec![f64::NAN; fields.len()];
+        let mut sink = |row: super::Row<'_>| {
+            let at = row.id.0 as usize;
+            if at >= fields.len() {
+                let name = row.name.strip_prefix(*prefix).unwrap_or(row.name);
+                fields.push(Field { name: name.as_bytes().into(), sum: sum_of(prefix, name), ended: 0.0 });
+                values.push(f64::NAN);
+            }
+            if let Some(value) = values.get_mut(at) {
+                *value = row.value.unwrap_or(f64::NAN);
+            }
+        };
+        let mut own = Collector::begin(facts, prefix, store, series, &mut sink, true);
+        parse(text.bytes(), &Tag::default(), &mut own);
+        let trouble = own.finish().trouble;
+        pair_fields(fields);
+        if let Some(trouble) = trouble {
+            out.trouble.get_or_insert(trouble);
+        }
+        values
+    }
+
+    /// The values of a process that is in the list and has been read.
+    fn values_of(&self, pid: Option<u32>) -> Option<&[f64]> {
+        let pid = pid?;
+        let member = self.list.iter().find(|member| member.pid == pid && !member.gone)?;
+        Some(member.values.as_slice()).filter(|values| !values.is_empty())
+    }
+
+    /// Takes the processes that have ended out of the list. What a parent has not taken over stays in the sums.
+    fn settle(&mut self, facts: &Facts, text: &mut Text, out: &mut Collector<'_>) {
+        if !self.list.iter().any(|member| member.gone) {
+            return;
+        }
+        let (gone, live): (Vec<Member>, Vec<Member>) =
+            std::mem::take(&mut self.list).into_iter().partition(|member| member.gone);
+        self.list = live;
+        for member in gone {
+            let parent = self.list.iter().position(|other| Some(other.pid) == member.parent);
+            // The parent may have been read before it waited.
+            if let Some(at) = parent {
+                self.read_one(at, facts, text, out);
+            }
+            let taken_over = self.values_of(member.parent).is_some_and(|now| self.has_taken_over(now, &member));
+            self.keep(&member, taken_over);
+        }
+        self.next = self.next.min(self.list.len().saturating_sub(1));
+    }
+
+    /// Keeps the counters of a process that has ended in the sums. Its own ones stay; so what its parent has taken over
+    /// is taken off the sum of `child_`.
+    fn keep(&mut self, member: &Member, taken_over: bool) {
+        let of = |at: usize| member.values.get(at).copied().filter(|value| !value.is_nan()).unwrap_or(0.0);
+        for at in 0..self.fields.len() {
+            match self.fields[at].sum {
+                Sum::Counter => self.fields[at].ended += of(at),
+                Sum::Inherited if !taken_over => self.fields[at].ended += of(at),
+                Sum::Own { child } => {
+                    self.fields[at].ended += of(at);
+                    let change = if taken_over { -of(at) } else { of(child) };
+                    if let Some(field) = self.fields.get_mut(child) {
+                        field.ended += change;
+                    }
+                }
+                Sum::Inherited | Sum::OfChildren | Sum::Level | Sum::Peak => {}
+            }
+        }
+    }
+
+    /// Whether a parent's counters have grown by at least what the process had used.
+    fn has_taken_over(&self, parent_now: &[f64], member: &Member) -> bool {
+        let of = |values: &[f64], at: usize| values.get(at).copied().filter(|value| !value.is_nan()).unwrap_or(0.0);
+        let grown = |at: usize| of(parent_now, at) - of(&member.parent_then, at);
+        !member.parent_then.is_empty()
+            && self.fields.iter().enumerate().all(|(at, field)| match field.sum {
+                Sum::Inherited => grown(at) >= of(&member.values, at),
+                Sum::Own { child } => grown(child) >= of(&member.values, at) + of(&member.values, child),
+                _ => true,
+            })
+    }
+
+    fn hand_out(&self, out: &mut Collector<'_>) {
+        for (at, field) in self.fields.iter().enumerate() {
+            let values = || self.list.iter().filter_map(move |m| m.values.get(at).copied().filter(|v| !v.is_nan()));
+            if values().next().is_none() {
+                continue;
+            }
+            let value = match field.sum {
+                Sum::Peak => values().fold(0.0, f64::max),
+                _ => values().sum::<f64>() + field.ended,
+            };
+            out.put(&field.name, value);
+        }
+        if self.prefix == "target.status." {
+            out.put(b"processes", self.list.iter().filter(|member| !member.values.is_empty()).count() as f64);
+        }
+    }
+}
+
+fn sum_of(prefix: &str, field: &str) -> Sum {
+    match prefix {
+        "target.io." => Sum::Inherited,
+        "target.stat." if field.starts_with("child_") => Sum::OfChildren,
+        // The field that takes over is not known before all are.
+        "target.stat." => Sum::Own { child: usize::MAX },
+        _ if field.ends_with("_ctxt_switches") => Sum::Counter,
+        _ if matches!(field, "vmpeak_bytes" | "vmhwm_bytes") => Sum::Peak,
+        _ => Sum::Level,
+    }
+}
+
+/// Finds for each counter of a process's own the one in which its parent takes it over.
+fn pair_fields(fields: &mut [Field]) {
+    for at in 0..fields.len() {
+        if fields[at].sum != (Sum::Own { child: usize::MAX }) {
+            continue;
+        }
+        let wanted = [b"child_", &*fields[at].name].concat();
+        if let Some(child) = fields.iter().position(|field| *field.name == *wanted) {
+            fields[at].sum = Sum::Own { child };
+        }
+    }
+}
+
+/// The directory of a process below `root`.
+pub(super) fn process_dir(root: &Path, pid: u32) -> PathBuf {
+    root.join(format!("proc/{pid}"))
+}

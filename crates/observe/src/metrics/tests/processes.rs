@@ -1,0 +1,111 @@
+//! The target is all its processes. It was its first one: of `-p postmaster` nothing was seen of the backends, which did
+//! all the work, and a shell's figures hid those of the program that it ran.
+
+use super::super::{Emit, Sampler};
+use super::{FakeRoot, take};
+
+const TENTH: i64 = 100_000_000;
+
+impl FakeRoot {
+    /// A process: bytes read, minor faults, ticks in user mode, and the same of children that it waited for; resident kB.
+    fn process(&self, pid: u32, rchar: u64, own: (u64, u64), children: (u64, u64), rss_kib: u64) {
+        let folder = format!("proc/{pid}");
+        let stat = format!("{pid} (x) S 1 1 1 0 -1 0 {} {} 0 0 {} 0 {} 0 20\n", own.0, children.0, own.1, children.1);
+        self.write(&format!("{folder}/io"), format!("rchar: {rchar}\n"));
+        self.write(&format!("{folder}/stat"), stat);
+        self.write(
+            &format!("{folder}/status"),
+            format!("Name:\tx\nVmHWM:\t{} kB\nVmRSS:\t{rss_kib} kB\n", 2 * rss_kib),
+        );
+        self.write(&format!("{folder}/smaps_rollup"), format!("Rss: {rss_kib} kB\n"));
+    }
+
+    fn ends(&self, pid: u32) {
+        std::fs::remove_dir_all(self.path().join(format!("proc/{pid}"))).expect("it was there");
+    }
+}
+
+/// Bytes read, minor faults of processes and of unseen children, resident bytes.
+fn figures(sampler: &mut Sampler, tenths: i64) -> [Option<f64>; 4] {
+    let taken = take(sampler, tenths * TENTH, Emit::All);
+    let names = ["target.io.rchar", "target.stat.minor_faults", "target.stat.child_minor_faults"];
+    let [io, own, children] = names.map(|name| taken.get(name, None));
+    [io, own, children, taken.get("target.status.vmrss_bytes", None)]
+}
+
+fn two_processes() -> (FakeRoot, Sampler) {
+    let root = FakeRoot::new();
+    root.process(7, 1000, (10, 1), (0, 0), 100);
+    let mut sampler = Sampler::new(root.path(), Some(7));
+    assert_eq!(figures(&mut sampler, 0), [Some(1000.0), Some(10.0), Some(0.0), Some(102_400.0)]);
+    root.process(8, 500, (5, 3), (2, 0), 50);
+    sampler.add_process(8, Some(7));
+    sampler.add_process(9, Some(8));
+    (root, sampler)
+}
+
+#[test]
+fn a_child_that_its_parent_waited_for_counts_once() {
+    let (root, mut sampler) = two_processes();
+    assert_eq!(figures(&mut sampler, 1), [Some(1500.0), Some(15.0), Some(2.0), Some(153_600.0)]);
+    // Between the last reading and its end the child read 100 bytes and took one fault more.
+    root.ends(8);
+    root.process(7, 1600, (10, 1), (8, 3), 100);
+    for tenths in 2..5 {
+        assert_eq!(figures(&mut sampler, tenths), [Some(1600.0), Some(15.0), Some(3.0), Some(102_400.0)], "{tenths}");
+    }
+}
+
+#[test]
+fn a_child_that_nobody_waited_for_stays_in_the_sums() {
+    let (root, mut sampler) = two_processes();
+    figures(&mut sampler, 1);
+    root.ends(8);
+    for tenths in 2..5 {
+        assert_eq!(figures(&mut sampler, tenths), [Some(1500.0), Some(15.0), Some(2.0), Some(102_400.0)], "{tenths}");
+    }
+}
+
+#[test]
+fn the_target_outlives_its_first_process() {
+    let (root, mut sampler) = two_processes();
+    figures(&mut sampler, 1);
+    sampler.remove_process(7);
+    root.ends(7);
+    assert_eq!(figures(&mut sampler, 2), [Some(1500.0), Some(15.0), Some(2.0), Some(51_200.0)]);
+    root.ends(8);
+    let last = take(&mut sampler, 3 * TENTH, Emit::All);
+    assert!(last.ends("target.io.rchar", None) && last.ends("target.status.vmrss_bytes", None));
+}
+
+#[test]
+fn a_peak_is_that_of_one_process_and_processes_are_counted() {
+    let (_root, mut sampler) = two_processes();
+    let taken = take(&mut sampler, TENTH, Emit::All);
+    assert_eq!(taken.get("target.status.vmhwm_bytes", None), Some(200.0 * 1024.0));
+    assert_eq!(taken.get("target.status.processes", None), Some(2.0));
+}
+
+/// Many processes are never read in one go: a sample would hold the recorder up.
+#[test]
+fn many_processes_are_read_in_turns() {
+    let root = FakeRoot::new();
+    let pids = 1000..1500_u32;
+    for pid in pids.clone() {
+        root.process(pid, 1, (1, 1), (0, 0), 1);
+    }
+    let mut sampler = Sampler::new(root.path(), Some(1000));
+    pids.clone().skip(1).for_each(|pid| sampler.add_process(pid, Some(1000)));
+    let mut tenths = 0;
+    let processes = loop {
+        let taken = take(&mut sampler, tenths * TENTH, Emit::Changed);
+        tenths += 1;
+        if let Some(last) = taken.get("target.status.processes", None)
+            && last >= pids.len() as f64
+        {
+            break last;
+        }
+        assert!(tenths < 6000, "all are read in the end");
+    };
+    assert_eq!(processes, 500.0);
+}
