@@ -73,6 +73,8 @@ pub(crate) fn arguments(options: &Options, machine: Machine, cpu: &str, kernel: 
     let mut arguments = ["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned).to_vec();
     let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
     add("-display", "none".to_owned());
+    // QEMU runs as root: what a guest could make it do beyond its own work is refused by the kernel.
+    add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".to_owned());
     add("-name", format!("pagelab-lab-{}", options.name));
     add(
         "-accel",
@@ -110,12 +112,17 @@ pub(crate) fn arguments(options: &Options, machine: Machine, cpu: &str, kernel: 
     add("-device", "virtio-serial-pci".to_owned());
     add("-chardev", format!("socket,id=agent,path={AGENT_SOCKET},server=on,wait=off"));
     add("-device", format!("virtserialport,chardev=agent,name={PORT_NAME}"));
-    let folders = [("share", "", &options.share), ("mirror", ",readonly=on", &options.mirror)];
+    // With `none` a guest would make real links and real setuid files of root's in the shared folder. Mapped, owner, mode
+    // and kind of what it makes are attributes of plain files.
+    let folders = [
+        ("share", "security_model=mapped-xattr,multidevs=remap", &options.share),
+        ("mirror", "security_model=none,multidevs=remap,readonly=on", &options.mirror),
+    ];
     for (tag, how, folder) in folders {
         let Some(folder) = folder else { continue };
         // A comma within a value is written twice.
         let path = folder.display().to_string().replace(',', ",,");
-        add("-fsdev", format!("local,id={tag},path={path},security_model=none,multidevs=remap{how}"));
+        add("-fsdev", format!("local,id={tag},path={path},{how}"));
         add("-device", format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}"));
     }
     arguments

@@ -63,7 +63,7 @@ struct UpArgs {
     /// Further kernel parameters, separated by blanks; may be given again.
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     cmdline: Vec<String>,
-    /// Memory beside the persistent one.
+    /// Guest RAM, without persistent memory.
     #[arg(long, default_value = "1G", value_name = "SIZE")]
     memory: String,
     /// Processors.
@@ -87,8 +87,11 @@ struct UpArgs {
     /// A program of the host for the guest, with its libraries; may be given again.
     #[arg(long, value_name = "PATH")]
     program: Vec<PathBuf>,
-    /// Put this pagelab into the guest.
+    /// Leave pagelab itself out of the guest: a smaller initramfs, for guests of less than 512 MiB.
     #[arg(long)]
+    no_pagelab: bool,
+    /// Put this pagelab into the guest: the default.
+    #[arg(long, hide = true, conflicts_with = "no_pagelab")]
     pagelab: bool,
     /// A kernel module beyond those that every lab has, or one of pagelab's own, which is built first: `ramblk`,
     /// `ext4-dax-read`; may be given again.
@@ -113,7 +116,7 @@ struct RunArgs {
     /// Seconds that it may take; then it is killed, and the status is 124.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// So much of each output is brought out; the rest is counted.
+    /// Copy at most SIZE bytes of each output; count the rest.
     #[arg(long, default_value = OUTPUT_LIMIT, value_name = "SIZE")]
     output_limit: String,
     /// Print one JSON document on standard output, with the outputs in it.
@@ -202,7 +205,7 @@ impl UpArgs {
             "none" => None,
             size => Some(Pmem { bytes: parse_bytes("--pmem", size)?, kind: PmemKind::parse(&self.pmem_kind)? }),
         };
-        let own = pagelab_host::own::program().ok().filter(|_| self.pagelab).map(Program::stripped);
+        let own = pagelab_host::own::program().ok().filter(|_| !self.no_pagelab).map(Program::stripped);
         Ok(Options {
             name: self.name.clone(),
             kernel: Kernel::parse(&self.kernel)?,
