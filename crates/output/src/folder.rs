@@ -8,8 +8,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat, fchmod, fstat, fsync, mkdirat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, fchmod, fdatasync, fstat, fsync, mkdirat, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -100,6 +100,20 @@ impl Folder {
             return false;
         };
         held.st_nlink > 0 && (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
+    }
+
+    /// Opens an existing folder to be filled alone: ours, and from now on of mode 0700. One that every user can write to, such as
+    /// `/tmp`, is refused: it has its mode for a reason.
+    pub fn open_private(path: &Path) -> Result<Self> {
+        let folder = Self::open_any(path)?;
+        let mut stat = folder.stat()?;
+        if stat.st_mode & 0o7020 == 0o020 {
+            // By a umask of 002 only: it is taken away below.
+            stat.st_mode &= !0o020;
+        }
+        Us::now().check_folder(&folder.path, &stat)?;
+        folder.make_private()?;
+        Ok(folder)
     }
 
     /// Takes away from group and others what they may do with it: mode 0700.
@@ -315,9 +329,19 @@ impl Folder {
         }
     }
 
-    /// Forces its names to the device: new files, renames and removals.
+    /// Forces its names to the device: new files, renames and removals. A folder that cannot be read, or whose file system
+    /// knows no syncing of folders, is left to the kernel.
     pub fn sync(&self) -> Result<()> {
-        fsync(&self.fd).map_err(Error::io("sync", &self.path))
+        match fsync(&self.fd) {
+            Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            synced => synced.map_err(Error::io("sync", &self.path)),
+        }
+    }
+
+    /// Forces content and size of a file in it to the device.
+    pub fn sync_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        let path = self.path.join(name.as_ref());
+        fdatasync(self.open_file(name)?).map_err(Error::io("sync", path))
     }
 
     /// Another descriptor of the same folder.
@@ -349,4 +373,32 @@ impl AsFd for Folder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Opens a plain file by its path, to read. Links on the way are followed, the last name is not: a link, pipe or device in its
+/// place is refused, and not waited for.
+pub fn open_plain(path: &Path) -> Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match openat(CWD, path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(error) => {
+            if let (Errno::LOOP | Errno::NXIO, Ok(stat)) = (error, statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)) {
+                check_plain(path, &stat)?;
+            }
+            return Err(Error::io("open", path)(error));
+        }
+    };
+    check_plain(path, &fstat(&file).map_err(Error::io("look at", path))?)?;
+    Ok(file)
+}
+
+/// The bytes of a plain file of at most `limit` bytes, opened as by [`open_plain`].
+pub fn read_plain(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = open_plain(path)?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::TooLarge { path: path.to_owned(), limit });
+    }
+    Ok(bytes)
 }

@@ -42,7 +42,7 @@ mod walk;
 
 pub use error::{Error, Result};
 pub use file::NewFile;
-pub use folder::Folder;
+pub use folder::{Folder, open_plain, read_plain};
 pub use report::OutputFile;
 
 /// Whether a file is forced to the device before it gets its name.
