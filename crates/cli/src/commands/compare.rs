@@ -103,7 +103,7 @@ fn compare_commands(args: &Args, runs: usize) -> Result<Comparison, Failure> {
     let dir = tempfile::tempdir().map_err(Failure::host)?;
     let path = dir.path().join("plan.toml");
     let text = plan_text(args, runs)?;
-    std::fs::write(&path, text).map_err(Failure::host)?;
+    pagelab_output::OutputFile::write(&path, text.as_bytes())?;
     let plan = Plan::load(&path).map_err(|error| verdict::plan_failure(error.into()))?;
     let mut options = RunOptions::new(args.output.clone().unwrap_or_else(default_output));
     options.seed = args.seed;
