@@ -50,6 +50,16 @@ impl From<pagelab_recording::Error> for Failure {
     }
 }
 
+impl From<pagelab_output::Error> for Failure {
+    /// A file that cannot be written for lack of space or rights is the host's fault; another place could be named for all else.
+    fn from(error: pagelab_output::Error) -> Self {
+        match error.os_error().map(pagelab_recording::is_hosts_fault) {
+            Some(true) => Self::host(error),
+            _ => Self::input(error),
+        }
+    }
+}
+
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {

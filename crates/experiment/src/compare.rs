@@ -1,10 +1,10 @@
 //! From a set to its verdict: the comparison of every variant with the base, and the document that holds it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use pagelab_analysis::compare::{CompareOptions, Comparison, PrimaryChoice};
+use pagelab_output::{Folder, Sync};
 use pagelab_recording::MANIFEST;
 use pagelab_recording::set::{PlannedRun, RunState, SET_JSON};
 use serde::{Deserialize, Serialize};
@@ -242,11 +242,11 @@ fn enough(set: &Set, variant: &str) -> Result<(), ExperimentError> {
     })
 }
 
-/// Writes the document into the set, so that a reader meets the old one or the new one.
+/// Writes the document into the set, so that a reader meets the old one or the new one, and forces it to the device.
 pub fn write(document: &Document, set: &Path) -> Result<(), ExperimentError> {
     let mut text = serde_json::to_vec_pretty(document).unwrap_or_default();
     text.push(b'\n');
-    let (temporary, path) = (set.join(format!("{COMPARE_JSON}.tmp")), set.join(COMPARE_JSON));
-    fs::write(&temporary, text).map_err(ExperimentError::io("write", &temporary))?;
-    fs::rename(&temporary, &path).map_err(ExperimentError::io("rename", &path))
+    let folder = Folder::open_any(set)?;
+    folder.write_atomic(COMPARE_JSON, &text, Sync::Data)?;
+    Ok(folder.sync()?)
 }

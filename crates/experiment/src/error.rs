@@ -183,6 +183,9 @@ pub enum ExperimentError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// A place to write to is not safe.
+    #[error(transparent)]
+    Output(pagelab_output::Error),
     /// The host cannot do what every run needs.
     #[error("{reason}")]
     Host {
@@ -227,6 +230,15 @@ pub enum ExperimentError {
     /// The comparison failed.
     #[error(transparent)]
     Analysis(#[from] pagelab_analysis::AnalysisError),
+}
+
+impl From<pagelab_output::Error> for ExperimentError {
+    fn from(error: pagelab_output::Error) -> Self {
+        match error {
+            pagelab_output::Error::Io { action, path, source } => Self::Io { action, path, source },
+            refused => Self::Output(refused),
+        }
+    }
 }
 
 impl ExperimentError {

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use pagelab_output::Folder;
 use pagelab_recording::set::{PlannedRun, RunState, SetJson};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::ExperimentError;
 use crate::failure::{Failure, FailureKind};
@@ -163,7 +164,8 @@ fn reopen(plan: &Plan, options: &RunOptions) -> Result<(Set, Filled), Experiment
             in_set: set.json().seed.to_string(),
         });
     }
-    let filled = set.filled()?;
+    let filled = plan.fill(&Surroundings { root: options.root.clone(), set: dir.clone(), seed: set.json().seed })?;
+    same_meaning(&dir, &filled, &set.filled()?)?;
     set.recover()?;
     if options.add_runs > 0 {
         let rounds = set.runs().iter().map(|run| run.round).max().unwrap_or(0) as usize + options.add_runs;
@@ -175,7 +177,21 @@ fn reopen(plan: &Plan, options: &RunOptions) -> Result<(Set, Filled), Experiment
 }
 
 fn make_workdir(dir: &Path) -> Result<(), ExperimentError> {
-    std::fs::create_dir_all(dir).map_err(ExperimentError::io("make directory", dir))
+    if !dir.is_dir() {
+        Folder::create_new(dir)?;
+    }
+    Ok(())
+}
+
+/// Whether the plan means here what the set says that it meant when the set was started. What is carried out is what the plan
+/// says now: the set is a document that others may have changed, and it holds commands.
+fn same_meaning(dir: &Path, now: &Filled, in_set: &Filled) -> Result<(), ExperimentError> {
+    // Notes are words about the host, and the directory follows a set that was moved.
+    let bearing = |filled: &Filled| json!({"variants": filled.variants, "decoys": filled.decoys});
+    match first_difference("here", &bearing(now), &bearing(in_set)) {
+        None => Ok(()),
+        Some((what, found, in_set)) => Err(ExperimentError::PlanChanged { dir: dir.to_owned(), what, found, in_set }),
+    }
 }
 
 /// Whether the plan is the one that the set was started with, in everything that bears on the runs.

@@ -16,7 +16,6 @@ use pagelab_vocab::settings::setting;
 
 use crate::plan::{Between, Plan, Work};
 use crate::runner::{Change, Host, InForce, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Step};
-use crate::set::private_dirs;
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
@@ -107,9 +106,6 @@ impl Host for LocalRunner {
     }
 
     fn run(&self, spec: &RunSpec) -> Result<RunOutcome, RunError> {
-        if let Some(parent) = spec.dir.parent() {
-            private_dirs(parent).map_err(|error| RunError::new(RunErrorKind::Recording, error.to_string()))?;
-        }
         let options = session_options(spec)?;
         let outcome = pagelab_session::run(&options).map_err(|error| session_error(&error))?;
         Ok(outcome_of(&outcome))

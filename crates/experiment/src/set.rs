@@ -3,13 +3,13 @@
 //! `set.json` is written anew before and after every run, by a temporary name and a rename, so that whoever reads it
 //! (another process, or this one after a kill) meets a state that was true. A run is `running` in it before its
 //! directory exists, and `done` after its recording is closed: a kill in between leaves `running`, and that run is made
-//! again.
+//! again. Both are forced to the device each time: after a power cut `done` stands for a recording that is there.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::path::{Component, Path, PathBuf};
 
+use pagelab_output::Folder;
 use pagelab_recording::FORMAT;
 use pagelab_recording::set::{ABORTED, PlannedRun, RunState, SET_JSON, SetJson, WARMUP, run_dir};
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ impl Set {
         order: &[Slot],
     ) -> Result<Self, ExperimentError> {
         refuse_existing(dir)?;
-        private_dirs(dir)?;
+        Folder::create(dir)?;
         let mut json = SetJson {
             format: u64::from(FORMAT),
             plan: plan.to_json(),
@@ -85,6 +85,10 @@ impl Set {
             let writer =
                 json.extra.get("pagelab_version").and_then(Value::as_str).unwrap_or("of unknown version").to_owned();
             return Err(pagelab_recording::Error::NewerFormat { path: dir.join(SET_JSON), found, writer }.into());
+        }
+        if let Some(run) = json.order.iter().find(|run| !is_below(&run.dir)) {
+            let reason = format!("`order` names the directory {:?}; one below the set is needed", run.dir);
+            return Err(bad_json(dir, &reason));
         }
         let details = from_extra(dir, &json, "details")?;
         Ok(Self { dir: dir.to_owned(), json, details: details.unwrap_or_default(), _lock: lock })
@@ -156,10 +160,7 @@ impl Set {
             let aside = self.dir.join(ABORTED);
             let name = |n: u32| aside.join(run.dir.with_extension(n.to_string()));
             let to = (1..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(0));
-            if let Some(parent) = to.parent() {
-                private_dirs(parent)?;
-            }
-            fs::rename(&from, &to).map_err(ExperimentError::io("move", &from))?;
+            move_new(&from, &to)?;
         }
         run.state = RunState::Planned;
         self.details.remove(&run.dir);
@@ -256,9 +257,17 @@ fn refuse_existing(dir: &Path) -> Result<(), ExperimentError> {
     }
 }
 
-/// Makes a directory and those above it, for the owner alone.
-pub(crate) fn private_dirs(dir: &Path) -> Result<(), ExperimentError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(ExperimentError::io("make directory", dir))
+/// Whether a path leads to a place below the folder that it is joined to.
+fn is_below(path: &Path) -> bool {
+    path.components().next().is_some() && path.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Moves a folder to a new place, whose parents are made for the owner alone, and forces both names to the device.
+pub(crate) fn move_new(from: &Path, to: &Path) -> Result<(), ExperimentError> {
+    let ((old, name), (new, new_name)) = (Folder::parent_of(from)?, Folder::make_parent_of(to)?);
+    old.rename_new_into(&name, &new, &new_name)?;
+    new.sync()?;
+    Ok(old.sync()?)
 }
 
 fn lock(dir: &Path) -> Result<File, ExperimentError> {

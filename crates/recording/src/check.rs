@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{MANIFEST, Manifest};
 use crate::part::Part;
 use crate::reader::{Recording, schema_of};
+use crate::set::{self, RunState, SET_JSON, SetJson};
 use crate::storage::TMP_SUFFIX;
 use crate::tables::{self, ColumnDef, LossRow, TableDef};
 
@@ -83,6 +84,52 @@ pub fn check(dir: &Path) -> Result<CheckReport> {
     checker.loss(&recording);
     checker.leftovers(dir, 1);
     Ok(checker.report)
+}
+
+/// What [`check_set`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetReport {
+    /// Each recording by its folder, and what was found in it, or why it cannot be opened.
+    pub recordings: BTreeMap<PathBuf, Result<CheckReport, String>>,
+    /// Runs that the set says are done and that are not there.
+    pub missing: Vec<PathBuf>,
+}
+
+impl SetReport {
+    /// Whether every recording is complete without any problem, and none is missing.
+    pub fn is_whole(&self) -> bool {
+        let whole = |found: &Result<CheckReport, String>| {
+            found.as_ref().is_ok_and(|report| report.complete && report.problems.is_empty())
+        };
+        self.missing.is_empty() && self.recordings.values().all(whole)
+    }
+}
+
+/// Checks every recording of the set in `dir`, or of a folder that holds recordings. What was set aside as a warm-up or as broken
+/// off is no part of it.
+pub fn check_set(dir: &Path) -> Result<SetReport> {
+    let mut report = SetReport::default();
+    let is_set = dir.join(SET_JSON).exists();
+    match set::folders(&[dir]) {
+        Ok(folders) => {
+            for folder in folders {
+                let found = check(&folder).map_err(|e| e.to_string());
+                report.recordings.insert(folder, found);
+            }
+        }
+        // Perhaps all of them are missing.
+        Err(Error::NotARecording { .. }) if is_set => {}
+        Err(e) => return Err(e),
+    }
+    if is_set {
+        for run in SetJson::load(dir)?.order.iter().filter(|run| run.state == RunState::Done) {
+            let folder = dir.join(&run.dir);
+            if !folder.join(MANIFEST).exists() {
+                report.missing.push(folder);
+            }
+        }
+    }
+    Ok(report)
 }
 
 struct Checker<'a> {
@@ -215,7 +262,10 @@ impl Checker<'_> {
             self.add("compaction.unfinished", Level::Note, &dir.join(COMMIT), message);
         }
         let in_use: Vec<PathBuf> = match Commit::load(self.dir) {
-            Ok(Some(commit)) => commit.parts(self.dir),
+            Ok(Some(commit)) => {
+                let tables = tables::all().iter();
+                tables.filter_map(|table| commit.parts(self.dir, table.name).ok()?).flatten().collect()
+            }
             _ => Vec::new(),
         };
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {

@@ -1,18 +1,22 @@
 //! Compaction at a clean end: from many quick parts to few small ones, with `faults.mapping_id` filled in and stacks
 //! under the ids that they have since their frames were named.
 //!
-//! One table after the other, so that the space of its old parts is free again before the next begins:
+//! Tables are taken in batches of some [`BATCH_BYTES`], so that the space of old parts is free again before the next batch
+//! begins, and that small tables share what forcing to the device costs:
 //!
 //! 1. The new parts are written as `TABLE/compact-0000.tmp`, ... A reader ignores them. A crash leaves the old parts.
-//! 2. `compaction.json` is put in place by a rename: the commit. From here on a reader takes the new parts by their
-//!    temporary names, or by their final ones if they have them already, and ignores every other part of that table.
+//!    They are forced to the device, and then their names.
+//! 2. `compaction.json` is put in place by a rename and forced to the device: the commit. From here on a reader takes the new
+//!    parts by their temporary names, or by their final ones if they have them already, and ignores every other part of those
+//!    tables.
 //! 3. The old parts are removed, all of them, and only then
-//! 4. the new ones get their final names `TABLE/part-0000.parquet`, ...
-//! 5. `compaction.json` is removed.
+//! 4. the new ones get their final names `TABLE/part-0000.parquet`, ... The names are forced to the device.
+//! 5. `compaction.json` is removed. If a power cut brings it back, it tells of parts that have their final names.
 //!
-//! So at every instant a reader meets every row exactly once; `tests/crash.rs` fails each storage operation in turn.
+//! So at every instant a reader meets every row exactly once, and after a power cut as well: `tests/crash.rs` fails each storage
+//! operation in turn, `tests/power.rs` forgets what was not forced to the device.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +24,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::UInt64Type;
+use pagelab_output::read_plain;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -43,45 +48,112 @@ const GROUP_BYTES: usize = 12 << 20;
 
 /// Tables of fewer rows are compressed as hard as still costs no more than some milliseconds.
 const SMALL_TABLE: u64 = 100_000;
+/// New parts that a batch of tables may have before it is committed: so much more space than the recording is needed.
+const BATCH_BYTES: u64 = 64 << 20;
+/// Compaction records have some 1,000 bytes.
+const LARGEST_COMMIT: u64 = 1 << 20;
 const SMALL_LEVEL: i32 = 6;
 const LARGE_LEVEL: i32 = 3;
 
-/// The commit record: which table's parts have been replaced, and by how many.
+/// The commit record: which tables' parts have been replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Record")]
 pub(crate) struct Commit {
-    pub(crate) table: String,
-    pub(crate) parts: u32,
+    tables: Vec<Replaced>,
+}
+
+/// A table's parts have been replaced by so many.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Replaced {
+    table: String,
+    parts: u32,
+}
+
+/// The record as it is on disk: of several tables, or of one as it was written at first.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Record {
+    Batch { tables: Vec<Replaced> },
+    One(Replaced),
+}
+
+impl From<Record> for Commit {
+    fn from(record: Record) -> Self {
+        match record {
+            Record::Batch { tables } => Self { tables },
+            Record::One(table) => Self { tables: vec![table] },
+        }
+    }
 }
 
 impl Commit {
     /// The record of a compaction that was broken off after its commit, if there is one.
     pub(crate) fn load(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join(COMMIT);
-        match fs::read(&path) {
+        match read_plain(&path, LARGEST_COMMIT) {
             Ok(text) => match serde_json::from_slice(&text) {
                 Ok(commit) => Ok(Some(commit)),
                 Err(e) => Err(Error::BadJson { path, reason: e.to_string() }),
             },
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::io("read", &path)(e)),
+            Err(e) => Err(e.into()),
         }
     }
 
-    /// The parts that are the table now.
-    pub(crate) fn parts(&self, dir: &Path) -> Vec<PathBuf> {
-        let folder = dir.join(&self.table);
-        (0..self.parts)
-            .map(|n| {
-                let tmp = folder.join(new_name(n));
-                if tmp.exists() { tmp } else { folder.join(part_name(n)) }
-            })
-            .collect()
+    /// The parts that are the table now, if it is one of the record's. Their number is bounded by the files that are there: of
+    /// those that are missing the first is named, so that a reader says so.
+    pub(crate) fn parts(&self, dir: &Path, table: &str) -> Result<Option<Vec<PathBuf>>> {
+        let Some(replaced) = self.tables.iter().find(|replaced| replaced.table == table) else {
+            return Ok(None);
+        };
+        let folder = dir.join(table);
+        let mut found: BTreeMap<u32, PathBuf> = BTreeMap::new();
+        for entry in list(&folder)? {
+            let name = entry.file_name();
+            let (number, is_new) = match name.to_str().map(|name| (new_number(name), part_number(name))) {
+                Some((Some(number), _)) => (number, true),
+                Some((_, Some(number))) => (number, false),
+                _ => continue,
+            };
+            // The temporary name is the newer one: the final name may still be that of an old part.
+            if number < replaced.parts && (is_new || !found.contains_key(&number)) {
+                found.insert(number, entry.path());
+            }
+        }
+        let missing = (0..replaced.parts).zip(found.keys()).find(|(wanted, there)| wanted != *there).map(|(n, _)| n);
+        let missing = missing.or_else(|| u32::try_from(found.len()).ok().filter(|n| *n < replaced.parts));
+        if let Some(number) = missing {
+            found.insert(number, folder.join(part_name(number)));
+        }
+        Ok(Some(found.into_values().collect()))
     }
+}
+
+/// Entries of a folder; a missing one has none.
+fn list(folder: &Path) -> Result<Vec<fs::DirEntry>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("read directory", folder)(e)),
+    };
+    entries.collect::<std::io::Result<_>>().map_err(Error::io("read directory", folder))
 }
 
 /// Name of a new part until the old ones are gone.
 fn new_name(number: u32) -> String {
     format!("compact-{number:04}.tmp")
+}
+
+/// The number of a new part.
+fn new_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("compact-")?.strip_suffix(".tmp")?.parse().ok()?;
+    (name == new_name(number)).then_some(number)
+}
+
+/// The number of a part.
+fn part_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("part-")?.strip_suffix(".parquet")?.parse().ok()?;
+    (name == part_name(number)).then_some(number)
 }
 
 /// What compaction did.
@@ -121,19 +193,125 @@ pub(crate) fn compact(
     // Stacks and frames last: until then the rows that refer to them under old ids find them.
     let mut order: Vec<&'static TableDef> = recording.tables()?;
     order.sort_by_key(|t| (t.name != "faults", !t.has_ts()));
+    let mut batch = Batch::new(dir, storage.as_ref());
     for table in order {
         let mut job = Job::new(&recording, table, storage.as_ref(), options, named)?;
-        if let Err(e) = job.write_parts() {
-            job.discard();
-            return Err(e);
-        }
-        job.swap()?;
-        outcome.bytes_written += job.bytes_written;
+        let written = job.write_parts();
         if let Some(join) = &job.join {
             outcome.faults_unattributed = Some(join.unattributed());
         }
+        outcome.bytes_written += job.bytes_written;
+        batch.add(job.ended());
+        if let Err(e) = written {
+            batch.discard();
+            return Err(e);
+        }
+        if batch.bytes >= BATCH_BYTES {
+            outcome.bytes_written += batch.commit()?;
+        }
     }
+    outcome.bytes_written += batch.commit()?;
     Ok(outcome)
+}
+
+/// A table whose new parts are written, but not yet the table.
+struct Ended {
+    table: &'static str,
+    old: Vec<PathBuf>,
+    new: Vec<Box<dyn StorageFile>>,
+    new_parts: u32,
+    bytes: u64,
+}
+
+/// Tables whose new parts are written, and what has to happen until they take the place of the old ones.
+struct Batch<'a> {
+    dir: &'a Path,
+    storage: &'a dyn Storage,
+    tables: Vec<Ended>,
+    bytes: u64,
+}
+
+impl<'a> Batch<'a> {
+    fn new(dir: &'a Path, storage: &'a dyn Storage) -> Self {
+        Self { dir, storage, tables: Vec::new(), bytes: 0 }
+    }
+
+    fn add(&mut self, table: Ended) {
+        self.bytes += table.bytes;
+        self.tables.push(table);
+    }
+
+    /// Steps 1, from where the parts are written, to 5. Gives the bytes of the record.
+    fn commit(&mut self) -> Result<u64> {
+        if self.tables.is_empty() {
+            return Ok(0);
+        }
+        if let Err(e) = self.sync_new_parts() {
+            self.discard();
+            return Err(e);
+        }
+        let replaced = |ended: &Ended| Replaced { table: ended.table.to_owned(), parts: ended.new_parts };
+        let commit = Commit { tables: self.tables.iter().map(replaced).collect() };
+        let path = self.dir.join(COMMIT);
+        let text = serde_json::to_vec(&commit).unwrap_or_default();
+        if let Err(e) = write_atomically(self.storage, &path, &text, true) {
+            // Not committed: the rename is the last thing that `write_atomically` can fail in, but for the sync after it.
+            if !path.exists() {
+                self.discard();
+            }
+            return Err(Error::io("write", &path)(e));
+        }
+        for ended in &self.tables {
+            self.put_in_place(ended)?;
+        }
+        self.sync_folders()?;
+        self.storage.remove_file(&path).map_err(Error::io("remove", &path))?;
+        (self.tables, self.bytes) = (Vec::new(), 0);
+        Ok(text.len() as u64)
+    }
+
+    fn sync_new_parts(&mut self) -> Result<()> {
+        for ended in &mut self.tables {
+            let folder = self.dir.join(ended.table);
+            for (number, file) in (0..).zip(&mut ended.new) {
+                file.sync().map_err(Error::io("sync", &folder.join(new_name(number))))?;
+            }
+            ended.new.clear();
+        }
+        self.sync_folders()?;
+        self.storage.sync_dir(self.dir).map_err(Error::io("sync", self.dir))
+    }
+
+    fn sync_folders(&self) -> Result<()> {
+        for ended in &self.tables {
+            let folder = self.dir.join(ended.table);
+            self.storage.sync_dir(&folder).map_err(Error::io("sync", &folder))?;
+        }
+        Ok(())
+    }
+
+    /// Steps 3 and 4.
+    fn put_in_place(&self, ended: &Ended) -> Result<()> {
+        let folder = self.dir.join(ended.table);
+        for path in &ended.old {
+            self.storage.remove_file(path).map_err(Error::io("remove", path))?;
+        }
+        for n in 0..ended.new_parts {
+            let (from, to) = (folder.join(new_name(n)), folder.join(part_name(n)));
+            self.storage.rename(&from, &to).map_err(Error::io("rename to", &to))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the space of new parts back that will not be committed.
+    fn discard(&mut self) {
+        for ended in self.tables.drain(..) {
+            for n in 0..ended.new_parts {
+                // A part that could not be created cannot be removed either; readers ignore what is left.
+                let _ = self.storage.remove_file(&self.dir.join(ended.table).join(new_name(n)));
+            }
+        }
+    }
 }
 
 /// The compaction of one table.
@@ -151,6 +329,7 @@ struct Job<'a> {
     named: &'a NamedStacks,
     /// Ids of `stacks` or `frames` seen so far; equal ids are equal rows.
     seen: HashSet<u64>,
+    new: Vec<Box<dyn StorageFile>>,
     new_parts: u32,
     bytes_written: u64,
 }
@@ -193,9 +372,15 @@ impl<'a> Job<'a> {
             join,
             named,
             seen: HashSet::new(),
+            new: Vec::new(),
             new_parts: 0,
             bytes_written: 0,
         })
+    }
+
+    fn ended(self) -> Ended {
+        let Self { table, old, new, new_parts, bytes_written, .. } = self;
+        Ended { table: table.name, old, new, new_parts, bytes: bytes_written }
     }
 
     fn folder(&self) -> PathBuf {
@@ -294,44 +479,8 @@ impl<'a> Job<'a> {
         let tail = encoder.finish()?;
         file.write_all(&tail).map_err(Error::io("write", &path))?;
         self.bytes_written += tail.len() as u64;
-        if self.options.durable {
-            file.sync().map_err(Error::io("sync", &path))?;
-        }
+        self.new.push(file);
         Ok(())
-    }
-
-    /// Gives the space of new parts back that will not be committed.
-    fn discard(&self) {
-        for n in 0..self.new_parts {
-            // A part that could not be created cannot be removed either; readers ignore what is left.
-            let _ = self.storage.remove_file(&self.folder().join(new_name(n)));
-        }
-    }
-
-    /// Steps 2 to 5.
-    fn swap(&mut self) -> Result<()> {
-        self.sync_folder()?;
-        let commit = Commit { table: self.table.name.to_owned(), parts: self.new_parts };
-        let path = self.recording.dir().join(COMMIT);
-        let text = serde_json::to_vec(&commit).unwrap_or_default();
-        if let Err(e) = write_atomically(self.storage, &path, &text, self.options.durable) {
-            // Not committed: the rename is the last thing that `write_atomically` can fail in, but for the sync after it.
-            if !path.exists() {
-                self.discard();
-            }
-            return Err(Error::io("write", &path)(e));
-        }
-        self.bytes_written += text.len() as u64;
-        finish_swap(self.recording.dir(), &commit, &self.old, self.storage)?;
-        self.sync_folder()
-    }
-
-    fn sync_folder(&self) -> Result<()> {
-        if !self.options.durable {
-            return Ok(());
-        }
-        let folder = self.folder();
-        self.storage.sync_dir(&folder).map_err(Error::io("sync", &folder))
     }
 }
 
@@ -345,18 +494,4 @@ fn memory_bytes(batch: &RecordBatch) -> Result<usize> {
 fn group_rows(table: &TableDef, max_part_bytes: u64) -> usize {
     let row_bytes: u64 = table.columns.iter().map(|c| c.ty.typical_bytes()).sum();
     GROUP_ROWS.min((max_part_bytes / 2 / row_bytes.max(1)) as usize).max(1)
-}
-
-/// Steps 3 to 5.
-fn finish_swap(dir: &Path, commit: &Commit, old: &[PathBuf], storage: &dyn Storage) -> Result<()> {
-    let folder = dir.join(&commit.table);
-    for path in old {
-        storage.remove_file(path).map_err(Error::io("remove", path))?;
-    }
-    for n in 0..commit.parts {
-        let (from, to) = (folder.join(new_name(n)), folder.join(part_name(n)));
-        storage.rename(&from, &to).map_err(Error::io("rename to", &to))?;
-    }
-    let path = dir.join(COMMIT);
-    storage.remove_file(&path).map_err(Error::io("remove", &path))
 }

@@ -60,11 +60,13 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A place to write to is not safe, or a file to read is not what it should be.
+    #[error(transparent)]
+    Output(pagelab_output::Error),
     /// The file system ran out of space while parts were written.
     #[error(
-        "no space left to write {path} ({needed} bytes needed); {kept_rows} rows wait in memory and {dropped_rows} were dropped; \
-         what was written before stays readable: free space on that file system (df {dir}) or record to another one with -o",
-        path = path.display(), dir = path.parent().unwrap_or(path).display()
+        "no space left to write {path} ({needed} bytes needed); {}; what was written before stays readable: free space on that file system (df {dir}) or record to another one with -o",
+        waiting(*kept_rows, *dropped_rows), path = path.display(), dir = path.parent().unwrap_or(path).display()
     )]
     NoSpace {
         /// The part that did not fit.
@@ -175,6 +177,7 @@ impl Error {
         match self {
             Self::NoSpace { .. } => true,
             Self::Io { source, .. } => is_hosts_fault(source),
+            // Another place could be named.
             _ => false,
         }
     }
@@ -206,6 +209,26 @@ pub fn is_hosts_fault(e: &io::Error) -> bool {
 /// Whether the kernel said that a file system is full or a quota exhausted.
 pub(crate) fn io_is_no_space(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
+
+/// What the kernel said keeps the hint that it has everywhere else.
+impl From<pagelab_output::Error> for Error {
+    fn from(error: pagelab_output::Error) -> Self {
+        match error {
+            pagelab_output::Error::Io { action, path, source } => Self::Io { action, path, source },
+            refused => Self::Output(refused),
+        }
+    }
+}
+
+/// What became of rows that did not fit.
+fn waiting(kept_rows: u64, dropped_rows: u64) -> String {
+    match (kept_rows, dropped_rows) {
+        (0, 0) => "no row is missing".to_owned(),
+        (0, dropped) => format!("{dropped} rows were given up"),
+        (kept, 0) => format!("{kept} rows wait in memory to be written"),
+        (kept, dropped) => format!("{kept} rows wait in memory to be written, {dropped} were given up"),
+    }
 }
 
 fn hint(action: &str, e: &io::Error, path: &Path) -> String {

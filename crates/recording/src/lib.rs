@@ -9,7 +9,9 @@
 //! second: under a temporary name, then renamed, without `fsync` unless the recording is to be durable. A reader sees a
 //! part whole or not at all, so a killed recorder loses at most the last second.
 //! [`RecordingWriter::close`] joins faults to mappings ([`attribution`]), merges the parts into large ones sorted by time,
-//! and writes the manifest with `complete: true`. At each instant of that a reader sees every row exactly once.
+//! and writes the manifest with `complete: true`. At each instant of that a reader sees every row exactly once. New parts
+//! are forced to the device before old ones are removed, and all of them before the manifest says `complete`: so what says
+//! `complete` is whole, also after a power cut.
 //!
 //! # Reading
 //! [`Recording::open`] reads the manifest only; [`Recording::read`] streams batches in the registry's schema. Columns
@@ -54,7 +56,7 @@ mod storage;
 pub mod tables;
 mod writer;
 
-pub use check::{CheckReport, Level, Problem, TableReport, check};
+pub use check::{CheckReport, Level, Problem, SetReport, TableReport, check, check_set};
 pub use compact::NamedStacks;
 pub use error::{Error, FORMAT, Result, is_hosts_fault};
 pub use manifest::{Clock, Exit, MANIFEST, Manifest, Probe, ProbeState, SelfCost};

@@ -1,16 +1,23 @@
 //! `manifest.json`: what was recorded, where and with what success.
 
-use std::fs;
 use std::path::Path;
 
+use pagelab_output::read_plain;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, FORMAT, Result};
-use crate::storage::{FileStorage, Storage, write_atomically};
+use crate::storage::{Storage, replace_document, write_atomically};
 
 /// Name of the manifest in a recording's directory.
 pub const MANIFEST: &str = "manifest.json";
+
+/// Manifests have some 20 KB, and more only by the length of a command.
+const LARGEST: u64 = 64 << 20;
+/// Times in a manifest are nearer to zero than this: 146 years.
+const FARTHEST_NS: u64 = 1 << 62;
+/// Linux supports 8,192.
+const MOST_CPUS: u64 = 1 << 16;
 
 /// The manifest of one recording. A value that is not known is null.
 ///
@@ -199,12 +206,12 @@ impl Manifest {
     /// at, because a newer format may mean other things by the same keys.
     pub fn load(dir: &Path) -> Result<Self> {
         let path = dir.join(MANIFEST);
-        let text = match fs::read(&path) {
+        let text = match read_plain(&path, LARGEST) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::NotARecording { dir: dir.to_owned() });
             }
-            Err(e) => return Err(Error::io("read", &path)(e)),
+            Err(e) => return Err(e.into()),
         };
         let bad = |e: serde_json::Error| Error::BadJson { path: path.clone(), reason: e.to_string() };
         let value: Value = serde_json::from_slice(&text).map_err(bad)?;
@@ -222,8 +229,34 @@ impl Manifest {
                 found,
                 writer: value.get("pagelab_version").and_then(Value::as_str).unwrap_or("of unknown version").to_owned(),
             }),
-            Some(_) => serde_json::from_value(value).map_err(bad),
+            Some(_) => {
+                let manifest: Self = serde_json::from_value(value).map_err(bad)?;
+                match manifest.absurd() {
+                    None => Ok(manifest),
+                    Some(reason) => Err(Error::BadJson { path, reason }),
+                }
+            }
         }
+    }
+
+    /// A number that no host has, and with which readers would go wrong: which it is, and what is needed.
+    fn absurd(&self) -> Option<String> {
+        let measured = |key: &str| self.extra.get("measured").and_then(|m| m.get(key)).and_then(Value::as_i64);
+        let times = [
+            ("clock.start_ns", Some(self.clock.start_ns)),
+            ("clock.realtime_at_start_ns", self.clock.realtime_at_start_ns),
+            ("clock.realtime_at_end_ns", self.clock.realtime_at_end_ns),
+            ("measured.start_ns", measured("start_ns")),
+            ("measured.end_ns", measured("end_ns")),
+            ("kept_since_ns", self.extra.get("kept_since_ns").and_then(Value::as_i64)),
+        ];
+        // The difference of any two fits.
+        let far = times.into_iter().find(|(_, ns)| ns.is_some_and(|ns| ns.unsigned_abs() >= FARTHEST_NS));
+        if let Some((key, Some(ns))) = far {
+            return Some(format!("{key} is {ns}; nanoseconds below 2^62 are needed"));
+        }
+        let cpus = self.cpus.filter(|cpus| *cpus > MOST_CPUS)?;
+        Some(format!("cpus is {cpus}; at most {MOST_CPUS} are needed"))
     }
 
     /// The document as it is written.
@@ -234,9 +267,10 @@ impl Manifest {
         text
     }
 
-    /// Writes the manifest of a closed recording anew, with keys that became known afterwards; whole or not at all.
+    /// Writes the manifest of a closed recording anew, with keys that became known afterwards; whole or not at all, and forced to
+    /// the device.
     pub fn rewrite(&self, dir: &Path) -> Result<()> {
-        self.save(dir, &FileStorage, false).map(|_| ())
+        replace_document(dir, MANIFEST, &self.to_json())
     }
 
     /// Writes the manifest into `dir` by way of a temporary name.

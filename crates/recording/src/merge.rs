@@ -4,16 +4,19 @@
 //! when the merge reaches its first row and closed when it is used up. Rows that are much older than their part, such as
 //! calls that slept for long, have row groups of their own ([`crate::encode::live_part`]): while the merge waits for the
 //! last of them no other rows are held with them. So memory and descriptors do not grow with the recording.
+//!
+//! A part that is damaged is left out from where the damage is, and named once; the others go on.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::{concat_batches, interleave_record_batch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::part::{BATCH_ROWS, Part, PartReader};
+use crate::reader::schema_of;
 use crate::tables::ColumnDef;
 
 /// Rows that are decoded of a row group at a time; several row groups are open at once.
@@ -86,23 +89,61 @@ pub(crate) struct Merge {
     known: VecDeque<(u32, Part)>,
     waiting: VecDeque<Waiting>,
     open: Vec<Run>,
+    /// Parts that were found damaged.
+    damaged: BTreeSet<u32>,
+    /// Damage that is still to be reported.
+    unreported: VecDeque<Error>,
     failed: bool,
 }
 
 impl Merge {
     /// `columns` must have `ts` if the table has it.
     pub(crate) fn new(parts: Vec<PathBuf>, columns: Vec<&'static ColumnDef>, schema: SchemaRef) -> Result<Self> {
-        let mut waiting = Vec::with_capacity(parts.len());
-        for (number, path) in (0..).zip(&parts) {
-            for (group, times) in (0..).zip(Part::open(path)?.groups()) {
-                // A row group that does not say when it begins is opened at once.
-                let first = times.map_or(i64::MIN, |(first, _)| first);
-                waiting.push(Waiting { first, place: (number, group) });
+        let mut merge = Self {
+            columns,
+            schema,
+            parts,
+            known: VecDeque::with_capacity(KNOWN_PARTS),
+            waiting: VecDeque::new(),
+            open: Vec::new(),
+            damaged: BTreeSet::new(),
+            unreported: VecDeque::new(),
+            failed: false,
+        };
+        for number in (0..).take(merge.parts.len()) {
+            if let Err(error) = merge.await_part(number) {
+                merge.leave_out(number, error)?;
             }
         }
-        waiting.sort_by_key(|w| (w.first, w.place));
-        let known = VecDeque::with_capacity(KNOWN_PARTS);
-        Ok(Self { columns, schema, parts, known, waiting: waiting.into(), open: Vec::new(), failed: false })
+        merge.waiting.make_contiguous().sort_by_key(|w| (w.first, w.place));
+        Ok(merge)
+    }
+
+    /// Puts the row groups of a part among those that the merge will reach.
+    fn await_part(&mut self, number: u32) -> Result<()> {
+        let part = Part::open(&self.parts[number as usize])?;
+        let ts = self.columns.iter().find(|column| column.name == "ts");
+        for (group, times) in (0..).zip(part.groups()) {
+            let first = match (times, ts) {
+                (Some((first, _)), _) => first,
+                // A row group that does not say when it begins is asked: opened at once, all of them would be open together.
+                (None, Some(ts)) => first_time(&part, group as usize, ts)?,
+                (None, None) => i64::MIN,
+            };
+            self.waiting.push_back(Waiting { first, place: (number, group) });
+        }
+        Ok(())
+    }
+
+    /// Takes note of a damaged part, once; what is no damage is returned.
+    fn leave_out(&mut self, number: u32, error: Error) -> Result<()> {
+        if !error.is_damage() {
+            return Err(error);
+        }
+        if self.damaged.insert(number) {
+            self.unreported.push_back(error);
+        }
+        Ok(())
     }
 
     /// Opens every row group that may have the next row.
@@ -114,18 +155,25 @@ impl Merge {
             let Some(next) = self.waiting.pop_front_if(due) else {
                 return Ok(());
             };
-            let (number, group) = next.place;
-            let part = self.part(number)?;
-            let left = part.group_rows(group as usize);
-            // The library takes the memory of a whole batch even for the one row of a group.
-            let batch_rows = left.clamp(1, DECODED_ROWS);
-            let reader = part.read_group(group as usize, &self.columns, &self.schema, batch_rows)?;
-            let batch = RecordBatch::new_empty(self.schema.clone());
-            let mut run = Run { place: next.place, reader: Some(reader), left, batch, batches: 0, at: 0 };
-            if run.refill()? {
-                self.open.push(run);
+            match self.begin(next.place) {
+                Ok(Some(run)) => self.open.push(run),
+                Ok(None) => {}
+                Err(error) => self.leave_out(next.place.0, error)?,
             }
         }
+    }
+
+    /// Opens a row group; `None` if it has no rows.
+    fn begin(&mut self, place: Place) -> Result<Option<Run>> {
+        let (number, group) = place;
+        let part = self.part(number)?;
+        let left = part.group_rows(group as usize);
+        // The library takes the memory of a whole batch even for the one row of a group.
+        let batch_rows = left.clamp(1, DECODED_ROWS);
+        let reader = part.read_group(group as usize, &self.columns, &self.schema, batch_rows)?;
+        let batch = RecordBatch::new_empty(self.schema.clone());
+        let mut run = Run { place, reader: Some(reader), left, batch, batches: 0, at: 0 };
+        Ok(run.refill()?.then_some(run))
     }
 
     /// A part, its footer read.
@@ -164,8 +212,13 @@ impl Merge {
         let to = to.max(run.at + 1);
         let piece = Piece { id: (run.place, run.batches), batch: run.batch.clone(), from: run.at, to };
         run.at = to;
-        if !run.refill()? {
-            self.open.swap_remove(best);
+        match run.refill() {
+            Ok(true) => {}
+            Ok(false) => drop(self.open.swap_remove(best)),
+            Err(error) => {
+                self.open.swap_remove(best);
+                self.leave_out(place.0, error)?;
+            }
         }
         Ok(Some(piece))
     }
@@ -183,6 +236,19 @@ impl Merge {
             many => Some(gather(&self.schema, many, rows)?),
         })
     }
+}
+
+/// The smallest time of a row group; rows without a time come first.
+fn first_time(part: &Part, group: usize, ts: &'static ColumnDef) -> Result<i64> {
+    let columns = [ts];
+    let mut first = i64::MAX;
+    for batch in part.read_group(group, &columns, &schema_of(&columns), DECODED_ROWS)? {
+        let batch = batch?;
+        let nulls = batch.column(0).null_count() > 0;
+        let least = times(&batch).iter().min().copied().filter(|_| !nulls);
+        first = first.min(least.unwrap_or(i64::MIN));
+    }
+    Ok(first)
 }
 
 /// Copies pieces together: stretch by stretch if they are long, row by row if not.
@@ -207,12 +273,21 @@ fn gather(schema: &SchemaRef, pieces: &[Piece], rows: usize) -> Result<RecordBat
 impl Iterator for Merge {
     type Item = Result<RecordBatch>;
 
-    /// Ends after the first error: what follows could not be put in order.
+    /// After damage the other parts follow; any other error is the last item.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
         }
+        if let Some(damage) = self.unreported.pop_front() {
+            return Some(Err(damage));
+        }
         let next = self.next_batch();
+        // What was found damaged on the way comes before the end is told.
+        if matches!(next, Ok(None))
+            && let Some(damage) = self.unreported.pop_front()
+        {
+            return Some(Err(damage));
+        }
         self.failed = next.is_err();
         next.transpose()
     }

@@ -10,6 +10,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::{Buf, Bytes};
+use pagelab_output::open_plain;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -25,6 +26,11 @@ use crate::tables::ColumnDef;
 
 /// Rows per batch that readers are given.
 pub(crate) const BATCH_ROWS: usize = 1 << 16;
+
+/// Memory is taken by what a file says of itself, and a sparse file of no blocks can say anything. Our footers have some
+/// kilobytes and our parts 128 MiB in all; other programs write row groups of a million rows.
+const LARGEST_FOOTER: u64 = 64 << 20;
+const LARGEST_CHUNK: u64 = 512 << 20;
 
 /// Where a part is damaged, and how.
 #[derive(Debug, Clone)]
@@ -68,7 +74,14 @@ pub(crate) struct Part {
 
 impl Part {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io("open", path))?;
+        let file = match open_plain(path) {
+            Ok(file) => file,
+            Err(e @ pagelab_output::Error::WrongType { .. }) => return Err(Damage::at(0)(e.to_string()).of(path)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Damage::at(0)("the file is not there".to_owned()).of(path));
+            }
+            Err(e) => return Err(e.into()),
+        };
         let len = file.metadata().map_err(Error::io("read", path))?.len();
         let (metadata, checksums) = read_footer(&file, len).map_err(|damage| damage.of(path))?;
         Ok(Self { path: path.to_owned(), file: Arc::new(file), len, metadata: Arc::new(metadata), checksums })
@@ -222,6 +235,10 @@ fn read_footer(file: &File, len: u64) -> Result<(ParquetMetaData, Option<Vec<u32
         let reason = format!("the footer is said to have {footer_len} bytes, the file has {len}");
         return Err(Damage::at(tail_at)(reason));
     };
+    if footer_len > LARGEST_FOOTER {
+        let reason = format!("the footer is said to have {footer_len} bytes; at most {LARGEST_FOOTER} are needed");
+        return Err(Damage::at(tail_at)(reason));
+    }
     let mut bytes = vec![0; footer_len as usize];
     file.read_exact_at(&mut bytes, footer_at).map_err(io(footer_at))?;
     let at_footer = Damage::at(footer_at);
@@ -271,6 +288,11 @@ impl Chunks {
                 if start.checked_add(len).is_none_or(|end| end > part.len) {
                     let reason =
                         format!("a column chunk of {len} bytes is said to begin here, the file has {}", part.len);
+                    return Err(Damage::at(start)(reason));
+                }
+                if len > LARGEST_CHUNK {
+                    let reason =
+                        format!("a column chunk is said to have {len} bytes; at most {LARGEST_CHUNK} are needed");
                     return Err(Damage::at(start)(reason));
                 }
                 places.push(ChunkPlace { start, len, column, checksum: checksums.next() });

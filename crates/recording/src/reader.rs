@@ -67,10 +67,11 @@ impl Recording {
     /// The files of a table's parts, in order; every row of the table is in exactly one of them.
     pub fn parts(&self, table: &str) -> Result<Vec<PathBuf>> {
         let table = tables::table_or_err(table)?.name;
-        match Commit::load(&self.dir)? {
-            Some(commit) if commit.table == table => Ok(commit.parts(&self.dir)),
-            _ => list_parts(&self.dir.join(table)),
-        }
+        let replaced = match Commit::load(&self.dir)? {
+            Some(commit) => commit.parts(&self.dir, table)?,
+            None => None,
+        };
+        replaced.map_or_else(|| list_parts(&self.dir.join(table)), Ok)
     }
 
     /// Reads a table in batches, part after part. `columns` names the columns wanted and their order, `None` all of the
@@ -186,7 +187,7 @@ pub(crate) fn schema_of(columns: &[&'static ColumnDef]) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Batches of one table in order of time; ends after the first error.
+/// Batches of one table in order of time. After damage the other parts follow; any other error is the last item.
 pub struct SortedReader {
     merge: Merge,
     sieve: Option<Sieve>,

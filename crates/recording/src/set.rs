@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pagelab_output::read_plain;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::manifest::{MANIFEST, Manifest};
-use crate::storage::{FileStorage, write_atomically};
+use crate::storage::replace_document;
 
 /// Name of the set's document.
 pub const SET_JSON: &str = "set.json";
@@ -19,6 +20,9 @@ pub const WARMUP: &str = "warmup";
 
 /// Folder of what was broken off and made again.
 pub const ABORTED: &str = "aborted";
+
+/// Some 500 bytes for each run, and the plan.
+const LARGEST: u64 = 64 << 20;
 
 /// A recording found on disk, with the partition it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,25 +43,30 @@ pub struct RecordingRef {
 /// Of a set those runs are left out that are not its result, but for their own folder: [`WARMUP`] and [`ABORTED`]. They bear the
 /// same variants and numbers as others, and would be taken for them.
 pub fn discover<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<RecordingRef>> {
+    let mut found = folders(paths)?.iter().map(|dir| reference(dir)).collect::<Result<Vec<_>>>()?;
+    found.sort_by(|a, b| (&a.host, &a.variant, a.run, &a.dir).cmp(&(&b.host, &b.variant, b.run, &b.dir)));
+    Ok(found)
+}
+
+/// The folders of recordings at and below `paths`, as [`discover`] finds them, whatever state their manifests are in.
+pub fn folders<P: AsRef<Path>>(paths: &[P]) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for path in paths {
         let before = found.len();
         walk(path.as_ref(), &mut found, DEPTH)?;
-        if found.len() == before && !found.iter().any(|r: &RecordingRef| r.dir.starts_with(path)) {
+        if found.len() == before && !found.iter().any(|dir: &PathBuf| dir.starts_with(path)) {
             return Err(Error::NotARecording { dir: path.as_ref().to_owned() });
         }
     }
-    let mut found: Vec<_> = found.into_iter().collect();
-    found.sort_by(|a, b| (&a.host, &a.variant, a.run, &a.dir).cmp(&(&b.host, &b.variant, b.run, &b.dir)));
     Ok(found)
 }
 
 /// Levels below a path that are searched: `SET/host=h/variant=v/run=n` and room for two more.
 const DEPTH: u32 = 6;
 
-fn walk(dir: &Path, found: &mut BTreeSet<RecordingRef>, depth: u32) -> Result<()> {
+fn walk(dir: &Path, found: &mut BTreeSet<PathBuf>, depth: u32) -> Result<()> {
     if dir.join(MANIFEST).is_file() {
-        found.insert(reference(dir)?);
+        found.insert(dir.to_owned());
         return Ok(());
     }
     if depth == 0 {
@@ -166,15 +175,15 @@ impl SetJson {
     /// Reads the document of the set in `dir`.
     pub fn load(dir: &Path) -> Result<Self> {
         let path = dir.join(SET_JSON);
-        let text = fs::read(&path).map_err(Error::io("read", &path))?;
+        let text = read_plain(&path, LARGEST)?;
         serde_json::from_slice(&text).map_err(|e| Error::BadJson { path, reason: e.to_string() })
     }
 
-    /// Writes the document, so that a reader meets the old or the new one at every instant.
+    /// Writes the document, so that a reader meets the old or the new one at every instant, and forces it to the device: what
+    /// it says of a run must not outlive that run, nor the other way round.
     pub fn save(&self, dir: &Path) -> Result<()> {
-        let path = dir.join(SET_JSON);
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');
-        write_atomically(&FileStorage, &path, &text, false).map_err(Error::io("write", &path))
+        replace_document(dir, SET_JSON, &text)
     }
 }

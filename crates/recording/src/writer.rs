@@ -1,7 +1,6 @@
 //! The crash-safe writer of a recording.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,8 @@ use crate::error::{Error, Result, io_is_no_space};
 use crate::keep::Keep;
 use crate::late::Late;
 use crate::manifest::Manifest;
-use crate::storage::{FileStorage, Storage, StorageFile, TMP_SUFFIX};
+use crate::reader::Recording;
+use crate::storage::{HeldStorage, Storage, StorageFile, TMP_SUFFIX, parent_of};
 use crate::tables::{FaultsColumns, LossColumns, LossRow, Row, TableColumns, TableDef, Tables};
 
 /// How a recording is written.
@@ -115,17 +115,22 @@ impl std::fmt::Debug for RecordingWriter {
 impl RecordingWriter {
     /// Starts a recording in `dir`, which must not exist or be empty, and writes its manifest with `complete: false`.
     pub fn create(dir: &Path, manifest: Manifest, options: WriterOptions) -> Result<Self> {
-        Self::create_with(dir, manifest, options, Arc::new(FileStorage))
+        let storage = HeldStorage::create(dir)?;
+        Self::begin(dir, manifest, options, Arc::new(storage))
     }
 
     /// Like [`RecordingWriter::create`], on another [`Storage`].
     pub fn create_with(
         dir: &Path,
-        mut manifest: Manifest,
+        manifest: Manifest,
         options: WriterOptions,
         storage: Arc<dyn Storage>,
     ) -> Result<Self> {
-        prepare_dir(dir, storage.as_ref())?;
+        storage.create_dir(dir).map_err(Error::io("create directory", dir))?;
+        Self::begin(dir, manifest, options, storage)
+    }
+
+    fn begin(dir: &Path, mut manifest: Manifest, options: WriterOptions, storage: Arc<dyn Storage>) -> Result<Self> {
         manifest.complete = false;
         let keep = Keep::new(options.keep_last);
         let mut writer = Self {
@@ -271,6 +276,9 @@ impl RecordingWriter {
     /// Ends the recording cleanly: writes the last parts, fills `faults.mapping_id`, compacts, lets `last` put the final
     /// values into the manifest and writes it with `complete: true`.
     ///
+    /// Everything is forced to the device on the way, and the manifest that says `complete` last, whatever
+    /// [`WriterOptions::durable`] says: nothing is measured any more.
+    ///
     /// If something fails the recording stays readable with `complete: false`, `last` is still called and the error is
     /// returned. If rows had to be given up on the way ([`WriterStats::dropped_rows`]) that is no error here, it was one
     /// when it happened, but the recording is not complete either. The manifest's `incomplete_reason` tells why; `last`
@@ -282,6 +290,13 @@ impl RecordingWriter {
             self.stats.kept_rows -= part.rows;
             self.drop_rows(part.table.name, part.rows, &part.tells);
         }
+        // Rows that waited when it was made do so no longer.
+        let done = done.map_err(|error| match error {
+            Error::NoSpace { path, needed, .. } => {
+                Error::NoSpace { path, needed, kept_rows: 0, dropped_rows: self.stats.dropped_rows }
+            }
+            other => other,
+        });
         // The space kept back makes sure that the last manifest fits even on a full file system.
         let reserve = self.dir.join(RESERVE);
         if let Err(e) = self.storage.remove_file(&reserve) {
@@ -294,7 +309,15 @@ impl RecordingWriter {
             self.manifest.extra.insert("incomplete_reason".to_owned(), reason.into());
         }
         last(&mut self.manifest);
-        let saved = self.save_manifest();
+        let saved = self.save_last_manifest();
+        if let Err(error) = &saved
+            && self.manifest.complete
+        {
+            // It may have its name already; whether it would be there after a power cut is not known.
+            self.manifest.complete = false;
+            self.manifest.extra.insert("incomplete_reason".to_owned(), error.to_string().into());
+            let _ = self.save_manifest();
+        }
         done?;
         saved?;
         Ok(self.stats)
@@ -344,7 +367,7 @@ impl RecordingWriter {
     fn close_tables(&mut self, now: i64) -> Result<()> {
         self.flush(now)?;
         if !self.options.compact {
-            return Ok(());
+            return self.sync_parts();
         }
         // No more rows come, and compaction needs memory of its own.
         self.tables = Tables::default();
@@ -352,6 +375,19 @@ impl RecordingWriter {
         self.stats.bytes_written += outcome.bytes_written;
         outcome.note(&mut self.manifest.extra);
         Ok(())
+    }
+
+    /// Forces the parts to the device, as they are.
+    fn sync_parts(&self) -> Result<()> {
+        let recording = Recording::open(&self.dir)?;
+        for table in recording.tables()? {
+            for path in recording.parts(table.name)? {
+                self.storage.sync_file(&path).map_err(Error::io("sync", &path))?;
+            }
+            let folder = self.dir.join(table.name);
+            self.storage.sync_dir(&folder).map_err(Error::io("sync", &folder))?;
+        }
+        self.storage.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))
     }
 
     /// Encodes and stores one part. When the file system fails, the encoded part is kept if there is room.
@@ -483,6 +519,14 @@ impl RecordingWriter {
         self.saved_manifest = text;
         Ok(())
     }
+
+    /// Writes the manifest for the last time and forces it to the device. All that it speaks of is there already.
+    fn save_last_manifest(&mut self) -> Result<()> {
+        let parent = parent_of(&self.dir);
+        self.storage.sync_dir(&parent).map_err(Error::io("sync", &parent))?;
+        self.stats.bytes_written += self.manifest.save(&self.dir, self.storage.as_ref(), true)?;
+        Ok(())
+    }
 }
 
 /// When memory is full, tables that take at least this part of it are written: more than there are tables, so that some do.
@@ -496,24 +540,4 @@ const RESERVE_BYTES: usize = 64 << 10;
 /// Name of part `number` of a table.
 pub(crate) fn part_name(number: u32) -> String {
     format!("part-{number:04}.parquet")
-}
-
-/// Makes the directory of a new recording, or makes sure that an existing one is empty.
-fn prepare_dir(dir: &Path, storage: &dyn Storage) -> Result<()> {
-    match fs::metadata(dir) {
-        Ok(meta) if !meta.is_dir() => Err(Error::OutputNotDirectory { path: dir.to_owned() }),
-        Ok(_) => {
-            let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?.count();
-            if entries > 0 {
-                return Err(Error::OutputNotEmpty { dir: dir.to_owned(), entries });
-            }
-            Ok(())
-        }
-        Err(_) => {
-            if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {
-                fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
-            }
-            storage.create_dir(dir).map_err(Error::io("create directory", dir))
-        }
-    }
 }

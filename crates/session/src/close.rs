@@ -78,7 +78,14 @@ pub fn finish(
             last.extra.insert("rusage".to_owned(), rusage_json(ended));
         }
     };
-    let (manifest, hole) = with_rights(caller.as_ref(), || close(writer, write_error, last));
+    let (manifest, hole, error) = with_rights(caller.as_ref(), || close(writer, write_error, last));
+    // Where nothing is left, nothing was recorded. A command that goes on is not ended for that.
+    if let Some(error) = error
+        && (ended.is_some() || !options.target.is_started())
+        && Manifest::load(&options.out).is_err()
+    {
+        return Err(SessionError::Recording(error));
+    }
     warnings.extend(hole);
     let report = match report {
         Some(Err(error)) if !timed_out => return Err(error),
@@ -132,19 +139,20 @@ fn with_start_at_least(mut measured: Value, start_ns: Option<i64>) -> Value {
     measured
 }
 
-/// Closes the recording. Returns the manifest as written and what the user should know of a hole in the recording;
-/// `write_error` is the first error that the writer met before.
+/// Closes the recording. Returns the manifest as written, what the user should know of a hole in the recording, and why closing
+/// failed if it did; `write_error` is the first error that the writer met before.
 fn close(
     writer: RecordingWriter,
     write_error: Option<pagelab_recording::Error>,
     last: impl FnOnce(&mut Manifest),
-) -> (Manifest, Option<String>) {
+) -> (Manifest, Option<String>, Option<pagelab_recording::Error>) {
     let mut manifest = Manifest::default();
     let closed = writer.close(|closing| {
         last(closing);
         manifest = closing.clone();
     });
-    if let Err(error) = closed {
+    let failed = closed.err();
+    if let Some(error) = &failed {
         // If it was the last manifest that could not be written, the one on disk does not say complete either.
         manifest.complete = false;
         manifest.extra.entry("incomplete_reason").or_insert_with(|| error.to_string().into());
@@ -152,7 +160,8 @@ fn close(
     let reason = manifest.extra.get("incomplete_reason").and_then(Value::as_str);
     let hole = reason.map(|reason| format!("the recording has a hole: {reason}"));
     let late = || write_error.map(|error| format!("parts were written late, no row is missing: {error}"));
-    (manifest.clone(), hole.or_else(late))
+    let hole = hole.or_else(late);
+    (manifest, hole, failed)
 }
 
 fn rusage_json(ended: &Ended) -> serde_json::Value {
@@ -236,6 +245,10 @@ mod tests {
             FileStorage.remove_file(path)
         }
 
+        fn sync_file(&self, path: &Path) -> io::Result<()> {
+            FileStorage.sync_file(path)
+        }
+
         fn sync_dir(&self, path: &Path) -> io::Result<()> {
             FileStorage.sync_dir(path)
         }
@@ -253,7 +266,7 @@ mod tests {
         storage.0.store(true, Ordering::Relaxed);
         let error = writer.flush(2).expect_err("the storage fails");
         storage.0.store(false, Ordering::Relaxed);
-        let (told, warning) = close(writer, Some(error), |last| last.label = Some("ended".to_owned()));
+        let (told, warning, _) = close(writer, Some(error), |last| last.label = Some("ended".to_owned()));
         (told, Manifest::load(&dir).expect("a manifest"), warning.expect("a failure is no secret"))
     }
 

@@ -1,11 +1,10 @@
 //! `pagelab export`: recordings for other tools.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use pagelab_interop::folded::{Folded, Weighed, fold};
+use pagelab_output::OutputFile;
 use pagelab_recording::Recording;
 use pagelab_report::flamegraph::{FlameGraph, flame_graph};
 
@@ -117,7 +116,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Format::Flamegraph => picture(args.of, &recording, &folded, &lines)?,
     };
     match &args.output {
-        Some(path) => write(&text, path)?,
+        Some(path) => OutputFile::write(path, text.as_bytes())?,
         None => print::text(&text)?,
     }
     Ok(0)
@@ -135,24 +134,4 @@ fn picture(of: Of, recording: &Recording, folded: &Folded, lines: &[String]) -> 
     let subtitle = format!("{} {}, by {}", folded.selected, of.rows(), folded.unit);
     let graph = FlameGraph { title: &title, subtitle: &subtitle, unit: &folded.unit, waiting };
     flame_graph(lines, &graph).map_err(Failure::input)
-}
-
-/// Writes the file so that a reader meets the old one or the whole new one.
-fn write(text: &str, path: &Path) -> Result<(), Failure> {
-    let cannot = |error: io::Error| {
-        let hosts = pagelab_recording::is_hosts_fault(&error);
-        let error = anyhow::anyhow!("cannot write {}: {error}", path.display());
-        if hosts { Failure::host(error) } else { Failure::input(error) }
-    };
-    // A device or a pipe must not be replaced by a file.
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return fs::write(path, text).map_err(cannot);
-    }
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    fs::write(&name, text).and_then(|()| fs::rename(&name, path)).map_err(|error| {
-        // What is half written is of no use; if it was never made, there is nothing to remove.
-        let _ = fs::remove_file(&name);
-        cannot(error)
-    })
 }

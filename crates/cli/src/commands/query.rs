@@ -1,11 +1,11 @@
 //! `pagelab query`: SQL over recordings.
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use pagelab_analysis::sql;
+use pagelab_output::OutputFile;
 
 use crate::failure::Failure;
 use crate::options::SpanArgs;
@@ -65,22 +65,26 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
     let format = if args.json { sql::Format::Json } else { args.format.into() };
-    let mut out: Box<dyn Write + Send> = match &args.output {
-        Some(path) => {
-            let cannot = |error: io::Error| Failure::host(anyhow::anyhow!("cannot write {}: {error}", path.display()));
-            Box::new(BufWriter::new(File::create(path).map_err(cannot)?))
-        }
-        None if format == sql::Format::Parquet && io::stdout().is_terminal() => {
-            let needed =
-                "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
-            return Err(Failure::input(anyhow::anyhow!(needed)));
-        }
-        None => print::data(),
-    };
-    let options = sql::QueryOptions { bounds: args.span.bounds(), ..sql::QueryOptions::default() };
-    sql::query_with(&dirs, sql_text, format, &mut out, &options).map_err(Failure::input)?;
-    match out.flush() {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-        other => other.map(|()| 0).map_err(Failure::host),
+    let is_parquet = format == sql::Format::Parquet;
+    if args.output.is_none() && is_parquet && io::stdout().is_terminal() {
+        let needed =
+            "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
+        return Err(Failure::input(anyhow::anyhow!(needed)));
     }
+    let options = sql::QueryOptions { bounds: args.span.bounds(), ..sql::QueryOptions::default() };
+    let ask =
+        |out: &mut (dyn Write + Send)| sql::query_with(&dirs, sql_text, format, out, &options).map_err(Failure::input);
+    let Some(path) = &args.output else {
+        let mut out = print::data();
+        ask(&mut out)?;
+        return match out.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+            other => other.map(|()| 0).map_err(Failure::host),
+        };
+    };
+    let mut out = BufWriter::new(OutputFile::open(path)?);
+    ask(&mut out)?;
+    let cannot = |error: io::Error| Failure::host(anyhow::anyhow!("cannot write {}: {error}", path.display()));
+    out.into_inner().map_err(|error| cannot(error.into_error()))?.commit()?;
+    Ok(0)
 }

@@ -12,6 +12,7 @@ use pagelab_load::job::{docs, unsupported};
 use pagelab_load::output::{self, Format};
 use pagelab_load::{Control, JobReport, Workload, parse_args, plan};
 use pagelab_observe::streams::StreamSet;
+use pagelab_output::OutputFile;
 use pagelab_session::{SessionError, SessionOutcome, Target};
 
 use crate::commands::record;
@@ -177,7 +178,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     if args.parse_only {
         return rehearse(args, &workload).map(|()| 0);
     }
-    let mut report_file = args.output.as_deref().map(ReportFile::create).transpose()?;
+    // Opened before anything runs, so that a path that cannot be written costs no run; what was there stays until the report is.
+    let report_file = args.output.as_deref().map(report_file).transpose()?;
     let nowhere = records_nothing(args).then(tempfile::tempdir).transpose().map_err(Failure::host)?;
     let directory = nowhere.as_ref().map(|dir| dir.path().join("nothing"));
     let directory = directory.as_ref().or(args.directory.as_ref());
@@ -203,8 +205,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         )));
     };
     let text = output::render(report, &formats).map_err(Failure::host)?;
-    match &mut report_file {
-        Some(file) => file.write(&text)?,
+    match report_file {
+        Some(mut file) => {
+            file.write_all(text.as_bytes())
+                .map_err(|error| Failure::host(anyhow::anyhow!("writing the report: {error}")))?;
+            file.commit()?;
+        }
         None => print::text(&text)?,
     }
     tell_failures(report);
@@ -268,45 +274,8 @@ fn records_nothing(args: &Args) -> bool {
     args.directory.is_none() && args.recording.observe.is_none() && args.recording.label.is_none()
 }
 
-/// A file for the report: made before anything runs, so that a path that cannot be written costs no run; gone if there is no report.
-struct ReportFile {
-    path: PathBuf,
-    file: std::fs::File,
-    /// Something was there before: it stays until the report takes its place.
-    existed: bool,
-    written: bool,
-}
-
-impl ReportFile {
-    fn create(path: &Path) -> Result<Self, Failure> {
-        let existed = path.exists();
-        let file = std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|error| Failure::input(anyhow::anyhow!("--output={}: {error}", path.display())))?;
-        Ok(Self { path: path.to_path_buf(), file, existed, written: false })
-    }
-
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        self.written = true;
-        // What was there goes, where there is something that can go: pipes and /dev/null have no length.
-        let regular = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
-        let emptied = if regular { self.file.set_len(0) } else { Ok(()) };
-        emptied
-            .and_then(|()| self.file.write_all(text.as_bytes()))
-            .map_err(|error| Failure::host(anyhow::anyhow!("writing the report to {}: {error}", self.path.display())))
-    }
-}
-
-impl Drop for ReportFile {
-    fn drop(&mut self) {
-        if !self.written && !self.existed {
-            // What cannot be removed is empty.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
+fn report_file(path: &Path) -> Result<OutputFile, Failure> {
+    OutputFile::open(path).map_err(|error| Failure::input(anyhow::anyhow!("--output={}: {error}", path.display())))
 }
 
 /// The help that was asked for, if any was.

@@ -19,7 +19,7 @@ use super::{ANSWER, Answer, GUEST_COMMAND, RECORDING, REQUEST, Request};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{Between, Boot, FilledVariant, LabPlan, Plan};
 use crate::runner::{Made, RunError, RunErrorKind, RunSpec, Runner, Step, failed};
-use crate::set::private_dirs;
+use crate::set::move_new;
 
 /// Where the guest sees the shared folder.
 const IN_GUEST: &str = "/share";
@@ -185,11 +185,8 @@ impl LabRunner {
             return Ok(());
         }
         let failed = |reason: String| RunError::new(RunErrorKind::Recording, reason);
-        if let Some(parent) = to.parent() {
-            private_dirs(parent).map_err(|error| failed(error.to_string()))?;
-        }
         note_machine(&from, up.machine.facts()).map_err(|error| failed(error.to_string()))?;
-        fs::rename(&from, to).map_err(|error| failed(format!("cannot move {}: {error}", from.display())))
+        move_new(&from, to).map_err(|error| failed(error.to_string()))
     }
 }
 

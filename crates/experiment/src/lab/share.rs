@@ -4,10 +4,14 @@ use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use pagelab_output::{Folder, Sync, read_plain};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::runner::{RunError, RunErrorKind};
+
+/// Requests and answers have some kilobytes; a guest may write anything.
+const LARGEST: u64 = 64 << 20;
 
 /// A folder beside the set, so that recordings are moved into it and not copied. Removed with this value; what a killed
 /// pagelab left is removed by the next one.
@@ -22,12 +26,16 @@ fn broken(path: &Path) -> impl FnOnce(std::io::Error) -> RunError + '_ {
     move |error| RunError::new(RunErrorKind::Host, format!("{}: {error}", path.display()))
 }
 
+fn refused(error: pagelab_output::Error) -> RunError {
+    RunError::new(RunErrorKind::Host, error.to_string())
+}
+
 impl Share {
     /// Makes the folder for a set.
     pub(super) fn beside(set: &Path) -> Result<Self, RunError> {
         let name = set.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let dir = set.with_file_name(format!(".{name}.lab"));
-        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(broken(&dir))?;
+        Folder::create(&dir).map_err(refused)?;
         let lock = File::open(&dir).map_err(broken(&dir))?;
         if lock.try_lock().is_err() {
             let reason = format!(
@@ -46,7 +54,7 @@ impl Share {
     /// An empty folder for the next guest.
     pub(super) fn next(&self, number: usize) -> Result<PathBuf, RunError> {
         let dir = self.dir.join(number.to_string());
-        DirBuilder::new().mode(0o700).create(&dir).map_err(broken(&dir))?;
+        Folder::create_new(&dir).map_err(refused)?;
         Ok(dir)
     }
 }
@@ -60,14 +68,14 @@ impl Drop for Share {
 
 /// Writes a document so that a reader meets it whole or not at all.
 pub(super) fn write(path: &Path, document: &impl Serialize) -> Result<(), RunError> {
-    let temporary = path.with_extension("tmp");
     let bytes = serde_json::to_vec(document).map_err(|error| broken(path)(error.into()))?;
-    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(broken(path))
+    let (folder, name) = Folder::parent_of(path).map_err(refused)?;
+    folder.write_atomic(&name, &bytes, Sync::No).map_err(refused)
 }
 
 /// Reads a document.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
-    let bytes = fs::read(path).map_err(broken(path))?;
+    let bytes = read_plain(path, LARGEST).map_err(refused)?;
     serde_json::from_slice(&bytes).map_err(|error| broken(path)(error.into()))
 }
 

@@ -21,6 +21,9 @@ pub enum ReproduceError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// A place to write to is not safe.
+    #[error(transparent)]
+    Output(pagelab_output::Error),
     /// There is no reproduce.toml.
     #[error(
         "{}: found no reproduce.toml; needed: the folder of an experiment that has one, such as experiments/thp-regression", dir.display()
@@ -55,6 +58,15 @@ pub enum ReproduceError {
         /// What it may say.
         needed: String,
     },
+}
+
+impl From<pagelab_output::Error> for ReproduceError {
+    fn from(error: pagelab_output::Error) -> Self {
+        match error {
+            pagelab_output::Error::Io { action, path, source } => Self::Io { action, path, source },
+            refused => Self::Output(refused),
+        }
+    }
 }
 
 impl ReproduceError {

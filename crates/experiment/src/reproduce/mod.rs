@@ -29,6 +29,8 @@ mod view;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pagelab_output::{Folder, Sync};
+
 pub use error::{Refused, ReproduceError, StepFailure};
 pub use index::{IndexLine, index};
 pub use measured::{MEASURED_TOML, Measured, MeasuredFigure, MeasuredStep, Taken};
@@ -167,7 +169,6 @@ fn first_difference(one: &str, other: &str) -> Option<usize> {
 
 /// Writes a file so that a reader meets the old one or the new one.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), ReproduceError> {
-    let temporary = path.with_extension("tmp");
-    fs::write(&temporary, text).map_err(ReproduceError::io("write", &temporary))?;
-    fs::rename(&temporary, path).map_err(ReproduceError::io("rename", path))
+    let (folder, name) = Folder::parent_of(path)?;
+    Ok(folder.write_atomic(&name, text.as_bytes(), Sync::No)?)
 }

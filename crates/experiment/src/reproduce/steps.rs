@@ -1,12 +1,13 @@
 //! Making the steps: plans into sets, commands into what they leave. What is kept is not made again.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use pagelab_output::{Folder, Sync};
 use pagelab_recording::set::{RunState, SET_JSON, SetJson};
 use pagelab_vocab::terminal::shell_line;
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,9 @@ enum Went {
 /// Makes the steps of the recipe that are not kept.
 pub fn make(recipe: &Recipe, options: &ReproduceOptions, tools: &mut dyn Tools) -> Result<Done, ReproduceError> {
     let out = std::path::absolute(&options.out).map_err(ReproduceError::io("resolve", &options.out))?;
-    fs::create_dir_all(&out).map_err(ReproduceError::io("make directory", &out))?;
+    if !out.is_dir() {
+        Folder::create_new(&out)?;
+    }
     let work = Making { recipe, out, options };
     let mut done = Done::default();
     let mut anew: Vec<String> = Vec::new();
@@ -177,12 +180,10 @@ impl Making<'_> {
             None => None,
             Some(name) => {
                 let path = self.out.join(name);
-                if let Some(parent) = path.parent() {
-                    fs::create_dir_all(parent).map_err(ReproduceError::io("make directory", parent))?;
-                }
-                let part = self.out.join(format!("{name}.tmp"));
-                command.stdout(File::create(&part).map_err(ReproduceError::io("write", &part))?);
-                Some((part, path))
+                let (folder, name) = Folder::make_parent_of(&path)?;
+                let part = folder.writer(&name)?;
+                command.stdout(part.file().try_clone().map_err(ReproduceError::io("write", &path))?);
+                Some(part)
             }
         };
         if printed.is_none() {
@@ -211,8 +212,8 @@ impl Making<'_> {
             let whose = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| (1..=3).contains(code));
             return Ok(failed(format!("{status}; needed: exit status {exit:?}"), whose.unwrap_or(3)));
         };
-        if let Some((part, path)) = printed {
-            fs::rename(&part, &path).map_err(ReproduceError::io("rename", &part))?;
+        if let Some(part) = printed {
+            part.commit(Sync::No)?;
         }
         match makes.iter().find(|path| !self.out.join(path).exists()) {
             Some(path) => Ok(failed(format!("left no {path}, which `makes` names"), 2)),

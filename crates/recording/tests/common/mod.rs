@@ -185,6 +185,11 @@ impl Storage for FailingStorage {
         FileStorage.remove_file(path)
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.step(false)?;
+        FileStorage.sync_file(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.step(false)?;
         FileStorage.sync_dir(path)
