@@ -101,9 +101,9 @@ pub enum GuardError {
         /// What went wrong.
         reason: String,
     },
-    /// In a container the changes of pagelabs outside cannot be seen.
+    /// In a container, or with another /run, the changes of pagelabs outside cannot be seen.
     #[error(
-        "found a container (a PID namespace of its own), from which changes by a pagelab on the host cannot be seen; nothing was changed; needed: the host, a container with its PID namespace (--pid=host), or its folder /run/pagelab mounted into the container and named: PAGELAB_STATE_DIR=/run/pagelab-of-the-host"
+        "found a container or another mount namespace, from which changes by a pagelab on the host cannot be seen; nothing was changed; needed: the host, or its folder /run/pagelab mounted here and named: PAGELAB_STATE_DIR=/run/pagelab-of-the-host"
     )]
     Contained,
 }

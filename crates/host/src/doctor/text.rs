@@ -18,8 +18,11 @@ impl Display for Findings<'_> {
             writeln!(f, "{level}: {} ({})", finding.found, finding.id)?;
             writeln!(f, "    needed: {}", finding.needed)?;
             writeln!(f, "    because: {}", finding.why)?;
-            if let Some(fix) = &finding.fix {
-                writeln!(f, "    type: {fix}")?;
+            // A comment to the shell: it is to be read before it is typed.
+            match &finding.fix {
+                Some(fix) if fix.starts_with('#') => writeln!(f, "    {fix}")?,
+                Some(fix) => writeln!(f, "    type: {fix}")?,
+                None => {}
             }
         }
         Ok(())

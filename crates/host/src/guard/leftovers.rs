@@ -78,7 +78,7 @@ fn journals(folders: &[&Path], registry: Option<&Path>, report: &mut RestoreRepo
         match journal::list(folder) {
             Ok(found) => paths.extend(found),
             Err(error) => report.kept.push(format!(
-                "journals in {} are not acted upon: {}; if they are pagelab's, give the folder to this user and type: pagelab restore",
+                "journals in {} are not acted upon: {}; its owner can put back what they name (pagelab restore); as this user name a folder of your own: PAGELAB_STATE_DIR",
                 folder.display(),
                 crate::settings::plain(&error)
             )),

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, openat};
 
 use super::{GuardError, state_error};
+use crate::settings::mounts::{Mount, table};
 
 /// The registry, seen from the mount namespace of the host.
 pub(super) const REGISTRY: &str = "/run/pagelab";
@@ -130,31 +131,46 @@ fn belongs_to_us(file: &File, path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
-/// Whether this process is in a PID namespace of its own, as in most containers: the host's folders are out of reach.
-fn is_contained() -> bool {
-    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link != Path::new(FIRST_PID_NAMESPACE))
+/// The folder [`REGISTRY`] of the host as this process sees it; `None` if it cannot: in a container (a PID namespace of
+/// its own), or in a mount namespace with another /run if the host's may not be looked into.
+fn of_host() -> Option<PathBuf> {
+    if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link != Path::new(FIRST_PID_NAMESPACE)) {
+        return None;
+    }
+    let here = PathBuf::from(REGISTRY);
+    // Who may not read these two tables cannot change settings either.
+    let (Ok(own), Ok(host)) = (table(Path::new("/"), None), table(Path::new("/"), Some(1))) else { return Some(here) };
+    if mount_of(&own, REGISTRY) == mount_of(&host, REGISTRY) {
+        return Some(here);
+    }
+    let there = format!("/proc/1/root{REGISTRY}");
+    let parent = Path::new(&there).parent()?;
+    std::fs::metadata(parent).is_ok().then(|| PathBuf::from(there))
+}
+
+/// Which part of which file system a path is on: device, and the folder that is mounted there.
+fn mount_of<'a>(mounts: &'a [Mount], path: &str) -> Option<(&'a str, &'a str)> {
+    let covers = |mount: &&Mount| Path::new(path).starts_with(&mount.mountpoint);
+    // Of mounts at one place the later one lies on top, and that is the one that `max_by_key` takes.
+    let mount = mounts.iter().filter(covers).max_by_key(|mount| mount.mountpoint.len())?;
+    Some((&mount.device, &mount.root))
 }
 
 /// The registry of the kernel below `root`; that of the running kernel is the host's, also from another mount namespace.
 pub(super) fn registry(root: &Path) -> PathBuf {
-    if root != Path::new("/") {
-        return root.join(REGISTRY.trim_start_matches('/'));
+    if root == Path::new("/") {
+        return of_host().unwrap_or_else(|| PathBuf::from(REGISTRY));
     }
-    let own = std::fs::read_link("/proc/self/ns/mnt");
-    // Only root may look; anybody else cannot change settings either.
-    let host = std::fs::read_link("/proc/1/ns/mnt");
-    match (own, host) {
-        (Ok(own), Ok(host)) if own != host && !is_contained() => PathBuf::from(format!("/proc/1/root{REGISTRY}")),
-        _ => PathBuf::from(REGISTRY),
-    }
+    root.join(REGISTRY.trim_start_matches('/'))
 }
 
 /// Makes the registry, and says where locks go: there, or where it cannot be made, into the state folder.
 ///
 /// # Errors
-/// In a container only a state folder that the user has named is taken: it may be one that the host shares.
+/// Where the host's is out of reach, only a state folder that the user has named is taken: it may be one that the host
+/// shares.
 pub(super) fn lock_folder(root: &Path, state_dir: &Path) -> Result<PathBuf, GuardError> {
-    if root == Path::new("/") && is_contained() {
+    if root == Path::new("/") && of_host().is_none() {
         if state_dir == Path::new(REGISTRY) {
             return Err(GuardError::Contained);
         }

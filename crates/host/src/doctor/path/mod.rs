@@ -26,6 +26,7 @@ mod mapped;
 mod memory;
 mod overlay;
 mod report;
+mod rewrite;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -167,7 +168,8 @@ pub fn look(path: &Path, options: &PathOptions) -> Result<PathReport, PathError>
         real: below.map(|(path, place, _)| RealFile { path: path.display().to_string(), file_system: place.told }),
         file_system: place.told,
     };
-    report.findings = findings::of(&report, options.advised);
+    let barred = rewrite::barred(root, path, &metadata, report.real.is_some());
+    report.findings = findings::of(&report, options.advised, barred.as_deref());
     Ok(report)
 }
 

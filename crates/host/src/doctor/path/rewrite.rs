@@ -1,0 +1,93 @@
+//! Whether a file may be made anew by a command that the doctor prints: only if nothing can be lost by it.
+//!
+//! A copy that takes the file's place loses what is written to the old one meanwhile, and tears hard links apart. So there
+//! is no such command while somebody has the file open, and none where that cannot be seen.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::files::{names, text, under};
+
+/// Why no command may put a copy in this file's place; `None` if one may.
+pub(super) fn barred(root: &Path, path: &Path, metadata: &Metadata, below_overlay: bool) -> Option<String> {
+    if below_overlay {
+        return Some("the file lies below an overlay, which must not be changed under it".to_owned());
+    }
+    if path.is_symlink() {
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        return Some(format!(
+            "this is a link; type: pagelab doctor {}",
+            super::findings::quoted(&target.display().to_string())
+        ));
+    }
+    if metadata.nlink() > 1 {
+        return Some(format!("the file has {} hard links, and a copy would have one", metadata.nlink()));
+    }
+    if let Some(user) = by_kernel(root, path) {
+        return Some(user);
+    }
+    let users = users(metadata);
+    match users.as_slice() {
+        [] if rustix::process::geteuid().is_root() => None,
+        [] => Some("only root sees whether others have the file open; type: sudo pagelab doctor PATH".to_owned()),
+        [one] => Some(format!("{one}; end it first")),
+        [one, rest @ ..] => Some(format!("{one}, and so have {} others; end them first", rest.len())),
+    }
+}
+
+/// What the kernel itself has open: swap areas and loop devices.
+fn by_kernel(root: &Path, path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let swaps = text(&under(root, "/proc/swaps")).unwrap_or_default();
+    if swaps.lines().skip(1).any(|line| line.split_whitespace().next().is_some_and(|area| Path::new(area) == path)) {
+        return Some("the kernel swaps to it; type: swapoff first".to_owned());
+    }
+    let backs = |dev: &String| {
+        let backing = text(&under(root, &format!("/sys/block/{dev}/loop/backing_file"))).unwrap_or_default();
+        Path::new(backing.trim_end_matches('\n')) == path
+    };
+    let dev = names(&under(root, "/sys/block")).into_iter().find(backs)?;
+    Some(format!("/dev/{dev} is made of it; detach that first"))
+}
+
+/// Who has the file open or mapped, besides this process.
+fn users(metadata: &Metadata) -> Vec<String> {
+    let own = std::process::id().to_string();
+    let pids = names(Path::new("/proc")).into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut users = Vec::new();
+    for pid in pids.filter(|pid| *pid != own) {
+        let process = Path::new("/proc").join(&pid);
+        if has_open(&process, metadata) || has_mapped(&process, metadata) {
+            let name = text(&process.join("comm")).unwrap_or_default();
+            users.push(format!("process {pid} ({}) has it open", name.trim()));
+        }
+    }
+    users
+}
+
+fn has_open(process: &Path, metadata: &Metadata) -> bool {
+    let open = process.join("fd");
+    names(&open).into_iter().any(|fd| {
+        std::fs::metadata(open.join(fd))
+            .is_ok_and(|found| found.ino() == metadata.ino() && found.dev() == metadata.dev())
+    })
+}
+
+/// A mapping outlives its descriptor. Its line names the inode; the device is left out, since btrfs shows another one.
+fn has_mapped(process: &Path, metadata: &Metadata) -> bool {
+    let inode = metadata.ino().to_string();
+    let maps = crate::files::bytes_up_to(&process.join("maps"), 256 << 20).unwrap_or_default();
+    let maps = String::from_utf8_lossy(&maps);
+    let same = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        words.nth(4) == Some(inode.as_str())
+    };
+    let name = |line: &str| line.find('/').and_then(|start| line.get(start..)).map(str::to_owned);
+    maps.lines().filter(|line| same(line)).any(|line| {
+        // Inodes recur on other devices; the file itself tells.
+        let Some(path) = name(line) else { return true };
+        let seen = process.join("root").join(path.trim_start_matches('/'));
+        std::fs::metadata(seen).map_or(true, |found| found.ino() == metadata.ino() && found.dev() == metadata.dev())
+    })
+}
