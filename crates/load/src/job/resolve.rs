@@ -91,6 +91,7 @@ impl Resolver {
             group,
         };
         validate::check(&job, &mut self.warnings)?;
+        self.same_steadiness(&job)?;
         if let Some(awaited) = &job.options.wait_for
             && !self.jobs.iter().any(|earlier| earlier.name == *awaited)
         {
@@ -104,6 +105,26 @@ impl Resolver {
         }
         self.jobs.push(job);
         Ok(())
+    }
+
+    /// What a group is steady by must be one thing, as in fio.
+    fn same_steadiness(&self, job: &JobSpec) -> Result<(), JobError> {
+        let steadiness = |o: &JobOptions| {
+            let looked_at = o.steadystate_duration.0 > 0;
+            looked_at.then_some((o.steadystate, o.steadystate_duration, o.steadystate_ramp_time))
+        };
+        let other = self.jobs.iter().find(|other| other.group == job.group);
+        match other.filter(|other| steadiness(&other.options) != steadiness(&job.options)) {
+            None => Ok(()),
+            Some(other) => Err(JobError::Conflict {
+                origin: job.origin.clone(),
+                job: job.name.clone(),
+                reason: format!(
+                    "its steadystate options are others than those of job '{}' of the same group; add new_group or stonewall",
+                    other.name
+                ),
+            }),
+        }
     }
 
     /// Reads given options into `options`.
