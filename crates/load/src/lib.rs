@@ -3,6 +3,7 @@
 //! # From a job to a report
 //! ```text
 //! parse_files / parse_args   Workload      every option read, defaulted, checked; nothing of the machine looked at
+//! replay::read               Replays        logs to be done again, and the jobs that they make
 //! plan                       Plan          regions, targets, seeds: who works where
 //! layout                     Prepared      files made ready; nothing that pagelab did not create is touched unasked
 //! worker::spawn              WorkerReport  processes or threads, a barrier per wave, the loop around the engine

@@ -7,6 +7,7 @@ use crate::disks::DiskUse;
 use crate::engines::MapReport;
 use crate::histogram::{BucketCount, Latencies};
 use crate::job::Workload;
+use crate::job::steady::SteadyGoal;
 use crate::offsets::Direction;
 use crate::verify::VerifyReport;
 
@@ -283,6 +284,43 @@ impl Depths {
     }
 }
 
+/// Whether a job became steady (`steadystate`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SteadyReport {
+    /// What had to hold.
+    pub goal: SteadyGoal,
+    /// For how long, s; so many samples are looked at.
+    pub duration_s: u64,
+    /// It did hold, which ended the job.
+    pub attained: bool,
+    /// What was found at last: slope or distance, with a percent goal in percent of the mean. 0 if there were too few samples.
+    #[serde(with = "finite")]
+    pub criterion: f64,
+    /// Greatest distance from the mean; 0 where the goal is a slope.
+    #[serde(with = "finite")]
+    pub max_deviation: f64,
+    /// Slope per second; 0 where the goal is a distance.
+    #[serde(with = "finite")]
+    pub slope: f64,
+    /// The last samples of operations per second, from the oldest on; 0 for those that are not there.
+    pub iops: Vec<u64>,
+    /// The same of bytes per second.
+    pub bandwidth: Vec<u64>,
+}
+
+/// Numbers that JSON has no word for: nothing was done, and a share of nothing is none. They come back as 0.
+mod finite {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(if value.is_finite() { *value } else { 0.0 })
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        f64::deserialize(deserializer)
+    }
+}
+
 /// One worker's result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerReport {
@@ -319,6 +357,12 @@ pub struct WorkerReport {
     /// What verifying came to; null for jobs without `verify`.
     #[serde(default)]
     pub verify: Option<VerifyReport>,
+    /// The queue depth that `latency_target` came to; null without.
+    #[serde(default)]
+    pub latency_depth: Option<u32>,
+    /// Whether it became steady; of workers that are looked at together, with the last. Null for jobs that are not looked at.
+    #[serde(default)]
+    pub steady: Option<SteadyReport>,
     /// Passes over the region that were begun.
     pub passes: u64,
     /// Error number of the first operation that failed and that the job went on after; null if there is none.
@@ -373,6 +417,10 @@ impl WorkerReport {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (mine @ None, theirs) => mine.clone_from(theirs),
             (_, None) => {}
+        }
+        self.latency_depth = self.latency_depth.max(other.latency_depth);
+        if self.steady.is_none() {
+            self.steady.clone_from(&other.steady);
         }
         self.passes += other.passes;
         self.first_error = self.first_error.or(other.first_error);

@@ -14,6 +14,7 @@ pub mod nearest;
 pub mod options;
 pub mod registry;
 pub mod resolve;
+pub mod steady;
 pub mod units;
 pub mod unsupported;
 mod validate;

@@ -12,10 +12,11 @@ use super::blocks::{SizeRange, SizeSplit};
 use super::chances::{Distribution, FileService};
 use super::contents::{BufferPattern, MemorySource, NumaMemPolicy, NumberSet};
 use super::registry::{Category, OptionDef, options};
+use super::steady::SteadyGoal;
 use super::units::ParseContext;
 use super::value::{
     Bytes, ErrorLists, Extent, LogName, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds,
-    SecondsRange,
+    SecondsRange, Share,
 };
 use super::verify::{VerifyOption, VerifyPattern};
 use super::words::{
@@ -382,6 +383,32 @@ options! {
     /// Work this long before measuring. The measured amount of work starts from nothing after it.
     ramp_time: Seconds { Time, NONE, fio, default "0" }
 
+    /// End the job when its rates are steady: `iops`, `bw` (greatest distance from the mean), `iops_slope` or `bw_slope` (slope per second of
+    /// the line of best fit) below a limit, absolute or with % a share of the mean; needs steadystate_duration.
+    steadystate: SteadyGoal { Time, NONE, fio, default "iops_slope:0.01%", alias "ss" }
+
+    /// How long rates must be steady, in whole seconds, one sample each; 0 does not look. With group_reporting a group is looked at together.
+    steadystate_duration: Seconds { Time, NONE, fio, default "0", alias "ss_dur" }
+
+    /// How long after the start of measuring the first sample begins.
+    steadystate_ramp_time: Seconds { Time, NONE, fio, default "0", alias "ss_ramp" }
+
+    /// End the job when an operation takes longer, for each direction if separated by commas; 0 for no limit.
+    max_latency: PerDirection<Micros> { Time, NONE, fio, default "0" }
+
+    /// Look for the greatest queue depth at which operations take no longer than this; the job is over when it is found, and reports its
+    /// last window. At depth 1 an operation that takes longer ends the job.
+    latency_target: Micros { Time, NONE, fio, default "0" }
+
+    /// How long operations are counted before the depth is changed.
+    latency_window: Micros { Time, NONE, fio, default "0" }
+
+    /// Share of the operations that latency_target must hold for, percent.
+    latency_percentile: Share { Time, NONE, fio, default "100" }
+
+    /// Go on when the depth is found.
+    latency_run: bool { Time, NONE, fio, default "0" }
+
     /// Start this much later than the job otherwise would; of a range each worker draws its own delay.
     startdelay: SecondsRange { Time, NONE, fio, default "0" }
 
@@ -598,6 +625,15 @@ options! {
 
     /// One line per direction and this many milliseconds in those logs; 0 for a line per operation.
     log_avg_msec: u64 { Reporting, NONE, fio, default "0" }
+
+    /// Write histograms of completion latency to NAME_clat_hist.N.log, a line per direction and log_hist_msec, for fiologparser_hist.py.
+    write_hist_log: LogName { Reporting, NONE, fio, default "" }
+
+    /// Milliseconds between histograms; 0 writes none.
+    log_hist_msec: u64 { Reporting, NONE, fio, default "0" }
+
+    /// Put 2 to the power of this many buckets together in those histograms, 0 to 6.
+    log_hist_coarseness: u64 { Reporting, NONE, fio, default "0" }
 
     /// Put offsets of operations into those logs.
     log_offset: bool { Reporting, NONE, fio, default "0" }

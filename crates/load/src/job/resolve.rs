@@ -137,6 +137,9 @@ impl Resolver {
         let job = JobSpec { name, options, given, inherited, origin: section.origin, stonewall, group };
         if understood {
             validate::check(&job, &mut self.warnings, &mut self.problems);
+            if let Err(error) = self.same_steadiness(&job) {
+                self.problems.push(error);
+            }
         }
         if let Some(awaited) = &job.options.wait_for
             && !self.jobs.iter().any(|earlier| earlier.name == *awaited)
@@ -147,6 +150,26 @@ impl Resolver {
             self.problems.push(JobError::Conflict { origin: job.origin.clone(), job: job.name.clone(), reason });
         }
         self.jobs.push(job);
+    }
+
+    /// What a group is steady by must be one thing, as in fio.
+    fn same_steadiness(&self, job: &JobSpec) -> Result<(), JobError> {
+        let steadiness = |o: &JobOptions| {
+            let looked_at = o.steadystate_duration.0 > 0;
+            looked_at.then_some((o.steadystate, o.steadystate_duration, o.steadystate_ramp_time))
+        };
+        let other = self.jobs.iter().find(|other| other.group == job.group);
+        match other.filter(|other| steadiness(&other.options) != steadiness(&job.options)) {
+            None => Ok(()),
+            Some(other) => Err(JobError::Conflict {
+                origin: job.origin.clone(),
+                job: job.name.clone(),
+                reason: format!(
+                    "its steadystate options are others than those of job '{}' of the same group; add new_group or stonewall",
+                    other.name
+                ),
+            }),
+        }
     }
 
     /// Reads given options into `options`; each that cannot be read is a mistake of its own.

@@ -42,6 +42,7 @@ pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>, problems: &mut Ve
         checker.amounts_of_files(),
         checker.rates(),
         checker.logs(),
+        checker.latencies(),
         checker.memory(),
     ];
     // A mistake in [global] is one mistake, however many jobs inherit it.
@@ -347,10 +348,31 @@ impl Checker<'_> {
     fn logs(&self) -> Result<(), JobError> {
         let o = self.options;
         let untimed = o.gtod_reduce || o.latency_sample > 1 || (o.disable_lat && o.disable_clat);
+        let coarseness = o.log_hist_coarseness;
+        self.require(coarseness <= 6, "log_hist_coarseness", || {
+            format!("log_hist_coarseness={coarseness}, at most 6")
+        })?;
         let option = if o.write_lat_log == LogName::None { "write_bw_log" } else { "write_lat_log" };
         self.require(!(o.logs_samples() && untimed), option, || {
             "logs need every operation timed: leave out gtod_reduce, latency_sample and disable_clat with disable_lat"
                 .to_owned()
+        })
+    }
+
+    /// What latencies are held against while the job runs.
+    fn latencies(&self) -> Result<(), JobError> {
+        let o = self.options;
+        let option = if o.latency_target.0 > 0 { "latency_target" } else { "max_latency" };
+        let untimed = o.gtod_reduce || o.latency_sample > 1 || o.disable_lat;
+        self.require(!(o.watches_latency() && untimed), option, || {
+            format!("{option} needs every operation timed: leave out gtod_reduce, latency_sample and disable_lat")
+        })?;
+        self.require(o.latency_target.0 == 0 || o.latency_window.0 > 0, "latency_target", || {
+            "latency_target needs latency_window=: how long operations are counted before the depth is changed"
+                .to_owned()
+        })?;
+        self.require(!(o.latency_target.0 > 0 && o.verifies()), "latency_target", || {
+            "latency_target ends the job in the middle of a pass: leave out verify".to_owned()
         })
     }
 

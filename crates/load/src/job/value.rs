@@ -180,6 +180,30 @@ impl OptionValue for Micros {
     }
 }
 
+impl OptionValue for PerDirection<Micros> {
+    const KIND: &'static str = "time (us)[,time][,time]";
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        self.assign_with(text, context, Micros::assign)
+    }
+}
+
+/// A share in percent that need not be whole.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Share(pub f64);
+
+impl OptionValue for Share {
+    const KIND: &'static str = "percent, with fractions";
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
+        let share: f64 = text.trim().parse().map_err(|_| format!("'{text}' is not a number"))?;
+        if !(0.0..=100.0).contains(&share) {
+            return Err(format!("{share} is not between 0 and 100"));
+        }
+        self.0 = share;
+        Ok(())
+    }
+}
+
 /// A time or a range of times in nanoseconds, bare numbers in seconds: `3`, `1-5`, `500ms:2s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SecondsRange {

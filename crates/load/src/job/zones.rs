@@ -26,8 +26,10 @@ impl OptionValue for ZoneMode {
             "none" => Self::None,
             "strided" => Self::Strided,
             "zbd" => {
-                return Err("zbd is for devices that have zones, which pagelab does not write to; strided needs none"
-                    .to_owned());
+                return Err(
+                    "zonemode=zbd is fio's; pagelab does not have it, nor zoned block devices; strided needs none"
+                        .to_owned(),
+                );
             }
             other => return Err(not_one_of(other, &["none", "strided"])),
         };

@@ -427,7 +427,7 @@ impl Source for Varied {
 
     fn begin_pass(&mut self, limit: PassLimit) {
         self.pass += 1;
-        (self.given_bytes, self.trimmed_bytes, self.zone_bytes) = (0, 0, 0);
+        (self.given_bytes, self.trimmed_bytes) = (0, 0);
         // A sequence with jumps wraps where the region ends: only a limit ends it.
         let jumps = !self.course.random && matches!(self.course.modifier, Modifier::Skip(skip) if skip != 0);
         self.most_bytes = match limit.bytes {
@@ -438,6 +438,10 @@ impl Source for Varied {
         self.operations_left = limit.operations;
         self.service.begin_pass();
         self.done_files.clear();
+        if self.course.stride.is_some() && self.pass > 1 {
+            // As in fio: a further pass goes on in the zones.
+            return;
+        }
         for walk in &mut self.walks {
             walk.base = walk.span.start;
             walk.position = [walk.span.start; Direction::COUNT];

@@ -9,7 +9,7 @@ use crate::disks::DiskUse;
 use crate::histogram::{Latencies, middle};
 use crate::job::{Given, JobSpec};
 use crate::offsets::Direction;
-use crate::report::{DirectionResult, JobReport, Moments};
+use crate::report::{DirectionResult, JobReport, Moments, SteadyReport};
 
 /// How much the document holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,11 +176,37 @@ fn job(
             .count("total_err", figures.errors())
             .count("first_error", figures.first_error.map_or(0, |errno| u64::from(errno.unsigned_abs())));
     }
-    object
-        .count("latency_depth", entry.job.depth())
-        .count("latency_target", 0)
-        .number("latency_percentile", 100.0)
-        .count("latency_window", 0)
+    object = object
+        .count("latency_depth", figures.latency_depth.map_or_else(|| entry.job.depth(), u64::from))
+        .count("latency_target", entry.job.options.latency_target.0)
+        .number("latency_percentile", entry.job.options.latency_percentile.0)
+        // As in fio: the target is in ns and the window in us.
+        .count("latency_window", entry.job.options.latency_window.0 / 1000);
+    match &figures.steady {
+        Some(found) => object.object("steadystate", steady(found)),
+        None => object,
+    }
+}
+
+fn steady(found: &SteadyReport) -> Object {
+    let (goal, unit) = (found.goal, found.goal.unit());
+    let list = |samples: &[u64]| Node::List(samples.iter().copied().map(Node::Count).collect());
+    let mut data = Object::new().count("bw_mean", mean_of(&found.bandwidth)).count("iops_mean", mean_of(&found.iops));
+    data.0.push(("iops".to_owned(), list(&found.iops)));
+    data.0.push(("bw".to_owned(), list(&found.bandwidth)));
+    Object::new()
+        .text("ss", format!("{}:{:.6}{unit}", goal.word(), goal.limit))
+        .count("duration", found.duration_s)
+        .count("attained", u64::from(found.attained))
+        .text("criterion", format!("{:.6}{unit}", found.criterion))
+        .number("max_deviation", found.max_deviation)
+        .number("slope", found.slope)
+        .object("data", data)
+}
+
+/// The mean of samples that may not all be there, as fio counts.
+pub(super) fn mean_of(samples: &[u64]) -> u64 {
+    samples.iter().sum::<u64>().checked_div(samples.len() as u64).unwrap_or(0)
 }
 
 fn job_options(job: &JobSpec) -> Object {

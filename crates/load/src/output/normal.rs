@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::json::{BATCHES, LEVELS, depth_shares, distribution};
+use super::json::{BATCHES, LEVELS, depth_shares, distribution, mean_of};
 use super::numbers::{TimeUnit, num, percentile_unit, time_unit};
 use super::summary::{Entry, Group, GroupDirection, bandwidth, entries, groups};
 use crate::disks::DiskUse;
@@ -150,7 +150,33 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
         let words = std::io::Error::from_raw_os_error(first);
         writeln!(out, "     errors    : total={}, first_error={first}/<{words}>", figures.errors())?;
     }
-    writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth={}", entry.job.depth())
+    let o = &entry.job.options;
+    writeln!(
+        out,
+        "     latency   : target={}, window={}, percentile={:.2}%, depth={}",
+        o.latency_target.0,
+        o.latency_window.0 / 1000,
+        o.latency_percentile.0,
+        figures.latency_depth.map_or_else(|| entry.job.depth(), u64::from)
+    )?;
+    steady(out, entry)
+}
+
+fn steady(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
+    let Some(found) = &entry.figures.steady else { return Ok(()) };
+    let (figures, bandwidth) = (significant_figures(entry.job), mean_of(&found.bandwidth) as f64);
+    writeln!(
+        out,
+        "  steadystate  : attained={}, bw={}B/s ({}B/s), iops={}, {}{}={:.3}{}",
+        if found.attained { "yes" } else { "no" },
+        num(bandwidth, figures, 1024),
+        num(bandwidth, figures, 1000),
+        num(mean_of(&found.iops) as f64, figures, 1000),
+        if found.goal.of_operations { "iops" } else { "bw" },
+        if found.goal.slope { " slope" } else { " mean dev" },
+        found.criterion,
+        found.goal.unit()
+    )
 }
 
 fn depths(out: &mut String, figures: &crate::report::WorkerReport) -> std::fmt::Result {

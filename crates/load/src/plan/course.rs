@@ -64,6 +64,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
     spans.pass_bytes == only.region_bytes
         && !o.rw.0.trims()
         && o.stride(1).is_none()
+        && !o.watches_latency()
         && fixed
         && ends_with_block
         && all_random

@@ -23,6 +23,11 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     }
 
     fn try_next_varied(&mut self) -> Result<Option<Operation>, End> {
+        if self.goal.is_some()
+            && let Some(end) = self.steer()
+        {
+            return Err(end);
+        }
         while let Some(step) = self.source.next_step() {
             if let Some(end) = self.take_step(step) {
                 return Err(end);

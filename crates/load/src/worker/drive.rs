@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use super::files::Files;
 use super::flight::Flight;
+use super::goal::Goal;
 use super::iolog::IoLog;
 use super::logs::{Logs, Took};
 use super::pace::{Pace, wait};
@@ -179,6 +180,8 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) sides: [Side; Direction::COUNT],
     pub(super) flushes: Recorder,
     pub(super) pace: Option<Pace>,
+    /// What latencies are held against.
+    pub(super) goal: Option<Goal>,
     pub(super) iolog: Option<IoLog>,
     pub(super) logs: Option<Logs>,
     /// Flush after this many writes; 0 never.
@@ -249,6 +252,7 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
             sides: Direction::ALL.map(|_| Side::new(task.clock, kinds)),
             flushes: Recorder::default(),
             pace: None,
+            goal: Goal::new(task.job, &task.clock),
             iolog,
             logs: Logs::create(task)?,
             flush_every,
@@ -413,6 +417,12 @@ impl<E: Synchronous, S: Source> Drive<'_, E, S> {
             {
                 let took = Took { slat_ns: None, clat_ns, lat_ns };
                 logs.record(clock.to_ns(done.saturating_sub(self.anchor.0)), operation, took);
+            }
+            if S::VARIED
+                && self.goal.is_some()
+                && let Some(end) = self.held_against_goal(operation, lat_ns)
+            {
+                return Err(end);
             }
         } else {
             side.completed(clat);

@@ -129,6 +129,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             let progress = Progress {
                 operations: self.sides.each_ref().map(|side| side.operations),
                 bytes: self.sides.each_ref().map(|side| side.bytes),
+                at_ns: at,
             };
             self.task.shared.publish(self.task.plan.index, progress);
             if let Some(failure) = self.too_slow(now) {
@@ -189,6 +190,18 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
 
     pub(super) fn begin_measuring(&mut self) {
         self.task.shared.set_state(self.task.plan.index, State::Running);
+        self.passes = 0;
+        self.covered = 0;
+        self.count_from_now();
+        let limit = self.limit().unwrap_or(PassLimit::REGION);
+        self.source.begin_pass(limit);
+        if S::VERIFIED {
+            self.begin_verified();
+        }
+    }
+
+    /// The measured window begins: everything counts from now, the runtime too.
+    pub(super) fn count_from_now(&mut self) {
         self.anchor = self.clock.pair();
         let (ticks, now_ns) = self.anchor;
         self.sides.iter_mut().for_each(|side| side.restart(now_ns));
@@ -200,17 +213,13 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         let runtime = self.options.runtime.0;
         self.deadline = (runtime > 0).then(|| ticks.saturating_add(self.clock.from_ns(runtime)));
         self.next_sample = ticks.saturating_add(self.clock.from_ns(SAMPLE_NS));
+        if let Some(goal) = &mut self.goal {
+            goal.reset(ticks);
+        }
         self.prepare_pace();
         self.set_next_event();
-        self.passes = 0;
-        self.covered = 0;
         self.usage_before = thread_usage();
         self.verifying_reads = 0;
-        let limit = self.limit().unwrap_or(PassLimit::REGION);
-        self.source.begin_pass(limit);
-        if S::VERIFIED {
-            self.begin_verified();
-        }
     }
 
     fn prepare_pace(&mut self) {

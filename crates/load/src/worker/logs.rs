@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
+use super::hist_log::Histograms;
 use super::iolog;
 use super::task::Task;
 use crate::error::LoadError;
@@ -66,6 +67,7 @@ pub struct Logs {
     slat: Option<Log>,
     bandwidth: Option<Log>,
     operations: Option<Log>,
+    histograms: Option<(Log, Histograms)>,
     with_offset: bool,
     /// Length of a stretch, ns; 0 for a line per operation.
     stretch_ns: u64,
@@ -100,6 +102,8 @@ impl Logs {
             slat: open(&o.write_lat_log, "slat")?,
             bandwidth: open(&o.write_bw_log, "bw")?,
             operations: open(&o.write_iops_log, "iops")?,
+            histograms: open(&o.write_hist_log, "clat_hist")?
+                .map(|log| (log, Histograms::new(o.log_hist_msec, o.log_hist_coarseness))),
             with_offset: o.log_offset,
             stretch_ns: o.log_avg_msec.saturating_mul(1_000_000),
             stretch_from_ns: 0,
@@ -112,6 +116,12 @@ impl Logs {
         let Took { slat_ns, clat_ns, lat_ns } = took;
         let direction = operation.direction as usize;
         let bytes = u64::from(operation.bytes);
+        if let Some((log, histograms)) = &mut self.histograms
+            && let Some(line) = histograms.record(at_ns / 1_000_000, operation, clat_ns)
+            && log.failed.is_none()
+        {
+            log.failed = log.out.write_all(line.as_bytes()).err();
+        }
         if self.stretch_ns > 0 {
             if at_ns.saturating_sub(self.stretch_from_ns) >= self.stretch_ns {
                 self.end_stretch(at_ns);
@@ -177,7 +187,10 @@ impl Logs {
         if self.stretch_ns > 0 {
             self.end_stretch(at_ns);
         }
-        for mut log in [self.clat, self.lat, self.slat, self.bandwidth, self.operations].into_iter().flatten() {
+        let histograms = self.histograms.map(|(log, _)| log);
+        for mut log in
+            [self.clat, self.lat, self.slat, self.bandwidth, self.operations, histograms].into_iter().flatten()
+        {
             if let Some(error) = log.failed.take().or_else(|| log.out.flush().err()) {
                 return Err(Failure {
                     errno: error.raw_os_error().unwrap_or(libc::EIO),
@@ -198,7 +211,9 @@ fn kilobytes_per_second(bytes: u64, clat_ns: u64) -> u64 {
 impl JobOptions {
     /// Whether the job writes logs of samples.
     pub fn logs_samples(&self) -> bool {
-        [&self.write_lat_log, &self.write_bw_log, &self.write_iops_log].iter().any(|name| **name != LogName::None)
+        [&self.write_lat_log, &self.write_bw_log, &self.write_iops_log, &self.write_hist_log]
+            .iter()
+            .any(|name| **name != LogName::None)
     }
 }
 

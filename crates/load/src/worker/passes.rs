@@ -132,6 +132,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
         report.trim = trim.finish();
         report.flushes = self.flushes.finish();
         report.first_error = self.first_error;
+        report.latency_depth = self.goal.as_ref().and_then(super::goal::Goal::depth);
         self.leave_out(report);
         report.usage = Some(self.usage_after.since(&self.usage_before));
     }

@@ -123,6 +123,12 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
                 let took = Took { slat_ns, clat_ns, lat_ns };
                 logs.record(clock.to_ns(now.saturating_sub(self.anchor.0)), operation, took);
             }
+            if S::VARIED
+                && self.goal.is_some()
+                && let Some(end) = self.held_against_goal(operation, lat_ns)
+            {
+                return Err(end);
+            }
         }
         if S::VERIFIED && operation.direction == Direction::Read {
             self.check_queued(number, &slot)?;
@@ -231,7 +237,9 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
             if self.flight.waiting() >= limits.batch {
                 now = self.submit()?;
             }
-            let full = self.flight.under_way() >= limits.depth;
+            // Only what steers the depth changes it, which plain walks never have.
+            let depth = if S::VARIED { self.flight.limits.depth } else { limits.depth };
+            let full = self.flight.under_way() >= depth;
             if full || limits.polls {
                 loop {
                     // Who waits submits first: what is waited for may be among what was pushed.
@@ -313,6 +321,11 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
         side.completed_apart(took.clat_ns, took.lat_ns);
         if let (true, Some(logs)) = (self.measured_from.is_some(), &mut self.logs) {
             logs.record(ns(self.anchor.0, done), operation, took);
+        }
+        if self.goal.is_some()
+            && let Some(end) = self.held_against_goal(operation, took.lat_ns)
+        {
+            return Err(end);
         }
         Ok(done)
     }

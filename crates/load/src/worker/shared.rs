@@ -1,7 +1,7 @@
 //! A page shared by the supervisor and all workers, processes or threads: when to start, when to stop, how far everybody is.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -69,6 +69,8 @@ pub struct Progress {
     pub operations: [u64; Direction::COUNT],
     /// Bytes.
     pub bytes: [u64; Direction::COUNT],
+    /// When that was so, ns of `CLOCK_MONOTONIC`; of several workers, when the last one's was.
+    pub at_ns: u64,
 }
 
 impl Progress {
@@ -86,7 +88,11 @@ impl Progress {
         let of = |mine: &[u64; Direction::COUNT], theirs: &[u64; Direction::COUNT]| {
             std::array::from_fn(|k| join(mine[k], theirs[k]))
         };
-        Self { operations: of(&self.operations, &other.operations), bytes: of(&self.bytes, &other.bytes) }
+        Self {
+            operations: of(&self.operations, &other.operations),
+            bytes: of(&self.bytes, &other.bytes),
+            at_ns: self.at_ns.max(other.at_ns),
+        }
     }
 }
 
@@ -99,6 +105,9 @@ struct Slot {
     gate: AtomicU32,
     /// How often the worker went from writing to verifying or back.
     phase: AtomicU32,
+    /// Odd while the counts below are being changed.
+    version: AtomicU32,
+    at_ns: AtomicU64,
     operations: [AtomicU64; Direction::COUNT],
     bytes: [AtomicU64; Direction::COUNT],
 }
@@ -226,21 +235,38 @@ impl Shared {
     /// Publishes how far a worker is, for the status line.
     pub fn publish(&self, index: usize, progress: Progress) {
         if let Some(slot) = self.slot(index) {
+            slot.version.fetch_add(1, Ordering::AcqRel);
+            slot.at_ns.store(progress.at_ns, Ordering::Relaxed);
             for k in 0..Direction::COUNT {
                 slot.operations[k].store(progress.operations[k], Ordering::Relaxed);
                 slot.bytes[k].store(progress.bytes[k], Ordering::Relaxed);
             }
+            slot.version.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// What a worker published last.
+    /// What a worker published last, all of one moment.
     pub fn progress(&self, index: usize) -> Progress {
+        /// A worker that died while it published leaves the version odd: nobody waits for it.
+        const MOST_TRIES: u32 = 1000;
+        let Some(slot) = self.slot(index) else { return Progress::default() };
         let load =
             |values: &[AtomicU64; Direction::COUNT]| values.each_ref().map(|value| value.load(Ordering::Relaxed));
-        self.slot(index).map_or_else(Progress::default, |slot| Progress {
-            operations: load(&slot.operations),
-            bytes: load(&slot.bytes),
-        })
+        let mut progress = Progress::default();
+        for _ in 0..MOST_TRIES {
+            let version = slot.version.load(Ordering::Acquire);
+            progress = Progress {
+                operations: load(&slot.operations),
+                bytes: load(&slot.bytes),
+                at_ns: slot.at_ns.load(Ordering::Relaxed),
+            };
+            fence(Ordering::Acquire);
+            if version.is_multiple_of(2) && slot.version.load(Ordering::Relaxed) == version {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        progress
     }
 
     /// Lets a worker enter `stage`.
@@ -326,7 +352,7 @@ mod tests {
         shared.set_state(1, State::Running);
         shared.set_state(99, State::Done);
         assert_eq!((shared.state(0), shared.state(1)), (State::Preparing, State::Running));
-        let progress = Progress { operations: [5, 6, 7], bytes: [8, 9, 10] };
+        let progress = Progress { operations: [5, 6, 7], bytes: [8, 9, 10], at_ns: 11 };
         shared.publish(2, progress);
         assert_eq!(shared.progress(2), progress);
         assert_eq!(progress.plus(progress).since(progress), progress);

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::shared::{Shared, Stage, State};
 use super::status::StatusLine;
+use super::steady::SteadyWatch;
 use super::task::{Task, WorkerResult};
 use super::told::FromWorker;
 use crate::clock::Clock;
@@ -56,10 +57,16 @@ struct Member {
 pub fn run(crew: &Crew<'_>, tell: &mut dyn FnMut(&[u8])) -> Result<Vec<WorkerResult>, LoadError> {
     std::thread::scope(|scope| {
         let outcome = start(crew, scope).and_then(|mut members| {
-            let ready = supervise(crew, &mut members, tell);
+            let mut steady = SteadyWatch::new(crew);
+            let ready = supervise(crew, &mut members, &mut steady, tell);
             // Whatever happened, nobody is left behind.
             while members.iter().any(|member| member.open) {
                 receive(crew, &mut members, 100, tell);
+            }
+            for (index, found) in steady.reports() {
+                if let Some(result) = members.get_mut(index).and_then(|member| member.result.as_mut()) {
+                    result.report.steady = Some(found);
+                }
             }
             ready.map(|()| members)
         });
@@ -170,7 +177,12 @@ fn failed(task: &Task<'_>, message: String) -> WorkerResult {
 }
 
 /// Leads the workers through their waves.
-fn supervise(crew: &Crew<'_>, members: &mut [Member], tell: &mut dyn FnMut(&[u8])) -> Result<(), LoadError> {
+fn supervise(
+    crew: &Crew<'_>,
+    members: &mut [Member],
+    steady: &mut SteadyWatch<'_>,
+    tell: &mut dyn FnMut(&[u8]),
+) -> Result<(), LoadError> {
     let mut status = StatusLine::new(crew, crew.status);
     for wave in 0..crew.plan.waves {
         let of_wave: Vec<usize> =
@@ -197,6 +209,7 @@ fn supervise(crew: &Crew<'_>, members: &mut [Member], tell: &mut dyn FnMut(&[u8]
             if let Some(status) = &mut status {
                 status.tick();
             }
+            steady.tick();
         }
     }
     Ok(())

@@ -211,7 +211,7 @@ mod tests {
         };
         shared.set_state(0, State::Running);
         shared.set_state(1, State::Running);
-        shared.publish(0, Progress { operations: [4000, 0, 0], bytes: [4000 << 12, 0, 0] });
+        shared.publish(0, Progress { operations: [4000, 0, 0], bytes: [4000 << 12, 0, 0], at_ns: 1 });
         let mut line = StatusLine::new(&crew, Status::Always).expect("wanted");
         line.tick();
         let begun = line.begun;

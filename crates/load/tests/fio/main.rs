@@ -16,6 +16,7 @@ mod queues;
 mod random;
 mod replays;
 mod sizes;
+mod steady;
 mod strides;
 mod together;
 mod trims;

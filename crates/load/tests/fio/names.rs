@@ -140,8 +140,6 @@ fn the_sixty_options_used_most() {
         "sg_write_mode",
         "sqthread_poll",
         "sqthread_poll_cpu",
-        "zonemode",
-        "zonesize",
         "arguments",
         "http_s3_key",
         "http_s3_keyid",

@@ -71,7 +71,7 @@ fn what_contradicts_zones_is_refused() {
     for (words, said) in [
         ("--zonesize=4k", "without zonemode=strided"),
         ("--zonemode=strided", "needs zonesize"),
-        ("--zonemode=zbd --zonesize=4k", "devices that have zones"),
+        ("--zonemode=zbd --zonesize=4k", "zoned block devices"),
     ] {
         let job: Vec<String> =
             format!("--name=j --size=1m --ioengine=null {words}").split(' ').map(str::to_owned).collect();
