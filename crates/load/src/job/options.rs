@@ -564,6 +564,9 @@ options! {
     /// One line per direction and this many milliseconds in those logs; 0 for a line per operation.
     log_avg_msec: u64 { Reporting, NONE, fio, default "0" }
 
+    /// Put the worker's number into the names of those logs; 0 leaves it out (NAME_bw.log), for a single worker.
+    per_job_logs: bool { Reporting, NONE, fio, default "1" }
+
     /// Put offsets of operations into those logs.
     log_offset: bool { Reporting, NONE, fio, default "0" }
 
