@@ -137,11 +137,11 @@ pub enum JobError {
 const MAX_LISTED: usize = 100;
 
 fn listed(errors: &[JobError]) -> String {
-    let mut text: String = errors.iter().take(MAX_LISTED).map(|error| format!("\n  {error}")).collect();
+    let mut lines: Vec<String> = errors.iter().take(MAX_LISTED).map(|error| format!("\n  {error}")).collect();
     if errors.len() > MAX_LISTED {
-        text.push_str(&format!("\n  and {} more", errors.len() - MAX_LISTED));
+        lines.push(format!("\n  and {} more", errors.len() - MAX_LISTED));
     }
-    text
+    lines.concat()
 }
 
 impl JobError {

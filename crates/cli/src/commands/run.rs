@@ -28,8 +28,6 @@ use crate::say;
 /// fio's options of the program may be written as fio takes them: with one dash or two, the value behind = or in the next word, anywhere
 /// among the job's. One dash and one letter is always pagelab's own (-o, -q). An option given twice counts as it was given last.
 #[derive(Debug, clap::Args)]
-// Switches of the command line, each of its own.
-#[allow(clippy::struct_excessive_bools)]
 #[command(
     args_override_self = true,
     after_help = "Examples:\n  pagelab run job.fio -o run.rec\n  \
@@ -195,7 +193,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let outcome = match pagelab_session::run(&options) {
         // The load process has said why.
-        Err(SessionError::Load { status: Some(status @ (2 | 3)), .. }) => return Ok(status as u8),
+        Err(SessionError::Load { status: Some(status @ (2 | 3)), .. }) => return Ok(u8::try_from(status).unwrap_or(3)),
         other => other?,
     };
     let Some(report) = &outcome.report else {

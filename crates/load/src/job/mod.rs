@@ -120,12 +120,14 @@ impl Workload {
         Ok(())
     }
 
-    /// Refuses jobs that write, as fio's `--readonly` does: by their pattern, whatever they write to.
+    /// Refuses jobs that write, as fio's `--readonly` does: by their pattern, whatever they write to. What `verify_only` goes through is
+    /// only read; fio refuses that, too.
     ///
     /// # Errors
     /// The jobs that write.
     pub fn must_not_write(&self) -> Result<(), LoadError> {
-        let only_reads = |job: &&JobSpec| job.options.rw.0.reads() && !job.options.rw.0.writes();
+        let only_reads =
+            |job: &&JobSpec| job.options.verify_only || (job.options.rw.0.reads() && !job.options.rw.0.writes());
         let Some(job) = self.jobs.iter().find(|job| !only_reads(job)) else { return Ok(()) };
         Err(LoadError::Target {
             job: job.name.clone(),

@@ -635,6 +635,9 @@ options! {
     /// Put 2 to the power of this many buckets together in those histograms, 0 to 6.
     log_hist_coarseness: u64 { Reporting, NONE, fio, default "0" }
 
+    /// Put the worker's number into the names of those logs; 0 leaves it out (NAME_bw.log), for a single worker.
+    per_job_logs: bool { Reporting, NONE, fio, default "1" }
+
     /// Put offsets of operations into those logs.
     log_offset: bool { Reporting, NONE, fio, default "0" }
 

@@ -59,7 +59,6 @@ const REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "of logs there are those of write_lat_log, write_bw_log, write_iops_log, write_hist_log and write_iolog; everything else is in the recording: write one with -o DIR and query its tables",
         names: &[
-            "per_job_logs=1",
             "bwavgtime=500",
             "iopsavgtime=500",
             "log_entries=1024",
@@ -414,7 +413,7 @@ mod tests {
             ("latency_window", Some("0s"), true),
             ("trim_percentage", Some("0%"), true),
             ("trim_percentage", Some("05"), false),
-            ("per_job_logs", None, true),
+            ("stats", None, true),
             ("thp", None, false),
             ("exec_prerun", Some("0"), false),
             ("no_such_option", Some("0"), false),

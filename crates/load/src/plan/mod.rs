@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::engines::{self, Caps};
 use crate::error::LoadError;
-use crate::job::value::Extent;
+use crate::job::value::{Extent, LogName};
 use crate::job::{JobSpec, Workload};
 use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};
@@ -154,7 +154,32 @@ pub fn plan_with(
     }
     let mut plan = Plan { workers, targets: planner.targets, seeds, waves: wave + 1, warnings: Vec::new() };
     plan.warnings = rivals::find(&mut plan, workload)?;
+    logs_are_apart(workload)?;
     Ok(plan)
+}
+
+/// With `per_job_logs=0` a log is called after no worker: two that write it would each write over the other's.
+fn logs_are_apart(workload: &Workload) -> Result<(), LoadError> {
+    let mut taken = std::collections::BTreeSet::new();
+    for job in workload.jobs.iter().filter(|job| !job.options.per_job_logs) {
+        let o = &job.options;
+        for (kind, name) in [("lat", &o.write_lat_log), ("bw", &o.write_bw_log), ("iops", &o.write_iops_log)] {
+            let prefix = match name {
+                LogName::None => continue,
+                LogName::Job => &job.name,
+                LogName::Prefix(prefix) => prefix,
+            };
+            if o.numjobs > 1 || !taken.insert((kind, prefix)) {
+                return Err(LoadError::Target {
+                    job: job.name.clone(),
+                    reason: format!(
+                        "several workers write {prefix}_{kind}.log; leave out per_job_logs=0, or give each its name by write_{kind}_log="
+                    ),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Plans a workload without running it: what a run on this machine would refuse is refused, but for what only files and devices that
@@ -461,5 +486,14 @@ mod tests {
         assert_eq!(seed("--randrepeat=1"), seed("--randrepeat=1"));
         assert_eq!(seed("--randseed=7"), 7);
         assert_ne!(seed("--randrepeat=0"), seed("--randrepeat=0"));
+    }
+
+    #[test]
+    fn a_log_belongs_to_one_worker() {
+        let log = ["--name=a", "--size=1m", "--per_job_logs=0", "--write_bw_log=x"];
+        assert!(planned(&log, 0).is_ok());
+        assert!(planned(&[&log[..], &["--numjobs=2"]].concat(), 0).expect_err("shared").contains("x_bw.log"));
+        let other = ["--name=b", "--size=1m", "--per_job_logs=0", "--write_bw_log=x"];
+        assert!(planned(&[&log[..], &other].concat(), 0).expect_err("shared").contains("x_bw.log"));
     }
 }

@@ -91,8 +91,12 @@ impl Logs {
                 LogName::Job => &task.job.name,
                 LogName::Prefix(prefix) => prefix,
             };
-            // As in fio, workers of all jobs are counted from 1.
-            let path = PathBuf::from(format!("{prefix}_{kind}.{}.log", task.plan.index + 1));
+            let path = if o.per_job_logs {
+                // As in fio, workers of all jobs are counted from 1.
+                PathBuf::from(format!("{prefix}_{kind}.{}.log", task.plan.index + 1))
+            } else {
+                PathBuf::from(format!("{prefix}_{kind}.log"))
+            };
             let file = iolog::make(&path, task.state_dir)?;
             Ok(Some(Log { out: BufWriter::with_capacity(1 << 16, file), path, failed: None }))
         };
