@@ -17,6 +17,7 @@
 
 mod axis;
 mod canvas;
+mod changes;
 mod explanation;
 mod faultmap;
 mod finding;

@@ -6,10 +6,9 @@ use pagelab_analysis::compare::{CompareOptions, Comparison, PrimaryChoice, compa
 use pagelab_experiment::{Plan, RunOptions};
 use pagelab_recording::Bounds;
 use pagelab_recording::set::discover;
-use pagelab_vocab::metrics::Direction;
 
 use crate::commands::experiment::make_runs;
-use crate::failure::{BAD, Failure};
+use crate::failure::Failure;
 use crate::options::{SpanArgs, default_output, parse_level};
 use crate::print;
 use crate::verdict;
@@ -49,7 +48,7 @@ pub struct Args {
     alpha: f64,
     #[command(flatten)]
     span: SpanArgs,
-    /// Status 1 if the test side is worse in the primary metric.
+    /// Status 1 if the test side is worse in the primary metric, fails more often, or if nothing could be tested.
     #[arg(long)]
     check: bool,
     /// Print one JSON document.
@@ -80,7 +79,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     } else {
         print::text(&verdict::comparison(&comparison))?;
     }
-    Ok(if args.check && verdict::is_regression(&comparison) { BAD } else { 0 })
+    Ok(if args.check { verdict::check(&comparison) } else { 0 })
 }
 
 fn compare_recordings(args: &Args) -> Result<Comparison, Failure> {
@@ -157,14 +156,8 @@ fn plan_text(args: &Args, runs: usize) -> Result<String, Failure> {
     plan.insert("base".to_owned(), "base".into());
     plan.insert("workdir".to_owned(), here.to_string_lossy().into_owned().into());
     if let Some(metric) = &args.metric {
-        let direction = match pagelab_vocab::metrics::metric(metric).map(|info| info.direction) {
-            Some(Direction::HigherIsBetter) => "higher",
-            _ => "lower",
-        };
-        let primary = toml::Table::from_iter([
-            ("metric".to_owned(), metric.clone().into()),
-            ("direction".to_owned(), direction.into()),
-        ]);
+        // Without a direction the plan takes the vocabulary's, which may be that neither way is better.
+        let primary = toml::Table::from_iter([("metric".to_owned(), metric.clone().into())]);
         plan.insert("primary".to_owned(), primary.into());
     }
     plan.insert("variant".to_owned(), sides.into());
