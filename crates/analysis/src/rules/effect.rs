@@ -189,7 +189,8 @@ const LEAST_FAULT_NS: f64 = 50.0;
 const LEAST_SAMPLES: f64 = 50.0;
 
 /// What the faults of one sort cost, `events` of them in the window of a run. With a profile it is the kernel time
-/// sampled under the entry of faults, shared out among all faults; without one it is all time in the kernel, and no more
+/// sampled under the entry of faults, on both sides: other faults are in both, and what takes the place of these on the
+/// other side is taken off; without one it is all time in the kernel, and no more
 /// than so many faults can cost: anything that the kernel did besides is in there too.
 pub(crate) fn faults<'a>(
     scene: &'a Scene<'_>,
@@ -203,8 +204,7 @@ pub(crate) fn faults<'a>(
     if profiled {
         let of_run = move |run: &RunEvidence| {
             let samples = run.kernel_samples?;
-            let all = run.profile.as_ref()?.window_faults.max(1) as f64;
-            Some(kernel(run)? * samples.in_faults / samples.kernel.max(1.0) * (events(run)? / all).min(1.0))
+            Some(kernel(run)? * samples.in_faults / samples.kernel.max(1.0))
         };
         let samples = scene.slow.values(|run| Some(run.kernel_samples?.in_faults)).iter().sum();
         let method = "kernel time sampled under the entry of faults";
