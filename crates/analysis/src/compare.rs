@@ -3,21 +3,24 @@
 //! [`Comparison`] is the document that `compare --json` prints: keys of the contract first, additions after them.
 
 mod assemble;
+mod caveats;
 mod design;
 mod facts;
+mod failures;
 mod loss;
 mod make;
 mod options;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rules::{Considered, Finding};
+use crate::rules::{Considered, Finding, Unexplained};
 use crate::run::RunData;
 use crate::settings_diff::{FollowingSetting, SettingDiff, VaryingSetting};
 use crate::stats;
 
 pub use design::design;
 pub use facts::{Facts, Power, SideFacts};
+pub use failures::{FailedRuns, Failures};
 pub use make::{compare, compare_runs, load_side};
 pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
 
@@ -63,9 +66,66 @@ pub struct Comparison {
     /// What the sides ran, how their values of the primary metric spread, and what so many runs can show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
+    /// Runs that failed or were ended by the timeout, and whether one side has more of them.
+    #[serde(default)]
+    pub failures: Failures,
+    /// What of the loss the findings leave over; null without findings that tell their share.
+    #[serde(default)]
+    pub unexplained: Option<Unexplained>,
+    /// The metrics that differ most, where too few runs were made to test anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub largest_changes: Vec<LargestChange>,
+}
+
+/// A metric that differs between sides of too few runs to test it: it may be chance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LargestChange {
+    /// Name.
+    pub name: String,
+    /// Device, CPU, job, ...
+    pub instance: Option<String>,
+    /// Unit of the means.
+    pub unit: String,
+    /// Base.
+    pub base: Option<f64>,
+    /// Test side.
+    pub test: Option<f64>,
+    /// test / base; null where the base is 0.
+    pub ratio: Option<f64>,
 }
 
 impl Comparison {
+    /// Why the answer is a bad one, in a sentence; `None` if the test side is no worse. No answer is not a good one:
+    /// where nothing could be tested, nothing says that the test side is no worse.
+    pub fn bad_answer(&self) -> Option<String> {
+        let Failures { base, test, p, verdict } = &self.failures;
+        if test.runs > 0 && test.bad() == test.runs && base.bad() < base.runs {
+            return Some(format!(
+                "all {} test runs failed or timed out, {} of {} base runs did",
+                test.runs,
+                base.bad(),
+                base.runs
+            ));
+        }
+        if *verdict == Verdict::Worse {
+            let p = p.map_or_else(String::new, |p| format!(" (p = {p:.2e})"));
+            let shares =
+                format!("{} of {} test runs, {} of {} base runs", test.bad(), test.runs, base.bad(), base.runs);
+            return Some(format!("more test runs failed or timed out: {shares}{p}"));
+        }
+        let Some(primary) = &self.primary else {
+            return Some("nothing was tested: there is no primary metric; name one with --metric".to_owned());
+        };
+        match primary.verdict {
+            Verdict::Worse => Some(format!("test is worse in {}", primary.metric)),
+            Verdict::NotTested => {
+                let why = primary.result.note.as_deref().unwrap_or("not tested");
+                let (base, test) = (self.base.n, self.test.n);
+                Some(format!("nothing was tested: {} of {base} base and {test} test runs: {why}", primary.metric))
+            }
+            Verdict::Better | Verdict::Different | Verdict::NoDifference => None,
+        }
+    }
     /// The comparison of one metric.
     pub fn metric(&self, name: &str, instance: Option<&str>) -> Option<&MetricComparison> {
         self.metrics.iter().find(|m| m.name == name && m.instance.as_deref() == instance)
@@ -128,6 +188,10 @@ pub struct Primary {
     pub significant: Option<bool>,
     /// What that means.
     pub verdict: Verdict,
+    /// The smallest relative change that such runs would show in four cases of five (0.05 is 5 %); null where no t test
+    /// was made.
+    #[serde(default)]
+    pub detectable: Option<f64>,
     /// All of the test.
     pub result: stats::TestResult,
 }

@@ -29,10 +29,22 @@ pub struct SettingDiff {
     pub also: Vec<String>,
     /// The kernel computes it from this other key, which differs too.
     pub derived_from: Option<String>,
+    /// The kernel rewrites it when this other key, which differs too, is written.
+    #[serde(default)]
+    pub companion_of: Option<String>,
     /// A reading of the present state rather than a decision: evidence, but no cause.
     pub state: bool,
     /// What a reader must know.
     pub note: Option<String>,
+}
+
+impl SettingDiff {
+    /// What it follows from, in words, if it is no decision of its own. Whatever says that nothing else differs, and
+    /// whatever lists what differs, asks here.
+    pub fn follows_from(&self) -> Option<&str> {
+        let source = self.companion_of.as_deref().or(self.derived_from.as_deref());
+        source.or(if self.state { Some("the state of the host") } else { None })
+    }
 }
 
 /// A setting that had several values among the runs of one side: no cause can be read off it.

@@ -355,6 +355,203 @@ fn a_clean_toggle_confirms() {
     assert!(matches!(confirm(finding, &nothing), Confirmation::Refuted(_)));
 }
 
+/// Two rounds have no power to refute, and a loss of a few percent confirms none of three quarters.
+#[test]
+fn a_toggle_decides_by_the_size_of_the_claim() {
+    let first = compare_worlds(&good(), &thp_off(), 2);
+    let finding = &first.findings[0];
+    let same = |thp, extra_ns| World { thp, extra_ns, harmless: harmless(1), ..good() };
+    let dir = tempfile::tempdir().unwrap();
+    let coarse = compare_in(dir.path(), &same("always", 0), &same("madvise", 0), 1, 2);
+    assert!(!matches!(confirm(finding, &coarse), Confirmation::Refuted(_)), "two rounds refute nothing");
+    // The other work takes so long that the same faults are a few percent of the time.
+    let toggle = compare_worlds(&same("always", 9000), &same("madvise", 9000), 3);
+    assert_eq!(toggle.primary.as_ref().unwrap().verdict, Verdict::Worse);
+    let judged = confirm(finding, &toggle);
+    assert!(!matches!(judged, Confirmation::Confirmed(_)), "{judged:?}");
+}
+
+/// Fifty slots filled page by page take 15 ms; ten million calls that became 200 ns dearer take two seconds.
+#[test]
+fn dearer_calls_are_not_credited_to_a_few_faults() {
+    let base = World { pieces: 50, passes: 390, ..good() };
+    let test = World { thp: "madvise", foreign_kernel_ns: 200, harmless: harmless(2), ..base.clone() };
+    let comparison = compare_worlds(&base, &test, 1);
+    for finding in &comparison.findings {
+        assert_eq!(finding.confidence, Confidence::Correlated, "{finding:?}");
+        assert!(finding.effect.as_ref().unwrap().share < 0.15, "{finding:?}");
+        assert!(finding.not_looked_at.iter().any(|doubt| doubt.contains("other work rose")), "{finding:?}");
+        assert!(comparison.unexplained.as_ref().unwrap().share > 0.8);
+    }
+    // A profile says what the faults took, and that is too little to matter.
+    let profiled = |world: &World| World { profiled: true, ..world.clone() };
+    let comparison = compare_worlds(&profiled(&base), &profiled(&test), 1);
+    refuted(&comparison, "thp.disabled", "explains at most");
+}
+
+/// With a profile a plain cause is as certain as without, and other work beside it is told apart.
+#[test]
+fn a_profile_tells_faults_from_other_kernel_work() {
+    let profiled = |world: World| World { profiled: true, ..world };
+    let comparison = compare_worlds(&profiled(good()), &profiled(thp_off()), 1);
+    assert_eq!(comparison.findings[0].confidence, Confidence::Mechanism, "{:?}", comparison.findings[0]);
+    let beside = World { foreign_kernel_ns: 600, ..profiled(thp_off()) };
+    let comparison = compare_worlds(&profiled(good()), &beside, 1);
+    let finding = &comparison.findings[0];
+    let share = finding.effect.as_ref().unwrap().share;
+    assert_eq!(finding.confidence, Confidence::Mechanism);
+    assert!((0.35..0.55).contains(&share), "faults took 480 of the 1080 ns lost: {share}");
+    assert!((comparison.unexplained.as_ref().unwrap().share - (1.0 - share)).abs() < 1e-9);
+}
+
+/// Half the read-ahead costs 512 requests; ten thousand flushes that became 2 ms dearer cost twenty seconds.
+#[test]
+fn dearer_flushes_are_not_credited_to_read_ahead() {
+    let reads = |kb| World { pieces: 2, file_bytes: 64 << 20, read_ahead_kb: kb, ..good() };
+    let slow = World { foreign_wait_ns: 20_000_000_000, harmless: harmless(2), ..reads(64) };
+    let comparison = compare_worlds(&reads(128), &slow, 1);
+    refuted(&comparison, "readahead.reduced", "explains at most");
+    // Without the device's times nothing tells the two apart, and the claim says so.
+    let blind = |world: World| World { disk_times: false, ..world };
+    let comparison = compare_worlds(&blind(reads(128)), &blind(slow), 1);
+    let finding = &comparison.findings[0];
+    assert_eq!((finding.cause.as_str(), finding.confidence), ("readahead.reduced", Confidence::Correlated));
+    assert!(finding.not_looked_at.iter().any(|doubt| doubt.contains("disk.read_ns")), "{finding:?}");
+}
+
+/// Two causes that both cost faults share the time in the kernel: not each has all of it.
+#[test]
+fn causes_of_one_resource_share_it() {
+    let base = World { pool: Some(4), ..good() };
+    let test = World { thp: "madvise", pool: Some(0), harmless: harmless(2), ..base.clone() };
+    for seed in 1..=4 {
+        let comparison = compare_worlds(&base, &test, seed);
+        let shares: f64 = comparison.findings.iter().filter_map(|one| Some(one.effect.as_ref()?.share)).sum();
+        assert!(shares <= 1.0 + 1e-9, "{shares}: {:?}", causes(&comparison));
+    }
+}
+
+/// Commands that differ beyond the setting may do other work, whatever the setting did.
+#[test]
+fn other_work_is_no_mechanism() {
+    let other = World { work: "another", ..thp_off() };
+    let comparison = compare_worlds(&good(), &other, 1);
+    let finding = &comparison.findings[0];
+    assert_eq!((finding.cause.as_str(), finding.confidence), ("thp.disabled", Confidence::Correlated));
+    assert!(finding.not_looked_at.iter().any(|doubt| doubt.contains("different commands or jobs")));
+    assert!(comparison.notes.iter().any(|note| note.contains("different jobs")), "{:?}", comparison.notes);
+    // Where the program's own call is the difference, the commands differ with it.
+    let barred = World { prctl: true, work: "wrapped", ..good() };
+    let comparison = compare_worlds(&good(), &barred, 1);
+    assert_eq!(comparison.findings[0].confidence, Confidence::Mechanism, "{:?}", comparison.findings[0].not_looked_at);
+}
+
+#[test]
+fn another_host_is_said() {
+    let comparison = compare_worlds(&good(), &World { host: "elsewhere", ..thp_off() }, 1);
+    assert!(comparison.notes.iter().any(|note| note.contains("differ in host: host on base, elsewhere on test")));
+}
+
+/// With one run a side nothing is tested and nothing is refuted; the rules judge either side alone.
+#[test]
+fn one_good_and_one_bad_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let comparison = compare_in(dir.path(), &good(), &thp_off(), 1, 1);
+    assert_eq!(comparison.primary.as_ref().unwrap().verdict, Verdict::NotTested);
+    assert!(comparison.considered.iter().all(|one| one.outcome == "not_tested"), "{:?}", comparison.considered);
+    assert_eq!(causes(&comparison), ["thp.disabled"]);
+    let finding = &comparison.findings[0];
+    assert_eq!((finding.confidence, finding.side), (Confidence::Correlated, SideName::Test));
+    let setting = finding.setting.as_ref().unwrap();
+    assert_eq!((setting.base.as_deref(), setting.test.as_deref()), (Some("always"), Some("madvise")));
+    let largest: Vec<&str> = comparison.largest_changes.iter().map(|change| change.name.as_str()).collect();
+    assert!(largest.iter().take(6).any(|name| name.starts_with("faults.")), "{largest:?}");
+    assert!(comparison.bad_answer().unwrap().contains("nothing was tested"));
+    // What holds on both sides explains no difference.
+    let both = tempfile::tempdir().unwrap();
+    assert!(compare_in(both.path(), &thp_off(), &thp_off(), 1, 1).findings.is_empty());
+}
+
+/// Every run of the test side crashed, or ran into the timeout: that is an answer, and a bad one.
+#[test]
+fn failing_runs_are_a_bad_answer() {
+    let all = 0b11110;
+    let crashed = World { failing_rounds: all, ..good() };
+    let comparison = compare_worlds(&good(), &crashed, 1);
+    assert_eq!((comparison.test.n, comparison.failures.test.failed), (0, 4));
+    assert_eq!(comparison.failures.verdict, Verdict::Worse, "p = 1/35");
+    assert!(comparison.bad_answer().unwrap().contains("all 4 test runs failed"));
+    let dir = tempfile::tempdir().unwrap();
+    let two = compare_in(dir.path(), &good(), &crashed, 1, 2);
+    assert!(two.bad_answer().unwrap().contains("all 2 test runs failed"), "too few for a test, and plain enough");
+    let slow = World { timed_out_rounds: all, ..good() };
+    assert!(compare_worlds(&good(), &slow, 1).bad_answer().unwrap().contains("failed or timed out"));
+    // The base's failures are not held against the test side; nor are two of four.
+    assert_eq!(compare_worlds(&crashed, &good(), 1).failures.verdict, Verdict::Better);
+    let half = World { failing_rounds: 0b110, ..good() };
+    let comparison = compare_worlds(&good(), &half, 1);
+    assert_eq!(comparison.failures.verdict, Verdict::NoDifference);
+    assert_eq!(comparison.bad_answer(), None);
+    assert!(comparison.notes.iter().any(|note| note.contains("2 of 4 test runs failed")), "{:?}", comparison.notes);
+}
+
+/// Huge pages are off by two settings, and either alone keeps them off: both are named.
+#[test]
+fn settings_that_suffice_only_together_are_both_named() {
+    let with = |world: World, disable: &str| {
+        let mut world = world;
+        world.harmless.insert("thp.2M.enabled".to_owned(), disable.to_owned());
+        world
+    };
+    let base = with(good(), "inherit");
+    let test = with(World { thp: "never", prctl: true, ..thp_off() }, "inherit");
+    let comparison = compare_worlds(&base, &test, 1);
+    let finding = &comparison.findings[0];
+    assert_eq!(finding.cause, "thp.disabled", "{}", said(&comparison, "thp.disabled"));
+    assert_eq!(finding.setting.as_ref().unwrap().key, "thp.enabled");
+    assert_eq!(finding.together_with.len(), 1);
+    assert!(finding.together_with[0].key.starts_with("prctl"));
+    assert!(finding.summary.contains("none of these alone"), "{}", finding.summary);
+    // Nothing that one of the two undoes is offered as the remedy.
+    assert!(
+        !finding.fix.iter().any(|fix| fix.contains("echo always") || fix.contains("GLIBC_TUNABLES")),
+        "{:?}",
+        finding.fix
+    );
+}
+
+/// The prohibition is the process's: what the memory or the host allow does not lift it.
+#[test]
+fn remedies_that_cannot_work_are_not_listed() {
+    let comparison = compare_worlds(&good(), &World { prctl: true, ..good() }, 1);
+    let fixes = &comparison.findings[0].fix;
+    assert!(fixes[0].contains("PR_SET_THP_DISABLE, 0"), "{fixes:?}");
+    assert_eq!(fixes.len(), 1, "{fixes:?}");
+    let never = compare_worlds(&good(), &World { thp: "never", harmless: harmless(2), ..good() }, 1);
+    let fixes = &never.findings[0].fix;
+    assert!(fixes[0].contains("MADV_COLLAPSE"), "{fixes:?}");
+    assert!(!fixes.iter().any(|fix| fix.contains("GLIBC_TUNABLES")), "{fixes:?}");
+}
+
+/// The limit on reservations can refuse an mmap; the limit on use cannot, however small it is.
+#[test]
+fn limits_of_the_group_count_by_what_the_kernel_enforces() {
+    let limited = |key: &str, value: &str| {
+        let mut world = World { thp: "madvise", pool: Some(2), pool_says_left: Some(40), ..good() };
+        world.harmless.insert(key.to_owned(), value.to_owned());
+        world
+    };
+    let fast = World { pool: None, ..good() };
+    let on_use = limited("cgroup.hugetlb.2M.max", "2097152");
+    refuted(&compare_worlds(&fast, &on_use, 1), "hugetlb.pool_exhausted", "room for the largest refused request");
+    let wide = limited("cgroup.hugetlb.2M.rsvd.max", "1099511627776");
+    refuted(&compare_worlds(&fast, &wide, 1), "hugetlb.pool_exhausted", "room for the largest refused request");
+    let comparison = compare_worlds(&fast, &limited("cgroup.hugetlb.2M.rsvd.max", "4194304"), 1);
+    assert!(causes(&comparison).contains(&"hugetlb.pool_exhausted"), "{}", said(&comparison, "hugetlb.pool_exhausted"));
+    let barred = limited("rlimit.as", "1048576");
+    refuted(&compare_worlds(&fast, &barred, 1), "hugetlb.pool_exhausted", "rlimit.as");
+}
+
 /// Labels, variants, threads and names of jobs say the opposite of the truth; the findings are the same.
 #[test]
 fn names_do_not_matter() {

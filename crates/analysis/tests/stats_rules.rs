@@ -3,8 +3,8 @@
 #![allow(clippy::float_cmp, reason = "constant sides are compared exactly")]
 
 use pagelab_analysis::stats::{
-    Count, Design, Method, MetricSamples, Observation, Outcome, Summary, TestResult, exact_poisson, settle_alone,
-    settle_family, test_metric, welch, welch_of_summaries,
+    Count, Design, Method, MetricSamples, Observation, Outcome, Summary, TestResult, exact_poisson, fieller,
+    settle_alone, settle_family, test_metric, welch,
 };
 
 fn runs(values: &[f64]) -> Vec<Observation> {
@@ -79,12 +79,10 @@ fn one_constant_side_gets_the_error_of_reading() {
     assert!((result.df.expect("tested") / by_hand.df - 1.0).abs() < 1e-12);
     assert!(note(&result).contains("base is constant"), "{result:?}");
     assert_eq!(result.base.sd, Some(0.0), "the data are shown as they are");
-    // On the logarithmic scale the reading error is relative to the level.
-    let logs: Vec<f64> = varying.iter().map(|v: &f64| v.ln()).collect();
-    let level = Summary::from_moments(4, 10f64.ln(), 0.6 / 12f64.sqrt() / 10.0).expect("moments");
-    let by_logs = welch_of_summaries(&level, &Summary::of(&logs).expect("values")).expect("both vary");
-    let ends = by_logs.interval(0.95).expect("a level").map(f64::exp);
-    for (got, wanted) in result.ratio_ci95.expect("positive values").iter().zip(ends) {
+    // The interval of the ratio is of the same test: of means, with the same error of the constant side.
+    let level = Summary::from_moments(4, 10.0, 0.6 / 12f64.sqrt()).expect("moments");
+    let of_means = fieller(&level, &Summary::of(&varying).expect("values"), 0.95).expect("a ratio");
+    for (got, wanted) in result.ratio_ci95.expect("bounded").iter().zip(of_means.interval.expect("bounded")) {
         assert!((got / wanted - 1.0).abs() < 1e-12);
     }
     // Without a resolution the other side's spread alone remains.

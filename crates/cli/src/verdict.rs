@@ -3,20 +3,28 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pagelab_analysis::compare::{Comparison, Verdict};
+use pagelab_analysis::compare::Comparison;
 use pagelab_analysis::explain::Explanation;
 use pagelab_experiment::{ExperimentError, Outcome};
 
-use crate::failure::Failure;
+use crate::failure::{BAD, Failure};
+use crate::say;
 
 /// A failed experiment: the plan's fault or the host's.
 pub fn plan_failure(error: ExperimentError) -> Failure {
     if error.exit_status() == 3 { Failure::host(error) } else { Failure::input(error) }
 }
 
-/// Whether the test side is worse in the primary metric.
-pub fn is_regression(comparison: &Comparison) -> bool {
-    comparison.primary.as_ref().is_some_and(|primary| primary.verdict == Verdict::Worse)
+/// The exit status of `compare --check`: bad if the test side is worse, if it fails more often, or if nothing could be
+/// tested. Says why on stderr.
+pub fn check(comparison: &Comparison) -> u8 {
+    match comparison.bad_answer() {
+        Some(reason) => {
+            say!("pagelab: --check: {reason}");
+            BAD
+        }
+        None => 0,
+    }
 }
 
 /// The verdict of a comparison.

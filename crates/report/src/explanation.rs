@@ -24,7 +24,7 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
         out.push('\n');
     }
     if explanation.findings.is_empty() {
-        out.push_str("Nothing stands out. What was looked for:\n");
+        out.push_str("Nothing stands out: none of the known causes was found. What was looked for:\n");
         out.push_str(&considered(&explanation.considered, style));
         out.push('\n');
     }
@@ -44,9 +44,9 @@ fn mappings(explanation: &Explanation, style: &Style) -> String {
         right("mappings"),
         right("bytes"),
         right("faults"),
-        right("slots"),
+        right("2 MiB ranges"),
         right("by huge page"),
-        right("page by page"),
+        right("by 4 KiB pages"),
         left("order"),
     ])
     .ruled()
@@ -63,5 +63,8 @@ fn mappings(explanation: &Explanation, style: &Style) -> String {
             line.order.clone().unwrap_or_default(),
         ]);
     }
-    format!("Where the faults were (slots: pieces of 2 MiB that could hold a huge page):\n{}", table.render())
+    format!(
+        "Where the faults were (2 MiB ranges that could hold a huge page, and how they were populated):\n{}",
+        table.render()
+    )
 }

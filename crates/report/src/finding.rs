@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pagelab_analysis::mappings::bytes;
-use pagelab_analysis::rules::{Effect, Finding, Fix, Number};
+use pagelab_analysis::rules::{Effect, Finding, Fix, Number, Unexplained};
 
 use crate::number::quantity;
 use crate::paragraph::{LABEL, labelled, list, wrap};
@@ -34,6 +34,10 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
             format!("{} = {}", setting.key, show(&setting.test))
         };
         out.push_str(&labelled("Setting", &text, width));
+        for other in &finding.together_with {
+            let text = format!("with {}: {} on base, {} on test", other.key, show(&other.base), show(&other.test));
+            out.push_str(&labelled("", &text, width));
+        }
     }
     out.push_str(&list("Evidence", &finding.evidence, true, width));
     out.push_str(&list("Ruled out", &finding.refuted, false, width));
@@ -41,6 +45,21 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
     out.push_str(&fixes(&finding.fixes, width));
     out
 }
+
+/// What the findings leave of the loss; empty if that is nothing worth a line.
+pub(crate) fn unexplained(unexplained: Option<&Unexplained>, width: usize) -> String {
+    let Some(rest) = unexplained.filter(|rest| rest.share >= WORTH_A_LINE) else { return String::new() };
+    let text = format!(
+        "Unexplained: {:.0} % of the lost time ({} per {}). No rule accounts for it.",
+        rest.share * 100.0,
+        quantity(rest.ns, "ns"),
+        rest.per
+    );
+    format!("{}\n", wrap(&text, width, "", "  "))
+}
+
+/// Less of the loss than this is within what the shares themselves are unsure of.
+const WORTH_A_LINE: f64 = 0.05;
 
 fn share(effect: &Effect) -> String {
     let what = if effect.of == "change" { "of the lost time" } else { "of the time" };

@@ -19,6 +19,7 @@
 
 mod axis;
 mod canvas;
+mod changes;
 mod explanation;
 mod faultmap;
 mod finding;

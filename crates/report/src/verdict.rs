@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use pagelab_analysis::compare::{Comparison, MetricComparison, Primary, Verdict};
 use pagelab_analysis::rules::Considered;
 
+use crate::changes::largest_changes;
 pub use crate::explanation::explanation;
-use crate::finding::finding;
+use crate::finding::{finding, unexplained};
 use crate::number::{quantity, significant};
 use crate::paragraph::wrap;
 pub use crate::sides::each_run;
@@ -31,6 +32,8 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         out.push_str(&no_cause(comparison, style));
         out.push('\n');
     }
+    out.push_str(&unexplained(comparison.unexplained.as_ref(), style.width));
+    out.push_str(&largest_changes(&comparison.largest_changes, style));
     out.push_str(&metrics(comparison, style));
     out.push_str(&settings(comparison, style));
     for note in &comparison.notes {
@@ -87,6 +90,10 @@ fn no_cause(comparison: &Comparison, style: &Style) -> String {
         .as_ref()
         .is_some_and(|primary| matches!(primary.verdict, Verdict::Better | Verdict::Worse | Verdict::Different));
     if !shown {
+        let untested = comparison.considered.iter().any(|one| one.outcome == "not_tested");
+        if untested {
+            return format!("Nothing was tested, so no cause is named:\n{}", considered(&comparison.considered, style));
+        }
         return "No significant difference, so causes were not analysed.\n".to_owned();
     }
     let mut out = String::from("No cause was found. What was looked for:\n");
@@ -147,7 +154,11 @@ fn settings(comparison: &Comparison, style: &Style) -> String {
             diff.key.clone(),
             show(&diff.base),
             show(&diff.test),
-            if named(&diff.key) { "a cause".to_owned() } else { String::new() },
+            if named(&diff.key) {
+                "a cause".to_owned()
+            } else {
+                diff.follows_from().map_or_else(String::new, |from| format!("follows {from}"))
+            },
         ]);
     }
     let more = comparison.settings.len().saturating_sub(SETTINGS);

@@ -1,10 +1,11 @@
 //! From runs to the samples of one metric, and its test.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use pagelab_vocab::metrics::{MetricInfo, MetricKind, Unit};
+use pagelab_vocab::metrics::{Driver, MetricInfo, MetricKind, Unit, driver};
 
 use super::MetricComparison;
+use super::design::{Block, block_of};
 use super::loss::Losses;
 use crate::metrics::values;
 use crate::run::{MetricKey, RunData, RunMetric};
@@ -21,12 +22,22 @@ pub(super) struct Sides<'a> {
     /// Every run knows its operations, so counters are taken per operation and per operation only.
     pub per_operation: bool,
     pub losses: Losses,
+    /// A number for each block.
+    blocks: BTreeMap<Block<'a>, u32>,
 }
 
 impl<'a> Sides<'a> {
     pub(super) fn new(base: &'a [&'a RunData], test: &'a [&'a RunData], design: Design) -> Self {
         let per_operation = base.iter().chain(test).all(|run| run.window.operations.is_some_and(|n| n > 0.0));
-        Self { base, test, design, per_operation, losses: Losses::of(base, test) }
+        let found: BTreeSet<Block<'_>> = base.iter().chain(test).filter_map(|run| block_of(run)).collect();
+        Self {
+            base,
+            test,
+            design,
+            per_operation,
+            losses: Losses::of(base, test),
+            blocks: found.into_iter().zip(0..).collect(),
+        }
     }
 
     /// Every number that any run has.
@@ -39,23 +50,66 @@ impl<'a> Sides<'a> {
         let info = values::info_of(&key.name, self.base.iter().chain(self.test).copied());
         let base: Vec<Option<&RunMetric>> = self.base.iter().map(|run| run.metrics.get(key)).collect();
         let test: Vec<Option<&RunMetric>> = self.test.iter().map(|run| run.metrics.get(key)).collect();
-        let form = Form::of(&info, self.per_operation, base.iter().chain(&test).copied().flatten());
-        let samples_base = form.observations(self.base, &base);
-        let samples_test = form.observations(self.test, &test);
-        let resolution = base.iter().chain(&test).flatten().filter_map(|m| form.resolution(m));
+        let driver = driver(&key.name, key.instance.as_deref());
+        let operations = self.per_operation && driver != Driver::Time;
+        let form = Form::of(&info, operations, base.iter().chain(&test).copied().flatten());
+        let mut result = self.test_form(&info, form, &base, &test);
+        if driver == Driver::Mixed && form == Form::PerOperation && result.outcome == Outcome::Tested {
+            let per_second = self.test_form(&info, Form::PerSecond, &base, &test);
+            hold_to_both(&mut result, &per_second);
+        }
+        let lossy = self.losses.explain(&key.name, info.kind);
+        Tested { key: key.clone(), unit: form.unit(&info), form, info, result, lossy }
+    }
+
+    /// The test of one of a metric's numbers.
+    fn test_form(
+        &self,
+        info: &MetricInfo,
+        form: Form,
+        base: &[Option<&RunMetric>],
+        test: &[Option<&RunMetric>],
+    ) -> TestResult {
+        let samples_base = self.observations(form, self.base, base);
+        let samples_test = self.observations(form, self.test, test);
+        let resolution = base.iter().chain(test).flatten().filter_map(|m| form.resolution(m));
         let samples = MetricSamples {
             base: &samples_base,
             test: &samples_test,
             design: self.design,
             resolution: resolution.fold(None, |most: Option<f64>, r| Some(most.map_or(r, |m| m.max(r)))),
         };
-        let result = match reason_not_to_test(&info, &samples) {
-            Some(why) => untested(&samples, &why, &base, &test),
+        match reason_not_to_test(info, &samples) {
+            Some(why) => untested(&samples, &why, base, test),
             None => test_metric(&samples),
-        };
-        let lossy = self.losses.explain(&key.name, info.kind);
-        Tested { key: key.clone(), unit: form.unit(&info), form, info, result, lossy }
+        }
     }
+
+    fn observations(&self, form: Form, runs: &[&'a RunData], metrics: &[Option<&RunMetric>]) -> Vec<Observation> {
+        runs.iter()
+            .zip(metrics)
+            .map(|(run, metric)| Observation {
+                value: metric.and_then(|m| form.value(m)).unwrap_or(f64::NAN),
+                round: block_of(run).and_then(|block| self.blocks.get(&block).copied()),
+                count: metric.and_then(|m| form.count(run, m)),
+            })
+            .collect()
+    }
+}
+
+/// A counter that time drives as well rises per operation with every slowdown, whatever caused that. It differs only if
+/// its rate does too: p is the larger of the two, as where two models of one thing are possible.
+fn hold_to_both(result: &mut TestResult, per_second: &TestResult) {
+    let said = "driven by time too: p is the larger of those per operation and per second";
+    if per_second.outcome == Outcome::NotTested {
+        result.p = Some(1.0);
+        result.ln_p = Some(0.0);
+    } else if let (Some(ours), Some(theirs)) = (result.ln_p, per_second.ln_p)
+        && theirs > ours
+    {
+        (result.p, result.ln_p) = (per_second.p, per_second.ln_p);
+    }
+    result.note = Some(result.note.take().map_or_else(|| said.to_owned(), |note| format!("{note}; {said}")));
 }
 
 /// One metric with its test, before the family is settled.
@@ -146,17 +200,6 @@ impl Form {
         let (value, per_operation) = (metric.value?, metric.per_operation?);
         // A rate of 0 does not tell the factor; the test finds the step of a counter from its counts then.
         (value.abs() > 0.0).then(|| step * (per_operation / value).abs())
-    }
-
-    fn observations(self, runs: &[&RunData], metrics: &[Option<&RunMetric>]) -> Vec<Observation> {
-        runs.iter()
-            .zip(metrics)
-            .map(|(run, metric)| Observation {
-                value: metric.and_then(|m| self.value(m)).unwrap_or(f64::NAN),
-                round: run.manifest.round.and_then(|round| u32::try_from(round).ok()),
-                count: metric.and_then(|m| self.count(run, m)),
-            })
-            .collect()
     }
 
     /// Events and exposure, where the unit is one of things that happen one by one. Nanoseconds and bytes are counted

@@ -11,18 +11,19 @@ use pagelab_vocab::metrics::Direction;
 use pagelab_vocab::settings::nearest_of;
 
 use super::assemble::{Sides, Tested};
+use super::caveats::{detectable, guards, largest_changes, power_notes};
 use super::design::design;
 use super::facts::facts;
 use super::options::{CompareOptions, DesignChoice, PrimaryChoice};
 use super::{
-    COMPARE_FORMAT, CompareInputs, Comparison, Family, MetricComparison, Primary, RunEntry, SideRuns, Verdict,
+    COMPARE_FORMAT, CompareInputs, Comparison, Failures, Family, MetricComparison, Primary, RunEntry, SideRuns, Verdict,
 };
 use crate::error::{AnalysisError, Result};
 use crate::metrics::values;
 use crate::rules;
 use crate::run::{MetricKey, RunData};
 use crate::settings_diff::{settings_diff, symptoms};
-use crate::stats::{Design, Outcome, settle_alone, settle_family};
+use crate::stats::{Change, Design, Outcome, settle_alone, settle_family, test_censored};
 
 /// The default primary metric of jobs and of commands, the first that all runs have.
 const DEFAULT_PRIMARIES: [&str; 2] = ["load.iops", "run.elapsed_ns"];
@@ -97,7 +98,8 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     }
     let chosen = choose_primary(options, &sides, &keys)?;
     let primary_key = chosen.as_ref().map(|choice| key_of(&choice.metric));
-    let primary = chosen.map(|choice| test_primary(&choice, &sides, options.alpha));
+    let failures = Failures::of(base, test, options.alpha);
+    let primary = chosen.map(|choice| test_primary(&choice, &sides, &failures, options.alpha));
     let mut tested: Vec<Tested> =
         keys.iter().filter(|key| Some(**key) != primary_key.as_ref()).map(|key| sides.compare(key)).collect();
     let family = tested.iter_mut().filter(|t| t.in_family()).map(|t| &mut t.result);
@@ -114,6 +116,9 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         base: side_runs(base, primary_key.as_ref()),
         test: side_runs(test, primary_key.as_ref()),
         notes: notes(&sides, base, test, why, primary.is_none()),
+        largest_changes: Vec::new(),
+        unexplained: None,
+        failures,
         primary,
         families: vec![Family { name: "metrics".to_owned(), size }],
         metrics,
@@ -128,11 +133,19 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         facts: None,
     };
     comparison.facts = Some(facts(&comparison, base, test));
+    let n = [base_counted.len(), test_counted.len()];
+    comparison.notes.extend(comparison.failures.note());
+    comparison.notes.extend(guards(&base_counted, &test_counted, design));
+    comparison.notes.extend(power_notes(comparison.primary.as_ref(), size, n, options.alpha));
+    if n.contains(&1) {
+        comparison.largest_changes = largest_changes(&comparison.metrics, &base_counted, &test_counted);
+    }
     if options.diagnose {
         let inputs = CompareInputs { base: &base_counted, test: &test_counted, comparison: &comparison };
         let diagnosis = rules::diagnose(&inputs)?;
         comparison.findings = diagnosis.findings;
         comparison.considered = diagnosis.considered;
+        comparison.unexplained = diagnosis.unexplained;
     }
     comparison.metrics.retain(|metric| options.shows(&metric.name));
     Ok(comparison)
@@ -172,8 +185,18 @@ fn choose_primary(
     Ok(DEFAULT_PRIMARIES.iter().copied().find(in_all).map(PrimaryChoice::of))
 }
 
-fn test_primary(choice: &PrimaryChoice, sides: &Sides, alpha: f64) -> Primary {
-    let mut tested = sides.compare(&key_of(&choice.metric));
+/// The metric whose value a timeout cuts off: a run that was ended would have had a larger one than all that finished.
+const CUT_BY_TIMEOUT: &str = "run.elapsed_ns";
+
+fn test_primary(choice: &PrimaryChoice, sides: &Sides, failures: &Failures, alpha: f64) -> Primary {
+    let key = key_of(&choice.metric);
+    let mut tested = sides.compare(&key);
+    let [base_ended, test_ended] = failures.timed_out();
+    if key.name == CUT_BY_TIMEOUT && base_ended + test_ended > 0 {
+        let values =
+            |runs: &[&RunData]| -> Vec<f64> { runs.iter().filter_map(|run| run.metrics.get(&key)?.value).collect() };
+        test_censored(&values(sides.base), base_ended, &values(sides.test), test_ended, &mut tested.result);
+    }
     settle_alone(&mut tested.result, alpha);
     if let Some(lossy) = &tested.lossy {
         tested.result.significant = Some(false);
@@ -191,18 +214,25 @@ fn test_primary(choice: &PrimaryChoice, sides: &Sides, alpha: f64) -> Primary {
         direction: choice.direction.name().to_owned(),
         significant: result.significant,
         verdict: verdict(&result, choice.direction),
+        detectable: detectable(&result, alpha),
         result,
     }
 }
 
-/// What a test says about the side that was tested. A deterministic difference needs no test to be one.
+/// What a test says about the side that was tested, in the direction of the estimate that was tested. A deterministic
+/// difference needs no test to be one, and sides that are equal in every run need none to show no difference.
 fn verdict(result: &crate::stats::TestResult, direction: Direction) -> Verdict {
     let differs = match (result.outcome, result.significant) {
         (Outcome::DeterministicDifference, _) | (_, Some(true)) => true,
         (Outcome::Tested, _) => false,
+        (Outcome::NotTested, _) if result.change == Some(Change::Equal) => false,
         (Outcome::NotTested, _) => return Verdict::NotTested,
     };
-    let rises = result.difference.is_some_and(|d| d > 0.0);
+    let rises = match result.change {
+        Some(Change::Rises) => true,
+        Some(Change::Falls) => false,
+        Some(Change::Equal) | None => return Verdict::NoDifference,
+    };
     match (differs, direction) {
         (false, _) => Verdict::NoDifference,
         (true, Direction::Neutral) => Verdict::Different,

@@ -43,8 +43,13 @@ pub(super) fn collect(recording: &Recording, window: &Window, notes: &mut Vec<St
     }
     let most = collector.ticks.iter().map(Ticks::in_window).max();
     if let Some(most) = most.filter(|n| *n < FEW_TICKS) {
+        let samples = match most {
+            0 => "no sample".to_owned(),
+            1 => "one sample".to_owned(),
+            more => format!("{more} samples"),
+        };
         notes.push(format!(
-            "{most} samples in the measured time of {:.3} s: rates of sampled counters are interpolated between samples beyond its ends",
+            "{samples} in the window of {:.3} s: rates of sampled counters are approximate",
             window.seconds()
         ));
     }

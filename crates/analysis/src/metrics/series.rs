@@ -45,12 +45,24 @@ pub(crate) struct Series {
     /// Counters: the increase in the window. Gauges: the integral over the covered time, in units times ns.
     sum: f64,
     smallest_step: f64,
+    /// Gauges: the smallest and the largest reading that counts, between which their mean lies.
+    range: Option<(f64, f64)>,
     resets: u32,
 }
 
 impl Series {
     pub(crate) fn new(kind: MetricKind, unit: Unit) -> Self {
-        Self { kind, unit, last: None, rows: 0, covered_ns: 0, sum: 0.0, smallest_step: f64::INFINITY, resets: 0 }
+        Self {
+            kind,
+            unit,
+            last: None,
+            rows: 0,
+            covered_ns: 0,
+            sum: 0.0,
+            smallest_step: f64::INFINITY,
+            range: None,
+            resets: 0,
+        }
     }
 
     /// Takes one row. `ticks` must have been advanced to `ts` already.
@@ -74,6 +86,10 @@ impl Series {
         self.covered_ns += ns;
         if self.kind != MetricKind::Counter {
             self.sum += held * ns as f64;
+            if ns > 0 {
+                let (low, high) = self.range.unwrap_or((held, held));
+                self.range = Some((low.min(held), high.max(held)));
+            }
         }
     }
 
@@ -151,8 +167,11 @@ impl Series {
     /// A mean of k readings moves in k-ths of the reading's own step.
     fn gauge(&self, ticks: &Ticks) -> RunMetric {
         let resolution = self.smallest_step / f64::from(ticks.in_window.max(1));
+        let mean = self.sum / self.covered_ns as f64;
+        // A sum of equal readings rounds, differently for each length of a run; their mean is the reading.
+        let mean = self.range.map_or(mean, |(low, high)| mean.clamp(low, high));
         RunMetric {
-            value: Some(self.sum / self.covered_ns as f64),
+            value: Some(mean),
             kind: self.kind,
             unit: self.unit,
             per_operation: None,

@@ -35,6 +35,8 @@ pub struct Case {
     pub mapping: Option<MappingSubject>,
     /// The setting.
     pub setting: Option<SettingSubject>,
+    /// Others that must change with it.
+    pub together_with: Vec<SettingSubject>,
     /// Figures.
     pub numbers: Vec<Number>,
     /// Remedies; sorted by reach when the finding is made.
@@ -70,6 +72,16 @@ impl Chain {
             Some(false) => self.not_looked_at.push(no.into()),
             None => self.not_looked_at.push(format!("{what} is not known")),
         }
+    }
+
+    /// Something that leaves the chain incomplete.
+    pub(crate) fn doubt(&mut self, text: impl Into<String>) {
+        self.not_looked_at.push(text.into());
+    }
+
+    /// The same, if there is anything.
+    pub(crate) fn doubts(&mut self, text: Option<String>) {
+        self.not_looked_at.extend(text);
     }
 
     /// Something that would refute the cause. `absent` is said where it was looked for and is not there.
@@ -126,6 +138,7 @@ impl Chain {
             effect: parts.effect,
             mapping: parts.mapping,
             setting: parts.setting,
+            together_with: parts.together_with,
             numbers: parts.numbers,
             fixes: parts.fixes,
         }))
@@ -139,6 +152,7 @@ pub(crate) struct CaseParts {
     pub effect: Option<Effect>,
     pub mapping: Option<MappingSubject>,
     pub setting: Option<SettingSubject>,
+    pub together_with: Vec<SettingSubject>,
     pub numbers: Vec<Number>,
     pub fixes: Vec<Fix>,
 }

@@ -2,12 +2,12 @@
 
 use super::evidence::{Contrast, SettingChange, differing};
 use super::finding::{Confidence, Finding, SettingSubject};
-use crate::compare::{Comparison, Verdict};
+use crate::compare::{Comparison, Primary, Verdict};
 
 /// Whether a comparison is a randomised toggle of `key`: the same work, in blocks, and no other decision differs.
 /// `Ok` says so in a sentence, `Err` says what stands against it.
 pub(super) fn toggled(contrast: &Contrast, key: &str) -> Result<String, String> {
-    only_this(&contrast.differing, key)?;
+    let following = only_this(&contrast.differing, key)?;
     if !contrast.blocks {
         return Err("the runs were not made in blocks".to_owned());
     }
@@ -15,29 +15,26 @@ pub(super) fn toggled(contrast: &Contrast, key: &str) -> Result<String, String> 
         return Err(format!("settings varied within a side: {}", contrast.varying.join(", ")));
     }
     match contrast.same_work {
-        Some(true) => {
-            Ok(format!("{key} was toggled: no other setting differs, the same work ran on both sides in blocks"))
-        }
+        Some(true) => Ok(format!("{key} was toggled: {following}, the same work ran on both sides in blocks")),
         Some(false) => Err("the two sides ran different commands or jobs".to_owned()),
         None => Err("the recordings do not say what was run".to_owned()),
     }
 }
 
-fn only_this(differing: &[SettingChange], key: &str) -> Result<(), String> {
-    let mut toggled = false;
-    let mut others = Vec::new();
-    for change in differing {
-        if change.key == key {
-            toggled = true;
-        } else if !change.follows {
-            others.push(change.key.as_str());
-        }
+/// That `key` differs and nothing else does but what follows from it, in words.
+fn only_this(differing: &[SettingChange], key: &str) -> Result<String, String> {
+    if !differing.iter().any(|change| change.key == key) {
+        return Err(format!("{key} does not differ between the sides"));
     }
-    match (toggled, others.as_slice()) {
-        (false, _) => Err(format!("{key} does not differ between the sides")),
-        (true, []) => Ok(()),
-        (true, [first]) => Err(format!("{first} differs too")),
-        (true, [first, rest @ ..]) => Err(format!("{first} and {} more differ too", rest.len())),
+    let others = || differing.iter().filter(|change| change.key != key);
+    let decided: Vec<&str> = others().filter(|change| !change.follows).map(|change| change.key.as_str()).collect();
+    let following: Vec<&str> = others().filter(|change| change.follows).map(|change| change.key.as_str()).collect();
+    match (decided.as_slice(), following.as_slice()) {
+        ([], []) => Ok("no other setting differs".to_owned()),
+        ([], [one]) => Ok(format!("the only other setting that differs, {one}, follows from it")),
+        ([], more) => Ok(format!("the {} other settings that differ follow from it: {}", more.len(), more.join(", "))),
+        ([first], _) => Err(format!("{first} differs too")),
+        ([first, rest @ ..], _) => Err(format!("{first} and {} more differ too", rest.len())),
     }
 }
 
@@ -46,9 +43,10 @@ fn only_this(differing: &[SettingChange], key: &str) -> Result<(), String> {
 pub enum Confirmation {
     /// The finding, now confirmed, with the toggle among its evidence.
     Confirmed(Box<Finding>),
-    /// The toggle was made and the slowdown did not follow: the cause is refuted, with the reason.
+    /// The toggle was made, and less than half of the loss that the finding claims came back: the cause is refuted, with
+    /// the reason.
     Refuted(String),
-    /// The comparison is no toggle of this setting, or shows nothing; the finding stays as it was, with the reason.
+    /// The comparison is no toggle of this setting, or too coarse to tell; the finding stays as it was, with the reason.
     Undecided(String),
 }
 
@@ -56,8 +54,11 @@ pub enum Confirmation {
 /// everything else was left alone.
 ///
 /// `toggle` must compare two sides that differ in `finding.setting` and in nothing else but what follows from it, in
-/// blocks (its `method` is `paired_blocks`). The side with the finding's bad value must be the worse one. What ran is
-/// the caller's to keep equal; a comparison does not hold it.
+/// blocks (its `method` is `paired_blocks`). The loss that it shows is held against the loss that the finding claims, as
+/// parts of the time of the side that suffers: from half of it on, by the lower end of the interval, the finding is
+/// confirmed; below half of it, by the upper end, it is refuted; in between nothing is decided. So a toggle of few runs
+/// refutes nothing, and a small loss confirms no large one. What ran is the caller's to keep equal; a comparison does not
+/// hold it.
 pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
     let Some(setting) = &finding.setting else {
         return Confirmation::Undecided("the finding names no setting that could be toggled".to_owned());
@@ -74,31 +75,54 @@ pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
             setting.key
         ));
     };
-    let p = primary.p.map_or_else(String::new, |p| format!(", p = {p:.2e}"));
-    let ratio = primary.ratio.map_or_else(String::new, |ratio| format!(" {ratio:.3}"));
-    match (primary.verdict, bad_on_test) {
-        (Verdict::Worse, true) | (Verdict::Better, false) => {
-            let mut confirmed = finding.clone();
-            confirmed.confidence = Confidence::Confirmed;
-            confirmed.evidence.push(format!(
-                "toggling {} and nothing else, in {} runs, moved {} in the same way (ratio{ratio}{p})",
-                setting.key,
-                toggle.base.n + toggle.test.n,
-                primary.metric
-            ));
-            Confirmation::Confirmed(Box::new(confirmed))
-        }
-        (Verdict::NoDifference, _) => {
-            Confirmation::Refuted(format!("toggling {} made no difference to {}{p}", setting.key, primary.metric))
-        }
-        (Verdict::Better | Verdict::Worse, _) => Confirmation::Refuted(format!(
-            "toggling {} moved {} the other way (ratio{ratio}{p})",
-            setting.key, primary.metric
-        )),
-        (Verdict::Different | Verdict::NotTested, _) => {
-            Confirmation::Undecided(format!("{} does not say which side is worse", primary.metric))
-        }
+    let Some(claimed) = claimed_loss(finding) else {
+        return Confirmation::Undecided("the finding does not tell how much of the time it claims".to_owned());
+    };
+    let Some([low, high]) = toggled_loss(primary, bad_on_test) else {
+        return Confirmation::Undecided(format!("{} has no interval, or no better and worse", primary.metric));
+    };
+    let said = format!(
+        "toggling {} and nothing else, in {} runs, moved {} by {:.1} to {:.1} % of the slower side's time; {:.1} % are claimed",
+        setting.key,
+        toggle.base.n + toggle.test.n,
+        primary.metric,
+        low * 100.0,
+        high * 100.0,
+        claimed * 100.0
+    );
+    if high < claimed * ENOUGH {
+        return Confirmation::Refuted(said);
     }
+    let shown = matches!((primary.verdict, bad_on_test), (Verdict::Worse, true) | (Verdict::Better, false));
+    if !shown || low < claimed * ENOUGH {
+        return Confirmation::Undecided(format!("{said}: too coarse to tell; make more runs"));
+    }
+    let mut confirmed = finding.clone();
+    confirmed.confidence = Confidence::Confirmed;
+    confirmed.evidence.push(said);
+    Confirmation::Confirmed(Box::new(confirmed))
+}
+
+/// Part of the claimed loss that must come back.
+const ENOUGH: f64 = 0.5;
+
+/// What a finding claims of the time of the side that suffers.
+fn claimed_loss(finding: &Finding) -> Option<f64> {
+    let effect = finding.effect.as_ref()?;
+    Some(effect.attributed_ns / effect.slow_ns?).filter(|loss| *loss > 0.0)
+}
+
+/// The interval of the loss of the side with the bad value, as a part of its time; negative where it is the faster one.
+fn toggled_loss(primary: &Primary, bad_on_test: bool) -> Option<[f64; 2]> {
+    let [low, high] = primary.ratio_ci95.filter(|[low, _]| *low > 0.0)?;
+    // The time of the bad side over that of the good one.
+    let more_is_time = match primary.direction.as_str() {
+        "lower" => true,
+        "higher" => false,
+        _ => return None,
+    };
+    let ratios = if more_is_time == bad_on_test { [low, high] } else { [1.0 / high, 1.0 / low] };
+    Some(ratios.map(|ratio| 1.0 - 1.0 / ratio))
 }
 
 fn is_toggle(setting: &SettingSubject, toggle: &Comparison) -> Result<(), String> {

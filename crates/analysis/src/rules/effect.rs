@@ -11,16 +11,20 @@
 //! Annals of Statistics 7 (1979)); one fixed seed, so a document is the same each time it is made. Where several CPUs
 //! worked at once, time on CPUs is divided by how many did on the slow side.
 //!
-//! It is an attribution, not a proof: everything else that changed in the same time is in it.
+//! Everything else that changed in the same resource is in it, so it is bounded: by a profile where there is one, by what
+//! so many events can cost at most (`vocab::causes`), by what the device took. What lies beyond that bound is credited to
+//! no cause. Causes that cost the same resource share it by those bounds ([`share_out`]).
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use super::About;
 use super::chain::Chain;
 use super::evidence::{RunEvidence, SideEvidence};
 use super::finding::Effect;
 use super::scene::{MATERIAL_SHARE, Scene};
-use crate::stats::{mean, quantile_of_sorted};
+use crate::stats::{NORMAL, critical_value, mean, quantile_of_sorted};
+use pagelab_vocab::causes::cause;
 
 const RESAMPLES: usize = 2000;
 const SEED: u64 = 1;
@@ -28,23 +32,74 @@ const SEED: u64 = 1;
 /// of them no interval is given.
 const MAX_USELESS: f64 = 0.05;
 
+/// What a cause costs in a run.
+pub(crate) struct Cost<'a> {
+    /// How it is told, in words.
+    pub method: &'a str,
+    /// What the causes that cost the same share: `kernel` or `waiting`.
+    pub resource: &'a str,
+    /// Of a run, ns; it may hold what something else cost.
+    pub of_run: Box<dyn Fn(&RunEvidence) -> Option<f64> + 'a>,
+    /// Least and most that the cause's events in a run can cost, ns.
+    pub bounds: Option<Box<dyn Fn(&RunEvidence) -> Option<[f64; 2]> + 'a>>,
+    /// Samples that it was told from, on the slow side; null where it was not sampled.
+    pub samples: Option<f64>,
+}
+
 /// Cost and time of each run, per unit of work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Pair {
     cost: f64,
     time: f64,
+    least: f64,
+    most: f64,
+}
+
+/// Cost and time by which the sides differ. The cost is no more than the slow side's events can have caused.
+#[derive(Debug, Clone, Copy)]
+struct Difference {
+    cost: f64,
+    time: f64,
+    most: f64,
+}
+
+impl Difference {
+    fn of(slow: &[Pair], fast: &[Pair]) -> Self {
+        let side = |pairs: &[Pair], pick: fn(&Pair) -> f64| {
+            mean(&pairs.iter().map(pick).collect::<Vec<_>>()).unwrap_or(if pairs.is_empty() {
+                0.0
+            } else {
+                f64::INFINITY
+            })
+        };
+        let difference = |pick: fn(&Pair) -> f64| side(slow, pick) - side(fast, pick);
+        Self {
+            cost: difference(|pair| pair.cost),
+            time: difference(|pair| pair.time),
+            most: side(slow, |pair| pair.most),
+        }
+    }
+
+    fn attributed(&self) -> f64 {
+        self.cost.min(self.most)
+    }
 }
 
 /// The effect of a cost, by difference of the sides or, for a lone recording, as a share of all its time.
-pub(crate) fn effect(scene: &Scene<'_>, method: &str, cost: impl Fn(&RunEvidence) -> Option<f64>) -> Option<Effect> {
+pub(crate) fn effect(scene: &Scene<'_>, cost: &Cost<'_>) -> Option<Effect> {
     if !scene.evidence.per_operation() {
         return None;
     }
     let pairs = |side: &SideEvidence| -> Vec<Pair> {
         let pair = |run: &RunEvidence| {
+            let per_work = |amount: f64| scene.evidence.per_work(run, amount);
+            // What cannot be bounded bounds nothing: a mean with it is infinite.
+            let [least, most] = cost.bounds.as_ref().and_then(|bounds| bounds(run)).unwrap_or([f64::INFINITY; 2]);
             Some(Pair {
-                cost: scene.evidence.per_work(run, cost(run)?)?,
-                time: scene.evidence.per_work(run, run.window_ns)?,
+                cost: per_work((cost.of_run)(run)?)?,
+                time: per_work(run.window_ns)?,
+                least: per_work(least)?,
+                most: per_work(most)?,
             })
         };
         side.runs.iter().filter_map(pair).collect()
@@ -54,26 +109,37 @@ pub(crate) fn effect(scene: &Scene<'_>, method: &str, cost: impl Fn(&RunEvidence
     if slow.is_empty() || (scene.fast.is_some() && fast.is_empty()) {
         return None;
     }
-    let difference = |pick: fn(&Pair) -> f64, slow: &[Pair], fast: &[Pair]| {
-        let side = |pairs: &[Pair]| mean(&pairs.iter().map(pick).collect::<Vec<_>>()).unwrap_or(0.0);
-        side(slow) - side(fast)
-    };
-    let cost_of = |slow: &[Pair], fast: &[Pair]| difference(|pair| pair.cost, slow, fast);
-    let time_of = |slow: &[Pair], fast: &[Pair]| difference(|pair| pair.time, slow, fast);
-    let (cost_ns, change_ns) = (cost_of(&slow, &fast), time_of(&slow, &fast));
-    if change_ns <= 0.0 || !cost_ns.is_finite() {
+    let found = Difference::of(&slow, &fast);
+    if found.time <= 0.0 || !found.cost.is_finite() {
         return None;
     }
-    let ratios = resample(&slow, &fast, |slow, fast| (cost_of(slow, fast), time_of(slow, fast)));
+    let ratios = resample(&slow, &fast, |slow, fast| {
+        let drawn = Difference::of(slow, fast);
+        (drawn.attributed(), drawn.time)
+    });
     Some(Effect {
-        share: cost_ns / change_ns,
+        share: found.attributed() / found.time,
         share_ci95: ratios,
-        attributed_ns: cost_ns,
-        change_ns,
+        attributed_ns: found.attributed(),
+        change_ns: found.time,
         per: scene.evidence.per().to_owned(),
         of: if scene.fast.is_some() { "change" } else { "time" }.to_owned(),
-        method: method.to_owned(),
+        method: cost.method.to_owned(),
+        resource: cost.resource.to_owned(),
+        slow_ns: mean(&slow.iter().map(|pair| pair.time).collect::<Vec<_>>()).ok(),
+        resource_ns: Some(found.cost),
+        least_share: least_share(cost, &slow, &found),
+        most_ns: Some(found.most).filter(|most| most.is_finite()),
     })
+}
+
+/// The share that is sure whatever an event cost, or whichever way the samples fell: c samples are good to sqrt(c).
+fn least_share(cost: &Cost<'_>, slow: &[Pair], found: &Difference) -> Option<f64> {
+    if let Some(samples) = cost.samples {
+        let error = critical_value(f64::INFINITY, 0.95).ok()? / samples.max(1.0).sqrt();
+        return Some(found.attributed() / found.time * (1.0 - error));
+    }
+    mean(&slow.iter().map(|pair| pair.least / found.time).collect::<Vec<_>>()).ok()
 }
 
 /// The 95 % interval of the ratio over resamples of both sides.
@@ -93,7 +159,19 @@ fn resample(slow: &[Pair], fast: &[Pair], of: impl Fn(&[Pair], &[Pair]) -> (f64,
         return None;
     }
     ratios.sort_by(f64::total_cmp);
-    Some([quantile_of_sorted(&ratios, 0.025).ok()?, quantile_of_sorted(&ratios, 0.975).ok()?])
+    let fewest = if fast.is_empty() { slow.len() } else { slow.len().min(fast.len()) };
+    let tail = expanded_tail(fewest)?;
+    Some([quantile_of_sorted(&ratios, tail).ok()?, quantile_of_sorted(&ratios, 1.0 - tail).ok()?])
+}
+
+/// The tail of a percentile interval of 95 % from `n` runs. Resamples of few runs vary less than the runs' mean does, by
+/// sqrt((n - 1) / n), and their quantiles are normal where t would be due: at n = 4 the plain interval holds the truth in
+/// 85 of 100 cases. T. Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69 (2015),
+/// section 4.3.
+fn expanded_tail(n: usize) -> Option<f64> {
+    let n = n as f64;
+    let spreads = (n / (n - 1.0)).sqrt() * critical_value(n - 1.0, 0.95).ok()?;
+    Some(NORMAL.two_sided_p(spreads) / 2.0)
 }
 
 fn draw(pairs: &[Pair], generator: &mut ChaCha8Rng) -> Vec<Pair> {
@@ -106,11 +184,80 @@ fn draw(pairs: &[Pair], generator: &mut ChaCha8Rng) -> Vec<Pair> {
 /// No page fault is served in less: entry, exit and the walk alone take this long on the fastest machines.
 const LEAST_FAULT_NS: f64 = 50.0;
 
+/// Samples of a run from which a profile is believed. Few of them need be in the kernel: a run that is hardly ever found
+/// there spends little time in faults.
+const LEAST_SAMPLES: f64 = 50.0;
+
+/// What the faults of one sort cost, `events` of them in the window of a run. With a profile it is the kernel time
+/// sampled under the entry of faults, on both sides: other faults are in both, and what takes the place of these on the
+/// other side is taken off; without one it is all time in the kernel, and no more
+/// than so many faults can cost: anything that the kernel did besides is in there too.
+pub(crate) fn faults<'a>(
+    scene: &'a Scene<'_>,
+    about: &About,
+    events: impl Fn(&RunEvidence) -> Option<f64> + Clone + 'a,
+) -> Cost<'a> {
+    let sides = [Some(scene.slow), scene.fast];
+    let told = |run: &RunEvidence| run.kernel_samples.is_some_and(|samples| samples.all >= LEAST_SAMPLES);
+    let profiled = sides.into_iter().flatten().all(|side| side.runs.iter().all(told));
+    let kernel = kernel_time(scene);
+    if profiled {
+        let of_run = move |run: &RunEvidence| {
+            let samples = run.kernel_samples?;
+            Some(kernel(run)? * samples.in_faults / samples.kernel.max(1.0))
+        };
+        let samples = scene.slow.values(|run| Some(run.kernel_samples?.in_faults)).iter().sum();
+        let method = "kernel time sampled under the entry of faults";
+        return Cost { method, resource: KERNEL, of_run: Box::new(of_run), bounds: None, samples: Some(samples) };
+    }
+    let event = cause(about.cause).map(|def| def.event);
+    let (busy, page_bytes) = (busy_cpus(scene), scene.page_bytes());
+    let bounds = move |run: &RunEvidence| {
+        let (events, event) = (events(run)? / busy, event?);
+        Some([events * event.least_ns? as f64, events * event.most(page_bytes)?])
+    };
+    Cost {
+        method: "time in the kernel, where the extra faults are served",
+        resource: KERNEL,
+        of_run: Box::new(kernel),
+        bounds: Some(Box::new(bounds)),
+        samples: None,
+    }
+}
+
+/// [`Effect::resource`] of causes that cost time in the kernel.
+const KERNEL: &str = "kernel";
+/// [`Effect::resource`] of causes that cost waiting.
+const WAITING: &str = "waiting";
+
+/// What the reads of `device` cost: the time off the CPU, and no more than the device took for them.
+pub(crate) fn reads<'a>(device: &'a str) -> Cost<'a> {
+    let of_run = move |run: &RunEvidence| {
+        let waited = waiting_time(run)?;
+        Some(match run.events("disk.read_ns", Some(device)) {
+            Some(read) => waited.min(read),
+            None => waited,
+        })
+    };
+    Cost {
+        method: "time off the CPU, waiting for reads",
+        resource: WAITING,
+        of_run: Box::new(of_run),
+        bounds: None,
+        samples: None,
+    }
+}
+
+/// How many CPUs worked at once on the slow side, at least 1.
+fn busy_cpus(scene: &Scene<'_>) -> f64 {
+    let busy = |run: &RunEvidence| run.concurrency().or_else(|| Some(run.cpu_ns()? / run.window_ns));
+    scene.slow.median(busy).unwrap_or(1.0).max(1.0)
+}
+
 /// Time in the kernel, spread over the CPUs that worked at once: what faults cost. `None` for a run whose faults alone
 /// would take longer than the time it reports: then it is the time of another process than the one that faulted.
-pub(crate) fn kernel_time(scene: &Scene<'_>) -> impl Fn(&RunEvidence) -> Option<f64> {
-    let busy = |run: &RunEvidence| run.concurrency().or_else(|| Some(run.cpu_ns()? / run.window_ns));
-    let busy = scene.slow.median(busy).unwrap_or(1.0).max(1.0);
+fn kernel_time(scene: &Scene<'_>) -> impl Fn(&RunEvidence) -> Option<f64> + use<> {
+    let busy = busy_cpus(scene);
     move |run| {
         let faults = run.profile.as_ref().map_or(0, |profile| profile.window_faults);
         let kernel = run.kernel_ns().filter(|ns| *ns >= LEAST_FAULT_NS * faults as f64)?;
@@ -130,26 +277,33 @@ pub(crate) fn waiting_time(run: &RunEvidence) -> Option<f64> {
     (run.whole_life && cpu <= run.window_ns * 1.1).then_some(run.window_ns - cpu)
 }
 
-/// Least share of the lost time that a cause must be able to explain (upper end of its interval).
-const MATERIAL_TIME: f64 = 0.05;
+/// Least share of the lost time: a cause that cannot explain so much (upper end of its interval) is refuted, and one
+/// that may explain less (lower end) is no mechanism.
+pub(crate) const MATERIAL_TIME: f64 = 0.05;
 
-/// Adds what the effect says to a chain: a cause that explains next to nothing of the lost time is refuted, one whose
-/// faults lie outside the measured time or whose time is not known is less certain.
-pub(crate) fn material_link(scene: &Scene<'_>, effect: Option<&Effect>, window_share: Option<f64>, chain: &mut Chain) {
-    let in_window = window_share.is_none_or(|share| share >= MATERIAL_SHARE);
-    if !in_window {
-        let share = window_share.unwrap_or(0.0) * 100.0;
-        chain.supports(
-            Some(false),
-            "",
-            format!("only {share:.1} % of the faults in the measured time are of this kind: what the pages cost later (TLB misses) was not measured"),
-            "",
-        );
-        return;
+/// Share of a resource's rise that may be more than the cause's events can cost before something else is said to have
+/// risen too.
+const OTHER_WORK: f64 = 0.10;
+
+/// Adds what the effect says to a chain: a cause that explains next to nothing of the lost time is refuted; one that may
+/// explain next to nothing, whose faults lie outside the measured time, or beside which other work rose as well, is less
+/// certain. Returns the effect, unless it is not the cause's.
+pub(crate) fn material_link(
+    scene: &Scene<'_>,
+    effect: Option<Effect>,
+    window_share: Option<f64>,
+    chain: &mut Chain,
+) -> Option<Effect> {
+    if let Some(share) = window_share.filter(|share| *share < MATERIAL_SHARE) {
+        chain.doubt(format!(
+            "only {:.1} % of the faults in the measured time are of this kind: what the pages cost later (TLB misses) was not measured",
+            share * 100.0
+        ));
+        return None;
     }
     let Some(effect) = effect else {
-        chain.supports(None, "", "", "the time that it costs (needs time in the kernel and operations of every run)");
-        return;
+        chain.doubt("the time that it costs (needs time in the kernel and operations of every run) is not known");
+        return None;
     };
     let most = effect.share_ci95.map_or(effect.share, |[_, high]| high);
     let what = match scene.fast {
@@ -158,12 +312,68 @@ pub(crate) fn material_link(scene: &Scene<'_>, effect: Option<&Effect>, window_s
     };
     chain.refuter(
         Some(most < MATERIAL_TIME),
-        format!("it explains at most {:.1} % of {what}: {}", most * 100.0, sentence(effect)),
+        format!("it explains at most {:.1} % of {what}: {}", most * 100.0, sentence(&effect)),
         format!("too small to matter: it explains {:.0} % of {what}", effect.share * 100.0),
         "",
     );
-    if most >= MATERIAL_TIME {
-        chain.say(sentence(effect));
+    if scene.fast.is_some() {
+        match effect.share_ci95 {
+            Some(_) => chain.doubts(too_little(&effect)),
+            None => chain.doubt("how sure its share of the lost time is: at least 3 runs a side are needed"),
+        }
+        chain.doubts(other_work(&effect));
+    }
+    Some(effect)
+}
+
+/// Why the share of a cause may be next to nothing, if so.
+pub(crate) fn too_little(effect: &Effect) -> Option<String> {
+    let [low, _] = effect.share_ci95?;
+    let low = effect.least_share.map_or(low, |least| low.min(least));
+    (low < MATERIAL_TIME).then(|| {
+        format!(
+            "whether it matters: it may explain as little as {:.1} % of the lost time, at least {:.0} % are needed",
+            low.max(0.0) * 100.0,
+            MATERIAL_TIME * 100.0
+        )
+    })
+}
+
+/// What of the resource rose beyond what the cause's events can cost.
+fn other_work(effect: &Effect) -> Option<String> {
+    let (rise, most) = (effect.resource_ns?, effect.most_ns?);
+    (rise - most > OTHER_WORK * rise).then(|| {
+        format!(
+            "what else the kernel did: its time rose by {} per {}, and the events of this cause can cost {} at most, so \
+             other work rose as well",
+            nanoseconds(rise),
+            effect.per,
+            nanoseconds(most)
+        )
+    })
+}
+
+/// Makes the effects of several causes add up. Those of one resource together get no more than it rose by, in proportion
+/// to what their events can cost; all together no more than the loss.
+pub(crate) fn share_out(effects: &mut [&mut Effect]) {
+    for resource in [KERNEL, WAITING] {
+        let mut of_it: Vec<&mut &mut Effect> =
+            effects.iter_mut().filter(|effect| effect.resource == resource).collect();
+        let rise = of_it.iter().filter_map(|effect| effect.resource_ns).fold(0.0, f64::max);
+        let sum: f64 = of_it.iter().map(|effect| effect.attributed_ns).sum();
+        if of_it.len() < 2 || sum <= rise {
+            continue;
+        }
+        let weight = |effect: &Effect| effect.most_ns.unwrap_or(effect.attributed_ns).max(0.0);
+        let weights: f64 = of_it.iter().map(|effect| weight(effect)).sum();
+        for effect in &mut of_it {
+            let part = rise * weight(effect) / weights / effect.attributed_ns;
+            effect.scale(if part.is_finite() { part.min(1.0) } else { 0.0 });
+        }
+    }
+    let sum: f64 = effects.iter().map(|effect| effect.share).sum();
+    if sum > 1.0 {
+        effects.iter_mut().for_each(|effect| effect.scale(1.0 / sum));
     }
 }
 
@@ -211,9 +421,11 @@ mod tests {
 
     #[test]
     fn resampling_brackets_the_ratio_and_repeats() {
-        let side = |cost: f64, time: f64| -> Vec<Pair> {
-            (0..6).map(|i| Pair { cost: cost + f64::from(i), time: time + f64::from(i % 3) }).collect()
+        let pair = |i: i32, cost: f64, time: f64| {
+            let (cost, time) = (cost + f64::from(i), time + f64::from(i % 3));
+            Pair { cost, time, least: f64::INFINITY, most: f64::INFINITY }
         };
+        let side = |cost: f64, time: f64| -> Vec<Pair> { (0..6).map(|i| pair(i, cost, time)).collect() };
         let of = |slow: &[Pair], fast: &[Pair]| {
             let sum = |p: &[Pair], f: fn(&Pair) -> f64| p.iter().map(f).sum::<f64>() / p.len() as f64;
             (sum(slow, |p| p.cost) - sum(fast, |p| p.cost), sum(slow, |p| p.time) - sum(fast, |p| p.time))

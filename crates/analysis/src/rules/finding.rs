@@ -118,8 +118,8 @@ pub struct Number {
 /// How much of the primary metric's change the cause accounts for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// Share of the change of time per operation (or per run) that is attributed; 1 is all of it. Above 1 where
-    /// something else got faster in the same time.
+    /// Share of the change of time per operation (or per run) that is attributed; 1 is all of it. The shares of all
+    /// findings of a comparison add up to 1 at most.
     pub share: f64,
     /// 95 % interval of the share, from resampling runs; null where there are too few.
     pub share_ci95: Option<[f64; 2]>,
@@ -133,6 +133,42 @@ pub struct Effect {
     pub of: String,
     /// How the attribution was made, in a sentence.
     pub method: String,
+    /// What is shared among the causes that cost it: `kernel` (time in the kernel) or `waiting`.
+    #[serde(default)]
+    pub resource: String,
+    /// Time of one operation or run on the side that suffers, ns; what `attributed_ns` is a part of.
+    #[serde(default)]
+    pub slow_ns: Option<f64>,
+    /// By how much that resource rose in all, ns; more than `attributed_ns` where something else used it too.
+    #[serde(default)]
+    pub resource_ns: Option<f64>,
+    /// Share that is sure: with a profile, the share less its error of sampling; else that of the events at the least that
+    /// one of them costs. Null where the device says what its reads took.
+    #[serde(default)]
+    pub least_share: Option<f64>,
+    /// Most that the cause's events can cost, ns; null where a measurement of the run itself bounds them.
+    #[serde(default)]
+    pub most_ns: Option<f64>,
+}
+
+impl Effect {
+    /// Leaves a part of the effect to other causes.
+    pub(crate) fn scale(&mut self, part: f64) {
+        self.share *= part;
+        self.attributed_ns *= part;
+        self.share_ci95 = self.share_ci95.map(|ends| ends.map(|end| end * part));
+    }
+}
+
+/// What of a loss is left when every finding has its share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unexplained {
+    /// Share of the loss, from 0 to 1.
+    pub share: f64,
+    /// Time, ns per operation or per run (see `per`).
+    pub ns: f64,
+    /// `operation` or `run`.
+    pub per: String,
 }
 
 /// The mapping that a finding speaks about.
@@ -201,6 +237,9 @@ pub struct Finding {
     pub mapping: Option<MappingSubject>,
     /// The setting concerned.
     pub setting: Option<SettingSubject>,
+    /// Others that must change together with it: none of them suffices alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together_with: Vec<SettingSubject>,
     /// The figures of the evidence, for machines.
     pub numbers: Vec<Number>,
     /// The remedies of `fix`, for machines.
@@ -212,7 +251,8 @@ pub struct Finding {
 pub struct Considered {
     /// The cause looked for.
     pub cause: String,
-    /// `holds`, `refuted`, `blocked` (by loss) or `unknown` (something needed was not recorded).
+    /// `holds`, `refuted`, `blocked` (by loss), `unknown` (something needed was not recorded) or `not_tested` (no
+    /// difference was tested, or the metric has no better and worse).
     pub outcome: String,
     /// Why, one sentence each.
     pub reasons: Vec<String>,
@@ -225,4 +265,6 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Every rule with its outcome.
     pub considered: Vec<Considered>,
+    /// What the findings of a comparison leave of the loss.
+    pub unexplained: Option<Unexplained>,
 }

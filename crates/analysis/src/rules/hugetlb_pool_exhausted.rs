@@ -26,7 +26,8 @@ const ABOUT: About = About {
         "the pages of that size that were left could not hold the request, or a setting of the pool or of the cgroup is smaller on the slower side",
     ],
     refuted_by: &[
-        "the pool had room for the largest refused request throughout",
+        "the pool had room for the largest refused request throughout, and no limit of the cgroup on reservations (rsvd.max) bars it; the limit on use (max) is enforced at the touch, by SIGBUS, and refuses no mmap",
+        "RLIMIT_AS bars the request: mmap fails with ENOMEM before any pool is asked",
         "the calls failed for another reason (another errno)",
         "the extra kernel time explains less than 5 % of the lost time (upper end of the interval)",
         "lost records could make up the difference",
@@ -75,15 +76,15 @@ impl Rule for PoolExhausted {
             pool_links(scene, size, default, &mut chain);
             chain.loss(scene.lost_faults_explain(|profile| profile.faults));
         }
-        let effect = chain.stands().then(|| effect::effect(scene, METHOD, effect::kernel_time(scene))).flatten();
-        if chain.stands() {
-            effect::material_link(scene, effect.as_ref(), window_share(scene), &mut chain);
-        }
+        let effect = if chain.stands() {
+            let cost = effect::faults(scene, &ABOUT, substitute_window_faults);
+            effect::material_link(scene, effect::effect(scene, &cost), window_share(scene), &mut chain)
+        } else {
+            None
+        };
         chain.close(scene, |scene| parts(scene, size, default, effect))
     }
 }
-
-const METHOD: &str = "time in the kernel, where the faults of base pages are served";
 
 fn default_size(side: &SideEvidence) -> u64 {
     side.setting("hugetlb.default_size").and_then(parse_size).unwrap_or(2 << 20)
@@ -178,27 +179,26 @@ fn pool(run: &RunEvidence, size: u64) -> Option<&PoolLevels> {
     run.pools.get(&size)
 }
 
+/// The largest refused request for pages of `size` in a run, bytes.
+fn largest_refused(run: &RunEvidence, size: u64, default: u64) -> Option<u64> {
+    let found = refused(run, default)?;
+    found.iter().filter(|(of, _)| *of == size).map(|(_, refused)| refused.largest_bytes).max()
+}
+
 fn pool_links(scene: &Scene<'_>, size: u64, default: u64, chain: &mut Chain) {
     let slow = scene.slow;
     let name = format_size(size);
-    let largest = |run: &RunEvidence| {
-        let found = refused(run, default)?;
-        found.iter().filter(|(of, _)| *of == size).map(|(_, refused)| refused.largest_bytes).max()
-    };
-    let smallest = |run: &RunEvidence| {
-        let found = refused(run, default)?;
-        found.iter().filter(|(of, _)| *of == size).map(|(_, refused)| refused.smallest_bytes).min()
-    };
     let overcommit = setting_number(slow, &format!("hugetlb.{name}.nr_overcommit_hugepages")).unwrap_or(0.0);
     let left = |run: &RunEvidence| {
         let levels = pool(run, size)?;
         Some((levels.least_available + (overcommit - levels.most_surplus).max(0.0)) * size as f64)
     };
-    let limited = limit_of_group(scene, size);
-    let had_room = slow.mostly(|run| Some(left(run)? >= largest(run)? as f64));
+    let had_room = slow.mostly(|run| Some(left(run)? >= largest_refused(run, size, default)? as f64));
     let pages = slow.median(|run| pool(run, size).map(|levels| levels.least_available)).unwrap_or(0.0);
     let pool_pages = slow.median(|run| pool(run, size).map(|levels| levels.most_pages)).unwrap_or(0.0);
-    if limited.is_none() {
+    address_space_refuter(scene, size, default, chain);
+    let limited = limit_of_group(scene, size, default);
+    if limited.is_none() || had_room == Some(false) {
         chain.refuter(
             had_room,
             format!("the pool of {name} pages had at least {pages:.0} pages left throughout, room for the largest refused request"),
@@ -206,15 +206,15 @@ fn pool_links(scene: &Scene<'_>, size: u64, default: u64, chain: &mut Chain) {
             "free pages of the pool",
         );
     }
-    let short = slow.mostly(|run| Some(left(run)? < smallest(run)? as f64));
-    let smaller = deciding_setting(scene, size).is_some_and(|setting| setting.differs);
-    let why = deciding_setting(scene, size).map_or_else(String::new, |setting| said(&setting, scene));
+    let setting = deciding_setting(scene, size, default);
+    let smaller = setting.as_ref().is_some_and(|setting| setting.differs);
+    let why = setting.map_or_else(String::new, |setting| said(&setting, scene));
     chain.needs(
-        if smaller || limited.is_some() { Some(true) } else { short.or(had_room.map(|room| !room)) },
+        if smaller || limited.is_some() { Some(true) } else { had_room.map(|room| !room) },
         if smaller {
             format!("the pool is smaller on {}: {why}", slow.word())
-        } else if let Some(limit) = &limited {
-            format!("the cgroup bars more: {limit}")
+        } else if let Some(limit) = limited.filter(|_| had_room != Some(false)) {
+            format!("the cgroup bars more reservations: {limit}")
         } else {
             format!("{pages:.0} pages of {name} were left at the worst moment; {why}")
         },
@@ -223,32 +223,50 @@ fn pool_links(scene: &Scene<'_>, size: u64, default: u64, chain: &mut Chain) {
     );
 }
 
-/// A limit of the cgroup on that page size, if there is one on the slower side.
-fn limit_of_group(scene: &Scene<'_>, size: u64) -> Option<String> {
-    let name = format_size(size);
-    [format!("cgroup.hugetlb.{name}.rsvd.max"), format!("cgroup.hugetlb.{name}.max")].into_iter().find_map(|key| {
-        let value = scene.slow.setting(&key)?;
-        value.parse::<u64>().is_ok_and(|limit| limit < 1 << 60).then(|| format!("{key} is {value}"))
-    })
+/// The limit on the address space is asked before any pool, and answers ENOMEM too.
+fn address_space_refuter(scene: &Scene<'_>, size: u64, default: u64, chain: &mut Chain) {
+    let Some(limit) = setting_number(scene.slow, "rlimit.as") else { return };
+    let barred = |run: &RunEvidence| {
+        let mapped = run.value("target.status.vmsize_bytes").unwrap_or(0.0);
+        Some(mapped + largest_refused(run, size, default)? as f64 > limit)
+    };
+    chain.refuter(
+        scene.slow.mostly(barred),
+        format!("rlimit.as is {limit:.0}: the request would pass the limit on the address space, which is asked before the pool"),
+        format!("a limit on the address space: rlimit.as is {limit:.0}, room for the largest request"),
+        "requests of the slower side",
+    );
+}
+
+/// The limit of the cgroup on reservations, if a refused request would have passed it. The limit on use (`max`) is
+/// enforced when a page is touched and never fails an mmap (Documentation/admin-guide/mm/hugetlb, "reservation limits").
+fn limit_of_group(scene: &Scene<'_>, size: u64, default: u64) -> Option<String> {
+    let key = format!("cgroup.hugetlb.{}.rsvd.max", format_size(size));
+    let limit = setting_number(scene.slow, &key)?;
+    let granted = |run: &RunEvidence| -> Option<u64> {
+        let classes = &run.profile.as_ref()?.classes;
+        Some(classes.iter().filter(|class| class.key.kind == MemoryKind::Hugetlb).map(|class| class.bytes).sum())
+    };
+    let binds = |run: &RunEvidence| Some((granted(run)? + largest_refused(run, size, default)?) as f64 > limit);
+    scene.slow.mostly(binds)?.then(|| format!("{key} is {limit:.0}"))
 }
 
 fn setting_number(side: &SideEvidence, key: &str) -> Option<f64> {
     side.setting(key)?.parse().ok()
 }
 
-/// Keys that decide how many pages of a size there are, most likely first.
-fn keys(size: u64) -> [String; 4] {
+/// Keys that decide how many pages of a size there are, most likely first. The cgroup's limit on reservations decides
+/// only where it is passed.
+fn keys(size: u64, limited: bool) -> Vec<String> {
     let name = format_size(size);
-    [
-        format!("hugetlb.{name}.nr_hugepages"),
-        format!("hugetlb.{name}.nr_overcommit_hugepages"),
-        format!("cgroup.hugetlb.{name}.rsvd.max"),
-        format!("cgroup.hugetlb.{name}.max"),
-    ]
+    let pool = [format!("hugetlb.{name}.nr_hugepages"), format!("hugetlb.{name}.nr_overcommit_hugepages")];
+    let group = limited.then(|| format!("cgroup.hugetlb.{name}.rsvd.max"));
+    pool.into_iter().chain(group).collect()
 }
 
 /// The setting that is smaller on the slower side; else the size of the pool, which does not differ.
-fn deciding_setting(scene: &Scene<'_>, size: u64) -> Option<SettingSubject> {
+fn deciding_setting(scene: &Scene<'_>, size: u64, default: u64) -> Option<SettingSubject> {
+    let keys = keys(size, limit_of_group(scene, size, default).is_some());
     let differing = scene.evidence.contrast.as_ref().map(|contrast| contrast.differing.as_slice()).unwrap_or_default();
     let amount = |value: &Option<String>| match value.as_deref() {
         Some("max") => Some(f64::INFINITY),
@@ -262,7 +280,7 @@ fn deciding_setting(scene: &Scene<'_>, size: u64) -> Option<SettingSubject> {
         };
         slow.zip(fast).is_some_and(|(slow, fast)| slow < fast)
     };
-    let found = keys(size).iter().find_map(|key| differing.iter().filter(|change| change.key == *key).find(smaller));
+    let found = keys.iter().find_map(|key| differing.iter().filter(|change| change.key == *key).find(smaller));
     if let Some(change) = found {
         return Some(SettingSubject {
             key: change.key.clone(),
@@ -271,7 +289,7 @@ fn deciding_setting(scene: &Scene<'_>, size: u64) -> Option<SettingSubject> {
             differs: true,
         });
     }
-    let [key, ..] = keys(size);
+    let key = keys.into_iter().next()?;
     let [base, test] = scene.setting(&key);
     (base.is_some() || test.is_some()).then_some(SettingSubject { key, base, test, differs: false })
 }
@@ -290,17 +308,19 @@ fn said(setting: &SettingSubject, scene: &Scene<'_>) -> String {
 fn window_share(scene: &Scene<'_>) -> Option<f64> {
     scene.slow.median(|run| {
         let profile = run.profile.as_ref()?;
-        let in_window: f64 = profile
-            .classes
-            .iter()
-            .map(|class| class.window_faults as f64 * class.after_refusal as f64 / class.mappings.max(1) as f64)
-            .sum();
-        Some(in_window / profile.window_faults.max(1) as f64)
+        Some(substitute_window_faults(run)? / profile.window_faults.max(1) as f64)
     })
 }
 
+/// Faults in the window in what was mapped in place of refused memory.
+fn substitute_window_faults(run: &RunEvidence) -> Option<f64> {
+    let share = |class: &ClassProfile| class.after_refusal as f64 / class.mappings.max(1) as f64;
+    let classes = &run.profile.as_ref()?.classes;
+    Some(classes.iter().map(|class| class.window_faults as f64 * share(class)).sum())
+}
+
 fn parts(scene: &Scene<'_>, size: u64, default: u64, effect: Option<Effect>) -> CaseParts {
-    let setting = deciding_setting(scene, size);
+    let setting = deciding_setting(scene, size, default);
     let subject = scene
         .slow
         .subject(in_place)
@@ -338,6 +358,7 @@ fn parts(scene: &Scene<'_>, size: u64, default: u64, effect: Option<Effect>) -> 
         effect,
         mapping: subject.and_then(|subject| subject.mapping),
         setting,
+        together_with: Vec::new(),
     }
 }
 

@@ -118,13 +118,11 @@ impl Rule for MapMisaligned {
             let class = profile.classes.iter().filter(|class| concerns(class) && class.key.alike(key));
             class.map(|class| class.partial.faults + class.whole.faults).sum()
         }));
-        let effect = effect::effect(scene, METHOD, effect::kernel_time(scene));
-        effect::material_link(scene, effect.as_ref(), window_share(scene, key), &mut chain);
+        let cost = effect::faults(scene, &ABOUT, |run| counted(run, key).map(|c| c.partial.window_faults as f64));
+        let effect = effect::material_link(scene, effect::effect(scene, &cost), window_share(scene, key), &mut chain);
         chain.close(scene, |scene| parts(scene, &subject, effect))
     }
 }
-
-const METHOD: &str = "time in the kernel, where the extra faults are served";
 
 fn aligned_already(scene: &Scene<'_>) -> String {
     let starts = scene.slow.runs.iter().filter_map(|run| run.profile.as_ref()).flat_map(|profile| &profile.classes);
@@ -345,6 +343,7 @@ fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<Effect>) -> CasePa
         effect,
         mapping: subject.mapping.clone(),
         setting,
+        together_with: Vec::new(),
     }
 }
 

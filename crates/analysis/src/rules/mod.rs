@@ -12,8 +12,10 @@
 //!
 //! # Confidence
 //!
-//! * `correlated`: a link of the chain could not be seen, or there is no other side ([`crate::explain`]).
-//! * `mechanism`: every link was seen and every refuter was looked for.
+//! * `correlated`: a link of the chain could not be seen, other work rose as well, the two sides ran different work, or
+//!   there is no other side ([`crate::explain`]).
+//! * `mechanism`: every link was seen, every refuter was looked for, and its share of the loss is 5 % or more at the
+//!   lower end of the interval.
 //! * `confirmed`: the setting was toggled in randomised blocks, the same work ran on both sides, and nothing else
 //!   differs but what follows from the setting itself. A comparison of that form says so at once; otherwise [`confirm`]
 //!   takes the comparison of a follow-up experiment. Differences thought harmless are differences: with them it stays
@@ -29,7 +31,8 @@
 //!    absence makes it less certain, `refuter` for what would refute it, `loss` for what loss could explain. Say the
 //!    figures in each sentence. If something is missing from [`evidence`], add it there for every rule; never open a
 //!    recording in a rule.
-//! 4. Attribute the time: give `effect::effect` the cost of a run in ns, and the chain its `material_link`.
+//! 4. Attribute the time: give `effect::effect` the cost of a run in ns with what bounds it (`effect::faults`,
+//!    `effect::reads`), and the chain its `material_link`.
 //! 5. List the remedies with their reach and the exact command, the narrowest first.
 //! 6. Put the rule into `RULES` below.
 //! 7. Test it in `crates/analysis/tests/rules.rs`: a recording on which it holds, one for each refuter that flips it,
@@ -46,8 +49,10 @@ mod hugetlb_pool_exhausted;
 mod map_misaligned;
 mod policy;
 mod readahead_reduced;
+mod remedies;
 mod scene;
 mod thp_disabled;
+mod untested;
 
 use pagelab_vocab::causes::cause;
 
@@ -56,7 +61,9 @@ pub use confirm::{Confirmation, confirm};
 pub use docs::markdown;
 pub use finding::{
     Confidence, Considered, Diagnosis, Effect, Finding, Fix, MappingSubject, Number, Reach, SettingSubject, SideName,
+    Unexplained,
 };
+pub use remedies::{Remedy, thp_remedies};
 pub use scene::Scene;
 
 use crate::compare::CompareInputs;
@@ -96,20 +103,18 @@ pub static RULES: &[&dyn Rule] = &[
     &readahead_reduced::ReadaheadReduced,
 ];
 
-/// Looks for causes of the difference that a comparison shows.
+/// Looks for causes of the difference that a comparison shows. Where nothing could be tested the rules judge either side
+/// alone, and what they find is a hint.
 pub fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
+    use crate::compare::Verdict as Primary;
     let primary = inputs.comparison.primary.as_ref();
-    let shown = primary.is_some_and(|primary| {
-        matches!(
-            primary.verdict,
-            crate::compare::Verdict::Better | crate::compare::Verdict::Worse | crate::compare::Verdict::Different
-        )
-    });
-    if !shown {
+    match primary.map(|primary| primary.verdict) {
+        Some(Primary::Better | Primary::Worse) => Ok(consider(&evidence::of_comparison(inputs)?)),
         // Without a difference no rule is asked, so the recordings' faults need not be read.
-        return Ok(consider_nothing(&no_difference(primary)));
+        Some(Primary::NoDifference) => Ok(consider_nothing("refuted", &no_difference(primary))),
+        Some(Primary::Different) => Ok(consider_nothing("not_tested", &neutral(primary))),
+        Some(Primary::NotTested) | None => untested::diagnose(inputs),
     }
-    Ok(consider(&evidence::of_comparison(inputs)?))
 }
 
 /// Looks for causes in one recording alone.
@@ -118,27 +123,30 @@ pub fn diagnose_run(run: &RunData) -> Result<Diagnosis> {
 }
 
 fn no_difference(primary: Option<&crate::compare::Primary>) -> String {
-    match primary {
-        None => "there is no primary metric, so there is no change to explain".to_owned(),
-        Some(primary) => format!(
-            "{} shows no difference{}: there is no change to explain",
-            primary.metric,
-            primary.p.map_or_else(String::new, |p| format!(" (p = {p:.3})"))
-        ),
-    }
+    let (metric, p) = primary.map_or(("the primary metric", None), |primary| (primary.metric.as_str(), primary.p));
+    let p = p.map_or_else(String::new, |p| format!(" (p = {p:.3})"));
+    format!("{metric} shows no difference{p}: there is no change to explain")
 }
 
-fn consider_nothing(reason: &str) -> Diagnosis {
+fn neutral(primary: Option<&crate::compare::Primary>) -> String {
+    format!(
+        "{} differs, but neither way of it is better, so no side is the slower one; name a metric that is better one way \
+         with --metric",
+        primary.map_or("the primary metric", |primary| primary.metric.as_str())
+    )
+}
+
+fn consider_nothing(outcome: &str, reason: &str) -> Diagnosis {
     let considered = RULES.iter().map(|rule| Considered {
         cause: rule.about().cause.to_owned(),
-        outcome: "refuted".to_owned(),
+        outcome: outcome.to_owned(),
         reasons: vec![reason.to_owned()],
     });
-    Diagnosis { findings: Vec::new(), considered: considered.collect() }
+    Diagnosis { considered: considered.collect(), ..Diagnosis::default() }
 }
 
-/// Asks every rule and ranks what holds: by confidence, then by share of the lost time, then in the order of
-/// [`RULES`].
+/// Asks every rule, shares the loss out among the causes that hold, and ranks them: by confidence, then by share of the
+/// lost time, then in the order of [`RULES`].
 pub fn consider(evidence: &Evidence) -> Diagnosis {
     let scene = match &evidence.contrast {
         None => Some(Scene::alone(evidence)),
@@ -149,24 +157,57 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
             .and_then(|primary| Scene::of_comparison(evidence, primary.slower?)),
     };
     let Some(scene) = scene else {
-        return consider_nothing("the primary metric shows no difference: there is no change to explain");
+        let reason = "the primary metric shows no difference: there is no change to explain";
+        return consider_nothing("refuted", reason);
     };
-    let mut findings = Vec::new();
-    let mut considered = Vec::new();
-    for rule in RULES {
-        let about = rule.about();
-        let verdict = rule.examine(&scene);
-        considered.push(considered_of(about.cause, &verdict));
-        if let Verdict::Holds(case) = verdict {
-            findings.push(finding(about.cause, *case, evidence.contrast.as_ref()));
-        }
+    let mut verdicts: Vec<(&'static str, Verdict)> =
+        RULES.iter().map(|rule| (rule.about().cause, rule.examine(&scene))).collect();
+    if evidence.contrast.is_some() {
+        share_loss(&mut verdicts);
     }
+    let considered = verdicts.iter().map(|(cause, verdict)| considered_of(cause, verdict)).collect();
+    let held = verdicts.into_iter().filter_map(|(cause, verdict)| match verdict {
+        Verdict::Holds(case) => Some((cause, *case)),
+        _ => None,
+    });
+    let mut findings: Vec<Finding> =
+        held.map(|(cause, case)| finding(cause, case, evidence.contrast.as_ref())).collect();
     let share = |finding: &Finding| finding.effect.as_ref().map_or(0.0, |effect| effect.share);
     findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then_with(|| share(b).total_cmp(&share(a))));
     for (place, finding) in findings.iter_mut().enumerate() {
         finding.rank = place + 1;
     }
-    Diagnosis { findings, considered }
+    let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings));
+    Diagnosis { findings, considered, unexplained }
+}
+
+/// Causes of one resource cannot each have all of it. What is left of a share may be next to nothing then.
+fn share_loss(verdicts: &mut [(&'static str, Verdict)]) {
+    let effects = verdicts.iter_mut().filter_map(|(_, verdict)| match verdict {
+        Verdict::Holds(case) => case.effect.as_mut(),
+        _ => None,
+    });
+    effect::share_out(&mut effects.collect::<Vec<_>>());
+    for (_, verdict) in verdicts {
+        let Verdict::Holds(case) = verdict else { continue };
+        let Some(effect) = &case.effect else { continue };
+        let most = effect.share_ci95.map_or(effect.share, |[_, high]| high);
+        if most < effect::MATERIAL_TIME {
+            let reason = format!("beside the other causes it explains at most {:.1} % of the lost time", most * 100.0);
+            *verdict = Verdict::Refuted(vec![reason]);
+            continue;
+        }
+        let doubt = effect::too_little(effect).filter(|doubt| !case.not_looked_at.contains(doubt));
+        case.not_looked_at.extend(doubt);
+    }
+}
+
+/// What the findings leave of the loss; `None` unless one of them tells its share.
+fn unexplained(findings: &[Finding]) -> Option<Unexplained> {
+    let effects = || findings.iter().filter_map(|finding| finding.effect.as_ref());
+    let first = effects().next()?;
+    let share = (1.0 - effects().map(|effect| effect.share).sum::<f64>()).clamp(0.0, 1.0);
+    Some(Unexplained { share, ns: share * first.change_ns, per: first.per.clone() })
 }
 
 fn considered_of(cause: &str, verdict: &Verdict) -> Considered {
@@ -181,10 +222,14 @@ fn considered_of(cause: &str, verdict: &Verdict) -> Considered {
 
 fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>) -> Finding {
     case.fixes.sort_by_key(|fix| fix.reach);
+    case.evidence.extend(case.effect.as_ref().map(effect::sentence));
+    if let Some(doubt) = contrast.and_then(|contrast| other_work(contrast, case.setting.as_ref())) {
+        case.not_looked_at.push(doubt);
+    }
     let confidence = match contrast {
         Some(contrast) if case.not_looked_at.is_empty() => {
-            let toggled = case.setting.as_ref().map(|setting| confirm::toggled(contrast, &setting.key));
-            match toggled {
+            let alone = case.setting.as_ref().filter(|_| case.together_with.is_empty());
+            match alone.map(|setting| confirm::toggled(contrast, &setting.key)) {
                 Some(Ok(said)) => {
                     case.evidence.push(said);
                     Confidence::Confirmed
@@ -211,9 +256,19 @@ fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>) -> Finding {
         effect: case.effect,
         mapping: case.mapping,
         setting: case.setting,
+        together_with: case.together_with,
         numbers: case.numbers,
         fixes: case.fixes,
     }
+}
+
+/// Why other work of the program could be the reason. A setting of the host is no more to blame than the other command
+/// that ran under it; where the cause lies in the program itself (a call that it makes, the addresses that it chooses)
+/// the commands differ with it.
+fn other_work(contrast: &Contrast, setting: Option<&SettingSubject>) -> Option<String> {
+    let of_host = setting.is_some_and(|setting| contrast.differing.iter().any(|change| change.key == setting.key));
+    (of_host && contrast.same_work == Some(false))
+        .then(|| "whether the work is the same: the two sides ran different commands or jobs".to_owned())
 }
 
 #[cfg(test)]

@@ -88,6 +88,36 @@ impl ThpPolicy {
         opened(ENABLED, "always").then(|| (ENABLED.to_owned(), self.enabled.clone()))
     }
 
+    /// The same policy under a program that forbade huge pages for itself: prctl(PR_SET_THP_DISABLE).
+    pub(crate) fn with_prctl(&self, advice: ThpAdvice) -> Self {
+        if advice == ThpAdvice::Prctl { self.with(THP_DISABLE, Some("1")) } else { self.clone() }
+    }
+
+    /// Whether huge pages are forbidden for the whole process, whatever it asks for.
+    pub(crate) fn process_forbids_all(&self) -> bool {
+        self.process.as_deref() == Some("1")
+    }
+
+    /// Whether the process has any prohibition.
+    pub(crate) fn process_forbids(&self) -> bool {
+        self.process.as_deref().is_some_and(|value| value != "0")
+    }
+
+    /// `thp.enabled`.
+    pub(crate) fn enabled(&self) -> &str {
+        &self.enabled
+    }
+
+    /// The largest page size.
+    pub(crate) const fn largest(&self) -> u64 {
+        self.largest
+    }
+
+    /// The largest size's own `enabled`, unless it follows `thp.enabled`.
+    pub(crate) fn own_of_largest(&self) -> Option<&str> {
+        self.sizes.get(&self.largest).map(String::as_str).filter(|own| *own != "inherit")
+    }
+
     /// Whether `key` takes part in the decision.
     pub(crate) fn decides(key: &str) -> bool {
         key == ENABLED || key == THP_DISABLE || size_of_key(key).is_some()

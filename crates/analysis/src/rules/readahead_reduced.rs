@@ -13,7 +13,7 @@ pub(super) struct ReadaheadReduced;
 
 const ABOUT: About = About {
     cause: "readahead.reduced",
-    looks_at: "disk.reads and disk.read_bytes of each device, block.<dev>.read_ahead_kb and max_sectors_kb, the time \
+    looks_at: "disk.reads, disk.read_bytes and disk.read_ns of each device, block.<dev>.read_ahead_kb and max_sectors_kb, the time \
                in which the program was not on a CPU, target.io.rchar and load.bytes",
     holds_if: &[
         "read_ahead_kb (or max_sectors_kb) of a device is smaller on the slower side",
@@ -120,17 +120,29 @@ impl Rule for ReadaheadReduced {
             same_bytes_link(scene, fast, &device, &mut chain);
         }
         cache_refuter(scene, &device, &mut chain);
-        let effect = effect::effect(scene, METHOD, effect::waiting_time);
-        if scene.fast.is_some() {
-            effect::material_link(scene, effect.as_ref(), None, &mut chain);
+        let effect = effect::effect(scene, &effect::reads(&device));
+        let effect = if scene.fast.is_some() {
+            chain.supports(
+                told_times(scene, &device),
+                format!("disk.read_ns says how long the reads of {device} took, which bounds what they can have cost"),
+                "",
+                "how long the reads of the device took (disk.read_ns): other waiting may be among the time off the CPU; it",
+            );
+            effect::material_link(scene, effect, None, &mut chain)
         } else {
             alone_links(effect.as_ref(), &mut chain);
-        }
+            effect
+        };
         chain.close(scene, |scene| parts(scene, &device, setting, effect))
     }
 }
 
-const METHOD: &str = "time off the CPU, waiting";
+/// Whether every run knows how long the reads of `device` took; `None` if not.
+fn told_times(scene: &Scene<'_>, device: &str) -> Option<bool> {
+    let told = |run: &RunEvidence| run.events("disk.read_ns", Some(device)).is_some();
+    let all = [Some(scene.slow), scene.fast].into_iter().flatten().all(|side| side.runs.iter().all(told));
+    all.then_some(true)
+}
 
 fn nothing_smaller(scene: &Scene<'_>) -> String {
     match scene.fast {
@@ -274,6 +286,7 @@ fn parts(scene: &Scene<'_>, device: &str, setting: SettingSubject, effect: Optio
         effect,
         mapping: None,
         setting: Some(setting),
+        together_with: Vec::new(),
     }
 }
 

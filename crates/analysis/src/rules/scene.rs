@@ -60,7 +60,7 @@ impl<'a> Scene<'a> {
     /// How the primary metric moved, as the beginning of a summary.
     pub(crate) fn movement(&self) -> String {
         let Some(primary) = self.evidence.contrast.as_ref().and_then(|contrast| contrast.primary.as_ref()) else {
-            return "this recording alone".to_owned();
+            return format!("{} alone", self.slow.word());
         };
         let word = if self.slow.name == SideName::Test { "slower" } else { "faster" };
         let ratio = primary.ratio.map_or_else(String::new, |ratio| format!(" {ratio:.3} times base's"));
@@ -123,7 +123,12 @@ impl<'a> Scene<'a> {
             .map(|name| self.evidence.side(name).and_then(|side| side.setting(key)).map(str::to_owned))
     }
 
-    /// The page size of the slow side's first profile, and its slot size.
+    /// The base page size of the slow side's first profile.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.slow.runs.iter().find_map(|run| run.profile.as_ref()).map_or(4096, |profile| profile.page_bytes)
+    }
+
+    /// The slot size of the slow side's first profile.
     pub(crate) fn huge_bytes(&self) -> u64 {
         self.slow.runs.iter().find_map(|run| run.profile.as_ref()).map_or(2 << 20, |profile| profile.huge_bytes)
     }

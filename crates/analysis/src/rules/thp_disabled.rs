@@ -3,10 +3,10 @@
 use super::chain::{CaseParts, Chain, Verdict};
 use super::effect;
 use super::evidence::{RunEvidence, SideEvidence};
-use super::finding::{Fix, Reach, SettingSubject};
-use super::policy::{ENABLED, THP_DISABLE, ThpPolicy};
+use super::finding::SettingSubject;
+use super::policy::{ENABLED, ThpPolicy};
 use super::scene::{MATERIAL_SHARE, Scene, Subject};
-use super::{About, Rule};
+use super::{About, Rule, remedies};
 use crate::mappings::{ClassKey, ClassProfile, MappingProfile, SlotStats, ThpAdvice, bytes};
 
 /// The rule.
@@ -90,13 +90,11 @@ impl Rule for ThpDisabled {
         }
         fallback_refuter(scene, &mut chain);
         chain.loss(scene.lost_faults_explain(|profile| profile.whole_slots(concerns).faults));
-        let effect = effect::effect(scene, METHOD, effect::kernel_time(scene));
-        effect::material_link(scene, effect.as_ref(), window_share(scene), &mut chain);
+        let cost = effect::faults(scene, &ABOUT, |run| counted(run).map(|c| c.whole.window_faults as f64));
+        let effect = effect::material_link(scene, effect::effect(scene, &cost), window_share(scene), &mut chain);
         chain.close(scene, |scene| parts(scene, &subject, effect))
     }
 }
-
-const METHOD: &str = "time in the kernel, where the extra faults are served";
 
 /// Why there is nothing: said with the direction, since the usual reason is that the memory cannot hold huge pages.
 fn nothing_filled(scene: &Scene<'_>) -> String {
@@ -218,8 +216,8 @@ fn fast_advice(scene: &Scene<'_>, key: &ClassKey) -> ThpAdvice {
 
 fn policy_link(scene: &Scene<'_>, subject: &Subject, chain: &mut Chain) {
     let (slow, fast, fast_advice) = policies(scene, subject);
-    let named = deciding_setting(scene, subject);
-    let text = named.as_ref().map(|setting| said(setting, scene)).unwrap_or_default();
+    let named = deciding(scene, subject);
+    let text = named.as_ref().map(|deciding| deciding.said(scene)).unwrap_or_default();
     let slow_allows = slow.as_ref().map(|policy| policy.allows(subject.key.advice));
     if scene.fast.is_none() {
         chain.needs(
@@ -256,49 +254,77 @@ fn policy_link(scene: &Scene<'_>, subject: &Subject, chain: &mut Chain) {
     );
 }
 
-/// The one setting (or call of the program) that makes the difference: with the other side's value of it alone, the
-/// slow side would be allowed as much.
-fn deciding_setting(scene: &Scene<'_>, subject: &Subject) -> Option<SettingSubject> {
+/// What makes the difference: with the other side's values of these alone, the slow side would be allowed as much.
+struct Deciding {
+    /// Settings, or the program's own call; one, unless none suffices alone.
+    together: Vec<SettingSubject>,
+}
+
+/// A setting that differs, or the program's own call: what could be taken from the other side.
+enum Candidate<'a> {
+    Setting(&'a super::evidence::SettingChange),
+    Call,
+}
+
+/// The fewest settings and calls whose other value suffices; of equally few the first in the order of relevance.
+fn deciding(scene: &Scene<'_>, subject: &Subject) -> Option<Deciding> {
+    let advice = subject.key.advice;
     let (slow, fast, fast_advice) = policies(scene, subject);
     let slow = slow?;
     let Some(contrast) = scene.evidence.contrast.as_ref() else {
-        if matches!(subject.key.advice, ThpAdvice::Prctl) {
-            return Some(call("prctl(PR_SET_THP_DISABLE)", None, Some("1"), false));
-        }
-        let (key, value) = slow.forbidding(subject.key.advice)?;
-        return Some(SettingSubject { key, base: None, test: Some(value), differs: false });
+        let named = if advice == ThpAdvice::Prctl {
+            call("prctl(PR_SET_THP_DISABLE)", None, Some("1"), false)
+        } else {
+            let (key, value) = slow.forbidding(advice)?;
+            SettingSubject { key, base: None, test: Some(value), differs: false }
+        };
+        return Some(Deciding { together: vec![named] });
     };
     let wanted = fast?.allows(fast_advice);
-    let other = scene.slow.name.other();
-    let value_of = |change: &super::evidence::SettingChange| match other {
-        super::SideName::Base => change.base.clone(),
-        super::SideName::Test => change.test.clone(),
+    let settings = contrast.differing.iter().filter(|change| ThpPolicy::decides(&change.key)).map(Candidate::Setting);
+    let own = (advice != fast_advice).then_some(Candidate::Call);
+    let candidates: Vec<Candidate<'_>> = settings.chain(own).take(MOST_CANDIDATES).collect();
+    let suffices = |chosen: u32| {
+        let (mut policy, mut advice) = (slow.clone(), advice);
+        for candidate in picked(&candidates, chosen) {
+            match candidate {
+                Candidate::Call => advice = fast_advice,
+                Candidate::Setting(change) => {
+                    let value = match scene.slow.name.other() {
+                        super::SideName::Base => change.base.as_deref(),
+                        super::SideName::Test => change.test.as_deref(),
+                    };
+                    policy = policy.with(&change.key, value);
+                }
+            }
+        }
+        policy.allows(advice) >= wanted
     };
-    let candidates = || contrast.differing.iter().filter(|change| ThpPolicy::decides(&change.key));
-    let enough = candidates()
-        .find(|change| slow.with(&change.key, value_of(change).as_deref()).allows(subject.key.advice) >= wanted);
-    if let Some(change) = enough.or_else(|| candidates().next()) {
-        return Some(SettingSubject {
+    let mut subsets: Vec<u32> = (1..1 << candidates.len()).collect();
+    subsets.sort_by_key(|chosen| (chosen.count_ones(), *chosen));
+    let chosen = subsets.into_iter().find(|chosen| suffices(*chosen))?;
+    let subject = |candidate: &Candidate<'_>| match candidate {
+        Candidate::Call => own_call(scene, advice, fast_advice),
+        Candidate::Setting(change) => SettingSubject {
             key: change.key.clone(),
             base: change.base.clone(),
             test: change.test.clone(),
             differs: true,
-        });
-    }
-    by_call(scene, subject.key.advice, fast_advice, &slow, wanted)
+        },
+    };
+    Some(Deciding { together: picked(&candidates, chosen).map(subject).collect() })
 }
 
-/// No setting differs: then the program's own calls must.
-fn by_call(
-    scene: &Scene<'_>,
-    slow_advice: ThpAdvice,
-    fast_advice: ThpAdvice,
-    slow: &ThpPolicy,
-    wanted: Option<u64>,
-) -> Option<SettingSubject> {
-    if slow_advice == fast_advice || slow.allows(fast_advice) < wanted {
-        return None;
-    }
+/// Candidates looked at: their subsets are tried one by one.
+const MOST_CANDIDATES: usize = 8;
+
+/// The candidates whose bit is set.
+fn picked<'c, 'a>(candidates: &'c [Candidate<'a>], chosen: u32) -> impl Iterator<Item = &'c Candidate<'a>> {
+    candidates.iter().enumerate().filter(move |(place, _)| chosen & (1 << place) != 0).map(|(_, candidate)| candidate)
+}
+
+/// The program's call that differs between the sides.
+fn own_call(scene: &Scene<'_>, slow_advice: ThpAdvice, fast_advice: ThpAdvice) -> SettingSubject {
     let (name, on_slow, on_fast) = match (slow_advice, fast_advice) {
         (ThpAdvice::Prctl, _) => ("prctl(PR_SET_THP_DISABLE)", "1", "0"),
         _ => ("madvise(MADV_HUGEPAGE)", "not called", "called"),
@@ -307,11 +333,22 @@ fn by_call(
         super::SideName::Test => (on_fast, on_slow),
         super::SideName::Base => (on_slow, on_fast),
     };
-    Some(call(name, Some(base), Some(test), true))
+    call(name, Some(base), Some(test), true)
 }
 
 fn call(name: &str, base: Option<&str>, test: Option<&str>, differs: bool) -> SettingSubject {
     SettingSubject { key: name.to_owned(), base: base.map(str::to_owned), test: test.map(str::to_owned), differs }
+}
+
+impl Deciding {
+    /// All of it in words.
+    fn said(&self, scene: &Scene<'_>) -> String {
+        let all: Vec<String> = self.together.iter().map(|setting| said(setting, scene)).collect();
+        match all.as_slice() {
+            [one] => one.clone(),
+            several => format!("{}; none of these alone would bring them back", several.join(", and ")),
+        }
+    }
 }
 
 fn said(setting: &SettingSubject, scene: &Scene<'_>) -> String {
@@ -379,7 +416,7 @@ fn without_faults(scene: &Scene<'_>) -> Verdict {
 }
 
 fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<super::Effect>) -> CaseParts {
-    let setting = deciding_setting(scene, subject);
+    let deciding = deciding(scene, subject);
     let each = |side: &SideEvidence| {
         side.median(|run| {
             let whole = counted(run)?.whole;
@@ -392,14 +429,16 @@ fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<super::Effect>) ->
         .fast
         .and_then(each)
         .map_or_else(String::new, |n| format!(", where {} takes {n:.1}", scene.slow.name.other().word()));
-    let why = setting.as_ref().map(|setting| format!(", because {}", said(setting, scene))).unwrap_or_default();
+    let why = deciding.as_ref().map(|deciding| format!(", because {}", deciding.said(scene))).unwrap_or_default();
+    let (slow_policy, ..) = policies(scene, subject);
+    let mut together = deciding.map(|deciding| deciding.together).unwrap_or_default().into_iter();
     CaseParts {
         summary: format!(
             "{}: memory that could hold huge pages takes {slow_each} for each {huge} on {}{against}{why}",
             scene.movement(),
             scene.slow.word()
         ),
-        fixes: fixes(setting.as_ref(), &subject.key, &huge),
+        fixes: slow_policy.map_or_else(Vec::new, |policy| remedies::fixes(&policy, subject.key.advice, &huge)),
         numbers: vec![
             scene.work_number("faults in whole slots", "", |run| counted(run).map(|c| c.whole.faults as f64)),
             scene.number("whole slots filled page by page", "", |run| counted(run).map(|c| c.whole.many as f64)),
@@ -411,50 +450,7 @@ fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<super::Effect>) ->
         ],
         effect,
         mapping: subject.mapping.clone(),
-        setting,
+        setting: together.next(),
+        together_with: together.collect(),
     }
-}
-
-fn fixes(setting: Option<&SettingSubject>, key: &ClassKey, huge: &str) -> Vec<Fix> {
-    let fix = |reach, text: &str, command: &str| Fix { reach, text: text.to_owned(), command: command.to_owned() };
-    let forbidden_by = |name: &str| setting.is_some_and(|setting| setting.key.starts_with(name));
-    let mut fixes = vec![
-        fix(
-            Reach::Mapping,
-            &format!(
-                "ask for huge pages where the memory is mapped, right after mmap and before the first touch (works with thp.enabled=madvise; mappings of whole {huge} only)"
-            ),
-            "madvise(addr, length, MADV_HUGEPAGE);",
-        ),
-        fix(
-            Reach::Mapping,
-            "or fill it in one call instead of a fault per page (Linux 5.14)",
-            "madvise(addr, length, MADV_POPULATE_WRITE);",
-        ),
-    ];
-    if forbidden_by(THP_DISABLE) || forbidden_by("prctl") || key.advice == ThpAdvice::Prctl {
-        fixes.push(fix(
-            Reach::Process,
-            "take back the prohibition for the process",
-            "prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);",
-        ));
-    }
-    fixes.push(fix(
-        Reach::Process,
-        "let glibc's malloc ask for them in this process (glibc 2.35; memory that the program maps itself is not affected)",
-        "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 COMMAND",
-    ));
-    let (file, value) = match setting.and_then(|setting| setting.key.strip_prefix("thp.")?.strip_suffix(".enabled")) {
-        Some(size) => {
-            let kib = pagelab_vocab::settings::parse_size(size).unwrap_or(0) / 1024;
-            (format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled"), "inherit")
-        }
-        None => ("/sys/kernel/mm/transparent_hugepage/enabled".to_owned(), "always"),
-    };
-    fixes.push(fix(
-        Reach::System,
-        "allow them for every program of the host, which may cost others memory",
-        &format!("echo {value} | sudo tee {file}"),
-    ));
-    fixes
 }

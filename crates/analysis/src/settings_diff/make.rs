@@ -183,6 +183,23 @@ fn run_time_twin(candidate: &Candidate, default_size: Option<&str>) -> Option<St
     found
 }
 
+/// The default huge page size that families of settings are filled with; it only matters for vm.nr_hugepages.
+const DEFAULT_HUGE: &str = "2M";
+
+/// The other differing key at whose writing the kernel rewrites `key`.
+fn companion_of(key: &str, candidates: &BTreeMap<String, Candidate>) -> Option<String> {
+    let rewrites = |other: &str, info: &SettingInfo| {
+        other != key
+            && info.companion_keys(DEFAULT_HUGE).iter().any(|companion| match companion.split_once('*') {
+                Some((start, end)) => key.starts_with(start) && key.ends_with(end),
+                None => companion == key,
+            })
+    };
+    let found =
+        candidates.iter().find(|(other, candidate)| candidate.info.as_ref().is_some_and(|info| rewrites(other, info)));
+    found.map(|(other, _)| other.clone())
+}
+
 fn entry(
     key: &str,
     candidate: &Candidate,
@@ -219,6 +236,7 @@ fn entry(
         topics: topics(info),
         also: twins.also(key),
         derived_from,
+        companion_of: companion_of(key, candidates),
         state: info.is_some_and(|info| info.def.state),
         note,
     }

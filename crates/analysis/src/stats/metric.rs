@@ -1,16 +1,23 @@
 //! One metric of two sets of runs: which test applies, its result, and the families that tests belong to.
 
 use super::family::benjamini_hochberg;
+use super::ranks::rank_sum;
 use super::welch::TTest;
 use super::{
-    Count, Ratio, Summary, Undefined, exact_poisson, fieller, fieller_paired, geometric_mean_ratio, hedges_g,
-    one_sample, welch_of_summaries,
+    Count, Ratio, Summary, Undefined, exact_poisson, fieller, fieller_paired, hedges_g, one_sample, welch_of_summaries,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A counter of which one side saw fewer events than this, over all its runs, gets the exact conditional test.
 pub const SPARSE_EVENTS: u64 = 20;
+
+/// Runs a side from which two constant and different sides are called a deterministic difference. Two sides that are
+/// alike fall apart by chance in 2 of C(2n, n) orders of their values: 1 in 3 at n = 2, 1 in 10 at 3, 1 in 35 at 4.
+pub const LEAST_DETERMINISTIC: usize = 4;
+
+/// Relative difference below which two values are one: what is left of the rounding of sums of doubles.
+const ROUNDING: f64 = 1e-12;
 
 /// Level of every interval in a [`TestResult`], whatever alpha the decision uses.
 const INTERVAL_LEVEL: f64 = 0.95;
@@ -37,6 +44,37 @@ pub enum Method {
     PairedDifferences,
     /// Exact conditional test of two Poisson rates.
     ExactPoisson,
+    /// Exact rank-sum test in which runs that the timeout ended rank as the slowest.
+    RankSumCensored,
+}
+
+/// Which way the test side differs from the base, by the estimate that was tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The test side is larger.
+    Rises,
+    /// The test side is smaller.
+    Falls,
+    /// Neither.
+    Equal,
+}
+
+impl Change {
+    /// The sign of an estimate of test - base, or of ln(test / base).
+    pub fn of(estimate: f64) -> Self {
+        if estimate > 0.0 {
+            Self::Rises
+        } else if estimate < 0.0 {
+            Self::Falls
+        } else {
+            Self::Equal
+        }
+    }
+
+    fn opposes(self, other: Self) -> bool {
+        matches!((self, other), (Self::Rises, Self::Falls) | (Self::Falls, Self::Rises))
+    }
 }
 
 /// Whether there is a test, and if not, what the data say instead.
@@ -132,11 +170,16 @@ pub struct TestResult {
     pub q: Option<f64>,
     /// Standardised difference, see [`hedges_g`].
     pub hedges_g: Option<f64>,
-    /// test / base: of geometric means where all values are positive, of event rates for the exact test, else of means.
+    /// test / base, on the scale that was tested: of geometric means within rounds, of means for unpaired runs, of event
+    /// rates for the exact test, of medians for ranks.
     pub ratio: Option<f64>,
     /// 95 % interval of `ratio`; null where it is not bounded.
     pub ratio_ci95: Option<[f64; 2]>,
-    /// Mean of test - mean of base.
+    /// Which way the test side differs, by the estimate that `p` is of. Never read the direction off the means: they are
+    /// of all runs, while rounds that lost a run are not tested. Null where there is nothing to tell.
+    #[serde(default)]
+    pub change: Option<Change>,
+    /// Mean of test - mean of base, over all runs that have a value.
     pub difference: Option<f64>,
     /// 95 % interval of `difference`, Welch's.
     pub difference_ci95: Option<[f64; 2]>,
@@ -166,6 +209,7 @@ impl TestResult {
             hedges_g: None,
             ratio: None,
             ratio_ci95: None,
+            change: None,
             difference: None,
             difference_ci95: None,
             welch: None,
@@ -186,6 +230,20 @@ impl TestResult {
         self.df = Some(test.df);
         self.p = Some(test.p);
         self.ln_p = Some(test.ln_p);
+        self.change = Some(Change::of(test.t));
+    }
+
+    /// Both sides are constant (or every round has the same ratio) and differ; `runs` of them on the shorter side.
+    fn set_deterministic(&mut self, change: Change, runs: usize, how: &str) {
+        if runs < LEAST_DETERMINISTIC {
+            self.remark(&format!(
+                "not tested: {how}, in {runs} runs a side; at least {LEAST_DETERMINISTIC} are needed to tell that from chance"
+            ));
+            return;
+        }
+        self.outcome = Outcome::DeterministicDifference;
+        self.change = Some(change);
+        self.remark(&format!("deterministic_difference: {how}; outside the family"));
     }
 
     fn set_ratio(&mut self, ratio: Result<Ratio, Undefined>) {
@@ -219,13 +277,14 @@ impl Sample {
             mean: summary.map(|s| s.mean()).filter(|m| m.is_finite()),
             sd: summary.and_then(|s| s.sd()).filter(|sd| sd.is_finite()),
         };
-        let constant = summary.and_then(|s| s.sd()).is_some_and(|sd| sd <= 0.0);
+        let constant = summary.is_some_and(|s| is_constant(&s));
         Self { values, summary, constant, side }
     }
+}
 
-    fn positive(&self) -> bool {
-        self.values.iter().all(|v| *v > 0.0)
-    }
+/// Whether values are one, to the rounding of their sums.
+fn is_constant(summary: &Summary) -> bool {
+    summary.sd().is_some_and(|sd| sd <= ROUNDING * summary.mean().abs())
 }
 
 /// Compares one metric of two sets of runs.
@@ -234,16 +293,20 @@ impl Sample {
 /// 1. values that are not finite are left out, and the note says how many; a side with fewer than two is not tested;
 /// 2. both sides constant and equal: not tested;
 /// 3. a counter with fewer than [`SPARSE_EVENTS`] events on either side: [`exact_poisson`] on the totals, see below;
-/// 4. both sides constant and different: [`Outcome::DeterministicDifference`];
+/// 4. both sides constant and different: [`Outcome::DeterministicDifference`], from [`LEAST_DETERMINISTIC`] runs a side;
 /// 5. one side constant: its standard deviation is raised to resolution / sqrt(12);
 /// 6. blocks: one-sample t on the log ratios per round (on differences where a value is not positive); otherwise
 ///    Welch. Welch's test is given in both cases.
+///
+/// Values that differ by no more than 1e-12 of themselves are equal. p, ratio, its interval and [`TestResult::change`]
+/// are of one estimate: the mean log ratio (or difference) of complete rounds, or the difference of means.
 ///
 /// The exact test takes every event as independent. Kernel counters come in bursts, and one run with 19 events against
 /// none would then be "significant" although a single run says nothing. So the p reported for a sparse counter is the
 /// larger one of the exact test on events and the t test on runs: the intersection-union principle (R. L. Berger,
 /// "Multiparameter hypothesis testing and acceptance sampling", Technometrics 24 (1982)), which keeps the level if
-/// either model is true. The exact one alone is in `exact_p`, the runs' one in `welch`.
+/// either model is true. The exact one alone is in `exact_p`, the runs' one in `welch`. Where the two point opposite
+/// ways neither is shown, and p is 1.
 pub fn test_metric(samples: &MetricSamples) -> TestResult {
     let (base, test) = (Sample::of(samples.base), Sample::of(samples.test));
     let mut result = TestResult::untested(base.side, test.side);
@@ -256,11 +319,14 @@ pub fn test_metric(samples: &MetricSamples) -> TestResult {
         return result;
     };
     result.difference = Some(test_summary.mean_difference(&base_summary)).filter(|d| d.is_finite());
+    result.ratio = Some(test_summary.mean() / base_summary.mean()).filter(|r| r.is_finite());
     if base_summary.n() < 2 || test_summary.n() < 2 {
         result.remark(&format!("not tested: {} and {} runs, at least 2 a side are needed", base.side.n, test.side.n));
         return result;
     }
     if base.constant && test.constant && same(base_summary.mean(), test_summary.mean()) {
+        result.ratio = None;
+        result.change = Some(Change::Equal);
         result.remark("not tested: both sides are constant and equal");
         return result;
     }
@@ -269,21 +335,26 @@ pub fn test_metric(samples: &MetricSamples) -> TestResult {
     let floors = Floors::of(resolution, &base, &test, &mut result);
     let sparse = counts.filter(is_sparse);
     if base.constant && test.constant && sparse.is_none() {
-        result.outcome = Outcome::DeterministicDifference;
-        result.ratio = Some(test_summary.mean() / base_summary.mean()).filter(|r| r.is_finite());
-        result.remark("deterministic_difference: both sides are constant and differ; outside the family");
+        let change = Change::of(test_summary.mean_difference(&base_summary));
+        let runs = base_summary.n().min(test_summary.n());
+        result.set_deterministic(change, runs, "both sides are constant and differ");
         return result;
     }
-    test_runs(samples, &base, &test, &floors, &mut result);
+    result.ratio = None;
+    test_runs(samples, &floors, &mut result);
     if let Some((base_count, test_count)) = sparse {
         test_counts(base_count, test_count, &mut result);
+    }
+    let of_means = result.difference.map(Change::of);
+    if of_means.zip(result.change).is_some_and(|(means, tested)| means.opposes(tested)) {
+        result.remark("the means of all runs differ the other way; what was tested decides");
     }
     result
 }
 
-/// Two means of constant sides are the values themselves, so they are compared exactly.
+/// Whether two means of constant sides are one value, to rounding.
 fn same(a: f64, b: f64) -> bool {
-    a.partial_cmp(&b).is_some_and(std::cmp::Ordering::is_eq)
+    (a - b).abs() <= ROUNDING * a.abs().max(b.abs())
 }
 
 /// Summaries with the floors of constant sides applied.
@@ -313,7 +384,7 @@ impl Floors {
 }
 
 /// The t test on runs that the design calls for, with Welch's beside it.
-fn test_runs(samples: &MetricSamples, base: &Sample, test: &Sample, floors: &Floors, result: &mut TestResult) {
+fn test_runs(samples: &MetricSamples, floors: &Floors, result: &mut TestResult) {
     let (Some(base_summary), Some(test_summary)) = (floors.base, floors.test) else { return };
     result.hedges_g = hedges_g(&base_summary, &test_summary).ok().filter(|g| g.is_finite());
     let welch = welch_of_summaries(&base_summary, &test_summary);
@@ -326,11 +397,8 @@ fn test_runs(samples: &MetricSamples, base: &Sample, test: &Sample, floors: &Flo
         Design::Unpaired => match welch {
             Ok(welch) => {
                 result.set_test(Method::WelchUnpaired, &welch);
-                result.set_ratio(if base.positive() && test.positive() {
-                    geometric_mean_ratio(&base.values, &test.values, floors.sd, INTERVAL_LEVEL)
-                } else {
-                    fieller(&base_summary, &test_summary, INTERVAL_LEVEL)
-                });
+                // On the scale of the test: an interval of geometric means can lie on the other side of 1.
+                result.set_ratio(fieller(&base_summary, &test_summary, INTERVAL_LEVEL));
             }
             Err(reason) => result.remark(&format!("not tested: {reason}")),
         },
@@ -377,11 +445,22 @@ fn test_blocks(samples: &MetricSamples, floors: &Floors, result: &mut TestResult
     };
     let Ok(summary) = summary else { return };
     let spread = pair_floor(&base, &test, floors.sd, positive);
-    let floored = if summary.sd().is_some_and(|sd| sd <= 0.0) || spread.one_side_constant {
-        summary.with_sd_floor(spread.sd)
-    } else {
-        summary
-    };
+    // A log ratio is relative already; a difference is, to the values that it is of.
+    let largest = base.iter().chain(&test).fold(0.0, |most: f64, v| most.max(v.abs()));
+    let rounding = if positive { ROUNDING } else { ROUNDING * largest };
+    let constant = |summary: &Summary| summary.sd().is_some_and(|sd| sd <= rounding);
+    let floored =
+        if constant(&summary) || spread.one_side_constant { summary.with_sd_floor(spread.sd) } else { summary };
+    if constant(&floored) {
+        if summary.mean().abs() <= rounding {
+            result.change = Some(Change::Equal);
+            result.remark("not tested: both sides are equal in every round");
+            return;
+        }
+        result.ratio = positive.then(|| summary.mean().exp()).filter(|r| r.is_finite());
+        result.set_deterministic(Change::of(summary.mean()), base.len(), "the sides differ by the same in every round");
+        return;
+    }
     match one_sample(&floored, 0.0) {
         Ok(paired) => {
             result.set_test(method, &paired);
@@ -391,12 +470,7 @@ fn test_blocks(samples: &MetricSamples, floors: &Floors, result: &mut TestResult
                 fieller_paired(&base, &test, INTERVAL_LEVEL)
             });
         }
-        Err(_) if same(summary.mean(), 0.0) => result.remark("not tested: both sides are equal in every round"),
-        Err(_) => {
-            result.outcome = Outcome::DeterministicDifference;
-            result.ratio = positive.then(|| summary.mean().exp()).filter(|r| r.is_finite());
-            result.remark("deterministic_difference: the sides differ by the same in every round; outside the family");
-        }
+        Err(reason) => result.remark(&format!("not tested: {reason}")),
     }
 }
 
@@ -412,8 +486,7 @@ fn pair_floor(base: &[f64], test: &[f64], sd: f64, logs: bool) -> PairFloor {
     let mut constant_sides = 0;
     for side in [base, test] {
         let Ok(summary) = Summary::of(side) else { continue };
-        let constant = summary.sd().is_some_and(|sd| sd <= 0.0);
-        constant_sides += u32::from(constant);
+        constant_sides += u32::from(is_constant(&summary));
         let scale = if logs { summary.mean() } else { 1.0 };
         variance += (sd / scale).powi(2);
     }
@@ -450,21 +523,60 @@ fn test_counts(base: Count, test: Count, result: &mut TestResult) {
     let Ok(exact) = exact_poisson(base, test, INTERVAL_LEVEL) else { return };
     result.method = Some(Method::ExactPoisson);
     result.exact_p = Some(exact.p);
-    result.t = None;
-    result.df = None;
     result.remark(&format!(
         "{} and {} events: p is the larger one of the exact test on events and the t test on runs",
         base.events, test.events
     ));
+    // A base without events has no ratio: all events are the test side's then.
+    let by_events = exact.ratio.map_or(Change::Rises, |ratio| Change::of(ratio - 1.0));
+    if result.change.is_some_and(|by_runs| by_runs.opposes(by_events)) {
+        result.p = Some(1.0);
+        result.ln_p = Some(0.0);
+        result.remark("the events and the runs point opposite ways, so p is 1");
+        return;
+    }
     if exact.ln_p >= runs {
+        result.t = None;
+        result.df = None;
         result.p = Some(exact.p);
         result.ln_p = Some(exact.ln_p);
+        result.change = Some(by_events);
         result.ratio = exact.ratio;
         result.ratio_ci95 = exact.interval;
         if exact.ratio.is_none() {
             result.remark("ratio: the base has no events, so the ratio is not bounded");
         }
     }
+}
+
+/// The test of a time some of whose runs the timeout ended, `base_ended` and `test_ended` of them: how long these would
+/// have taken is not known, only that no finished run took longer. They rank as the slowest, all alike, and the exact
+/// rank-sum test decides; leaving them out would call the side better that only its fast runs survive on. `result` is
+/// the test of the runs that finished, whose means stay. Runs are ranked across rounds, which loses power and no level.
+pub fn test_censored(base: &[f64], base_ended: usize, test: &[f64], test_ended: usize, result: &mut TestResult) {
+    let side = |values: &[f64], ended: usize| -> Vec<f64> {
+        let finished = values.iter().copied().filter(|v| v.is_finite());
+        finished.chain(std::iter::repeat_n(f64::INFINITY, ended)).collect()
+    };
+    let (base, test) = (side(base, base_ended), side(test, test_ended));
+    let Ok(ranks) = rank_sum(&base, &test) else { return };
+    let median = |values: &[f64]| -> f64 {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |place: usize| sorted.get(place).copied().unwrap_or(f64::NAN);
+        0.5 * (at((sorted.len() - 1) / 2) + at(sorted.len() / 2))
+    };
+    result.outcome = Outcome::Tested;
+    result.method = Some(Method::RankSumCensored);
+    (result.t, result.df) = (None, None);
+    (result.p, result.ln_p) = (Some(ranks.p), Some(ranks.p.ln()));
+    result.change = Some(ranks.change);
+    result.ratio = Some(median(&test) / median(&base)).filter(|r| r.is_finite());
+    result.ratio_ci95 = None;
+    result.remark(&format!(
+        "{base_ended} base and {test_ended} test runs were ended by the timeout and rank as the slowest; the ratio is of \
+         medians, the means are of the runs that finished"
+    ));
 }
 
 /// Fills q and the decision of one family: all its tested metrics, none left out. Returns the size of the family.

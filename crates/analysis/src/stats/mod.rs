@@ -10,6 +10,7 @@
 //! | two independent samples | [`welch()`], [`hedges_g`], [`geometric_mean_ratio`], [`fieller`] |
 //! | randomised complete blocks | [`paired_log_ratios`], [`paired_ratio`], [`paired_differences`], [`fieller_paired`] |
 //! | few events | [`exact_poisson`] |
+//! | which side fails more often; times cut off by a timeout | [`fisher_exact`], [`rank_sum`] |
 //! | a share of n | [`clopper_pearson`], [`wilson`] |
 //! | the cost of a tool, from paired slices | [`paired_ratio_median`] |
 //! | one sample | [`Summary`], [`mean`], [`geometric_mean`], [`quantile`], [`time_weighted_mean`] |
@@ -25,6 +26,7 @@ mod descriptive;
 mod double;
 mod family;
 mod metric;
+mod ranks;
 mod ratio;
 mod share;
 mod special;
@@ -40,9 +42,10 @@ pub use descriptive::{
 };
 pub use family::benjamini_hochberg;
 pub use metric::{
-    Design, Method, MetricSamples, Observation, Outcome, SPARSE_EVENTS, Side, TestResult, WelchResult, settle_alone,
-    settle_family, test_metric,
+    Change, Design, LEAST_DETERMINISTIC, Method, MetricSamples, Observation, Outcome, SPARSE_EVENTS, Side, TestResult,
+    WelchResult, settle_alone, settle_family, test_censored, test_metric,
 };
+pub use ranks::{RankTest, fisher_exact, rank_sum};
 pub use ratio::{Ratio, fieller, fieller_paired, geometric_mean_ratio, paired_ratio};
 pub use share::{clopper_pearson, wilson};
 pub use student::{NORMAL, StudentT};

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use pagelab_analysis::compare::{CompareOptions, Comparison, compare};
-use pagelab_recording::tables::{FaultsRow, JobsRow, LossRow, MappingsRow, MetricsRow, SettingsRow, TasksRow};
+use pagelab_recording::tables::{
+    FaultsRow, FramesRow, JobsRow, LossRow, MappingsRow, MetricsRow, SamplesRow, SettingsRow, StacksRow, TasksRow,
+};
 use pagelab_recording::{Clock, Exit, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
@@ -66,8 +68,28 @@ pub struct World {
     pub read_in_vain: f64,
     /// Huge pages are allowed but there are none.
     pub fragmented: bool,
-    /// Something else that costs time, ns per operation.
+    /// Something else that costs time in user mode, ns per operation.
     pub extra_ns: u64,
+    /// What one fault of a base page costs, ns.
+    pub fault_ns: u64,
+    /// How often each page is used; all but the first time it is there.
+    pub passes: u64,
+    /// Other work of the kernel (dearer calls), ns per operation.
+    pub foreign_kernel_ns: u64,
+    /// Waiting for something else than reads (flushes), ns per run.
+    pub foreign_wait_ns: u64,
+    /// The disk says how long its reads took.
+    pub disk_times: bool,
+    /// A profile is recorded: the share of its kernel samples that lie under the entry of faults.
+    pub profiled: bool,
+    /// Rounds (from 1, one bit each) whose run exits with status 1.
+    pub failing_rounds: u64,
+    /// Rounds whose run was ended by the timeout.
+    pub timed_out_rounds: u64,
+    /// What ran, as the manifest says.
+    pub work: &'static str,
+    /// Where.
+    pub host: &'static str,
     pub harmless: BTreeMap<String, String>,
     pub lost_faults: u64,
     /// What the loss table says instead of `lost_faults`.
@@ -101,6 +123,16 @@ impl Default for World {
             read_in_vain: 1.0,
             fragmented: false,
             extra_ns: 0,
+            fault_ns: FAULT,
+            passes: 1,
+            foreign_kernel_ns: 0,
+            foreign_wait_ns: 0,
+            disk_times: true,
+            profiled: false,
+            failing_rounds: 0,
+            timed_out_rounds: 0,
+            work: "cache",
+            host: "host",
             harmless: BTreeMap::new(),
             lost_faults: 0,
             loss_said: None,
@@ -138,7 +170,8 @@ impl Noise {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -147,15 +180,19 @@ impl Noise {
 
     /// A factor within 1.5 % of 1.
     pub fn factor(&mut self) -> f64 {
-        1.0 + (self.next() % 3001) as f64 / 1e5 - 0.015
+        1.0 + (self.draw() % 3001) as f64 / 1e5 - 0.015
     }
 }
 
 /// What a run came to while it was played.
-#[derive(Default)]
-struct Tally {
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
     now: i64,
     kernel_ns: u64,
+    /// Of `kernel_ns`, what faults took.
+    fault_ns: u64,
+    /// Of `waited_ns`, what reads took.
+    read_ns: u64,
     user_ns: u64,
     waited_ns: u64,
     huge: u64,
@@ -181,18 +218,46 @@ struct Player<'a> {
 
 const START: i64 = 5_000_000_000;
 
+/// What the model knows of a run, per operation: the truth that a finding is held to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Truth {
+    /// Time.
+    pub time_ns: f64,
+    /// Of that, in faults.
+    pub fault_ns: f64,
+    /// Of that, waiting for reads.
+    pub read_ns: f64,
+}
+
+impl Tally {
+    fn truth(&self) -> Truth {
+        let per_operation = |ns: u64| ns as f64 / self.operations as f64;
+        Truth {
+            time_ns: per_operation((self.now - START) as u64),
+            fault_ns: per_operation(self.fault_ns),
+            read_ns: per_operation(self.read_ns),
+        }
+    }
+}
+
 /// Plays one run of a world into `dir`.
 pub fn play(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> PathBuf {
+    play_counted(world, dir, round, position, seed);
+    dir.to_owned()
+}
+
+/// As [`play`]; returns what the model knows of the run.
+pub fn play_counted(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> Truth {
     let manifest = Manifest {
         label: Some(world.label.clone()),
         variant: Some(format!("variant {}", world.label)),
         run: Some(round),
         round: Some(round),
         position: Some(position),
-        host: Some("host".to_owned()),
+        host: Some(world.host.to_owned()),
         arch: Some("x86_64".to_owned()),
         page_size_bytes: Some(PAGE),
-        job: Some(json!({"work": "cache"})),
+        job: Some(json!({"work": world.work})),
         clock: Clock {
             id: "CLOCK_MONOTONIC".to_owned(),
             realtime_at_start_ns: Some(((round * 2 + position) * 10_000_000_000) as i64),
@@ -214,8 +279,9 @@ pub fn play(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> 
     };
     let mut noise = Noise::new(seed * 1000 + round * 10 + position);
     player.run();
-    player.end(&mut noise);
-    dir.to_owned()
+    let truth = player.tally.truth();
+    player.end(&mut noise, round);
+    truth
 }
 
 impl Player<'_> {
@@ -246,7 +312,23 @@ impl Player<'_> {
             }
             self.touch(piece);
         }
+        self.use_again();
         self.read_file();
+    }
+
+    /// Uses every page once more, in as many passes as there are, and does the other work of the kernel. No page is
+    /// missing any more, so it is only time.
+    fn use_again(&mut self) {
+        let world = self.world;
+        let pages = world.pieces * (world.piece_bytes / PAGE);
+        let again = pages * (world.passes - 1);
+        let user = again * (OPERATION + world.extra_ns);
+        self.tally.operations += again;
+        self.tally.user_ns += user;
+        let foreign = self.tally.operations * world.foreign_kernel_ns;
+        self.tally.kernel_ns += foreign;
+        self.tally.waited_ns += world.foreign_wait_ns;
+        self.tally.now += (user + foreign + world.foreign_wait_ns) as i64;
     }
 
     fn call(&mut self, row: &MappingsRow<'_>) {
@@ -325,8 +407,7 @@ impl Player<'_> {
             }
             let slot = addr / HUGE;
             let pool_slot = self.huge_slots.contains(&slot);
-            let fits = (slot * HUGE / PAGE..(slot + 1) * HUGE / PAGE).all(|page| self.mapped.contains(&page));
-            let wants = self.allowed() && fits && !self.base_slots.contains(&slot);
+            let wants = !pool_slot && self.allowed() && !self.base_slots.contains(&slot) && self.fits(slot);
             let huge = pool_slot || (wants && !self.world.fragmented);
             self.tally.fallback += u64::from(wants && !huge && !pool_slot);
             self.tally.huge += u64::from(huge && !pool_slot);
@@ -337,8 +418,14 @@ impl Player<'_> {
                 self.base_slots.insert(slot);
                 self.touched.insert(addr / PAGE);
             }
-            self.fault(addr, if huge { HUGE_FAULT } else { FAULT });
+            self.fault(addr, if huge { HUGE_FAULT } else { self.world.fault_ns });
         }
+    }
+
+    /// Whether a slot is mapped whole.
+    fn fits(&self, slot: u64) -> bool {
+        let pages = slot * HUGE / PAGE..(slot + 1) * HUGE / PAGE;
+        self.mapped.range(pages.clone()).count() as u64 == pages.end - pages.start
     }
 
     fn present(&self, addr: u64) -> bool {
@@ -347,6 +434,7 @@ impl Player<'_> {
 
     fn fault(&mut self, addr: u64, cost: u64) {
         self.tally.kernel_ns += cost;
+        self.tally.fault_ns += cost;
         self.tally.now += cost as i64;
         self.tally.faults += 1;
         if self.world.faults_recorded && self.tally.faults > self.world.lost_faults {
@@ -375,6 +463,7 @@ impl Player<'_> {
         self.tally.device_bytes += bytes;
         let wait = requests * REQUEST + (bytes as f64 * READ_BYTE) as u64;
         self.tally.waited_ns += wait;
+        self.tally.read_ns += wait;
         self.tally.now += wait as i64;
         self.tally.operations += world.file_bytes / PAGE;
     }
@@ -421,9 +510,50 @@ impl Player<'_> {
         for (name, instance, value) in rows {
             self.writer.push_metrics(&MetricsRow { ts, name, instance, value: Some(value as f64) });
         }
+        if self.world.disk_times {
+            let value = Some(self.tally.read_ns as f64);
+            self.writer.push_metrics(&MetricsRow { ts, name: "disk.read_ns", instance: Some("loop0"), value });
+        }
     }
 
-    fn end(mut self, noise: &mut Noise) {
+    /// A profile of the run of a few thousand samples, which lands in the kernel and under its entry of faults as often as it should.
+    fn profile(&mut self) {
+        const IN_FAULT: u64 = 11;
+        const IN_CALL: u64 = 12;
+        let frames = [(1, "clear_page_erms"), (2, "asm_exc_page_fault"), (3, "vfs_write"), (4, "do_syscall_64")];
+        for (frame_id, symbol) in frames {
+            let row = FramesRow { frame_id, symbol: Some(symbol), kernel: true, ..FramesRow::default() };
+            self.writer.push_frames(&row);
+        }
+        self.writer.push_stacks(&StacksRow { stack_id: IN_FAULT, frame_ids: &[1, 2] });
+        self.writer.push_stacks(&StacksRow { stack_id: IN_CALL, frame_ids: &[3, 4] });
+        let samples = 2000;
+        let busy = (self.tally.kernel_ns + self.tally.user_ns).max(1);
+        let part = |ns: u64| ns * samples / busy;
+        let (faults, kernel) = (part(self.tally.fault_ns), part(self.tally.kernel_ns));
+        for number in 0..samples {
+            let kstack_id = if number < faults {
+                Some(IN_FAULT)
+            } else if number < kernel {
+                Some(IN_CALL)
+            } else {
+                None
+            };
+            self.writer.push_samples(&SamplesRow {
+                ts: START + 1 + number as i64,
+                task_id: 1,
+                event: "cpu-clock",
+                kstack_id,
+                weight: busy / samples,
+                ..SamplesRow::default()
+            });
+        }
+    }
+
+    fn end(mut self, noise: &mut Noise, round: u64) {
+        if self.world.profiled {
+            self.profile();
+        }
         let factor = noise.factor();
         let took = (self.tally.now - START) as f64 * factor;
         self.tally.now = START + took as i64;
@@ -453,7 +583,11 @@ impl Player<'_> {
             .close(|manifest| {
                 let measured = json!({"start_ns": from, "end_ns": to, "operations": operations, "source": "load"});
                 manifest.extra.insert("measured".to_owned(), measured);
-                manifest.exit = Some(Exit { code: Some(0), ..Exit::default() });
+                let failing = self.world.failing_rounds & (1 << round) != 0;
+                manifest.exit = Some(Exit { code: Some(i32::from(failing)), ..Exit::default() });
+                if self.world.timed_out_rounds & (1 << round) != 0 {
+                    manifest.extra.insert("timed_out".to_owned(), json!(true));
+                }
             })
             .unwrap();
     }
@@ -467,14 +601,21 @@ pub fn compare_worlds(base: &World, test: &World, seed: u64) -> Comparison {
 
 /// As [`compare_worlds`], keeping the recordings in `dir`.
 pub fn compare_in(dir: &Path, base: &World, test: &World, seed: u64, rounds: u64) -> Comparison {
+    compare_counted(dir, base, test, seed, rounds).0
+}
+
+/// As [`compare_in`], with what the model knows of a run of either side.
+pub fn compare_counted(dir: &Path, base: &World, test: &World, seed: u64, rounds: u64) -> (Comparison, [Truth; 2]) {
     let mut dirs = [Vec::new(), Vec::new()];
+    let mut truths = [Truth::default(); 2];
     for round in 1..=rounds {
         for (position, (side, world)) in [("b", base), ("t", test)].into_iter().enumerate() {
             let run = dir.join(format!("{side}{round}"));
-            dirs[position].push(play(world, &run, round, position as u64 + 1, seed));
+            truths[position] = play_counted(world, &run, round, position as u64 + 1, seed);
+            dirs[position].push(run);
         }
     }
-    compare(&dirs[0], &dirs[1], &CompareOptions::default()).unwrap()
+    (compare(&dirs[0], &dirs[1], &CompareOptions::default()).unwrap(), truths)
 }
 
 /// The causes found, in order.

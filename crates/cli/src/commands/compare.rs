@@ -11,7 +11,7 @@ use pagelab_recording::set::{discover, reference};
 use pagelab_session::ValueSpec;
 use serde::Serialize;
 
-use crate::failure::{BAD, Failure};
+use crate::failure::Failure;
 use crate::options::{AllowArgs, SpanArgs, parse_level};
 use crate::print;
 use crate::say;
@@ -45,7 +45,7 @@ pub struct Args {
     alpha: f64,
     #[command(flatten)]
     span: SpanArgs,
-    /// Status 1 if the test side is worse in the primary metric.
+    /// Status 1 if the test side is worse in the primary metric, fails more often, or if nothing could be tested.
     #[arg(long)]
     check: bool,
     /// Show the value of every run as well.
@@ -100,8 +100,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let text: Vec<String> = comparisons.iter().map(|one| verdict::comparison_with(one, args.each_run)).collect();
         print::text(&text.join("\n"))?;
     }
-    let worse = comparisons.iter().any(verdict::is_regression);
-    Ok(if args.check && worse { BAD } else { 0 })
+    let status = |one: &Comparison| verdict::check(one);
+    Ok(if args.check { comparisons.iter().map(status).max().unwrap_or(0) } else { 0 })
 }
 
 fn wrong(text: impl Into<String>) -> Failure {

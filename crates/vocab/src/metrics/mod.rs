@@ -18,6 +18,7 @@
 
 mod cpu;
 mod devices;
+mod driver;
 mod load;
 mod markdown;
 mod memory;
@@ -26,6 +27,7 @@ mod vmstat;
 
 use std::fmt;
 
+pub use driver::{Driver, driver};
 pub use markdown::markdown;
 
 /// How the rows of one series become one number per run (DESIGN section 7).

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
-use pagelab_recording::{Manifest, Recording};
-use pagelab_vocab::settings::setting;
+use pagelab_recording::Recording;
 
-use super::{Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, pools, workers};
+use super::{Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, pools, samples, workers};
 use crate::compare::{CompareInputs, Comparison, Verdict};
 use crate::error::Result;
 use crate::mappings::{MappingProfile, ProfileOptions};
 use crate::rules::finding::SideName;
 use crate::run::{RunData, WindowSource};
+use crate::settings_diff::SettingDiff;
 
 /// The evidence of a comparison. Reads the mappings and faults of every run that counts.
 pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
@@ -26,6 +26,11 @@ pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
         same_work: same_work(inputs.base, inputs.test),
     };
     Ok(Evidence { test, contrast: Some(contrast) })
+}
+
+/// The evidence of one side without the other, for rules that judge recordings alone.
+pub fn of_side(name: SideName, runs: &[&RunData]) -> Result<Evidence> {
+    Ok(Evidence { test: side(name, runs)?, contrast: None })
 }
 
 /// The evidence of one recording alone.
@@ -65,6 +70,8 @@ fn one_run(run: &RunData) -> Result<RunEvidence> {
         whole_life: run.window.source == WindowSource::Command,
         operations: run.window.operations,
         metrics,
+        kernel_samples: or_note(samples::load(&recording, run.window.start_ns..run.window.end_ns), &mut unreadable)
+            .flatten(),
         workers: or_note(workers::load(&recording), &mut unreadable).flatten(),
         loss: run.loss.clone(),
         pools: or_note(pools::load(&recording), &mut unreadable).unwrap_or_default(),
@@ -96,8 +103,9 @@ fn primary(comparison: &Comparison) -> Option<PrimaryEvidence> {
     let primary = comparison.primary.as_ref()?;
     let slower = match primary.verdict {
         Verdict::Better => Some(SideName::Base),
-        Verdict::Worse | Verdict::Different => Some(SideName::Test),
-        Verdict::NoDifference | Verdict::NotTested => None,
+        Verdict::Worse => Some(SideName::Test),
+        // A metric that has no better and worse has no side that suffers.
+        Verdict::Different | Verdict::NoDifference | Verdict::NotTested => None,
     };
     Some(PrimaryEvidence {
         metric: primary.metric.clone(),
@@ -111,41 +119,23 @@ fn primary(comparison: &Comparison) -> Option<PrimaryEvidence> {
 
 /// The settings that differ, with those marked that follow from others.
 pub(crate) fn differing(comparison: &Comparison) -> Vec<SettingChange> {
-    let keys: Vec<&str> = comparison.settings.iter().map(|diff| diff.key.as_str()).collect();
-    comparison
-        .settings
-        .iter()
-        .map(|diff| SettingChange {
-            key: diff.key.clone(),
-            base: diff.base.clone(),
-            test: diff.test.clone(),
-            follows: diff.state || diff.derived_from.is_some() || is_companion(&diff.key, &keys),
-        })
-        .collect()
+    let change = |diff: &SettingDiff| SettingChange {
+        key: diff.key.clone(),
+        base: diff.base.clone(),
+        test: diff.test.clone(),
+        follows: diff.follows_from().is_some(),
+    };
+    comparison.settings.iter().map(change).collect()
 }
 
-/// The default huge page size that families of settings are filled with; it only matters for vm.nr_hugepages.
-const DEFAULT_HUGE: &str = "2M";
-
-/// Whether the kernel rewrites `key` when one of `others` is written.
-fn is_companion(key: &str, others: &[&str]) -> bool {
-    others.iter().filter(|other| **other != key).any(|other| {
-        setting(other).is_some_and(|info| {
-            info.companion_keys(DEFAULT_HUGE).iter().any(|companion| match companion.split_once('*') {
-                Some((start, end)) => key.starts_with(start) && key.ends_with(end),
-                None => companion == key,
-            })
-        })
-    })
-}
-
-/// Whether both sides ran the same thing: commands and jobs are compared whole and looked at no further.
+/// Whether both sides ran the same thing: commands and jobs are compared whole and looked at no further. `None` where
+/// the recordings do not say, or where what ran already varies within a side (names of temporary files).
 fn same_work(base: &[&RunData], test: &[&RunData]) -> Option<bool> {
-    let work = |manifest: &Manifest| (manifest.command.clone(), manifest.job.clone());
-    let mut all = base.iter().chain(test).map(|run| work(&run.manifest));
-    let first = all.next()?;
-    if first == (None, None) {
-        return None;
-    }
-    Some(all.all(|other| other == first))
+    type Work = (Option<Vec<String>>, Option<serde_json::Value>);
+    let work = |run: &&RunData| -> Work { (run.manifest.command.clone(), run.manifest.job.clone()) };
+    let one = |runs: &[&RunData]| -> Option<Work> {
+        let first = runs.first().map(work).filter(|work| *work != (None, None))?;
+        runs.iter().all(|run| work(run) == first).then_some(first)
+    };
+    Some(one(base)? == one(test)?)
 }

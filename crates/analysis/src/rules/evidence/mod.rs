@@ -6,13 +6,15 @@
 
 mod collect;
 mod pools;
+mod samples;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use collect::differing;
-pub use collect::{of_comparison, of_run};
+pub use collect::{of_comparison, of_run, of_side};
 pub use pools::PoolLevels;
+pub use samples::KernelSamples;
 pub use workers::Workers;
 
 use super::finding::SideName;
@@ -35,6 +37,8 @@ pub struct RunEvidence {
     pub operations: Option<f64>,
     /// Metrics, those of single jobs left out.
     pub metrics: BTreeMap<MetricKey, RunMetric>,
+    /// Samples of the profile in the kernel; `None` without a profile.
+    pub kernel_samples: Option<KernelSamples>,
     /// The load's workers together; `None` for a command.
     pub workers: Option<Workers>,
     /// What each stream saw and lost.
@@ -185,7 +189,7 @@ pub struct Contrast {
     pub varying: Vec<String>,
     /// Runs were made in randomised blocks, one of either side in each.
     pub blocks: bool,
-    /// Both sides ran the same command or job, as far as the recordings say; `None` if they do not say.
+    /// Both sides ran the same command or job; `None` if the recordings do not say, or if it varied within a side.
     pub same_work: Option<bool>,
 }
 
@@ -201,10 +205,10 @@ pub struct Evidence {
 impl Evidence {
     /// The side of that name.
     pub fn side(&self, name: SideName) -> Option<&SideEvidence> {
-        match name {
-            SideName::Test => Some(&self.test),
-            SideName::Base => self.contrast.as_ref().map(|contrast| &contrast.base),
+        if name == self.test.name {
+            return Some(&self.test);
         }
+        self.contrast.as_ref().map(|contrast| &contrast.base).filter(|base| base.name == name)
     }
 
     /// Whether every run knows its operations, so that amounts can be given per operation.

@@ -1,0 +1,61 @@
+//! `compare --check` is a gate: it passes what was tested and found no worse, and nothing else. It once passed whatever it
+//! could not test, a test side of which every run had crashed among it.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{pagelab, run, scratch, stderr};
+use pagelab_recording::{Clock, Exit, Manifest, RecordingWriter, WriterOptions};
+use serde_json::json;
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Recordings of a command that took these many milliseconds and ended with these statuses.
+fn side(dir: &Path, name: &str, runs: &[(i64, i32)]) -> Vec<PathBuf> {
+    let one = |(number, (ms, code)): (usize, &(i64, i32))| {
+        let path = dir.join(format!("{name}{number}"));
+        let measured = json!({"start_ns": 0, "end_ns": ms * 1_000_000, "operations": null, "source": "command"});
+        let manifest = Manifest {
+            command: Some(vec!["work".to_owned()]),
+            exit: Some(Exit { code: Some(*code), ..Exit::default() }),
+            clock: Clock { id: "CLOCK_MONOTONIC".to_owned(), ..Clock::default() },
+            extra: [("measured".to_owned(), measured)].into_iter().collect(),
+            ..Manifest::default()
+        };
+        let options = WriterOptions { compact: false, ..WriterOptions::default() };
+        RecordingWriter::create(&path, manifest, options).expect("a recording").close(|_| {}).expect("a clean end");
+        path
+    };
+    assert!(runs.iter().all(|(ms, _)| *ms * 1_000_000 < 100 * SECOND));
+    runs.iter().enumerate().map(one).collect()
+}
+
+/// The status of `compare --check`, and what it says.
+#[track_caller]
+fn check(base: &[(i64, i32)], test: &[(i64, i32)], status: i32) -> String {
+    let dir = scratch();
+    let (base, test) = (side(dir.path(), "base", base), side(dir.path(), "test", test));
+    let mut command = pagelab();
+    command.arg("compare").arg("--base").args(base).arg("--test").args(test).arg("--check");
+    stderr(&run(&mut command, status))
+}
+
+#[test]
+fn a_gate_passes_only_what_was_tested() {
+    let good = [(1000, 0), (1010, 0), (990, 0), (1005, 0)];
+    assert_eq!(check(&good, &[(1001, 0), (1011, 0), (992, 0), (1004, 0)], 0), "");
+    assert_eq!(check(&good, &[(900, 0), (910, 0), (905, 0), (899, 0)], 0), "");
+    let said = check(&good, &[(2000, 0), (2010, 0), (1990, 0), (2005, 0)], 1);
+    assert!(said.contains("test is worse in run.elapsed_ns"), "{said}");
+    // One run a side, ten times slower: there is no test, and no all-clear.
+    let said = check(&good[..1], &[(10_000, 0)], 1);
+    assert!(said.contains("nothing was tested") && said.contains("at least 2"), "{said}");
+    // Every run crashed.
+    let said = check(&good, &[(10, 139), (11, 139), (12, 139), (9, 139)], 1);
+    assert!(said.contains("all 4 test runs failed"), "{said}");
+    // Those that did not crash are as quick as ever.
+    let six = [(1000, 0), (1010, 0), (990, 0), (1005, 0), (1000, 0), (1003, 0)];
+    let said = check(&six, &[(1000, 0), (1006, 0), (12, 1), (9, 1), (9, 1), (8, 1), (7, 1)], 1);
+    assert!(said.contains("more test runs failed"), "{said}");
+}
