@@ -103,6 +103,7 @@ struct Reader {
     namespace: Child,
     standing: Vec<Child>,
     replaced: Vec<(&'static str, String)>,
+    slice: Option<PathBuf>,
 }
 
 impl Reader {
@@ -123,7 +124,7 @@ impl Reader {
         let mut byte = [0];
         let mut out = namespace.stdout.take().expect("a pipe");
         std::io::Read::read_exact(&mut out, &mut byte).expect("root may unshare");
-        let mut reader = Self { dir, namespace, standing: Vec::new(), replaced: Vec::new() };
+        let mut reader = Self { dir, namespace, standing: Vec::new(), replaced: Vec::new(), slice: None };
         let shown = reader.dir.path().display().to_string();
         let setup = format!(
             "set -e; mount -t overlay overlay -o lowerdir=/etc,upperdir={shown}/etc,workdir={shown}/work /etc
@@ -184,7 +185,15 @@ impl Reader {
             ("/var/lib/db/data", home.join("data").display().to_string()),
         ];
         if !Path::new("/sys/fs/cgroup/system.slice").is_dir() {
-            self.replaced.push(("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup".to_owned()));
+            // A machine without systemd; the second version may stand beside the first.
+            let roots = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
+            let root =
+                roots.into_iter().find(|root| root.join("cgroup.procs").is_file()).expect("a cgroup file system");
+            let slice = root.join(format!("pagelab-readme-{}", std::process::id()));
+            fs::create_dir(&slice).expect("root may");
+            fs::write(slice.join("cgroup.procs"), &pids[0]).expect("root may");
+            self.replaced.push(("/sys/fs/cgroup/system.slice", slice.display().to_string()));
+            self.slice = Some(slice);
         }
     }
 
@@ -215,11 +224,12 @@ impl Reader {
     }
 
     fn begin(&self, line: &str, recording: &str) -> Child {
-        let child = self.typed(line).stdin(Stdio::null()).stderr(Stdio::inherit()).spawn().expect("su runs");
+        let mut child = self.typed(line).stdin(Stdio::null()).spawn().expect("su runs");
         let manifest = self.dir.path().join("home").join(recording).join("manifest.json");
         let until = Instant::now() + Duration::from_secs(60);
         while !manifest.exists() {
-            assert!(Instant::now() < until, "$ {line}\nbegan no recording");
+            let ended = child.try_wait().expect("ours");
+            assert!(ended.is_none() && Instant::now() < until, "$ {line}\nbegan no recording: {ended:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
         child
@@ -244,6 +254,9 @@ impl Drop for Reader {
         }
         for child in &mut self.standing {
             let _ = child.wait();
+        }
+        if let Some(slice) = &self.slice {
+            let _ = fs::remove_dir(slice);
         }
         let _ = self.namespace.kill();
         let _ = self.namespace.wait();

@@ -1,6 +1,6 @@
 //! The two sides of a comparison: what they ran, how their values spread, and what so many runs can show.
 
-use pagelab_analysis::compare::{Comparison, Facts, RunEntry, SideFacts, Verdict};
+use pagelab_analysis::compare::{Comparison, Facts, Primary, RunEntry, SideFacts, Verdict};
 
 use crate::number::{quantity, significant};
 use crate::paragraph::wrap;
@@ -21,6 +21,7 @@ pub(crate) fn sides(comparison: &Comparison, style: &Style) -> String {
     let mut out = commands(comparison, facts, style);
     if let Some(primary) = &comparison.primary {
         out.push_str(&spread(comparison, facts, &primary.unit, style));
+        out.push_str(&against_the_means(primary, facts, style));
     }
     out.push_str(&power(comparison, facts, style));
     for caution in &facts.cautions {
@@ -71,6 +72,18 @@ fn spread(comparison: &Comparison, facts: &Facts, unit: &str, style: &Style) -> 
         table.row(row);
     }
     table.render()
+}
+
+/// A ratio of geometric means may point the other way than the means that stand above it.
+fn against_the_means(primary: &Primary, facts: &Facts, style: &Style) -> String {
+    let means = facts.base.mean.zip(facts.test.mean).filter(|(base, test)| *base > 0.0 && *test > 0.0);
+    let (Some(ratio), Some((base, test))) = (primary.ratio, means) else { return String::new() };
+    let differ = (test / base / ratio - 1.0).abs() > 0.01;
+    if !differ || (ratio - 1.0) * (test - base) >= 0.0 {
+        return String::new();
+    }
+    let text = "The ratio is one of geometric means and points the other way than the means: a few runs lie far from the rest; see them with --each-run.";
+    wrap(text, style.width, "", "  ")
 }
 
 /// How large a difference must be to be found with so many runs; said where none was.

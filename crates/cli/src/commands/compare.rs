@@ -34,8 +34,6 @@ pub struct Args {
     #[arg(long, num_args = 1.., value_name = "DIR", requires = "base")]
     test: Vec<PathBuf>,
     #[command(flatten)]
-    new: commands::NewSet,
-    #[command(flatten)]
     allow: AllowArgs,
     /// The metric that decides, or the NAME of a --value [default: the first --value; load.iops of jobs, run.elapsed_ns of commands]. The others stay corrected for their number together.
     #[arg(long, value_name = "NAME")]
@@ -54,6 +52,9 @@ pub struct Args {
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+    // Last, because its heading holds for all that follows.
+    #[command(flatten)]
+    new: commands::NewSet,
 }
 
 const AFTER_HELP: &str = "\
