@@ -70,7 +70,8 @@ fn recordings_that_are_damaged_or_newer() {
     let whole = dir.path().join("whole");
     record_into(&whole);
     run(pagelab().arg("check").arg(&whole), 0);
-    refused(pagelab().arg("check").arg(dir.path()), 2, &["is not a recording"]);
+    let empty = scratch();
+    refused(pagelab().arg("check").arg(empty.path()), 2, &["is not a recording"]);
     let damage = |name: &str, how: &dyn Fn(&mut fs::File, u64)| {
         let copy = dir.path().join(name);
         run(Command::new("cp").arg("-r").arg(&whole).arg(&copy), 0);

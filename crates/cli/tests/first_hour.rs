@@ -202,6 +202,18 @@ fn a_process_that_is_gone_does_not_end_the_rest() {
     assert!(said.contains("found no such process") && !dir.path().join("none").exists(), "{said}");
 }
 
+/// A signal that is ignored stays so, as under nohup, which may be what this test runs under.
+fn hears_hang_ups(command: &mut Command) -> &mut Command {
+    // SAFETY: signal is async-signal-safe and takes numbers.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            Ok(())
+        })
+    }
+}
+
 #[test]
 fn a_hang_up_closes_the_recording() {
     let dir = scratch();
@@ -210,7 +222,7 @@ fn a_hang_up_closes_the_recording() {
         let script = format!("touch {}; exec sleep 100", began.display());
         let mut recorder = pagelab();
         recorder.args(["record", "-q", "-o"]).arg(&out).args(["--", "sh", "-c", &script]);
-        let mut recorder = recorder.spawn().unwrap();
+        let mut recorder = hears_hang_ups(&mut recorder).spawn().unwrap();
         wait_for(&began);
         // SAFETY: kill takes numbers; the recorder is not reaped.
         unsafe { libc::kill(recorder.id() as i32, signal) };
@@ -274,6 +286,7 @@ fn a_recording_outlives_the_connection_that_drops() {
     let script = format!("touch {}; exec sleep 100", began.display());
     let mut command = pagelab();
     command.args(["record", "-o"]).arg(&out).args(["--", "sh", "-c", &script]);
+    hears_hang_ups(&mut command);
     let mut terminal = Terminal::start(80, command);
     wait_for(&began);
     drop(terminal.master.take());
@@ -292,7 +305,11 @@ fn what_a_command_prints_stands_alone_on_the_terminal() {
     let text = Terminal::start(80, command).text();
     assert!(text.starts_with("hello\npagelab: recorded into "), "{text:?}");
     let mut command = pagelab();
-    command.args(["compare", "-n", "2", "-o"]).arg(dir.path().join("set")).args(["--", "echo hello", "echo hello"]);
+    command.args(["compare", "-n", "2", "--show-output", "-o"]).arg(dir.path().join("set")).args([
+        "--",
+        "echo hello",
+        "echo hello",
+    ]);
     let text = Terminal::start(80, command).text();
     assert_eq!(text.lines().filter(|line| *line == "hello").count(), 4, "{text:?}");
     let while_running = text.rsplit_once("hello").map_or("", |(before, _)| before);

@@ -87,8 +87,12 @@ fn at_any_instant_at_most_the_last_second_is_lost() {
         let mut command = pagelab();
         let mut recorder =
             command.args(victim.words(3_000_000)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
-        // From 1.2 to 3.1 s, by a fixed sequence: parts are written about once a second.
-        std::thread::sleep(Duration::from_millis(1200 + round * 7919 % 1900));
+        while !victim.out().join("manifest.json").exists() {
+            assert_eq!(recorder.try_wait().expect("our child"), None, "it ended");
+            std::thread::yield_now();
+        }
+        // From 1 to 2.9 s after its beginning, by a fixed sequence: parts are written about once a second.
+        std::thread::sleep(Duration::from_millis(1000 + round * 7919 % 1900));
         recorder.kill().expect("SIGKILL");
         let killed_ns = monotonic_ns();
         recorder.wait().expect("our child");
@@ -117,7 +121,7 @@ fn inside_rename() {
     let calls: &[u64] = if full() { &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11] } else { &[4, 9] };
     for when in calls {
         let victim = Victim::new();
-        let dead_ns = killed_in(&victim, "rename", *when, 3_000_000);
+        let dead_ns = killed_in(&victim, "renameat", *when, 3_000_000);
         victim.check(&format!("rename {when}"), dead_ns - 1_000_000_000);
     }
 }
@@ -133,7 +137,7 @@ fn inside_close() {
     let calls: &[u64] = if full() { &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] } else { &[1, 2, 3] };
     for when in calls {
         let victim = Victim::new();
-        killed_in(&victim, "unlink", *when, faults);
+        killed_in(&victim, "unlinkat", *when, faults);
         let count = victim.check(&format!("unlink {when}"), i64::MAX);
         assert!(count >= faults, "the program had ended: {count}");
     }

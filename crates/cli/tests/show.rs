@@ -264,7 +264,7 @@ fn the_summary_says_what_there_is() {
         "cache --size 4M",
         "no fs_dax tracepoints; fix: pagelab lab up",
         "status 0",
-        "needed I/O (major)      -",
+        "- major (needed I/O)",
         "thp.enabled",
     ] {
         assert!(lines.contains(said), "{said}: {lines}");

@@ -37,9 +37,7 @@ pub fn finish(
         Subject::Started(started) => (started.take_report(ended.as_ref()), started.heard()),
         Subject::Found(_) => (None, Heard::default()),
     };
-    let mut warnings = std::mem::take(&mut recorder.probes.warnings);
-    warnings.extend(missing_values(&heard));
-    warnings.extend(lost_events(&recorder.probes));
+    let mut warnings = warnings(&mut recorder.probes, &heard);
     let refused_sources = recorder.refused_sources();
     // While the programs are still there.
     let bpf = options.bpf_stats.then(own_programs);
@@ -79,12 +77,9 @@ pub fn finish(
         }
     };
     let (manifest, hole, error) = with_rights(caller.as_ref(), || close(writer, write_error, last));
-    // Where nothing is left, nothing was recorded. A command that goes on is not ended for that.
-    if let Some(error) = error
-        && (ended.is_some() || !options.target.is_started())
-        && Manifest::load(&options.out).is_err()
-    {
-        return Err(SessionError::Recording(error));
+    // A command that goes on is not ended because nothing of it was kept.
+    if ended.is_some() || !options.target.is_started() {
+        something_is_left(error, options)?;
     }
     warnings.extend(hole);
     let report = match report {
@@ -95,6 +90,21 @@ pub fn finish(
     let Heard { values, last_line } = heard;
     let outcome = SessionOutcome { dir, ended, report, manifest, timed_out, interrupted, values, last_line, warnings };
     Ok((outcome, subject))
+}
+
+fn warnings(probes: &mut Probes, heard: &Heard) -> Vec<String> {
+    let mut warnings = std::mem::take(&mut probes.warnings);
+    warnings.extend(missing_values(heard));
+    warnings.extend(lost_events(probes));
+    warnings
+}
+
+/// Where closing failed and nothing is left, nothing was recorded.
+fn something_is_left(error: Option<pagelab_recording::Error>, options: &SessionOptions) -> Result<(), SessionError> {
+    match error {
+        Some(error) if Manifest::load(&options.out).is_err() => Err(SessionError::Recording(error)),
+        _ => Ok(()),
+    }
 }
 
 /// The numbers of the user's own, as metrics of the run; null for those that the output did not hold.

@@ -136,16 +136,12 @@ impl Ear {
         Err(last)
     }
 
-    fn take(&self, each: &mut dyn FnMut(i64, &str)) {
+    fn take(&self, ear: usize, marks: &mut Vec<Mark>) {
         let mut buffer = [0_u8; MAX_NAME_BYTES + 64];
         for _ in 0..AT_ONCE {
             let Ok((bytes, sender)) = self.socket.recv_from(&mut buffer) else { return };
             let Some((ts, name)) = read(buffer.get(..bytes).unwrap_or(&[]), monotonic_ns()) else { continue };
-            each(ts, name);
-            if let Some(path) = sender.as_pathname() {
-                // A sender that does not wait for it has the mark all the same.
-                let _ = self.socket.send_to(OK, path);
-            }
+            marks.push(Mark { ts, name: name.to_owned(), ear, sender: sender.as_pathname().map(Path::to_owned) });
         }
     }
 }
@@ -168,10 +164,33 @@ impl Marks {
         }
     }
 
-    /// Hands over what has come, each with its instant.
-    pub fn take(&self, mut each: impl FnMut(i64, &str)) {
-        self.0.iter().for_each(|ear| ear.take(&mut each));
+    /// The marks that have come since. Their senders wait for [`Marks::answer`].
+    pub fn take(&self) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        self.0.iter().enumerate().for_each(|(number, ear)| ear.take(number, &mut marks));
+        marks
     }
+
+    /// Tells the senders that their marks are in the recording: whoever asks for it next finds them.
+    pub fn answer(&self, marks: &[Mark]) {
+        for mark in marks {
+            if let (Some(ear), Some(sender)) = (self.0.get(mark.ear), &mark.sender) {
+                // A sender that does not wait for it has the mark all the same.
+                let _ = ear.socket.send_to(OK, sender);
+            }
+        }
+    }
+}
+
+/// A mark that was sent to this recorder.
+#[derive(Debug)]
+pub struct Mark {
+    /// When it was sent, CLOCK_MONOTONIC.
+    pub ts: i64,
+    /// Its name.
+    pub name: String,
+    ear: usize,
+    sender: Option<PathBuf>,
 }
 
 /// Instant and name of a datagram; an instant that our clock cannot have given is replaced by `now_ns`.
@@ -300,7 +319,9 @@ mod tests {
         let sender = std::thread::spawn(|| mark("half way"));
         let mut taken = Vec::new();
         while !sender.is_finished() {
-            marks.take(|ts, name| taken.push((ts, name.to_owned())));
+            let came = marks.take();
+            marks.answer(&came);
+            taken.extend(came.into_iter().map(|mark| (mark.ts, mark.name)));
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(sender.join().expect("the sender").expect("it is taken") >= 1);

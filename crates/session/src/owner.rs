@@ -11,13 +11,12 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{
-    Access, AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, StatxFlags, Uid, accessat, chownat, fstat, openat, statx,
-};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, StatxFlags, Uid, chownat, fstat, openat, statx};
 
 /// The clock of file systems is that much behind at most.
 const CLOCK_SLACK: Duration = Duration::from_millis(50);
@@ -109,17 +108,17 @@ impl Caller {
     /// Whether this user can have a recording at `out`, with all that is made in it. Where only the directory's parent
     /// is in the way, root makes the directory.
     pub fn takes(&self, out: &Path) -> bool {
-        let may = |path: &Path, access| self.run(|| accessat(CWD, path, access, AtFlags::EACCESS).is_ok());
-        let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        let may = |path: &Path, access| self.run(|| thread_may(path, access));
+        let all = libc::R_OK | libc::W_OK | libc::X_OK;
         if out.exists() || out.is_symlink() {
             return may(out, all);
         }
         let above = out.ancestors().skip(1).map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
         let Some(above) = above.into_iter().find(|dir| dir.exists()) else { return false };
-        if may(above, Access::WRITE_OK | Access::EXEC_OK) {
+        if may(above, libc::W_OK | libc::X_OK) {
             return true;
         }
-        may(above, Access::EXEC_OK) && self.make(out).is_ok()
+        may(above, libc::X_OK) && self.make(out).is_ok()
     }
 
     fn make(&self, out: &Path) -> io::Result<()> {
@@ -141,6 +140,16 @@ impl Caller {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         Ok(chownat(file, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?)
     }
+}
+
+/// Whether this thread has these rights at the path. faccessat2(2) itself: libraries ask faccessat(2) where the process's
+/// effective and real user are the same, which knows nothing of a thread's own user at files.
+fn thread_may(path: &Path, access: libc::c_int) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the path is a C string that outlives the call, which reads it and writes nothing.
+    let result =
+        unsafe { libc::syscall(libc::SYS_faccessat2, libc::AT_FDCWD, path.as_ptr(), access, libc::AT_EACCESS) };
+    result == 0
 }
 
 fn has_rights_of(uid: u32) -> impl FnOnce() -> bool {

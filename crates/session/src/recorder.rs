@@ -19,7 +19,7 @@ use crate::cost::{Budget, Spent};
 use crate::feed::Feed;
 use crate::found::Found;
 use crate::load_rows;
-use crate::marks::Marks;
+use crate::marks::{Mark, Marks};
 use crate::options::{DEFAULT_RING_BYTES, SessionOptions};
 use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
@@ -207,6 +207,27 @@ impl Recorder {
         written
     }
 
+    /// Writes the marks that have come before their senders are answered: `pagelab mark x && pagelab show --from x` finds them.
+    fn take_marks(&mut self, now: i64) {
+        let Some(marks) = self.marks.take() else { return };
+        let came = marks.take();
+        if !came.is_empty() {
+            self.push_marks(&came);
+            self.feed.details().before_part(now, self.writer.faults_mut());
+            // What cannot be written waits in memory for the next part.
+            let _ = with_rights(self.caller.as_ref(), || self.writer.flush(now));
+            self.feed.details().after_part(self.writer.faults_mut());
+            marks.answer(&came);
+        }
+        self.marks = Some(marks);
+    }
+
+    fn push_marks(&mut self, marks: &[Mark]) {
+        for mark in marks {
+            self.writer.push(&MarksRow { ts: mark.ts, name: &mark.name, source: "mark" });
+        }
+    }
+
     fn what_to_emit(&mut self, now: i64) -> Emit {
         match &mut self.all_samples {
             Some((interval, next_ns)) if now >= *next_ns => {
@@ -295,12 +316,9 @@ impl Recorder {
         }
         self.feed.off_cpu(self.writer.table::<OffcpuRow<'_>>());
         self.feed.actions(&mut self.writer);
-        if let Some(marks) = &self.marks {
-            let writer = &mut self.writer;
-            marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));
-        }
         let has_moved = !batch.is_empty();
         batch.clear();
+        self.take_marks(now);
         self.count();
         let (seen, _) = self.events_seen();
         self.pace.looked(seen, has_moved);
@@ -354,8 +372,9 @@ impl Recorder {
     pub fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
         // The last time: no mark is answered that is not written.
         if let Some(marks) = self.marks.take() {
-            let writer = &mut self.writer;
-            marks.take(|ts, name| writer.push(&MarksRow { ts, name, source: "mark" }));
+            let came = marks.take();
+            self.push_marks(&came);
+            marks.answer(&came);
         }
         if let Some(observer) = &mut self.probes.observer {
             observer.detach();

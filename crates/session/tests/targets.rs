@@ -510,7 +510,7 @@ fn what_is_set_for_a_command_is_in_its_settings() {
     // PATH is inherited with another value, which is not the command's.
     let pairs = [("env.PAGELAB_WORD", "two words"), ("env.PATH", "/usr/bin:/bin"), ("rlimit.nofile", "77:99")];
     let made = record(Target::Command(vec!["true".into()]), |options| {
-        options.streams = StreamSet::parse("settings").expect("a stream");
+        options.streams = StreamSet::parse("settings,faults").expect("streams");
         options.process_settings = ProcessSettings::from_pairs(pairs).expect("settings of a process");
     });
     let mut found = Vec::new();
@@ -534,7 +534,7 @@ fn what_is_set_for_a_command_is_in_its_settings() {
 fn what_a_command_has_used_is_its_own() {
     let used = |argv: &[&str]| {
         let made = record(Target::Command(argv.iter().map(Into::into).collect()), |options| {
-            options.streams = StreamSet::parse("metrics").expect("a stream");
+            options.streams = StreamSet::parse("metrics,faults").expect("streams");
         });
         let usage = made.extra("rusage").clone();
         (usage["max_rss_bytes"].as_u64().expect("known"), usage["minor_faults"].as_u64().expect("known"))

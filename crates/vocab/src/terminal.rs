@@ -232,7 +232,7 @@ mod tests {
             assert!(!text.contains(is_active), "U+{code:04X}: {text:?}");
             assert!(!text.chars().any(|letter| letter.is_control()), "U+{code:04X}");
         }
-        assert_eq!(format!("{:>8}|", Shown("a\n")), "    a\\n|");
+        assert_eq!(format!("{:>8}|", Shown("a\n")), "     a\\n|");
     }
 
     #[test]

@@ -486,6 +486,12 @@ impl Checker<'_> {
             let words = ": another generator draws here; each block still comes once per pass";
             warn("random_generator", words.to_owned());
         }
+        self.without_effect_in_sequence(&mut warn);
+    }
+
+    /// Options of random patterns, given to a sequential one.
+    fn without_effect_in_sequence(&self, warn: &mut impl FnMut(&str, String)) {
+        let o = self.options;
         if !o.rw.0.is_random() {
             for (option, given) in [
                 ("random_distribution", !o.distribution_is_even()),

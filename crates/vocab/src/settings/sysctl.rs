@@ -114,6 +114,9 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     Host "sysctl.kernel.threads-max" at FILE, Nil ["limits"] { derived_from: Some("mm.total_bytes") } : "Most tasks of the host.";
     Host "sysctl.kernel.shmmax" at FILE, Low ["memory", "limits"] : "Largest SysV segment.";
     Host "sysctl.kernel.shmall" at FILE, Low ["memory", "limits"] : "Pages in all SysV segments.";
+    Host "sysctl.kernel.shmmni" at FILE, Nil ["memory", "limits"] : "Most SysV segments.";
+    Host "sysctl.kernel.msgmax" at FILE, Nil ["limits"] : "Largest SysV message, bytes.";
+    Host "sysctl.kernel.keys.maxkeys" at FILE, Nil ["limits"] : "Most keys of an ordinary user.";
     Host "sysctl.kernel.sem" at FILE, Nil ["limits"] : "Limits of SysV semaphores.";
     ReadOnly "sysctl.kernel.hostname" at FILE, Nil ["identity"] : "Name of the host.";
     ReadOnly "sysctl.kernel.domainname" at FILE, Nil ["identity"] : "NIS domain.";
@@ -158,6 +161,11 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     ReadOnly "sysctl.fs.binfmt_misc.<path>" at FILE, Nil ["fs"] : "Registered program formats.";
     ReadOnly "sysctl.fs.xfs.stats_clear" at FILE, Nil ["fs"] { reading: Reading::Never } : "Clears the counters of XFS.";
     Host "sysctl.fs.aio-max-nr" at FILE, Low ["io", "limits"] : "Most asynchronous requests.";
+    Host "sysctl.fs.lease-break-time" at FILE, Nil ["fs"] : "Seconds until a lease on a file is taken back.";
+    Host "sysctl.fs.inotify.max_queued_events" at FILE, Nil ["fs", "limits"] : "Events that wait in an inotify instance.";
+    Host "sysctl.fs.inotify.max_user_instances" at FILE, Nil ["fs", "limits"] : "Most inotify instances of a user.";
+    Host "sysctl.fs.inotify.max_user_watches" at FILE, Nil ["fs", "limits"] { derived_from: Some("mm.total_bytes") } : "Most inotify watches of a user.";
+    Host "sysctl.fs.mqueue.msg_max" at FILE, Nil ["limits"] : "Most messages in a POSIX message queue.";
     Host "sysctl.fs.file-max" at FILE, Nil ["limits"] { derived_from: Some("mm.total_bytes") } : "Most open files of the host.";
     Host "sysctl.fs.pipe-max-size" at FILE, Low ["fs", "limits"] : "Largest pipe that an ordinary user may ask for.";
     Host "sysctl.fs.pipe-user-pages-soft" at FILE, Some ["fs", "limits"] : "Pipe pages of a user beyond which new pipes hold one page.";

@@ -42,5 +42,6 @@ pub(super) const DEFS: &[SettingDef] = settings! {
         { twins: &[Twin { when: None, key: "sysctl.net.netfilter.nf_conntrack_max", value: None }],
           companions: super::Companions::Rewritten(&["sysctl.net.netfilter.nf_conntrack_max"]) } : "Most connections tracked, under its older name.";
     Host "sysctl.net.netfilter.nf_conntrack_max" at FILE, Some ["net", "limits"] : "Most connections tracked.";
+    Host "sysctl.net.unix.max_dgram_qlen" at FILE, Low ["net", "limits"] : "Datagrams that wait in a local socket.";
     Host "sysctl.net.<path>" at FILE, Low ["net"] { catch_all: true } : "Any other sysctl of the network.";
 };
