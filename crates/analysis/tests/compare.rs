@@ -419,6 +419,10 @@ fn names_have_no_say() {
         assert_eq!(document.base.label, labels[0]);
         document.base.label.clear();
         document.test.label.clear();
+        // What is shown of the sides has their names; what is concluded has not.
+        let facts = document.facts.as_mut().expect("facts");
+        facts.base.variants.clear();
+        facts.test.variants.clear();
         document
     };
     let good_bad = document(plain_side(&base), plain_side(&test), ["good", "bad"]);

@@ -63,7 +63,8 @@ pub fn survey(directory: &Path) -> std::io::Result<String> {
         }
         let verdict = match parse_files(std::slice::from_ref(path)) {
             Ok(_) => "parses\t".to_owned(),
-            Err(error) => format!("refused\t{error}"),
+            // Of several mistakes each is a line.
+            Err(error) => format!("refused\t{}", error.to_string().replace('\n', " | ")),
         };
         verdicts.push(format!("file\t{}\t{verdict}", path.strip_prefix(directory).unwrap_or(path).display()));
     }

@@ -27,7 +27,8 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, _context: *mut 
     LAST.store(signal, Ordering::Relaxed);
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo_t.
     let code = unsafe { info.as_ref() }.map_or(libc::SI_USER, |info| info.si_code);
-    if code != libc::SI_KERNEL {
+    // A terminal that goes sends SIGHUP to the leader of its session alone, so that the command has it from nobody else.
+    if code != libc::SI_KERNEL || signal == libc::SIGHUP {
         SENT_BY_PROCESS.store(1, Ordering::Relaxed);
     }
 }
