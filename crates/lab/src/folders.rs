@@ -50,8 +50,13 @@ impl Folders {
 /// (makefiles), so one that somebody else has made, or may write into, is refused.
 pub(crate) fn make_open(path: &Path) -> Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(LabError::io(path))?;
-    let found = fs::symlink_metadata(path).map_err(LabError::io(path))?;
-    let (own, mode) = (rustix::process::geteuid().as_raw(), found.mode() & 0o7777);
+    let own = rustix::process::geteuid().as_raw();
+    let mut found = fs::symlink_metadata(path).map_err(LabError::io(path))?;
+    // A link of this user's own leads where this user meant: to a cache on another disk, say.
+    if found.is_symlink() && found.uid() == own {
+        found = fs::metadata(path).map_err(LabError::io(path))?;
+    }
+    let mode = found.mode() & 0o7777;
     if found.is_dir() && found.uid() == own && mode & 0o022 == 0 {
         return Ok(());
     }

@@ -101,9 +101,11 @@ fn fios_examples_parse_or_are_refused_by_name() {
         let [_, name, verdict, reason] = row.as_slice() else { panic!("{row:?}") };
         // A refusal says that it knows what it refuses; a word that nobody knows would be a hole in the list.
         let mut mistakes = reason.split(" | ").filter(|line| !line.ends_with(" mistakes:"));
-        let by_name = mistakes.all(|line| {
+        let by_name = mistakes.any(|line| {
             line.contains("of fio that pagelab does not have") || line.contains("fio's; pagelab does not have")
         });
+        // What follows from a refusal (an engine's job without a size) is told beside it.
+        let by_name = by_name && !reason.contains("unknown option");
         assert!(verdict == "parses" || by_name, "{name}: {reason}");
         assert!(verdict == "parses" || reason.contains(".fio:"), "{name}: {reason}");
     }
