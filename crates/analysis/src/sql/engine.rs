@@ -7,12 +7,16 @@ use std::sync::Arc;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::{SQLOptions, SessionContext};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::registry::FunctionRegistry;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionConfig;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use futures::StreamExt;
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::tables;
 
+use super::division::IntegerDivision;
 use super::errors::explain;
 use super::output::Output;
 use super::runs::{RUNS, runs};
@@ -22,6 +26,13 @@ use crate::error::{AnalysisError, Result};
 
 /// More threads than this gain nothing for scans of one disk and cost memory each.
 const MAX_THREADS: usize = 8;
+
+/// The engine walks expressions recursively: `a or b or c` is as deep as it is long. Of a stack only the pages touched
+/// are memory.
+const STACK_BYTES: usize = 512 << 20;
+
+/// Words of a query. A chain of this length needs a third of the stack in a build without optimisation, the hungriest.
+const MAX_WORDS: usize = 20_000;
 
 /// How many of the largest users of memory an error names.
 const NAMED_CONSUMERS: NonZeroUsize = match NonZeroUsize::new(3) {
@@ -38,13 +49,35 @@ pub(super) fn run(
 ) -> Result<u64> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(available).clamp(1, MAX_THREADS);
+    bounded(sql)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("pagelab-query")
+        .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(|e| AnalysisError::Query(format!("cannot start {threads} threads for the query: {e}")))?;
     let context = context(recordings, threads, options)?;
-    runtime.block_on(stream(&context, sql, format, out))
+    // Planning happens in the thread that waits: it gets the stack that it needs, whoever calls.
+    let plan_and_run = || runtime.block_on(stream(&context, sql, format, out));
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("pagelab-query".to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, plan_and_run);
+        let thread = thread.map_err(|e| AnalysisError::Query(format!("cannot start a thread for the query: {e}")))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Refuses a query that the engine would need more stack for than there is.
+fn bounded(sql: &str) -> Result<()> {
+    let words = Tokenizer::new(&GenericDialect {}, sql)
+        .tokenize()
+        .map_or(0, |tokens| tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).count());
+    if words <= MAX_WORDS {
+        return Ok(());
+    }
+    Err(AnalysisError::Query(format!(
+        "found a query of {words} words, needed at most {MAX_WORDS}; replace long chains of OR by IN (...) over a subquery, or ask in parts"
+    )))
 }
 
 fn context(recordings: &[RecordingRef], threads: usize, options: &QueryOptions) -> Result<SessionContext> {
@@ -60,7 +93,8 @@ fn context(recordings: &[RecordingRef], threads: usize, options: &QueryOptions) 
     // A sort keeps this much back for merging what it spilled; the default of 10 MiB would be all of a small pool.
     let reserve = (options.memory_bytes / 16).min(config.options().execution.sort_spill_reservation_bytes);
     config.options_mut().execution.sort_spill_reservation_bytes = reserve;
-    let context = SessionContext::new_with_config_rt(config, environment);
+    let mut context = SessionContext::new_with_config_rt(config, environment);
+    context.register_expr_planner(Arc::new(IntegerDivision)).map_err(engine)?;
     let shared: Arc<[RecordingRef]> = recordings.into();
     for table in tables::all() {
         let provider = RegistryTable::new(table, shared.clone(), options.bounds.clone());

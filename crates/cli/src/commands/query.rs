@@ -1,7 +1,7 @@
 //! `pagelab query`: SQL over recordings.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use pagelab_analysis::sql;
@@ -47,9 +47,9 @@ pub struct Args {
     words: Vec<String>,
     #[command(flatten)]
     span: SpanArgs,
-    /// Layout of the result.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    /// Layout of the result [default: by the ending of --output (.csv, .json, .parquet), else table].
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Same as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -58,13 +58,26 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
+/// The layout asked for, or the one that the name of the output ends in.
+fn format(args: &Args) -> sql::Format {
+    if args.json {
+        return sql::Format::Json;
+    }
+    if let Some(format) = args.format {
+        return format.into();
+    }
+    let ending = args.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
+    let known = ending.and_then(|ending| Format::from_str(ending, true).ok());
+    known.map_or(sql::Format::Table, Into::into)
+}
+
 /// Runs the query and writes its result.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let Some((sql_text, dirs)) = args.words.split_last() else {
         return Err(Failure::input(anyhow::anyhow!("query: needed DIR... SQL")));
     };
     let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
-    let format = if args.json { sql::Format::Json } else { args.format.into() };
+    let format = format(args);
     let is_parquet = format == sql::Format::Parquet;
     if args.output.is_none() && is_parquet && io::stdout().is_terminal() {
         let needed =
