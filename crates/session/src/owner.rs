@@ -269,6 +269,7 @@ mod tests {
     fn where_the_caller_may_not_write_root_makes_the_directory() {
         let tmp = tempfile::tempdir().expect("a directory");
         let out = tmp.path().join("out");
+        fs::set_permissions(tmp.path(), fs::Permissions::from_mode(0o700)).expect("ours");
         assert!(!caller().takes(&out) && !out.exists(), "the caller cannot even come there");
         fs::set_permissions(tmp.path(), fs::Permissions::from_mode(0o755)).expect("ours");
         assert!(caller().takes(&out));
