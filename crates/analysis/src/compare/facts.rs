@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pagelab_vocab::terminal::shell_word;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -124,26 +125,16 @@ fn command(run: &RunData) -> Option<String> {
     if let Some(argv) = &run.manifest.command {
         return Some(match argv.as_slice() {
             [shell, option, line] if option == "-c" && is_shell(shell) => line.clone(),
-            words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            words => words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "),
         });
     }
     let sources = run.manifest.job.as_ref()?.get("sources")?.as_array()?;
-    let names: Vec<String> = sources.iter().filter_map(Value::as_str).map(quoted).collect();
+    let names: Vec<String> = sources.iter().filter_map(Value::as_str).map(shell_word).collect();
     Some(format!("pagelab run {}", names.join(" ")))
 }
 
 fn is_shell(program: &str) -> bool {
     matches!(program, "sh" | "/bin/sh")
-}
-
-/// A word as a POSIX shell needs it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// The half width of the ratio's interval on logs is t(0.975) standard errors. A difference is found in `CHANCE` of all

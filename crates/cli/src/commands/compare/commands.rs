@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pagelab_analysis::compare::Comparison;
 use pagelab_experiment::{Plan, PlanError, RunOptions};
 use pagelab_session::ValueSpec;
+use pagelab_vocab::terminal::shell_word;
 use toml::{Table, Value};
 
 use super::{is_part, wrong};
@@ -122,27 +123,17 @@ fn again(words: &[String], set: &Path, as_root: bool) -> String {
     let (before, commands) = words.split_at(separator);
     let mut out = String::from(if as_root { "sudo pagelab" } else { "pagelab" });
     for word in before.iter().skip(1).filter(|word| *word != "--resume") {
-        let _ = write!(out, " {}", quoted(word));
+        let _ = write!(out, " {}", shell_word(word));
     }
     let is_output = |word: &String| word.starts_with("-o") || word.starts_with("--output");
     if !before.iter().any(is_output) {
-        let _ = write!(out, " -o {}", quoted(&set.display().to_string()));
+        let _ = write!(out, " -o {}", shell_word(&set.display().to_string()));
     }
     out.push_str(" --resume");
     for word in commands {
-        let _ = write!(out, " {}", quoted(word));
+        let _ = write!(out, " {}", shell_word(word));
     }
     out
-}
-
-/// A word as a POSIX shell needs it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 fn plan(args: &super::Args, runs: u64) -> Result<Plan, Failure> {
