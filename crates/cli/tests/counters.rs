@@ -5,7 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{is_root, json, pagelab, run, scratch};
+use common::{is_root, json, pagelab, run, scratch, without_thp};
 use serde_json::Value;
 
 /// Tasks of the program that forks: of each a parent may be told before its last switch, and some us before.
@@ -22,6 +22,10 @@ fn row<'a>(list: &'a Value, key: &str, value: &str) -> &'a Value {
 
 fn recorded(out: &Path, streams: &str, command: &[&str]) {
     run(pagelab().args(["record", "--observe", streams, "-o"]).arg(out).arg("--").args(command), 0);
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
 }
 
 /// `perf stat -x,` prints value, unit, event.
@@ -51,7 +55,9 @@ fn software_counters_are_those_of_perf_stat_and_of_perf_itself() {
         let (out, said) = (dir.path().join(name), dir.path().join(format!("{name}.perf")));
         let events = EVENTS.join(",");
         let perf = ["perf", "stat", "-x,", "-e", &events, "-o", said.to_str().expect("UTF-8"), "--"];
-        recorded(&out, "counters", &[&perf[..], command].concat());
+        // The pages that dd takes are base pages, whatever the host gives to all memory.
+        let words = [&["record", "--observe", "counters", "-o", text(&out), "--"], &perf[..], command].concat();
+        run(without_thp(pagelab().args(words)), 0);
         let perf = perf_counts(&std::fs::read_to_string(&said).expect("perf wrote"));
         let ours = show(&out, "counters");
         let of = |event: &str| {

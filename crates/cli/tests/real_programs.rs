@@ -114,7 +114,7 @@ fn gcc_compiles() {
     let dir = scratch();
     let source = dir.path().join("program.c");
     let mut code = String::from("#include <stdio.h>\n");
-    for i in 0..400 {
+    for i in 0..1200 {
         writeln!(code, "int f{i}(int x) {{ int s = 0; for (int k = 0; k < x; k++) s += k * {i}; return s; }}")
             .expect("a string");
     }

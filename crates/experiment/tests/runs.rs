@@ -370,6 +370,40 @@ fn damaged_sets_are_refused_with_the_file() {
     }
 }
 
+/// A set may come from somebody else: its commands are never carried out, and its directories stay below it.
+#[test]
+fn a_set_that_was_tampered_with_does_not_decide_what_runs() {
+    let place = Place::new();
+    let plan = place.plan(TWO);
+    let stopped = FakeRunner { stop_at_run: Some(1), ..FakeRunner::default() };
+    drop(execute(&plan, &place.options(), &stopped, &mut Silent).unwrap());
+    let file = place.set().join("set.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let with = |pointer: &str, value: &str| {
+        let mut json = json.clone();
+        *json.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is in {text}")) = value.into();
+        serde_json::to_string(&json).unwrap()
+    };
+    let outside = place.dir.path().join("elsewhere");
+    let command = json.pointer("/here/variants/0/work/command").or(json.pointer("/here/variants/0/work")).unwrap();
+    let at = if command.is_array() { "/here/variants/0/work/command/2" } else { "/here/variants/0/work/command" };
+    for (pointer, value, said) in [
+        (at, "touch /tmp/pagelab-was-turned", "touch"),
+        ("/order/0/dir", "../../elsewhere", "elsewhere"),
+        ("/order/1/dir", outside.to_str().unwrap(), "elsewhere"),
+    ] {
+        std::fs::write(&file, with(pointer, value)).unwrap();
+        let runner = FakeRunner::default();
+        let error = execute(&plan, &place.resume(), &runner, &mut Silent).unwrap_err();
+        assert!(error.exit_status() == 2 && error.to_string().contains(said), "{pointer}: {error}");
+        assert!(runner.ran().is_empty(), "{pointer}: {:?}", runner.ran());
+        assert!(!outside.exists());
+    }
+    std::fs::write(&file, text).unwrap();
+    execute(&plan, &place.resume(), &FakeRunner::default(), &mut Silent).unwrap();
+}
+
 #[test]
 fn a_removed_recording_is_made_again() {
     let place = Place::new();

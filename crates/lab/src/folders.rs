@@ -58,7 +58,7 @@ pub(crate) fn make_open(path: &Path) -> Result<()> {
     }
     let mode = found.mode() & 0o7777;
     if found.is_dir() && found.uid() == own && mode & 0o022 == 0 {
-        return Ok(());
+        return check_way(path);
     }
     let kind = if found.is_dir() { "a folder" } else { "something that is no folder" };
     let why = format!(
@@ -76,7 +76,28 @@ pub(crate) fn make_private(path: &Path) -> Result<()> {
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
         return Err(LabError::Io { path: path.display().to_string(), why: "not a folder of this user's".to_owned() });
     }
+    check_way(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(LabError::io(path))
+}
+
+/// Everything in these folders is reached by its path. That is safe while nobody else can put another folder in the place of
+/// one on the way: each belongs to root or to this user, and others may write into it only if it is sticky, as /tmp is.
+fn check_way(path: &Path) -> Result<()> {
+    let real = fs::canonicalize(path).map_err(LabError::io(path))?;
+    let own = rustix::process::geteuid().as_raw();
+    for folder in real.ancestors().skip(1) {
+        let found = fs::metadata(folder).map_err(LabError::io(folder))?;
+        let mode = found.mode() & 0o7777;
+        if ![0, own].contains(&found.uid()) || mode & 0o022 != 0 && mode & 0o1000 == 0 {
+            let why = format!(
+                "found user {} with mode {mode:04o}, who can put another folder in the place of {}, needed a way that only root and user {own} can change; name another folder: PAGELAB_LAB_DIR",
+                found.uid(),
+                path.display()
+            );
+            return Err(LabError::Io { path: folder.display().to_string(), why });
+        }
+    }
+    Ok(())
 }
 
 /// Opens a file to lock it.
@@ -130,6 +151,13 @@ mod tests {
         assert!(make_open(&folder.path().join("link")).is_err(), "a link is not followed");
         if rustix::process::geteuid().is_root() {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("own");
+            let way = folder.path().join("a");
+            std::os::unix::fs::chown(&way, Some(65534), None).expect("root");
+            for make in [make_open, make_private] {
+                let error = make(&path).expect_err("user 65534 can move it away").to_string();
+                assert!(error.contains("user 65534") && error.contains("PAGELAB_LAB_DIR"), "{error}");
+            }
+            std::os::unix::fs::chown(&way, Some(0), None).expect("root");
             std::os::unix::fs::chown(&path, Some(65534), None).expect("root");
             assert!(make_open(&path).is_err(), "it is somebody else's");
         }

@@ -15,9 +15,10 @@
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use pagelab_output::Folder;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -26,6 +27,9 @@ use crate::signatures;
 
 const MARK: &str = "user.pagelab";
 const REGISTRY: &str = "created-files";
+
+/// Lines have about 100 bytes; it grows by one for each file made where no attributes can be kept, until the next boot.
+const LARGEST_REGISTRY_BYTES: u64 = 256 << 20;
 
 /// statfs(2)'s number for hugetlbfs.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58F6;
@@ -124,16 +128,19 @@ impl<'a> Ownership<'a> {
         let identity = std::fs::canonicalize(directory_of(path))
             .and_then(|directory| identity(fd, &directory.join(path.file_name().unwrap_or_default())))
             .map_err(|error| LoadError::system(format!("identifying {}", path.display()), error))?;
-        let registry = self.state_dir.join(REGISTRY);
-        let append = || -> std::io::Result<()> {
-            std::fs::create_dir_all(self.state_dir)?;
-            let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&registry)?;
+        let append = || -> Result<(), String> {
+            std::fs::create_dir_all(self.state_dir).map_err(|error| error.to_string())?;
+            let folder = Folder::open(self.state_dir).map_err(|error| error.to_string())?;
+            let mut file = folder.append_file(REGISTRY).map_err(|error| error.to_string())?;
             // One write per line: appends of several processes do not mix.
-            file.write_all(&[identity.as_slice(), b"\n"].concat())
+            file.write_all(&[identity.as_slice(), b"\n"].concat()).map_err(|error| error.to_string())
         };
         append().map_err(|error| LoadError::Host {
             what: format!("marking {} as made by pagelab", path.display()),
-            found: format!("a file system without user attributes, and {}: {error}", registry.display()),
+            found: format!(
+                "a file system without user attributes, and {}: {error}",
+                self.state_dir.join(REGISTRY).display()
+            ),
             needed: "one of the two".to_owned(),
             command: "set PAGELAB_STATE_DIR to a directory that can be written".to_owned(),
         })
@@ -146,9 +153,9 @@ impl<'a> Ownership<'a> {
             return true;
         }
         let identity = std::fs::canonicalize(path).and_then(|path| identity(fd, &path));
-        let (Ok(identity), Ok(registry)) = (identity, std::fs::read(self.state_dir.join(REGISTRY))) else {
-            return false;
-        };
+        // A list that somebody else could have written says nothing about what pagelab made.
+        let registry = Folder::open(self.state_dir).and_then(|folder| folder.read(REGISTRY, LARGEST_REGISTRY_BYTES));
+        let (Ok(identity), Ok(registry)) = (identity, registry) else { return false };
         registry.split(|byte| *byte == b'\n').any(|line| line == identity)
     }
 

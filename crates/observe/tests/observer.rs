@@ -1,11 +1,12 @@
 //! The BPF observer on the real kernel. Needs root; without it the test that says so runs instead.
 //!
 //! `dd` with a block of 64 MiB is the workload whose faults are known: reading /dev/zero into its fresh buffer takes one
-//! kernel-mode fault for each of the 16,384 pages, as long as THP does not serve the heap (`madvise` or `never`).
+//! kernel-mode fault for each of the 16,384 pages, because THP is forbidden to all programs that are observed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,12 +23,21 @@ struct Seen {
     observer: Observer,
 }
 
+/// Whatever the host gives: base pages for this process and all that it becomes.
+fn without_thp() -> std::io::Result<()> {
+    // SAFETY: no pointers.
+    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 fn at_gate(command: &str) -> (Child, OwnedFd) {
-    let child = Command::new("sh")
-        .args(["-c", &format!("read go; exec {command}")])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("sh starts");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("read go; exec {command}")]).stdin(Stdio::piped());
+    // SAFETY: prctl is a system call and nothing else; it allocates nothing between fork and exec.
+    unsafe { shell.pre_exec(without_thp) };
+    let child = shell.spawn().expect("sh starts");
     // SAFETY: pidfd_open returns a fresh descriptor or -1.
     let pidfd = unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, child.id(), 0) as i32;

@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pagelab_vocab::terminal::shell_word;
+
 /// The newest major format this build reads, and the one it writes.
 pub const FORMAT: u32 = 1;
 
@@ -252,15 +254,8 @@ fn read_hint(path: &Path) -> String {
     let found = path.ancestors().find_map(|path| Some((path, std::fs::metadata(path).ok()?.uid())));
     let Some((closed, owner)) = found else { return "; read permission is needed".to_owned() };
     let owner = if owner == 0 { "root".to_owned() } else { format!("user {owner}") };
-    let closed = quoted(closed);
+    let closed = shell_word(&closed.display().to_string());
     format!("; read permission is needed, and {closed} belongs to {owner}; type: sudo chown -R \"$(id -u)\" {closed}")
-}
-
-/// A path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,".contains(letter);
-    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn recording_dir(part: &Path) -> &Path {

@@ -1,5 +1,7 @@
 //! `readahead.reduced`: files are read from the device in smaller pieces, and the reader waits for each.
 
+use pagelab_vocab::terminal::shell_word;
+
 use super::chain::{CaseParts, Chain, Verdict};
 use super::effect;
 use super::evidence::{RunEvidence, SettingChange, SideEvidence};
@@ -313,13 +315,17 @@ fn fixes(device: &str, setting: &SettingSubject, scene: &Scene<'_>) -> Vec<Fix> 
         fix(
             Reach::Device,
             "set the device's limit back; it holds for every file on it until the next boot",
-            format!("echo {value} | sudo tee /sys/block/{device}/queue/{field}"),
+            format!("echo {} | sudo tee {}", shell_word(&value), shell_word(&format!("/sys/block/{device}/queue/{field}"))),
         ),
         fix(
             Reach::System,
             "and keep it over reboots with a udev rule",
             format!(
-                "echo 'ACTION==\"add|change\", KERNEL==\"{device}\", ATTR{{queue/{field}}}=\"{value}\"' | sudo tee /etc/udev/rules.d/60-{device}-readahead.rules"
+                "echo {} | sudo tee {}",
+                shell_word(&format!(
+                    "ACTION==\"add|change\", KERNEL==\"{device}\", ATTR{{queue/{field}}}=\"{value}\""
+                )),
+                shell_word(&format!("/etc/udev/rules.d/60-{device}-readahead.rules"))
             ),
         ),
     ]

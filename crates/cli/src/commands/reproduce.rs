@@ -11,6 +11,7 @@ use pagelab_session::signals;
 
 use super::experiment::make_runs;
 use crate::failure::{BAD, Failure};
+use crate::options::AllowArgs;
 use crate::print;
 
 /// As shells say SIGINT.
@@ -38,10 +39,13 @@ pub struct Args {
     /// Write an index of the experiments into this file.
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     index: Option<PathBuf>,
+    #[command(flatten)]
+    allow: AllowArgs,
 }
 
 /// Carries out or checks each experiment.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    args.allow.grant()?;
     // Mistakes in the last one are found before the first one has run.
     let recipes: Vec<Recipe> =
         args.dirs.iter().map(|dir| Recipe::load(dir)).collect::<Result<_, _>>().map_err(failure)?;

@@ -3,6 +3,7 @@
 
 pub mod lower;
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -69,6 +70,17 @@ pub fn stderr(output: &Output) -> String {
 pub fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Base pages only for the program and all that it starts, whatever the host gives to all memory.
+pub fn without_thp(command: &mut Command) -> &mut Command {
+    let forbid = || {
+        // SAFETY: no pointers.
+        let done = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+        if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: prctl is a system call and nothing else; it allocates nothing between fork and exec.
+    unsafe { command.pre_exec(forbid) }
 }
 
 /// Whether this is root on a kernel that takes the probes: what most of these tests are about.

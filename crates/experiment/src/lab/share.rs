@@ -1,7 +1,7 @@
 //! The folders that host and guests share, beside the set.
 
 use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pagelab_output::{Folder, Sync, read_plain};
@@ -79,7 +79,11 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
     serde_json::from_slice(&bytes).map_err(|error| broken(path)(error.into()))
 }
 
-/// Copies a recording, for its owner alone as it was.
+/// Copies a recording, for its owner alone as it was. It holds folders and plain files; what a program put among them is
+/// not followed and not waited for.
+///
+/// # Errors
+/// It cannot be read or written, or holds something else.
 pub(super) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     DirBuilder::new().mode(0o700).create(to)?;
     for entry in fs::read_dir(from)? {
@@ -88,8 +92,9 @@ pub(super) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         if entry.file_type()?.is_dir() {
             copy(&entry.path(), &target)?;
         } else {
-            fs::copy(entry.path(), &target)?;
-            fs::set_permissions(&target, entry.metadata()?.permissions())?;
+            let mut plain = pagelab_output::open_plain(&entry.path()).map_err(std::io::Error::other)?;
+            let mut copied = File::options().write(true).create_new(true).mode(0o600).open(&target)?;
+            std::io::copy(&mut plain, &mut copied)?;
         }
     }
     fs::set_permissions(to, fs::Permissions::from_mode(0o700))

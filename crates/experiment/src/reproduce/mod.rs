@@ -102,7 +102,8 @@ pub fn reproduce(
     write(&recipe.dir.join(MEASURED_TOML), &outcome.measured.to_toml())?;
     write(&recipe.dir.join(README), &page.text)?;
     for (kept, beside) in &page.pictures {
-        fs::copy(kept, beside).map_err(ReproduceError::io("copy", kept))?;
+        let picture = fs::read(kept).map_err(ReproduceError::io("read", kept))?;
+        write(beside, &picture)?;
     }
     Ok(outcome)
 }
@@ -168,7 +169,7 @@ fn first_difference(one: &str, other: &str) -> Option<usize> {
 }
 
 /// Writes a file so that a reader meets the old one or the new one.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), ReproduceError> {
+pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), ReproduceError> {
     let (folder, name) = Folder::parent_of(path)?;
-    Ok(folder.write_atomic(&name, text.as_bytes(), Sync::No)?)
+    Ok(folder.write_atomic(&name, text.as_ref(), Sync::No)?)
 }

@@ -180,8 +180,8 @@ fn region(mapping: &Mapping) -> Region {
     }
 }
 
-/// One finding for each reason, over all mappings that it holds for: a problem where huge pages were asked for, a note
-/// where nobody asked and there is much.
+/// One finding for each reason, over all mappings that it holds for: a problem where huge pages were asked for (a note if
+/// they are only edges of mappings, and little), a note where nobody asked and there is much. Problems come first.
 fn findings(mappings: &[Mapping]) -> Vec<Finding> {
     let mut found: Vec<(bool, &Reason, u64, u64)> = Vec::new();
     for mapping in mappings {
@@ -197,12 +197,17 @@ fn findings(mappings: &[Mapping]) -> Vec<Finding> {
     let worth = |(asked, _, _, bytes): &(bool, &Reason, u64, u64)| *asked || *bytes >= WORTH_A_WORD;
     found.retain(worth);
     found.sort_by_key(|(.., bytes)| std::cmp::Reverse(*bytes));
-    found.into_iter().map(|(asked, reason, slots, bytes)| finding(asked, reason, slots, bytes)).collect()
+    let mut told: Vec<_> =
+        found.into_iter().map(|(asked, reason, slots, bytes)| finding(asked, reason, slots, bytes)).collect();
+    told.sort_by_key(|finding| finding.level);
+    told
 }
 
 fn finding(asked: bool, reason: &Reason, slots: u64, bytes: u64) -> Finding {
     let (id, level, what) = if asked {
-        ("process.asked_not_got", Level::Problem, "huge pages were asked for")
+        // A mapping that does not begin and end on 2 MiB has edges in small pages; that matters where there are many.
+        let edges = *reason == Reason::LeavesMapping && bytes < WORTH_A_WORD;
+        ("process.asked_not_got", if edges { Level::Note } else { Level::Problem }, "huge pages were asked for")
     } else {
         ("process.small_pages", Level::Note, "nobody asked for huge pages")
     };

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use pagelab_vocab::settings::{Companions, Form, setting};
+use pagelab_vocab::terminal::shell_word;
 
 use super::journal::{Journal, Record, Value, hex, unhex};
 use super::{Door, Failed, Left, RestoreReport, Restored, SideEffect};
@@ -338,7 +339,7 @@ impl One<'_> {
 
     fn failed(&mut self, key: &str, previous: &str, reason: String) {
         let path = setting(key).and_then(|info| info.path()).unwrap_or_default();
-        let fix = format!("echo '{}' > {path}, or: pagelab restore", previous.replace('\'', "'\\''"));
+        let fix = format!("echo {} > {path}, or: pagelab restore", shell_word(previous));
         self.report.failed.push(Failed { key: key.to_owned(), previous: previous.to_owned(), reason, fix });
     }
 }

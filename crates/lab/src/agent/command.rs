@@ -81,7 +81,7 @@ impl Running {
 /// Kills the process group, and every process that carries the mark of the run.
 fn kill_all(run: u64, group: i32) {
     sys::kill_now(-group);
-    let mark = format!("{MARK}={run}");
+    let mark = format!("{MARK}={}", mark_of(run));
     for _ in 0..KILL_ROUNDS {
         let found = marked(mark.as_bytes());
         if found.is_empty() {
@@ -89,6 +89,11 @@ fn kill_all(run: u64, group: i32) {
         }
         found.into_iter().for_each(sys::kill_now);
     }
+}
+
+/// What a run's processes carry: runs are numbered by the client, so two agents may have the same one.
+fn mark_of(run: u64) -> String {
+    format!("{}.{run}", std::process::id())
 }
 
 /// Processes with the mark in their environment. Those that wait to be reaped have none.
@@ -130,7 +135,7 @@ fn start(id: u64, request: &Request) -> Result<Child, String> {
     let word = |bytes: &Vec<u8>| OsStr::from_bytes(bytes).to_owned();
     let (program, arguments) = request.argv.split_first().ok_or("no command")?;
     let mut command = Command::new(word(program));
-    command.args(arguments.iter().map(word)).env(MARK, id.to_string());
+    command.args(arguments.iter().map(word)).env(MARK, mark_of(id));
     for pair in &request.env {
         let at = pair.iter().position(|byte| *byte == b'=').ok_or("a variable without `=`")?;
         let (name, value) = pair.split_at(at);

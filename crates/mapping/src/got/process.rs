@@ -249,6 +249,10 @@ fn asked(vma: &vmas::Vma, settings: &Settings) -> Option<Asked> {
     if vma.has_flag("hg") {
         return Some(Asked::Advice);
     }
+    // madvise(MADV_NOHUGEPAGE): the program said no, whatever host and mount would give.
+    if vma.has_flag("nh") {
+        return None;
+    }
     match settings.of_file(vma) {
         Some(Rule::Always | Rule::WithinSize) => Some(Asked::Mount),
         None if !vma.is_file() && settings.anonymous == Some(Rule::Always) => Some(Asked::Host),

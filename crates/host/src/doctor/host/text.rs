@@ -49,6 +49,12 @@ impl Display for HostReport {
             self.facts.cpus.map_or_else(|| "?".to_owned(), |cpus| cpus.to_string()),
             self.facts.memory_bytes.map_or_else(|| "memory unknown".to_owned(), whole_mib),
         )?;
+        // What is wrong first: the facts below it fill a screen.
+        if self.findings.is_empty() {
+            writeln!(f, "\nNothing stands in the way of huge pages.\n")?;
+        } else {
+            writeln!(f, "\n{}", Findings(&self.findings))?;
+        }
         let thp = THP.iter().filter_map(|(name, key)| Some(format!("{name} {}", self.value(key)?)));
         writeln!(f, "THP   {}", or_none(thp.collect::<Vec<_>>().join(", ")))?;
         self.line(f, "KHUGE", KHUGEPAGED)?;
@@ -75,10 +81,7 @@ impl Display for HostReport {
             let can = if one.possible { "yes" } else { "no " };
             writeln!(f, "CAN   {can} {}: {}; found {}", one.name, one.what_for, one.found)?;
         }
-        if self.findings.is_empty() {
-            return writeln!(f, "\nNothing stands in the way of huge pages.");
-        }
-        write!(f, "\n{}", Findings(&self.findings))
+        Ok(())
     }
 }
 

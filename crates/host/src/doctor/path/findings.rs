@@ -1,5 +1,7 @@
 //! What the report has to say in words: one finding for each reason, with the commands filled in.
 
+use pagelab_vocab::terminal::shell_word;
+
 use super::report::{PathReport, SLOT_BYTES, SlotReason, SlotRun, Stripe};
 use crate::doctor::{Finding, Level};
 
@@ -92,13 +94,13 @@ impl<'a> Words<'a> {
         let device = report.device.as_ref().and_then(|device| device.name.as_ref());
         Self {
             report,
-            path: quoted(path),
+            path: shell_word(path),
             folder: match path.rsplit_once('/') {
-                Some((folder, _)) => quoted(&format!("{folder}/")),
+                Some((folder, _)) => shell_word(&format!("{folder}/")),
                 None => "./".to_owned(),
             },
-            mount_point: quoted(system.mount_point.as_deref().unwrap_or("MOUNTPOINT")),
-            device: device.map_or_else(|| "DEVICE".to_owned(), |name| quoted(&format!("/dev/{name}"))),
+            mount_point: shell_word(system.mount_point.as_deref().unwrap_or("MOUNTPOINT")),
+            device: device.map_or_else(|| "DEVICE".to_owned(), |name| shell_word(&format!("/dev/{name}"))),
         }
     }
 
@@ -206,16 +208,6 @@ impl<'a> Words<'a> {
     /// Copies the file, so that its pages come anew.
     fn copy_anew(&self) -> Fix {
         self.rewritten(&format!("cp --sparse=never --reflink=never -- {} \"$T/new\"", self.path))
-    }
-}
-
-/// A path as a shell takes it.
-pub(super) fn quoted(path: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(&byte);
-    if !path.is_empty() && path.bytes().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', "'\\''"))
     }
 }
 
@@ -470,13 +462,13 @@ mod tests {
                 report.slots = vec![SlotRun { start: 0, end, possible: false, reason: Some(reason) }];
                 report.layout = Some(report.slots.clone());
                 for finding in of(&report, true, Some("process 7 (postgres) has it open")) {
-                    let Some(fix) = finding.fix.map(|fix| fix.replace(&quoted(&report.path), "PATH")) else { continue };
+                    let Some(fix) = finding.fix.map(|fix| fix.replace(&shell_word(&report.path), "PATH")) else { continue };
                     for form in ["mv ", "rm ", "truncate", " of=", "mkfs", "ndctl", "sfdisk", ".new", "> \"", "cp --"] {
                         assert!(!fix.contains(form), "{system} {reason:?}: {fix}");
                     }
                 }
                 for finding in of(&report, true, None) {
-                    let Some(fix) = finding.fix.map(|fix| fix.replace(&quoted(&report.path), "PATH")) else { continue };
+                    let Some(fix) = finding.fix.map(|fix| fix.replace(&shell_word(&report.path), "PATH")) else { continue };
                     commands += 1;
                     for form in ["rm -", "truncate", "new.", ".new", "mv -f"] {
                         assert!(!fix.contains(form), "{system} {reason:?}: {fix}");

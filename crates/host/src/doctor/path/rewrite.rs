@@ -7,6 +7,8 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use pagelab_vocab::terminal::shell_word;
+
 use crate::files::{names, text, under};
 
 /// Why no command may put a copy in this file's place; `None` if one may.
@@ -18,7 +20,7 @@ pub(super) fn barred(root: &Path, path: &Path, metadata: &Metadata, below_overla
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         return Some(format!(
             "this is a link; type: pagelab doctor {}",
-            super::findings::quoted(&target.display().to_string())
+            shell_word(&target.display().to_string())
         ));
     }
     if metadata.nlink() > 1 {
