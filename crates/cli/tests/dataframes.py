@@ -57,6 +57,7 @@ json.dump({
     "files_t_ns": {"pandas": nanoseconds(files_pd), "polars": nanoseconds(files_pl), "DuckDB": nanoseconds(files_db)},
     "faults_t_ns": {"pandas": nanoseconds(faults_pd), "polars": nanoseconds(faults_pl), "DuckDB": nanoseconds(faults_db)},
     "joined": {"pandas": len(joined_pd), "polars": len(joined_pl), "DuckDB": len(joined_db)},
+    "union": {"pandas": len(union_pd), "polars": len(union_pl), "DuckDB": len(union_db)},
     "types": {column: str(samples_pd[column].dtype) for column in ["task_id", "ustack_id"]},
     "tables": {table: {"run.rec": counts(f"run.rec/{table}/*.parquet") if os.path.isdir(f"run.rec/{table}") else None,
                        "set": counts(f"set/variant=*/run=*/{table}/*.parquet")}

@@ -96,8 +96,7 @@ fn the_page_finds_what_a_query_finds() {
 
     let texts = query(&lone, &["file_id", "path_text"], "select file_id, path_text from files order by file_id");
     for (program, rows) in found["files"].as_object().expect("by program") {
-        let without_bytes: Value =
-            rows.as_array().expect("rows").iter().map(|row| json!([row[0], row[2]])).collect();
+        let without_bytes: Value = rows.as_array().expect("rows").iter().map(|row| json!([row[0], row[2]])).collect();
         assert_eq!(without_bytes, texts, "files in {program}");
         let odd = rows.as_array().into_iter().flatten().find(|row| row[2].to_string().contains("odd"));
         let odd = odd.unwrap_or_else(|| panic!("{program} finds no odd name: {rows}"));
@@ -122,6 +121,7 @@ fn the_page_finds_what_a_query_finds() {
     let joined = column(&lone, "n", joined)[0].clone();
     assert!(joined.as_u64() > Some(0), "no sample has a user stack");
     same("joined", &joined);
+    same("union", &column(&set, "n", "select count(*) as n from faults")[0]);
     assert_eq!(found["types"], json!({"task_id": "uint32[pyarrow]", "ustack_id": "uint64[pyarrow]"}));
     every_table_reads_as_a_whole(dir.path(), &found["tables"]);
 }
