@@ -23,7 +23,8 @@ setup: ## install what building needs
 
 setup-test: setup ## install what the tests compare with
 	@tools/install-packages $(TEST_PACKAGES)
-	@tools/install-fio-plot
+	@tools/install-venv fio-plot
+	@tools/install-venv dataframes
 	@tools/fio-conformance --fetch
 
 build: setup ## build pagelab into target/debug (optimised where it measures)

@@ -3,7 +3,8 @@
 //! Every table of the registry is there, with the columns `host`, `variant` and `run` in front, which come from each
 //! recording's manifest (or, where that has none, from the path). A table that a recording lacks has no rows from it, a
 //! column that it lacks is null. Paths, which are bytes in the files, are text here; bytes that are no UTF-8 appear as
-//! U+FFFD. The table `runs` has one row per recording, from the manifests. A quotient of integers is an integer
+//! U+FFFD. So `path` is what `path_text` is, which other programs read beside the bytes. The table `runs` has one row per
+//! recording, from the manifests. A quotient of integers is an integer
 //! (`addr/4096` is a page).
 //!
 //! Queries read only: statements that would create, change or write anything are refused. Memory is bounded, sorts and

@@ -321,7 +321,7 @@ struct Job<'a> {
     storage: &'a dyn Storage,
     options: &'a WriterOptions,
     old: Vec<PathBuf>,
-    /// Columns that any old part has, in registry order; the others would be null throughout.
+    /// Columns that any old part has values of, in registry order; the others are null throughout.
     columns: Vec<&'static str>,
     effort: Effort,
     group_rows: usize,
@@ -354,10 +354,10 @@ impl<'a> Job<'a> {
         let (mut found, mut rows) = (HashSet::new(), 0);
         for path in &old {
             let part = Part::open(path)?;
-            found.extend(part.columns().into_iter().map(str::to_owned));
+            found.extend(part.filled_columns().into_iter().map(str::to_owned));
             rows += part.rows();
         }
-        let columns = table.columns.iter().map(|c| c.name).filter(|n| found.contains(*n)).collect();
+        let columns = table.row_columns().map(|c| c.name).filter(|n| found.contains(*n)).collect();
         let level = if rows < SMALL_TABLE { SMALL_LEVEL } else { LARGE_LEVEL };
         let join = (table.name == "faults").then(|| Attribution::new(recording)).transpose()?;
         Ok(Self {
@@ -449,8 +449,7 @@ impl<'a> Job<'a> {
             Some(o) if o.encoder.written() + o.largest_group * 5 / 4 <= self.options.max_part_bytes => o,
             full => {
                 full.map_or(Ok(()), |o| self.finish_part(o))?;
-                let Some(first) = batches.first() else { return Ok(None) };
-                self.new_part(first)?
+                self.new_part()?
             }
         };
         let bytes = output.encoder.row_group(batches)?;
@@ -459,12 +458,12 @@ impl<'a> Job<'a> {
         Ok(Some(output))
     }
 
-    fn new_part(&mut self, first: &RecordBatch) -> Result<Output> {
+    fn new_part(&mut self) -> Result<Output> {
         let path = self.folder().join(new_name(self.new_parts));
         // Counted before it exists, so that a failure to write it removes it.
         self.new_parts += 1;
         let file = self.storage.create(&path).map_err(Error::io("create", &path))?;
-        let encoder = PartEncoder::new(first.schema(), self.effort)?;
+        let encoder = PartEncoder::of_table(self.table, self.effort)?;
         Ok(Output { path, file, encoder, largest_group: 0 })
     }
 

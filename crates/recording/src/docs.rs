@@ -12,7 +12,7 @@ pub fn tables_markdown() -> String {
         let _ = write!(out, "### `{}`\n\n{}\n\n", table.name, table.help);
         out.push_str("| column | type | unit | null | what it is |\n|---|---|---|---|---|\n");
         for column in table.columns {
-            let ColumnDef { name, ty, unit, nullable, help } = column;
+            let ColumnDef { name, ty, unit, nullable, help, .. } = column;
             let null = if *nullable { "may be" } else { "" };
             let _ = writeln!(out, "| `{name}` | {} | {unit} | {null} | {} |", ty.word(), help.replace('|', "\\|"));
         }

@@ -16,13 +16,13 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::Statistics;
 
 use crate::encode::footer::{self, PARQUET_MAGIC, TAIL_LEN, Trailer};
 use crate::error::{Error, Result};
-use crate::tables::ColumnDef;
+use crate::tables::{ColType, ColumnDef, text_of};
 
 /// Rows per batch that readers are given.
 pub(crate) const BATCH_ROWS: usize = 1 << 16;
@@ -109,6 +109,18 @@ impl Part {
         fields.iter().map(|f| f.name()).collect()
     }
 
+    /// Names of the columns that may have values: of the others every chunk says that all of it is null.
+    pub(crate) fn filled_columns(&self) -> Vec<&str> {
+        let nulls = |chunk: &ColumnChunkMetaData| chunk.statistics().and_then(Statistics::null_count_opt);
+        let is_null = |chunk: &ColumnChunkMetaData| nulls(chunk) == u64::try_from(chunk.num_values()).ok();
+        let is_filled = |name: &&str| {
+            let chunks = self.metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
+            let mut own = chunks.filter(|chunk| chunk.column_path().parts().first().is_some_and(|part| part == name));
+            own.any(|chunk| !is_null(chunk))
+        };
+        self.columns().into_iter().filter(is_filled).collect()
+    }
+
     /// Smallest and largest `ts` of each row group, if it says so.
     pub(crate) fn groups(&self) -> impl Iterator<Item = Option<(i64, i64)>> {
         let schema = self.metadata.file_metadata().schema_descr();
@@ -183,10 +195,8 @@ impl Part {
             .schema()
             .fields()
             .iter()
-            .map(|f| match columns.iter().find(|c| c.name == f.name()) {
-                Some(c) if can_hint(f.data_type(), &c.ty.arrow()) => {
-                    Arc::new(f.as_ref().clone().with_data_type(c.ty.arrow()))
-                }
+            .map(|f| match wanted_as(f.name(), columns, plain.schema()) {
+                Some(ty) if can_hint(f.data_type(), &ty) => Arc::new(f.as_ref().clone().with_data_type(ty)),
                 _ => f.clone(),
             })
             .collect();
@@ -194,12 +204,22 @@ impl Part {
         // A file of another program may have shapes that cannot be read as ours; they are cast afterwards.
         let metadata = ArrowReaderMetadata::try_new(self.metadata.clone(), hint).unwrap_or(plain);
         let fields = metadata.schema().fields().iter().enumerate();
-        let wanted: Vec<usize> =
-            fields.filter(|(_, f)| columns.iter().any(|c| c.name == f.name())).map(|(i, _)| i).collect();
+        let is_wanted = |f: &Field| wanted_as(f.name(), columns, metadata.schema()).is_some();
+        let wanted: Vec<usize> = fields.filter(|(_, f)| is_wanted(f)).map(|(i, _)| i).collect();
         let mask = ProjectionMask::roots(metadata.parquet_schema(), wanted);
         let door = ChunkDoor(chunks.clone());
         Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(door, metadata).with_projection(mask))
     }
+}
+
+/// The type that a field of a part is wanted in, if it is: as one of `columns`, or as the bytes that one of them is the text of
+/// which the part, whose fields are `part`, lacks.
+fn wanted_as(field: &str, columns: &[&'static ColumnDef], part: &Schema) -> Option<DataType> {
+    if let Some(column) = columns.iter().find(|c| c.name == field) {
+        return Some(column.ty.arrow());
+    }
+    let mut texts = columns.iter().filter(|c| c.text_of == Some(field));
+    texts.any(|text| part.field_with_name(text.name).is_err()).then(|| ColType::Bytes.arrow())
 }
 
 /// Whether the Parquet reader can be told to yield `wanted` where it would yield `found`.
@@ -396,13 +416,15 @@ impl PartReader {
             .iter()
             .map(|c| {
                 let ty = c.ty.arrow();
-                match batch.column_by_name(c.name) {
-                    None => Ok(new_null_array(&ty, batch.num_rows())),
-                    Some(a) if *a.data_type() == ty => Ok(a.clone()),
-                    Some(a) => cast(a, &ty),
+                let bytes = c.text_of.and_then(|bytes| batch.column_by_name(bytes));
+                match (batch.column_by_name(c.name), bytes) {
+                    (Some(a), _) if *a.data_type() == ty => Ok(a.clone()),
+                    (Some(a), _) => Ok(cast(a, &ty)?),
+                    (None, Some(bytes)) => text_of(bytes),
+                    (None, None) => Ok(new_null_array(&ty, batch.num_rows())),
                 }
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_>>()?;
         // The number of rows is said explicitly: a caller that only counts asks for no columns.
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)

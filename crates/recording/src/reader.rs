@@ -102,7 +102,7 @@ impl Recording {
 
     /// Calls `each` for every row of a table: `rec.for_each::<FaultsRow>(|row| ...)`.
     pub fn for_each<R: Row>(&self, mut each: impl FnMut(<R::View as TableView>::Row<'_>)) -> Result<()> {
-        for batch in self.read(R::TABLE.name, None)? {
+        for batch in self.read(R::TABLE.name, Some(&row_columns::<R>()))? {
             let view = R::View::new(&batch?)?;
             for row in view.rows() {
                 each(row);
@@ -117,7 +117,8 @@ impl Recording {
         notes: &mut Vec<String>,
         each: impl FnMut(<R::View as TableView>::Row<'_>),
     ) -> Result<()> {
-        readable(self.read(R::TABLE.name, None)?.map(|batch| R::View::new(&batch?)), notes, each)
+        let batches = self.read(R::TABLE.name, Some(&row_columns::<R>()))?;
+        readable(batches.map(|batch| R::View::new(&batch?)), notes, each)
     }
 
     /// Like [`Recording::for_each_readable`], in order of time across the parts: in a recording that broke off rows may have come
@@ -127,7 +128,8 @@ impl Recording {
         notes: &mut Vec<String>,
         each: impl FnMut(<R::View as TableView>::Row<'_>),
     ) -> Result<()> {
-        readable(self.read_sorted(R::TABLE.name, None)?.map(|batch| R::View::new(&batch?)), notes, each)
+        let batches = self.read_sorted(R::TABLE.name, Some(&row_columns::<R>()))?;
+        readable(batches.map(|batch| R::View::new(&batch?)), notes, each)
     }
 
     /// Compares the checksums of a table's parts without decoding them, for readers that open [`Recording::parts`] with
@@ -163,6 +165,11 @@ pub(crate) fn list_parts(folder: &Path) -> Result<Vec<PathBuf>> {
     // Numbers have at least four digits, so longer names are later parts.
     parts.sort_by_key(|p| (p.as_os_str().len(), p.clone()));
     Ok(parts)
+}
+
+/// Names of the columns that a row has; the others need not be decoded for it.
+fn row_columns<R: Row>() -> Vec<&'static str> {
+    R::TABLE.row_columns().map(|column| column.name).collect()
 }
 
 /// The definitions of the columns asked for.

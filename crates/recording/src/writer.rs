@@ -349,7 +349,8 @@ impl RecordingWriter {
         self.push_untold(now_ns);
         let stored = self.tables.loss.take_batch().and_then(|batch| {
             let (table, rows) = (LossRow::TABLE, batch.num_rows() as u64);
-            self.store(&PendingPart { table, rows, bytes: encode::live_part(&batch, 0)?, tells: BTreeMap::new() })
+            let bytes = encode::live_part(table, &batch, 0)?;
+            self.store(&PendingPart { table, rows, bytes, tells: BTreeMap::new() })
         });
         if let Err(e) = stored {
             tracing::warn!("the last rows of loss are not written: {e}");
@@ -395,7 +396,7 @@ impl RecordingWriter {
         let rows = batch.num_rows() as u64;
         let tells = if table.name == LossRow::TABLE.name { std::mem::take(&mut self.telling) } else { BTreeMap::new() };
         let late_rows = self.late.rows(table.name, batch);
-        let bytes = match encode::live_part(batch, late_rows) {
+        let bytes = match encode::live_part(table, batch, late_rows) {
             Ok(bytes) => bytes,
             Err(e) => {
                 self.drop_rows(table.name, rows, &tells);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use pagelab_recording::tables::ColType;
 use pagelab_recording::{docs, tables};
 
 #[test]
@@ -21,16 +22,16 @@ fn docs_page_matches_the_registry() {
 /// Columns of format 1. Others may be added; none of these may be renamed or dropped, because recordings, queries and
 /// other programs name them.
 const FORMAT_1: &str = "
-tasks ts op task_id tid pid parent_task_id mm_id comm exe build_id cgroup_id exit_code min_flt maj_flt utime_ns stime_ns
+tasks ts op task_id tid pid parent_task_id mm_id comm exe build_id cgroup_id exit_code min_flt maj_flt utime_ns stime_ns exe_text
 faults ts task_id mm_id addr ip error_code major dur mapping_id
-mappings ts task_id mm_id mapping_id op kind addr len old_addr prot flags fd offset dev ino path advice ret ustack_id
+mappings ts task_id mm_id mapping_id op kind addr len old_addr prot flags fd offset dev ino path advice ret ustack_id path_text
 dax_faults ts task_id kind dev ino addr vm_start vm_end vm_flags pgoff max_pgoff flags result outcome reason
 syscalls ts dur task_id name args fd file_id offset offset_kind requested ret cpu_ns blocked_ns
-files ts file_id dev ino fs type path
+files ts file_id dev ino fs type path path_text
 offcpu ts dur task_id state kstack_id ustack_id waker_task_id
 samples ts task_id cpu event kstack_id ustack_id weight
 stacks stack_id frame_ids
-frames frame_id symbol module build_id module_offset kernel inlined
+frames frame_id symbol module build_id module_offset kernel inlined module_text
 counters ts task_id name value enabled_ns running_ns
 marks ts name source
 metrics ts name instance value
@@ -38,7 +39,7 @@ settings ts key value source at
 jobs ts job direction ios bytes short dropped runtime_ns usr sys ctx majf minf
 latency ts job thread direction kind low_ns high_ns count
 block_ios ts dur queue_ns task_id dev sector bytes op merged status
-region_pages ts mm_id start end path page_size_bytes bytes asked reason
+region_pages ts mm_id start end path page_size_bytes bytes asked reason path_text
 loss ts stream cpu seen lost filtered
 ";
 
@@ -49,6 +50,20 @@ fn format_1_is_all_there() {
         let table = tables::table(words.next().unwrap()).unwrap();
         for column in words {
             assert!(table.column(column).is_some(), "{}.{column}", table.name);
+        }
+    }
+}
+
+/// Other programs show bytes as `b'...'`.
+#[test]
+fn every_column_of_bytes_has_its_text() {
+    for table in tables::all() {
+        for column in table.columns {
+            let text = table.columns.iter().find(|text| text.text_of == Some(column.name));
+            let wanted = (column.ty == ColType::Bytes).then(|| (format!("{}_text", column.name), ColType::Str));
+            assert_eq!(text.map(|text| (text.name.to_owned(), text.ty)), wanted, "{}.{}", table.name, column.name);
+            let source = column.text_of.map(|bytes| table.column(bytes).expect("a column of the table").ty);
+            assert!(source.is_none_or(|ty| ty == ColType::Bytes), "{}.{}", table.name, column.name);
         }
     }
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, DictionaryArray, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+    Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::{DataFusionError, Result};
@@ -18,7 +18,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::stream;
 use pagelab_recording::set::RecordingRef;
-use pagelab_recording::tables::{ColType, TableDef};
+use pagelab_recording::tables::{ColType, TableDef, text_of};
 use pagelab_recording::{Bounds, Recording};
 
 /// The columns that say which recording a row is from.
@@ -209,11 +209,7 @@ fn as_text(column: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     if let DataType::Dictionary(_, value) = column.data_type()
         && **value == DataType::Binary
     {
-        let dictionary = column.as_dictionary::<Int32Type>();
-        let bytes = dictionary.values().as_binary::<i32>();
-        let texts: StringArray =
-            bytes.iter().map(|value| value.map(|bytes| String::from_utf8_lossy(bytes).into_owned())).collect();
-        return Ok(Arc::new(DictionaryArray::try_new(dictionary.keys().clone(), Arc::new(texts))?));
+        return text_of(column).map_err(external);
     }
     Ok(cast(column, ty)?)
 }

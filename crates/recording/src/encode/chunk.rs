@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -219,7 +219,25 @@ pub(crate) fn encode(
         layout => put_chunk(desc, &pages, layout, &mut out)?,
     }
     let counts = (pages.iter().map(|p| p.array.len()).sum(), pages.iter().map(Page::numbers).sum());
-    describe(desc, counts, choice, dictionary_bytes, out, statistics(&pages, stats)).map(Some)
+    let (encodings, statistics) = (encodings(choice.layout), statistics(&pages, stats));
+    describe(desc, counts, (encodings, choice.zstd), dictionary_bytes, out, statistics).map(Some)
+}
+
+/// Encodes a chunk of `rows` nulls of a column that is no list: one page, which says so once, and statistics that say it without
+/// a look at the page.
+pub(super) fn encode_nulls(desc: &ColumnDescPtr, rows: usize, zstd: &mut Zstd) -> Result<Chunk> {
+    let mut out = Pages::new(None, zstd)?;
+    levels::constant(0, rows, &mut out.body);
+    out.finish_page(rows, PLAIN, false).map_err(external)?;
+    let nulls = Some(rows as u64);
+    let statistics = match desc.physical_type() {
+        Type::BOOLEAN => Statistics::boolean(None, None, None, nulls, false),
+        Type::INT32 => Statistics::int32(None, None, None, nulls, false),
+        Type::DOUBLE => Statistics::double(None, None, None, nulls, false),
+        Type::BYTE_ARRAY => Statistics::byte_array(None, None, None, nulls, false),
+        _ => Statistics::int64(None, None, None, nulls, false),
+    };
+    describe(desc, (rows, rows), (vec![Encoding::PLAIN, Encoding::RLE], None), None, out, Some(statistics))
 }
 
 /// Values that are looked at to tell whether a column's values repeat.
@@ -368,25 +386,29 @@ pub(super) fn encode_words(
         out.finish_page(page.rows, RLE_DICTIONARY, false).map_err(external)?;
     }
     let rows = pages.iter().map(|page| page.rows).sum();
-    let choice = Choice { layout: Layout::Dictionary(distinct), zstd: level };
-    describe(desc, (rows, rows), choice, Some(dictionary_bytes), out, None)
+    let encodings = encodings(Layout::Dictionary(distinct));
+    describe(desc, (rows, rows), (encodings, level), Some(dictionary_bytes), out, None)
 }
 
-/// `counts`: rows, and the numbers in them.
+fn encodings(layout: Layout) -> Vec<Encoding> {
+    match layout {
+        Layout::Dictionary(_) => vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY],
+        Layout::Delta => vec![Encoding::RLE, Encoding::DELTA_BINARY_PACKED],
+        Layout::Split => vec![Encoding::RLE, Encoding::BYTE_STREAM_SPLIT],
+    }
+}
+
+/// `counts`: rows, and the numbers in them. The third are the encodings used, and the level of zstd
+/// if the pages are compressed.
 fn describe(
     desc: &ColumnDescPtr,
     (rows, numbers): (usize, usize),
-    choice: Choice,
+    (encodings, zstd): (Vec<Encoding>, Option<i32>),
     dictionary_bytes: Option<usize>,
     out: Pages<'_>,
     statistics: Option<Statistics>,
 ) -> Result<Chunk> {
-    let encodings = match choice.layout {
-        Layout::Dictionary(_) => vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY],
-        Layout::Delta => vec![Encoding::RLE, Encoding::DELTA_BINARY_PACKED],
-        Layout::Split => vec![Encoding::RLE, Encoding::BYTE_STREAM_SPLIT],
-    };
-    let compression = match choice.zstd {
+    let compression = match zstd {
         Some(level) => Compression::ZSTD(ZstdLevel::try_new(level)?),
         None => Compression::UNCOMPRESSED,
     };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::SchemaRef;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
@@ -14,7 +14,8 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk::{self, Bounds, Choice, Chunk, Layout, Zstd};
 use super::{footer, text};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::tables::{TableDef, text_of};
 
 /// How hard to try for small files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,8 @@ const TEXT_PAGE_ROWS: usize = chunk::PAGE_ROWS;
 /// return are the file, in order.
 pub(crate) struct PartEncoder {
     schema: SchemaRef,
+    /// Per column the one that it is the text of, if it is.
+    text_of: Vec<Option<&'static str>>,
     effort: Effort,
     file: SerializedFileWriter<Vec<u8>>,
     /// For what this module cannot encode.
@@ -49,7 +52,13 @@ pub(crate) struct PartEncoder {
 }
 
 impl PartEncoder {
-    pub(crate) fn new(schema: SchemaRef, effort: Effort) -> Result<Self> {
+    /// An encoder of parts of `table`, each of which has all of its columns.
+    pub(crate) fn of_table(table: &TableDef, effort: Effort) -> Result<Self> {
+        Self::new(table.part_schema(), table.columns.iter().map(|column| column.text_of).collect(), effort)
+    }
+
+    /// An encoder of parts of any schema; `text_of` says of its columns, as far as it goes, which are the text of which.
+    pub(crate) fn new(schema: SchemaRef, text_of: Vec<Option<&'static str>>, effort: Effort) -> Result<Self> {
         let mut properties = WriterProperties::builder()
             .set_created_by(format!("{} {}", footer::CREATED_BY, env!("CARGO_PKG_VERSION")))
             .set_statistics_enabled(EnabledStatistics::None)
@@ -70,7 +79,7 @@ impl PartEncoder {
         let library = ArrowRowGroupWriterFactory::new(&file, schema.clone());
         let choices = vec![None; schema.fields().len()];
         let zstd = Zstd::default();
-        Ok(Self { schema, effort, file, library, choices, zstd, checksums: Vec::new(), written: 0 })
+        Ok(Self { schema, text_of, effort, file, library, choices, zstd, checksums: Vec::new(), written: 0 })
     }
 
     /// Bytes returned so far.
@@ -78,41 +87,27 @@ impl PartEncoder {
         self.written
     }
 
-    /// Encodes one row group and returns its bytes.
+    /// Encodes one row group and returns its bytes. A column that the batches lack is null.
     pub(crate) fn row_group(&mut self, batches: &[RecordBatch]) -> Result<Vec<u8>> {
         let number = self.file.flushed_row_groups().len();
-        let mut library: Option<Vec<Option<ArrowColumnWriter>>> = None;
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        let mut library = None;
         let descriptors: Vec<ColumnDescPtr> = self.file.schema_descr().columns().to_vec();
         let mut chunks = Vec::with_capacity(descriptors.len());
         for (i, desc) in descriptors.iter().enumerate() {
-            let field = self.schema.field(i);
-            let arrays: Vec<ArrayRef> = batches.iter().map(|b| b.column(i).clone()).collect();
-            if chunk::handles(field) {
-                let is_ts = field.name() == "ts";
-                let chunk = self.numbers(i, desc, &arrays, is_ts, number)?;
-                chunks.push(Encoded::Here(Box::new(chunk)));
-                continue;
-            }
-            let zstd = match self.effort {
-                Effort::Live => None,
-                Effort::Compact(level) => Some(level),
-            };
-            if let Some(chunk) = text::encode(desc, &arrays, zstd, &mut self.zstd)? {
-                chunks.push(Encoded::Here(Box::new(chunk)));
-                continue;
-            }
-            let writers = match &mut library {
-                Some(writers) => writers,
-                None => library.insert(self.library.create_column_writers(number)?.into_iter().map(Some).collect()),
-            };
-            if let Some(mut writer) = writers.get_mut(i).and_then(Option::take) {
-                for array in &arrays {
-                    for leaf in compute_leaves(self.schema.field(i), array)? {
-                        writer.write(&leaf)?;
-                    }
+            let arrays = match self.arrays(i, batches)? {
+                None if desc.max_rep_level() == 0 => {
+                    chunks.push(Encoded::Here(Box::new(chunk::encode_nulls(desc, rows, &mut self.zstd)?)));
+                    continue;
                 }
-                chunks.push(Encoded::ByLibrary(Box::new(writer)));
-            }
+                // A null list has levels of its own, which the library knows.
+                None => vec![new_null_array(self.schema.field(i).data_type(), rows)],
+                Some(arrays) => arrays,
+            };
+            chunks.push(match self.chunk(i, desc, &arrays, number)? {
+                Some(chunk) => Encoded::Here(Box::new(chunk)),
+                None => Encoded::ByLibrary(Box::new(self.by_library(i, &arrays, number, &mut library)?)),
+            });
         }
         let mut group = self.file.next_row_group()?;
         for chunk in chunks {
@@ -127,6 +122,68 @@ impl PartEncoder {
         footer::chunk_checksums(&metadata, self.written, &bytes, &mut self.checksums);
         self.written += bytes.len() as u64;
         Ok(bytes)
+    }
+
+    /// What the batches have of a column, and of text that is made of bytes the text; `None` if all of it is null.
+    fn arrays(&self, column: usize, batches: &[RecordBatch]) -> Result<Option<Vec<ArrayRef>>> {
+        let field = self.schema.field(column);
+        let bytes = self.text_of.get(column).copied().flatten();
+        let stored = bytes.unwrap_or(field.name());
+        let is_null = |batch: &RecordBatch| batch.column_by_name(stored).is_none_or(|a| a.null_count() == a.len());
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows > 0 && field.is_nullable() && batches.iter().all(is_null) {
+            return Ok(None);
+        }
+        let array = |batch: &RecordBatch| match batch.column_by_name(stored) {
+            Some(array) if bytes.is_some() => text_of(array),
+            Some(array) => Ok(array.clone()),
+            None if field.is_nullable() => Ok(new_null_array(field.data_type(), batch.num_rows())),
+            None => Err(unencodable(&format!("the rows lack the column {}", field.name()))),
+        };
+        batches.iter().map(array).collect::<Result<_>>().map(Some)
+    }
+
+    /// A column chunk, if it is of a kind that is encoded here.
+    fn chunk(
+        &mut self,
+        column: usize,
+        desc: &ColumnDescPtr,
+        arrays: &[ArrayRef],
+        group: usize,
+    ) -> Result<Option<Chunk>> {
+        let field = self.schema.field(column);
+        if chunk::handles(field) {
+            let is_ts = field.name() == "ts";
+            return self.numbers(column, desc, arrays, is_ts, group).map(Some);
+        }
+        let zstd = match self.effort {
+            Effort::Live => None,
+            Effort::Compact(level) => Some(level),
+        };
+        text::encode(desc, arrays, zstd, &mut self.zstd)
+    }
+
+    /// A column chunk that is encoded by the library; its writers are made for all columns at once.
+    fn by_library(
+        &self,
+        column: usize,
+        arrays: &[ArrayRef],
+        group: usize,
+        writers: &mut Option<Vec<Option<ArrowColumnWriter>>>,
+    ) -> Result<ArrowColumnWriter> {
+        let writers = match writers {
+            Some(writers) => writers,
+            None => writers.insert(self.library.create_column_writers(group)?.into_iter().map(Some).collect()),
+        };
+        let Some(mut writer) = writers.get_mut(column).and_then(Option::take) else {
+            return Err(unencodable("a column has no writer"));
+        };
+        for array in arrays {
+            for leaf in compute_leaves(self.schema.field(column), array)? {
+                writer.write(&leaf)?;
+            }
+        }
+        Ok(writer)
     }
 
     fn drain(&mut self) -> Result<Vec<u8>> {
@@ -171,7 +228,7 @@ impl PartEncoder {
                         return Ok(chunk);
                     }
                 }
-                unencodable()
+                Err(unencodable("no layout fits a column of numbers"))
             }
             Effort::Compact(level) => {
                 let known = self.choices[column].filter(|_| !group.is_multiple_of(TRY_EVERY));
@@ -187,7 +244,7 @@ impl PartEncoder {
                         return Ok(chunk);
                     }
                 }
-                unencodable()
+                Err(unencodable("no layout fits a column of numbers"))
             }
         }
     }
@@ -202,8 +259,8 @@ fn is_float(desc: &ColumnDescPtr) -> bool {
     desc.physical_type() == parquet::basic::Type::DOUBLE
 }
 
-fn unencodable() -> Result<Chunk> {
-    Err(parquet::errors::ParquetError::General("no layout fits a column of numbers".to_owned()).into())
+fn unencodable(why: &str) -> Error {
+    parquet::errors::ParquetError::General(why.to_owned()).into()
 }
 
 /// Compression must save more than 1/32 to be worth the reader's time.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
+use arrow::array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn decode(bytes: Vec<u8>) -> RecordBatch {
 }
 
 fn encode(batches: &[RecordBatch], groups: usize, effort: Effort) -> Vec<u8> {
-    let mut encoder = PartEncoder::new(batches[0].schema(), effort).unwrap();
+    let mut encoder = PartEncoder::new(batches[0].schema(), Vec::new(), effort).unwrap();
     let mut bytes = Vec::new();
     for group in batches.chunks(batches.len().div_ceil(groups)) {
         bytes.extend(encoder.row_group(group).unwrap());
@@ -130,6 +130,42 @@ fn the_trailer_knows_every_chunk() {
         let mut damaged = end.to_vec();
         damaged[at] ^= 0x10;
         assert!(footer::unseal(&damaged).is_err(), "a flip at {at} of {} went unseen", end.len());
+    }
+}
+
+/// A column that the rows lack is there, null, in every row group, whatever its type; so is one that is null throughout.
+#[test]
+fn columns_that_the_rows_lack_are_null_and_cost_next_to_nothing() {
+    let types = [
+        DataType::Int64,
+        DataType::UInt64,
+        DataType::Int32,
+        DataType::UInt32,
+        DataType::Float64,
+        DataType::Boolean,
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Binary)),
+        DataType::List(Arc::new(Field::new("item", DataType::UInt64, true))),
+    ];
+    let n = 200_000;
+    let rows = batch(vec![("ts", Arc::new(Int64Array::from_iter_values(0..n)))]);
+    let fields = types.iter().enumerate().map(|(i, ty)| Field::new(format!("c{i}"), ty.clone(), true));
+    let fields: Vec<Field> = [Field::new("ts", DataType::Int64, false)].into_iter().chain(fields).collect();
+    for effort in [Effort::Live, Effort::Compact(3)] {
+        let mut encoder = PartEncoder::new(Arc::new(Schema::new(fields.clone())), Vec::new(), effort).unwrap();
+        let mut bytes = Vec::new();
+        for _ in 0..2 {
+            bytes.extend(encoder.row_group(std::slice::from_ref(&rows)).unwrap());
+        }
+        bytes.extend(encoder.finish().unwrap());
+        let alone = encode(&[rows.clone(), rows.clone()], 2, effort).len();
+        let each = (bytes.len() - alone) / types.len() / 2;
+        assert!(each < 150, "{effort:?}: {each} bytes for each chunk");
+        let found = decode(bytes);
+        assert_eq!((found.num_rows(), found.num_columns()), (2 * n as usize, 1 + types.len()));
+        for column in &found.columns()[1..] {
+            assert_eq!(column.null_count(), column.len(), "{effort:?}: {}", column.data_type());
+        }
     }
 }
 

@@ -10,13 +10,15 @@
 //! # How to add a column
 //! 1. Add one line to the table in `registry.rs`; a new column of an existing table is always `opt`, because older
 //!    recordings do not have it and missing is null.
-//! 2. Run the tests: `docs/recording.md` is checked against the registry and the failure says how to regenerate it.
+//! 2. If it is of bytes, name it in `text_of(...)` in the table's head, too: other programs show bytes as `b'...'`.
+//! 3. Run the tests: `docs/recording.md` is checked against the registry and the failure says how to regenerate it.
 
 mod columns;
 mod order;
 #[macro_use]
 mod value;
 mod registry;
+mod text;
 mod view;
 
 use std::sync::{Arc, LazyLock};
@@ -26,6 +28,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 pub use columns::{BytesColumn, DictColumn, ListColumn, OptColumn, StrColumn};
 pub use registry::*;
+pub use text::text_of;
 pub use view::{BoolView, BytesView, DictView, ListView, PrimitiveView, StrView, WordsView};
 
 use crate::error::{Error, Result};
@@ -114,6 +117,9 @@ pub struct ColumnDef {
     pub nullable: bool,
     /// What the value is.
     pub help: &'static str,
+    /// The column of bytes that this one is the text of. It is made of that column when a part is written, and when a part is
+    /// read that lacks it; rows do not have it.
+    pub text_of: Option<&'static str>,
 }
 
 /// One table of format 1.
@@ -141,6 +147,17 @@ impl TableDef {
     /// The schema that readers are given: every column, all nullable, because an older recording may lack any.
     pub fn schema(&self) -> SchemaRef {
         let fields: Vec<Field> = self.columns.iter().map(|c| Field::new(c.name, c.ty.arrow(), true)).collect();
+        Arc::new(Schema::new(fields))
+    }
+
+    /// The columns that rows have: all but the text made of other columns.
+    pub fn row_columns(&self) -> impl Iterator<Item = &'static ColumnDef> + use<> {
+        self.columns.iter().filter(|column| column.text_of.is_none())
+    }
+
+    /// The schema of every part that is written, whatever its rows have: other programs take that of one part for all.
+    pub fn part_schema(&self) -> SchemaRef {
+        let fields: Vec<Field> = self.columns.iter().map(|c| Field::new(c.name, c.ty.arrow(), c.nullable)).collect();
         Arc::new(Schema::new(fields))
     }
 

@@ -1,6 +1,7 @@
 //! The declarations. Columns follow the contract of format 1: add freely, never rename or drop.
 //!
 //! A line reads `name: req|opt type "unit" "help";`, with `as "name"` where the column's name is a Rust keyword.
+//! `text_of(path)` in a table's head adds the column `path_text` at its end; producers fill in `path` alone.
 
 use arrow::array::{ArrayRef, RecordBatch};
 
@@ -13,7 +14,7 @@ use crate::writer::RecordingWriter;
 
 tables! {
     /// Life of the recorded tasks: one row per fork, exec, exit, change of name, and per task present at the start.
-    tasks (push_tasks) TasksRow['a] TasksColumns TasksView {
+    tasks (push_tasks) TasksRow['a] TasksColumns TasksView text_of(exe) {
         ts: req i64 "ns" "When it happened, on the recording's clock.";
         op: req str "" "`fork`, `exec`, `exit`, `comm`, `snapshot` (present when recording began, or moved into the recorded cgroup), `leave` (moved out of it) or `alive` (has not ended when recording did).";
         task_id: req u32 "" "The task; unique in a recording, while pids recur.";
@@ -49,7 +50,7 @@ tables! {
 
     /// Mapping actions, and the mappings present at attach, made by the kernel or inherited by fork.
     ///  A row that makes a mapping carries its mapping_id; a failed call makes none.
-    mappings (push_mappings) MappingsRow['a] MappingsColumns MappingsView {
+    mappings (push_mappings) MappingsRow['a] MappingsColumns MappingsView text_of(path) {
         ts: req i64 "ns" "When it took effect: for actions that make a mapping the return of the call, for those that remove one its entry.";
         task_id: req u32 "" "Who did it; for snapshots a task of that address space.";
         mm_id: req u32 "" "Address space it changed.";
@@ -109,7 +110,7 @@ tables! {
     }
 
     /// Files behind descriptors and mappings.
-    files (push_files) FilesRow['a] FilesColumns FilesView {
+    files (push_files) FilesRow['a] FilesColumns FilesView text_of(path) {
         ts: req i64 "ns" "First sight of the file.";
         file_id: req u32 "" "The file; unique in a recording.";
         dev: req u64 "" "Device, as st_dev.";
@@ -151,7 +152,7 @@ tables! {
     }
 
     /// Frames of stacks. The id is a hash of the content; a reader may meet a row twice.
-    frames (push_frames) FramesRow['a] FramesColumns FramesView {
+    frames (push_frames) FramesRow['a] FramesColumns FramesView text_of(module) {
         frame_id: req u64 "" "Content hash of the other columns.";
         symbol: opt str "" "Function; null if it could not be resolved.";
         module: opt bytes "" "Path of the binary, or `[kernel]`.";
@@ -253,7 +254,7 @@ tables! {
     }
 
     /// Page sizes that regions of memory really have.
-    region_pages (push_region_pages) RegionPagesRow['a] RegionPagesColumns RegionPagesView {
+    region_pages (push_region_pages) RegionPagesRow['a] RegionPagesColumns RegionPagesView text_of(path) {
         ts: req i64 "ns" "When it was looked at.";
         mm_id: req u32 "" "Address space.";
         start: req u64 "" "Start of the region.";

@@ -142,7 +142,7 @@ macro_rules! column_name {
 macro_rules! tables {
     ($(
         $(#[doc = $help:literal])+
-        $table:ident ($push:ident) $row:ident [$($lt:lifetime)?] $columns:ident $view:ident {
+        $table:ident ($push:ident) $row:ident [$($lt:lifetime)?] $columns:ident $view:ident $(text_of($($bytes:ident),+))? {
             $( $col:ident $(as $name:literal)? : $null:ident $ty:ident $unit:literal $doc:literal; )+
         }
     )+) => {
@@ -242,7 +242,15 @@ macro_rules! tables {
                         unit: $unit,
                         nullable: is_nullable!($null),
                         help: $doc,
-                    } ),+ ],
+                        text_of: None,
+                    } ),+ $( $(, ColumnDef {
+                        name: concat!(stringify!($bytes), "_text"),
+                        ty: ColType::Str,
+                        unit: "",
+                        nullable: true,
+                        help: concat!("`", stringify!($bytes), "` as text: U+FFFD stands for what is not UTF-8."),
+                        text_of: Some(stringify!($bytes)),
+                    } )+ )? ],
                 };
 
                 fn len(&self) -> usize {
