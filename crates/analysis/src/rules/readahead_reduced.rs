@@ -315,16 +315,18 @@ fn fixes(device: &str, setting: &SettingSubject, scene: &Scene<'_>) -> Vec<Fix> 
         fix(
             Reach::Device,
             "set the device's limit back; it holds for every file on it until the next boot",
-            format!("echo {} | sudo tee {}", shell_word(&value), shell_word(&format!("/sys/block/{device}/queue/{field}"))),
+            format!(
+                "echo {} | sudo tee {}",
+                shell_word(&value),
+                shell_word(&format!("/sys/block/{device}/queue/{field}"))
+            ),
         ),
         fix(
             Reach::System,
             "and keep it over reboots with a udev rule",
             format!(
                 "echo {} | sudo tee {}",
-                shell_word(&format!(
-                    "ACTION==\"add|change\", KERNEL==\"{device}\", ATTR{{queue/{field}}}=\"{value}\""
-                )),
+                shell_word(&format!("ACTION==\"add|change\", KERNEL==\"{device}\", ATTR{{queue/{field}}}=\"{value}\"")),
                 shell_word(&format!("/etc/udev/rules.d/60-{device}-readahead.rules"))
             ),
         ),

@@ -462,13 +462,17 @@ mod tests {
                 report.slots = vec![SlotRun { start: 0, end, possible: false, reason: Some(reason) }];
                 report.layout = Some(report.slots.clone());
                 for finding in of(&report, true, Some("process 7 (postgres) has it open")) {
-                    let Some(fix) = finding.fix.map(|fix| fix.replace(&shell_word(&report.path), "PATH")) else { continue };
+                    let Some(fix) = finding.fix.map(|fix| fix.replace(&shell_word(&report.path), "PATH")) else {
+                        continue;
+                    };
                     for form in ["mv ", "rm ", "truncate", " of=", "mkfs", "ndctl", "sfdisk", ".new", "> \"", "cp --"] {
                         assert!(!fix.contains(form), "{system} {reason:?}: {fix}");
                     }
                 }
                 for finding in of(&report, true, None) {
-                    let Some(fix) = finding.fix.map(|fix| fix.replace(&shell_word(&report.path), "PATH")) else { continue };
+                    let Some(fix) = finding.fix.map(|fix| fix.replace(&shell_word(&report.path), "PATH")) else {
+                        continue;
+                    };
                     commands += 1;
                     for form in ["rm -", "truncate", "new.", ".new", "mv -f"] {
                         assert!(!fix.contains(form), "{system} {reason:?}: {fix}");

@@ -18,10 +18,7 @@ pub(super) fn barred(root: &Path, path: &Path, metadata: &Metadata, below_overla
     }
     if path.is_symlink() {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        return Some(format!(
-            "this is a link; type: pagelab doctor {}",
-            shell_word(&target.display().to_string())
-        ));
+        return Some(format!("this is a link; type: pagelab doctor {}", shell_word(&target.display().to_string())));
     }
     if metadata.nlink() > 1 {
         return Some(format!("the file has {} hard links, and a copy would have one", metadata.nlink()));

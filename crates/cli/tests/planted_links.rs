@@ -6,7 +6,6 @@ mod common;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
@@ -75,6 +74,7 @@ impl Neighbour<'_> {
             // The names that are asked for, and whatever came: temporary names among them.
             let there = fs::read_dir(&self.place.hostile).expect("nobody's own").flatten();
             let mut names: Vec<PathBuf> = there.map(|entry| entry.path()).collect();
+            names.retain(|name| !name.to_string_lossy().contains("/away"));
             names.extend(self.names.iter().map(|name| self.place.hostile.join(name)));
             for (at, name) in names.iter().enumerate() {
                 self.one(name, round.wrapping_add(at as u32));
@@ -90,10 +90,12 @@ impl Neighbour<'_> {
             1 => symlink(&self.place.precious_folder, &aside).is_ok(),
             2 => fs::hard_link(&self.place.precious, &aside).is_ok(),
             3 => self.folder_of_links(name),
-            // Nothing there: a command gets a moment to begin.
+            // Nothing there, for moments of several lengths: a command gets as far as that.
             _ => {
-                let _ = fs::remove_file(name);
-                std::thread::sleep(std::time::Duration::from_micros(300));
+                if fs::remove_file(name).is_err() {
+                    let _ = fs::remove_dir_all(name);
+                }
+                std::thread::sleep(std::time::Duration::from_micros(200 << (kind / 5 % 10)));
                 false
             }
         };
@@ -120,13 +122,12 @@ impl Neighbour<'_> {
     }
 }
 
-/// A recording and a set to make outputs of.
-fn material(dir: &Path) -> (String, String) {
-    let (recording, set) = (dir.join("rec"), dir.join("set"));
-    let path = |path: &Path| path.to_str().expect("plain").to_owned();
-    run(pagelab().args(["record", "-s", "default,profile", "-o", &path(&recording), "--", "sh", "-c", "seq 300000 | sort -r"]), 0);
-    run(pagelab().args(["compare", "-n", "2", "-o", &path(&set), "true", "true"]).stdout(Stdio::null()), 0);
-    (path(&recording), path(&set))
+/// A recording to make outputs of.
+fn material(dir: &Path) -> String {
+    let recording = dir.join("rec").to_str().expect("plain").to_owned();
+    let workload = ["sh", "-c", "seq 300000 | sort -r"];
+    run(pagelab().args(["record", "--observe", "default,cpu", "-o", &recording, "--"]).args(workload), 0);
+    recording
 }
 
 /// The command lines, and the names that they write to.
@@ -135,7 +136,8 @@ fn commands(hostile: &Path, recording: &str) -> Vec<Vec<String>> {
     let job = ["--name=j", "--ioengine=null", "--rw=write", "--size=4m", "--bs=64k"].map(str::to_owned);
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let with = |first: &[&str], output: &str| [words(first), vec![at(output)]].concat();
-    let plan = "name = \"n\"\nruns = 2\n[load]\ncommand = [\"true\"]\n[variants.a]\n[variants.b]\n";
+    let plan =
+        "title = \"n\"\nruns = 2\ncommand = \"true\"\n[variant.a]\n[variant.b]\nsettings = {\"env.A\" = \"2\"}\n";
     let plan_file = hostile.with_file_name("plan.toml");
     fs::write(&plan_file, plan).expect("scratch");
     let mut all = vec![
@@ -145,10 +147,11 @@ fn commands(hostile: &Path, recording: &str) -> Vec<Vec<String>> {
         with(&["query", recording, "select * from metrics limit 20", "-o"], "out.parquet"),
         with(&["export", "folded", recording, "-o"], "folded"),
         with(&["export", "flamegraph", recording, "-o"], "flame.svg"),
-        with(&["compare", "-n", "2", "true", "true", "-o"], "set"),
+        [with(&["compare", "-n", "2", "-o"], "set"), words(&["--", "true", "true"])].concat(),
         with(&["experiment", plan_file.to_str().expect("plain"), "-o"], "set"),
         [words(&["run"]), job.to_vec(), with(&["-o"], "out")].concat(),
-        [words(&["run"]), job.to_vec(), vec![format!("--output={}", at("report")), "--output-format=json".to_owned()]].concat(),
+        [words(&["run"]), job.to_vec(), vec![format!("--output={}", at("report")), "--output-format=json".to_owned()]]
+            .concat(),
         [words(&["run"]), job.to_vec(), vec![format!("--write_lat_log={}", at("log"))]].concat(),
     ];
     let file = ["--name=j", "--ioengine=psync", "--rw=write", "--size=1m", "--bs=64k"].map(str::to_owned);
@@ -160,10 +163,21 @@ fn commands(hostile: &Path, recording: &str) -> Vec<Vec<String>> {
 fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
     let dir = scratch();
     assert!(rustix::process::geteuid().is_root(), "needed root: sudo make test");
-    let (recording, _) = material(dir.path());
+    let recording = material(dir.path());
     let place = Place::below(dir.path());
     let before = place.state();
-    let names = ["out", "out.csv", "out.parquet", "folded", "flame.svg", "set", "report", "log_lat.1.log", "log_clat.1.log", "data"];
+    let names = [
+        "out",
+        "out.csv",
+        "out.parquet",
+        "folded",
+        "flame.svg",
+        "set",
+        "report",
+        "log_lat.1.log",
+        "log_clat.1.log",
+        "data",
+    ];
     let neighbour = Neighbour {
         place: &place,
         names: &names,
@@ -171,7 +185,14 @@ fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
         moved: AtomicU64::new(0),
         enough: AtomicBool::new(false),
     };
-    let rounds = if std::env::var_os("PAGELAB_TEST_FULL").is_some() { 40 } else { 3 };
+    // Each command does its work where nobody is in the way.
+    let quiet = dir.path().join("quiet");
+    for words in commands(&quiet, &recording) {
+        let _ = fs::remove_dir_all(&quiet);
+        fs::create_dir(&quiet).expect("scratch");
+        run(pagelab().args(&words).current_dir(&quiet), 0);
+    }
+    let rounds = if std::env::var_os("PAGELAB_TEST_FULL").is_some() { 40 } else { 1 };
     let mut statuses = std::collections::BTreeMap::new();
     std::thread::scope(|scope| {
         scope.spawn(|| neighbour.plant());
@@ -191,7 +212,7 @@ fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
     });
     println!("planted {}: {statuses:?}", neighbour.planted.load(Ordering::Relaxed));
     // It must have been tried, and commands must have come to their ends in between.
-    assert!(neighbour.planted.load(Ordering::Relaxed) > 1_000, "{statuses:?}");
+    assert!(neighbour.planted.load(Ordering::Relaxed) > 200, "{statuses:?}");
     assert!(statuses.keys().any(|(_, status)| *status == Some(0)), "{statuses:?}");
     assert!(!statuses.keys().any(|(_, status)| *status == Some(101)), "a panic: {statuses:?}");
 }
