@@ -119,9 +119,10 @@ impl Backing {
         let (how, page, fallback) = match self {
             Self::Fresh { how, hugetlb, fallback } => (how, *hugetlb, *fallback),
             Self::File { fd, shared, kind, .. } => {
-                // Only MAP_SHARED_VALIDATE makes the kernel look at MAP_SYNC (mmap(2)).
-                let flags = if *kind == FileKind::Synced { SYNCED } else { share(*shared) };
-                let mapped = map_file(fd, place, protection, flags);
+                let mapped = match kind {
+                    FileKind::Synced => map_synced(fd, place, protection),
+                    _ => map_file(fd, place, protection, share(*shared) | MapFlags::FIXED_NOREPLACE),
+                };
                 return match mapped {
                     Err(Fault::Errno(libc::ENOMEM)) if *kind == FileKind::Memfd && self.hugetlb().is_some() => {
                         Err(Fault::HugetlbExhausted)
@@ -199,10 +200,22 @@ pub fn try_sync(fd: BorrowedFd<'_>, page: u64) -> rustix::io::Result<()> {
 }
 
 fn map_file(fd: &OwnedFd, place: Place, protection: ProtFlags, flags: MapFlags) -> Result<(), Fault> {
-    let flags = flags | MapFlags::FIXED_NOREPLACE;
-    // SAFETY: as for anonymous memory.
+    // SAFETY: as for anonymous memory, or over a range that was claimed just before.
     unsafe { rustix::mm::mmap(place.address as *mut _, place.len, protection, flags, fd.as_fd(), place.offset) }?;
     Ok(())
+}
+
+/// MAP_SHARED_VALIDATE refuses every flag that the file system does not list, MAP_FIXED_NOREPLACE among them. So the range is claimed
+/// by memory that nobody can touch, and the file mapped over that.
+fn map_synced(fd: &OwnedFd, place: Place, protection: ProtFlags) -> Result<(), Fault> {
+    let (address, claim) =
+        (place.address as *mut _, MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE);
+    // SAFETY: the range was taken from the arena for the pieces alone, and MAP_FIXED_NOREPLACE fails rather than replace.
+    unsafe { rustix::mm::mmap_anonymous(address, place.len, ProtFlags::empty(), claim) }?;
+    map_file(fd, place, protection, SYNCED | MapFlags::FIXED).inspect_err(|_| {
+        // SAFETY: it was mapped above, and nobody knows of it.
+        let _ = unsafe { rustix::mm::munmap(address, place.len) };
+    })
 }
 
 fn share(shared: bool) -> MapFlags {
