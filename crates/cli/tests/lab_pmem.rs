@@ -124,6 +124,8 @@ fn host_engines_on_persistent_memory_write_what_fio_reads() {
             share: Some(share.clone()),
             programs: vec![GuestProgram::stripped(binary()), GuestProgram::whole("fio"), GuestProgram::whole("ndctl")],
             supervisor: Some(binary()),
+            // pagelab as tests build it, and fio with its libraries, are unpacked into memory.
+            memory_bytes: 2 << 30,
             ..Options::default()
         };
         let _down = Down;
