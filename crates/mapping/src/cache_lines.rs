@@ -63,6 +63,7 @@ impl CacheLines {
 /// The best instruction that the processor has, and the length of its lines: CPUID leaf 7, EBX bits 24 (clwb) and 23 (clflushopt);
 /// clflush is in every x86-64. Leaf 1, EBX bits 8 to 15 are the line in units of 8 bytes.
 #[cfg(target_arch = "x86_64")]
+#[allow(clippy::unnecessary_wraps)] // Other processors answer None.
 fn best() -> Option<CacheLines> {
     use std::arch::x86_64::{__cpuid, __cpuid_count, __get_cpuid_max};
     let (highest, _) = __get_cpuid_max(0);

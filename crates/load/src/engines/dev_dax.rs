@@ -1,6 +1,7 @@
 //! `ioengine=dev-dax`: copies from and to a character device of direct access, which has no file system and no read(2).
 //!
-//! Each write is durable when it ends, as in fio; flushes have nothing left to do.
+//! Each write is durable when it ends, as in fio; flushes have nothing left to do. `ndctl create-namespace -f -e namespace0.0
+//! --mode=devdax` makes such a device of persistent memory; in a lab without udev `modprobe -a dax_pmem device_dax` comes first.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
