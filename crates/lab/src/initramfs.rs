@@ -159,9 +159,10 @@ impl<'a> Parts<'a> {
         Ok(written)
     }
 
-    /// The guest holds the archive and what is unpacked from it at the same time, the latter in half of its memory.
+    /// The guest holds the archive and what is unpacked from it at the same time, the latter in half of the memory that the archive
+    /// and the kernel (66 MiB) leave.
     fn fits(&self, bytes: u64) -> Result<()> {
-        let needed = bytes * 5 / 2 + (128 << 20);
+        let needed = (bytes * 5 / 2 + (128 << 20)).max(bytes * 3 + (80 << 20));
         if self.options.memory_bytes >= needed {
             return Ok(());
         }

@@ -134,7 +134,7 @@ fn check(
             Err(LoadError::Refused { path, reason })
         }
         // The plan was made for a file, or for a device.
-        Ok(allowed) if allowed.device != matches!(target.kind, TargetKind::BlockDevice { .. }) => {
+        Ok(allowed) if allowed.device != target.kind.is_device() => {
             Err(LoadError::Refused { path: target.path.clone(), reason: REPLACED.to_owned() })
         }
         other => other.map(Some),
@@ -149,7 +149,7 @@ fn make(
     stop: &dyn Fn() -> bool,
 ) -> Result<(), LoadError> {
     let there = match target.kind {
-        TargetKind::BlockDevice { .. } => return Ok(()),
+        TargetKind::BlockDevice { .. } | TargetKind::DaxDevice { .. } => return Ok(()),
         TargetKind::File { bytes } => bytes,
         TargetKind::Missing => 0,
     };

@@ -33,6 +33,7 @@
 //! - What `verify` finds wrong ends a job after its pass, with all of it counted, and the command with 1 in any case (see [`verify`]).
 //! - Trims (`BLKDISCARD`) need a block device, which is looked at before the start; `direct=1` holds for the writes of `trimwrite`, which fio
 //!   opens without; random ones with an `offset` write the block that was trimmed, where fio 3.33 counts the offset twice.
+//! - `libpmem` works on files without direct access too: MAP_SYNC is then refused, msync(2) makes writes durable, and the report says so.
 //! - Options that have no effect are named in the report, and what pagelab does not have is refused.
 //!
 //! # Identities that hold, and are tested
@@ -48,6 +49,7 @@
 pub mod buffer;
 pub mod clock;
 pub mod control;
+mod dax_device;
 pub mod disks;
 pub mod engines;
 pub mod error;

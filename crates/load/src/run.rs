@@ -136,6 +136,14 @@ fn warn(workload: &Workload, workers: &[WorkerReport], clock: &crate::clock::Clo
                 worker.name, worker.clone, mapped.pieces_fallen_back, mapped.pieces_mapped
             ));
         }
+        if let Some(files) = mapped.durable_by.get(crate::engines::persist::MSYNC) {
+            warnings.push(format!(
+                "job '{}' worker {}: {files} of {} files could not be mapped with MAP_SYNC: they do not lie on direct access, what was written went to the page cache, and msync(2) made it durable; `pagelab doctor FILE` says what direct access lacks",
+                worker.name,
+                worker.clone,
+                mapped.durable_by.values().sum::<u64>()
+            ));
+        }
         if mapped.pieces_not_collapsed > 0 {
             warnings.push(format!(
                 "job '{}' worker {}: {} of {} pieces could not be collapsed into huge pages",

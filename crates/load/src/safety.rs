@@ -10,7 +10,8 @@
 //! another file there, or a link to a disk. So what is checked is an open descriptor, and the check leaves a [`Permit`]: whoever opens the
 //! path to write opens it with that, and gets a descriptor only of the file that was checked. Links are followed where the user named
 //! them with `--allow-write`, and nowhere else. A block device is claimed (`O_EXCL`) from the check to the end of the run: nobody can
-//! mount it meanwhile, and its number cannot become another device's.
+//! mount it meanwhile, and its number cannot become another device's. A character device of direct access cannot be claimed: it is
+//! refused while another process has it mapped.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -22,6 +23,7 @@ use pagelab_output::Folder;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 
+use crate::dax_device;
 use crate::error::LoadError;
 use crate::signatures;
 
@@ -208,12 +210,26 @@ pub enum TargetKind {
         /// Its size.
         bytes: u64,
     },
+    /// A character device of direct access.
+    DaxDevice {
+        /// Its size.
+        bytes: u64,
+        /// The page size of its mappings.
+        align: u64,
+    },
+}
+
+impl TargetKind {
+    /// Whether it is a device: it is as long as it is, and claimed or refused by other rules than files.
+    pub fn is_device(self) -> bool {
+        matches!(self, Self::BlockDevice { .. } | Self::DaxDevice { .. })
+    }
 }
 
 /// Looks at a target.
 ///
 /// # Errors
-/// It is neither a file nor a block device, or cannot be looked at.
+/// It is neither a file nor a device of a kind that jobs work on, or cannot be looked at.
 pub fn inspect(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -231,10 +247,16 @@ pub fn inspect(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
             .map(|bytes| TargetKind::BlockDevice { bytes })
             .map_err(|error| LoadError::system(format!("job '{job}': size of {}", path.display()), error));
     }
-    Err(LoadError::Target {
-        job: job.to_owned(),
-        reason: format!("{} is neither a regular file nor a block device", path.display()),
-    })
+    let target = |reason: String| LoadError::Target { job: job.to_owned(), reason };
+    if kind.is_char_device()
+        && let Some(device) = dax_device::look(Path::new("/"), metadata.rdev()).map_err(target)?
+    {
+        return Ok(TargetKind::DaxDevice { bytes: device.bytes, align: device.align });
+    }
+    Err(target(format!(
+        "{} is neither a regular file nor a block device, nor a character device of direct access (/dev/dax0.0)",
+        path.display()
+    )))
 }
 
 fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
@@ -256,13 +278,18 @@ enum Identity {
     File { device: (u32, u32), inode: u64, born: (i64, u32) },
     /// A block device, by its number: udev makes device nodes anew.
     Device { number: (u32, u32) },
+    /// A character device, by its number.
+    Character { number: (u32, u32) },
 }
 
 impl Identity {
     fn of(fd: BorrowedFd<'_>) -> rustix::io::Result<Self> {
         let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?;
-        if rustix::fs::FileType::from_raw_mode(stat.stx_mode.into()) == rustix::fs::FileType::BlockDevice {
-            return Ok(Self::Device { number: (stat.stx_rdev_major, stat.stx_rdev_minor) });
+        let number = (stat.stx_rdev_major, stat.stx_rdev_minor);
+        match rustix::fs::FileType::from_raw_mode(stat.stx_mode.into()) {
+            rustix::fs::FileType::BlockDevice => return Ok(Self::Device { number }),
+            rustix::fs::FileType::CharacterDevice => return Ok(Self::Character { number }),
+            _ => {}
         }
         let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
         let born = if has_birth { (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec) } else { (0, 0) };
@@ -355,7 +382,7 @@ impl Permit {
 pub struct Allowed {
     /// The right to open it.
     pub permit: Permit,
-    /// Whether it is a block device.
+    /// Whether it is a device.
     pub device: bool,
     /// What writing destroys there, in words, where the user allowed that by naming a device.
     pub holds: Option<String>,
@@ -388,20 +415,27 @@ pub fn may_write(
     let metadata = file.metadata().map_err(|error| LoadError::system(format!("{}", path.display()), error))?;
     let identity = Identity::of(file.as_fd()).map_err(unopened)?;
     let named = allowed.iter().any(|other| std::fs::metadata(other).is_ok_and(|other| same(&metadata, &other)));
-    if metadata.file_type().is_block_device() {
+    let device = if metadata.file_type().is_block_device() {
         let claimed = claims.0.iter().any(|(known, _)| *known == identity);
         let holds = signatures::contents(&file, metadata.rdev()).map_err(refused)?;
         if !claimed {
             let claim = signatures::claim(file.as_fd(), metadata.rdev()).map_err(refused)?;
             claims.0.push((identity, claim));
         }
+        Some(("a block device", holds))
+    } else if metadata.file_type().is_char_device() {
+        Some(("a character device of direct access", unused_dax(&file, path, metadata.rdev()).map_err(refused)?))
+    } else {
+        None
+    };
+    if let Some((kind, holds)) = device {
         if named {
             let permit = Permit { identity: Some(identity), marked: false, follow: true };
             return Ok(Allowed { permit, device: true, holds });
         }
         let what = holds.map_or_else(String::new, |what| format!(" that holds {what}"));
         return Err(refused(format!(
-            "it is a block device{what}; name this very device outside the job file to allow it: --allow-write {}",
+            "it is {kind}{what}; name this very device outside the job file to allow it: --allow-write {}",
             path.display()
         )));
     }
@@ -423,6 +457,20 @@ pub fn may_write(
     )))
 }
 
+/// What a character device of direct access holds, in words.
+///
+/// # Errors
+/// It is no such device, somebody has it mapped, or it cannot be mapped.
+fn unused_dax(file: &std::fs::File, path: &Path, rdev: u64) -> Result<Option<String>, String> {
+    let root = Path::new("/");
+    let device = dax_device::look(root, rdev)?.ok_or("it is a character device, and not one of direct access")?;
+    if let Some(user) = dax_device::user(root, path) {
+        return Err(format!("the device is in use: {user} has it mapped"));
+    }
+    let head = dax_device::head(file, device).map_err(|error| format!("mapping its start: {error}"))?;
+    Ok(signatures::signature_in(&head).map(str::to_owned))
+}
+
 /// Opens a file for writing that pagelab made: a log, a state, memory behind a buffer.
 ///
 /// # Errors
@@ -436,8 +484,9 @@ pub fn open_own(path: &Path, flags: OFlags, ownership: &Ownership<'_>) -> Result
 }
 
 fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
-    if a.file_type().is_block_device() {
-        b.file_type().is_block_device() && a.rdev() == b.rdev()
+    let (kind, other) = (a.file_type(), b.file_type());
+    if kind.is_block_device() || kind.is_char_device() {
+        kind == other && a.rdev() == b.rdev()
     } else {
         a.dev() == b.dev() && a.ino() == b.ino()
     }

@@ -35,6 +35,9 @@ const SIGNATURES: &[Signature] = &[
     Signature { offset: 24, bytes: &[0xC6, 0x85, 0x73, 0xF6], what: "a bcache device" },
     Signature { offset: 512, bytes: b"EFI PART", what: "a GPT partition table" },
     Signature { offset: 4096, bytes: b"EFI PART", what: "a GPT partition table" },
+    Signature { offset: 0, bytes: b"PMEMOBJ\0", what: "a pool of objects (libpmemobj)" },
+    Signature { offset: 0, bytes: b"PMEMBLK\0", what: "a pool of blocks (libpmemblk)" },
+    Signature { offset: 0, bytes: b"PMEMLOG\0", what: "a log (libpmemlog)" },
     Signature { offset: 510, bytes: &[0x55, 0xAA], what: "a boot sector or MBR partition table" },
 ];
 
@@ -93,13 +96,18 @@ fn signature(file: &std::fs::File) -> std::io::Result<Option<&'static str>> {
         }
     }
     head.truncate(filled);
+    Ok(signature_in(&head))
+}
+
+/// The first signature found in the start of something, in words.
+pub fn signature_in(head: &[u8]) -> Option<&'static str> {
     let found = SIGNATURES.iter().find(|s| {
         let start = s.offset as usize;
         head.get(start..start + s.bytes.len()) == Some(s.bytes)
     });
     // LVM puts its label into one of the first four sectors.
     let lvm = (0..4).any(|sector| head.get(sector * 512..sector * 512 + 8) == Some(b"LABELONE".as_slice()));
-    Ok(found.map(|s| s.what).or(lvm.then_some("an LVM physical volume")))
+    found.map(|s| s.what).or(lvm.then_some("an LVM physical volume"))
 }
 
 #[cfg(test)]

@@ -83,7 +83,10 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[a]\nsize=1m\nioengine=posixaio\n",
         3,
-        &["engine of fio", "pagelab has: psync, sync, vsync, pvsync, pvsync2, io_uring, libaio, mmap, anon, shm, null"],
+        &[
+            "engine of fio",
+            "pagelab has: psync, sync, vsync, pvsync, pvsync2, io_uring, libaio, mmap, libpmem, dev-dax, anon, shm, null",
+        ],
     ),
     ("[a]\nsize=1m\nioengine=psnyc\n", 3, &["unknown ioengine", "did you mean 'psync'"]),
     ("[a]\nrw=randtrims\n", 2, &["rw=randtrims", "did you mean 'randtrim'"]),

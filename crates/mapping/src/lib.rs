@@ -96,7 +96,7 @@ mod reservation;
 mod testing;
 mod watch;
 
-pub use cache_lines::WriteBack;
+pub use cache_lines::{CacheLines, WriteBack};
 pub use error::MapError;
 pub use got::{
     Asked, FolioBytes, Got, GroupLimit, Held, LookOptions, Mapping, PoolBytes, ProcessMemory, Reason, Short, Slot,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::bus::MapWatch;
-use crate::cache_lines::{self, WriteBack};
+use crate::cache_lines::{CacheLines, WriteBack};
 use crate::error::{MapError, last_errno};
 use crate::got::{self, Got, Past};
 use crate::options::MapOptions;
@@ -293,8 +293,11 @@ impl Map {
         let (address, length) = self.pages(offset, bytes)?;
         match (&self.owned, self.sharing) {
             (Owned::File { sync: true, .. }, _) => {
-                if let Some(how) = cache_lines::write_back(self.address() + offset, bytes) {
-                    return Ok(Flushed::CacheLines(how));
+                if let Some(lines) = CacheLines::of_this_processor() {
+                    // SAFETY: the block lies in this map, as `pages` has found.
+                    unsafe { lines.write_back(self.address() + offset, bytes) };
+                    lines.fence();
+                    return Ok(Flushed::CacheLines(lines.how()));
                 }
             }
             (Owned::File { .. }, Sharing::Shared) => {}

@@ -1,6 +1,6 @@
 //! What lies under the pieces of a mapping engine, and how one piece of it is mapped and unmapped.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -26,11 +26,24 @@ pub enum Backing {
         fd: OwnedFd,
         /// MAP_SHARED instead of MAP_PRIVATE.
         shared: bool,
-        /// Page size of its mappings: that of the pool on hugetlbfs.
+        /// Page size of its mappings: that of the pool on hugetlbfs, the alignment of a device of direct access.
         page: u64,
-        /// Made by memfd_create(2): nobody else can have cut it short.
-        memfd: bool,
+        /// What it is.
+        kind: FileKind,
     },
+}
+
+/// Kinds of files under pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A file that others may have too.
+    Named,
+    /// Such a file on direct access, mapped with MAP_SYNC: what has left the processor's caches survives a crash.
+    Synced,
+    /// Made by memfd_create(2): nobody else can have cut it short.
+    Memfd,
+    /// A character device of direct access.
+    DaxDevice,
 }
 
 /// Kinds of memory of a piece's own.
@@ -71,7 +84,7 @@ impl Backing {
             .or_else(|_| rustix::fs::memfd_create("pagelab", MemfdFlags::CLOEXEC | size))
             .and_then(|fd| rustix::fs::ftruncate(&fd, bytes).map(|()| fd))
             .map_err(|error| LoadError::system(format!("job '{job}': a memfd of {bytes} bytes"), error))?;
-        Ok(Self::File { fd, shared, page: hugetlb.unwrap_or(rustix::param::page_size() as u64), memfd: true })
+        Ok(Self::File { fd, shared, page: hugetlb.unwrap_or(rustix::param::page_size() as u64), kind: FileKind::Memfd })
     }
 
     /// The page size that mappings are made of by definition.
@@ -84,7 +97,8 @@ impl Backing {
 
     /// The hugetlb page size, if mappings are made of such pages.
     pub fn hugetlb(&self) -> Option<u64> {
-        Some(self.page()).filter(|page| *page > rustix::param::page_size() as u64)
+        let pooled = !matches!(self, Self::File { kind: FileKind::DaxDevice, .. });
+        Some(self.page()).filter(|page| pooled && *page > rustix::param::page_size() as u64)
     }
 
     /// Whether pieces are parts of one file: their addresses then follow their offsets.
@@ -94,7 +108,7 @@ impl Backing {
 
     /// Whether it is memory of the worker's own, which it may write even if its job only reads.
     pub fn is_own_memory(&self) -> bool {
-        !matches!(self, Self::File { memfd: false, .. })
+        matches!(self, Self::Fresh { .. } | Self::File { kind: FileKind::Memfd, .. })
     }
 
     /// Maps a piece; tells whether it got ordinary memory in place of hugetlb pages.
@@ -104,10 +118,13 @@ impl Backing {
     pub fn map(&self, place: Place, protection: ProtFlags) -> Result<bool, Fault> {
         let (how, page, fallback) = match self {
             Self::Fresh { how, hugetlb, fallback } => (how, *hugetlb, *fallback),
-            Self::File { fd, shared, memfd, .. } => {
-                let mapped = map_file(fd, place, protection, *shared);
+            Self::File { fd, shared, kind, .. } => {
+                let mapped = match kind {
+                    FileKind::Synced => map_synced(fd, place, protection),
+                    _ => map_file(fd, place, protection, share(*shared) | MapFlags::FIXED_NOREPLACE),
+                };
                 return match mapped {
-                    Err(Fault::Errno(libc::ENOMEM)) if *memfd && self.hugetlb().is_some() => {
+                    Err(Fault::Errno(libc::ENOMEM)) if *kind == FileKind::Memfd && self.hugetlb().is_some() => {
                         Err(Fault::HugetlbExhausted)
                     }
                     other => other.map(|()| false),
@@ -141,7 +158,7 @@ impl Backing {
     /// Whether the file ends before `end`: the reason why mapped pages of it are missing.
     pub fn is_shorter_than(&self, end: u64) -> bool {
         match self {
-            Self::File { fd, memfd: false, .. } => {
+            Self::File { fd, kind: FileKind::Named | FileKind::Synced, .. } => {
                 rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size.cast_unsigned() < end)
             }
             _ => false,
@@ -166,11 +183,39 @@ impl Fresh {
     }
 }
 
-fn map_file(fd: &OwnedFd, place: Place, protection: ProtFlags, shared: bool) -> Result<(), Fault> {
-    let flags = share(shared) | MapFlags::FIXED_NOREPLACE;
-    // SAFETY: as for anonymous memory.
+/// How a file on direct access is mapped.
+const SYNCED: MapFlags = MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC);
+
+/// Whether the file can be mapped with MAP_SYNC: it lies on direct access, on memory that keeps what it is given.
+///
+/// # Errors
+/// The kernel's: EOPNOTSUPP from file systems that cannot.
+pub fn try_sync(fd: BorrowedFd<'_>, page: u64) -> rustix::io::Result<()> {
+    let len = page as usize;
+    // SAFETY: a new mapping where the kernel likes, which is removed before anybody knows of it.
+    unsafe {
+        let address = rustix::mm::mmap(std::ptr::null_mut(), len, ProtFlags::READ, SYNCED, fd, 0)?;
+        rustix::mm::munmap(address, len)
+    }
+}
+
+fn map_file(fd: &OwnedFd, place: Place, protection: ProtFlags, flags: MapFlags) -> Result<(), Fault> {
+    // SAFETY: as for anonymous memory, or over a range that was claimed just before.
     unsafe { rustix::mm::mmap(place.address as *mut _, place.len, protection, flags, fd.as_fd(), place.offset) }?;
     Ok(())
+}
+
+/// MAP_SHARED_VALIDATE refuses every flag that the file system does not list, MAP_FIXED_NOREPLACE among them. So the range is claimed
+/// by memory that nobody can touch, and the file mapped over that.
+fn map_synced(fd: &OwnedFd, place: Place, protection: ProtFlags) -> Result<(), Fault> {
+    let (address, claim) =
+        (place.address as *mut _, MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE);
+    // SAFETY: the range was taken from the arena for the pieces alone, and MAP_FIXED_NOREPLACE fails rather than replace.
+    unsafe { rustix::mm::mmap_anonymous(address, place.len, ProtFlags::empty(), claim) }?;
+    map_file(fd, place, protection, SYNCED | MapFlags::FIXED).inspect_err(|_| {
+        // SAFETY: it was mapped above, and nobody knows of it.
+        let _ = unsafe { rustix::mm::munmap(address, place.len) };
+    })
 }
 
 fn share(shared: bool) -> MapFlags {

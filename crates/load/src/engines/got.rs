@@ -1,5 +1,6 @@
 //! What the kernel really mapped, read from `/proc/self/smaps`: asked is not got.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -21,6 +22,10 @@ pub struct MapReport {
     pub pieces_fallen_back: u64,
     /// Pieces that MADV_COLLAPSE could not collapse.
     pub pieces_not_collapsed: u64,
+    /// Files of engines on persistent memory, by what makes writes to them durable: `clwb`, `clflushopt`, `clflush` where they are
+    /// mapped as memory that keeps what it is given, `msync` where MAP_SYNC was refused.
+    #[serde(default)]
+    pub durable_by: BTreeMap<String, u64>,
     /// Bytes of one piece.
     pub piece_bytes: u64,
     /// Address of the first piece.
@@ -62,6 +67,9 @@ impl MapReport {
         self.blocks_read_back += other.blocks_read_back;
         self.pieces_fallen_back += other.pieces_fallen_back;
         self.pieces_not_collapsed += other.pieces_not_collapsed;
+        for (means, files) in &other.durable_by {
+            *self.durable_by.entry(means.clone()).or_default() += files;
+        }
         self.at_end = match (self.at_end.take(), &other.at_end) {
             (Some(mut mine), Some(theirs)) => {
                 mine.merge(theirs);

@@ -1,6 +1,6 @@
 //! `ioengine=mmap`: copies from and to a mapping of the file, as a whole or in pieces.
 
-use super::backing::Backing;
+use super::backing::{Backing, FileKind};
 use super::file::TargetFile;
 use super::pieces::{Pieces, copy};
 use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, Synchronous, explain_plainly};
@@ -41,7 +41,7 @@ impl Engine for Mmap {
             .and_then(|fd| Ok((safety::mapping_page_bytes(fd), rustix::io::fcntl_dupfd_cloexec(fd, 0)?)))
             .map_err(|error| LoadError::system("duplicating a descriptor", error))?;
         let shared = options.map_share != MapShare::Private;
-        let backing = Backing::File { fd, shared, page, memfd: false };
+        let backing = Backing::File { fd, shared, page, kind: FileKind::Named };
         Ok(Self { pieces: Pieces::new(&setup, backing)?, file, shared })
     }
 
@@ -92,7 +92,7 @@ fn hinted(options: &crate::job::JobOptions) -> Option<Advice> {
 }
 
 /// Beyond the end of a file there are no pages: better said before the run than as SIGBUS in it.
-fn check_length(setup: &Setup<'_>, file: &TargetFile) -> Result<(), LoadError> {
+pub(super) fn check_length(setup: &Setup<'_>, file: &TargetFile) -> Result<(), LoadError> {
     let end = setup.course.start + setup.course.region_bytes;
     let length = file.length().map_err(|error| LoadError::system("reading the length of the file", error))?;
     if length >= end {

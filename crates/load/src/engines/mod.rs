@@ -14,13 +14,16 @@
 mod anon;
 mod arena;
 mod backing;
+mod dev_dax;
 mod file;
 mod got;
 mod io_uring;
 mod libaio;
+mod libpmem;
 mod mmap;
 mod null;
 mod own;
+pub(crate) mod persist;
 mod pieces;
 mod psync;
 mod pvsync;
@@ -90,6 +93,10 @@ impl Caps {
     pub const MEMFD: Self = Self(1 << 17);
     /// Can give up what a block device holds.
     pub const TRIMS: Self = Self(1 << 18);
+    /// Writes past the page cache to memory that keeps it; maps shared.
+    pub const PERSISTS: Self = Self(1 << 19);
+    /// Works on character devices of direct access, and on nothing else.
+    pub const DAX_DEVICES: Self = Self(1 << 20);
     /// Not an ability: what an engine has that reads and writes files by system calls.
     pub const FILE_CALLS: Self = Self::FILES
         .with(Self::DIRECT)
@@ -292,6 +299,14 @@ pub static ENGINES: &[EngineDef] = &[
     ),
     define_queue::<libaio::LibAio>("libaio", "io_submit(2) and io_getevents(2), iodepth operations under way"),
     define::<mmap::Mmap>("mmap", "copies from and to a mapping of the file, in pieces of any size"),
+    define::<libpmem::LibPmem>(
+        "libpmem",
+        "copies from and to a file on direct access mapped with MAP_SYNC; writes are made durable by the processor, by msync(2) where MAP_SYNC is refused",
+    ),
+    define::<dev_dax::DevDax>(
+        "dev-dax",
+        "copies from and to a character device of direct access, /dev/dax0.0; each write is durable when it ends",
+    ),
     define::<anon::Anon>(
         "anon",
         "copies from and to anonymous memory or a memfd: base pages, transparent huge pages by advice, or hugetlb pages",

@@ -7,7 +7,7 @@ use pagelab_mapping::{Pool, Watch};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 
-use super::backing::{Backing, Fresh, Place};
+use super::backing::{Backing, FileKind, Fresh, Place};
 use super::got::MapReport;
 use super::{Fault, Setup, arena};
 use crate::buffer::Buffer;
@@ -318,6 +318,17 @@ impl Pieces {
         Ok(())
     }
 
+    /// Writes the pages of one block back, whose address was given by [`Pieces::address`].
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn sync_block(&self, address: *mut u8, bytes: usize) -> Result<(), Fault> {
+        let lead = address as usize % self.layout.page as usize;
+        // SAFETY: the block lies in a mapped piece, and its page too; msync changes no memory.
+        unsafe { rustix::mm::msync(address.sub(lead).cast(), bytes + lead, rustix::mm::MsyncFlags::SYNC) }?;
+        Ok(())
+    }
+
     /// What was mapped so far.
     pub fn report(&self) -> MapReport {
         self.report.clone()
@@ -363,7 +374,7 @@ impl Pieces {
         let at_once = match &self.backing {
             Backing::Fresh { fallback: false, .. } => resident.min(self.layout.pieces()),
             // Pages of a memfd stay in it when a piece is unmapped.
-            Backing::File { memfd: true, .. } => self.layout.pieces(),
+            Backing::File { kind: FileKind::Memfd, .. } => self.layout.pieces(),
             Backing::Fresh { fallback: true, .. } | Backing::File { .. } => return Ok(()),
         };
         let Some(page) = self.backing.hugetlb() else { return Ok(()) };

@@ -245,13 +245,13 @@ options! {
     /// As iodepth.
     iodepth_low: u64 { Engine, NONE, fio, default "0" }
 
-    /// Bypass the page cache (O_DIRECT).
+    /// Bypass the page cache (O_DIRECT); with libpmem, whose files have none, the processor's caches (non-temporal stores).
     direct: bool { Engine, DIRECT, fio, default "0" }
 
     /// The opposite of direct.
     buffered: Option<bool> { Engine, DIRECT, fio, default "" }
 
-    /// Open the file for synchronous writing.
+    /// Open the file for synchronous writing; with libpmem each write ends when it is durable.
     sync: SyncMode { Engine, SYNC_OPEN, fio, default "none" }
 
     /// Poll for the completion of each operation (RWF_HIPRI, IORING_SETUP_IOPOLL), where file system and device can.

@@ -303,8 +303,6 @@ const ENGINE_REFUSALS: &[Refusal] = &[
             "rados",
             "rbd",
             "pmemblk",
-            "dev-dax",
-            "libpmem",
             "libzbc",
             "libhdfs",
             "libcufile",

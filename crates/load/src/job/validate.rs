@@ -546,6 +546,7 @@ impl Checker<'_> {
             })?;
         }
         self.backings()?;
+        self.persistence()?;
         self.lifetimes()?;
         if o.map_shift.0 > 0 && o.map_merge {
             warnings.push(format!(
@@ -565,6 +566,29 @@ impl Checker<'_> {
         })?;
         let private_segments = self.caps().contains(Caps::SEGMENTS) && o.map_share == MapShare::Private;
         self.require(!private_segments, "map_share", || "SysV segments are shared: leave out map_share".to_owned())
+    }
+
+    /// What engines on persistent memory contradict.
+    fn persistence(&self) -> Result<(), JobError> {
+        let o = self.options;
+        if !self.caps().contains(Caps::PERSISTS) {
+            return Ok(());
+        }
+        let (engine, page) = (&o.ioengine.0, rustix::param::page_size() as u64);
+        for (option, every) in [("fsync", o.fsync), ("fdatasync", o.fdatasync)] {
+            for (direction, least, _) in self.block_sizes() {
+                self.require(every == 0 || least.is_multiple_of(page), option, || {
+                    format!(
+                        "bs of {direction}s is {least} bytes; with {option}={every} ioengine={engine} needs multiples of the page, {page}, as in fio"
+                    )
+                })?;
+            }
+        }
+        self.require(o.map_share != MapShare::Private, "map_share", || {
+            format!(
+                "ioengine={engine} makes writes durable, and private ones never reach the file: leave out map_share"
+            )
+        })
     }
 
     fn lifetimes(&self) -> Result<(), JobError> {

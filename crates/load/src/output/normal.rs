@@ -327,6 +327,10 @@ fn mapped(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
         mapped.pieces_evicted,
         mapped.pieces_fallen_back
     )?;
+    if !mapped.durable_by.is_empty() {
+        let means: Vec<String> = mapped.durable_by.iter().map(|(means, files)| format!("{means}={files}")).collect();
+        writeln!(out, "     durable by: {} (files)", means.join(", "))?;
+    }
     match (&mapped.at_end, &mapped.at_end_reason) {
         (Some(m), _) => writeln!(
             out,

@@ -3,6 +3,7 @@
 mod course;
 mod paths;
 pub(crate) mod spans;
+mod suits;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -189,6 +190,9 @@ fn logs_are_apart(workload: &Workload) -> Result<(), LoadError> {
 /// As [`plan`].
 pub fn rehearse(workload: &Workload) -> Result<Vec<String>, LoadError> {
     let inspect = |path: &Path, job: &str| match safety::inspect(path, job) {
+        Ok(TargetKind::Missing) | Err(_) if path.to_str().is_some_and(|path| path.starts_with("/dev/dax")) => {
+            Ok(TargetKind::DaxDevice { bytes: i64::MAX.cast_unsigned(), align: 2 << 20 })
+        }
         Ok(TargetKind::Missing) | Err(_) if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
             Ok(TargetKind::BlockDevice { bytes: i64::MAX.cast_unsigned() })
         }
@@ -245,7 +249,7 @@ impl Planner<'_> {
         let known = paths
             .iter()
             .map(|path| match path {
-                Some(path) => self.known(path, job_index, job),
+                Some(path) => self.known(path, job_index, job, caps),
                 None => Ok(spans::Known { bytes: None, endless: !caps.contains(Caps::MAPS), room: None }),
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -293,10 +297,11 @@ impl Planner<'_> {
     }
 
     /// What is known about a file before the run.
-    fn known(&mut self, path: &Path, job_index: usize, job: &JobSpec) -> Result<spans::Known, LoadError> {
+    fn known(&mut self, path: &Path, job_index: usize, job: &JobSpec, caps: Caps) -> Result<spans::Known, LoadError> {
         let index = self.target(path, job_index, job)?;
         let target = self.targets.get(index);
-        let device = target.is_some_and(|target| matches!(target.kind, TargetKind::BlockDevice { .. }));
+        target.map_or(Ok(()), |target| suits::check(target, job, caps))?;
+        let device = target.is_some_and(|target| target.kind.is_device());
         if !job.options.allow_file_create && target.is_some_and(|target| target.kind == TargetKind::Missing) {
             let reason = format!("{} does not exist and allow_file_create=0", path.display());
             return Err(LoadError::Target { job: job.name.clone(), reason });
@@ -332,13 +337,13 @@ impl Planner<'_> {
 fn known_bytes(target: &TargetPlan) -> Option<u64> {
     let there = match target.kind {
         TargetKind::Missing => 0,
-        TargetKind::File { bytes } | TargetKind::BlockDevice { bytes } => bytes,
+        TargetKind::File { bytes } | TargetKind::BlockDevice { bytes } | TargetKind::DaxDevice { bytes, .. } => bytes,
     };
     Some(there.max(target.bytes_needed)).filter(|bytes| *bytes > 0)
 }
 
 fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<(), LoadError> {
-    if let TargetKind::BlockDevice { bytes } = target.kind
+    if let TargetKind::BlockDevice { bytes } | TargetKind::DaxDevice { bytes, .. } = target.kind
         && end > bytes
     {
         return Err(LoadError::Target {

@@ -240,9 +240,10 @@ impl Whole<'_> {
     fn judge(&self, start: u64, end: u64, asked: PageSize, regions: &[Region], source: Source) -> Got {
         let vmas = touching(self.vmas, start & !(SLOT - 1), end.next_multiple_of(SLOT));
         let mut slots = divided(start, end);
+        let sizes: Vec<PageBytes> = vmas.iter().map(|vma| PageBytes::of(vma, regions, &source)).collect();
         for slot in &mut slots {
             slot.mapped_bytes = mapped_bytes(slot, vmas);
-            slot.held = held(slot, regions, vmas, &source);
+            slot.held = held(slot, regions, vmas, &sizes);
         }
         let context = Context::new(self, vmas, (start, end), asked);
         for slot in &mut slots {
@@ -310,7 +311,8 @@ fn mapped_bytes(slot: &Slot, vmas: &[Vma]) -> usize {
     after.map(|vma| (vma.end.min(high) - vma.start.max(low)) as usize).sum()
 }
 
-fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], source: &Source) -> Option<Held> {
+/// `sizes` are those of `vmas`.
+fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], sizes: &[PageBytes]) -> Option<Held> {
     let mut sum = Held::default();
     for (from, to, categories) in parts(slot, regions) {
         if categories & IS_PRESENT == 0 {
@@ -323,9 +325,10 @@ fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], source: &Source) -> Optio
         }
         // A region of alike pages may go through several mappings.
         let first = vmas.partition_point(|vma| vma.end <= from);
-        for vma in vmas.get(first..).unwrap_or_default().iter().take_while(|vma| vma.start < to) {
+        let known = vmas.iter().zip(sizes).skip(first);
+        for (vma, size) in known.take_while(|(vma, _)| vma.start < to) {
             let bytes = to.min(vma.end) - from.max(vma.start);
-            match page_bytes(vma, categories, source)? {
+            match size.of_region(categories)? {
                 size if size >= HUGE_1G_BYTES as u64 => sum.huge_1g_bytes += bytes,
                 SLOT => sum.huge_2m_bytes += bytes,
                 _ => sum.base_bytes += bytes,
@@ -335,16 +338,62 @@ fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], source: &Source) -> Optio
     Some(sum)
 }
 
-/// The size of the pages of a present region in `vma`.
-fn page_bytes(vma: &Vma, categories: u64, source: &Source) -> Option<u64> {
-    if vma.is_hugetlb() {
-        return Some(vma.kernel_page_bytes);
+/// The size of the pages that are present in a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PageBytes {
+    /// All of this size; 0 for base pages.
+    All(u64),
+    /// As the page tables say, region by region.
+    ByRegion,
+    /// Of both sizes, and only sums are known.
+    Mixed,
+}
+
+impl PageBytes {
+    fn of(vma: &Vma, regions: &[Region], source: &Source) -> Self {
+        // A hugetlb pool, or a character device of direct access: such mappings have no other pages.
+        if vma.is_hugetlb() || vma.kernel_page_bytes >= SLOT {
+            return Self::All(vma.kernel_page_bytes);
+        }
+        if let Source::PagemapScan = source {
+            return Self::ByRegion;
+        }
+        match vma.huge_bytes {
+            0 => Self::of_direct_access(vma, regions),
+            huge if huge >= vma.resident_bytes => Self::All(SLOT),
+            _ => Self::Mixed,
+        }
     }
-    match source {
-        Source::PagemapScan => Some(if categories & IS_HUGE != 0 { SLOT } else { 0 }),
-        Source::Smaps { .. } if vma.huge_bytes == 0 => Some(0),
-        Source::Smaps { .. } if vma.huge_bytes >= vma.resident_bytes => Some(SLOT),
-        Source::Smaps { .. } => None,
+
+    /// Sums in smaps know nothing of huge entries of files on direct access: each counts as one resident base page, and small entries
+    /// not at all (smaps_pmd_entry and vm_normal_page of Linux 6.1). So much more is present in the page tables than is resident;
+    /// of other files the two are alike. That holds for whole mappings: of one that reaches beyond `regions` nothing is concluded.
+    fn of_direct_access(vma: &Vma, regions: &[Region]) -> Self {
+        if !vma.is_file() || vma.resident_bytes == 0 {
+            return Self::All(0);
+        }
+        let first = regions.partition_point(|region| region.end <= vma.start);
+        let inside = regions.iter().skip(first).take_while(|region| region.start < vma.end);
+        let present: u64 = inside
+            .filter(|region| region.categories & IS_PRESENT != 0)
+            .map(|region| region.end.min(vma.end) - region.start.max(vma.start))
+            .sum();
+        if present <= vma.resident_bytes {
+            return Self::All(0);
+        }
+        if present == vma.resident_bytes.saturating_mul(SLOT / base_page_bytes() as u64) {
+            return Self::All(SLOT);
+        }
+        Self::Mixed
+    }
+
+    /// Of a region that is present; `None` where it is not known.
+    fn of_region(self, categories: u64) -> Option<u64> {
+        match self {
+            Self::All(bytes) => Some(bytes),
+            Self::ByRegion => Some(if categories & IS_HUGE != 0 { SLOT } else { 0 }),
+            Self::Mixed => None,
+        }
     }
 }
 
@@ -377,10 +426,42 @@ mod tests {
         let region = Region { start: 0, end: SLOT, categories: IS_PRESENT };
         let slot = Slot { address: 0, bytes: HUGE_2M_BYTES, mapped_bytes: 0, held: None, reason: None };
         let source = Source::Smaps { why: String::new() };
-        assert_eq!(held(&slot, &[region], std::slice::from_ref(&huge), &source), None);
+        let held_in = |vma: &Vma| {
+            let sizes = [PageBytes::of(vma, &[region], &source)];
+            held(&slot, &[region], std::slice::from_ref(vma), &sizes)
+        };
+        assert_eq!(held_in(&huge), None);
         let all = Vma { resident_bytes: SLOT, ..huge };
-        let known = held(&slot, &[region], &[all], &source).expect("known");
+        let known = held_in(&all).expect("known");
         assert_eq!((known.huge_2m_bytes, known.base_bytes), (SLOT, 0));
+    }
+
+    /// What Linux 6.1 showed of 32 huge entries of a file on ext4 with `-o dax`, and of a device of direct access.
+    #[test]
+    fn direct_access_is_told_from_what_is_not_resident() {
+        let source = Source::Smaps { why: String::new() };
+        let region = Region { start: 0, end: 32 * SLOT, categories: IS_PRESENT };
+        let of = |vma: &Vma| PageBytes::of(vma, &[region], &source);
+        let base = base_page_bytes() as u64;
+        let file = Vma { end: 32 * SLOT, inode: 12, kernel_page_bytes: base, ..Vma::default() };
+        assert_eq!(of(&Vma { resident_bytes: 32 * base, ..file.clone() }), PageBytes::All(SLOT));
+        assert_eq!(
+            of(&Vma { resident_bytes: 31 * base, ..file.clone() }),
+            PageBytes::Mixed,
+            "one slot has small entries"
+        );
+        assert_eq!(of(&Vma { resident_bytes: 0, ..file.clone() }), PageBytes::All(0), "all have");
+        assert_eq!(
+            of(&Vma { resident_bytes: 32 * SLOT, ..file.clone() }),
+            PageBytes::All(0),
+            "a file in the page cache"
+        );
+        assert_eq!(
+            of(&Vma { resident_bytes: 32 * base, inode: 0, ..file.clone() }),
+            PageBytes::All(0),
+            "zeros are entered"
+        );
+        assert_eq!(of(&Vma { resident_bytes: 32 * SLOT, kernel_page_bytes: SLOT, ..file }), PageBytes::All(SLOT));
     }
 
     #[test]

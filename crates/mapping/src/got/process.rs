@@ -10,7 +10,7 @@ use super::host::{Rule, Settings};
 use super::reserved::{self, PoolBytes};
 use super::scan::{self, NoScan, Region};
 use super::zeros::{self, Pieces, ZeroFilled};
-use super::{Held, Past, Reason, SLOT, Slot, Source, Whole, held, open_pagemap, vmas};
+use super::{Held, PageBytes, Past, Reason, SLOT, Slot, Source, Whole, held, open_pagemap, vmas};
 use crate::error::MapError;
 use crate::page_size::PageSize;
 
@@ -297,7 +297,10 @@ impl Whole<'_> {
             held: None,
             reason: None,
         };
-        let of = |regions: &[Region]| held(&slot, regions, std::slice::from_ref(vma), &Source::PagemapScan);
+        let of = |regions: &[Region]| {
+            let sizes = [PageBytes::of(vma, regions, &Source::PagemapScan)];
+            held(&slot, regions, std::slice::from_ref(vma), &sizes)
+        };
         let mut held = of(&regions);
         // The huge page of zeros is none to smaps.
         let more = !vma.is_file() && held.is_some_and(|held| held.huge_2m_bytes > vma.huge_bytes);
