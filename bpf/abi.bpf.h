@@ -30,6 +30,12 @@ static __always_inline __u64 call_number(struct task_struct *task, __u64 nr)
 		loaded;                            \
 	})
 
+/*
+ * The value from memory, though the compiler knows it. The verifier forgets what it knew of it, so that paths which differ
+ * in nothing else are one from here on; without this each of dozens is followed to the end, which older kernels give up.
+ */
+#define READ_AGAIN(place) (*(volatile typeof(place) *)&(place))
+
 static __always_inline __u64 argument64(struct pt_regs *regs, __u32 index)
 {
 	switch (index) {
@@ -78,6 +84,19 @@ static __always_inline __u64 argument(struct pt_regs *regs, __u64 nr, __u32 inde
 
 static __always_inline void read_arguments(__u64 *args, struct pt_regs *regs, __u64 nr)
 {
-	for (__u32 i = 0; i < CALL_ARGS; i++)
-		args[i] = argument(regs, nr, i);
+	if (nr >= CALL_NUMBERS) {
+		args[0] = KEEP_APART((__u32)regs->bx);
+		args[1] = KEEP_APART((__u32)regs->cx);
+		args[2] = KEEP_APART((__u32)regs->dx);
+		args[3] = KEEP_APART((__u32)regs->si);
+		args[4] = KEEP_APART((__u32)regs->di);
+		args[5] = KEEP_APART((__u32)regs->bp);
+	} else {
+		args[0] = KEEP_APART(regs->di);
+		args[1] = KEEP_APART(regs->si);
+		args[2] = KEEP_APART(regs->dx);
+		args[3] = KEEP_APART(regs->r10);
+		args[4] = KEEP_APART(regs->r8);
+		args[5] = KEEP_APART(regs->r9);
+	}
 }

@@ -260,7 +260,7 @@ static __always_inline void fill_call(struct map_event *event, struct task_struc
 				      __u64 brk_before)
 {
 	event->fd = -1;
-	switch (event->op) {
+	switch (READ_AGAIN(event->op)) {
 	case MAP_OP_MMAP:
 		fill_mmap(event, task, args);
 		break;
@@ -367,11 +367,14 @@ static __always_inline void map_call_returned(void *ctx, struct pt_regs *regs, l
 		state->call_ts = bpf_ktime_get_ns();
 		state->brk_before = 0;
 	}
-	state->call_nr = 0;
-	read_map_arguments(args, regs, nr);
+	/* From here on the number is read from memory: see READ_AGAIN. */
+	state->call_nr = nr + 1;
+	read_map_arguments(args, regs, READ_AGAIN(state->call_nr) - 1);
 	event = RESERVE_EVENT(map_event);
-	if (!event)
+	if (!event) {
+		state->call_nr = 0;
 		return;
+	}
 	__builtin_memset(event, 0, sizeof(*event));
 	event->type = EVENT_MAP;
 	event->op = op;
@@ -380,12 +383,14 @@ static __always_inline void map_call_returned(void *ctx, struct pt_regs *regs, l
 	event->task_id = state->task_id;
 	event->mm_id = mm_id_of(state, task);
 	event->kind = MAP_KIND_CALL;
-	event->ret = map_result(regs, nr, ret);
+	event->ret = map_result(regs, READ_AGAIN(state->call_nr) - 1, ret);
+	nr = READ_AGAIN(state->call_nr) - 1;
 	fill_call(event, task, args, nr, state->brk_before);
-	if (op == MAP_OP_SHMAT && (event->ret > 0 || event->ret < -4095))
+	if (READ_AGAIN(event->op) == MAP_OP_SHMAT && (event->ret > 0 || event->ret < -4095))
 		event->len = length_at(event->ret);
 	if (wants_stack(event))
 		event->has_stack = take_stack(ctx, task, event->ts, false);
+	state->call_nr = 0;
 	submit_event(event);
 }
 

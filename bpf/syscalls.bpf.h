@@ -49,6 +49,7 @@ struct call_state {
 	__u64 asleep_before_ns;
 	__u64 held_dur_ns;  /* of a call that was interrupted and may be made again; 0: none is held */
 	__s64 held_ret;
+	__u64 flags;        /* of the record that is being written */
 	__u64 args[6];
 	struct file_cache files[CACHED_FILES];
 };
@@ -190,15 +191,9 @@ static __noinline int renew_name(struct call_state *call, struct task_struct *ta
 
 #define PUT_WORD(ring, at, word) ((ring)->words[(at) & call_word_mask] = (word))
 
-/* An argument when the call ends: by then some are only known from its beginning. */
-static __always_inline __u64 argument_at_end(struct call_state *call, struct pt_regs *regs, __u64 nr, __u8 info_flags,
-					     __u32 index)
+static __always_inline __u64 argument_of(struct call_state *call, __u32 index)
 {
-	if (index >= CALL_ARGS)
-		return 0;
-	if (info_flags & CALL_SAVES_ARGS || call->held_dur_ns)
-		return KEEP_APART(call->args[index]);
-	return argument(regs, nr, index);
+	return index < CALL_ARGS ? KEEP_APART(call->args[index]) : 0;
 }
 
 /* Writes one record; its words are described at struct call_ring. */
@@ -230,7 +225,7 @@ static __always_inline void send_call(struct call_state *call, struct task_struc
 	if (off)
 		flags |= CALL_HAS_OFF;
 	if (info->flags & CALL_SUMS_VECTOR && !call->held_dur_ns && !(flags & CALL_NEVER_RETURNED) &&
-	    vector_bytes(argument(regs, nr, 1), argument(regs, nr, 2), nr >= CALL_NUMBERS, &requested))
+	    vector_bytes(call->args[1], call->args[2], is_compat(task), &requested))
 		flags |= CALL_HAS_REQUESTED;
 	if (call->file && info->flags & CALL_MOVES_POSITION) {
 		after = position_of(call->file);
@@ -239,9 +234,11 @@ static __always_inline void send_call(struct call_state *call, struct task_struc
 			flags |= CALL_HAS_AFTER | why_elsewhere(call->file);
 	}
 	if (call->path_id && is_old_name(call->path_id))
-		renew_name(call, task, argument_at_end(call, regs, nr, info->flags, info->fd_arg));
+		renew_name(call, task, argument_of(call, info->fd_arg));
 	if (call->path_id)
 		flags |= CALL_HAS_FILE;
+	call->flags = flags;
+	flags = READ_AGAIN(call->flags);
 	PUT_WORD(ring, at, call->enter_ts);
 	PUT_WORD(ring, at + 1, call->task_id | nr << 32 | (__u64)args << 44 | (__u64)flags << 48);
 	PUT_WORD(ring, at + 2, ret);
@@ -249,7 +246,7 @@ static __always_inline void send_call(struct call_state *call, struct task_struc
 	at += 4;
 	for (i = 0; i < CALL_ARGS; i++) {
 		if (i < args) {
-			PUT_WORD(ring, at, argument_at_end(call, regs, nr, info->flags, i));
+			PUT_WORD(ring, at, call->args[i]);
 			at++;
 		}
 	}
@@ -301,10 +298,9 @@ static __always_inline void syscall_entered(struct task_struct *task, struct tas
 	call->nr = nr + 1;
 	call->off_before_ns = call->off_ns;
 	call->asleep_before_ns = call->asleep_ns;
-	if (info->flags & CALL_SAVES_ARGS)
-		read_arguments(call->args, regs, nr);
+	read_arguments(call->args, regs, nr);
 	if (!counting_only && info->fd_arg < CALL_ARGS) {
-		note_file(call, task, argument(regs, nr, info->fd_arg));
+		note_file(call, task, argument_of(call, info->fd_arg));
 		if (call->file && info->flags & CALL_MOVES_POSITION)
 			call->position = position_of(call->file);
 	} else {
@@ -326,7 +322,6 @@ static __always_inline void syscall_returned(struct task_struct *task, struct pt
 		/* Whether it returns is only known when the task makes another call, or ends. */
 		call->held_dur_ns = bpf_ktime_get_ns() - call->enter_ts;
 		call->held_ret = ret;
-		read_arguments(call->args, regs, nr);
 		return;
 	}
 	/* A descriptor that the call has made. */

@@ -74,7 +74,6 @@ enum call_flags {
 	CALL_WANTED = 1,          /* recorded */
 	CALL_RETURNS_FD = 2,
 	CALL_MOVES_POSITION = 4,  /* transfers at the file's position and moves it */
-	CALL_SAVES_ARGS = 8,      /* the registers hold something else when it returns */
 	CALL_SUMS_VECTOR = 16,    /* its second and third argument are an array of buffers with their lengths */
 };
 

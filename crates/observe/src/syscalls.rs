@@ -24,8 +24,6 @@ pub struct Shape {
     pub returns_fd: bool,
     /// It transfers at the file's position, unless an offset other than -1 is given.
     pub moves_position: bool,
-    /// When it returns the registers hold something else.
-    pub changes_registers: bool,
     /// Its second and third argument are an array of buffers.
     pub sums_vector: bool,
     /// Of a 32-bit program: where its arguments are in the registers.
@@ -51,7 +49,6 @@ impl Shape {
             offset_arg,
             returns_fd: call.returns == Returns::Fd,
             moves_position: transfers && may_move,
-            changes_registers: matches!(call.name, "execve" | "execveat"),
             sums_vector: kind_at(call, 1) == Some(ArgKind::Iovec) && kind_at(call, 2) == Some(ArgKind::IovCount),
             compat: None,
         }
@@ -76,7 +73,6 @@ impl Shape {
             fd_arg,
             returns_fd: self.returns_fd,
             moves_position: self.moves_position,
-            changes_registers: self.changes_registers,
             sums_vector: self.sums_vector,
         }
     }

@@ -108,8 +108,6 @@ pub struct CallInfo {
     pub returns_fd: bool,
     /// It transfers at the file's position, and moves it.
     pub moves_position: bool,
-    /// The registers hold something else when it returns, or it never does: its arguments are taken at entry.
-    pub changes_registers: bool,
     /// Its second and third argument are an array of buffers, whose lengths are summed up.
     pub sums_vector: bool,
 }
@@ -508,7 +506,6 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
         known.flags = types::call_flags::CALL_WANTED.0 as u8
             | flag(info.returns_fd, types::call_flags::CALL_RETURNS_FD)
             | flag(info.moves_position, types::call_flags::CALL_MOVES_POSITION)
-            | flag(info.changes_registers, types::call_flags::CALL_SAVES_ARGS)
             | flag(info.sums_vector, types::call_flags::CALL_SUMS_VECTOR);
     }
 }
