@@ -64,7 +64,11 @@ struct Neighbour<'a> {
     enough: AtomicBool,
 }
 
-impl Neighbour<'_> {
+impl<'a> Neighbour<'a> {
+    fn of(place: &'a Place, names: &'a [&'a str]) -> Self {
+        Self { place, names, planted: AtomicU64::new(0), moved: AtomicU64::new(0), enough: AtomicBool::new(false) }
+    }
+
     /// Goes on as nobody, in this thread alone, until it is enough.
     fn plant(&self) {
         set_thread_res_gid(Gid::from_raw(NOBODY), Gid::from_raw(NOBODY), Gid::from_raw(NOBODY)).expect("root");
@@ -179,13 +183,7 @@ fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
         "log_clat.1.log",
         "data",
     ];
-    let neighbour = Neighbour {
-        place: &place,
-        names: &names,
-        planted: AtomicU64::new(0),
-        moved: AtomicU64::new(0),
-        enough: AtomicBool::new(false),
-    };
+    let neighbour = Neighbour::of(&place, &names);
     // Each command does its work where nobody is in the way.
     let quiet = dir.path().join("quiet");
     for words in commands(&quiet, &recording) {
@@ -225,13 +223,7 @@ fn a_program_that_opens_by_path_is_caught() {
     let place = Place::below(dir.path());
     let before = place.state();
     let names = ["out"];
-    let neighbour = Neighbour {
-        place: &place,
-        names: &names,
-        planted: AtomicU64::new(0),
-        moved: AtomicU64::new(0),
-        enough: AtomicBool::new(false),
-    };
+    let neighbour = Neighbour::of(&place, &names);
     let mut caught = false;
     std::thread::scope(|scope| {
         scope.spawn(|| neighbour.plant());
