@@ -15,8 +15,10 @@ pub const METHODS: &[&str] = &["crc32c", "xxhash", "sha256", "md5", "pattern --v
 
 const BLOCK: u64 = 4096;
 
+/// Engines that work on plain files. The one for devices of direct access is held in labs: `crates/cli/tests/lab_pmem.rs`.
 fn file_engines() -> impl Iterator<Item = &'static str> {
-    ENGINES.iter().filter(|engine| engine.caps.contains(Caps::FILES)).map(|engine| engine.name)
+    let on_files = |caps: Caps| caps.contains(Caps::FILES) && !caps.contains(Caps::DAX_DEVICES);
+    ENGINES.iter().filter(move |engine| on_files(engine.caps)).map(|engine| engine.name)
 }
 
 /// Writes, verifies, flips, finds: on files of `place` with each of `engines`.
