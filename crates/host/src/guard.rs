@@ -398,7 +398,11 @@ impl Inner {
     fn claim(&mut self, change: &Change) -> Result<(), GuardError> {
         let companions = change.companions.iter();
         let companions = companions.map(|one| (&one.key, one.previous.as_deref(), one.bytes.as_deref()));
-        let own = (&change.key, Some(change.previous.as_str()), change.bytes.as_deref());
+        // Under another of its names this guard may have changed the value before: what it was first is written there.
+        let mut same_value = change.companions.iter().filter(|one| one.previous.as_deref() == Some(&change.previous));
+        let first = same_value.find_map(|one| self.locks.get(&one.key)?.first());
+        let (first, first_bytes) = first.unwrap_or_else(|| (change.previous.clone(), change.bytes.clone()));
+        let own = (&change.key, Some(first.as_str()), first_bytes.as_deref());
         for (key, value, bytes) in std::iter::once(own).chain(companions) {
             let (Some(lock), Some(value)) = (self.locks.get_mut(key), value) else { continue };
             lock.found(value, bytes).map_err(|error| state_error(&self.registry, &error))?;

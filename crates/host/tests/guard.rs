@@ -419,7 +419,11 @@ fn a_helper_that_was_killed_is_replaced() {
     let first = children().trim().to_owned();
     let helper = first.parse().ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
     rustix::process::kill_process(helper, rustix::process::Signal::KILL).expect("killed");
-    eventually("another helper", || !children().trim().is_empty() && children().trim() != first);
+    // One look for both: between two looks the dead helper may go, and nobody has come yet.
+    eventually("another helper", || {
+        let now = children();
+        !now.trim().is_empty() && now.trim() != first
+    });
     fixture.kill();
     fixture.wait();
     eventually("all back", || host.all() == before && host.leftovers().is_empty());

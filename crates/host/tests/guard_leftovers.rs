@@ -164,6 +164,38 @@ fn state_folders_do_not_hide_guards_from_each_other() {
     }
 }
 
+/// One value with two names has two locks. What a dead guard claims under one of them is not put back over what a living
+/// guard has set under the other.
+#[test]
+fn a_claim_under_one_name_waits_for_the_living_guard_under_another() {
+    let host = Host::new();
+    let (alias, pool) =
+        ("proc/sys/vm/nr_overcommit_hugepages", "sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages");
+    host.write("proc/meminfo", "Hugepagesize:       2048 kB\n");
+    host.write(alias, "6\n");
+    host.write(pool, "6\n");
+    host.write(
+        "run/pagelab/lock-sysctl.vm.nr_overcommit_hugepages",
+        r#"{"pid":1,"command":"gone","key":"sysctl.vm.nr_overcommit_hugepages","boot_id":"ac924afa-6759-45c0-aae4-80c098bab793","first":"5","last":"6"}"#,
+    );
+    std::fs::set_permissions(registry(&host), std::fs::Permissions::from_mode(0o700)).expect("its owner's");
+    let name = "run/pagelab/lock-hugetlb.2M.nr_overcommit_hugepages";
+    host.write(name, "{}");
+    let held = std::fs::File::open(host.root().join(name)).expect("open");
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("free");
+
+    let report = restore_leftovers_of(&host.root(), &host.state());
+    assert!(report.restored.is_empty(), "{report}");
+    assert_eq!(host.read(alias), "6");
+    assert_eq!(names(&registry(&host)).len(), 2, "the claim is kept for later");
+
+    drop(held);
+    let report = restore_leftovers_of(&host.root(), &host.state());
+    assert_eq!(report.restored.len(), 1, "{report}");
+    assert_eq!(host.read(alias), "5");
+    assert_eq!(names(&registry(&host)), Vec::<String>::new());
+}
+
 const INTENT: &str =
     r#"{"record":"intent","seq":0,"key":"sysctl.vm.swappiness","previous":"60","requested":"10","companions":[]}"#;
 

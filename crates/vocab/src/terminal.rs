@@ -158,7 +158,9 @@ impl<W: Write> Escaping<W> {
                     self.page(&String::from_utf8_lossy(valid), out);
                     let Some(length) = error.error_len() else { return invalid.to_vec() };
                     let (wrong, rest) = invalid.split_at(length);
-                    wrong.iter().for_each(|byte| _ = write!(out, "\\x{byte:02x}"));
+                    for byte in wrong {
+                        let _ = write!(out, "\\x{byte:02x}");
+                    }
                     left = rest;
                 }
             }

@@ -9,7 +9,7 @@ use super::journal::{self, Contents, Journal};
 use super::locks::{self, KeyLock};
 use super::state::{self, Folder};
 use super::undo::{Change, undo};
-use super::{Door, FixtureDoor, KernelDoor, RestoreReport, state_dir};
+use super::{Door, FixtureDoor, KernelDoor, RestoreReport, companions, state_dir};
 use crate::facts;
 
 /// How long somebody else who undoes the same journal is waited for.
@@ -205,7 +205,12 @@ fn undo_twice(door: &mut dyn Door, root: &Path, changes: &mut [Change], report: 
 /// Puts back what only these locks of dead guards know of, and removes those whose settings are back. A lock whose
 /// journal is still there stays with it.
 fn settle_claims(root: &Path, dead: Vec<KeyLock>, door: &mut dyn Door, report: &mut RestoreReport) {
-    let mut changes = claimed(root, dead.iter());
+    let changes = claimed(root, dead.iter());
+    // One value may have several names (vm.nr_hugepages and a pool), each with a lock: what a dead guard claims under one of
+    // them may be what a living guard has set under another, whose lock it holds.
+    let mut beside = Vec::new();
+    let (mut changes, left): (Vec<_>, Vec<_>) =
+        changes.into_iter().partition(|change| hold_companions(root, &change.key, &dead, &mut beside));
     for change in &mut changes {
         let claim = dead.iter().filter_map(|lock| lock.left.as_ref()).find(|claim| claim.key == change.key);
         let before = report.restored.len();
@@ -217,12 +222,27 @@ fn settle_claims(root: &Path, dead: Vec<KeyLock>, door: &mut dyn Door, report: &
     for lock in dead {
         let open = lock.left.as_ref().is_some_and(|claim| {
             let failed = changes.iter().any(|change| change.key == claim.key && !change.settled);
-            failed || claim.journal.as_deref().is_some_and(Path::exists)
+            let later = left.iter().any(|change| change.key == claim.key);
+            failed || later || claim.journal.as_deref().is_some_and(Path::exists)
         });
         if !open {
             lock.release();
         }
     }
+}
+
+/// Whether the locks of all that the kernel changes along with a setting are held here, too: they are among `dead`, or were
+/// free and are now in `beside`. They are let go with the latter; what a dead holder left in them stays.
+fn hold_companions(root: &Path, key: &str, dead: &[KeyLock], beside: &mut Vec<KeyLock>) -> bool {
+    let registry = state::registry(root);
+    let Ok(info) = crate::settings::known(key) else { return true };
+    companions(root, &info).iter().all(|key| {
+        if dead.iter().chain(beside.iter()).any(|lock| lock.is_of(key)) {
+            return true;
+        }
+        let taken = KeyLock::take(&registry, key);
+        taken.map(|lock| beside.push(lock)).is_ok()
+    })
 }
 
 /// Undoes a journal that the caller holds, and removes it unless something could not be put back or is not understood.

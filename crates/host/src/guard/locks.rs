@@ -121,6 +121,17 @@ impl KeyLock {
         self.write()
     }
 
+    /// What was written down of the setting's first value: the value, and its bytes if they say more.
+    pub(super) fn first(&self) -> Option<(String, Option<Vec<u8>>)> {
+        let claim = self.claim.as_ref()?;
+        Some((claim.first.clone()?, claim.first_bytes.as_deref().and_then(journal::unhex)))
+    }
+
+    /// Whether this is the lock of that setting.
+    pub(super) fn is_of(&self, key: &str) -> bool {
+        self.name == file_name(key)
+    }
+
     /// Writes down what the setting is now.
     pub(super) fn left_at(&mut self, value: Option<&str>) -> io::Result<()> {
         let Some(claim) = &mut self.claim else { return Ok(()) };
