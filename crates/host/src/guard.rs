@@ -266,7 +266,7 @@ impl Inner {
         let info = settings::check(&self.root, &info.key, value)?;
         self.watched()?;
         let companions = companions(&self.root, &info);
-        let fresh = self.lock_all(&info.key, &companions)?;
+        let fresh = self.lock_all(&info.key, &group(&self.root, &info.key, &companions))?;
         let result = self.change(&info, value, companions);
         // A change that was made but could not be read back is still undone later, under its locks.
         if result.is_err() && !self.changes.iter().any(|change| change.key == info.key) {
@@ -289,11 +289,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes the locks of a setting and its companions that this guard does not hold yet, and says which.
-    fn lock_all(&mut self, key: &str, companions: &[String]) -> Result<Vec<String>, GuardError> {
+    /// Takes the locks of a setting and its group that this guard does not hold yet, and says which.
+    fn lock_all(&mut self, key: &str, group: &[String]) -> Result<Vec<String>, GuardError> {
         let mut fresh: Vec<String> = Vec::new();
         // Nobody waits for a lock, so their order cannot tie two guards up; the setting itself gives the better message.
-        for key in std::iter::once(key).chain(companions.iter().map(String::as_str)) {
+        for key in std::iter::once(key).chain(group.iter().map(String::as_str)) {
             if self.locks.contains_key(key) {
                 continue;
             }
@@ -394,28 +394,39 @@ impl Inner {
         companions
     }
 
-    /// Writes into the locks what the setting and its companions are before they are changed.
+    /// Writes into the locks what the setting and its group are before they are changed.
     fn claim(&mut self, change: &Change) -> Result<(), GuardError> {
-        let companions = change.companions.iter();
-        let companions = companions.map(|one| (&one.key, one.previous.as_deref(), one.bytes.as_deref()));
         // Under another of its names this guard may have changed the value before: what it was first is written there.
         let mut same_value = change.companions.iter().filter(|one| one.previous.as_deref() == Some(&change.previous));
         let first = same_value.find_map(|one| self.locks.get(&one.key)?.first());
-        let (first, first_bytes) = first.unwrap_or_else(|| (change.previous.clone(), change.bytes.clone()));
-        let own = (&change.key, Some(first.as_str()), first_bytes.as_deref());
-        for (key, value, bytes) in std::iter::once(own).chain(companions) {
-            let (Some(lock), Some(value)) = (self.locks.get_mut(key), value) else { continue };
-            lock.found(value, bytes).map_err(|error| state_error(&self.registry, &error))?;
+        let (first, bytes) = first.unwrap_or_else(|| (change.previous.clone(), change.bytes.clone()));
+        let own = Companion { key: change.key.clone(), previous: Some(first), bytes, after: None, after_known: false };
+        let farther = self.farther(change);
+        let farther = self.found(farther);
+        for one in std::iter::once(&own).chain(&change.companions).chain(&farther) {
+            let (Some(lock), Some(value)) = (self.locks.get_mut(&one.key), one.previous.as_deref()) else { continue };
+            lock.found(value, one.bytes.as_deref()).map_err(|error| state_error(&self.registry, &error))?;
         }
         Ok(())
     }
 
+    /// What is locked along with a setting and its companions because it is a companion of theirs.
+    fn farther(&self, change: &Change) -> Vec<String> {
+        let companions: Vec<String> = change.companions.iter().map(|one| one.key.clone()).collect();
+        let mut keys = group(&self.root, &change.key, &companions);
+        keys.retain(|key| !companions.contains(key));
+        keys
+    }
+
     /// Writes into the locks what they are after it.
     fn claim_done(&mut self, change: &Change) {
-        let companions = change.companions.iter().map(|one| (&one.key, one.after.as_deref()));
-        for (key, value) in std::iter::once((&change.key, change.got.as_deref())).chain(companions) {
-            let Some(lock) = self.locks.get_mut(key) else { continue };
-            if let Err(error) = lock.left_at(value) {
+        let farther = self.farther(change);
+        let farther = self.found(farther).into_iter().map(|one| (one.key, one.previous));
+        let companions = change.companions.iter().map(|one| (one.key.clone(), one.after.clone()));
+        let own = (change.key.clone(), change.got.clone());
+        for (key, value) in std::iter::once(own).chain(companions).chain(farther) {
+            let Some(lock) = self.locks.get_mut(&key) else { continue };
+            if let Err(error) = lock.left_at(value.as_deref()) {
                 tracing::warn!("{key}: {error}; it is still undone, but a change by others would not be noticed");
             }
         }
@@ -503,6 +514,21 @@ fn companions(root: &Path, info: &SettingInfo) -> Vec<String> {
     }
     // A knob that the kernel does not have cannot be changed by it.
     keys.retain(|key| *key != info.key && settings::read(root, key).is_ok());
+    keys
+}
+
+/// The companions of a setting and theirs, as far as they go. They are locked together, and each lock says what its setting
+/// was before the first change: a pool's part on a node would otherwise be found as changed by way of `vm.nr_hugepages`.
+fn group(root: &Path, key: &str, companions: &[String]) -> Vec<String> {
+    let mut keys = companions.to_vec();
+    let mut next = 0;
+    while let Some(one) = keys.get(next) {
+        next += 1;
+        let Ok(info) = settings::known(one) else { continue };
+        let more: Vec<String> = self::companions(root, &info);
+        let more = more.into_iter().filter(|one| one != key && !keys.contains(one)).collect::<Vec<_>>();
+        keys.extend(more);
+    }
     keys
 }
 

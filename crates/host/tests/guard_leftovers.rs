@@ -196,6 +196,53 @@ fn a_claim_under_one_name_waits_for_the_living_guard_under_another() {
     assert_eq!(names(&registry(&host)), Vec::<String>::new());
 }
 
+/// `vm.nr_hugepages` is the pool of the default size, and a pool is made of its parts on the nodes: each lock says what its
+/// setting was before the first of the changes, whichever name that went by.
+#[test]
+fn locks_say_what_was_first_when_one_value_is_changed_under_two_names() {
+    let host = Host::new();
+    let (sysctl, pool, part) = (
+        "proc/sys/vm/nr_hugepages",
+        "sys/kernel/mm/hugepages/hugepages-2048kB",
+        "sys/devices/system/node/node0/hugepages/hugepages-2048kB",
+    );
+    host.write("proc/meminfo", "Hugepagesize:       2048 kB\n");
+    let kernel = |pages: &str| {
+        host.write(sysctl, pages);
+        for folder in [pool, part] {
+            for (name, value) in [("nr", pages), ("free", pages), ("surplus", "0\n"), ("resv", "0\n")] {
+                host.write(&format!("{folder}/{name}_hugepages"), value);
+            }
+        }
+    };
+    kernel("0\n");
+    let mut guard = open_in(&host, &host.state());
+    guard.set("sysctl.vm.nr_hugepages", "8").expect("set");
+    kernel("8\n");
+    guard.set("hugetlb.2M.nr_hugepages", "7").expect("set");
+    kernel("7\n");
+    for key in ["sysctl.vm.nr_hugepages", "hugetlb.2M.nr_hugepages", "hugetlb.2M.node0.nr_hugepages"] {
+        let text = std::fs::read_to_string(registry(&host).join(format!("lock-{key}"))).expect(key);
+        assert!(text.contains(r#""first":"0""#), "{text}");
+    }
+    guard.close();
+}
+
+/// Once the helper has put everything back, nothing speaks of it any more: a value that is set by hand later is nobody's leftover.
+#[test]
+fn a_helper_that_has_put_everything_back_leaves_no_lock() {
+    let host = Host::new();
+    let mut dead = host.fixture("hold", &["sysctl.vm.swappiness=11"]);
+    assert_eq!(dead.line(), "held");
+    dead.kill();
+    dead.wait();
+    eventually("all back", || host.leftovers().is_empty() && names(&registry(&host)).is_empty());
+    assert_eq!(host.read("proc/sys/vm/swappiness"), "60");
+    host.write("proc/sys/vm/swappiness", "11\n");
+    let report = restore_leftovers_of(&host.root(), &host.state());
+    assert!(report.restored.is_empty(), "{report}");
+}
+
 const INTENT: &str =
     r#"{"record":"intent","seq":0,"key":"sysctl.vm.swappiness","previous":"60","requested":"10","companions":[]}"#;
 

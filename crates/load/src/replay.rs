@@ -116,6 +116,8 @@ fn rewrite<'a>(o: &mut JobOptions, replays: impl Iterator<Item = &'a Replay>) {
 }
 
 fn open(job: &JobSpec, path: &Path) -> Result<Replay, LoadError> {
+    use std::io::Read as _;
+
     let failed = |reason: String| LoadError::Target { job: job.name.clone(), reason };
     let file = std::fs::File::open(path).map_err(|error| failed(format!("read_iolog={}: {error}", path.display())))?;
     let mut lines = std::io::BufReader::new(file);
@@ -125,7 +127,6 @@ fn open(job: &JobSpec, path: &Path) -> Result<Replay, LoadError> {
         text.clear();
         Ok(lines.by_ref().take(MAX_LINE).read_until(b'\n', text)? > 0)
     };
-    use std::io::Read as _;
     next(&mut text).map_err(|error| at(1, error.to_string()))?;
     let version = match text.trim_ascii() {
         b"fio version 2 iolog" => 2,

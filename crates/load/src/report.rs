@@ -312,6 +312,7 @@ pub struct SteadyReport {
 mod finite {
     use serde::{Deserialize as _, Deserializer, Serializer};
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(if value.is_finite() { *value } else { 0.0 })
     }

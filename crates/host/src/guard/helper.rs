@@ -21,7 +21,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags};
 
 use super::journal::{self, Journal};
-use super::leftovers::undo_journal;
+use super::leftovers::{self, undo_journal};
+use super::state;
 use super::{Door, GuardError, KernelDoor, RestoreReport};
 use crate::settings::mounts::table;
 
@@ -144,7 +145,8 @@ pub fn helper_main_with(args: &[OsString], door: &mut dyn Door) -> i32 {
     ignore_signals();
     outlive_the_guard();
     // Before the answer is sent the guard has changed nothing, so its journal and process are still there.
-    let guard = journal::read(journal).ok().and_then(|contents| contents.header).map(|header| header.pid);
+    let header = journal::read(journal).ok().and_then(|contents| contents.header);
+    let guard = header.as_ref().map(|header| header.pid);
     let watched = guard.and_then(watch);
     let _ = std::io::stdout().write_all(READY);
     let _ = std::io::stdout().flush();
@@ -152,6 +154,9 @@ pub fn helper_main_with(args: &[OsString], door: &mut dyn Door) -> i32 {
         return 0;
     }
     let report = undo_dead(journal, door);
+    if let Some(header) = header.filter(|_| matches!(journal.try_exists(), Ok(false))) {
+        leftovers::forget(&state::registry(&header.root), journal);
+    }
     let text = report.to_string();
     if !text.is_empty() {
         let who = guard.map_or_else(String::new, |pid| format!(" (process {pid})"));
@@ -251,12 +256,12 @@ fn outlive_the_guard() {
             continue;
         }
         let v2 = id == "0" && controllers.is_empty();
-        let mount = mounts.iter().find(|mount| match v2 {
-            true => mount.fs == "cgroup2",
-            false => {
-                let mut names = controllers.split(',');
-                mount.fs == "cgroup" && names.all(|name| mount.fs_options.iter().any(|option| option == name))
+        let mount = mounts.iter().find(|mount| {
+            if v2 {
+                return mount.fs == "cgroup2";
             }
+            let mut names = controllers.split(',');
+            mount.fs == "cgroup" && names.all(|name| mount.fs_options.iter().any(|option| option == name))
         });
         if let Some(mount) = mount {
             // `0` is whoever writes it.

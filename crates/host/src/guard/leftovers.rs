@@ -9,7 +9,7 @@ use super::journal::{self, Contents, Journal};
 use super::locks::{self, KeyLock};
 use super::state::{self, Folder};
 use super::undo::{Change, undo};
-use super::{Door, FixtureDoor, KernelDoor, RestoreReport, companions, state_dir};
+use super::{Door, FixtureDoor, KernelDoor, RestoreReport, companions, group, state_dir};
 use crate::facts;
 
 /// How long somebody else who undoes the same journal is waited for.
@@ -105,7 +105,7 @@ fn told_by_names(registry: &Path) -> Vec<String> {
     .collect()
 }
 
-fn is_dead(pid: i32) -> bool {
+pub(super) fn is_dead(pid: i32) -> bool {
     // SAFETY: signal 0 is sent to nobody; the call only says whether the process exists.
     let found = unsafe { libc::kill(pid, 0) };
     found == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
@@ -231,12 +231,21 @@ fn settle_claims(root: &Path, dead: Vec<KeyLock>, door: &mut dyn Door, report: &
     }
 }
 
+/// Removes the locks that only this journal, which is undone and gone, explains. What they say is out of date from now on.
+pub(super) fn forget(registry: &Path, journal: &Path) {
+    for lock in locks::dead(registry) {
+        if lock.left.as_ref().is_some_and(|claim| claim.journal.as_deref() == Some(journal)) {
+            lock.release();
+        }
+    }
+}
+
 /// Whether the locks of all that the kernel changes along with a setting are held here, too: they are among `dead`, or were
 /// free and are now in `beside`. They are let go with the latter; what a dead holder left in them stays.
 fn hold_companions(root: &Path, key: &str, dead: &[KeyLock], beside: &mut Vec<KeyLock>) -> bool {
     let registry = state::registry(root);
     let Ok(info) = crate::settings::known(key) else { return true };
-    companions(root, &info).iter().all(|key| {
+    group(root, &info.key, &companions(root, &info)).iter().all(|key| {
         if dead.iter().chain(beside.iter()).any(|lock| lock.is_of(key)) {
             return true;
         }
@@ -363,7 +372,7 @@ fn standing_in(state_dir: &Path, registry: &Path) -> Vec<Standing> {
                 }));
             }
             _ if unheld && path.exists() => {
-                found.push(Standing { key: None, previous: None, pid: None, journal: path })
+                found.push(Standing { key: None, previous: None, pid: None, journal: path });
             }
             _ => {}
         }

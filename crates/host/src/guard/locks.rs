@@ -9,11 +9,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::leftovers::is_dead;
 use super::state::Folder;
 use super::undo::Change;
 use super::{GuardError, journal, state_error};
@@ -21,6 +23,8 @@ use super::{GuardError, journal, state_error};
 const PREFIX: &str = "lock-";
 /// A lock's file is a line of JSON; more than this is none of ours.
 const LONGEST: u64 = 256 << 10;
+/// How long a lock is waited for whose holder is dead: its helper, or another pagelab, is undoing what it left.
+const UNDONE: Duration = Duration::from_secs(2);
 
 /// What the file of a lock says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +79,7 @@ impl KeyLock {
     /// Takes the lock of `key` in this folder, or says who has it.
     pub(super) fn take(registry: &Path, key: &str) -> Result<Self, GuardError> {
         let name = file_name(key);
+        let deadline = Instant::now() + UNDONE;
         loop {
             let folder = Folder::open(registry).map_err(|error| state_error(registry, &error))?;
             let path = folder.path_of(&name);
@@ -82,7 +87,13 @@ impl KeyLock {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
-                    return Err(GuardError::Held { key: key.to_owned(), holder: holder(&mut file) });
+                    let claim = read(&mut file);
+                    let dead = claim.as_ref().and_then(|claim| i32::try_from(claim.pid).ok()).is_some_and(is_dead);
+                    if dead && Instant::now() < deadline {
+                        std::thread::sleep(Duration::from_millis(2));
+                        continue;
+                    }
+                    return Err(GuardError::Held { key: key.to_owned(), holder: holder(claim) });
                 }
                 Err(error) => return Err(state_error(&path, &error.into())),
             }
@@ -195,8 +206,8 @@ fn read(file: &mut File) -> Option<Claim> {
     serde_json::from_str(text.lines().next()?).ok()
 }
 
-fn holder(file: &mut File) -> String {
-    match read(file) {
+fn holder(claim: Option<Claim>) -> String {
+    match claim {
         Some(Claim { pid, command, .. }) => format!("pid {pid}: {command}"),
         None => "process unknown".to_owned(),
     }

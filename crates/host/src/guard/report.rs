@@ -134,7 +134,10 @@ impl fmt::Display for RestoreReport {
             let from = from.as_deref().unwrap_or("(none)");
             match pid {
                 Some(pid) => {
-                    writeln!(out, "put back {key}: {from} -> {to} (left changed by pagelab process {pid}, which died)")?
+                    writeln!(
+                        out,
+                        "put back {key}: {from} -> {to} (left changed by pagelab process {pid}, which died)"
+                    )?;
                 }
                 None => writeln!(out, "put back {key}: {from} -> {to}")?,
             }

@@ -144,16 +144,14 @@ impl Reader {
             return Ok(());
         }
         let given = if self.expand { split_option(line, origin)? } else { split_raw(line, origin)? };
-        match self.sections.last_mut() {
-            Some(section) => section.given.push(given),
-            None => {
-                self.lost = true;
-                return Err(JobError::Syntax {
-                    origin: given.origin,
-                    reason: format!("option '{}' stands before the first [section]", given.name),
-                });
-            }
-        }
+        let Some(section) = self.sections.last_mut() else {
+            self.lost = true;
+            return Err(JobError::Syntax {
+                origin: given.origin,
+                reason: format!("option '{}' stands before the first [section]", given.name),
+            });
+        };
+        section.given.push(given);
         Ok(())
     }
 
