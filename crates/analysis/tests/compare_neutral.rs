@@ -99,7 +99,6 @@ fn what_time_drives_is_no_symptom_of_a_slowdown() {
 /// Two sets made one after the other, of different commands, on hosts of different size.
 #[test]
 fn what_makes_sets_hard_to_compare_is_said() {
-    let tmp = TempDir::new().unwrap();
     fn at(manifest: &mut Manifest, i: u64, gap: i64) {
         manifest.clock.realtime_at_start_ns = Some(gap + i as i64 * 10 * SECOND);
         manifest.clock.realtime_at_end_ns = Some(gap + (i as i64 * 10 + 1) * SECOND);
@@ -116,6 +115,7 @@ fn what_makes_sets_hard_to_compare_is_said() {
         at(manifest, i, 5 * SECOND);
         manifest.cpus = Some(2);
     }
+    let tmp = TempDir::new().unwrap();
     let base = side(&tmp, "a", &[1000, 1010, 990, 1005], &[], earlier);
     let test = side(&tmp, "b", &[1000, 1011, 991, 1005], &[], later);
     let comparison = compare(&base, &test, &CompareOptions::default()).unwrap();

@@ -57,15 +57,15 @@ fn pick<T: Copy>(noise: &mut Noise, of: &[T]) -> T {
 fn scene(seed: u64) -> Scene {
     let noise = &mut Noise::new(seed + 7001);
     let planted = pick(noise, &[Planted::Nothing, Planted::Thp, Planted::Thp, Planted::Pool, Planted::Misaligned]);
-    let reads = noise.draw() % 3 == 0;
+    let reads = noise.draw().is_multiple_of(3);
     let fast = World {
         pieces: 2 + noise.draw() % 2,
         passes: pick(noise, &[1, 1, 4, 40]),
         fault_ns: pick(noise, &[250, 600, 600, 1200, 2500]),
         file_bytes: if reads { (4 + noise.draw() % 8) << 20 } else { 0 },
         read_ahead_kb: 512,
-        disk_times: noise.draw() % 4 != 0,
-        profiled: noise.draw() % 4 == 0,
+        disk_times: !noise.draw().is_multiple_of(4),
+        profiled: noise.draw().is_multiple_of(4),
         pool: (planted == Planted::Pool).then_some(40),
         harmless: harmless(1),
         ..World::default()
@@ -88,7 +88,7 @@ fn scene(seed: u64) -> Scene {
     slow.foreign_wait_ns = pick(noise, &[0, 0, 0, 1_000_000, 20_000_000, 400_000_000]);
     slow.extra_ns = pick(noise, &[0, 0, 20, 300]);
     slow.failing_rounds = pick(noise, &[0, 0, 0, 0b10, 0b1010]);
-    Scene { fast, slow, planted, reads, swapped: noise.draw() % 4 == 0 }
+    Scene { fast, slow, planted, reads, swapped: noise.draw().is_multiple_of(4) }
 }
 
 /// What became of one scene.

@@ -79,16 +79,19 @@ fn a_quotient_of_integers_is_an_integer() {
     let tmp = TempDir::new().unwrap();
     let dir = tmp.path().join("rec");
     record(&dir, job(0, SECOND, 1), |w| (0..64).for_each(|i| fault(w, i, 6)));
-    let by_shift = rows(&[dir.clone()], "SELECT count(DISTINCT addr >> 12) AS n, max(addr >> 12) AS last FROM faults");
-    let by_slash =
-        rows(&[dir.clone()], "SELECT count(DISTINCT addr / 4096) AS n, max(addr / (2 * 2048)) AS last FROM faults");
+    let by_shift =
+        rows(std::slice::from_ref(&dir), "SELECT count(DISTINCT addr >> 12) AS n, max(addr >> 12) AS last FROM faults");
+    let by_slash = rows(
+        std::slice::from_ref(&dir),
+        "SELECT count(DISTINCT addr / 4096) AS n, max(addr / (2 * 2048)) AS last FROM faults",
+    );
     assert_eq!(by_slash, by_shift);
     let types = "SELECT arrow_typeof(addr / 4096) AS a, arrow_typeof(addr % 4096) AS b, arrow_typeof(ts / 2) AS c, \
                  arrow_typeof(addr / 2.0) AS d, arrow_typeof(ts / addr) AS e FROM faults LIMIT 1";
-    let found = rows(&[dir.clone()], types);
+    let found = rows(std::slice::from_ref(&dir), types);
     assert_eq!(found, json!([{"a": "UInt64", "b": "UInt64", "c": "Int64", "d": "Float64", "e": "Int64"}]));
     assert_eq!(
-        rows(&[dir.clone()], "SELECT sum(addr % 4096) AS n FROM faults WHERE addr % 4096 = 0"),
+        rows(std::slice::from_ref(&dir), "SELECT sum(addr % 4096) AS n FROM faults WHERE addr % 4096 = 0"),
         json!([{"n": 0}])
     );
     let negative = error(&[dir], "SELECT addr / -1 FROM faults");
@@ -102,8 +105,8 @@ fn a_long_query_is_answered_or_refused_in_words() {
     let dir = tmp.path().join("rec");
     record(&dir, job(0, SECOND, 1), |w| fault(w, 0, 6));
     let chain = |links: usize| format!("SELECT count(*) AS n FROM faults WHERE ts = -1{}", " OR ts = 0".repeat(links));
-    assert_eq!(rows(&[dir.clone()], &chain(4_000)), json!([{"n": 1}]));
-    let refused = error(&[dir.clone()], &chain(10_000));
+    assert_eq!(rows(std::slice::from_ref(&dir), &chain(4_000)), json!([{"n": 1}]));
+    let refused = error(std::slice::from_ref(&dir), &chain(10_000));
     assert!(refused.contains("20000") && refused.contains("IN (...)"), "{refused}");
     let nested = format!("SELECT {}1{} AS n", "(".repeat(6_000), ")".repeat(6_000));
     assert!(error(&[dir], &nested).contains("recursion"), "the parser has a limit of its own");

@@ -148,7 +148,9 @@ fn sides() -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
         let spike = if spiky { 50.0 } else { 1.0 };
         (prop::collection::vec(value.clone(), n), prop::collection::vec(value.clone(), n)).prop_map(
             move |(base, mut test)| {
-                test.iter_mut().for_each(|v| *v *= factor);
+                for value in &mut test {
+                    *value *= factor;
+                }
                 if let Some(last) = test.last_mut() {
                     *last *= spike;
                 }

@@ -78,7 +78,7 @@ fn changed_column(array: &ArrayRef, which: Which) -> ArrayRef {
                 |value| if takes(row) { [value, hostile().as_bytes(), b"\x9b1m\xff"].concat() } else { value.to_vec() },
             )
         });
-        Arc::new(BinaryArray::from_iter(new))
+        Arc::new(new.collect::<BinaryArray>())
     };
     let new = match array.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => text(array),
@@ -105,7 +105,9 @@ fn change_part(path: &Path, which: Which) -> usize {
         batches.push(RecordBatch::try_new(schema.clone(), columns.collect()).unwrap());
     }
     let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), schema, None).unwrap();
-    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    for batch in &batches {
+        writer.write(batch).unwrap();
+    }
     writer.close().unwrap();
     changed
 }

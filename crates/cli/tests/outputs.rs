@@ -70,7 +70,7 @@ fn sources(crates: &Path) -> Vec<PathBuf> {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
             if path.is_dir() && name != "tests" {
                 folders.push(path);
-            } else if name.ends_with(".rs") && name != "tests.rs" {
+            } else if Path::new(&name).extension().is_some_and(|ext| ext == "rs") && name != "tests.rs" {
                 found.push(path);
             }
         }

@@ -226,7 +226,7 @@ impl Reader {
     fn begin(&self, line: &str, recording: &str) -> Child {
         let mut child = self.typed(line).stdin(Stdio::null()).spawn().expect("su runs");
         let manifest = self.dir.path().join("home").join(recording).join("manifest.json");
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_mins(1);
         while !manifest.exists() {
             let ended = child.try_wait().expect("ours");
             assert!(ended.is_none() && Instant::now() < until, "$ {line}\nbegan no recording: {ended:?}");

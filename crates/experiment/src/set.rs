@@ -87,7 +87,7 @@ impl Set {
             return Err(pagelab_recording::Error::NewerFormat { path: dir.join(SET_JSON), found, writer }.into());
         }
         if let Some(run) = json.order.iter().find(|run| !is_below(&run.dir)) {
-            let reason = format!("`order` names the directory {:?}; one below the set is needed", run.dir);
+            let reason = format!("`order` names the directory {}; one below the set is needed", run.dir.display());
             return Err(bad_json(dir, &reason));
         }
         let details = from_extra(dir, &json, "details")?;

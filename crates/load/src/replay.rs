@@ -263,8 +263,8 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn read_all(options: JobOptions, version: u32, lines: &[&str]) -> Result<Replay, String> {
-        let mut reader = Reader { options: &options, version, last: 0, replay: Replay::default() };
+    fn read_all(options: &JobOptions, version: u32, lines: &[&str]) -> Result<Replay, String> {
+        let mut reader = Reader { options, version, last: 0, replay: Replay::default() };
         lines.iter().try_for_each(|line| reader.line(line))?;
         Ok(reader.replay)
     }
@@ -274,7 +274,7 @@ mod tests {
         let options = JobOptions { replay_scale: 2, replay_time_scale: 50, ..JobOptions::default() };
         let lines =
             ["0 f add", "10 f open", "20 f read 8192 4096", "30 f datasync 0 0", "50 f write 4096 512", "60 f close"];
-        let replay = read_all(options, 3, &lines).expect("valid");
+        let replay = read_all(&options, 3, &lines).expect("valid");
         let delays: Vec<u64> = replay.entries.iter().map(|entry| entry.delay_ns).collect();
         assert_eq!(delays, [0, 20_000, 20_000, 40_000, 20_000]);
         let operation = |direction, offset, bytes| Act::Operation(Operation { direction, offset, bytes });
@@ -300,7 +300,7 @@ mod tests {
             } else {
                 vec![if version == 3 { "0 f add" } else { "f add" }, line]
             };
-            let reason = read_all(JobOptions::default(), version, &lines).expect_err(line);
+            let reason = read_all(&JobOptions::default(), version, &lines).expect_err(line);
             assert!(reason.contains(words), "{line}: {reason}");
         }
     }

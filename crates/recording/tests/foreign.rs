@@ -6,6 +6,7 @@
 mod common;
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -124,7 +125,6 @@ fn pipes_links_and_absurd_numbers_are_refused_at_once() {
     std::os::unix::fs::symlink("/dev/zero", &found[1]).unwrap();
     let sparse = File::create(&found[2]).unwrap();
     sparse.set_len(1 << 40).unwrap();
-    use std::os::unix::fs::FileExt;
     sparse.write_all_at(b"PAR1", 0).unwrap();
     sparse.write_all_at(b"\xff\xff\xff\xfePAR1", (1 << 40) - 8).unwrap();
     let (rows, notes) = faults_in_time(&dir);

@@ -168,14 +168,14 @@ fn cut(kind: &'static str, seed: u64) -> (bool, Option<String>) {
     }
     let log_written = rng.random_bool(0.5);
     // Every second cut comes right after the end.
-    let wait = if seed % 2 == 0 { None } else { Some(Duration::from_micros(rng.random_range(0..40_000))) };
+    let wait = if seed.is_multiple_of(2) { None } else { Some(Duration::from_micros(rng.random_range(0..40_000))) };
     let closed = std::thread::scope(|scope| {
         let closing = scope.spawn(|| writer.close(|_| ()).is_ok());
         match wait {
             Some(wait) => std::thread::sleep(wait),
             None => {
                 while !closing.is_finished() {
-                    std::thread::yield_now()
+                    std::thread::yield_now();
                 }
             }
         }

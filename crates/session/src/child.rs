@@ -405,7 +405,9 @@ fn in_child(spec: &ChildSpec, prepared: &Prepared, waiting: &Waiting<'_>) -> i32
         }
         if let Some(small) = small {
             let kept = [numbers.gate, numbers.result, numbers.pid];
-            kept.iter().for_each(|fd| _ = libc::fcntl(*fd, libc::F_SETFD, 0));
+            for fd in kept {
+                libc::fcntl(fd, libc::F_SETFD, 0);
+            }
             libc::syscall(
                 libc::SYS_execveat,
                 small.as_raw_fd(),
@@ -414,7 +416,9 @@ fn in_child(spec: &ChildSpec, prepared: &Prepared, waiting: &Waiting<'_>) -> i32
                 envp.as_ptr(),
                 libc::AT_EMPTY_PATH,
             );
-            kept.iter().for_each(|fd| _ = libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC));
+            for fd in kept {
+                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
         }
         let own = libc::getpid().to_ne_bytes();
         libc::write(numbers.pid, own.as_ptr().cast(), own.len());

@@ -51,12 +51,11 @@ impl Numbers {
         }
         let known = self.older.remove(&identity);
         let is_new = known.is_none();
-        let known = match known {
-            Some(known) => known,
-            None => {
-                self.last = self.last.checked_add(1)?;
-                (self.last, path.into())
-            }
+        let known = if let Some(known) = known {
+            known
+        } else {
+            self.last = self.last.checked_add(1)?;
+            (self.last, path.into())
         };
         if self.recent.len() >= FILES_KEPT {
             self.older = std::mem::take(&mut self.recent);

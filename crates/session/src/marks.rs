@@ -299,7 +299,9 @@ mod tests {
             move || {
                 sockets[0].recv(&mut [0; 64]).expect("it is asked");
                 sockets[1].recv(&mut [0; 64]).expect("it is asked, before the first has answered");
-                recorders.iter().for_each(|path| fs::remove_file(path).expect("its own"));
+                for path in &recorders {
+                    fs::remove_file(path).expect("its own");
+                }
             }
         });
         assert_eq!(ask(&asker, recorders.to_vec(), b"mark 1 x"), 0);

@@ -219,7 +219,9 @@ mod tests {
     fn through(allow: Allow, pieces: &[&[u8]]) -> String {
         let mut out = Vec::new();
         let mut writer = Escaping::new(&mut out, allow);
-        pieces.iter().for_each(|piece| writer.write_all(piece).expect("memory"));
+        for piece in pieces {
+            writer.write_all(piece).expect("memory");
+        }
         drop(writer);
         String::from_utf8(out).expect("text")
     }
@@ -232,7 +234,7 @@ mod tests {
             let Some(letter) = char::from_u32(code) else { continue };
             let text = escape(&letter.to_string());
             assert!(!text.contains(is_active), "U+{code:04X}: {text:?}");
-            assert!(!text.chars().any(|letter| letter.is_control()), "U+{code:04X}");
+            assert!(!text.chars().any(char::is_control), "U+{code:04X}");
         }
         assert_eq!(format!("{:>8}|", Shown("a\n")), "     a\\n|");
     }

@@ -23,16 +23,13 @@ pub(super) fn collect(manifest: &Manifest) -> Metrics {
     let mut out = Metrics::new();
     for value in list(manifest) {
         let Some(name) = name(value) else { continue };
-        let metric = match value.get("value").and_then(Value::as_f64) {
-            Some(number) => {
-                let mut metric = RunMetric::level(number, MetricKind::Gauge, Unit::Count);
-                metric.resolution = value.get("step").and_then(Value::as_f64).filter(|step| *step > 0.0);
-                metric
-            }
-            None => {
-                let why = value.get("note").and_then(Value::as_str).unwrap_or("the command did not print it");
-                RunMetric::absent(MetricKind::Gauge, Unit::Count, why.to_owned())
-            }
+        let metric = if let Some(number) = value.get("value").and_then(Value::as_f64) {
+            let mut metric = RunMetric::level(number, MetricKind::Gauge, Unit::Count);
+            metric.resolution = value.get("step").and_then(Value::as_f64).filter(|step| *step > 0.0);
+            metric
+        } else {
+            let why = value.get("note").and_then(Value::as_str).unwrap_or("the command did not print it");
+            RunMetric::absent(MetricKind::Gauge, Unit::Count, why.to_owned())
         };
         out.insert(MetricKey::new(&name, None), metric);
     }

@@ -32,6 +32,9 @@ const SEED: u64 = 1;
 /// of them no interval is given.
 const MAX_USELESS: f64 = 0.05;
 
+/// What is told from the evidence of one run; null where that does not say.
+type OfRun<'a, T> = Box<dyn Fn(&RunEvidence) -> Option<T> + 'a>;
+
 /// What a cause costs in a run.
 pub(crate) struct Cost<'a> {
     /// How it is told, in words.
@@ -39,9 +42,9 @@ pub(crate) struct Cost<'a> {
     /// What the causes that cost the same share: `kernel` or `waiting`.
     pub resource: &'a str,
     /// Of a run, ns; it may hold what something else cost.
-    pub of_run: Box<dyn Fn(&RunEvidence) -> Option<f64> + 'a>,
+    pub of_run: OfRun<'a, f64>,
     /// Least and most that the cause's events in a run can cost, ns.
-    pub bounds: Option<Box<dyn Fn(&RunEvidence) -> Option<[f64; 2]> + 'a>>,
+    pub bounds: Option<OfRun<'a, [f64; 2]>>,
     /// Samples that it was told from, on the slow side; null where it was not sampled.
     pub samples: Option<f64>,
 }
@@ -231,7 +234,7 @@ const KERNEL: &str = "kernel";
 const WAITING: &str = "waiting";
 
 /// What the reads of `device` cost: the time off the CPU, and no more than the device took for them.
-pub(crate) fn reads<'a>(device: &'a str) -> Cost<'a> {
+pub(crate) fn reads(device: &str) -> Cost<'_> {
     let of_run = move |run: &RunEvidence| {
         let waited = waiting_time(run)?;
         Some(match run.events("disk.read_ns", Some(device)) {
@@ -357,8 +360,8 @@ fn other_work(effect: &Effect) -> Option<String> {
 /// to what their events can cost; all together no more than the loss.
 pub(crate) fn share_out(effects: &mut [&mut Effect]) {
     for resource in [KERNEL, WAITING] {
-        let mut of_it: Vec<&mut &mut Effect> =
-            effects.iter_mut().filter(|effect| effect.resource == resource).collect();
+        let mut of_it: Vec<&mut Effect> =
+            effects.iter_mut().filter(|effect| effect.resource == resource).map(|effect| &mut **effect).collect();
         let rise = of_it.iter().filter_map(|effect| effect.resource_ns).fold(0.0, f64::max);
         let sum: f64 = of_it.iter().map(|effect| effect.attributed_ns).sum();
         if of_it.len() < 2 || sum <= rise {
@@ -373,7 +376,9 @@ pub(crate) fn share_out(effects: &mut [&mut Effect]) {
     }
     let sum: f64 = effects.iter().map(|effect| effect.share).sum();
     if sum > 1.0 {
-        effects.iter_mut().for_each(|effect| effect.scale(1.0 / sum));
+        for effect in effects {
+            effect.scale(1.0 / sum);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `pagelab explain`: what recordings alone show, without another side.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use pagelab_analysis::explain::{Explanation, explain};
@@ -48,7 +49,7 @@ fn of_set(args: &Args) -> Result<u8, Failure> {
     let mut text = String::new();
     for (dir, among) in one_of_each(&args.dir).map_err(verdict::plan_failure)? {
         let explanation = explain(&dir).map_err(Failure::input)?;
-        text.push_str(&format!("One run of {among}:\n"));
+        let _ = writeln!(text, "One run of {among}:");
         text.push_str(&verdict::explanation(&explanation));
         text.push('\n');
         explanations.push(explanation);
@@ -58,7 +59,7 @@ fn of_set(args: &Args) -> Result<u8, Failure> {
         print::json(&OfSet { format, set: args.dir.clone(), explanations })?;
         return Ok(0);
     }
-    text.push_str(&format!("What differs between the variants: pagelab compare {}\n", args.dir.display()));
+    let _ = writeln!(text, "What differs between the variants: pagelab compare {}", args.dir.display());
     print::text(&text)?;
     Ok(0)
 }

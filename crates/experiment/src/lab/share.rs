@@ -26,6 +26,7 @@ fn broken(path: &Path) -> impl FnOnce(std::io::Error) -> RunError + '_ {
     move |error| RunError::new(RunErrorKind::Host, format!("{}: {error}", path.display()))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
 fn refused(error: pagelab_output::Error) -> RunError {
     RunError::new(RunErrorKind::Host, error.to_string())
 }

@@ -34,7 +34,7 @@ impl IndexLine {
 
 /// Writes the index.
 pub fn index(file: &Path, lines: &[IndexLine]) -> Result<(), ReproduceError> {
-    super::write(file, &text(lines))
+    super::write(file, text(lines))
 }
 
 fn text(lines: &[IndexLine]) -> String {

@@ -99,7 +99,7 @@ pub fn reproduce(
         return Ok(outcome);
     }
     let page = readme::page(recipe, &outcome.measured, Some(&options.out))?;
-    write(&recipe.dir.join(MEASURED_TOML), &outcome.measured.to_toml())?;
+    write(&recipe.dir.join(MEASURED_TOML), outcome.measured.to_toml())?;
     write(&recipe.dir.join(README), &page.text)?;
     for (kept, beside) in &page.pictures {
         let picture = fs::read(kept).map_err(ReproduceError::io("read", kept))?;

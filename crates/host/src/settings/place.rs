@@ -118,7 +118,7 @@ mod tests {
         match writable("/proc/sys/kernel/printk_ratelimit_burst") {
             Ok(_) => {}
             Err(error) => {
-                assert!(matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
+                assert!(matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem));
             }
         }
     }

@@ -71,8 +71,9 @@ fn logs_of_both_are_replayed_by_both() {
                     "--name=r --ioengine={engine} --read_iolog=log --replay_no_stall=1 {more} --write_iops_log=seen --log_offset=1"
                 );
                 // fio's own replay writes to files that it or pagelab made; pagelab's needs files of its own or to be told.
-                let allowed: String =
+                let allowed: Vec<String> =
                     (0..3).map(|file| format!(" --allow-write={}/j.0.{file}", place.path().display())).collect();
+                let allowed = allowed.concat();
                 let theirs = run_in(place.path(), true, &replay);
                 let seen_by_fio = operations(place.path());
                 std::fs::remove_file(place.path().join("seen_iops.1.log")).expect("removed");
@@ -119,7 +120,7 @@ fn delays_are_kept_and_scaled() {
     assert_eq!(report(place, "--name=r --read_iolog=endless --replay_no_stall=1").operations, 2);
     // Workers take turns with the logs.
     let report = report(place, "--name=r --read_iolog=two:three --replay_no_stall=1 --numjobs=2");
-    let operations: Vec<u64> = report.workers.iter().map(|worker| worker.operations()).collect();
+    let operations: Vec<u64> = report.workers.iter().map(pagelab_load::report::WorkerReport::operations).collect();
     assert_eq!(operations, [1, 2]);
 }
 

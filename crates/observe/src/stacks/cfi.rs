@@ -39,7 +39,7 @@ where
         if partial.entry_len() > ENTRY_BYTES_MAX {
             return None;
         }
-        let function = partial.parse(|section, bases, offset| section.cie_from_offset(bases, offset)).ok()?;
+        let function = partial.parse(gimli::UnwindSection::cie_from_offset).ok()?;
         let cie = function.cie();
         if common.insert(cie.offset()) {
             if cie.entry_len() > ENTRY_BYTES_MAX {
@@ -63,11 +63,11 @@ where
     S: UnwindSection<Bytes<'a>>,
 {
     while let Some(instruction) = instructions.next().ok()? {
-        let expression = match instruction {
-            CallFrameInstruction::DefCfaExpression { expression }
-            | CallFrameInstruction::Expression { expression, .. }
-            | CallFrameInstruction::ValExpression { expression, .. } => expression,
-            _ => continue,
+        let (CallFrameInstruction::DefCfaExpression { expression }
+        | CallFrameInstruction::Expression { expression, .. }
+        | CallFrameInstruction::ValExpression { expression, .. }) = instruction
+        else {
+            continue;
         };
         let mut operations = expression.get(section).ok()?.operations(encoding);
         while let Some(operation) = operations.next().ok()? {

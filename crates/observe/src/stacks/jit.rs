@@ -297,8 +297,8 @@ mod tests {
         jit.refresh();
         assert_eq!(jit.name(0x1010), Some("one"));
         // A few bytes a line: of each a map takes much more than the file.
-        let lines: String = (0..1 << 20).map(|at| format!("{at:05x} 1 x\n")).collect();
-        std::fs::write(&path, lines).expect("/tmp is there");
+        let lines: Vec<String> = (0..1 << 20).map(|at| format!("{at:05x} 1 x\n")).collect();
+        std::fs::write(&path, lines.concat()).expect("/tmp is there");
         budget.renew();
         jit.refresh();
         assert!(jit.kept_bytes <= KEPT_BYTES_MAX && jit.known.len() as u64 <= KEPT_BYTES_MAX / ENTRY_BYTES);

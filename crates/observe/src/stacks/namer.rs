@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 /// How long one file may take.
-const FILE_TIMEOUT: Duration = Duration::from_secs(60);
+const FILE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Children that may run into that before the rest of the files is given up.
 const TIMEOUTS_MAX: u32 = 3;
 /// Memory that looking up may take beyond what the recorder has.

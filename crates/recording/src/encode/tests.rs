@@ -85,7 +85,7 @@ proptest! {
             for groups in [1, 2] {
                 let found = decode(encode(&batches, groups, effort));
                 // Bits, not floats: a NaN must keep its payload.
-                let bits = |b: &RecordBatch| format!("{:?}", b.columns().iter().map(|c| c.to_data()).collect::<Vec<_>>());
+                let bits = |b: &RecordBatch| format!("{:?}", b.columns().iter().map(arrow::array::Array::to_data).collect::<Vec<_>>());
                 prop_assert_eq!(found.num_rows(), wanted.num_rows());
                 for (f, w) in found.columns().iter().zip(wanted.columns()) {
                     prop_assert!(same(f, w), "{:?}\n{}", effort, bits(&found));

@@ -144,7 +144,7 @@ fn enrol(
         Scope::Processes(running) => {
             // One that has ended since it was found is missed like those that had ended before.
             let mut refused = None;
-            for (_, pidfd) in running.iter() {
+            for (_, pidfd) in *running {
                 match observer.want(*pidfd) {
                     Err(error) if has_ended(*pidfd, std::time::Duration::ZERO) => refused = Some(error),
                     other => other.map(|()| wanted += 1)?,

@@ -261,7 +261,7 @@ fn newest() -> Result<PathBuf, Failure> {
 
 fn neither(word: &str) -> Failure {
     match find(word) {
-        Err(failure) if !word.contains('/') && !word.ends_with(".rec") => {
+        Err(failure) if !word.contains('/') && Path::new(word).extension().is_none_or(|ext| ext != "rec") => {
             Failure::input(anyhow::anyhow!("there is no recording {word:?}, and {failure}"))
         }
         _ => Failure::input(anyhow::anyhow!(
