@@ -216,8 +216,9 @@ fn host_a_device_is_the_jobs_alone_while_it_runs() {
     let filename = format!("--filename={}", device.name());
     job.extend(["--name=k", "--rw=read", "--stonewall", "--runtime=60", "--time_based", &filename].map(str::to_owned));
     let mut child = common::pagelab().args(&job).stdout(std::process::Stdio::null()).spawn().expect("starts");
-    // It is taken before the first write, and stays taken while another job only reads.
-    while claim().is_ok() {
+    // It is taken before the first write, and stays taken while another job only reads. A claim before that would be one
+    // that the job has to respect.
+    while contents(&device).iter().all(|byte| *byte == 0) {
         assert_eq!(child.try_wait().expect("wait"), None, "it ended");
         std::thread::yield_now();
     }

@@ -308,7 +308,8 @@ fn wait(child: &mut Child, timeout: Option<Duration>, tools: &dyn Tools) -> Wait
             None => timeout.filter(|limit| started.elapsed() >= *limit).map(Waited::TooLong),
         };
         if let Some(why) = over {
-            signal_group(child, libc::SIGINT);
+            // Not SIGINT: a shell's background job, and what it starts, ignores that.
+            signal_group(child, libc::SIGTERM);
             asked = Some((Instant::now(), why));
         }
         std::thread::sleep(POLL);
