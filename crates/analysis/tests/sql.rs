@@ -185,12 +185,12 @@ fn mistakes_are_named_with_what_there_is() {
     let set = [set(&tmp)];
     let table = error(&set, "SELECT * FROM fault");
     assert!(
-        table.contains("no table fault") && table.contains("did you mean faults?") && table.contains("mappings"),
+        table.contains("no table fault") && table.contains("did you mean 'faults'?") && table.contains("mappings"),
         "{table}"
     );
     let column = error(&set, "SELECT adr FROM faults");
     assert!(
-        column.contains("no column adr") && column.contains("did you mean addr?") && column.contains("error_code"),
+        column.contains("no column adr") && column.contains("did you mean 'addr'?") && column.contains("error_code"),
         "{column}"
     );
     let elsewhere = error(&set, "SELECT comm FROM faults");

@@ -358,8 +358,8 @@ fn a_damaged_part_is_named_and_the_rest_is_shown() {
 #[test]
 fn wrong_words_are_status_2_with_the_right_ones() {
     let (tmp, dir) = whole();
-    assert!(refused(&dir, &["fauts"]).contains("did you mean faults?"));
-    assert!(refused(&dir, &["faults", "--sort", "pre_slot"]).contains("did you mean per_slot?"));
+    assert!(refused(&dir, &["fauts"]).contains("did you mean 'faults'?"));
+    assert!(refused(&dir, &["faults", "--sort", "pre_slot"]).contains("did you mean 'per_slot'?"));
     assert!(refused(&dir, &["loss", "--pid", "1"]).contains("does not take --pid; it takes: --top --sort"));
     assert!(refused(&dir, &["faults", "--pid", "4711"]).contains("no process 4711 among the 3 tasks"));
     assert!(refused(&dir, &["tasks", "--comm", "cach"]).contains("no name \"cach\""));

@@ -196,10 +196,10 @@ fn waits_are_told_from_preemptions() {
 fn wrong_words_are_answered_with_the_right_ones() {
     let (_tmp, dir) = recording();
     for (words, needed) in [
-        (&["syscalls", "--sort", "totl"][..], "did you mean total?"),
+        (&["syscalls", "--sort", "totl"][..], "did you mean 'total'?"),
         (&["syscalls", "--sort", "size"], "total calls errors mean p50 p99 max cpu blocked name"),
         (&["syscalls", "--by", "pid"], "name task comm file"),
-        (&["syscalls", "--name", "raed"], "did you mean read?"),
+        (&["syscalls", "--name", "raed"], "did you mean 'read'?"),
         (&["syscalls", "--name", "%disk"], "%desc %file %memory %process %network %signal %ipc"),
         (&["syscalls", "--file", "/nowhere"], "--by file"),
         (&["syscalls", "--log", "--sort", "mean"], "this view has: time"),

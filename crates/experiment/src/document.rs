@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::nearest;
 use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
@@ -102,7 +102,7 @@ impl<'a> Table<'a> {
         match self.items().into_iter().find(|item| !known.contains(&item.key.as_str())) {
             None => Ok(()),
             Some(item) => Err(PlanError::UnknownKey {
-                nearest: nearest_of(&item.key, known.iter().copied()).map(|key| self.dotted(key)),
+                nearest: nearest(&item.key, known.iter().copied()).map(|key| self.dotted(key)),
                 known: known.join(", "),
                 at: item.at,
                 key: item.name,

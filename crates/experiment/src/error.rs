@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use pagelab_host::settings::SettingError;
 use pagelab_load::JobError;
+use pagelab_vocab::nearest::hint;
 use pagelab_vocab::settings::setting;
 
 use crate::document::Place;
@@ -29,7 +30,7 @@ pub enum PlanError {
         message: String,
     },
     /// A key that plans do not have.
-    #[error("{at}: unknown key `{key}`{}; known here: {known}", meant(nearest.as_deref()))]
+    #[error("{at}: unknown key `{key}`{}; known here: {known}", hint(nearest.as_deref()))]
     UnknownKey {
         /// Where it stands.
         at: Place,
@@ -100,10 +101,6 @@ pub enum PlanError {
         /// What is needed and how to get it.
         needed: String,
     },
-}
-
-fn meant(nearest: Option<&str>) -> String {
-    nearest.map(|key| format!(" (did you mean `{key}`?)")).unwrap_or_default()
 }
 
 impl PlanError {

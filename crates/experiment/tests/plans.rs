@@ -36,17 +36,17 @@ const CASES: &[Case] = &[
     ("runs = 2\nruns = 3\n", 2, &["plan.toml:2", "duplicate"]),
     ("", 2, &["at least 2 variants", "[variant.good]"]),
     // Keys.
-    ("run = 2\n[variant.a]\n[variant.b]\n", 2, &["plan.toml:1", "`run`", "did you mean `runs`"]),
-    ("runs = 2\n\n[varient.a]\ncommand='x'\n", 2, &["plan.toml:3", "`varient`", "did you mean `variant`"]),
+    ("run = 2\n[variant.a]\n[variant.b]\n", 2, &["plan.toml:1", "`run`", "did you mean 'runs'"]),
+    ("runs = 2\n\n[varient.a]\ncommand='x'\n", 2, &["plan.toml:3", "`varient`", "did you mean 'variant'"]),
     (
         "runs = 2\n[variant.a]\ncomand = 'x'\n[variant.b]\ncommand='y'\n",
         2,
-        &["plan.toml:3", "variant.a.comand", "`variant.a.command`"],
+        &["plan.toml:3", "variant.a.comand", "'variant.a.command'"],
     ),
     (
         "runs = 2\nprimary = { metrik = 'load.iops' }\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
         2,
-        &["plan.toml:2", "primary.metrik", "`primary.metric`"],
+        &["plan.toml:2", "primary.metrik", "'primary.metric'"],
     ),
     (
         "runs = 2\nzzz = 1\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
@@ -80,7 +80,7 @@ const CASES: &[Case] = &[
     (
         "between = 'drop_cache'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
         2,
-        &["plan.toml:1", "did you mean \"drop_caches\"", "compact"],
+        &["plan.toml:1", "did you mean 'drop_caches'", "compact"],
     ),
     (
         "observe = 'fault'\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
@@ -90,7 +90,7 @@ const CASES: &[Case] = &[
     (
         "primary = { metric = 'load.iop' }\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
         2,
-        &["primary.metric", "load.iop", "did you mean \"load.iops\""],
+        &["primary.metric", "load.iop", "did you mean 'load.iops'"],
     ),
     (
         "primary = { metric = 'load.lat_ns' }\nruns = 2\n[variant.a]\ncommand='x'\n[variant.b]\ncommand='y'\n",
@@ -140,7 +140,7 @@ const CASES: &[Case] = &[
     (
         "runs = 2\ncommand='x'\n[variant.a]\n[variant.b]\nsettings = { 'thp.enable' = 'always' }\n",
         2,
-        &["plan.toml:5", "thp.enable", "did you mean `thp.enabled`"],
+        &["plan.toml:5", "thp.enable", "did you mean 'thp.enabled'"],
     ),
     (
         "runs = 2\ncommand='x'\n[variant.a]\n[variant.b.settings]\n'thp.enabled' = 'allways'\n",
@@ -234,7 +234,7 @@ const CASES: &[Case] = &[
     (
         "runs = 2\ncommand='x'\n[lab]\nkernal = '6.1'\n[variant.a]\n[variant.b]\n",
         2,
-        &["plan.toml:4", "lab.kernal", "did you mean `lab.kernel`"],
+        &["plan.toml:4", "lab.kernal", "did you mean 'lab.kernel'"],
     ),
     (
         "runs = 2\ncommand='x'\n[lab]\nkernel = '6.11'\n[variant.a]\n[variant.b]\n",
@@ -264,7 +264,7 @@ const CASES: &[Case] = &[
     (
         "runs = 2\ncommand='x'\n[lab]\npmem_kind = 'nvdim'\n[variant.a]\n[variant.b]\n",
         2,
-        &["plan.toml:4", "lab.pmem_kind", "did you mean \"nvdimm\""],
+        &["plan.toml:4", "lab.pmem_kind", "did you mean 'nvdimm'"],
     ),
     (
         "runs = 2\ncommand='x'\n[lab]\nicount = 11\n[variant.a]\n[variant.b]\n",

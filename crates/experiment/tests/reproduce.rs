@@ -320,15 +320,15 @@ fn steps_that_fail_are_told_and_leave_the_rest_to_be_made() {
 #[test]
 fn mistakes_are_found_with_their_line_before_anything_runs() {
     for (from, to, parts) in [
-        ("summary", "sumary", ["reproduce.toml:3", "did you mean `summary`"]),
+        ("summary", "sumary", ["reproduce.toml:3", "did you mean 'summary'"]),
         ("at_most = 0.6", "at_most = \"0.6\"", ["reproduce.toml:21", "a number"]),
-        ("over = \"median\"", "over = \"medien\"", ["reproduce.toml:30", "did you mean \"median\""]),
+        ("over = \"median\"", "over = \"medien\"", ["reproduce.toml:30", "did you mean 'median'"]),
         ("plan = \"plan.toml\"\n", "", ["reproduce.toml:5", "plan = "]),
         ("id = \"median\"", "id = \"ratio\"", ["reproduce.toml:25", "another one has this"]),
         (
             "published = \"effect.ratio\"",
             "published = \"effect.ration\"",
-            ["effect.ration", "did you mean `effect.ratio`"],
+            ["effect.ration", "did you mean 'effect.ratio'"],
         ),
         ("\"pagelab\", \"print\"", "\"sh\", \"print\"", ["reproduce.toml:11", "begins with \"pagelab\""]),
         ("stdout = \"pool.json\"", "stdout = \"../pool.json\"", ["reproduce.toml:12", "without `..`"]),
@@ -350,8 +350,8 @@ fn mistakes_are_found_with_their_line_before_anything_runs() {
 #[test]
 fn a_placeholder_that_does_not_exist_is_found_before_the_runs() {
     for (text, parts) in [
-        ("{{figure: ratoi}}", ["README.in.md:3", "did you mean `ratio`"]),
-        ("{{figurs}}", ["README.in.md:3", "did you mean `figure`"]),
+        ("{{figure: ratoi}}", ["README.in.md:3", "did you mean 'ratio'"]),
+        ("{{figurs}}", ["README.in.md:3", "did you mean 'figure'"]),
         ("{{figure: ratio", ["README.in.md:3", "`}}`"]),
         ("{{published: effect.x}}", ["README.in.md:3", "effect.x"]),
         ("{{output: other.txt}}", ["README.in.md:3", "a file that a step"]),

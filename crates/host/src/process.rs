@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use pagelab_vocab::settings::{Scope, nearest_of, parse_size};
+use pagelab_vocab::nearest::nearest;
+use pagelab_vocab::settings::{Scope, parse_size};
 use rustix::process::{Resource, Rlimit};
 
 use crate::settings::{SettingError, known};
@@ -92,7 +93,7 @@ impl ProcessSettings {
             self.env.insert(name.to_owned(), value.to_owned());
         } else if let Some(name) = info.key.strip_prefix("rlimit.") {
             let Some((_, resource)) = RESOURCES.iter().find(|(known, _)| *known == name) else {
-                let nearest = nearest_of(name, RESOURCES.iter().map(|(known, _)| *known));
+                let nearest = nearest(name, RESOURCES.iter().map(|(known, _)| *known));
                 return Err(SettingError::Unknown {
                     key: key.to_owned(),
                     found: "no such limit".to_owned(),
@@ -207,7 +208,7 @@ mod tests {
         let error =
             |key: &str, value: &str| ProcessSettings::from_pairs([(key, value)]).expect_err("refused").to_string();
         assert!(error("rlimit.memlok", "1").contains("rlimit.memlock"), "{}", error("rlimit.memlok", "1"));
-        assert!(error("mm.thp_disabled", "1").contains("did you mean `mm.thp_disable`?"));
+        assert!(error("mm.thp_disabled", "1").contains("did you mean 'mm.thp_disable'?"));
         assert!(error("mm.thp_disable", "yes").contains("0, 1 or except-advised"));
         assert!(error("rlimit.nofile", "5:4").contains("SOFT:HARD"));
         assert!(error("thp.enabled", "always").contains("host"));

@@ -19,6 +19,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use pagelab_vocab::nearest::hint;
 use pagelab_vocab::settings::{self as vocab, Form, Reading, Scope, SettingInfo};
 use serde::Serialize;
 
@@ -42,7 +43,7 @@ pub struct Setting {
 #[non_exhaustive]
 pub enum SettingError {
     /// No namespace knows the key, or this kernel does not have it.
-    #[error("unknown setting `{key}`: {found}{}; docs/settings.md lists all", suggestion(.nearest.as_deref()))]
+    #[error("unknown setting `{key}`: {found}{}; docs/settings.md lists all", hint(.nearest.as_deref()))]
     Unknown {
         /// The key as given.
         key: String,
@@ -101,10 +102,6 @@ pub enum SettingError {
         /// What the kernel said.
         reason: String,
     },
-}
-
-fn suggestion(nearest: Option<&str>) -> String {
-    nearest.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
 }
 
 /// What a snapshot takes in.
@@ -348,7 +345,7 @@ fn neighbour(root: &Path, info: &SettingInfo, path: &str) -> Option<String> {
         wrong = known.file_name()?.to_str()?;
     }
     let present = names(&under(root, known.to_str()?));
-    let meant = vocab::nearest_of(wrong, present.iter().map(String::as_str))?;
+    let meant = pagelab_vocab::nearest::nearest(wrong, present.iter().map(String::as_str))?;
     let dotted = wrong.replace('.', "/");
     let near = info.key.replacen(&dotted, &meant.replace('.', "/"), 1);
     let other = |key: &String| *key != info.key && vocab::setting(key).is_some();

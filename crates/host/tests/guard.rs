@@ -349,7 +349,7 @@ fn refusals_change_nothing_and_say_why() {
     assert!(matches!(&error, GuardError::Refused { found, .. } if found == "1048576"), "{error}");
     assert!(error.to_string().contains("Invalid argument"), "{error}");
     for (key, value, hint) in [
-        ("thp.enable", "always", "did you mean `thp.enabled`?"),
+        ("thp.enable", "always", "did you mean 'thp.enabled'?"),
         ("kconfig.HZ", "100", "only be recorded"),
         ("env.PATH", "/bin", "give it to the command"),
         ("sysctl.vm.drop_caches", "3", "only be recorded"),

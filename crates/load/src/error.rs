@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::nearest::hint;
+use pagelab_vocab::nearest::hint;
 
 /// Where an option was written: a line of a job file, or an argument of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,6 +8,7 @@
 //! - [`metrics`]: every series of measured values, with kind, unit and the direction that is better.
 //! - [`causes`]: every cause that a finding may name.
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
+//! - [`nearest`]: the word that a misspelt one probably meant, and how a message asks for it.
 //! - [`terminal`]: how text from elsewhere is shown on a terminal, and quoted for a shell.
 //!
 //! The crate knows nothing of the others and touches no file.
@@ -21,6 +22,7 @@
 
 pub mod causes;
 pub mod metrics;
+pub mod nearest;
 pub mod settings;
 pub mod syscalls;
 pub mod terminal;

@@ -21,7 +21,7 @@ mod sysctl_net;
 mod system;
 
 pub use docs::markdown;
-pub use nearest::{nearest, nearest_of};
+pub use nearest::nearest;
 pub use pattern::matches;
 pub use size::{format_size, parse_size};
 

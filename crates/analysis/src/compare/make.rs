@@ -8,7 +8,7 @@ use std::thread;
 use pagelab_recording::Bounds;
 use pagelab_recording::set::{SET_JSON, SetJson, discover};
 use pagelab_vocab::metrics::Direction;
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::nearest;
 
 use super::assemble::{Sides, Tested};
 use super::caveats::{detectable, guards, largest_changes, power_notes};
@@ -160,7 +160,7 @@ fn key_of(text: &str) -> MetricKey {
 }
 
 fn unknown_metric(name: &str, names: &[&str]) -> AnalysisError {
-    let nearest = nearest_of(name, names.iter().copied()).map(str::to_owned);
+    let nearest = nearest(name, names.iter().copied()).map(str::to_owned);
     AnalysisError::UnknownMetric { name: name.to_owned(), nearest }
 }
 

@@ -3,7 +3,7 @@
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use pagelab_recording::tables;
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::hint_for;
 
 use super::table::PARTITION_COLUMNS;
 use crate::error::AnalysisError;
@@ -42,7 +42,7 @@ fn quoted_table(text: &str) -> Option<&str> {
 }
 
 fn unknown_table(name: &str, names: &[&str]) -> String {
-    let near = nearest_of(name, names.iter().copied()).map_or_else(String::new, |n| format!(" (did you mean {n}?)"));
+    let near = hint_for(name, names.iter().copied());
     format!("there is no table {name}{near}; the tables are: {}", names.join(" "))
 }
 
@@ -50,8 +50,7 @@ fn unknown_column(error: &SchemaError, sql: &str) -> String {
     let SchemaError::FieldNotFound { field, valid_fields } = error else { return error.to_string() };
     let mut known: Vec<&str> = valid_fields.iter().map(|column| column.name.as_str()).collect();
     known.dedup();
-    let near = nearest_of(&field.name, known.iter().copied());
-    let near = near.map_or_else(String::new, |n| format!(" (did you mean {n}?)"));
+    let near = hint_for(&field.name, known.iter().copied());
     let here = if known.is_empty() { String::new() } else { format!("; the columns here are: {}", known.join(" ")) };
     let elsewhere: Vec<&str> = tables::all()
         .iter()

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use pagelab_load::control::Status;
 use pagelab_load::job::args::option_text;
-use pagelab_load::job::nearest::{hint, nearest};
 use pagelab_load::job::registry::nearest_option;
 use pagelab_load::job::{docs, unsupported};
 use pagelab_load::output::{self, Format};
@@ -14,6 +13,7 @@ use pagelab_load::{Control, JobReport, Workload, parse_args, plan};
 use pagelab_observe::streams::StreamSet;
 use pagelab_output::OutputFile;
 use pagelab_session::{SessionError, SessionOutcome, Target};
+use pagelab_vocab::nearest::{hint, nearest};
 
 use crate::commands::record;
 use crate::failure::{BAD, Failure};

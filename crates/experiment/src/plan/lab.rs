@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use pagelab_lab::{Accel, Kernel, LabError, Options, Pmem, PmemKind, Program, parse_bytes};
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::hint_for;
 use serde::{Deserialize, Serialize};
 
 use super::{PlannedSetting, Variant, nowhere};
@@ -107,8 +107,8 @@ fn refused(table: &Table<'_>, item: &Item<'_>, error: &LabError) -> PlanError {
 
 /// The known words, and the one that was probably meant.
 fn one_of(item: &Item<'_>, found: &str, known: &[&str]) -> PlanError {
-    let near = nearest_of(found, known.iter().copied()).map(|near| format!(" (did you mean {near:?}?)"));
-    item.wrong(format!("one of {}{}", known.join(", "), near.unwrap_or_default()))
+    let near = hint_for(found, known.iter().copied());
+    item.wrong(format!("one of {}{}", known.join(", "), near))
 }
 
 /// A kernel may be written without quotes; TOML takes that for a number, which ends in the same digits or does not.

@@ -9,7 +9,8 @@ use pagelab_host::settings::SettingError;
 use pagelab_observe::streams::StreamSet;
 use pagelab_session::VALUE_PREFIX;
 use pagelab_vocab::metrics::{MetricKind, metric};
-use pagelab_vocab::settings::{Scope, nearest, nearest_of, setting};
+use pagelab_vocab::nearest::hint_for;
+use pagelab_vocab::settings::{Scope, nearest, setting};
 
 use super::fill::has_placeholder;
 use super::{Better, Between, Decoys, LabPlan, Plan, PlannedSetting, PrimaryMetric, ValueSpec, Variant, Work, lab};
@@ -145,9 +146,8 @@ fn primary(item: &Item<'_>, values: &[ValueSpec]) -> Result<PrimaryMetric, PlanE
     let declared = metric(&metric_name).or_else(|| metric(metric_name.rsplit_once('.')?.0));
     if declared.is_none() {
         let names: Vec<String> = pagelab_vocab::metrics::declared().map(|info| info.name).collect();
-        let near =
-            nearest_of(&metric_name, names.iter().map(String::as_str)).map(|near| format!(" (did you mean {near:?}?)"));
-        return Err(name.wrong(format!("a metric of docs/metrics.md{}", near.unwrap_or_default())));
+        let near = hint_for(&metric_name, names.iter().map(String::as_str));
+        return Err(name.wrong(format!("a metric of docs/metrics.md{}", near)));
     }
     if metric(&metric_name).is_some_and(|info| info.kind == MetricKind::Histogram) {
         return Err(name.wrong(format!("one number of the histogram: {metric_name}.mean, .p50 or .p99")));
@@ -181,8 +181,8 @@ fn between(item: &Item<'_>) -> Result<Vec<Between>, PlanError> {
             steps.push(*step);
         } else {
             let known: Vec<&str> = Between::ALL.iter().map(|(_, word)| *word).collect();
-            let near = nearest_of(word, known.iter().copied()).map(|near| format!(" (did you mean {near:?}?)"));
-            return Err(item.wrong(format!("a list out of {}{}", known.join(", "), near.unwrap_or_default())));
+            let near = hint_for(word, known.iter().copied());
+            return Err(item.wrong(format!("a list out of {}{}", known.join(", "), near)));
         }
     }
     Ok(steps)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::hint_for;
 
 use super::error::ReproduceError;
 use super::value::Value;
@@ -56,11 +56,11 @@ impl Published {
     pub fn missing(&self, at: Place, key: &str) -> ReproduceError {
         let mut keys = Vec::new();
         collect("", &self.values, &mut keys);
-        let near = nearest_of(key, keys.iter().map(String::as_str)).map(|near| format!(" (did you mean `{near}`?)"));
+        let near = hint_for(key, keys.iter().map(String::as_str));
         ReproduceError::Placeholder {
             at,
             found: format!("published key `{key}`"),
-            needed: format!("a key with a number or a text in {}{}", self.file.display(), near.unwrap_or_default()),
+            needed: format!("a key with a number or a text in {}{}", self.file.display(), near),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::hint_for;
 
 use super::error::ReproduceError;
 use super::pointer::Pointer;
@@ -302,8 +302,8 @@ fn over(table: &Table<'_>) -> Result<Option<Join>, PlanError> {
         return Ok(Some(join.clone()));
     }
     let known: Vec<&str> = Join::WORDS.iter().map(|(word, _)| *word).collect();
-    let near = nearest_of(&word, known.iter().copied()).map(|near| format!(" (did you mean {near:?}?)"));
-    Err(item.wrong(format!("one of {}{}", known.join(", "), near.unwrap_or_default())))
+    let near = hint_for(&word, known.iter().copied());
+    Err(item.wrong(format!("one of {}{}", known.join(", "), near)))
 }
 
 fn expectations(table: &Table<'_>, published: bool) -> Result<Vec<Expectation>, PlanError> {

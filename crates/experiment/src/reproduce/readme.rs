@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::hint_for;
 
 use super::error::ReproduceError;
 use super::measured::{Measured, MeasuredFigure};
@@ -100,8 +100,8 @@ impl Page<'_> {
                 Ok(self.how())
             }
             (word, _) => {
-                let near = nearest_of(word, KNOWN).map(|near| format!(" (did you mean `{near}`?)"));
-                let needed = format!("one of {}{}", KNOWN.join(", "), near.unwrap_or_default());
+                let near = hint_for(word, KNOWN);
+                let needed = format!("one of {}{}", KNOWN.join(", "), near);
                 Err(wrong(at, &format!("placeholder `{{{{{inside}}}}}`"), &needed))
             }
         }
@@ -117,12 +117,8 @@ impl Page<'_> {
                 Err(wrong(at, &format!("figure `{id}`, which measured.toml does not have"), "pagelab reproduce"))
             }
             _ => {
-                let near = nearest_of(id, ids()).map(|near| format!(" (did you mean `{near}`?)"));
-                Err(wrong(
-                    at,
-                    &format!("figure `{id}`"),
-                    &format!("an id of reproduce.toml{}", near.unwrap_or_default()),
-                ))
+                let near = hint_for(id, ids());
+                Err(wrong(at, &format!("figure `{id}`"), &format!("an id of reproduce.toml{}", near)))
             }
         }
     }

@@ -270,16 +270,16 @@ fn what_a_plan_may_set_is_checked_before_it_runs() {
     assert!(check(root.path(), "env.ANYTHING", "x").is_ok());
     for (key, value, hints) in [
         ("thp.enabled", "alwyas", vec!["one of always, madvise, never"]),
-        ("thp.enable", "always", vec!["did you mean `thp.enabled`?"]),
-        ("thpp.enabled", "always", vec!["did you mean `thp.enabled`?"]),
-        ("sysctl.vm.swapiness", "1", vec!["/proc/sys/vm/swapiness", "did you mean `sysctl.vm.swappiness`?"]),
-        ("block.sdaa.read_ahead_kb", "1", vec!["did you mean `block.sda.read_ahead_kb`?"]),
-        ("block.sda.read_ahead", "1", vec!["did you mean `block.sda.read_ahead_kb`?"]),
+        ("thp.enable", "always", vec!["did you mean 'thp.enabled'?"]),
+        ("thpp.enabled", "always", vec!["did you mean 'thp.enabled'?"]),
+        ("sysctl.vm.swapiness", "1", vec!["/proc/sys/vm/swapiness", "did you mean 'sysctl.vm.swappiness'?"]),
+        ("block.sdaa.read_ahead_kb", "1", vec!["did you mean 'block.sda.read_ahead_kb'?"]),
+        ("block.sda.read_ahead", "1", vec!["did you mean 'block.sda.read_ahead_kb'?"]),
         ("hugetlb.4M.nr_hugepages", "1", vec!["only 1G, 2M"]),
         ("hugetlb.2M.nr_hugepages", "many", vec!["a number of pages"]),
         ("kconfig.HZ", "100", vec!["only be recorded"]),
         ("sysctl.vm.drop_caches", "3", vec!["only be recorded"]),
-        ("rlimit.memlok", "1", vec!["did you mean `rlimit.memlock`?"]),
+        ("rlimit.memlok", "1", vec!["did you mean 'rlimit.memlock'?"]),
         ("sysctl.vm.swappiness", "1\n2", vec!["one line"]),
     ] {
         let text = error(key, value);

@@ -10,7 +10,6 @@ pub mod chances;
 pub mod contents;
 pub mod docs;
 pub mod file;
-pub mod nearest;
 pub mod options;
 pub mod registry;
 pub mod resolve;
@@ -113,7 +112,7 @@ impl Workload {
         }
         let has = |name: &&String| self.jobs.iter().any(|job| job.name == **name);
         if let Some(missing) = names.iter().find(|name| !has(name)) {
-            let hint = nearest::hint(nearest::nearest(missing, self.jobs.iter().map(|job| job.name.as_str())));
+            let hint = pagelab_vocab::nearest::hint_for(missing, self.jobs.iter().map(|job| job.name.as_str()));
             return Err(format!("--section={missing}: no job has that name{hint}"));
         }
         self.jobs.retain(|job| names.contains(&job.name));

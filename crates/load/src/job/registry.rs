@@ -134,7 +134,7 @@ pub fn option(name: &str) -> Option<&'static OptionDef> {
 pub fn nearest_option(name: &str) -> Option<&'static str> {
     let names =
         super::options::OPTIONS.iter().flat_map(|def| std::iter::once(def.name).chain(def.aliases.iter().copied()));
-    super::nearest::nearest(name, names)
+    pagelab_vocab::nearest::nearest(name, names)
 }
 
 #[cfg(test)]

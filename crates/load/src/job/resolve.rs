@@ -145,7 +145,7 @@ impl Resolver {
             && !self.jobs.iter().any(|earlier| earlier.name == *awaited)
         {
             let names = self.jobs.iter().map(|earlier| earlier.name.as_str());
-            let hint = super::nearest::hint(super::nearest::nearest(awaited, names));
+            let hint = pagelab_vocab::nearest::hint_for(awaited, names);
             let reason = format!("wait_for={awaited}: no job before this one has that name{hint}");
             self.problems.push(JobError::Conflict { origin: job.origin.clone(), job: job.name.clone(), reason });
         }
@@ -279,7 +279,7 @@ fn check_engine(name: &str, origin: &Origin) -> Result<(), JobError> {
             origin,
             name: name.to_owned(),
             known,
-            nearest: super::nearest::nearest(name, engines::names()).map(str::to_owned),
+            nearest: pagelab_vocab::nearest::nearest(name, engines::names()).map(str::to_owned),
         },
     })
 }

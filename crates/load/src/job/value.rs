@@ -510,7 +510,7 @@ pub fn choose<T: Choice>(text: &str) -> Result<T, String> {
 
 /// What to say of a word that is none of `words`: all of them, and the nearest if one is near.
 pub fn not_one_of(text: &str, words: &[&str]) -> String {
-    let hint = super::nearest::hint(super::nearest::nearest(text, words.iter().copied()));
+    let hint = pagelab_vocab::nearest::hint_for(text, words.iter().copied());
     format!("not one of: {}{hint}", words.join(", "))
 }
 

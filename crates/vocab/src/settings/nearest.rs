@@ -2,22 +2,14 @@
 
 use super::pattern;
 use super::{definitions, setting};
+use crate::nearest::slips;
 
 /// The declared key nearest to `key`: `thp.enable` gives `thp.enabled`. Placeholders are filled with what stands at
-/// their place in the misspelt key, or left as they are where that does not fit. `None` if nothing is near: more than
-/// a third of the letters would have to change.
+/// their place in the misspelt key, or left as they are where that does not fit. Near is what [`crate::nearest`] calls so.
 pub fn nearest(key: &str) -> Option<String> {
     let parts: Vec<&str> = key.split('.').collect();
-    let mut best: Option<(usize, String)> = None;
-    for def in definitions().filter(|def| !def.catch_all) {
-        let candidate = aligned(def.pattern, &parts);
-        let distance = distance(key, &candidate);
-        if best.as_ref().is_none_or(|(known, _)| distance < *known) {
-            best = Some((distance, candidate));
-        }
-    }
-    let (distance, candidate) = best?;
-    (distance * 3 <= candidate.chars().count().max(key.chars().count())).then_some(candidate)
+    let candidates = definitions().filter(|def| !def.catch_all).map(|def| aligned(def.pattern, &parts));
+    candidates.filter_map(|name| Some((slips(key, &name)?, name))).min_by_key(|(slips, _)| *slips).map(|(_, name)| name)
 }
 
 /// The pattern with each placeholder that is a whole part replaced by the key's part at that place, if it fits.
@@ -32,34 +24,6 @@ fn aligned(pattern: &str, parts: &[&str]) -> String {
         .collect();
     let candidate = filled.join(".");
     setting(&candidate).map_or(candidate, |info| info.key)
-}
-
-/// The nearest of `names` to `name`, by the same measure as [`nearest`].
-pub fn nearest_of<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let (distance, found) = names.into_iter().map(|known| (distance(name, known), known)).min()?;
-    (distance * 3 <= found.chars().count().max(name.chars().count())).then_some(found)
-}
-
-/// Edits (insert, delete, replace, swap of neighbours) between two texts: Damerau-Levenshtein in the restricted form
-/// in which no part is edited twice.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().collect();
-    let b: Vec<char> = b.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, to) in b.iter().enumerate() {
-            let replace = above[j] + usize::from(from != to);
-            let mut cost = replace.min(above[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && a[i - 1] == *to && b[j - 1] == *from {
-                cost = cost.min(before[j - 1] + 1);
-            }
-            row.push(cost);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -82,19 +46,5 @@ mod tests {
             assert_eq!(nearest(typed).as_deref(), Some(meant), "{typed}");
         }
         assert_eq!(nearest("completely.unlike.anything.here"), None);
-    }
-
-    #[test]
-    fn distance_is_a_metric_on_samples() {
-        let words = ["", "a", "ab", "ba", "enabled", "enable", "enabeld", "defrag"];
-        for a in words {
-            assert_eq!(distance(a, a), 0);
-            for b in words {
-                assert_eq!(distance(a, b), distance(b, a), "{a} {b}");
-                assert!(distance(a, b) <= a.len().max(b.len()));
-                assert_eq!(distance(a, b) == 0, a == b);
-            }
-        }
-        assert_eq!(distance("enabeld", "enabled"), 1);
     }
 }

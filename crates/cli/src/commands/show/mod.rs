@@ -39,7 +39,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use pagelab_recording::{Error, Recording, Span};
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::hint_for;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -276,8 +276,7 @@ fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
     }
     let known: Vec<&str> = VIEWS.iter().map(|(known, ..)| *known).collect();
     let list = known.join(", ");
-    let near = nearest_of(name, known.iter().copied());
-    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let near = hint_for(name, known.iter().copied());
     Err(Failure::input(anyhow::anyhow!("there is no view {name:?}{near}; the views are: {list}")))
 }
 
@@ -391,7 +390,7 @@ mod tests {
         };
         assert_eq!(asked(&[dir]).expect("a directory"), of("summary", &[]));
         assert_eq!(asked(&[dir, "metrics", "thp", "vm"]).expect("a directory"), of("metrics", &["thp", "vm"]));
-        for (word, said) in [("fauts", "did you mean faults?"), ("no/such.rec", "no recording \"no/such.rec\"")] {
+        for (word, said) in [("fauts", "did you mean 'faults'?"), ("no/such.rec", "no recording \"no/such.rec\"")] {
             let failure = asked(&[word]).expect_err("neither");
             assert!(failure.to_string().contains(said), "{failure}");
         }
@@ -401,7 +400,7 @@ mod tests {
     fn a_slip_gets_the_nearest_name() {
         for (typed, meant) in [("fauts", "faults"), ("setings", "settings"), ("sysscalls", "syscalls")] {
             let Err(failure) = find(typed) else { panic!("{typed} is no view") };
-            assert!(failure.to_string().contains(&format!("did you mean {meant}?")), "{failure}");
+            assert!(failure.to_string().contains(&format!("did you mean '{meant}'?")), "{failure}");
             assert_eq!(failure.status(), 2);
         }
         let Err(failure) = find("xyzzy") else { panic!("xyzzy is no view") };

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use pagelab_recording::Bounds;
-use pagelab_vocab::settings::nearest_of;
+use pagelab_vocab::nearest::hint_for;
 
 use crate::failure::Failure;
 
@@ -156,8 +156,7 @@ fn chosen(option: &str, asked: Option<&str>, words: &[&'static str]) -> Result<&
     if let Some(found) = words.iter().find(|word| word.eq_ignore_ascii_case(asked)) {
         return Ok(found);
     }
-    let near = nearest_of(asked, words.iter().copied());
-    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let near = hint_for(asked, words.iter().copied());
     let list = words.join(" ");
     Err(Failure::input(anyhow::anyhow!("{option}: found {asked:?}{near}; this view has: {list}")))
 }

@@ -68,8 +68,7 @@ impl<'a> Selection<'a> {
         for name in &options.names {
             let class = name.strip_prefix('%').map(Class::named);
             if !matches!(class, Some(Some(_))) && syscalls::by_name(name).is_none() {
-                let near = pagelab_vocab::settings::nearest_of(name, syscalls::all().iter().map(|call| call.name));
-                let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                let near = pagelab_vocab::nearest::hint_for(name, syscalls::all().iter().map(|call| call.name));
                 let classes: Vec<String> = Class::ALL.iter().map(|class| format!("%{}", class.name())).collect();
                 return Err(Failure::input(anyhow::anyhow!(
                     "--name: found {name:?}{near}; needed the name of a call, or of a class: {}",
