@@ -233,7 +233,10 @@ impl Varied {
     }
 
     fn place(&mut self, file: usize, direction: Direction, new: bool) -> Option<Place> {
-        if self.course.random && self.course.trims && direction == Direction::Write {
+        // A write goes where its trim went. In sequence with lengths that are fixed each direction has a position of its own,
+        // as in fio 3.33; with lengths that are drawn fio does that up to 3.36, and writes what was not trimmed.
+        let drawn = !self.lengths(Direction::Trim, false).fixed();
+        if self.course.trims && direction == Direction::Write && (self.course.random || drawn) {
             let walk = self.walks.get(file)?;
             let (start, end) = (walk.last_start[Direction::Trim as usize]?, walk.position[Direction::Trim as usize]);
             let length = u32::try_from(end - start).ok()?;

@@ -53,6 +53,22 @@ fn random_trims_cover_what_those_of_fio_cover() {
     }
 }
 
+/// Lengths that are drawn: each block is trimmed and written once, as fio does since 3.37; before, it drew the write anew.
+#[test]
+fn writes_in_sequence_go_where_their_trims_went() {
+    for lengths in ["--bsrange=512-4k", "--bssplit=512/25:1k/:2k/:4k/"] {
+        let ([_, ours], _) = logs(&format!("--ioengine=null --rw=trimwrite {lengths} --size=1m"));
+        let mut next = 0;
+        for pair in ours.chunks(2) {
+            assert_eq!((pair[0].act, pair[1].act), ("trim", "write"), "{lengths}");
+            assert_eq!((pair[0].offset, pair[0].bytes), (pair[1].offset, pair[1].bytes), "{lengths}");
+            assert_eq!(pair[0].offset, next, "{lengths}");
+            next += pair[0].bytes;
+        }
+        assert_eq!(next, 1 << 20, "{lengths}: the whole file");
+    }
+}
+
 #[test]
 fn reports_have_the_sections_of_fio() {
     let place = tempfile::tempdir().expect("tempdir");
