@@ -147,7 +147,7 @@ fn primary(item: &Item<'_>, values: &[ValueSpec]) -> Result<PrimaryMetric, PlanE
     if declared.is_none() {
         let names: Vec<String> = pagelab_vocab::metrics::declared().map(|info| info.name).collect();
         let near = hint_for(&metric_name, names.iter().map(String::as_str));
-        return Err(name.wrong(format!("a metric of docs/metrics.md{}", near)));
+        return Err(name.wrong(format!("a metric of docs/metrics.md{near}")));
     }
     if metric(&metric_name).is_some_and(|info| info.kind == MetricKind::Histogram) {
         return Err(name.wrong(format!("one number of the histogram: {metric_name}.mean, .p50 or .p99")));

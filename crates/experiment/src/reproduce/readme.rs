@@ -118,7 +118,7 @@ impl Page<'_> {
             }
             _ => {
                 let near = hint_for(id, ids());
-                Err(wrong(at, &format!("figure `{id}`"), &format!("an id of reproduce.toml{}", near)))
+                Err(wrong(at, &format!("figure `{id}`"), &format!("an id of reproduce.toml{near}")))
             }
         }
     }
