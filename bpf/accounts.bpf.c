@@ -15,6 +15,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "loads.bpf.h"
 #include "membership.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -84,11 +85,11 @@ static __always_inline struct account_state *account_of(struct task_struct *task
 {
 	struct task_state *member = state_of(task);
 	struct account_state *state;
+	struct task_struct *leader;
 
 	if (!member) {
-		if (!(task->flags & PF_IO_WORKER) || !task->group_leader)
-			return NULL;
-		member = state_of(task->group_leader);
+		leader = task->flags & PF_IO_WORKER ? task->group_leader : NULL;
+		member = leader ? state_of(leader) : NULL;
 		if (!member)
 			return NULL;
 	}

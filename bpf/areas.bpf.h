@@ -29,7 +29,7 @@ static __always_inline void read_area(struct area *area, struct vm_area_struct *
 	area->flags = vma->vm_flags;
 	/* Read as a number, not followed as a pointer: that is what the function that names files takes. */
 	area->file = BPF_CORE_READ(vma, vm_file);
-	area->mm = vma->vm_mm;
+	area->mm = PLAIN(vma)->vm_mm;
 }
 
 /* Of an address alone, which the verifier does not know to be an area's. */
@@ -148,7 +148,7 @@ static __noinline __u64 length_at(__u64 addr)
 		struct found_area found = {};
 		struct area area = {};
 
-		if (!has_area_tree() || !find_area(areas_of(task->mm), addr, &found) || !found.vma)
+		if (!has_area_tree() || !find_area(areas_of(mm_of(task)), addr, &found) || !found.vma)
 			return 0;
 		read_area_at(&area, (void *)found.vma);
 		return area.start == addr ? area.end - area.start : 0;

@@ -25,6 +25,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "block.h"
+#include "loads.bpf.h"
 #include "membership.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

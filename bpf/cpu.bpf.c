@@ -9,6 +9,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "loads.bpf.h"
 #include "membership.bpf.h"
 #include "stack.bpf.h"
 

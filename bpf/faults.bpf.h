@@ -43,7 +43,7 @@ static __noinline int refresh_cache(struct fault_ring *ring)
 		state = NULL;
 	ring->cached_task_id = state ? state->task_id : 0;
 	ring->cached_mm_id = state ? mm_id_of(state, task) : 0;
-	ring->cached_mm = (__u64)task->mm;
+	ring->cached_mm = (__u64)mm_of(task);
 	ring->cached_task = (__u64)task;
 	return 0;
 }

@@ -2,6 +2,10 @@
 /*
  * Open files of the running task: which one a descriptor means, and what is
  * looked at of it in every system call.
+ */
+/*
+ * Open files of the running task: which one a descriptor means, and what is
+ * looked at of it in every system call.
  *
  * bpf_probe_read_kernel() costs some 10 ns, and a call looks at nine members:
  * half of what recording it would cost. Where the kernel lets a program say
@@ -9,17 +13,10 @@
  * loads, which the kernel makes safe: a load that faults gives 0.
  */
 
-extern void *bpf_rdonly_cast(const void *address, __u32 btf_id) __ksym __weak;
-
-/* Whether plain loads can be had. Known before the program is verified, which drops the way not taken. */
-#define HAS_PLAIN_LOADS bpf_ksym_exists(bpf_rdonly_cast)
-/* `address` as a pointer to the kernel's own `type`, to be followed by plain loads. */
-#define AS_KERNEL(type, address) ((type *)bpf_rdonly_cast((void *)(address), bpf_core_type_id_kernel(type)))
-
 /* The file that a descriptor of the task means. */
 static __always_inline struct file *file_of(struct task_struct *task, __s32 fd)
 {
-	struct fdtable *table = task->files->fdt;
+	struct fdtable *table = PLAIN(task)->files->fdt;
 	struct file **slot, *file = NULL;
 
 	if (fd < 0 || (__u32)fd >= table->max_fds)

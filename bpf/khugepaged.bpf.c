@@ -15,6 +15,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "khugepaged.h"
+#include "loads.bpf.h"
 #include "membership.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

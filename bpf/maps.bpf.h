@@ -146,7 +146,7 @@ static __always_inline void exec_began(struct task_struct *task, struct task_sta
 {
 	state->exec_ts = bpf_ktime_get_ns();
 	if (!state->mm)
-		state->mm = (__u64)task->mm;
+		state->mm = (__u64)mm_of(task);
 }
 
 static __always_inline void map_call_began(struct task_struct *task, struct task_state *state, long nr)
@@ -155,8 +155,8 @@ static __always_inline void map_call_began(struct task_struct *task, struct task
 		return;
 	state->call_ts = bpf_ktime_get_ns();
 	state->call_nr = nr + 1;
-	if ((nr == NR_BRK || nr == NR32_BRK) && task->mm)
-		state->brk_before = BPF_CORE_READ(task, mm, brk);
+	if ((nr == NR_BRK || nr == NR32_BRK) && mm_of(task))
+		state->brk_before = BPF_CORE_READ(mm_of(task), brk);
 }
 
 /* Faults ask for the lock, too; no bits of their error code make the number of a mapping call. */
@@ -477,9 +477,9 @@ static __always_inline bool try_send_vmas(struct task_struct *task, __u32 kind, 
 	if (!bpf_ksym_exists(bpf_iter_task_vma_new)) {
 		struct area_walk walk = { .ts = ts, .kind = kind, .task_id = task_id, .mm_id = mm_id };
 
-		if (!has_area_tree() || !task->mm)
+		if (!has_area_tree() || !mm_of(task))
 			return false;
-		walk.root = areas_of(task->mm);
+		walk.root = areas_of(mm_of(task));
 		bpf_loop(AREAS_MAX, area_step, &walk, 0);
 		return walk.done;
 	}
@@ -516,9 +516,9 @@ static __always_inline void tree_forked(struct task_struct *parent, struct task_
 	if (__sync_val_compare_and_swap(&state->claimed, 0, 1))
 		return;
 	state->task_id = __sync_fetch_and_add(&last_task_id, 1) + 1;
-	if (child->mm == parent->mm) {
+	if (mm_of(child) == mm_of(parent)) {
 		state->mm_id = mm_id_of(parent_state, parent);
-		state->mm = (__u64)child->mm;
+		state->mm = (__u64)mm_of(child);
 	} else {
 		mm_id_of(state, child);
 	}
@@ -529,7 +529,7 @@ static __always_inline void tree_forked(struct task_struct *parent, struct task_
 		event->parent_task_id = parent_state->task_id;
 		submit_event(event);
 	}
-	if (child->mm && child->mm != parent->mm)
+	if (mm_of(child) && mm_of(child) != mm_of(parent))
 		send_vmas(child, MAP_KIND_FORK, state->task_id, state->mm_id, bpf_ktime_get_ns());
 }
 

@@ -42,7 +42,7 @@ static __always_inline bool still_waiting(struct task_state *state, struct task_
 {
 	if (!state->waiting)
 		return false;
-	if (!state->mm || state->mm == (__u64)task->mm)
+	if (!state->mm || state->mm == (__u64)mm_of(task))
 		return true;
 	state->waiting = 0;
 	return false;

@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "wire.h"
+#include "loads.bpf.h"
 #include "membership.bpf.h"
 #include "tree.bpf.h"
 #include "abi.bpf.h"

@@ -88,7 +88,7 @@ static __always_inline struct sample_ring *sample_ring_here(void)
 /* Where the stack that `sp` points into ends, but at most `most` bytes on. */
 static __always_inline __u64 stack_bytes(struct task_struct *task, __u64 sp, __u64 most, __u32 *flags)
 {
-	__u64 thread_top = task->thread.fsbase, first_top = task->mm->start_stack;
+	__u64 thread_top = task->thread.fsbase, first_top = mm_of(task)->start_stack;
 	__u64 bytes = most;
 
 	if (thread_top - sp < bytes)
@@ -141,7 +141,7 @@ static __always_inline __u64 chain(void *ctx, void *to, __u64 which, __u32 cut, 
 /* In the middle of an exec the memory is the new program's and the registers are still the old one's. */
 static __always_inline bool in_exec(struct task_struct *task, struct task_state *state)
 {
-	return state->mm && state->mm != (__u64)task->mm;
+	return state->mm && state->mm != (__u64)mm_of(task);
 }
 
 static __always_inline void fill_head(struct sample_head *head, struct task_struct *task, struct task_state *state,
@@ -161,7 +161,7 @@ static __always_inline void fill_head(struct sample_head *head, struct task_stru
 /* The task has a stack of user space that can be unwound from a copy. */
 static __always_inline bool has_copy(struct task_struct *task, struct task_state *state, struct pt_regs *regs)
 {
-	return stack_copy && !in_exec(task, state) && task->mm && regs->cs != USER32_CS;
+	return stack_copy && !in_exec(task, state) && mm_of(task) && regs->cs != USER32_CS;
 }
 
 /* The record is whole: the recorder may have it. */

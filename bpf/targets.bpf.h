@@ -115,7 +115,7 @@ static __always_inline bool is_wanted(struct task_struct *task)
 static __always_inline struct found_space *space_of(struct task_struct *task)
 {
 	struct found_space *known, fresh = {};
-	__u64 mm = (__u64)task->mm;
+	__u64 mm = (__u64)mm_of(task);
 	struct task_struct *leader;
 	struct task_state *state;
 
@@ -160,7 +160,7 @@ static __always_inline __u32 forked_by(struct task_struct *task)
 
 static __always_inline void tell_of(struct task_struct *task, struct task_state *state, __u32 op)
 {
-	__u64 path_id = task->mm ? path_id_of((__u64)BPF_CORE_READ(task, mm, exe_file)) : 0;
+	__u64 path_id = mm_of(task) ? path_id_of((__u64)BPF_CORE_READ(mm_of(task), exe_file)) : 0;
 	struct task_event *event = RESERVE_EVENT(task_event);
 
 	if (!event)
@@ -185,11 +185,11 @@ static __noinline int adopt(struct task_struct *task)
 	}
 	if (__sync_val_compare_and_swap(&state->claimed, 0, 1))
 		return 0;
-	if (task->mm) {
+	if (mm_of(task)) {
 		space = space_of(task);
 		if (space) {
 			state->mm_id = space->mm_id;
-			state->mm = (__u64)task->mm;
+			state->mm = (__u64)mm_of(task);
 		}
 	}
 	state->call_nr = CALL_NOT_SEEN_TO_BEGIN;

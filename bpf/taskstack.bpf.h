@@ -92,7 +92,7 @@ static __always_inline bool take_stack(void *ctx, struct task_struct *task, __u6
 		place = known_place_at(state, regs);
 	if (place)
 		head->place = place->number;
-	if ((!place || place->wants_chain) && task->mm && !in_exec(task, state))
+	if ((!place || place->wants_chain) && mm_of(task) && !in_exec(task, state))
 		user = chain(ctx, frames, BPF_F_USER_STACK, SAMPLE_USER_CUT, &flags);
 	if (!place && has_copy(task, state, regs)) {
 		if (used > sample_ring_mask / 2) {

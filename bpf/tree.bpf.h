@@ -23,7 +23,7 @@ __u64 events_lost = 0;
  */
 static __always_inline __u32 mm_id_of(struct task_state *state, struct task_struct *task)
 {
-	__u64 mm = (__u64)task->mm;
+	__u64 mm = (__u64)mm_of(task);
 
 	if (mm != state->mm && mm) {
 		state->mm = mm;
@@ -57,7 +57,7 @@ static __always_inline void fill_task(struct task_event *event, __u32 op, struct
 	event->mm_id = state->mm_id;
 	event->tid = task->pid;
 	event->pid = task->tgid;
-	event->cgroup_id = task->cgroups->dfl_cgrp->kn->id;
+	event->cgroup_id = PLAIN(task)->cgroups->dfl_cgrp->kn->id;
 	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
 }
 
