@@ -63,9 +63,9 @@ lint: ## rustfmt, clippy, style
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 docs: ## write the generated pages in docs/ anew
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-recording --test docs docs_page
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-load --test job_docs
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-session --test ladder docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-recording --test integration docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-load --test integration job_docs::
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-session --test integration docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-conformance --test docs docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-vocab docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-analysis --no-default-features --lib docs_page

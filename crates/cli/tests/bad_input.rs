@@ -1,6 +1,6 @@
 //! Bad input: one clear message (what was found, what is needed, what to type), the right exit status, nothing left.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};

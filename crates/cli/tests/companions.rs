@@ -1,13 +1,19 @@
 //! The companion plans of the thp-regression experiment: regressions whose cause is known, look-alikes, and none at all.
 //!
 //! Each is run with names drawn at random for its variants, so that nothing but the recordings can lead to the verdict.
-//! `make test-all` runs each 20 times with different seeds, of which 19 must be right. `make test` runs each once, and if
-//! the verdict is wrong twice more, which must then both be right: a verdict that is right 19 times in 20 passes that in
-//! all but 1 of 200 tries.
+//! `make test-all` runs each 20 times with different seeds, of which 19 must be right. `make test` runs each once, with
+//! [`SHORT_RUNS`] runs of each variant in place of the plan's 8 or 10, and if the verdict is wrong twice more, which must
+//! then both be right: a verdict that is right 19 times in 20 passes that in all but 1 of 200 tries.
 
-mod common;
+use crate::common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use common::{json, pagelab, run};
+
+/// Runs of each variant in the short form: the regressions are of 25 % and more, which five runs of each side show.
+const SHORT_RUNS: usize = 5;
 
 struct Companion {
     plan: &'static str,
@@ -18,18 +24,38 @@ struct Companion {
     only: bool,
 }
 
-fn plan(name: &str) -> String {
-    format!("{}/../../experiments/thp-regression/{name}", env!("CARGO_MANIFEST_DIR"))
+/// Copies the plan, the jobs beside it and those above it into `dir`; with fewer runs in the short form.
+fn plan(name: &str, dir: &Path, full: bool) -> PathBuf {
+    let original = PathBuf::from(format!("{}/../../experiments/thp-regression", env!("CARGO_MANIFEST_DIR")));
+    let copy = dir.join("plan");
+    for folder in ["", "companions"] {
+        fs::create_dir_all(copy.join(folder)).expect("the folder is new");
+        for file in fs::read_dir(original.join(folder)).expect("the experiment").flatten() {
+            let to = copy.join(folder).join(file.file_name());
+            if to.extension().is_some_and(|ending| ending == "fio" || ending == "toml") {
+                fs::copy(file.path(), to).expect("a plan or a job");
+            }
+        }
+    }
+    let path = copy.join(name);
+    if !full {
+        let text = fs::read_to_string(&path).expect("the plan");
+        let is_count = |line: &str| line.starts_with("runs = ");
+        assert_eq!(text.lines().filter(|line| is_count(line)).count(), 1, "{name} says once how many runs there are");
+        let short = |line: &str| if is_count(line) { format!("runs = {SHORT_RUNS}\n") } else { format!("{line}\n") };
+        fs::write(&path, text.lines().map(short).collect::<String>()).expect("a shorter plan");
+    }
+    path
 }
 
 /// The causes found in one run of the plan with this seed, and the verdict on the primary metric.
-fn causes(companion: &Companion, seed: u64) -> (Vec<String>, String) {
+fn causes(companion: &Companion, seed: u64, full: bool) -> (Vec<String>, String) {
     // On a disk: one of the plans changes the read-ahead of the device that the set lies on.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory is writable");
     let seed = seed.to_string();
     let mut command = pagelab();
     command.args(["experiment", "--json", "--seed", &seed, "--random-names", &seed, "-o"]);
-    command.arg(dir.path().join("set")).arg(plan(companion.plan));
+    command.arg(dir.path().join("set")).arg(plan(companion.plan, dir.path(), full));
     let document = json(&run(&mut command, 0));
     let findings = document["findings"].as_array().cloned().unwrap_or_default();
     let names = findings.iter().filter_map(|finding| finding["cause"].as_str().map(str::to_owned)).collect();
@@ -53,7 +79,7 @@ fn check(companion: &Companion) {
     let repetitions = if full { 20 } else { 3 };
     let mut wrong = Vec::new();
     for seed in 1..=repetitions {
-        let (found, primary) = causes(companion, seed);
+        let (found, primary) = causes(companion, seed, full);
         if !is_right(companion, &found) {
             wrong.push(format!("seed {seed}: found {found:?}; primary {primary}"));
         } else if !full && wrong.is_empty() {

@@ -1,7 +1,7 @@
 //! `compare` as somebody uses it who has two commands, two recordings or a set: options of plans on the command line, a
 //! number of one's own that decides, one rule of quoting, going on after Ctrl-C, and a page that says what was compared.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! `compare --check` is a gate: it passes what was tested and found no worse, and nothing else. It once passed whatever it
 //! could not test, a test side of which every run had crashed among it.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! `pagelab record --observe counters,block,regions` on real programs, against what other tools say of the same run.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

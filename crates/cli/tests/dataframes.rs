@@ -1,7 +1,7 @@
 //! docs/dataframes.md, word for word: its commands make a recording and a set, its blocks of Python read them, and what they
 //! find is what `pagelab query` says. polars once refused a set, because files of one table differed in their columns.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

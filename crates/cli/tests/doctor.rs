@@ -1,6 +1,6 @@
 //! `pagelab doctor`: what it says of this host and of processes, as root and as an ordinary user, and that it changes nothing.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

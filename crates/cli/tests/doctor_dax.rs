@@ -4,7 +4,7 @@
 //!
 //! A minute and a half for each kernel: only in the long form.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

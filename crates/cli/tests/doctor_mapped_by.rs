@@ -1,7 +1,7 @@
 //! `pagelab doctor --pid PID --recording DIR`: each region has the call that mapped it, with its stack, if the recording is of
 //! this very process. Needs root, and gcc.
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

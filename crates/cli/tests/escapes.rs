@@ -5,9 +5,9 @@
 //! printed what they found. A label of `ESC ]0;PWNED BEL` renamed the window of whoever looked at the recording.
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
-mod common;
+use crate::common;
 #[allow(dead_code, reason = "each test file uses a part")]
-mod show_fixture;
+use crate::show_fixture;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,7 +1,7 @@
 //! `pagelab export` on a program that was really recorded: what its stacks weigh together is what the tables hold.
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! fio's own tests against `pagelab run`: its scripts, unchanged, with pagelab where they have fio. `docs/fio-conformance.md` has all of
 //! them; here are the quick ones.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,7 +2,7 @@
 //! Each tool gets fio's file and pagelab's for the same job, neither changed, and makes of both the same in keys, units
 //! and lengths.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

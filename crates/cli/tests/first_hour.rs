@@ -2,7 +2,7 @@
 //! without -o, without DIR, on a narrow terminal, over a connection that drops.
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

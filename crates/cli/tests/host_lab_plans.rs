@@ -1,7 +1,7 @@
 //! A plan that runs in VMs, from the command line. The short form boots one VM for two runs; the long form
 //! (PAGELAB_TEST_FULL=1) compares two kernels and looks at what is said to differ.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

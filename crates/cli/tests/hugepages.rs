@@ -1,6 +1,6 @@
 //! `pagelab hugepages`: exit statuses and documents of the command; what stands behind it is tested in its libraries.
 
-mod common;
+use crate::common;
 
 use std::process::Command;
 

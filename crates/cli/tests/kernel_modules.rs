@@ -4,7 +4,7 @@
 //! The short form boots 6.1 once; the first time on a host it builds both modules before, about a minute. The long form takes
 //! both kernels.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

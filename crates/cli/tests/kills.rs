@@ -1,6 +1,6 @@
 //! What is left when the recorder or the experiment is killed (-9): recordings that open, a host as it was.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -1,7 +1,7 @@
 //! `pagelab lab`: what is refused before anything boots, and what is said where there is no lab. Labs that boot are tested in
 //! `crates/lab`.
 
-mod common;
+use crate::common;
 
 use std::process::Command;
 

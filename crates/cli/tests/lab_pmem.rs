@@ -3,7 +3,7 @@
 //!
 //! The short form boots Linux 6.1, the long form (PAGELAB_TEST_FULL=1) 6.12 as well.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

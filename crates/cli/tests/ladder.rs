@@ -1,7 +1,7 @@
 //! What is recorded where the kernel gives less: an ordinary user, no BPF, a container whose seccomp filter refuses `bpf` and
 //! `perf_event_open`, no tracefs. Each recording is held to `ladder::LADDER`, and its counts to what the program knows of itself.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

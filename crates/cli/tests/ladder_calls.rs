@@ -1,7 +1,7 @@
 //! System calls through perf's tracepoints, where BPF is not to be had: all of them, as strace counts them and as the program knows
 //! them; what is lost is counted, and leaves no wrong row.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! A user whose folder root writes into, and who never stops planting: links in the place of every name, folders of links in
 //! the place of root's own, which are moved away under root's hands. Whatever a command answers, what lies elsewhere stays.
 
-mod common;
+use crate::common;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};

@@ -1,7 +1,7 @@
 //! A plan whose sizes and granularities are drawn at random: what is recorded is what they imply, mapping by mapping and fault by
 //! fault. Whoever counts one thing too many or too few in some corner of sizes is found here; the seed is in every message.
 
-mod common;
+use crate::common;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -4,7 +4,7 @@
 //! User and sudoers entry live in a mount namespace with an overlay on /etc, and are gone with it. What the page leaves to
 //! the reader (a program, a job file, process numbers, a database's file) has a stand-in.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::io::Write as _;

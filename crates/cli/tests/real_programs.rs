@@ -1,7 +1,7 @@
 //! Faults of real programs against the kernel's own software counter, PERF_COUNT_SW_PAGE_FAULTS, which `perf stat` reads
 //! for the same process tree over the same time: from the program's exec to its end.
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
 //! `pagelab record`, the binary, on real commands.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

@@ -4,7 +4,7 @@
 //!
 //! The short form boots Linux 6.1, the older one; the long form 6.12 as well.
 
-mod common;
+use crate::common;
 #[path = "../../session/tests/reference/mod.rs"]
 mod reference;
 

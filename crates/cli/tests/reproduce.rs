@@ -1,7 +1,7 @@
 //! `pagelab reproduce` on a real recording: a figure by SQL, the same once more by `--check`, and the exit status of everything that
 //! can be wrong.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

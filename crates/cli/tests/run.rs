@@ -1,6 +1,6 @@
 //! `pagelab run` as whoever comes from fio uses it: fio's own options, its report wherever it is wanted, Ctrl-C.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 //! whatever the selection, and what is missing is said to be missing.
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
-mod show_fixture;
-mod shown;
+use crate::show_fixture;
+use crate::shown;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -2,8 +2,8 @@
 //! they are made and selected, and what was not measured is said to be missing.
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
-mod calls_fixture;
-mod shown;
+use crate::calls_fixture;
+use crate::shown;
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
 #[allow(dead_code, reason = "each test file uses a part")]
-mod show_fixture;
-mod shown;
+use crate::show_fixture;
+use crate::shown;
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! Whose fault a failure is decides the exit status: 2 for what was typed, 3 for what the host cannot do.
 
-mod common;
+use crate::common;
 
 use common::{pagelab, run, scratch, stderr};
 

@@ -1,6 +1,6 @@
 //! The binary may be replaced while an experiment runs: a package upgrade, or `cargo build` in another window.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Plans that run in VMs, with VMs that a test makes: which boot, what is asked of them, what happens when they hang.
 #![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! Plans as people write them: what is understood, and what is said about every mistake.
 #![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //! nothing that was measured, missed or is gone stays unsaid. A shell script stands in for pagelab, files for recordings.
 #![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use std::cell::RefCell;
 use std::fs;

@@ -1,7 +1,7 @@
 //! What an experiment does with its runs: order, settings in force, failures, stopping, going on.
 #![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Numbers of the user's own in plans, and what is said of them.
 #![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use std::cell::RefCell;
 

@@ -1,6 +1,6 @@
 //! The same job under fio 3.33 and under pagelab: same operations, same bytes, same flushes, same file on disk.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Bad input and bad luck: words with file and line or with the operation, an exit status, and nothing left behind.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::process::Command;

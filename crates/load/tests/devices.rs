@@ -1,6 +1,6 @@
 //! Block devices that hold something, on real loop devices: what other people's tools put there is found and not written over.
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Engines on persistent memory, as far as a host without any can show them: `libpmem` on files whose file system refuses MAP_SYNC,
 //! and what `dev-dax` refuses. Both on emulated persistent memory: `crates/cli/tests/lab_pmem.rs`.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! What must hold between the figures of any report.
 
-mod common;
+use crate::common;
 
 use common::run;
 use pagelab_load::JobReport;

@@ -5,7 +5,7 @@
 //! ordinary file systems the same holds for a killed job with `unlink=1`: nobody is left to remove the file, and the next run of the job
 //! does. On hugetlbfs, where a file keeps pages from everybody, it never had a name.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;

@@ -1,6 +1,6 @@
 //! Mapping engines: what is asked of the kernel is seen in `/proc`, from outside while the job runs and in its own report.
 
-mod common;
+use crate::common;
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! What a worker costs in memory, besides its buffers: little, and no more for larger files.
 
-mod common;
+use crate::common;
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Engines on memory of their own: SysV segments, memfds, pages of 2 MiB and 1 GiB. What they are is seen in `/proc`.
 
-mod common;
+use crate::common;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;

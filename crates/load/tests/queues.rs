@@ -1,6 +1,6 @@
 //! Engines with several operations under way, by themselves: latencies, what the job asks of the rings, errors, what the host refuses.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};

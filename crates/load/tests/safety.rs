@@ -1,6 +1,6 @@
 //! Never destroy data, never leave half a job behind.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! The load process from outside: waiting for the word to go, ending early, dying with its parent.
 
-mod common;
+use crate::common;
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;

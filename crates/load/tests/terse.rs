@@ -1,6 +1,6 @@
 //! The terse layout beside fio's, field by field: programs that read it count fields.
 
-mod common;
+use crate::common;
 
 use std::process::Command;
 

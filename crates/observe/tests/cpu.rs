@@ -1,6 +1,6 @@
 //! The profile on the real kernel: samples, stacks and symbols of programs whose stacks are known. Needs root, and gcc.
 
-mod profiled;
+use crate::profiled;
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! The profile against `perf record` of the same process at the same time: the same functions with the same shares.
 
-mod profiled;
+use crate::profiled;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

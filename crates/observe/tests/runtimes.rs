@@ -1,7 +1,7 @@
 //! Stacks of runtimes that make code while they run, with their own maps of it. They are large, so these tests are for the
 //! long form: `make test-all` installs what they need.
 
-mod profiled;
+use crate::profiled;
 
 use pagelab_observe::cpu::ProfileOptions;
 use pagelab_observe::stacks::End;

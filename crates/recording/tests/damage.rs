@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};

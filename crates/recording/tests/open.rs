@@ -1,6 +1,6 @@
 //! What a reader and a writer say to directories that are not what they need.
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -333,7 +333,7 @@ pub fn markdown() -> String {
 
 const HEAD: &str = "# The ladder: what is recorded where BPF is not to be had
 
-Made from `crates/session/src/ladder.rs`; do not edit. After a change there: `PAGELAB_BLESS=1 cargo test -p pagelab-session --test ladder docs_page`.
+Made from `crates/session/src/ladder.rs`; do not edit. After a change there: `PAGELAB_BLESS=1 cargo test -p pagelab-session --test integration docs_page`.
 
 Every stream stands on the highest rung that the kernel gives, found by trying and never by version:
 

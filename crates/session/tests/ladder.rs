@@ -13,7 +13,7 @@ fn docs_page() {
         std::fs::write(&path, markdown()).expect("docs/ladder.md is writable");
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, markdown(), "type: PAGELAB_BLESS=1 cargo test -p pagelab-session --test ladder docs_page");
+    assert_eq!(found, markdown(), "type: PAGELAB_BLESS=1 cargo test -p pagelab-session --test integration docs_page");
 }
 
 #[test]

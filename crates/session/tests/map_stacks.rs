@@ -1,7 +1,7 @@
 //! Where memory is mapped: calls that map 2 MiB or more, and advice about huge pages, have the chain of functions that they
 //! were made from; smaller ones have none. Needs root, and gcc.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;

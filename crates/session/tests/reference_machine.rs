@@ -1,7 +1,7 @@
 //! Holds a recording of everything to `docs/reference-machine.toml`: a stream that quietly stops to be recorded, or a column that
 //! quietly turns null, is found here.
 
-mod reference;
+use crate::reference;
 
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::Recording;

@@ -1,7 +1,7 @@
 //! Where tasks sleep: programs that sleep at the bottom of a known chain of functions have that chain, also when almost all
 //! of their stacks are told by number. Needs root, and gcc.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
