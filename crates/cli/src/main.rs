@@ -30,8 +30,8 @@ use failure::Failure;
     arg_required_else_help = true
 )]
 struct Cli {
-    /// Say more on standard error (twice: everything, libbpf's words included).
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    /// Print more messages on standard error; twice: debug messages, those of libbpf included.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = 1000)]
     verbose: u8,
     #[command(subcommand)]
     command: Command,
@@ -39,35 +39,35 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run fio jobs with built-in engines, recorded.
+    /// Run fio jobs with built-in engines, and record them.
     Run(commands::run::Args),
-    /// Record any command, or what runs already.
+    /// Record a command, or running processes.
     Record(commands::record::Args),
-    /// Put a mark into running recordings.
+    /// Put a named mark into the recordings that are running.
     Mark(commands::mark::Args),
     /// Show a recording: its summary, or one view of it.
     Show(commands::show::Args),
     /// Run a plan's variants interleaved, then compare them.
     Experiment(commands::experiment::Args),
-    /// Carry out published experiments again; published and measured figures side by side.
+    /// Repeat published experiments and put published and measured figures side by side.
     Reproduce(commands::reproduce::Args),
-    /// Are two sets of runs different, in what, and why.
+    /// Test whether two sets of runs differ, in which metrics, and why.
     Compare(commands::compare::Args),
-    /// What one recording alone shows.
+    /// Look for causes in one recording, without a baseline.
     Explain(commands::explain::Args),
-    /// SQL over recordings.
+    /// Query recordings with SQL.
     Query(commands::query::Args),
-    /// A recording in the format of other tools.
+    /// Convert a recording to the format of another tool.
     Export(commands::export::Args),
-    /// Is a recording whole.
+    /// Check whether a recording is complete and undamaged.
     Check(commands::check::Args),
-    /// What this host can do with huge pages and DAX, and what is wrong.
+    /// Diagnose huge pages and DAX: of the host, of a file, or of a process.
     Doctor(commands::doctor::Args),
-    /// Pools of huge pages, mounts, running a program on huge pages, the conformance suite.
+    /// Manage huge page pools and mounts, and run programs on huge pages.
     Hugepages(commands::hugepages::Args),
-    /// A disposable VM with emulated persistent memory, other kernels and other boot parameters.
+    /// Boot a disposable VM: other kernels, boot parameters, emulated persistent memory.
     Lab(commands::lab::Args),
-    /// Undo what a dead pagelab left changed.
+    /// Undo changes to the host that a killed pagelab left behind.
     Restore(commands::restore::Args),
     /// Runs a workload in a process of its own.
     #[command(name = "__load", hide = true)]

@@ -13,35 +13,41 @@ use pagelab_session::{SessionOptions, Target};
 
 use crate::failure::Failure;
 
+/// What `--observe` takes beside the names of streams: for the end of a command's help.
+pub const STREAMS_HELP: &str = "\
+Streams (--observe): syscalls:LIST records only these classes (desc, file, memory, process, network, signal, ipc) or calls;
+sched:nostacks records no stacks of waits, maps:nostacks none of mapping calls.";
+
 /// How and where to record.
 #[derive(Debug, Args)]
 pub struct RecordingArgs {
-    /// What to call this recording.
+    /// Name of this recording, shown by show and compare.
     #[arg(long)]
     pub label: Option<String>,
-    /// Streams [default: default]: default, all, or a list of metrics, settings, tasks, faults, maps, dax, syscalls, sched, cpu, counters, block,
-    /// regions. syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks leaves out where tasks slept, maps:nostacks where they mapped memory.
+    /// Streams to record, separated by commas: default, all, metrics, settings, tasks, faults, maps, dax, syscalls,
+    /// sched, cpu, counters, block, regions; see "Streams" below [default: default].
     #[arg(long, value_name = "LIST")]
     pub observe: Option<String>,
-    /// Go on without streams that were asked for by name and are refused.
+    /// Record without the named streams that this host refuses; without this option that is an error.
     #[arg(long)]
     pub best_effort: bool,
-    /// Flush every part to the device (this disturbs what is measured).
+    /// Flush every part of the recording to the device. This disturbs the measured workload.
     #[arg(long)]
     pub durable: bool,
-    /// Memory for fault records per CPU, such as 4M.
+    /// Ring buffer for fault records, in bytes per CPU (K, M, G are powers of 1024).
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
     pub ring_bytes: usize,
-    /// Record how page faults end (major or minor, how long, what was got) of all major ones, and of one in N minor ones; 0: of no minor one. One in 64 makes faults about a fifth dearer.
+    /// Record outcome and duration of every major fault and of 1 in N minor faults (0: of major faults only). N=64
+    /// makes faults about 20 % slower.
     #[arg(long, value_name = "N", default_value_t = ONE_IN)]
     pub fault_details: u64,
-    /// How stacks are found: auto (unwind information, frame pointers where there is none), fp or dwarf.
+    /// How user stacks are unwound: dwarf (unwind information), fp (frame pointers), or auto (dwarf, else fp).
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_unwinding)]
     pub unwind: Unwinding,
-    /// Samples of the profile a second and CPU. If not given: 997, but 97 where the profile was not asked for by name (default, all) and each sample is a timer's interrupt (cpu-clock; a virtual machine without a cycle counter).
+    /// Profile samples per second and CPU [default: 997; 97 if `cpu` is only implied and the CPU has no cycle counter].
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub frequency: Option<u64>,
-    /// Print one JSON document on standard output; what the command prints goes to standard error.
+    /// Print one JSON document on standard output; the command's own output goes to standard error.
     #[arg(long)]
     pub json: bool,
 }
@@ -49,7 +55,7 @@ pub struct RecordingArgs {
 /// Which settings may be changed beyond those that pagelab describes.
 #[derive(Debug, Args)]
 pub struct AllowArgs {
-    /// Let the plan change this setting although docs/settings.md does not describe it (`guard, allowed`). May be repeated.
+    /// Allow this setting to be changed although docs/settings.md does not list it. Repeatable.
     #[arg(long, value_name = "KEY")]
     allow_setting: Vec<String>,
 }
@@ -64,10 +70,10 @@ impl AllowArgs {
 /// Which part of a recording's time counts.
 #[derive(Debug, Clone, Args)]
 pub struct SpanArgs {
-    /// Only what happened from here on: seconds since the start, or the name of a mark.
+    /// Ignore events before this time: seconds since the start, or the name of a mark.
     #[arg(long, value_name = "S|MARK", allow_negative_numbers = true)]
     pub from: Option<Bound>,
-    /// Only what happened before this: seconds since the start, or the name of a mark.
+    /// Ignore events from this time on: seconds since the start, or the name of a mark.
     #[arg(long, value_name = "S|MARK", allow_negative_numbers = true)]
     pub to: Option<Bound>,
 }

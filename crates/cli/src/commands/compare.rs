@@ -24,29 +24,30 @@ use crate::verdict;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Two recordings (or folders of them), the base first; or one set.
+    /// Two recordings or folders of recordings, the base first; or one set.
     #[arg(value_name = "DIR", num_args = 0..=2, conflicts_with_all = ["base", "runs"])]
     paths: Vec<PathBuf>,
-    /// Recordings or sets of the base side.
+    /// Recordings or sets of the base.
     #[arg(long, num_args = 1.., value_name = "DIR", requires = "test", conflicts_with = "runs")]
     base: Vec<PathBuf>,
-    /// Recordings or sets of the test side.
+    /// Recordings or sets to compare with the base.
     #[arg(long, num_args = 1.., value_name = "DIR", requires = "base")]
     test: Vec<PathBuf>,
     #[command(flatten)]
     allow: AllowArgs,
-    /// The metric that decides, or the NAME of a --value [default: the first --value; load.iops of jobs, run.elapsed_ns of commands]. The others stay corrected for their number together.
+    /// Primary metric, or the NAME of a --value; the others are FDR-corrected together [default: the first --value, else
+    /// load.iops for jobs and run.elapsed_ns for commands].
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
-    /// Level below which a p value counts as a difference.
+    /// Significance level: p values below it count as differences.
     #[arg(long, default_value_t = 0.05, value_parser = parse_level)]
     alpha: f64,
     #[command(flatten)]
     span: SpanArgs,
-    /// Status 1 if the test side is worse in the primary metric, fails more often, or if nothing could be tested.
+    /// Exit with status 1 if the test side is worse in the primary metric, fails more often, or cannot be tested.
     #[arg(long)]
     check: bool,
-    /// Show the value of every run as well.
+    /// Also print the value of every run.
     #[arg(long)]
     each_run: bool,
     /// Print one JSON document.

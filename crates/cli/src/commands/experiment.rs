@@ -30,22 +30,22 @@ pub struct Args {
     /// Directory of the set [default: beside the working directory, named after the plan].
     #[arg(short, long = "output", value_name = "SET")]
     output: Option<PathBuf>,
-    /// Show order, settings and commands; change and run nothing.
+    /// Print the order of runs, the settings and the commands; change and run nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Go on with a set that was broken off.
+    /// Continue an interrupted set.
     #[arg(long)]
     resume: bool,
-    /// With --resume: rounds to add to a finished set. What is found is then exploratory.
+    /// With --resume: add N rounds to a finished set. The comparison is then marked exploratory.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "resume")]
     add_runs: usize,
-    /// Seed of every random choice; goes before the plan's.
+    /// Seed of every random choice [default: the plan's].
     #[arg(long)]
     seed: Option<u64>,
-    /// Level below which a p value counts as a difference.
+    /// Significance level: p values below it count as differences.
     #[arg(long, default_value_t = 0.05, value_parser = parse_level)]
     alpha: f64,
-    /// Go on without streams that the plan names and the host refuses.
+    /// Record without the streams that the plan names and this host refuses.
     #[arg(long)]
     best_effort: bool,
     #[command(flatten)]

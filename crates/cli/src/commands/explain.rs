@@ -18,7 +18,7 @@ use crate::verdict;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  pagelab explain bad.rec\n  pagelab explain set")]
 pub struct Args {
-    /// The recording, or a set.
+    /// Recording, or set.
     dir: PathBuf,
     /// Print one JSON document.
     #[arg(long)]

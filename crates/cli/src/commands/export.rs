@@ -27,9 +27,9 @@ enum Format {
 /// Which stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Of {
-    /// Samples of the profile: where tasks spent CPU time.
+    /// Profile samples: where tasks spent CPU time.
     Cpu,
-    /// Waits: where tasks were off the CPU, and how long.
+    /// Time off the CPU: where tasks waited, and for how long.
     Sched,
 }
 
@@ -61,21 +61,21 @@ impl Of {
 #[command(after_help = "Example:\n  pagelab export flamegraph run.rec -o run.svg\n  \
                         pagelab export folded run.rec --of sched | head")]
 pub struct Args {
-    /// What to write.
+    /// Output format.
     #[arg(value_enum)]
     format: Format,
     /// The recording.
     dir: PathBuf,
-    /// Write to this file in place of standard output.
+    /// Write to this file [default: standard output].
     #[arg(short, long = "output", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Stacks of what.
+    /// Which stacks.
     #[arg(long, value_enum, default_value_t = Of::Cpu)]
     of: Of,
     /// Only this process.
     #[arg(long)]
     pid: Option<i32>,
-    /// Only tasks while they have this name.
+    /// Only tasks while they have this name (comm).
     #[arg(long)]
     comm: Option<String>,
     #[command(flatten)]

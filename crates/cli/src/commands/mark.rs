@@ -11,7 +11,7 @@ use crate::say;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pagelab mark warm\n  pagelab show good.rec faults --from warm")]
 pub struct Args {
-    /// The mark's name; no number, because those are times.
+    /// Name of the mark; not a number, because --from and --to read numbers as times.
     name: String,
 }
 

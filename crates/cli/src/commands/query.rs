@@ -42,18 +42,18 @@ impl From<Format> for sql::Format {
     after_help = "Example:\n  pagelab query set \"select variant, run, count(*) from faults group by 1, 2 order by 1, 2\""
 )]
 pub struct Args {
-    /// Recordings or sets, then the query.
+    /// Recordings or sets, then the SQL query.
     #[arg(required = true, num_args = 2.., value_name = "DIR... SQL")]
     words: Vec<String>,
     #[command(flatten)]
     span: SpanArgs,
-    /// Layout of the result [default: by the ending of --output (.csv, .json, .parquet), else table].
+    /// Format of the result [default: by the suffix of --output (.csv, .json, .parquet), else table].
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Same as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Write to this file.
+    /// Write the result to this file [default: standard output].
     #[arg(short, long = "output", value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -9,7 +9,7 @@ use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, Valu
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::options::{RecordingArgs, parse_percent, parse_seconds, parse_size};
+use crate::options::{RecordingArgs, STREAMS_HELP, parse_percent, parse_seconds, parse_size};
 use crate::print;
 use crate::progress::Line;
 use crate::say;
@@ -23,51 +23,52 @@ const OWN_FAILURE: u8 = 125;
 /// recorder.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = AFTER_HELP,
+    after_help = format!("{AFTER_HELP}\n\n{STREAMS_HELP}"),
     override_usage = "pagelab record [OPTIONS] [--] CMD...\n       pagelab record [OPTIONS] <-p PID[,PID] | --cgroup PATH | -a> [[--] CMD...]",
     group(clap::ArgGroup::new("running")),
     group(clap::ArgGroup::new("target").required(true).multiple(true))
 )]
 pub struct Args {
-    /// Directory of the recording; it must not exist, or be empty [default: pagelab-TIME-WHAT.rec in the current directory].
+    /// Record into this directory, new or empty [default: pagelab-TIME-COMMAND.rec in the current directory].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
-    /// Record running processes with all their threads, and what they fork from now on.
+    /// Record running processes, all their threads, and the processes that they fork from now on.
     #[arg(short, long, value_name = "PID", value_delimiter = ',', groups = ["running", "target"])]
     pid: Vec<u32>,
-    /// Record all tasks of a cgroup and of those below it, as long as they are in it; version 1 or 2.
+    /// Record the tasks of a cgroup (v1 or v2) and of those below it, while they belong to it.
     #[arg(long, value_name = "PATH", groups = ["running", "target"])]
     cgroup: Option<PathBuf>,
-    /// Record the whole system but for the recorder.
+    /// Record every process of the host but the recorder.
     #[arg(short, long, groups = ["running", "target"])]
     all: bool,
-    /// Start recording so many seconds after the start.
+    /// Start recording S seconds after the command's start.
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     skip: Option<Duration>,
-    /// Record for so many seconds; a command is then asked to end (SIGTERM).
+    /// Record for S seconds; a command is then ended by SIGTERM [default: until it ends].
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     duration: Option<Duration>,
-    /// Stop recording when the recording reaches this size, such as 500M; the command goes on.
+    /// Stop recording at this size in bytes, such as 500M; the command goes on [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<usize>,
-    /// Keep only the last so many seconds: a flight recorder. SIGUSR2 ends the recording; the command goes on.
+    /// Keep only the last S seconds (a flight recorder). SIGUSR2 ends the recording; the command goes on.
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     last: Option<Duration>,
-    /// Let the kernel count the run time of the recorder's BPF programs; this costs time itself.
+    /// Measure the run time of the recorder's own BPF programs. This makes them slower.
     #[arg(long)]
     bpf_stats: bool,
-    /// Disable the most expensive stream when the recorder takes more of the machine's CPU time, in per cent, such as 2.
+    /// Disable the most expensive stream when the recorder uses more than PERCENT of the machine's CPU time.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     budget: Option<f64>,
-    /// Show no progress, and not where the recording is.
+    /// Print neither progress nor the path of the recording.
     #[arg(short, long)]
     quiet: bool,
-    /// A number in the command's output, such as 'tps:higher=tps = ([0-9.]+)', stored as the metric value.tps; repeatable. The last match decides; :higher or :lower says which way is better.
+    /// Store a number of the command's output, such as 'tps:higher=tps = ([0-9.]+)', as the metric value.tps. Repeatable;
+    /// the last match counts; :higher or :lower says which direction is better.
     #[arg(long, value_name = "NAME[:higher|:lower]=REGEX", requires = "command")]
     value: Vec<ValueSpec>,
-    /// The command with its arguments. With -p, --cgroup or -a: record those for as long as it runs.
+    /// Command and its arguments. With -p, --cgroup or -a: record while it runs.
     #[arg(trailing_var_arg = true, value_name = "CMD", group = "target")]
     command: Vec<OsString>,
 }
@@ -81,12 +82,12 @@ Examples:
   pagelab record --cgroup /sys/fs/cgroup/system.slice/db.service --last 30 & ... kill -USR2 $!
   pagelab show good.rec summary
 
-Options stand before CMD; what follows it is its own. What ran already goes on unharmed. Recording it ends when all the
-processes named have ended, when the cgroup has had processes and has none any more, when CMD ends, after --duration, or on
-SIGINT, SIGTERM and SIGHUP. What processes forked before is recorded
-only where it is named, is in the cgroup, or --skip waits for a command.
-With --last the tables of events hold at least the last S seconds and up to a second more; tasks, mappings, files and
-settings are kept from the start, because the rest cannot be read without them.";
+Options stand before CMD; the words after it are its own arguments. Recording running processes does not disturb them; it
+ends when all of them have ended, when the cgroup has become empty, when CMD ends, after --duration, or on SIGINT, SIGTERM
+or SIGHUP. Their earlier children are recorded only if they are named or belong to the cgroup; with --skip and a command,
+all its children are.
+With --last, event tables hold at least the last S seconds and at most one more; tasks, mappings, files and settings are
+kept from the start, because events cannot be read without them.";
 
 impl Args {
     fn target(&self) -> Target {

@@ -24,19 +24,19 @@ const INTERRUPTED: u8 = 130;
     after_help = "Examples:\n  sudo pagelab reproduce experiments/thp-regression\n  pagelab reproduce experiments/thp-regression --check"
 )]
 pub struct Args {
-    /// Folders with a reproduce.toml (docs/reproduce.md).
+    /// Directories that hold a reproduce.toml (docs/reproduce.md).
     #[arg(required = true, value_name = "EXPERIMENT_DIR")]
     dirs: Vec<PathBuf>,
-    /// Folder for sets, recordings and documents [default: out/experiments/NAME beside the repository].
+    /// Directory for sets, recordings and documents [default: out/experiments/NAME in the repository].
     #[arg(short, long = "output", value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Compute every figure once more from what is kept and compare with what is written; make and write nothing.
+    /// Compute every figure again from the kept recordings and compare it with the README; run and write nothing.
     #[arg(long)]
     check: bool,
-    /// Make steps anew that are kept.
+    /// Repeat steps whose results are kept.
     #[arg(long, conflicts_with = "check")]
     again: bool,
-    /// Write an index of the experiments into this file.
+    /// Write an index of the experiments to this file.
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     index: Option<PathBuf>,
     #[command(flatten)]

@@ -17,7 +17,7 @@ use pagelab_vocab::nearest::{hint, nearest};
 
 use crate::commands::record;
 use crate::failure::{BAD, Failure};
-use crate::options::RecordingArgs;
+use crate::options::{RecordingArgs, STREAMS_HELP};
 use crate::print;
 use crate::say;
 
@@ -30,56 +30,57 @@ use crate::say;
 #[derive(Debug, clap::Args)]
 #[command(
     args_override_self = true,
-    after_help = "Examples:\n  pagelab run job.fio -o run.rec\n  \
-    pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m"
+    after_help = format!("Examples:\n  pagelab run job.fio -o run.rec\n  \
+    pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m\n\n\
+    {STREAMS_HELP}")
 )]
 pub struct Args {
-    /// Directory of the recording; it must not exist, or be empty. Without it, nothing is recorded, unless --observe or
-    /// --label say that something is [then: pagelab-TIME-JOB.rec].
+    /// Record into this directory, new or empty. Without it nothing is recorded, unless --observe or --label is given
+    /// [then: pagelab-TIME-JOB.rec].
     #[arg(short = 'o', long = "recording", value_name = "DIR")]
     directory: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
-    /// Write the report to this file instead of standard output, as fio does.
+    /// Write the report to this file [default: standard output].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Layouts of the report, separated by commas: normal, json, json+ (with all latency buckets), terse.
+    /// Formats of the report, separated by commas: normal, json, json+ (json with latency buckets), terse.
     #[arg(long, value_name = "LIST", default_value = "normal")]
     output_format: String,
-    /// The terse layout instead.
+    /// Same as --output-format=terse.
     #[arg(long)]
     minimal: bool,
-    /// The terse layout too.
+    /// Print the terse format after the others.
     #[arg(long)]
     append_terse: bool,
-    /// Write to this file or device although pagelab did not make it. What it holds is lost.
+    /// Allow jobs to overwrite this file or device, which pagelab did not create. Repeatable.
     #[arg(long, value_name = "PATH")]
     allow_write: Vec<PathBuf>,
-    /// Refuse jobs that write, or would make a file.
+    /// Refuse jobs that write or that would create a file.
     #[arg(long)]
     readonly: bool,
-    /// The status line, once a second on standard error: auto where that is a terminal.
+    /// Print a status line every second on standard error; auto: if standard error is a terminal.
     #[arg(long, default_value = "auto", value_parser = Status::WORDS.map(|(word, _)| word), value_name = "WHEN")]
     eta: String,
-    /// Show no progress, and not where the recording is.
+    /// Print neither progress nor the path of the recording.
     #[arg(short, long)]
     quiet: bool,
-    /// Refuse jobs about which there is something to warn of.
+    /// Treat warnings about a job as errors.
     #[arg(long)]
     warnings_fatal: bool,
-    /// Run only the jobs of this name; may be given several times.
+    /// Run only the jobs of this name. Repeatable.
     #[arg(long, value_name = "NAME")]
     section: Vec<String>,
-    /// Read and check the jobs, run nothing.
+    /// Check the jobs without running them.
     #[arg(long)]
     parse_only: bool,
-    /// Help on an option of the job language, or on all.
+    /// Print help on one option of the job language, or on all.
     #[arg(long, value_name = "OPTION", num_args = 0..=1, default_missing_value = "all", require_equals = true)]
     cmdhelp: Option<String>,
-    /// Help on an engine, or on all.
+    /// Print help on one I/O engine, or on all.
     #[arg(long, value_name = "ENGINE", num_args = 0..=1, default_missing_value = "all", require_equals = true)]
     enghelp: Option<String>,
-    /// Print the version of fio whose language and output this is, and pagelab's.
+    /// Print the fio version whose job language and output are followed, and pagelab's version.
     #[arg(long)]
     version: bool,
     #[command(flatten)]

@@ -23,43 +23,44 @@ const ORIGIN: &str = "compare -n";
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Making runs (-n)")]
 pub struct NewSet {
-    /// Run each side so many times, 2 to 10,000.
+    /// Runs of each side, 2 to 10,000.
     #[arg(short = 'n', long = "runs", value_name = "N", requires = "command", value_parser = clap::value_parser!(u64).range(2..=10_000))]
     runs: Option<u64>,
-    /// Run one command under two values of this setting (see docs/settings.md).
+    /// Run one command under two values of a setting (docs/settings.md lists them).
     #[arg(long, value_name = "KEY=A,B", requires = "runs")]
     setting: Option<String>,
     /// Names of the two sides: --name old,new, or --name old --name new [default: base,test].
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "runs")]
     name: Vec<String>,
-    /// A number of your own in the output of the command, such as 'tps:higher=tps = ([0-9.]+)'; repeatable. The first one decides; :higher or :lower says which way is better.
+    /// Number to read from the command's output, such as 'tps:higher=tps = ([0-9.]+)'. Repeatable; the first one is the
+    /// primary metric; :higher or :lower says which direction is better.
     #[arg(long, value_name = "NAME[:higher|:lower]=REGEX", requires = "runs")]
     value: Vec<ValueSpec>,
-    /// Streams to record (see pagelab record --help).
+    /// Streams to record, as of `pagelab record` [default: default].
     #[arg(long, value_name = "LIST", requires = "runs")]
     observe: Option<String>,
-    /// Go on without streams that were asked for by name and are refused.
+    /// Record without the named streams that this host refuses; without this option that is an error.
     #[arg(long, requires = "runs")]
     best_effort: bool,
-    /// Runs of each side before those that count.
+    /// Discarded runs of each side before the measured ones [default: 0].
     #[arg(short, long, value_name = "N", requires = "runs")]
     warmup: Option<u32>,
-    /// Command line for `sh -c` before each run.
+    /// Command run by `sh -c` before each run.
     #[arg(short, long, value_name = "CMD", requires = "runs")]
     prepare: Option<String>,
-    /// Command line for `sh -c` after each run.
+    /// Command run by `sh -c` after each run.
     #[arg(short, long, value_name = "CMD", requires = "runs")]
     cleanup: Option<String>,
-    /// What is done to the host before each run: sync, drop_caches, compact.
+    /// Steps on the host before each run, separated by commas: sync, drop_caches, compact.
     #[arg(long, value_name = "STEPS", requires = "runs")]
     between: Option<String>,
-    /// Longest time a run may take: seconds, or 500ms, 90s, 2m, 1h.
+    /// Time limit of a run: seconds, or 500ms, 90s, 2m, 1h [default: none].
     #[arg(long, value_name = "TIME", requires = "runs")]
     timeout: Option<String>,
-    /// Show what the commands print (on standard error); without this only the last line of a failed run is shown.
+    /// Print the commands' output on standard error [default: the last line of a failed run].
     #[arg(long, requires = "runs")]
     show_output: bool,
-    /// Seed of the order of runs.
+    /// Seed of the random order of runs [default: random].
     #[arg(long, requires = "runs")]
     seed: Option<u64>,
     /// Directory of the set that -n makes [default: pagelab-SECONDS.rec].

@@ -21,25 +21,25 @@ use crate::print;
                   pagelab doctor\n  sudo pagelab doctor /var/lib/db/data\n  pagelab doctor --pid $(pidof -s postgres)\n  pagelab doctor --pid 4711 --recording DIR\n  pagelab doctor --json | jq '.findings[] | select(.level == \"problem\")'"
 )]
 pub struct Args {
-    /// A file: where its bytes lie, and whether each 2 MiB of it can be mapped by one entry.
+    /// File to examine: where its extents lie, and which 2 MiB pieces of it a single huge page entry can map.
     #[arg(value_name = "PATH", conflicts_with = "pid")]
     path: Option<PathBuf>,
-    /// The mapping will not ask by madvise(MADV_HUGEPAGE).
+    /// Assume a mapping without madvise(MADV_HUGEPAGE).
     #[arg(long, requires = "path")]
     unadvised: bool,
-    /// The file will be mapped in pieces of this size that stay mappings of their own.
+    /// Assume that the file is mapped in pieces of this size that the kernel does not merge.
     #[arg(long, requires = "path", value_name = "SIZE", value_parser = bytes)]
     pieces: Option<u64>,
-    /// Addresses of the mapping will be this much off the offsets in the file.
+    /// Assume that addresses differ from file offsets by this much, modulo the huge page size.
     #[arg(long, requires = "path", value_name = "SIZE", value_parser = bytes, default_value = "0")]
     shift: u64,
-    /// The mapping will be private, and written.
+    /// Assume a private mapping that is written to.
     #[arg(long, requires = "path")]
     private: bool,
-    /// A running process: what each of its mappings asked for, what it got, and why it is less.
+    /// Running process to examine: page sizes that each mapping asked for and got, and why they are smaller.
     #[arg(short, long, value_name = "PID")]
     pid: Option<u32>,
-    /// A recording of that process: which calls mapped its regions, and from where.
+    /// Recording of that process, to name the calls and stacks that mapped its regions.
     #[arg(long, value_name = "DIR", requires = "pid")]
     recording: Option<PathBuf>,
     /// Print one JSON document on standard output.

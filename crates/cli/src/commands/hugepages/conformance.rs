@@ -15,12 +15,12 @@ use crate::print;
                   exit status is 1 if a case fails."
 )]
 pub struct Args {
-    /// Cases or topics; all if none is named.
+    /// Cases or topics to run [default: all].
     only: Vec<String>,
-    /// Seconds that one case may take.
+    /// Time limit of one case, in seconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     limit: u64,
-    /// Print TAP, for harnesses.
+    /// Print results in the Test Anything Protocol (TAP).
     #[arg(long, conflicts_with = "json")]
     tap: bool,
     /// Print one JSON document on standard output.

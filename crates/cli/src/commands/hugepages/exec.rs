@@ -15,29 +15,29 @@ use crate::print;
     after_help = "The exit status is the program's. What it got is told on standard error, or with --json on standard output."
 )]
 pub struct Args {
-    /// Put the heap (malloc) on transparent huge pages or on pages of the pool.
+    /// Back the heap (malloc) by transparent huge pages or by pages of the pool.
     #[arg(long, value_enum)]
     heap: Option<HeapArg>,
-    /// With --heap thp: let the host give huge pages to all that can have them while the program runs (thp.enabled=always).
+    /// With --heap thp: set thp.enabled=always on the host while the program runs.
     #[arg(long)]
     always: bool,
-    /// Page size of the pool that heap and segments come from.
+    /// Page size of the pool for heap and segments [default: the host's default huge page size].
     #[arg(long)]
     size: Option<String>,
-    /// Put shared memory on huge pages: on transparent ones System V segments, memfd and shared anonymous maps, or with
-    /// --shm=hugetlb System V segments on pages of the pool.
+    /// Back shared memory by huge pages. thp: System V segments, memfd and shared anonymous mappings; hugetlb: System V
+    /// segments from the pool.
     #[arg(long, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "thp")]
     shm: Option<ShmArg>,
-    /// Put the program's code on huge pages: refused, with the reason.
+    /// Back the program's code by huge pages. Always refused, with the reason.
     #[arg(long)]
     text: bool,
-    /// Put the program's static data on huge pages: refused, with the reason.
+    /// Back the program's static data by huge pages. Always refused, with the reason.
     #[arg(long)]
     data: bool,
-    /// Print one JSON document on standard output; what the program prints is printed, too.
+    /// Print one JSON document on standard output, after the program's own output.
     #[arg(long)]
     json: bool,
-    /// The program with its arguments.
+    /// Program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }

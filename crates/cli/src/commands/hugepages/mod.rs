@@ -29,19 +29,19 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The pools of each page size and NUMA node.
+    /// List the pools of each page size and NUMA node.
     List(Form),
-    /// Make a pool larger or smaller, for good; reads back what was granted.
+    /// Resize a pool, and read back how many pages the kernel granted.
     Set(pools::SetArgs),
-    /// Mounts of hugetlbfs.
+    /// List, create and remove mounts of hugetlbfs.
     Mounts(mounts::Args),
-    /// How large a pool has to be, and how to make it last.
+    /// Compute the size of a pool, and the settings that keep it across boots.
     Plan(pools::PlanArgs),
-    /// Run a program unchanged on huge pages, and say what it got.
+    /// Run an unmodified program on huge pages, and report the page sizes it got.
     Exec(exec::Args),
-    /// The counters of a pool while memory is mapped and touched; everything is put back.
+    /// Show a pool's counters while memory is mapped and touched; the pool is restored afterwards.
     Accounting(pools::AccountingArgs),
-    /// Put to the test what the kernel promises about huge pages.
+    /// Test the kernel's documented behaviour of huge pages.
     Conformance(conformance::Args),
 }
 

@@ -18,40 +18,40 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// All mounts of hugetlbfs, with their share of the pool.
+    /// List mounts of hugetlbfs, with the pages each holds and reserves.
     List(Form),
-    /// Mount a hugetlbfs, and read back what was mounted.
+    /// Mount a hugetlbfs, and read back its options.
     Create(CreateArgs),
-    /// Unmount a hugetlbfs; the files on it are gone with it.
+    /// Unmount a hugetlbfs. Its files are lost.
     Remove(RemoveArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
-    /// The folder to mount on.
+    /// Mount point.
     mountpoint: PathBuf,
-    /// Page size; the host's default size if not given.
+    /// Page size [default: the host's default huge page size].
     #[arg(long)]
     pagesize: Option<String>,
-    /// Most bytes that its files may have together.
+    /// Limit of the files' total size, in bytes (mount option size=).
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
-    /// Bytes to reserve from the pool at once.
+    /// Bytes to reserve from the pool at mount time (mount option min_size=).
     #[arg(long, value_parser = bytes)]
     min_size: Option<u64>,
-    /// Most files and folders.
+    /// Limit of the number of files and directories (mount option nr_inodes=).
     #[arg(long)]
     nr_inodes: Option<u64>,
-    /// Owner of the root.
+    /// Owner of the root directory (uid) [default: the caller].
     #[arg(long)]
     uid: Option<u32>,
-    /// Group of the root.
+    /// Group of the root directory (gid) [default: the caller's].
     #[arg(long)]
     gid: Option<u32>,
-    /// Permissions of the root, in octal.
+    /// Permissions of the root directory, in octal [default: 755].
     #[arg(long, value_parser = octal)]
     mode: Option<u32>,
-    /// Make the folder, and those above it, if it is not there.
+    /// Create the mount point and its parents if they do not exist.
     #[arg(long)]
     mkdir: bool,
     #[command(flatten)]
@@ -60,9 +60,9 @@ struct CreateArgs {
 
 #[derive(Debug, clap::Args)]
 struct RemoveArgs {
-    /// Where it is mounted.
+    /// Mount point.
     mountpoint: PathBuf,
-    /// Remove the folder, too, if it is empty.
+    /// Remove the mount point too if it is empty.
     #[arg(long)]
     rmdir: bool,
     #[command(flatten)]

@@ -14,15 +14,15 @@ use crate::failure::{BAD, Failure};
 pub struct SetArgs {
     /// Page size, such as 2M or 1G.
     size: String,
-    /// Pages that the pool shall have.
+    /// Number of pages that the pool should have.
     pages: u64,
-    /// Only the part of the pool on this NUMA node.
+    /// Resize only the part of the pool on this NUMA node.
     #[arg(long, conflicts_with = "overcommit")]
     node: Option<u32>,
-    /// Set how many pages the kernel may add on demand, not how many there are.
+    /// Set the number of pages that the kernel may add on demand (nr_overcommit_hugepages).
     #[arg(long)]
     overcommit: bool,
-    /// If compaction is not enough, let go of clean file caches and try once more: files are then read from disk again.
+    /// If compaction is not enough, drop the clean page cache and try again. Files are then read from disk again.
     #[arg(long)]
     drop_caches: bool,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub struct SetArgs {
 /// Arguments of `hugepages plan`.
 #[derive(Debug, clap::Args)]
 pub struct PlanArgs {
-    /// Bytes that are to lie on huge pages, such as 40G.
+    /// Bytes to back by huge pages, such as 40G.
     #[arg(long, value_parser = bytes)]
     bytes: u64,
-    /// Page size; the host's default size if not given.
+    /// Page size [default: the host's default huge page size].
     #[arg(long)]
     size: Option<String>,
     #[command(flatten)]
@@ -45,16 +45,16 @@ pub struct PlanArgs {
 /// Arguments of `hugepages accounting`.
 #[derive(Debug, clap::Args)]
 pub struct AccountingArgs {
-    /// Bytes to map and touch, one amount after the other.
+    /// Sizes to map and touch one after another, such as 64M.
     #[arg(required = true, value_parser = bytes)]
     steps: Vec<u64>,
     /// Page size.
     #[arg(long, default_value = "2M")]
     size: String,
-    /// Pages of the pool.
+    /// Size of the pool, in pages.
     #[arg(long, default_value_t = 128)]
     pages: u64,
-    /// Pages that may be added on demand.
+    /// Pages that the kernel may add on demand.
     #[arg(long, default_value_t = 128)]
     overcommit: u64,
     #[command(flatten)]
