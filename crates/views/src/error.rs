@@ -11,6 +11,12 @@ pub enum ViewError {
     /// A recording cannot be read.
     #[error(transparent)]
     Recording(#[from] pagelab_recording::Error),
+    /// What was asked for is not in the recording, or no such question can be asked.
+    #[error("{0}")]
+    Asked(String),
+    /// An answer cannot be written as a document.
+    #[error("the answer cannot be written as JSON: {0}")]
+    Document(String),
     /// A query cannot be answered.
     #[error("{0}")]
     Query(String),

@@ -29,15 +29,21 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod answer;
 pub mod calls;
 mod error;
 pub mod faultmap;
 pub mod iopattern;
 pub mod mappings;
 pub mod metrics;
+pub mod names;
+pub mod read;
 pub mod run;
+pub mod selection;
 #[cfg(feature = "sql")]
 pub mod sql;
+pub mod stacks;
+pub mod view;
 mod window;
 
 pub use error::{Result, ViewError};
