@@ -3,6 +3,7 @@
 use std::fmt;
 
 use pagelab_session::SessionError;
+use pagelab_views::ViewError;
 
 /// Measured, and the answer is bad.
 pub const BAD: u8 = 1;
@@ -47,6 +48,15 @@ impl From<pagelab_recording::Error> for Failure {
     /// A recording that cannot be written for lack of space or rights is the host's fault; all else is the input's.
     fn from(error: pagelab_recording::Error) -> Self {
         if error.is_hosts_fault() { Self::host(error) } else { Self::input(error) }
+    }
+}
+
+impl From<ViewError> for Failure {
+    fn from(error: ViewError) -> Self {
+        match error {
+            ViewError::Recording(error) => error.into(),
+            other => Self::input(other),
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! | address against time of one mapping, or of two on one scale | [`fault_map`], [`fault_maps`] |
 //! | offset against time of the reads and writes of one file | [`io_map`] |
 //! | a flame graph of folded stacks, as SVG | [`flamegraph::flame_graph`] |
+//! | a view of one recording | [`view::page`] |
 //! | rows in columns | [`table::Table`] |
 //! | numbers with units | [`quantity`] |
 //!
@@ -31,6 +32,7 @@ mod sides;
 mod style;
 pub mod table;
 pub mod verdict;
+pub mod view;
 
 pub use faultmap::{fault_map, fault_maps, pictures};
 pub use iomap::{io_map, io_map_columns};

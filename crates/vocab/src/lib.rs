@@ -6,6 +6,7 @@
 //!   `sysctl.vm.swappiness`, `env.MALLOC_ARENA_MAX`): where it comes from, whether it may be written, what it bears on.
 //!   `docs/settings.md` is generated from it.
 //! - [`metrics`]: every series of measured values, with kind, unit and the direction that is better.
+//! - [`counters`]: every event that processor and kernel count, and the quotients that are made of them.
 //! - [`causes`]: every cause that a finding may name.
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
 //! - [`nearest`]: the word that a misspelt one probably meant, and how a message asks for it.
@@ -21,6 +22,7 @@
 //! 4. `make docs` rewrites docs/settings.md; a test compares the two.
 
 pub mod causes;
+pub mod counters;
 pub mod metrics;
 pub mod nearest;
 pub mod settings;

@@ -7,10 +7,10 @@ use pagelab_interop::folded::{Folded, Weighed, fold};
 use pagelab_output::OutputFile;
 use pagelab_recording::Recording;
 use pagelab_report::flamegraph::{FlameGraph, flame_graph};
+use pagelab_views::read::{self, Tasks};
+use pagelab_views::selection::Selection;
 
-use super::show;
-use super::show::options::Options;
-use super::show::read::{self, Tasks};
+use super::show::open_part;
 use crate::failure::Failure;
 use crate::options::SpanArgs;
 use crate::print;
@@ -84,19 +84,14 @@ pub struct Args {
 
 /// Writes what was asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let options = Options {
-        dir: args.dir.clone(),
-        pid: args.pid,
-        comm: args.comm.clone(),
-        bounds: args.span.bounds(),
-        ..Options::default()
-    };
-    let recording = show::open_part(&options)?;
+    let selection =
+        Selection { pid: args.pid, comm: args.comm.clone(), bounds: args.span.bounds(), ..Selection::default() };
+    let recording = open_part(&args.dir, &selection)?;
     let mut notes = Vec::new();
-    let tasks = Tasks::load(&recording, &options, &mut notes)?;
+    let tasks = Tasks::load(&recording, &selection, &mut notes)?;
     let root = |task_id, ts| {
         let comm = || tasks.get(task_id).and_then(|task| task.comm_at(ts)).unwrap_or("[unknown]").to_owned();
-        tasks.wants(&options, task_id, ts).then(comm)
+        tasks.wants(&selection, task_id, ts).then(comm)
     };
     let folded = fold(&recording, args.of.weighed(), root, &mut notes)?;
     read::lost(&recording, args.of.stream(), &mut notes)?;

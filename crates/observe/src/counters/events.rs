@@ -1,4 +1,4 @@
-//! The events that are counted, and what may be derived from them: declared here and nowhere else.
+//! What the kernel is asked for to count each event of the vocabulary ([`pagelab_vocab::counters`]).
 //!
 //! Names are those of `perf list`. The set is that of `perf stat -ddd`, with minor and major faults beside all faults.
 
@@ -27,8 +27,6 @@ impl Code {
 pub struct EventDef {
     /// perf's name.
     pub name: &'static str,
-    /// Unit of the count: `ns` of clocks, empty for plain counts.
-    pub unit: &'static str,
     /// What the kernel is asked for.
     pub code: Code,
     /// It happens in the kernel only, so that counting user mode alone would find none of it.
@@ -37,7 +35,7 @@ pub struct EventDef {
 
 /// Counted in every mode of the processor.
 const fn event(name: &'static str, code: Code) -> EventDef {
-    EventDef { name, unit: "", code, in_kernel_only: false }
+    EventDef { name, code, in_kernel_only: false }
 }
 
 const fn software(name: &'static str, which: Software) -> EventDef {
@@ -60,7 +58,7 @@ const fn prefetches(name: &'static str, cache: CacheId, result: CacheResult) -> 
 /// the processor cannot count at once is split.
 pub const GROUPS: &[&[EventDef]] = &[
     &[
-        EventDef { unit: "ns", ..software("task-clock", Software::TASK_CLOCK) },
+        software("task-clock", Software::TASK_CLOCK),
         EventDef { in_kernel_only: true, ..software("context-switches", Software::CONTEXT_SWITCHES) },
         EventDef { in_kernel_only: true, ..software("cpu-migrations", Software::CPU_MIGRATIONS) },
         software("page-faults", Software::PAGE_FAULTS),
@@ -97,11 +95,16 @@ pub const GROUPS: &[&[EventDef]] = &[
     ],
 ];
 
-/// Behind the name of an event of which only user mode was counted; perf writes it so.
-pub const USER_ONLY: &str = ":u";
+#[cfg(test)]
+mod tests {
+    use pagelab_vocab::counters;
 
-/// The event of this name, with or without the suffix for user mode.
-pub fn find(name: &str) -> Option<&'static EventDef> {
-    let plain = name.strip_suffix(USER_ONLY).unwrap_or(name);
-    GROUPS.iter().copied().flatten().find(|event| event.name == plain)
+    use super::*;
+
+    #[test]
+    fn the_vocabulary_has_the_same_events_in_the_same_order() {
+        let counted: Vec<&str> = GROUPS.iter().copied().flatten().map(|event| event.name).collect();
+        let declared: Vec<&str> = counters::EVENTS.iter().map(|event| event.name).collect();
+        assert_eq!(counted, declared);
+    }
 }

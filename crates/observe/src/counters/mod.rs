@@ -6,15 +6,14 @@
 //!
 //! The processor has few counters. If more events are asked for than it has, the kernel lets the groups take turns:
 //! then a count's `running_ns` is less than its `enabled_ns`, and the count is a part of the whole. It is stored as
-//! it is; what it would have been ([`Count::estimate`]) and what is divided by what ([`RATIOS`]) is a matter of
+//! it is; what it would have been ([`Count::estimate`]) and what is divided by what ([`RATIOS`](pagelab_vocab::counters::RATIOS)) is a matter of
 //! reading. A group that the processor cannot count at once would never have a turn; so each is tried on the
 //! recorder's own thread first and split until its parts count (another user of a counter, such as the NMI watchdog,
 //! is met that way too).
 //!
 //! | module | holds |
 //! |---|---|
-//! | `events` | the events, in groups: the one list |
-//! | `ratios` | what may be derived, and from what |
+//! | `events` | the vocabulary's events, in groups, and what the kernel is asked for |
 //! | `pmu` | the door to the kernel, with a second one for tests |
 //! | `plan` | which groups this machine can count |
 //! | `accounts` | the software events without perf's: from the kernel's accounts of its tasks |
@@ -23,16 +22,16 @@ mod accounts;
 mod events;
 mod plan;
 mod pmu;
-mod ratios;
 
 use std::collections::BTreeMap;
 use std::io;
 
+use pagelab_vocab::counters::Count;
+
 pub use accounts::{Accounts, TaskAccounts};
-pub use events::{Code, EventDef, GROUPS, USER_ONLY, find};
+pub use events::{Code, EventDef, GROUPS};
 pub use plan::Plan;
 pub use pmu::{GroupValues, KernelGroup, KernelPmu, Pmu, Scope, Wanted};
-pub use ratios::{Count, RATIOS, RatioDef, quotient};
 
 /// What was counted of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

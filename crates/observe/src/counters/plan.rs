@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::events::{EventDef, GROUPS, USER_ONLY};
+use pagelab_vocab::counters::USER_ONLY;
+
+use super::events::{EventDef, GROUPS};
 use super::pmu::{Pmu, Scope, Wanted};
 use crate::process;
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pagelab_vocab::counters::{self, RATIOS, USER_ONLY, quotient};
+
 use super::fake::FakePmu;
 use super::*;
 
@@ -13,6 +15,12 @@ fn opened(pmu: &FakePmu) -> Counters<FakePmu> {
     let mut counters = Counters::open(pmu.clone()).expect("something can be counted");
     counters.follow(&[Scope::FromExec(1)]).expect("the target is there");
     counters
+}
+
+/// The event of this name, with or without the suffix for user mode.
+fn find(name: &str) -> Option<&'static EventDef> {
+    let plain = name.strip_suffix(USER_ONLY).unwrap_or(name);
+    GROUPS.iter().copied().flatten().find(|event| event.name == plain)
 }
 
 fn counts(counters: &mut Counters<FakePmu>) -> BTreeMap<String, Count> {
@@ -29,10 +37,10 @@ fn names_are_unique_and_found_with_and_without_their_suffix() {
     let events: usize = GROUPS.iter().map(|group| group.len()).sum();
     assert_eq!(all_names().len(), events);
     for name in all_names() {
-        assert_eq!(find(name).map(|event| event.name), Some(name));
-        assert_eq!(find(&format!("{name}:u")).map(|event| event.name), Some(name));
+        assert_eq!(counters::find(name).map(|event| event.name), Some(name));
+        assert_eq!(counters::find(&format!("{name}:u")).map(|event| event.name), Some(name));
     }
-    assert!(find("cycle").is_none());
+    assert!(counters::find("cycle").is_none());
 }
 
 #[test]

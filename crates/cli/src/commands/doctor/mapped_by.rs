@@ -5,15 +5,15 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::anyhow;
-use pagelab_analysis::mappings::{Ranges, page_bytes_of, ranges_of};
 use pagelab_host::doctor::process::{MappedBy, MappingCall, MappingCalls, ProcessReport};
 use pagelab_host::facts;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{MappingsRow, TasksRow};
+use pagelab_views::mappings::{Ranges, page_bytes_of, ranges_of};
+use pagelab_views::read::{each, each_in_time};
+use pagelab_views::stacks::Stacks;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::commands::show::read::{each, each_in_time};
-use crate::commands::show::stacks::Stacks;
 use crate::failure::Failure;
 use crate::say;
 

@@ -1,47 +1,27 @@
-//! `pagelab show`: one view of a recording.
-//!
-//! A view is a function over an open recording that yields a [`View`]: the text for people and the document for
-//! programs, made from the same data.
-//!
-//! # How to add a view
-//! 1. Write `NAME.rs` with `pub fn view(&Recording, &Options) -> Result<View, Failure>`: collect into a struct that
-//!    serialises (keys in snake case, units as suffixes, null for what is not known), make the text from that struct.
-//! 2. Give it a line in [`VIEWS`].
-//! 3. Add it to `tests/show.rs`.
+//! `pagelab show`: one view of a recording, as text or as a document. What a view says is `pagelab_views`' matter, how it
+//! looks `pagelab_report`'s.
 
-mod block;
-mod counters;
-mod dax;
-mod ends;
-mod faults;
-mod io;
-mod join;
-mod latency;
-mod loss;
-mod maps;
-mod metrics;
-mod names;
-pub(super) mod options;
-mod profile;
-pub(super) mod read;
-mod regions;
-mod sched;
-mod settings;
-pub(super) mod stacks;
-mod summary;
-mod syscalls;
-mod table;
-mod tasks;
+mod options;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use pagelab_recording::{Error, Recording, Span};
+use pagelab_recording::{Error, Recording};
+use pagelab_report::view::table::{clean, width};
+use pagelab_report::view::{Page, log_line, more, page};
+use pagelab_report::{Style, io_map_columns};
+use pagelab_views::ViewError;
+use pagelab_views::answer::Answer;
+use pagelab_views::selection::Selection;
+use pagelab_views::view::syscalls::log::Log;
+use pagelab_views::view::{
+    block, counters, dax, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings, summary,
+    syscalls, tasks,
+};
 use pagelab_vocab::nearest::hint_for;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::options::SpanArgs;
@@ -142,75 +122,145 @@ JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_byt
 --top and --sort choose the same rows as in the text; `..._total` beside a list is the number of rows it was taken from.
 Addresses are hexadecimal text, because many readers of JSON round large numbers.";
 
-/// What is shown: for people, and for programs.
-struct View {
-    text: String,
-    json: Value,
-    /// Writes what follows the text and is too long to be made in memory.
-    rest: Option<Rest>,
-}
-
-type Rest = Box<dyn FnOnce(&mut dyn Write) -> Result<(), Failure>>;
-
-type Make = fn(&Recording, &Options) -> Result<View, Failure>;
+/// Collects a view and prints it, as text or as a document.
+type Show = fn(&Recording, &Options) -> Result<(), Failure>;
 
 /// The views with their filters.
-const VIEWS: &[(&str, Make, &[Filter])] = &[
-    ("summary", summary::view, &[]),
-    ("tasks", tasks::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
-    ("faults", faults::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
-    ("maps", maps::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
-    ("metrics", metrics::view, &[Filter::Words, Filter::Top, Filter::Sort]),
-    ("settings", settings::view, &[Filter::Words, Filter::Top]),
-    ("loss", loss::view, &[Filter::Top, Filter::Sort]),
-    ("latency", latency::view, &[]),
+const VIEWS: &[(&str, Show, &[Filter])] = &[
+    ("summary", |recording, options| show(options, summary::collect(recording, &options.selection)), &[]),
+    (
+        "tasks",
+        |recording, options| show(options, tasks::collect(recording, &options.selection)),
+        &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort],
+    ),
+    (
+        "faults",
+        |recording, options| show(options, faults::collect(recording, &options.selection)),
+        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort],
+    ),
+    (
+        "maps",
+        |recording, options| show(options, maps::collect(recording, &options.selection)),
+        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort],
+    ),
+    (
+        "metrics",
+        |recording, options| show(options, metrics::collect(recording, &options.selection)),
+        &[Filter::Words, Filter::Top, Filter::Sort],
+    ),
+    (
+        "settings",
+        |recording, options| show(options, settings::collect(recording, &options.selection)),
+        &[Filter::Words, Filter::Top],
+    ),
+    (
+        "loss",
+        |recording, options| show(options, loss::collect(recording, &options.selection)),
+        &[Filter::Top, Filter::Sort],
+    ),
+    ("latency", |recording, options| show(options, latency::collect(recording, &options.selection)), &[]),
     (
         "profile",
-        profile::view,
+        |recording, options| show(options, profile::collect(recording, &options.selection)),
         &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort, Filter::Functions],
     ),
-    ("counters", counters::view, &[Filter::Words]),
-    ("block", block::view, &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort]),
-    ("regions", regions::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
-    ("dax", dax::view, &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort]),
-    ("syscalls", syscalls::view, &Filter::CALLS),
-    ("io", io::view, &Filter::FILES),
-    ("sched", sched::view, &Filter::TASKS),
+    (
+        "counters",
+        |recording, options| show(options, counters::collect(recording, &options.selection)),
+        &[Filter::Words],
+    ),
+    (
+        "block",
+        |recording, options| show(options, block::collect(recording, &options.selection)),
+        &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort],
+    ),
+    (
+        "regions",
+        |recording, options| show(options, regions::collect(recording, &options.selection)),
+        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort],
+    ),
+    (
+        "dax",
+        |recording, options| show(options, dax::collect(recording, &options.selection)),
+        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort],
+    ),
+    ("syscalls", calls, &Filter::CALLS),
+    ("io", |recording, options| show(options, io::collect(recording, &options.selection)), &Filter::FILES),
+    ("sched", |recording, options| show(options, sched::collect(recording, &options.selection)), &Filter::TASKS),
 ];
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let Asked { dir, view: name, words } = Asked::of(&args.words)?;
-    let (make, filters) = find(&name)?;
+    let (show_view, filters) = find(&name)?;
     let options = Options {
-        dir,
-        pid: args.pid,
-        comm: args.comm.clone(),
-        file: args.file.clone(),
-        words,
-        top: args.top,
-        sort: args.sort.clone(),
-        bounds: args.span.bounds(),
-        callers: args.callers.clone(),
-        callees: args.callees.clone(),
-        groups: args.group.clone(),
-        by: args.by.clone(),
-        names: args.name.clone(),
+        selection: Selection {
+            pid: args.pid,
+            comm: args.comm.clone(),
+            file: args.file.clone(),
+            words,
+            top: args.top,
+            sort: args.sort.clone(),
+            bounds: args.span.bounds(),
+            callers: args.callers.clone(),
+            callees: args.callees.clone(),
+            groups: args.group.clone(),
+            by: args.by.clone(),
+            names: args.name.clone(),
+            columns: Some(io_map_columns(&Style { width: width(), ..Style::default() })),
+        },
         log: args.log,
         json: args.json,
     };
     options.check(&name, filters)?;
-    let recording = open_part(&options)?;
-    let view = make(&recording, &options)?;
-    if args.json {
-        print::json(&view.json)?;
-    } else {
-        print::text(&view.text)?;
-        if let Some(rest) = view.rest {
-            print::stream(rest)?;
-        }
-    }
+    let recording = open_part(&dir, &options.selection)?;
+    show_view(&recording, &options)?;
     Ok(0)
+}
+
+/// Prints an answer, as text or as a document.
+fn show<T: Serialize + Page>(options: &Options, answer: Result<Answer<T>, ViewError>) -> Result<(), Failure> {
+    let answer = answer?;
+    if options.json { print::json(&answer.document()?) } else { print::text(&page(&answer)) }
+}
+
+/// System calls, added up or one by one.
+fn calls(recording: &Recording, options: &Options) -> Result<(), Failure> {
+    if !options.log {
+        return show(options, syscalls::collect(recording, &options.selection));
+    }
+    let log = Log::open(recording, &options.selection)?;
+    if options.json {
+        return show(options, log.collect());
+    }
+    let head = log.head();
+    print::text(&page(&head))?;
+    print::stream(|out| write_log(&log, head.about.clock_start_ns, out))
+}
+
+/// Writes the calls while they are read: there may be more of them than memory holds.
+fn write_log(log: &Log, start_ns: i64, out: &mut dyn Write) -> Result<(), Failure> {
+    let limit = log.limit();
+    let (mut shown, mut failed) = (0_usize, None);
+    let visited = log.visit(|logged| {
+        if shown < limit && failed.is_none() {
+            shown += 1;
+            failed = writeln!(out, "{}", log_line(logged, start_ns)).err();
+        }
+    })?;
+    let said = match (visited.in_recording, visited.selected) {
+        (0, _) => "no calls were recorded\n".to_owned(),
+        (all, 0) => format!("none of the {all} calls is selected\n"),
+        (_, selected) => more(shown, usize::try_from(selected).unwrap_or(usize::MAX)),
+    };
+    let mut left_out = String::new();
+    for what in &visited.left_out {
+        let _ = writeln!(left_out, "left out: {}", clean(what));
+    }
+    match failed.map_or_else(|| write!(out, "{left_out}{said}"), Err) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::host(error)),
+        _ => Ok(()),
+    }
 }
 
 /// What the words of the command line ask for.
@@ -255,7 +305,7 @@ fn newest() -> Result<PathBuf, Failure> {
         let needed = format!("found no recording in {here}; needed: one, try: pagelab record CMD, or pagelab show DIR");
         return Err(Failure::input(anyhow::anyhow!(needed)));
     };
-    say!("pagelab: the newest recording here: {}", table::clean(&dir.to_string_lossy()));
+    say!("pagelab: the newest recording here: {}", clean(&dir.to_string_lossy()));
     Ok(dir)
 }
 
@@ -270,9 +320,9 @@ fn neither(word: &str) -> Failure {
     }
 }
 
-fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
-    if let Some((_, make, filters)) = VIEWS.iter().find(|(known, ..)| *known == name) {
-        return Ok((*make, filters));
+fn find(name: &str) -> Result<(Show, &'static [Filter]), Failure> {
+    if let Some((_, show, filters)) = VIEWS.iter().find(|(known, ..)| *known == name) {
+        return Ok((*show, filters));
     }
     let known: Vec<&str> = VIEWS.iter().map(|(known, ..)| *known).collect();
     let list = known.join(", ");
@@ -281,86 +331,13 @@ fn find(name: &str) -> Result<(Make, &'static [Filter]), Failure> {
 }
 
 /// Opens the part of the recording that counts. That a path cannot be read is the fault of who gave it.
-pub(super) fn open_part(options: &Options) -> Result<Recording, Failure> {
-    let recording = Recording::open(&options.dir).map_err(|error| match error {
+pub(super) fn open_part(dir: &Path, selection: &Selection) -> Result<Recording, Failure> {
+    let recording = Recording::open(dir).map_err(|error| match error {
         Error::Io { .. } => Failure::input(error),
         other => other.into(),
     })?;
-    let span = options.bounds.of(&recording)?;
+    let span = selection.bounds.of(&recording)?;
     Ok(recording.within(span))
-}
-
-impl View {
-    /// Puts together what every view says: which recording, whether it is whole, what the reader must know.
-    fn new(
-        name: &str,
-        recording: &Recording,
-        notes: &[String],
-        data: &impl Serialize,
-        body: &str,
-    ) -> Result<Self, Failure> {
-        let manifest = recording.manifest();
-        let mut json = serde_json::to_value(data).map_err(Failure::input)?;
-        if let Value::Object(fields) = &mut json {
-            fields.insert("view".to_owned(), name.into());
-            fields.insert("recording".to_owned(), recording.dir().to_string_lossy().into());
-            fields.insert("complete".to_owned(), manifest.complete.into());
-            for reason in ["incomplete_reason", "rows_dropped"] {
-                if let Some(value) = manifest.extra.get(reason) {
-                    fields.insert(reason.to_owned(), value.clone());
-                }
-            }
-            fields.insert("clock_start_ns".to_owned(), manifest.clock.start_ns.into());
-            fields.insert("notes".to_owned(), notes.into());
-        }
-        let span = recording.span();
-        let noted: Vec<String>;
-        let notes = if span.is_part() {
-            noted = [vec![span_note(span, manifest.clock.start_ns)], notes.to_vec()].concat();
-            &noted
-        } else {
-            notes
-        };
-        let mut text = String::new();
-        text.push_str(&table::clean(&recording.dir().to_string_lossy()));
-        if manifest.complete {
-            text.push_str(": complete\n");
-        } else {
-            text.push_str(": NOT COMPLETE\n");
-            let reason = manifest.extra.get("incomplete_reason").and_then(Value::as_str).unwrap_or(
-                "the recorder did not reach its end: at most its last second is missing; exit, end and self cost are \
-                 not known",
-            );
-            indented(reason, &mut text);
-        }
-        for note in notes {
-            indented(&format!("note: {note}"), &mut text);
-        }
-        text.push_str(body);
-        Ok(Self { text, json, rest: None })
-    }
-
-    /// Has `rest` written behind the text.
-    fn then(self, rest: Rest) -> Self {
-        Self { rest: Some(rest), ..self }
-    }
-}
-
-/// What is left out.
-fn span_note(span: Span, start_ns: i64) -> String {
-    let at = |ns: i64| format!("{} s", table::seconds(ns.saturating_sub(start_ns)));
-    let from = if span.from_ns == i64::MIN { "the start".to_owned() } else { at(span.from_ns) };
-    let to = if span.to_ns == i64::MAX { "the end".to_owned() } else { at(span.to_ns) };
-    format!(
-        "only events from {from} to {to}; tasks, settings and totals of the manifest are those of the whole recording"
-    )
-}
-
-/// Appends text to `out` in lines behind two blanks.
-fn indented(text: &str, out: &mut String) {
-    for line in table::wrap(&table::clean(text), table::width() - 2) {
-        let _ = writeln!(out, "  {line}");
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,356 @@
+//! Reading rows past damaged parts, and the tasks of a recording.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+
+use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
+use pagelab_recording::{ProbeState, Recording, Result};
+use pagelab_vocab::terminal::escape;
+use serde::Serialize;
+
+use crate::calls::File;
+use crate::error::ViewError;
+use crate::selection::Selection;
+
+/// Calls `each` for the rows of a table, parts in their order. What is damaged is left out and noted.
+pub fn each<R: Row>(
+    recording: &Recording,
+    notes: &mut Vec<String>,
+    each: impl FnMut(<R::View as TableView>::Row<'_>),
+) -> Result<()> {
+    recording.for_each_readable::<R>(notes, each)
+}
+
+/// Like [`each`], in order of time across the parts: in a recording that broke off rows may have come late.
+pub fn each_in_time<R: Row>(
+    recording: &Recording,
+    notes: &mut Vec<String>,
+    each: impl FnMut(<R::View as TableView>::Row<'_>),
+) -> Result<()> {
+    recording.for_each_readable_in_time::<R>(notes, each)
+}
+
+/// The larger first; what is not known last.
+pub fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => b.total_cmp(&a),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
+}
+
+/// A note if the stream lost events: what is shown lacks them.
+pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Result<()> {
+    let (mut seen, mut lost) = (0_u64, 0_u64);
+    each::<LossRow>(recording, notes, |row| {
+        if row.stream == stream {
+            seen = seen.saturating_add(row.seen);
+            lost = lost.saturating_add(row.lost);
+        }
+    })?;
+    if lost > 0 {
+        let dir = recording.dir().display();
+        notes.push(format!("{lost} of {seen} events of {stream} were lost; when: pagelab show {dir} loss"));
+    }
+    Ok(())
+}
+
+/// A note if a view has no rows, saying why: nothing recorded, or nothing selected. `what` is what rows are called.
+pub fn nothing(recording: &Recording, stream: &str, what: &str, all: u64, selected: u64, notes: &mut Vec<String>) {
+    if all > 0 {
+        if selected == 0 {
+            notes.push(format!("none of the {all} {what} is selected"));
+        }
+        return;
+    }
+    let probe = recording.manifest().probes.iter().find(|probe| probe.name == stream);
+    notes.push(match probe {
+        Some(probe) if probe.state == ProbeState::Refused => {
+            let reason = probe.reason.as_deref().unwrap_or("no reason is recorded");
+            let fix = probe.fix.as_deref().map_or_else(String::new, |fix| format!("; what mends it: {fix}"));
+            format!("no {what} were recorded: {stream} was refused: {reason}{fix}")
+        }
+        Some(_) => format!("no {what} were recorded: {stream} ran and saw none"),
+        None => format!("no {what} were recorded; ask for them: pagelab record --observe {stream}"),
+    });
+}
+
+/// A path as text that no terminal acts on.
+pub fn path_text(path: &[u8]) -> String {
+    escape(&String::from_utf8_lossy(path))
+}
+
+/// What to call a file: its path, or what is known if it has none.
+pub fn file_title(file_id: u32, file: Option<&File>) -> String {
+    let Some(file) = file else { return format!("file {file_id}") };
+    if let Some(path) = &file.path {
+        return String::from_utf8_lossy(path).into_owned();
+    }
+    let words: Vec<&str> = [file.fs.as_deref(), file.file_type.as_deref()].into_iter().flatten().collect();
+    format!("{} inode {}", if words.is_empty() { "file".to_owned() } else { words.join(" ") }, file.ino)
+}
+
+/// Bytes that are a path, for JSON: as text, and exact where that is not the same.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PathText {
+    /// The path, with what is not UTF-8 replaced.
+    pub path: Option<String>,
+    /// All bytes in hexadecimal, if anything was replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes_hex: Option<String>,
+}
+
+impl PathText {
+    /// The text for `bytes`.
+    pub fn of(bytes: Option<&[u8]>) -> Self {
+        let Some(bytes) = bytes else { return Self::default() };
+        let hex = std::str::from_utf8(bytes).is_err().then(|| {
+            bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            })
+        });
+        Self { path: Some(String::from_utf8_lossy(bytes).into_owned()), path_bytes_hex: hex }
+    }
+}
+
+/// A device as `lsblk` prints it: major and minor number.
+pub fn device(dev: u64) -> String {
+    format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev))
+}
+
+/// How a task ended, as the kernel accounts it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Exit {
+    /// When.
+    pub ts: i64,
+    /// Wait status.
+    pub status: Option<i32>,
+    /// Minor faults.
+    pub minor_faults: Option<u64>,
+    /// Major faults.
+    pub major_faults: Option<u64>,
+    /// User and system time together.
+    pub cpu_ns: Option<u64>,
+}
+
+impl Exit {
+    /// What was used since then.
+    fn since(self, before: Option<Self>) -> Self {
+        let Some(before) = before else { return self };
+        let less = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
+        Self {
+            minor_faults: less(self.minor_faults, before.minor_faults),
+            major_faults: less(self.major_faults, before.major_faults),
+            cpu_ns: less(self.cpu_ns, before.cpu_ns),
+            ..self
+        }
+    }
+}
+
+/// One task.
+#[derive(Debug, Clone, Default)]
+pub struct Task {
+    /// Process.
+    pub pid: i32,
+    /// Thread.
+    pub tid: i32,
+    /// Who forked it.
+    pub parent: Option<u32>,
+    /// Its names and since when, in order of time.
+    pub names: Vec<(i64, String)>,
+    /// Path of the last executable.
+    pub exe: Option<Vec<u8>>,
+    /// First seen.
+    pub first_ts: i64,
+    /// It was there when recording began.
+    pub present_at_start: bool,
+    /// Its end, if that was seen.
+    pub exit: Option<Exit>,
+    /// What it had used when it was last looked at, if it has not ended.
+    pub alive: Option<Exit>,
+    /// What it had used when recording began, if it was there then.
+    pub before: Option<Exit>,
+    /// It has memory of its own, as kernel threads have not.
+    pub has_memory: bool,
+}
+
+impl Task {
+    /// What it used while it was recorded, until its end or until it was last looked at.
+    pub fn used(&self) -> Option<Exit> {
+        self.exit.or(self.alive).map(|used| used.since(self.before))
+    }
+
+    /// The last name.
+    pub fn comm(&self) -> Option<&str> {
+        self.names.last().map(|(_, name)| name.as_str())
+    }
+
+    /// The name at `ts`; before the first is known, the first.
+    pub fn comm_at(&self, ts: i64) -> Option<&str> {
+        let after = self.names.partition_point(|(since, _)| *since <= ts);
+        self.names.get(after.saturating_sub(1)).map(|(_, name)| name.as_str())
+    }
+}
+
+/// All tasks by their ids.
+#[derive(Debug, Default)]
+pub struct Tasks(pub BTreeMap<u32, Task>);
+
+impl Tasks {
+    /// Reads the table `tasks`. `--pid` and `--comm` that no task answers to are the user's error.
+    pub fn load(recording: &Recording, selection: &Selection, notes: &mut Vec<String>) -> crate::error::Result<Self> {
+        let mut tasks = BTreeMap::new();
+        each_in_time::<TasksRow>(recording, notes, |row| note_row(&mut tasks, &row))?;
+        let tasks = Self(tasks);
+        tasks.check(recording, selection)?;
+        Ok(tasks)
+    }
+
+    fn check(&self, recording: &Recording, selection: &Selection) -> crate::error::Result<()> {
+        let dir = recording.dir().display();
+        let none = |what: String| {
+            let total = self.0.len();
+            Err(ViewError::Asked(format!(
+                "{what} among the {total} tasks recorded; they are listed by: pagelab show {dir} tasks"
+            )))
+        };
+        if let Some(pid) = selection.pid
+            && !self.0.values().any(|task| task.pid == pid)
+        {
+            return none(format!("--pid: no process {pid}"));
+        }
+        if let Some(comm) = &selection.comm
+            && !self.0.values().any(|task| task.names.iter().any(|(_, name)| name == comm))
+        {
+            return none(format!("--comm: no name {comm:?}"));
+        }
+        Ok(())
+    }
+
+    /// The task.
+    pub fn get(&self, task_id: u32) -> Option<&Task> {
+        self.0.get(&task_id)
+    }
+
+    /// Whether `--pid` and `--comm` select what a task did at `ts`.
+    pub fn wants(&self, selection: &Selection, task_id: u32, ts: i64) -> bool {
+        if !selection.by_task() {
+            return true;
+        }
+        let Some(task) = self.get(task_id) else { return false };
+        selection.pid.is_none_or(|pid| task.pid == pid)
+            && selection.comm.as_deref().is_none_or(|comm| task.comm_at(ts) == Some(comm))
+    }
+
+    /// Name and process for a line of text.
+    pub fn label(&self, task_id: u32) -> (Option<i32>, Option<&str>) {
+        let task = self.get(task_id);
+        (task.map(|task| task.pid), task.and_then(Task::comm))
+    }
+
+    /// What to call a task: its name and its ids.
+    pub fn title(&self, task_id: u32) -> String {
+        let Some(task) = self.get(task_id) else { return format!("task {task_id}") };
+        let comm = task.comm().unwrap_or("-");
+        if task.pid == task.tid { format!("{comm} {}", task.pid) } else { format!("{comm} {}/{}", task.pid, task.tid) }
+    }
+
+    /// The tasks as a tree, each with its depth: children below who forked them, in order of time, kernel threads last.
+    pub fn tree(&self) -> Vec<(u32, usize)> {
+        let mut children: HashMap<Option<u32>, Vec<u32>> = HashMap::new();
+        for (id, task) in &self.0 {
+            let parent = task.parent.filter(|parent| parent != id && self.0.contains_key(parent));
+            children.entry(parent).or_default().push(*id);
+        }
+        for list in children.values_mut() {
+            list.sort_by_key(|id| (self.get(*id).map(|task| (!task.has_memory, task.first_ts)), *id));
+        }
+        let mut out = Vec::with_capacity(self.0.len());
+        let mut seen = HashSet::new();
+        let roots = children.get(&None).cloned().unwrap_or_default();
+        // Tasks of a circle of parents, which only a damaged recording has, hang on no root: they follow at the end.
+        for root in roots.into_iter().chain(self.0.keys().copied()) {
+            let mut open = vec![(root, 0)];
+            while let Some((id, depth)) = open.pop() {
+                if !seen.insert(id) {
+                    continue;
+                }
+                out.push((id, depth));
+                let below = children.get(&Some(id)).into_iter().flatten();
+                open.extend(below.rev().map(|child| (*child, depth + 1)));
+            }
+        }
+        out
+    }
+}
+
+fn note_row(tasks: &mut BTreeMap<u32, Task>, row: &TasksRow<'_>) {
+    let task = tasks.entry(row.task_id).or_insert_with(|| Task {
+        pid: row.pid,
+        tid: row.tid,
+        first_ts: row.ts,
+        present_at_start: row.op == "snapshot",
+        ..Task::default()
+    });
+    task.parent = task.parent.or(row.parent_task_id);
+    if let Some(comm) = row.comm
+        && task.comm() != Some(comm)
+    {
+        task.names.push((row.ts, comm.to_owned()));
+    }
+    if let Some(exe) = row.exe {
+        task.exe = Some(exe.to_owned());
+    }
+    task.has_memory |= row.mm_id.is_some();
+    let used = Some(Exit {
+        ts: row.ts,
+        status: row.exit_code,
+        minor_faults: row.min_flt,
+        major_faults: row.maj_flt,
+        cpu_ns: row.utime_ns.zip(row.stime_ns).map(|(user, system)| user.saturating_add(system)),
+    });
+    match row.op {
+        "exit" => task.exit = used,
+        "alive" => task.alive = used,
+        "snapshot" if task.before.is_none() => task.before = used,
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tasks(parents: &[(u32, Option<u32>)]) -> Tasks {
+        let task = |(id, parent): &(u32, Option<u32>)| {
+            (*id, Task { parent: *parent, first_ts: i64::from(*id), ..Task::default() })
+        };
+        Tasks(parents.iter().map(task).collect())
+    }
+
+    #[test]
+    fn every_task_is_in_the_tree_once() {
+        let line = tasks(&[(1, None), (2, Some(1)), (3, Some(2)), (4, Some(1)), (9, Some(77))]);
+        assert_eq!(line.tree(), [(1, 0), (2, 1), (3, 2), (4, 1), (9, 0)]);
+        let circle = tasks(&[(1, Some(2)), (2, Some(1)), (3, Some(3))]);
+        let mut ids: Vec<u32> = circle.tree().into_iter().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_task_has_the_name_of_the_time() {
+        let task = Task { names: vec![(10, "sh".into()), (20, "cc".into())], ..Task::default() };
+        assert_eq!([5, 10, 19, 20].map(|ts| task.comm_at(ts)), [Some("sh"), Some("sh"), Some("sh"), Some("cc")]);
+        assert_eq!(Task::default().comm_at(5), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_kept_beside_it() {
+        let bad = PathText::of(Some(b"/tmp/\xff"));
+        assert_eq!(bad.path_bytes_hex.as_deref(), Some("2f746d702fff"));
+        assert!(bad.path.is_some_and(|path| path.starts_with("/tmp/")));
+        assert_eq!(PathText::of(Some(b"/tmp")).path_bytes_hex, None);
+    }
+}

@@ -1,0 +1,98 @@
+//! SQL over recordings.
+//!
+//! Every table of the registry is there, with the columns `host`, `variant` and `run` in front, which come from each
+//! recording's manifest (or, where that has none, from the path). A table that a recording lacks has no rows from it, a
+//! column that it lacks is null. Paths, which are bytes in the files, are text here; bytes that are no UTF-8 appear as
+//! U+FFFD. So `path` is what `path_text` is, which other programs read beside the bytes. The table `runs` has one row per
+//! recording, from the manifests. A quotient of integers is an integer
+//! (`addr/4096` is a page).
+//!
+//! Queries read only: statements that would create, change or write anything are refused. Memory is bounded, sorts and
+//! aggregations beyond it spill to the directory for temporary files.
+
+mod division;
+mod engine;
+mod errors;
+mod output;
+mod runs;
+mod table;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use pagelab_recording::Bounds;
+
+use crate::error::{Result, ViewError};
+
+/// How the result of a query is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Columns of text for reading.
+    Table,
+    /// Comma-separated values with a header; null is empty.
+    Csv,
+    /// One JSON array with one object per row; null is null.
+    Json,
+    /// A Parquet file.
+    Parquet,
+}
+
+impl std::str::FromStr for Format {
+    type Err = ViewError;
+
+    fn from_str(word: &str) -> Result<Self> {
+        match word {
+            "table" => Ok(Self::Table),
+            "csv" => Ok(Self::Csv),
+            "json" => Ok(Self::Json),
+            "parquet" => Ok(Self::Parquet),
+            _ => Err(ViewError::Query(format!(
+                "{word:?} is no format of a result; table, csv, json or parquet is needed: --format table"
+            ))),
+        }
+    }
+}
+
+/// Limits of a query.
+#[derive(Debug, Clone)]
+pub struct QueryOptions {
+    /// Memory for sorts, joins and aggregations; beyond it they spill.
+    pub memory_bytes: usize,
+    /// Where they spill to; `None`: the system's directory for temporary files.
+    pub spill_dir: Option<PathBuf>,
+    /// Threads; `None`: as many as there are processors, at most 8.
+    pub threads: Option<usize>,
+    /// The part of each recording's time whose events the tables hold.
+    pub bounds: Bounds,
+}
+
+impl Default for QueryOptions {
+    fn default() -> Self {
+        Self { memory_bytes: 512 << 20, spill_dir: None, threads: None, bounds: Bounds::default() }
+    }
+}
+
+/// Runs one SQL query over the recordings at and below `dirs` and writes the result to `out`. Returns the number of rows.
+pub fn query(dirs: &[PathBuf], sql: &str, format: Format, out: &mut (dyn Write + Send)) -> Result<u64> {
+    query_with(dirs, sql, format, out, &QueryOptions::default())
+}
+
+/// As [`query`], with limits.
+pub fn query_with(
+    dirs: &[PathBuf],
+    sql: &str,
+    format: Format,
+    out: &mut (dyn Write + Send),
+    options: &QueryOptions,
+) -> Result<u64> {
+    for dir in dirs {
+        if let Some((scheme, _)) = dir.to_str().and_then(|text| text.split_once("://")) {
+            return Err(ViewError::Query(format!(
+                "{} is an address ({scheme}); this version reads local directories only: copy the recording here first",
+                dir.display()
+            )));
+        }
+    }
+    let recordings = pagelab_recording::set::discover(dirs)?;
+    engine::run(&recordings, sql, format, out, options)
+}

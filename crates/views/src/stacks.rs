@@ -1,0 +1,79 @@
+//! Stacks by their ids as lists of functions, and functions by their place in a module.
+
+use std::collections::{HashMap, HashSet};
+
+use pagelab_recording::Recording;
+use pagelab_recording::tables::{FramesRow, StacksRow};
+
+use crate::error::Result;
+use crate::read;
+
+/// Functions of the stacks that were asked for.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    frames_of: HashMap<u64, Vec<u64>>,
+    names: HashMap<u64, String>,
+}
+
+impl Stacks {
+    /// Reads the stacks of these ids.
+    pub fn load(recording: &Recording, wanted: &HashSet<u64>, notes: &mut Vec<String>) -> Result<Self> {
+        let mut out = Self::default();
+        if wanted.is_empty() {
+            return Ok(out);
+        }
+        read::each::<StacksRow>(recording, notes, |row| {
+            if wanted.contains(&row.stack_id) {
+                out.frames_of.entry(row.stack_id).or_insert_with(|| row.frame_ids.to_vec());
+            }
+        })?;
+        let used: HashSet<u64> = out.frames_of.values().flatten().copied().collect();
+        read::each::<FramesRow>(recording, notes, |row| {
+            if used.contains(&row.frame_id) {
+                out.names.entry(row.frame_id).or_insert_with(|| name_of(&row));
+            }
+        })?;
+        Ok(out)
+    }
+
+    /// The functions of a stack, innermost first. `None` if the stack is not in the recording.
+    pub fn functions(&self, stack_id: u64) -> Option<Vec<String>> {
+        let frames = self.frames_of.get(&stack_id)?;
+        Some(frames.iter().map(|id| self.names.get(id).cloned().unwrap_or_else(|| format!("frame {id:#x}"))).collect())
+    }
+}
+
+/// The functions at places in modules, as far as a stack of the recording went through exactly there. `wanted` holds paths of
+/// modules and offsets in their files.
+pub fn functions_at(
+    recording: &Recording,
+    wanted: &HashSet<(Vec<u8>, u64)>,
+    notes: &mut Vec<String>,
+) -> Result<HashMap<(Vec<u8>, u64), String>> {
+    let mut found: HashMap<(Vec<u8>, u64), String> = HashMap::new();
+    if wanted.is_empty() {
+        return Ok(found);
+    }
+    read::each::<FramesRow>(recording, notes, |row| {
+        let (Some(module), Some(offset), Some(symbol)) = (row.module, row.module_offset, row.symbol) else { return };
+        let place = (module.to_vec(), offset);
+        // Of a chain of inlined functions the one that the compiler made code for is what tools name.
+        if wanted.contains(&place) && (!row.inlined || !found.contains_key(&place)) {
+            found.insert(place, symbol.to_owned());
+        }
+    })?;
+    Ok(found)
+}
+
+/// The function, or the place in its module.
+pub fn name_of(row: &FramesRow<'_>) -> String {
+    if let Some(symbol) = row.symbol {
+        return symbol.to_owned();
+    }
+    let module = row.module.map_or_else(|| "[unknown]".to_owned(), |path| String::from_utf8_lossy(path).into_owned());
+    let file = module.rsplit('/').next().unwrap_or(&module).to_owned();
+    match row.module_offset {
+        Some(offset) => format!("{file}+{offset:#x}"),
+        None => file,
+    }
+}

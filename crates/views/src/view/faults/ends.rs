@@ -1,0 +1,162 @@
+//! Part of `show DIR faults`: how the faults ended, as far as it was looked at, and the huge pages made afterwards.
+
+use std::collections::BTreeMap;
+
+use pagelab_recording::Recording;
+use pagelab_recording::tables::{FaultsRow, KhugepagedRow};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::read::{self, Tasks};
+use crate::selection::Selection;
+
+/// Durations of the faults that were looked at, by whether they were major and what they got, ns.
+#[derive(Debug, Default)]
+pub struct Ends(BTreeMap<(bool, Option<String>), Vec<i64>>);
+
+impl Ends {
+    /// Takes a fault that is selected.
+    pub fn count(&mut self, row: &FaultsRow<'_>) {
+        let (Some(major), Some(dur)) = (row.major, row.dur) else { return };
+        self.0.entry((major, row.got.map(str::to_owned))).or_default().push(dur);
+    }
+}
+
+/// Faults that ended in the same way.
+#[derive(Debug, Serialize)]
+pub struct OneEnd {
+    /// Whether they needed I/O, or waiting and another attempt.
+    pub major: bool,
+    /// What they got; null if it is not known.
+    pub got: Option<String>,
+    /// Those that were looked at.
+    pub faults: u64,
+    /// Of the major ones, or of the minor ones that were looked at.
+    pub share: f64,
+    /// Median duration, ns.
+    pub p50_ns: Option<i64>,
+    /// 99th percentile of the durations, ns.
+    pub p99_ns: Option<i64>,
+    /// Sum of the durations, ns.
+    pub total_ns: i64,
+}
+
+/// How faults ended.
+#[derive(Debug, Serialize)]
+pub struct EndsView {
+    /// Of so many minor faults one was looked at; of the major ones all are.
+    pub minor_one_in: Option<u64>,
+    /// Major faults.
+    pub major: u64,
+    /// Minor faults that were looked at.
+    pub minor: u64,
+    /// Ends that should be in the recording and are not.
+    pub lost: Option<u64>,
+    /// Why it is not known what was got.
+    pub got_unknown_because: Option<String>,
+    /// Faults by how they ended.
+    pub ends: Vec<OneEnd>,
+}
+
+impl EndsView {
+    /// Makes it; none if the recording does not say how faults ended.
+    pub fn of(recording: &Recording, ends: Ends, notes: &mut Vec<String>) -> Option<Self> {
+        let told = recording.manifest().extra.get("fault_details");
+        let number = |key: &str| told.and_then(|told| told.get(key)).and_then(Value::as_u64);
+        let text = |key: &str| told.and_then(|told| told.get(key)).and_then(Value::as_str).map(str::to_owned);
+        if let Some(reason) = text("refused") {
+            notes.push(format!("how faults ended was not recorded: {reason}"));
+        }
+        // A recording that was cut short has no word on it, but may have the rows.
+        if number("seen").is_none() && ends.0.is_empty() {
+            return None;
+        }
+        let all = |major| ends.0.iter().filter(|((one, _), _)| *one == major).map(|(_, all)| all.len() as u64).sum();
+        let (majors, minors): (u64, u64) = (all(true), all(false));
+        let lost = number("lost").zip(number("unmatched")).map(|(lost, unmatched)| lost + unmatched);
+        if let Some(lost) = lost.filter(|lost| *lost > 0) {
+            notes.push(format!("of {lost} faults that were looked at it is not known how they ended (lost)"));
+        }
+        let one = |((major, got), times): ((bool, Option<String>), Vec<i64>)| {
+            let whole = if major { majors } else { minors };
+            OneEnd { major, got, share: times.len() as f64 / whole.max(1) as f64, ..times_of(times) }
+        };
+        let mut rows: Vec<OneEnd> = ends.0.into_iter().map(one).collect();
+        rows.sort_by(|a, b| b.major.cmp(&a.major).then(b.faults.cmp(&a.faults)).then_with(|| a.got.cmp(&b.got)));
+        Some(Self {
+            minor_one_in: number("minor_one_in"),
+            major: majors,
+            minor: minors,
+            lost,
+            got_unknown_because: text("got_unknown_because"),
+            ends: rows,
+        })
+    }
+}
+
+/// The figures of durations: exact percentiles (the smallest value that so many are not above).
+fn times_of(mut all: Vec<i64>) -> OneEnd {
+    all.sort_unstable();
+    let at = |share: f64| all.get(((share * all.len() as f64).ceil() as usize).max(1) - 1).copied();
+    OneEnd {
+        major: false,
+        got: None,
+        faults: all.len() as u64,
+        share: 0.0,
+        p50_ns: at(0.5),
+        p99_ns: at(0.99),
+        total_ns: all.iter().sum(),
+    }
+}
+
+/// Pieces of memory about which the same was done.
+#[derive(Debug, Serialize)]
+pub struct OneCollapse {
+    /// `khugepaged` or `madvise`.
+    pub by_whom: String,
+    /// Kind of memory.
+    pub kind: String,
+    /// What was tried.
+    pub op: String,
+    /// The kernel's word for the result.
+    pub result: String,
+    /// Pieces of memory.
+    pub count: u64,
+    /// Small pages that became part of huge ones.
+    pub pages: u64,
+    /// Of these, the ones without memory before, as far as known.
+    pub filled: u64,
+}
+
+/// What khugepaged and MADV_COLLAPSE did, by result.
+pub fn collapses(
+    recording: &Recording,
+    selection: &Selection,
+    tasks: &Tasks,
+    notes: &mut Vec<String>,
+) -> Result<Vec<OneCollapse>> {
+    let mut found: BTreeMap<[String; 4], [u64; 3]> = BTreeMap::new();
+    read::each::<KhugepagedRow<'_>>(recording, notes, |row| {
+        if row.task_id.is_some_and(|task| !tasks.wants(selection, task, row.ts)) {
+            return;
+        }
+        let sums = found.entry([row.by_whom, row.kind, row.op, row.result].map(str::to_owned)).or_default();
+        sums[0] += 1;
+        sums[1] += u64::from(row.pages.unwrap_or(0));
+        // What was not done has filled nothing.
+        sums[2] += u64::from(row.filled.filter(|_| row.pages.is_some()).unwrap_or(0));
+    })?;
+    let one = |([by_whom, kind, op, result], [count, pages, filled]): ([String; 4], [u64; 3])| OneCollapse {
+        by_whom,
+        kind,
+        op,
+        result,
+        count,
+        pages,
+        filled,
+    };
+    let mut rows: Vec<OneCollapse> = found.into_iter().map(one).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.pages, row.count)));
+    Ok(rows)
+}

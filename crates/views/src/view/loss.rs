@@ -1,0 +1,105 @@
+//! `show DIR loss`: what each stream saw, lost and filtered, second by second.
+
+use std::collections::BTreeMap;
+
+use pagelab_recording::Recording;
+use pagelab_recording::tables::LossRow;
+use serde::Serialize;
+
+use crate::answer::Answer;
+use crate::error::Result;
+use crate::read;
+use crate::selection::{Selection, cut};
+
+/// Events of a stream.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Counts {
+    /// Events that happened, as far as the probe knows.
+    pub seen: u64,
+    /// Of those, events that should be in the recording and are not.
+    pub lost: u64,
+    /// Of those, events left out on purpose.
+    pub filtered: u64,
+}
+
+impl Counts {
+    fn add(&mut self, row: &LossRow<'_>) {
+        self.seen = self.seen.saturating_add(row.seen);
+        self.lost = self.lost.saturating_add(row.lost);
+        self.filtered = self.filtered.saturating_add(row.filtered);
+    }
+
+    /// Events that should be in the recording.
+    pub fn wanted(self) -> u64 {
+        self.seen.saturating_sub(self.filtered).max(self.lost)
+    }
+}
+
+/// One stream in one second.
+#[derive(Debug, Serialize)]
+pub struct SecondRow {
+    /// Seconds since recording began.
+    pub second: i64,
+    /// The stream.
+    pub stream: String,
+    /// Its events in that second.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// One stream in all of the time.
+#[derive(Debug, Serialize)]
+pub struct Total {
+    /// The stream.
+    pub stream: String,
+    /// Its events.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Lost of those that should be recorded, percent; null if there were none.
+    pub lost_pct: Option<f64>,
+}
+
+/// What each stream saw, lost and filtered.
+#[derive(Debug, Serialize)]
+pub struct LossView {
+    /// One row per stream.
+    pub totals: Vec<Total>,
+    /// One row per second and stream.
+    pub seconds: Vec<SecondRow>,
+    /// Rows before the list was cut.
+    pub seconds_total: usize,
+}
+
+/// Makes the view.
+pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<LossView>> {
+    let sort = selection.sort_by(&["time", "lost", "seen", "filtered"])?;
+    let mut notes = Vec::new();
+    let start = recording.manifest().clock.start_ns;
+    let mut seconds: BTreeMap<(i64, String), Counts> = BTreeMap::new();
+    let mut totals: BTreeMap<String, Counts> = BTreeMap::new();
+    read::each::<LossRow>(recording, &mut notes, |row| {
+        let second = row.ts.saturating_sub(start).div_euclid(1_000_000_000);
+        seconds.entry((second, row.stream.to_owned())).or_default().add(&row);
+        totals.entry(row.stream.to_owned()).or_default().add(&row);
+    })?;
+    if totals.is_empty() {
+        notes.push("no rows of loss were recorded: nothing says what the streams saw or lost".to_owned());
+    }
+    let mut rows: Vec<SecondRow> =
+        seconds.into_iter().map(|((second, stream), counts)| SecondRow { second, stream, counts }).collect();
+    let key = |row: &SecondRow| match sort {
+        "lost" => row.counts.lost,
+        "seen" => row.counts.seen,
+        "filtered" => row.counts.filtered,
+        _ => 0,
+    };
+    rows.sort_by_key(|row| std::cmp::Reverse(key(row)));
+    let (seconds, seconds_total) = cut(rows, selection.limit(sort != "time"));
+    let totals = totals.into_iter().map(|(stream, counts)| Total {
+        stream,
+        lost_pct: (counts.wanted() > 0).then(|| 100.0 * counts.lost as f64 / counts.wanted() as f64),
+        counts,
+    });
+    let data = LossView { totals: totals.collect(), seconds, seconds_total };
+    Ok(Answer::new("loss", recording, notes, data))
+}

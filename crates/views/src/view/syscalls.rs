@@ -1,0 +1,265 @@
+//! `show DIR syscalls`: calls summed up as `strace -c` does, or one by one as strace prints them.
+
+mod decode;
+pub mod log;
+
+use std::collections::{HashMap, HashSet};
+
+use pagelab_recording::Recording;
+use pagelab_vocab::syscalls::{self, Class};
+use serde::Serialize;
+
+use crate::answer::Answer;
+use crate::calls::{self, Call, Files, Totals};
+use crate::error::{Result, ViewError};
+use crate::read::{self, Tasks};
+use crate::selection::{Selection, cut};
+
+/// One group of calls.
+#[derive(Debug, Serialize)]
+pub struct Group {
+    /// Name of the call, task, command or file.
+    pub name: String,
+    /// Calls.
+    pub calls: u64,
+    /// Of those, calls that failed.
+    pub errors: u64,
+    /// Calls that never returned; they have no duration.
+    pub unfinished: u64,
+    /// From entry to return, of all calls that returned, ns.
+    pub total_ns: u64,
+    /// Of the durations of all calls selected.
+    pub total_pct: Option<f64>,
+    /// Mean duration, ns.
+    pub mean_ns: Option<f64>,
+    /// Median duration, ns.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile of the durations, ns.
+    pub p99_ns: Option<u64>,
+    /// The longest duration, ns.
+    pub max_ns: Option<u64>,
+    /// Null if it is known of no call.
+    pub cpu_ns: Option<u64>,
+    /// Where the time went in `split_calls` calls; null if no recorder of `sched` ran.
+    pub split_calls: Option<u64>,
+    /// Duration of the split calls, ns.
+    pub split_ns: Option<u64>,
+    /// Of that, on a CPU.
+    pub on_cpu_ns: Option<u64>,
+    /// Of that, asleep.
+    pub blocked_ns: Option<u64>,
+    /// Of that, ready and without a CPU.
+    pub queue_ns: Option<u64>,
+}
+
+/// System calls added up by name, task, task's name or file.
+#[derive(Debug, Serialize)]
+pub struct SyscallsView {
+    /// Calls recorded.
+    pub calls_in_recording: u64,
+    /// Calls selected.
+    pub calls: u64,
+    /// Of those, calls that failed.
+    pub errors: u64,
+    /// Of those, calls that never returned.
+    pub unfinished: u64,
+    /// Sum of the durations, ns.
+    pub total_ns: u64,
+    /// What rows are put together by.
+    pub by: &'static str,
+    /// Rows, ranked.
+    pub groups: Vec<Group>,
+    /// Rows before the list was cut.
+    pub groups_total: usize,
+}
+
+/// What is selected.
+pub struct CallFilter<'a> {
+    selection: &'a Selection,
+    tasks: &'a Tasks,
+    files: Option<HashSet<u32>>,
+}
+
+impl<'a> CallFilter<'a> {
+    /// Prepares the filters. A name that is no call's is the user's error.
+    pub fn new(selection: &'a Selection, tasks: &'a Tasks, files: &Files) -> Result<Self> {
+        for name in &selection.names {
+            let class = name.strip_prefix('%').map(Class::named);
+            if !matches!(class, Some(Some(_))) && syscalls::by_name(name).is_none() {
+                let near = pagelab_vocab::nearest::hint_for(name, syscalls::all().iter().map(|call| call.name));
+                let classes: Vec<String> = Class::ALL.iter().map(|class| format!("%{}", class.name())).collect();
+                return Err(ViewError::Asked(format!(
+                    "--name: found {name:?}{near}; needed the name of a call, or of a class: {}",
+                    classes.join(" ")
+                )));
+            }
+        }
+        let files = selection.file.is_some().then(|| files.select(|path| selection.wants_path(path)));
+        Ok(Self { selection, tasks, files })
+    }
+
+    /// A file that no call was made on is the user's error.
+    pub fn check_file(&self, recording: &Recording) -> Result<()> {
+        let Some(file) = self.selection.file.as_deref().filter(|_| self.files.as_ref().is_some_and(HashSet::is_empty))
+        else {
+            return Ok(());
+        };
+        Err(ViewError::Asked(format!(
+            "--file: no file {} among those that calls were made on; they are listed by: pagelab show {} syscalls --by \
+             file",
+            file.display(),
+            recording.dir().display()
+        )))
+    }
+
+    /// Whether the call is selected.
+    pub fn wants(&self, call: &Call<'_>) -> bool {
+        self.files.as_ref().is_none_or(|files| call.file_id.is_some_and(|id| files.contains(&id)))
+            && self.tasks.wants(self.selection, call.task_id, call.ts)
+            && (self.selection.names.is_empty() || self.selection.names.iter().any(|name| is_named(call.name, name)))
+    }
+}
+
+fn is_named(name: &str, wanted: &str) -> bool {
+    match wanted.strip_prefix('%').and_then(Class::named) {
+        Some(class) => syscalls::by_name(name).is_some_and(|call| call.classes.contains(class)),
+        None => name == wanted,
+    }
+}
+
+/// Makes the view.
+pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<SyscallsView>> {
+    let sort =
+        selection.sort_by(&["total", "calls", "errors", "mean", "p50", "p99", "max", "cpu", "blocked", "name"])?;
+    let by = selection.group_by(&["name", "task", "comm", "file"])?;
+    let mut notes = Vec::new();
+    let tasks = Tasks::load(recording, selection, &mut notes)?;
+    let files = Files::load(recording, &mut notes)?;
+    let filter = CallFilter::new(selection, &tasks, &files)?;
+    filter.check_file(recording)?;
+    let mut groups: HashMap<Key, Totals> = HashMap::new();
+    let mut by_name: Vec<(String, Totals)> = Vec::new();
+    let mut all = Totals::default();
+    let scanned = calls::scan(recording, false, |call| {
+        if !filter.wants(call) {
+            return;
+        }
+        count(&mut all, call);
+        if by == "name" {
+            while by_name.len() <= call.name_id {
+                by_name.push(<(String, Totals)>::default());
+            }
+            if let Some((name, totals)) = by_name.get_mut(call.name_id) {
+                if name.is_empty() {
+                    call.name.clone_into(name);
+                }
+                totals.add(call);
+            }
+        } else {
+            groups.entry(Key::of(by, call, &tasks)).or_default().add(call);
+        }
+    })?;
+    notes.extend(scanned.left_out.iter().map(|what| format!("left out: {what}")));
+    read::lost(recording, "syscalls", &mut notes)?;
+    read::nothing(recording, "syscalls", "calls", scanned.calls, all.calls, &mut notes);
+    let named = by_name.into_iter().filter(|(_, totals)| totals.calls > 0);
+    let grouped = groups.into_iter().map(|(key, totals)| (key.label(&tasks, &files), totals));
+    let mut groups: Vec<Group> =
+        named.chain(grouped).map(|(name, totals)| group(name, &totals, all.total_ns)).collect();
+    if all.calls > 0 && groups.iter().all(|group| group.blocked_ns.is_none()) {
+        notes.push(
+            "whether calls ran, slept or waited for a CPU was not recorded; add sched: pagelab record --observe \
+             syscalls,sched"
+                .to_owned(),
+        );
+    }
+    order(&mut groups, sort);
+    let (groups, groups_total) = cut(groups, selection.limit(by != "name"));
+    let data = SyscallsView {
+        calls_in_recording: scanned.calls,
+        calls: all.calls,
+        errors: all.errors,
+        unfinished: all.unfinished,
+        total_ns: all.total_ns,
+        by,
+        groups,
+        groups_total,
+    };
+    Ok(Answer::new("syscalls", recording, notes, data))
+}
+
+/// Sums without the percentiles, which are taken of groups only.
+fn count(all: &mut Totals, call: &Call<'_>) {
+    all.calls += 1;
+    all.errors += u64::from(call.errno().is_some());
+    match call.dur.and_then(|dur| u64::try_from(dur).ok()) {
+        Some(dur) => all.total_ns = all.total_ns.saturating_add(dur),
+        None => all.unfinished += 1,
+    }
+}
+
+/// What calls are put together by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Task(u32),
+    Comm(Option<String>),
+    File(Option<u32>),
+}
+
+impl Key {
+    fn of(by: &str, call: &Call<'_>, tasks: &Tasks) -> Self {
+        match by {
+            "task" => Self::Task(call.task_id),
+            "file" => Self::File(call.file_id),
+            _ => Self::Comm(tasks.get(call.task_id).and_then(|task| task.comm_at(call.ts)).map(str::to_owned)),
+        }
+    }
+
+    fn label(&self, tasks: &Tasks, files: &Files) -> String {
+        match self {
+            Self::Task(id) => tasks.title(*id),
+            Self::Comm(comm) => comm.clone().unwrap_or_else(|| "-".to_owned()),
+            Self::File(None) => "(no file)".to_owned(),
+            Self::File(Some(id)) => read::file_title(*id, files.get(*id)),
+        }
+    }
+}
+
+fn group(name: String, totals: &Totals, whole_ns: u64) -> Group {
+    let returned = totals.calls > totals.unfinished;
+    let known = totals.split.calls > 0;
+    Group {
+        name,
+        calls: totals.calls,
+        errors: totals.errors,
+        unfinished: totals.unfinished,
+        total_ns: totals.total_ns,
+        total_pct: (whole_ns > 0).then(|| 100.0 * totals.total_ns as f64 / whole_ns as f64),
+        mean_ns: totals.mean_ns(),
+        p50_ns: totals.durations.quantile(0.5),
+        p99_ns: totals.durations.quantile(0.99).map(|ns| ns.min(totals.max_ns)),
+        max_ns: returned.then_some(totals.max_ns),
+        cpu_ns: (totals.cpu_calls > 0).then_some(totals.cpu_ns),
+        split_calls: known.then_some(totals.split.calls),
+        split_ns: known.then_some(totals.split.dur_ns),
+        on_cpu_ns: known.then_some(totals.split.cpu_ns),
+        blocked_ns: known.then_some(totals.split.blocked_ns),
+        queue_ns: known.then_some(totals.split.queue_ns()),
+    }
+}
+
+fn order(groups: &mut [Group], sort: &str) {
+    let key = |group: &Group| match sort {
+        "calls" => Some(group.calls as f64),
+        "errors" => Some(group.errors as f64),
+        "mean" => group.mean_ns,
+        "p50" => group.p50_ns.map(|ns| ns as f64),
+        "p99" => group.p99_ns.map(|ns| ns as f64),
+        "max" => group.max_ns.map(|ns| ns as f64),
+        "cpu" => group.cpu_ns.map(|ns| ns as f64),
+        "blocked" => group.blocked_ns.map(|ns| ns as f64),
+        "name" => None,
+        _ => Some(group.total_ns as f64),
+    };
+    groups.sort_by(|a, b| read::falling(key(a), key(b)).then_with(|| a.name.cmp(&b.name)));
+}
