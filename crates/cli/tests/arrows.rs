@@ -8,7 +8,7 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and what it may know beside the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
@@ -23,6 +23,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("lab", &[]),
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
     ("experiment", &["session", "lab", "host", "analysis", "recording", "load", "observe"]),
+    ("reproduce", &["experiment", "analysis", "recording"]),
     ("interop", &["recording"]),
     ("report", &["analysis", "recording"]),
     (
@@ -37,6 +38,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "session",
             "analysis",
             "experiment",
+            "reproduce",
             "interop",
             "report",
         ],

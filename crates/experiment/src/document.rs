@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pagelab_vocab::nearest::nearest;
 use serde::{Deserialize, Serialize};
@@ -234,6 +235,28 @@ impl<'a> Item<'a> {
             return Ok(text.to_owned());
         }
         self.integer().map(|value| value.to_string()).ok_or_else(|| self.wrong("text in quotes or a whole number"))
+    }
+
+    /// Whole seconds, or text with a unit: `"90s"`, `"500ms"`, `"2m"`, `"1h"`.
+    pub fn duration(&self) -> Result<Duration, PlanError> {
+        let needed = "a time above 0: whole seconds, or text such as \"90s\", \"500ms\", \"2m\", \"1h\"";
+        let millis = match self.setting_value() {
+            Err(_) => None,
+            Ok(text) => {
+                let text = text.trim();
+                let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+                let (number, unit) = text.split_at(digits);
+                let scale: Option<u64> = match unit.trim() {
+                    "ms" => Some(1),
+                    "" | "s" => Some(1000),
+                    "m" | "min" => Some(60_000),
+                    "h" => Some(3_600_000),
+                    _ => None,
+                };
+                number.parse::<u64>().ok().zip(scale).and_then(|(number, scale)| number.checked_mul(scale))
+            }
+        };
+        millis.filter(|millis| *millis > 0).map(Duration::from_millis).ok_or_else(|| self.wrong(needed))
     }
 
     /// Whether the value is a table.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use pagelab_host::process::ProcessSettings;
 use pagelab_host::settings::SettingError;
@@ -53,7 +52,7 @@ pub(super) fn plan(shown: &Path, absolute: &Path, text: &str) -> Result<Plan, Pl
             prepare: top.get("prepare").map(|item| program(&item)).transpose()?,
             cleanup: top.get("cleanup").map(|item| program(&item)).transpose()?,
             between: top.get("between").map_or(Ok(Vec::new()), |item| between(&item))?,
-            timeout: top.get("timeout").map(|item| duration(&item)).transpose()?,
+            timeout: top.get("timeout").map(|item| item.duration()).transpose()?,
             workdir: top.get("workdir").map(|item| item.words()).transpose()?,
             base,
             variants,
@@ -186,28 +185,6 @@ fn between(item: &Item<'_>) -> Result<Vec<Between>, PlanError> {
         }
     }
     Ok(steps)
-}
-
-/// Whole seconds, or text with a unit: `"90s"`, `"500ms"`, `"2m"`, `"1h"`.
-pub(crate) fn duration(item: &Item<'_>) -> Result<Duration, PlanError> {
-    let needed = "a time above 0: whole seconds, or text such as \"90s\", \"500ms\", \"2m\", \"1h\"";
-    let millis = match item.setting_value() {
-        Err(_) => None,
-        Ok(text) => {
-            let text = text.trim();
-            let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-            let (number, unit) = text.split_at(digits);
-            let scale: Option<u64> = match unit.trim() {
-                "ms" => Some(1),
-                "" | "s" => Some(1000),
-                "m" | "min" => Some(60_000),
-                "h" => Some(3_600_000),
-                _ => None,
-            };
-            number.parse::<u64>().ok().zip(scale).and_then(|(number, scale)| number.checked_mul(scale))
-        }
-    };
-    millis.filter(|millis| *millis > 0).map(Duration::from_millis).ok_or_else(|| item.wrong(needed))
 }
 
 /// `job` or `command` of a table; not both.

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use pagelab_experiment::Place;
+use pagelab_experiment::document::with_document;
 use pagelab_vocab::nearest::hint_for;
 
-use super::error::ReproduceError;
-use super::value::Value;
-use crate::document::{Place, with_document};
+use crate::error::ReproduceError;
+use crate::value::Value;
 
 /// Name of the file in the experiment's folder.
 pub const PUBLISHED_TOML: &str = "published.toml";

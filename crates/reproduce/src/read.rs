@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
+use pagelab_experiment::PlanError;
+use pagelab_experiment::document::{Item, Table, with_document};
 use pagelab_vocab::nearest::hint_for;
 
-use super::error::ReproduceError;
-use super::pointer::Pointer;
-use super::published::Published;
-use super::recipe::{Expectation, Figure, Join, REPRODUCE_TOML, Recipe, Source, Step, Work};
-use super::value::Value;
-use super::view::{View, with_views};
-use crate::document::{Item, Table, with_document};
-use crate::error::PlanError;
-use crate::plan::duration;
+use crate::error::ReproduceError;
+use crate::pointer::Pointer;
+use crate::published::Published;
+use crate::recipe::{Expectation, Figure, Join, REPRODUCE_TOML, Recipe, Source, Step, Work};
+use crate::value::Value;
+use crate::view::{View, with_views};
 
 const STEP_KEYS: &[&str] = &["name", "plan", "command", "stdout", "makes", "exit", "timeout"];
 const FIGURE_KEYS: &[&str] = &[
@@ -43,7 +42,7 @@ const FIGURE_KEYS: &[&str] = &[
 const DIGITS: u64 = 4;
 
 /// Reads the recipe of the experiment in `dir`.
-pub(super) fn recipe(dir: &Path) -> Result<Recipe, ReproduceError> {
+pub(crate) fn recipe(dir: &Path) -> Result<Recipe, ReproduceError> {
     let file = dir.join(REPRODUCE_TOML);
     let text = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
@@ -191,7 +190,7 @@ fn command(table: &Table<'_>, command: &Item<'_>) -> Result<Work, PlanError> {
         None => vec![0],
         Some(item) => item.numbers(0, 255)?.into_iter().map(|status| status as i32).collect(),
     };
-    let timeout = table.get("timeout").map(|item| duration(&item)).transpose()?;
+    let timeout = table.get("timeout").map(|item| item.duration()).transpose()?;
     Ok(Work::Command { words, stdout, makes, exit, timeout })
 }
 
