@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("lab", &[]),
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
     ("experiment", &["session", "lab", "host", "analysis", "recording", "load", "observe"]),
+    ("reproduce", &["experiment", "analysis", "recording"]),
     ("interop", &["recording"]),
     ("report", &["views", "analysis", "recording"]),
     (
@@ -39,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "views",
             "analysis",
             "experiment",
+            "reproduce",
             "interop",
             "report",
         ],

@@ -203,7 +203,10 @@ fn same_plan(dir: &Path, plan: &Plan, set: &SetJson) -> Result<(), ExperimentErr
 }
 
 /// Whether the set that is kept was made from this plan.
-pub(crate) fn unchanged(plan: &Plan, options: &RunOptions) -> Result<(), ExperimentError> {
+///
+/// # Errors
+/// [`ExperimentError::PlanChanged`] if it was made from another one; or the set cannot be read.
+pub fn unchanged(plan: &Plan, options: &RunOptions) -> Result<(), ExperimentError> {
     same_plan(&options.set, plan, &SetJson::load(&options.set)?)
 }
 

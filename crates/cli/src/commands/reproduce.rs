@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use pagelab_experiment::reproduce::{
-    self, Checked, IndexLine, Recipe, Refused, ReproduceError, ReproduceOptions, Reproduced, Tools, Value,
-};
 use pagelab_experiment::{Plan, RunOptions};
+use pagelab_reproduce::{
+    self as reproduce, Checked, IndexLine, Recipe, Refused, ReproduceError, ReproduceOptions, Reproduced, Tools, Value,
+};
 use pagelab_session::signals;
 use pagelab_views::sql;
 

@@ -17,7 +17,6 @@ pub use fill::{Filled, FilledVariant, Surroundings};
 pub(crate) use fill::{filled_device, has_placeholder};
 pub use lab::{Boot, LabPlan};
 pub use pagelab_session::{Better, ValueSpec};
-pub(crate) use read::duration;
 
 use crate::decoys::PoolEntry;
 use crate::document::Place;

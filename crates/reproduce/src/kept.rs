@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pagelab_recording::set::{RunState, SET_JSON, SetJson};
 use pagelab_recording::{MANIFEST, Manifest};
 
-use super::civil::date_of_ns;
+use crate::dates::date_of_ns;
 
 /// What a pattern means.
 #[derive(Debug, Default)]

@@ -10,7 +10,9 @@
 //!
 //! SQL and the choice of the machine that a plan runs on are the command line's: it hands them in as [`Tools`].
 
-mod civil;
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+mod dates;
 mod error;
 mod figures;
 mod index;
@@ -29,6 +31,7 @@ mod view;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pagelab_experiment::{Plan, RunOptions};
 use pagelab_output::{Folder, Sync};
 
 pub use error::{Refused, ReproduceError, StepFailure};
@@ -36,9 +39,6 @@ pub use index::{IndexLine, index};
 pub use measured::{MEASURED_TOML, Measured, MeasuredFigure, MeasuredStep, Taken};
 pub use recipe::{Figure, Recipe, Step, Work as StepWork};
 pub use value::Value;
-
-use crate::execute::RunOptions;
-use crate::plan::Plan;
 
 /// The page that is written.
 pub const README: &str = "README.md";

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::error::ReproduceError;
-use super::measured::Measured;
-use super::recipe::Recipe;
+use crate::error::ReproduceError;
+use crate::measured::Measured;
+use crate::recipe::Recipe;
 
 /// One experiment in the index.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ impl IndexLine {
 
 /// Writes the index.
 pub fn index(file: &Path, lines: &[IndexLine]) -> Result<(), ReproduceError> {
-    super::write(file, text(lines))
+    crate::write(file, text(lines))
 }
 
 fn text(lines: &[IndexLine]) -> String {

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use pagelab_experiment::Place;
 use pagelab_vocab::nearest::hint_for;
 
-use super::error::ReproduceError;
-use super::measured::{Measured, MeasuredFigure};
-use super::recipe::{Figure, Recipe};
-use super::value::{Value, significant};
-use crate::document::Place;
+use crate::error::ReproduceError;
+use crate::measured::{Measured, MeasuredFigure};
+use crate::recipe::{Figure, Recipe};
+use crate::value::{Value, significant};
 
 /// The prose, written by hand.
 pub const README_IN: &str = "README.in.md";
@@ -156,7 +156,7 @@ impl Page<'_> {
 
     /// That a step makes the file.
     fn made_by_a_step(&self, name: &str, at: &Place) -> Result<(), ReproduceError> {
-        let mut made = self.recipe.steps.iter().flat_map(super::recipe::Step::makes);
+        let mut made = self.recipe.steps.iter().flat_map(crate::recipe::Step::makes);
         if made.any(|path| name == path || name.starts_with(&format!("{path}/"))) {
             return Ok(());
         }

@@ -2,17 +2,16 @@
 //! nothing that was measured, missed or is gone stays unsaid. A shell script stands in for pagelab, files for recordings.
 #![allow(clippy::unwrap_used)]
 
-use crate::support;
+#[path = "../../experiment/tests/support/mod.rs"]
+mod support;
 
 use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use pagelab_experiment::reproduce::{
-    Checked, Recipe, Refused, ReproduceOptions, Reproduced, Tools, Value, check, reproduce,
-};
 use pagelab_experiment::{Plan, RunErrorKind, RunOptions, Silent, execute};
+use pagelab_reproduce::{Checked, Recipe, Refused, ReproduceOptions, Reproduced, Tools, Value, check, reproduce};
 use support::{FakeRunner, broken, good};
 
 /// Writes what its first word says into the file of its second; without a file it prints.

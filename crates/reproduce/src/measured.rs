@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Checked;
-use super::error::ReproduceError;
-use super::figures::described;
-use super::join::Joined;
-use super::kept::Origin;
-use super::recipe::{Figure, Recipe, Source, Step, Work};
-use super::steps::StepRecord;
-use super::value::{Value, close};
+use crate::Checked;
+use crate::error::ReproduceError;
+use crate::figures::described;
+use crate::join::Joined;
+use crate::kept::Origin;
+use crate::recipe::{Figure, Recipe, Source, Step, Work};
+use crate::steps::StepRecord;
+use crate::value::{Value, close};
 
 /// Name of the file in the experiment's folder.
 pub const MEASURED_TOML: &str = "measured.toml";
@@ -64,7 +64,7 @@ pub struct MeasuredStep {
 }
 
 impl MeasuredStep {
-    pub(super) fn new(step: &Step, record: &StepRecord) -> Self {
+    pub(crate) fn new(step: &Step, record: &StepRecord) -> Self {
         let did = match &step.work {
             Work::Plan(file) => format!("pagelab experiment {} -o {}", file.display(), step.set()),
             Work::Command { words, .. } => format!("pagelab {}", words.join(" ")),
@@ -115,7 +115,7 @@ pub struct MeasuredFigure {
 }
 
 impl MeasuredFigure {
-    pub(super) fn new(recipe: &Recipe, figure: &Figure, taken: &Taken) -> Self {
+    pub(crate) fn new(recipe: &Recipe, figure: &Figure, taken: &Taken) -> Self {
         let published = figure.published.as_deref().and_then(|key| recipe.published.get(key));
         let (value, interval, reason) = match &taken.joined {
             Ok(joined) => (Some(joined.value.clone()), joined.interval, None),
@@ -123,7 +123,7 @@ impl MeasuredFigure {
         };
         let holds =
             |value: &Value| figure.expected.iter().all(|expected| expected.met(value, interval, published.as_ref()));
-        let expected: Vec<String> = figure.expected.iter().map(super::recipe::Expectation::words).collect();
+        let expected: Vec<String> = figure.expected.iter().map(crate::recipe::Expectation::words).collect();
         let (from, query) = described(figure);
         let (pointer, over) = match &figure.source {
             Source::Recordings { join, .. } => (None, join),
@@ -142,7 +142,7 @@ impl MeasuredFigure {
             recordings: matches!(figure.source, Source::Recordings { .. }).then_some(taken.recordings),
             query,
             pointer,
-            over: over.as_ref().map(super::recipe::Join::words),
+            over: over.as_ref().map(crate::recipe::Join::words),
             pagelab_version: taken.origin.version(),
             kernel: taken.origin.kernel(),
             date: taken.origin.date(),
@@ -160,7 +160,7 @@ impl MeasuredFigure {
     }
 
     /// Whether this figure, taken now, is the one that was written.
-    pub(super) fn compare(&self, written: &Self, checked: &mut Checked) {
+    pub(crate) fn compare(&self, written: &Self, checked: &mut Checked) {
         if !self.not_kept.is_empty() {
             checked.not_kept.extend(self.not_kept.iter().cloned());
             return;
@@ -207,7 +207,7 @@ impl MeasuredFigure {
 
 impl Measured {
     /// The document before anything is measured, to try the page with.
-    pub(super) fn unmeasured(recipe: &Recipe) -> Self {
+    pub(crate) fn unmeasured(recipe: &Recipe) -> Self {
         let figure = |figure| MeasuredFigure::new(recipe, figure, &Taken::default());
         Self { experiment: recipe.name.clone(), step: Vec::new(), figure: recipe.figures.iter().map(figure).collect() }
     }
@@ -227,7 +227,7 @@ impl Measured {
     }
 
     /// The text of the file.
-    pub(super) fn to_toml(&self) -> String {
+    pub(crate) fn to_toml(&self) -> String {
         let body = toml::to_string_pretty(self).unwrap_or_default();
         format!("# Written by `pagelab reproduce`, checked by `pagelab reproduce --check`. Not to be edited.\n\n{body}")
     }

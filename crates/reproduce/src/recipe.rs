@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::ReproduceError;
-use super::published::Published;
-use super::read;
-use super::value::{Value, close};
-use crate::document::Place;
+use pagelab_experiment::Place;
+
+use crate::error::ReproduceError;
+use crate::published::Published;
+use crate::read;
+use crate::value::{Value, close};
 
 /// Name of the file in the experiment's folder.
 pub const REPRODUCE_TOML: &str = "reproduce.toml";

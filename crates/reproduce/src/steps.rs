@@ -7,19 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use pagelab_experiment::{COMPARE_JSON, Plan, RunOptions};
 use pagelab_output::{Folder, Sync};
 use pagelab_recording::set::{RunState, SET_JSON, SetJson};
 use pagelab_vocab::terminal::shell_line;
 use serde::{Deserialize, Serialize};
 
-use super::civil::today;
-use super::error::{ReproduceError, StepFailure};
-use super::measured::MeasuredStep;
-use super::recipe::{Recipe, Step, Work};
-use super::{ReproduceOptions, Tools};
-use crate::compare::COMPARE_JSON;
-use crate::execute::RunOptions;
-use crate::plan::Plan;
+use crate::dates::today;
+use crate::error::{ReproduceError, StepFailure};
+use crate::measured::MeasuredStep;
+use crate::recipe::{Recipe, Step, Work};
+use crate::{ReproduceOptions, Tools};
 
 /// How often a command is looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -154,7 +152,7 @@ impl Making<'_> {
         }
         let mut options = RunOptions::new(&set);
         options.resume = set.join(SET_JSON).is_file();
-        let unchanged = options.resume.then(|| crate::execute::unchanged(&plan, &options)).transpose();
+        let unchanged = options.resume.then(|| pagelab_experiment::unchanged(&plan, &options)).transpose();
         match unchanged {
             Err(error) => return Ok(Went::Failed(StepFailure::of(&step.name, &error))),
             Ok(Some(())) if whole(&set) && record_path(&self.out, &step.name).is_file() => return Ok(Went::Kept),
@@ -241,7 +239,7 @@ impl Making<'_> {
         };
         let path = record_path(&self.out, &step.name);
         let text = serde_json::to_string_pretty(&record).unwrap_or_default() + "\n";
-        super::write(&path, &text)
+        crate::write(&path, &text)
     }
 }
 

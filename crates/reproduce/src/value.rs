@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A number, a text, or true or false.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number, a text, or true or false")]
 pub enum Value {
     /// True or false.
     Truth(bool),
@@ -77,12 +77,12 @@ impl Value {
 }
 
 /// Whether two numbers are equal to a relative 1e-9.
-pub(super) fn close(one: f64, other: f64) -> bool {
+pub(crate) fn close(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * one.abs().max(other.abs())
 }
 
 /// A number with so many significant digits, without an exponent where that reads well.
-pub(super) fn significant(value: f64, digits: usize) -> String {
+pub(crate) fn significant(value: f64, digits: usize) -> String {
     let digits = digits.max(1);
     if value == 0.0 {
         return "0".to_owned();

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use pagelab_recording::set::reference;
 
-use super::Tools;
-use super::join::{Joined, against, join};
-use super::kept::{Origin, recordings, relative};
-use super::measured::{Measured, MeasuredFigure, Taken};
-use super::pointer::Pointer;
-use super::recipe::{Figure, Join, Recipe, Source};
-use super::steps::StepRecord;
-use super::value::Value;
+use crate::Tools;
+use crate::join::{Joined, against, join};
+use crate::kept::{Origin, recordings, relative};
+use crate::measured::{Measured, MeasuredFigure, Taken};
+use crate::pointer::Pointer;
+use crate::recipe::{Figure, Join, Recipe, Source};
+use crate::steps::StepRecord;
+use crate::value::Value;
 
 /// Asks each question once: figures that share a query and recordings, such as a value and its ratio, share the answer.
 struct Asked<'a> {

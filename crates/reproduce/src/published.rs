@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use pagelab_experiment::Place;
+use pagelab_experiment::document::Document;
 use pagelab_vocab::nearest::hint_for;
 
-use super::error::ReproduceError;
-use super::value::Value;
-use crate::document::{Place, with_document};
+use crate::error::ReproduceError;
+use crate::value::Value;
 
 /// Name of the file in the experiment's folder.
 pub const PUBLISHED_TOML: &str = "published.toml";
@@ -27,9 +28,8 @@ impl Published {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(ReproduceError::io("read", &file)(error)),
         };
-        // For the line of a mistake.
-        with_document(&file, &text, |_| Ok(()))?;
-        Ok(Self { values: text.parse().unwrap_or_default(), file })
+        let values = Document::parse(&file, &text)?.read()?;
+        Ok(Self { values, file })
     }
 
     /// The value of a dotted key.

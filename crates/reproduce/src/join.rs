@@ -2,8 +2,8 @@
 
 use pagelab_analysis::stats::{self, Summary};
 
-use super::recipe::Join;
-use super::value::Value;
+use crate::recipe::Join;
+use crate::value::Value;
 
 /// Level of every interval.
 const LEVEL: f64 = 0.95;

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::document::Place;
-use crate::error::{ExperimentError, PlanError};
+use pagelab_experiment::{ExperimentError, Place, PlanError};
 
 /// Why an experiment could not be reproduced at all.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +105,7 @@ pub struct StepFailure {
 }
 
 impl StepFailure {
-    pub(super) fn of(name: &str, error: &ExperimentError) -> Self {
+    pub(crate) fn of(name: &str, error: &ExperimentError) -> Self {
         let advice = match error {
             ExperimentError::PlanChanged { .. } => "; here: pagelab reproduce ... --again",
             _ => "",
@@ -114,7 +113,7 @@ impl StepFailure {
         Self { name: name.to_owned(), reason: format!("{error}{advice}"), status: error.exit_status() }
     }
 
-    pub(super) fn refused(name: &str, refused: Refused) -> Self {
+    pub(crate) fn refused(name: &str, refused: Refused) -> Self {
         Self { name: name.to_owned(), reason: refused.reason, status: refused.status }
     }
 }
