@@ -29,7 +29,7 @@
 //!
 //! Memory does not grow with the time that is recorded. Most of it are the rings, whose size goes with the number of CPUs
 //! ([`SessionOptions::ring_bytes_per_cpu`]); they are gone before the recording is closed, which takes less
-//! than they did. It grows with the number of files (`files.rs`) and of distinct stacks that are met.
+//! than they did. It grows with the number of files (`files.rs` of [`pagelab_observe::feed`]) and of distinct stacks that are met.
 //!
 //! A recorded command is never harmed: if the recorder dies the command goes on (but for one whose output is listened to,
 //! [`ValueSpec`], which cannot write any more then); if the recording cannot be written any
@@ -37,19 +37,13 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod actions;
-pub mod calls;
 mod child;
 mod close;
 mod cost;
-mod details;
-pub mod feed;
-pub mod files;
 mod first_task;
 mod found;
 mod gate;
 pub mod ladder;
-mod living;
 mod load_rows;
 mod marks;
 mod options;

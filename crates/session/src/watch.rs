@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use pagelab_observe::process::has_ended;
+use pagelab_observe::tree::Tree;
+
 use crate::child::{Child, Ended};
 use crate::first_task;
 use crate::options::SessionOptions;
 use crate::recorder::{Recorder, monotonic_ns};
 use crate::run::write_settings;
 use crate::signals;
-use crate::subject::{Subject, has_ended};
+use crate::subject::Subject;
 
 /// Time a command gets between being asked to end and being ended, or left to itself: its status is in the recording if
 /// it ends by then. What was found running is not asked, so there is nothing to wait for.
@@ -141,17 +144,16 @@ impl Watch<'_> {
         let Self { options, recorder, subject, during, .. } = self;
         // A process of ours that has ended is a zombie now: its /proc entries can still be read.
         recorder.drain();
-        if recorder.probes.perf.is_some() {
+        if matches!(recorder.probes.tree, Some(Tree::Perf(_))) {
             // Its records wait for those of other CPUs until the next look: the end of the target is in this one.
             recorder.drain();
         }
         first_task::note_end(recorder, subject);
         recorder.sample_all();
         write_settings(options, recorder, subject.pid(), "end");
-        let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
+        let first_exit_ns = recorder.probes.tree.as_ref().and_then(|tree| tree.feed().first_exit_ns);
+        let ended_ns = first_exit_ns.unwrap_or_else(monotonic_ns);
         let probes_extra = recorder.stop();
-        // Behind the last forks that were seen.
-        recorder.note_living();
         if ended_by == EndedBy::Duration && options.target.is_started() {
             subject.signal(libc::SIGTERM);
             wait_until(subject, Instant::now() + GRACE);

@@ -1,18 +1,12 @@
 //! Which rung of the ladder a stream stands on, and what is said of it.
 
+use pagelab_observe::perf::PerfWatcher;
 use pagelab_observe::process;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::{Probe, ProbeState};
 
-use super::{BY_PERF, active, refused};
+use super::{active, refused};
 use crate::ladder::{Rung, step};
-
-/// Why perf events cannot take BPF's place.
-pub fn not_by_perf(target: &str) -> String {
-    format!(
-        "perf events follow processes and not {target}; needed: BPF, or a command or processes; try: sudo pagelab record ... or pagelab record -p PID"
-    )
-}
 
 /// The command that mends it, unless this is root already: then the reason has what is needed.
 fn mended_by_root(stream: Stream) -> Option<String> {
@@ -54,7 +48,7 @@ impl Missing {
 
     /// What becomes of a stream of the observers.
     pub fn state(&self, stream: Stream) -> Probe {
-        let by_perf = BY_PERF.contains(&stream);
+        let by_perf = PerfWatcher::STREAMS.contains(&stream);
         let rung = match (&self.bpf, &self.perf) {
             (None, _) => Rung::Bpf,
             (Some(_), None) => Rung::Perf,
