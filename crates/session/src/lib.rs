@@ -24,8 +24,8 @@
 //! it once a second (`cost.rs`); a stream that was shed has `shed_at_ns` and `shed_because` in its probe's entry, and a row
 //! in `marks`.
 //!
-//! Every stream stands on the highest rung of a ladder that the kernel gives: BPF, perf events on the target's tasks, files of
-//! `/proc` ([`ladder`]). The manifest's `probes` say which, and why no higher one.
+//! Every stream works through the first of these that the kernel gives: BPF, perf events on the target's tasks, files of `/proc`
+//! ([`fallbacks`]). The manifest's `probes` say which, and why nothing better.
 //!
 //! Memory does not grow with the time that is recorded. Most of it are the rings, whose size goes with the number of CPUs
 //! ([`SessionOptions::ring_bytes_per_cpu`]); they are gone before the recording is closed, which takes less
@@ -40,10 +40,10 @@
 mod child;
 mod close;
 mod cost;
+pub mod fallbacks;
 mod first_task;
 mod found;
 mod gate;
-pub mod ladder;
 mod load_rows;
 mod marks;
 mod options;
