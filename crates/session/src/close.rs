@@ -13,7 +13,7 @@ use crate::output::Heard;
 use crate::owner::with_rights;
 use crate::probes::Probes;
 use crate::recorder::{Recorder, realtime_ns};
-use crate::watch::{EndedBy, Watched};
+use crate::recording_loop::{EndedBy, LoopEnd};
 use crate::run::Begun;
 use crate::subject::Subject;
 use crate::values::ValueFound;
@@ -23,11 +23,11 @@ use crate::values::ValueFound;
 pub fn finish(
     options: &SessionOptions,
     begun: Begun,
-    watched: Watched,
+    end: LoopEnd,
     cpu_before_ns: u64,
 ) -> Result<(SessionOutcome, Subject), SessionError> {
     let Begun { mut recorder, mut subject, released_ns } = begun;
-    let Watched { ended, ended_by, ended_ns, probes_extra } = watched;
+    let LoopEnd { ended, ended_by, ended_ns, probes_extra } = end;
     let timed_out = ended_by == EndedBy::Timeout;
     // For a target that was found a signal is the usual end.
     let interrupted = ended_by == EndedBy::Signal && options.target.is_started();

@@ -18,7 +18,7 @@ use crate::options::{SessionError, SessionOptions, SessionOutcome, Target};
 use crate::owner::{Caller, with_rights};
 use crate::probes::Probes;
 use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
-use crate::watch::{Passing, Progress, Watch, outlast, skip};
+use crate::recording_loop::{Passing, Progress, RecordingLoop, outlast, skip};
 use crate::signals;
 use crate::subject::Subject;
 use crate::target::Started;
@@ -53,9 +53,9 @@ pub fn run_and_tell(options: &SessionOptions, tell: &mut dyn FnMut(&Progress)) -
         command.release()?;
     }
     let Begun { recorder, subject, .. } = &mut begun;
-    let watched = Watch { options, recorder, subject, during, signals: &mut passing, tell }.run();
-    let goes_on = watched.ended.is_none() && watched.ended_by.leaves_target() && options.target.is_started();
-    let (mut outcome, mut subject) = finish(options, begun, watched, cpu_before_ns)?;
+    let end = RecordingLoop { options, recorder, subject, during, signals: &mut passing, tell }.run();
+    let goes_on = end.ended.is_none() && end.ended_by.leaves_target() && options.target.is_started();
+    let (mut outcome, mut subject) = finish(options, begun, end, cpu_before_ns)?;
     drop(bpf_stats);
     if goes_on {
         tracing::warn!("the recording is closed ({}); the command goes on", options.out.display());

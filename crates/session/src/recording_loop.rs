@@ -56,7 +56,7 @@ impl EndedBy {
 }
 
 /// How watching the target ended.
-pub struct Watched {
+pub struct LoopEnd {
     /// None if it still runs, or was not ours.
     pub ended: Option<Ended>,
     pub ended_by: EndedBy,
@@ -126,7 +126,7 @@ pub struct Progress {
 }
 
 /// A recording that goes on.
-pub struct Watch<'a> {
+pub struct RecordingLoop<'a> {
     pub options: &'a SessionOptions,
     pub recorder: &'a mut Recorder,
     pub subject: &'a mut Subject,
@@ -137,9 +137,9 @@ pub struct Watch<'a> {
     pub tell: &'a mut dyn FnMut(&Progress),
 }
 
-impl Watch<'_> {
+impl RecordingLoop<'_> {
     /// Records until the target or the recording ends; passes signals on, and enforces the timeout.
-    pub fn run(mut self) -> Watched {
+    pub fn run(mut self) -> LoopEnd {
         let ended_by = self.until_ended();
         let Self { options, recorder, subject, during, .. } = self;
         // A process of ours that has ended is a zombie now: its /proc entries can still be read.
@@ -159,7 +159,7 @@ impl Watch<'_> {
             wait_until(subject, Instant::now() + GRACE);
         }
         let beside = during.and_then(|command| end_beside(command, ended_by, options));
-        Watched { ended: subject.try_reap().or(beside), ended_by, ended_ns, probes_extra }
+        LoopEnd { ended: subject.try_reap().or(beside), ended_by, ended_ns, probes_extra }
     }
 
     fn until_ended(&mut self) -> EndedBy {
