@@ -11,10 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use pagelab_benches::{Calls, Endless, now_ns, own_cpu_ns, slices};
 use pagelab_observe::bpf::{Observer, ObserverOptions};
+use pagelab_observe::feed::{CallFeed, Feed};
 use pagelab_observe::syscalls::{CallFilter, Shapes};
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
-use pagelab_session::calls::CallFeed;
-use pagelab_session::feed::Feed;
 use serde_json::json;
 
 const SLICE: Duration = Duration::from_millis(200);
@@ -104,10 +103,10 @@ impl Bench {
     fn drain(&mut self) {
         let mut events = Vec::new();
         self.recording.drain_events(|event| events.push(event));
-        self.feed.events(&events, &mut self.writer);
+        self.feed.events(&events, &mut self.writer, &mut Vec::new());
         let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
         let recording = &mut self.recording;
-        feed.calls(|sink| recording.drain_calls(|call| sink.take(call)), tables);
+        feed.calls(|sink| recording.drain_calls(|call| sink.take(call)), tables, &mut Vec::new());
     }
 }
 

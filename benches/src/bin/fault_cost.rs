@@ -14,8 +14,8 @@ use anyhow::{Context, Result};
 use pagelab_benches::{Endless, Order, now_ns, own_cpu_ns, slices};
 use pagelab_observe::bpf::{FaultSlot, Observer, ObserverOptions};
 use pagelab_observe::details::{FaultDetail, FaultDetails};
+use pagelab_observe::feed::Feed;
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
-use pagelab_session::feed::Feed;
 use serde_json::json;
 
 const SLICE: Duration = Duration::from_millis(200);
@@ -122,7 +122,7 @@ impl Bench {
         } else {
             self.recorded += self.recording.drain_faults(|_, slots| feed.faults(slots, columns)) as u64;
         }
-        self.feed.events(&events, &mut self.writer);
+        self.feed.events(&events, &mut self.writer, &mut Vec::new());
     }
 }
 

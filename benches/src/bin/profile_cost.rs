@@ -25,7 +25,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
 
 const SLICE: Duration = Duration::from_millis(200);
-/// As the recording loop waits while no more than samples come (`pagelab_session::pace`, LONG).
+/// As the recording loop waits while no more than samples come (`pace.rs` of pagelab-session, LONG).
 const DRAIN: Duration = Duration::from_millis(50);
 const SOURCE: &str = include_str!("../profile_busy.c");
 

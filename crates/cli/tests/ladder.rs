@@ -1,5 +1,5 @@
 //! What is recorded where the kernel gives less: an ordinary user, no BPF, a container whose seccomp filter refuses `bpf` and
-//! `perf_event_open`, no tracefs. Each recording is held to `ladder::LADDER`, and its counts to what the program knows of itself.
+//! `perf_event_open`, no tracefs. Each recording is held to `fallbacks::FALLBACKS`, and its counts to what the program knows of itself.
 
 use crate::common;
 
@@ -14,7 +14,7 @@ use common::{is_root, json, pagelab, run, scratch, stderr};
 use pagelab_observe::streams::Stream;
 use pagelab_recording::tables::{CountersRow, FaultsRow, LossRow, MappingsRow, TasksRow};
 use pagelab_recording::{ProbeState, Recording};
-use pagelab_session::ladder::{LADDER, Rung, step};
+use pagelab_session::fallbacks::{FALLBACKS, Rung, fallback};
 
 const PAGES: u64 = 3000;
 const CHILD_PAGES: u64 = 500;
@@ -101,7 +101,7 @@ fn filled(recording: &Recording, table: &str) -> BTreeMap<String, bool> {
     filled
 }
 
-/// Holds a recording of all streams to the ladder. `rungs` are the streams that must be active; the others must be refused with
+/// Holds a recording of all streams to the list of fallbacks. `rungs` are the streams that must be active; the others must be refused with
 /// a reason.
 #[track_caller]
 fn hold(recording: &Recording, rungs: &[(&str, Rung)]) {
@@ -113,20 +113,20 @@ fn hold(recording: &Recording, rungs: &[(&str, Rung)]) {
             continue;
         };
         assert_eq!((probe.state, probe.rung.as_deref()), (ProbeState::Active, Some(rung.name())), "{probe:?}");
-        let step = step(stream, *rung).unwrap_or_else(|| panic!("{stream} on {rung:?} is not in the ladder"));
-        let highest = LADDER.iter().find(|step| step.stream == stream).expect("every stream is in the ladder").rung;
+        let listed = fallback(stream, *rung).unwrap_or_else(|| panic!("{stream} on {rung:?} is not listed"));
+        let highest = FALLBACKS.iter().find(|one| one.stream == stream).expect("every stream is listed").rung;
         assert_eq!(probe.reason.is_some(), *rung != highest, "below the highest rung there is a reason: {probe:?}");
-        for (table, columns) in step.fills {
+        for (table, columns) in listed.fills() {
             let filled = filled(recording, table);
-            for column in *columns {
+            for column in columns {
                 assert_eq!(
-                    filled.get(*column),
+                    filled.get(column),
                     Some(&true),
                     "{stream} on {rung:?}: {table}.{column} must have a value"
                 );
             }
         }
-        for (table, columns) in step.null {
+        for (table, columns) in listed.null {
             let filled = filled(recording, table);
             for column in *columns {
                 assert_eq!(filled.get(*column), Some(&false), "{stream} on {rung:?}: {table}.{column} must be null");

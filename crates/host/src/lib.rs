@@ -7,6 +7,7 @@
 //!   and exec; they end with the process.
 //! - [`doctor`]: what this host or a file can do with huge pages and DAX, and what is wrong.
 //! - [`hugetlb`]: pools of huge pages and mounts of hugetlbfs.
+//! - [`signals`]: handlers of signals that ask to end, and which of them are echoes.
 //! - [`own`]: the path by which pagelab runs itself again.
 //! - [`guard`]: changes to the host. Journalled before they are made, undone at the end, by a helper process if pagelab
 //!   is killed, and by the next command if the helper was killed as well.
@@ -53,5 +54,6 @@ mod limits;
 pub mod own;
 pub mod process;
 pub mod settings;
+pub mod signals;
 #[cfg(test)]
 mod testing;

@@ -1,21 +1,17 @@
 //! SIGINT and SIGTERM end the work early, with a report. A second one, some time after the first, ends the process.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use crate::clock::monotonic_ns;
+use pagelab_host::signals::{EndRequests, handle};
+
 use crate::worker::shared::Shared;
 
 /// The shared page of the run in progress; null if there is none.
 static PAGE: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
-/// When the first signal came, ns of `CLOCK_MONOTONIC`; 0 before.
-static FIRST_NS: AtomicU64 = AtomicU64::new(0);
+static REQUESTS: EndRequests = EndRequests::none();
 
-/// What comes this soon after the first signal is the same wish: whoever signals a group (`timeout`, a shell's `kill -- -PGID`)
-/// reaches this process, and so does the recorder that passes its own signal on.
-const ECHO_NS: u64 = 300_000_000;
-
-/// The last one; 0 for none.
+/// The last signal; 0 for none.
 static LAST: AtomicU32 = AtomicU32::new(0);
 
 /// Workers pass a request to stop on to everybody, and leave aborting to the supervisor: a terminal sends Ctrl-C to all of them.
@@ -45,12 +41,8 @@ impl Drop for Handling {
 /// Installs the handlers; they stay until the process ends.
 pub fn install_handlers() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: a zeroed sigaction is a valid one. No SA_RESTART: sleeps and waits are to end when the run does.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_signal as *const () as usize;
-            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
-        }
+        // Both can be handled; a kernel that says otherwise lets them end the process, as for any other program.
+        let _ = handle(signal, on_signal);
     }
 }
 
@@ -64,13 +56,12 @@ pub fn become_worker() {
     IS_WORKER.store(true, Ordering::Relaxed);
 }
 
-extern "C" fn on_signal(signal: libc::c_int) {
+extern "C" fn on_signal(signal: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: errno belongs to the interrupted code and is put back at the end.
     let errno = unsafe { *libc::__errno_location() };
     LAST.store(signal.cast_unsigned(), Ordering::Relaxed);
-    let now = monotonic_ns().max(1);
-    let first = FIRST_NS.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).unwrap_or_else(|first| first);
-    if first > 0 && now.saturating_sub(first) > ECHO_NS && !IS_WORKER.load(Ordering::Relaxed) {
+    let aborts = REQUESTS.note().is_some_and(|requests| requests > 1);
+    if aborts && !IS_WORKER.load(Ordering::Relaxed) {
         // SAFETY: async-signal-safe; workers die with this process.
         unsafe { libc::_exit(128 + signal) };
     }

@@ -11,16 +11,19 @@
 //! | [`dax`] | faults on files of DAX file systems | BPF on raw tracepoints |
 //! | [`details`] | how page faults ended: major or minor, when, with what memory | BPF on the software events of faults |
 //! | [`khugepaged`] | huge pages made of small ones, by khugepaged and MADV_COLLAPSE | BPF on raw tracepoints |
+//! | [`feed`] | nothing; it turns what the observers see of a tree into rows | |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
 //! | [`perf`] | page faults, mappings, tasks, system calls and samples of a process tree, where BPF is not to be had | `perf_event_open` |
 //! | [`process`] | nothing; it reads what `/proc` says of one process | `/proc` |
 //! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
+//! | [`tree`] | nothing; it is BPF or perf, whichever follows the recorded tree | |
+//! | [`watcher`], [`watchers`] | nothing; what a probe is in the loop of a recording, and which ones there are | |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
 //!
 //! Settings, which are read twice and not watched, are the business of `pagelab-host`.
 //!
-//! A probe says what it lost and what it left out; a probe that cannot be had says why, what it would need and what
-//! to type. Nothing is decided by kernel version: a probe is tried.
+//! A probe writes the rows of its streams itself, and says what it lost and what it left out; a probe that cannot be had says why,
+//! what it would need and what to type. Nothing is decided by kernel version: a probe is tried.
 
 pub mod block;
 pub mod bpf;
@@ -29,11 +32,17 @@ pub mod counters;
 pub mod cpu;
 pub mod dax;
 pub mod details;
+pub mod feed;
 pub mod khugepaged;
+mod maps;
 pub mod metrics;
 pub mod perf;
 pub mod process;
+mod region_rows;
 pub mod regions;
 pub mod stacks;
 pub mod streams;
 pub mod syscalls;
+pub mod tree;
+pub mod watcher;
+pub mod watchers;

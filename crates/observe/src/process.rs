@@ -1,6 +1,11 @@
 //! What `/proc` says of one process: lines of its `maps`, the name and the accounts of its threads.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 
 const PROT_READ: u32 = 1;
 const PROT_WRITE: u32 = 2;
@@ -131,6 +136,14 @@ fn parse_accounts(text: &str, tick_ns: u64) -> Option<Accounts> {
         faults: (number(10)?, number(12)?),
         cpu_ns: (number(14)? * tick_ns, number(15)? * tick_ns),
     })
+}
+
+/// Whether a process ends within `time`, which is below a second.
+pub fn has_ended(pidfd: BorrowedFd<'_>, time: Duration) -> bool {
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
+    // An interrupted wait is a short wait.
+    matches!(poll(&mut fds, Some(&timeout)), Ok(1..))
 }
 
 #[cfg(test)]

@@ -10,9 +10,31 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pagelab_observe::block::{self, BlockOptions, BlockProbe, BlockRequest};
+use pagelab_observe::block::{self, BlockOptions, BlockProbe};
+use pagelab_recording::tables::BlockIosRow;
 
 const DEVICE_BYTES: u64 = 64 << 20;
+
+/// What the tests look at in a row, kept.
+#[derive(Debug)]
+struct Request {
+    dev: u64,
+    sector: u64,
+    bytes: u64,
+    op: String,
+    merged: u32,
+    dur: Option<i64>,
+    queue_ns: Option<u64>,
+    status: Option<i32>,
+}
+
+impl From<&BlockIosRow<'_>> for Request {
+    fn from(row: &BlockIosRow<'_>) -> Self {
+        let &BlockIosRow { dev, sector, bytes, op, dur, queue_ns, status, .. } = row;
+        let merged = row.merged.expect("the probe knows what was merged");
+        Self { dev, sector, bytes, op: op.to_owned(), merged, dur, queue_ns, status }
+    }
+}
 
 /// One probe at a time: while one comes or goes, the kernel may leave another's program out for an event.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -108,21 +130,21 @@ fn scratch() -> Scratch {
 }
 
 /// What was recorded of a device while `work` was done to it, and by how much its statistics rose.
-fn recorded(device: &Loop, recorder: u32, work: impl FnOnce()) -> (Vec<BlockRequest>, [u64; 10], BlockProbe) {
+fn recorded(device: &Loop, recorder: u32, work: impl FnOnce()) -> (Vec<Request>, [u64; 10], BlockProbe) {
     let mut probe = attach(recorder).expect("root and BTF are there");
     let before = device.stat();
     work();
     let after = device.stat();
     probe.detach();
-    let mut found = Vec::new();
-    probe.drain(|request| found.push(request));
+    let mut found: Vec<Request> = Vec::new();
+    probe.drain(|row| found.push(Request::from(row)));
     found.retain(|request| request.dev == device.dev());
     let mut rise = after;
     rise.iter_mut().zip(before).for_each(|(after, before)| *after -= before);
     (found, rise, probe)
 }
 
-fn sums(requests: &[BlockRequest], op: &str) -> [u64; 3] {
+fn sums(requests: &[Request], op: &str) -> [u64; 3] {
     let of = || requests.iter().filter(|request| request.op == op);
     [
         of().count() as u64,
@@ -173,7 +195,7 @@ fn counts_bytes_and_merges_are_those_of_the_kernel() {
     assert!((rise[9].saturating_sub(lost)..=rise[9]).contains(&sums(&requests, "flush")[0]), "flushes");
     assert!(rise[0] > 0 && rise[4] > 0 && rise[6] > 0 && rise[9] > 0, "the work was to do all of it: {rise:?}");
     for request in &requests {
-        assert!(request.device_ns.is_some_and(|ns| ns > 0) && request.status == Some(0), "{request:?}");
+        assert!(request.dur.is_some_and(|ns| ns > 0) && request.status == Some(0), "{request:?}");
         assert!(request.queue_ns.is_some() || request.op == "flush", "{request:?}");
         assert!(request.sector * 512 + request.bytes <= DEVICE_BYTES, "{request:?}");
     }
@@ -221,8 +243,8 @@ fn what_a_small_ring_loses_is_counted() {
     }
     let read = device.stat()[0] - before;
     probe.detach();
-    let mut found = Vec::new();
-    probe.drain(|request| found.push(request));
+    let mut found: Vec<Request> = Vec::new();
+    probe.drain(|row| found.push(Request::from(row)));
     let (counts, all) = (probe.counts(), found.len() as u64);
     assert!(counts.lost > 0 && read == 256, "a ring of 4 KiB holds no {read} requests: {counts:?}");
     assert_eq!(all + counts.lost + counts.filtered, counts.seen);
@@ -272,11 +294,11 @@ fn host_a_request_that_does_not_complete_has_no_duration() {
     let mut probe = attach(0).expect("root and BTF are there");
     tool("fsfreeze", &["--freeze", mounted.0.to_str().expect("UTF-8")]);
     let mut child = writer_to(&inner.path);
-    let mut waiting = Vec::new();
+    let mut waiting: Vec<Request> = Vec::new();
     for _ in 0..200 {
         std::thread::sleep(std::time::Duration::from_millis(10));
         waiting.clear();
-        probe.unfinished(|request| waiting.push(request));
+        probe.unfinished(|row| waiting.push(Request::from(row)));
         waiting.retain(|request| request.dev == inner.dev());
         if !waiting.is_empty() {
             break;
@@ -285,11 +307,11 @@ fn host_a_request_that_does_not_complete_has_no_duration() {
     tool("fsfreeze", &["--unfreeze", mounted.0.to_str().expect("UTF-8")]);
     assert!(child.wait().expect("our child").success());
     let [one] = waiting.as_slice() else { panic!("{waiting:?}") };
-    assert_eq!((one.op.as_str(), one.bytes, one.device_ns, one.status), ("write", 64 << 10, None, None));
+    assert_eq!((one.op.as_str(), one.bytes, one.dur, one.status), ("write", 64 << 10, None, None));
     probe.detach();
-    let mut ended = Vec::new();
-    probe.drain(|request| ended.push(request));
-    assert!(ended.iter().any(|request| request.dev == inner.dev() && request.device_ns.is_some()), "{ended:?}");
+    let mut ended: Vec<Request> = Vec::new();
+    probe.drain(|row| ended.push(Request::from(row)));
+    assert!(ended.iter().any(|request| request.dev == inner.dev() && request.dur.is_some()), "{ended:?}");
     let mut left = 0;
     probe.unfinished(|request| left += u64::from(request.dev == inner.dev()));
     assert_eq!(left, 0, "one that has completed is in the ring and nowhere else");

@@ -7,28 +7,27 @@ use pagelab_recording::{Exit, Manifest, RecordingWriter, SelfCost};
 use serde_json::{Value, json};
 
 use crate::child::Ended;
-use crate::feed::Feed;
 use crate::load_rows;
 use crate::options::{SessionError, SessionOptions, SessionOutcome};
 use crate::output::Heard;
 use crate::owner::with_rights;
 use crate::probes::Probes;
 use crate::recorder::{Recorder, realtime_ns};
+use crate::recording_loop::{EndedBy, LoopEnd};
 use crate::run::Begun;
 use crate::subject::Subject;
 use crate::values::ValueFound;
-use crate::watch::{EndedBy, Watched};
 
 /// Closes the recording of a target that has ended; `cpu_before_ns` is the CPU time that this process had used before
 /// the session: an experiment runs many in one process.
 pub fn finish(
     options: &SessionOptions,
     begun: Begun,
-    watched: Watched,
+    end: LoopEnd,
     cpu_before_ns: u64,
 ) -> Result<(SessionOutcome, Subject), SessionError> {
     let Begun { mut recorder, mut subject, released_ns } = begun;
-    let Watched { ended, ended_by, ended_ns, probes_extra } = watched;
+    let LoopEnd { ended, ended_by, ended_ns, probes_extra } = end;
     let timed_out = ended_by == EndedBy::Timeout;
     // For a target that was found a signal is the usual end.
     let interrupted = ended_by == EndedBy::Signal && options.target.is_started();
@@ -42,19 +41,21 @@ pub fn finish(
     // While the programs are still there.
     let bpf = options.bpf_stats.then(own_programs);
     let states = std::mem::take(&mut recorder.probes.states);
-    let Recorder { probes, feed, mut writer, write_error, caller, .. } = recorder;
+    let Recorder { probes, mut writer, write_error, caller, .. } = recorder;
     let good_report = report.as_ref().and_then(|report| report.as_ref().ok());
     if let Some(report) = good_report {
         load_rows::push(report, &mut writer);
     }
     push_values(&heard, ended_ns, &mut writer);
     let whole = options.target.is_started() && options.skip.is_none() && !ended_by.leaves_target();
-    let measured = measured(good_report, &feed, whole, released_ns, ended_ns);
+    let first_exec_ns = probes.tree.as_ref().and_then(|tree| tree.feed().first_exec_ns);
+    let began_ns = first_exec_ns.unwrap_or(released_ns);
+    let measured = measured(good_report, whole, began_ns, ended_ns);
     let kept_since_ns = writer.kept_since_ns();
     let measured = with_start_at_least(measured, kept_since_ns);
     let bytes_so_far = writer.stats().bytes_written;
     // Nothing more is taken from them. Their rings and what they know of symbols would only add to the memory that closing needs.
-    drop((probes, feed));
+    drop(probes);
     let last = |last: &mut Manifest| {
         last.clock.realtime_at_end_ns = Some(realtime_ns());
         last.exit = ended.map(|ended| Exit { code: ended.code(), signal: ended.signal(), ..Exit::default() });
@@ -124,16 +125,16 @@ fn lost_events(probes: &Probes) -> Option<String> {
     (lost > 0).then(|| format!("{lost} events were lost; try a larger ring: --ring-bytes 64M"))
 }
 
-/// The measured time: the load's own if it reported one, else from the command's `exec` to its end. `whole` says that the
+/// The measured time: the load's own if it reported one, else from the command's `exec`, at `began_ns`, to its end. `whole` says that the
 /// command was recorded from its start to its end; if not, what was recorded is no piece of work that could be counted.
-fn measured(report: Option<&JobReport>, feed: &Feed, whole: bool, released_ns: i64, ended_ns: i64) -> Value {
+fn measured(report: Option<&JobReport>, whole: bool, began_ns: i64, ended_ns: i64) -> Value {
     match report.and_then(|report| Some((report, report.window?))) {
         Some((report, window)) => json!({
             "start_ns": window.start_ns, "end_ns": window.end_ns,
             "operations": report.operations, "source": "load",
         }),
         None => json!({
-            "start_ns": feed.first_exec_ns.unwrap_or(released_ns), "end_ns": ended_ns,
+            "start_ns": began_ns, "end_ns": ended_ns,
             "operations": null, "source": if whole { "command" } else { "recording" },
         }),
     }

@@ -1,40 +1,17 @@
 //! What recording costs while it goes on, and the budget that it must keep.
 //!
-//! The model is simple. Each stream's cost is the CPU time that the recording loop spends on it: taking its records,
-//! turning them into rows, sampling. Encoding and writing go along with the rows and are not told apart. With
+//! The model is simple. Each stream's cost is the CPU time that the recording loop spends on it ([`Spent`]). Encoding and writing go along with the rows and are not told apart. With
 //! `--bpf-stats` the run time of all BPF programs is added to the recorder's total. Once a second that total is held
 //! against the CPU time that the machine has (wall time x CPUs); when it was above the budget for two seconds in a row,
 //! the stream that cost most in the last of them is shed: one second may be a start or a burst.
 
-use std::collections::BTreeMap;
-
 use pagelab_observe::bpf::own_programs;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use pagelab_observe::watcher::Spent;
 
 use crate::close::own_usage;
 
 /// Seconds above the budget before something is shed.
 const PATIENCE: u32 = 2;
-
-/// CPU time of this thread, ns.
-pub fn thread_cpu_ns() -> u64 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
-    tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
-}
-
-/// CPU time spent per stream since recording began, ns.
-#[derive(Debug, Clone, Default)]
-pub struct Spent(pub BTreeMap<&'static str, u64>);
-
-impl Spent {
-    /// Adds what `work` costs to a stream.
-    pub fn on<T>(&mut self, stream: &'static str, work: impl FnOnce() -> T) -> T {
-        let begun = thread_cpu_ns();
-        let result = work();
-        *self.0.entry(stream).or_default() += thread_cpu_ns().saturating_sub(begun);
-        result
-    }
-}
 
 /// What is to be shed, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,9 +53,9 @@ impl Budget {
             return None;
         }
         self.above = 0;
-        let since = |stream: &str, ns: u64| ns - before.0.get(stream).copied().unwrap_or(0);
+        let since = |stream: &str, ns: u64| ns - before.by_stream().get(stream).copied().unwrap_or(0);
         let mut streams: Vec<(&'static str, u64)> =
-            spent.0.iter().map(|(stream, ns)| (*stream, since(stream, *ns))).collect();
+            spent.by_stream().iter().map(|(stream, ns)| (*stream, since(stream, *ns))).collect();
         streams.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         Some(Verdict { streams: streams.into_iter().map(|(stream, _)| stream).collect(), found_pct })
     }
@@ -86,12 +63,14 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const SECOND: i64 = 1_000_000_000;
 
     fn spent(faults: u64, metrics: u64) -> Spent {
-        Spent(BTreeMap::from([("faults", faults), ("metrics", metrics)]))
+        BTreeMap::from([("faults", faults), ("metrics", metrics)]).into()
     }
 
     #[test]

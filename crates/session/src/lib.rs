@@ -24,12 +24,12 @@
 //! it once a second (`cost.rs`); a stream that was shed has `shed_at_ns` and `shed_because` in its probe's entry, and a row
 //! in `marks`.
 //!
-//! Every stream stands on the highest rung of a ladder that the kernel gives: BPF, perf events on the target's tasks, files of
-//! `/proc` ([`ladder`]). The manifest's `probes` say which, and why no higher one.
+//! Every stream works through the first of these that the kernel gives: BPF, perf events on the target's tasks, files of `/proc`
+//! ([`fallbacks`]). The manifest's `probes` say which, and why nothing better.
 //!
 //! Memory does not grow with the time that is recorded. Most of it are the rings, whose size goes with the number of CPUs
 //! ([`SessionOptions::ring_bytes_per_cpu`]); they are gone before the recording is closed, which takes less
-//! than they did. It grows with the number of files (`files.rs`) and of distinct stacks that are met.
+//! than they did. It grows with the number of files (`files.rs` of [`pagelab_observe::feed`]) and of distinct stacks that are met.
 //!
 //! A recorded command is never harmed: if the recorder dies the command goes on (but for one whose output is listened to,
 //! [`ValueSpec`], which cannot write any more then); if the recording cannot be written any
@@ -37,19 +37,13 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod actions;
-pub mod calls;
 mod child;
 mod close;
 mod cost;
-mod details;
-pub mod feed;
-pub mod files;
+pub mod fallbacks;
 mod first_task;
 mod found;
 mod gate;
-pub mod ladder;
-mod living;
 mod load_rows;
 mod marks;
 mod options;
@@ -58,17 +52,17 @@ pub mod owner;
 mod pace;
 mod probes;
 mod recorder;
+mod recording_loop;
 mod run;
 pub mod signals;
 mod subject;
 mod target;
 mod values;
-mod watch;
 
 pub use child::{Ended, SpawnError};
 pub use marks::{MarkError, mark};
 pub use options::{SessionError, SessionOptions, SessionOutcome, Target};
 pub use output::Output;
+pub use recording_loop::Progress;
 pub use run::{run, run_and_tell};
 pub use values::{Better, PREFIX as VALUE_PREFIX, ValueFound, ValueSpec};
-pub use watch::Progress;

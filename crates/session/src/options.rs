@@ -8,6 +8,7 @@ use pagelab_host::process::ProcessSettings;
 use pagelab_load::{Control, JobReport, Workload};
 use pagelab_observe::cpu::{Frequency, Unwinding};
 use pagelab_observe::streams::{Stream, StreamSet};
+use pagelab_observe::watcher::ProbeOptions;
 use pagelab_recording::Manifest;
 
 use crate::child::{Ended, SpawnError};
@@ -106,15 +107,23 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// The system calls to be recorded.
-    pub(crate) fn shapes(&self) -> pagelab_observe::syscalls::Shapes {
-        pagelab_observe::syscalls::Shapes::of(self.streams.calls())
-    }
-
     /// How often the profile samples: in full for somebody who names it, cheaply where it comes with other streams.
-    pub(crate) fn frequency(&self) -> Frequency {
+    fn frequency(&self) -> Frequency {
         let usual = if self.streams.names(Stream::Cpu) { Frequency::FULL } else { Frequency::CHEAP };
         self.frequency_hz.map_or(usual, Frequency::of)
+    }
+
+    /// What the probes must know of it.
+    pub(crate) fn for_probes(&self) -> ProbeOptions {
+        ProbeOptions {
+            streams: self.streams.clone(),
+            starts_target: self.target.is_started(),
+            starts_late: self.skip.is_some(),
+            ring_bytes_per_cpu: self.ring_bytes_per_cpu,
+            fault_details: self.fault_details,
+            unwinding: self.unwinding,
+            frequency: self.frequency(),
+        }
     }
 
     /// Options for `target` recorded into `out`, everything else as usual.

@@ -1,39 +1,32 @@
-//! The loop of a recording: wait, take what the probes have, sample, write.
+//! One turn of a recording: wait, let the probes write their rows, sample metrics, write parts.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pagelab_observe::bpf::{Event, TaskOp};
-use pagelab_observe::details::{DetailCounts, FaultDetail};
+use pagelab_observe::bpf::{BpfWatcher, Event, TaskOp};
+use pagelab_observe::feed::Feed;
 use pagelab_observe::metrics::{Emit, Sampler};
-use pagelab_observe::perf::PerfBatch;
 use pagelab_observe::streams::Stream;
+use pagelab_observe::tree::Tree;
+pub use pagelab_observe::watcher::monotonic_ns;
+use pagelab_observe::watcher::{Closing, Count, Round};
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{LossColumns, LossRow, MarksRow, MetricsRow, OffcpuRow, SyscallsRow};
+use pagelab_recording::tables::{LossColumns, LossRow, MarksRow, MetricsRow};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use serde_json::json;
-
-use crate::cost::{Budget, Spent};
-use crate::feed::Feed;
+use crate::cost::Budget;
 use crate::found::Found;
 use crate::load_rows;
 use crate::marks::{Mark, Marks};
 use crate::options::{DEFAULT_RING_BYTES, SessionOptions};
 use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
-use crate::probes::{Count, Probes};
+use crate::probes::Probes;
 use crate::subject::Subject;
 
 /// How often metrics are sampled.
 const SAMPLE_INTERVAL_NS: i64 = 100_000_000;
-
-/// CLOCK_MONOTONIC, ns: the clock of BPF and of every `ts`.
-pub fn monotonic_ns() -> i64 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
-    tv_sec * 1_000_000_000 + tv_nsec
-}
 
 /// Nanoseconds since the epoch.
 pub fn realtime_ns() -> i64 {
@@ -47,7 +40,6 @@ type Counts = Vec<Count>;
 /// Probes, writer and the state between them.
 pub struct Recorder {
     pub probes: Probes,
-    pub feed: Feed,
     pub writer: RecordingWriter,
     /// Whose files the recording's are, if not this process's own user's.
     pub caller: Option<Caller>,
@@ -57,10 +49,8 @@ pub struct Recorder {
     next_sample_ns: i64,
     pace: Pace,
     counts: Arc<Mutex<Counts>>,
-    batch: Vec<Event>,
-    details: Vec<FaultDetail>,
+    round: Round,
     marks: Option<Marks>,
-    spent: Spent,
     budget: Option<Budget>,
     /// When every metric is to be written again, so that a flight recorder has them in what it keeps.
     all_samples: Option<(Duration, i64)>,
@@ -72,7 +62,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder of the given probes.
-    pub fn new(probes: Probes, feed: Feed, mut writer: RecordingWriter, caller: Option<Caller>) -> Self {
+    pub fn new(probes: Probes, mut writer: RecordingWriter, caller: Option<Caller>) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
         let shared = Arc::clone(&counts);
         let mut written = Counts::new();
@@ -83,7 +73,6 @@ impl Recorder {
         }));
         Self {
             probes,
-            feed,
             writer,
             caller,
             sampler: None,
@@ -91,10 +80,8 @@ impl Recorder {
             next_sample_ns: i64::MIN,
             pace: Pace::new(false),
             counts,
-            batch: Vec::new(),
-            details: Vec::new(),
+            round: Round::default(),
             marks: None,
-            spent: Spent::default(),
             budget: None,
             all_samples: None,
             growth_bytes: None,
@@ -135,7 +122,7 @@ impl Recorder {
     /// Sheds the dearest stream when the recorder takes more than its budget. Called about once a second.
     pub fn keep_to_budget(&mut self) {
         let now = monotonic_ns();
-        let Some(verdict) = self.budget.as_mut().and_then(|budget| budget.look(now, &self.spent)) else { return };
+        let Some(verdict) = self.budget.as_mut().and_then(|budget| budget.look(now, &self.round.spent)) else { return };
         let Some(stream) = verdict.streams.iter().find(|stream| self.shed(stream)) else { return };
         let reason = format!("the recorder took {:.2} % of the machine's CPU time (--budget)", verdict.found_pct);
         self.probes.note_shed(stream, now, &reason);
@@ -150,7 +137,7 @@ impl Recorder {
         self.probes.shed(stream)
     }
 
-    /// Waits for some milliseconds and takes what came; true if the target has ended.
+    /// Waits for some milliseconds, then lets the probes write their rows; true if the target has ended.
     pub fn turn(&mut self, subject: &mut Subject) -> bool {
         let ended = subject.wait(self.pace.wait());
         if self.step() {
@@ -166,7 +153,8 @@ impl Recorder {
         self.bytes() + first + most.unwrap_or(first) > max_bytes
     }
 
-    /// Takes what is there, samples if it is time, and lets the writer write what is due. True if it was time for a sample.
+    /// Drains the probes, samples metrics when an interval has passed, and writes parts older than a second. True if metrics
+    /// were sampled.
     pub fn step(&mut self) -> bool {
         self.drain();
         let now = monotonic_ns();
@@ -201,9 +189,19 @@ impl Recorder {
         if !self.writer.is_due(now) {
             return Ok(false);
         }
-        self.feed.details().before_part(now, self.writer.faults_mut());
-        let written = with_rights(self.caller.as_ref(), || self.writer.tick(now));
-        self.feed.details().after_part(self.writer.faults_mut());
+        self.write_parts(now, |writer| writer.tick(now))
+    }
+
+    /// Writes parts, with the rights of the recording's owner. Faults whose end may still come wait for the next ones.
+    fn write_parts<T>(&mut self, now: i64, write: impl FnOnce(&mut RecordingWriter) -> T) -> T {
+        let Self { probes, writer, caller, .. } = self;
+        if let Some(tree) = &mut probes.tree {
+            tree.feed_mut().details().before_part(now, writer.faults_mut());
+        }
+        let written = with_rights(caller.as_ref(), || write(writer));
+        if let Some(tree) = &mut probes.tree {
+            tree.feed_mut().details().after_part(writer.faults_mut());
+        }
         written
     }
 
@@ -213,10 +211,8 @@ impl Recorder {
         let came = marks.take();
         if !came.is_empty() {
             self.push_marks(&came);
-            self.feed.details().before_part(now, self.writer.faults_mut());
             // What cannot be written waits in memory for the next part.
-            let _ = with_rights(self.caller.as_ref(), || self.writer.flush(now));
-            self.feed.details().after_part(self.writer.faults_mut());
+            let _ = self.write_parts(now, |writer| writer.flush(now));
             marks.answer(&came);
         }
         self.marks = Some(marks);
@@ -238,11 +234,6 @@ impl Recorder {
         }
     }
 
-    /// Writes what the tasks that still live have used so far.
-    pub fn note_living(&mut self) {
-        self.feed.note_living(monotonic_ns(), &mut self.writer);
-    }
-
     /// Reads every metric now, whether it changed or not.
     pub fn sample_all(&mut self) {
         self.sample(monotonic_ns(), Emit::All);
@@ -251,73 +242,31 @@ impl Recorder {
     fn sample(&mut self, now: i64, emit: Emit) {
         let Some(sampler) = &mut self.sampler else { return };
         let columns = self.writer.table::<MetricsRow<'_>>();
-        self.spent.on(Stream::Metrics.name(), || {
-            sampler.sample(now, emit, &mut |row| {
-                let instance = row.instance.map(|instance| &**instance);
-                columns.push(&MetricsRow { ts: now, name: row.name, instance, value: row.value });
-            });
+        self.round.spent.charge(Stream::Metrics.name());
+        sampler.sample(now, emit, &mut |row| {
+            let instance = row.instance.map(|instance| &**instance);
+            columns.push(&MetricsRow { ts: now, name: row.name, instance, value: row.value });
         });
+        self.round.spent.pause();
     }
 
-    /// Empties the rings. Events are taken before faults: so the faults that a task took before it ended are there when
-    /// its end is written.
+    /// Lets every probe empty its rings and write its rows.
     pub fn drain(&mut self) {
-        let batch = &mut self.batch;
-        if let Some(observer) = &mut self.probes.observer {
-            if let Err(error) = observer.follow_moves() {
-                tracing::warn!("tasks that moved into the cgroup are not recorded: {error}");
-            }
-            self.spent.on(Stream::Maps.name(), || observer.drain_events(|event| batch.push(event)));
-            let (feed, columns) = (&mut self.feed, self.writer.faults_mut());
-            let details = &mut self.details;
-            self.spent.on(Stream::Faults.name(), || match &mut self.probes.fault_details {
-                Ok(probe) => {
-                    observer.mark_faults();
-                    probe.drain(details);
-                    feed.faults_in_detail(details, |sink| observer.drain_marked_faults(sink), columns);
-                    details.clear();
-                }
-                Err(_) => _ = observer.drain_faults(|_cpu, slots| feed.faults(slots, columns)),
-            });
-            self.spent.on(Stream::Maps.name(), || self.feed.events(batch, &mut self.writer));
-            follow(self.sampler.as_mut().filter(|_| self.follows), batch, &self.feed);
-            let (feed, tables) = (&mut self.feed, self.writer.tables_mut());
-            self.spent.on(Stream::Syscalls.name(), || {
-                feed.calls(|sink| observer.drain_calls(|call| sink.take(call)), tables);
-            });
+        let Self { probes, writer, round, sampler, follows, .. } = self;
+        if let Some(tree) = &mut probes.tree {
+            tree.watcher_mut().step(round, writer);
+            follow(sampler.as_mut().filter(|_| *follows), &round.events, tree.feed());
         }
-        if let Some(perf) = &mut self.probes.perf {
-            // Of all records, those of system calls are the most by far.
-            let dearest = if perf.calls_refused().is_none() { Stream::Syscalls } else { Stream::Maps };
-            let PerfBatch { events, faults, samples, calls } = self.spent.on(dearest.name(), || perf.drain());
-            let (feed, writer) = (&mut self.feed, &mut self.writer);
-            self.spent.on(Stream::Faults.name(), || feed.perf_faults(&faults, writer.faults_mut()));
-            self.spent.on(Stream::Maps.name(), || feed.events(&events, writer));
-            follow(self.sampler.as_mut().filter(|_| self.follows), &events, feed);
-            let tables = writer.tables_mut();
-            self.spent.on(Stream::Syscalls.name(), || {
-                feed.calls(|sink| calls.iter().for_each(|call| sink.take(call)), tables);
-            });
-            *batch = events;
-            if let Some(profile) = self.probes.watchers.iter_mut().find(|one| one.streams().contains(&Stream::Cpu)) {
-                self.spent.on(Stream::Cpu.name(), || profile.samples(samples));
-            }
+        let now = monotonic_ns();
+        round.now_ns = now;
+        for watcher in &mut probes.watchers {
+            round.spent.charge(watcher.streams().first().map_or("", |stream| stream.name()));
+            watcher.step(round, writer);
         }
-        let (now, page_faults) = (monotonic_ns(), self.probes.page_faults());
-        for watcher in &mut self.probes.watchers {
-            let first = watcher.streams().first().map_or("", |stream| stream.name());
-            self.spent.on(first, || {
-                watcher.events(batch);
-                watcher.page_faults(page_faults);
-                watcher.off_cpu(&mut self.feed.off_cpu);
-                watcher.actions(&mut self.feed.actions);
-                watcher.step(now, &mut self.writer);
-            });
-        }
-        self.feed.off_cpu(self.writer.table::<OffcpuRow<'_>>());
-        self.feed.actions(&mut self.writer);
-        let has_moved = !batch.is_empty();
-        batch.clear();
+        round.spent.pause();
+        round.write_rest(writer);
+        let has_moved = !round.events.is_empty();
+        round.clear();
         self.take_marks(now);
         self.count();
         let (seen, _) = self.events_seen();
@@ -326,48 +275,10 @@ impl Recorder {
 
     fn count(&mut self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.clear();
-        if let Some(observer) = &self.probes.observer {
-            for cpu in 0..observer.rings().cpus() {
-                let one = observer.rings().counts(cpu);
-                let (seen, lost, filtered) = (one.seen() + one.filtered, one.lost, one.filtered);
-                counts.push(Count { stream: Stream::Faults.name(), cpu: Some(cpu as u32), seen, lost, filtered });
-            }
-            for cpu in 0..observer.call_rings().cpus() {
-                let one = observer.call_rings().counts(cpu);
-                for (stream, seen, lost) in
-                    [(Stream::Syscalls, one.returned, one.lost), (Stream::Sched, one.off_seen, one.off_lost)]
-                {
-                    counts.push(Count { stream: stream.name(), cpu: Some(cpu as u32), seen, lost, filtered: 0 });
-                }
-            }
-            if let Ok(probe) = &self.probes.fault_details {
-                // A detail whose fault is not found takes no row away; the manifest tells how many there are.
-                let DetailCounts { seen, lost } = probe.counts();
-                counts.push(Count { stream: "fault_details", cpu: None, seen, lost, filtered: 0 });
-            }
-            let events = observer.event_counts();
-            counts.push(Count { stream: "events", cpu: None, seen: events.seen, lost: events.lost, filtered: 0 });
-            if events.calls_unnamed > 0 {
-                let (seen, lost) = (events.calls_unnamed, events.calls_unnamed);
-                counts.push(Count { stream: "file_names", cpu: None, seen, lost, filtered: 0 });
-            }
-        }
-        if let Some(perf) = &self.probes.perf {
-            counts.extend(perf.counts().into_iter().map(|one| Count {
-                stream: one.stream.map_or("events", Stream::name),
-                cpu: Some(one.cpu),
-                seen: one.seen,
-                lost: one.lost,
-                filtered: 0,
-            }));
-        }
-        for watcher in &self.probes.watchers {
-            counts.extend(watcher.counts());
-        }
+        self.probes.count(&mut counts);
     }
 
-    /// Detaches the probes and takes what they still hold; what they have for the manifest is returned, by the name of
+    /// Detaches the probes, drains them once more and lets them finish. Returns what they have for the manifest, by the name of
     /// their first stream.
     pub fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
         // The last time: no mark is answered that is not written.
@@ -376,49 +287,24 @@ impl Recorder {
             self.push_marks(&came);
             marks.answer(&came);
         }
-        if let Some(observer) = &mut self.probes.observer {
-            observer.detach();
-            observer.tell_unfinished();
-        }
-        if let Ok(details) = &mut self.probes.fault_details {
-            details.detach();
-        }
-        if let Some(perf) = &mut self.probes.perf {
-            perf.detach();
-        }
-        for watcher in &mut self.probes.watchers {
-            watcher.stop();
-        }
+        self.probes.all_mut().for_each(|watcher| watcher.stop());
         self.drain();
-        self.feed.details().finish(self.writer.faults_mut());
-        self.feed.waiting_calls(self.writer.table::<SyscallsRow<'_>>());
-        let (now, mut extra) = (monotonic_ns(), serde_json::Map::new());
-        for watcher in &mut self.probes.watchers {
-            let mut own = serde_json::Map::new();
-            watcher.finish(now, &mut self.writer, &mut own);
-            if let (Some(first), false) = (watcher.streams().first(), own.is_empty()) {
-                extra.insert(first.name().to_owned(), own.into());
+        let mut extra = serde_json::Map::new();
+        let Self { probes, writer, caller, .. } = self;
+        let now_ns = monotonic_ns();
+        let flush = |writer: &mut RecordingWriter| with_rights(caller.as_ref(), || writer.flush(now_ns));
+        for watcher in probes.all_mut() {
+            let mut closing = Closing { now_ns, writer, flush: &flush, extra: serde_json::Map::new() };
+            watcher.finish(&mut closing);
+            if let (Some(first), false) = (watcher.streams().first(), closing.extra.is_empty()) {
+                extra.insert(first.name().to_owned(), closing.extra.into());
             }
         }
         self.count();
         self.probes.count_events();
-        extra.insert("fault_details".to_owned(), self.details_told());
+        let bpf = self.probes.tree.as_ref().and_then(Tree::bpf);
+        extra.insert("fault_details".to_owned(), BpfWatcher::details_summary(bpf));
         extra
-    }
-
-    /// How faults ended: of how many that is known, and why it is not of others.
-    fn details_told(&self) -> serde_json::Value {
-        match &self.probes.fault_details {
-            Ok(probe) => {
-                let (counts, unmatched) = (probe.counts(), self.feed.unmatched_details());
-                json!({
-                    "minor_one_in": probe.one_in(), "major_one_in": 1,
-                    "seen": counts.seen, "lost": counts.lost, "unmatched": unmatched,
-                    "got_unknown_because": probe.no_walk(),
-                })
-            }
-            Err(reason) => json!({ "refused": reason }),
-        }
     }
 
     /// What the sampler could not read.

@@ -11,19 +11,17 @@ use pagelab_recording::tables::SettingsRow;
 use pagelab_recording::{Clock, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
-use crate::calls::CallFeed;
 use crate::close::{finish, own_usage};
-use crate::feed::Feed;
 use crate::first_task;
 use crate::found::Found;
 use crate::options::{SessionError, SessionOptions, SessionOutcome, Target};
 use crate::owner::{Caller, with_rights};
 use crate::probes::Probes;
 use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
+use crate::recording_loop::{Passing, Progress, RecordingLoop, outlast, skip};
 use crate::signals;
 use crate::subject::Subject;
 use crate::target::Started;
-use crate::watch::{Passing, Progress, Watch, outlast, skip};
 
 /// Records one run of the target. Returns when the target has ended and the recording is closed, or, where the
 /// recording was to end before the target, when both have ended.
@@ -55,9 +53,9 @@ pub fn run_and_tell(options: &SessionOptions, tell: &mut dyn FnMut(&Progress)) -
         command.release()?;
     }
     let Begun { recorder, subject, .. } = &mut begun;
-    let watched = Watch { options, recorder, subject, during, signals: &mut passing, tell }.run();
-    let goes_on = watched.ended.is_none() && watched.ended_by.leaves_target() && options.target.is_started();
-    let (mut outcome, mut subject) = finish(options, begun, watched, cpu_before_ns)?;
+    let end = RecordingLoop { options, recorder, subject, during, signals: &mut passing, tell }.run();
+    let goes_on = end.ended.is_none() && end.ended_by.leaves_target() && options.target.is_started();
+    let (mut outcome, mut subject) = finish(options, begun, end, cpu_before_ns)?;
     drop(bpf_stats);
     if goes_on {
         tracing::warn!("the recording is closed ({}); the command goes on", options.out.display());
@@ -113,13 +111,7 @@ fn release(
 ) -> Result<Begun, SessionError> {
     let mut subject = ready(options)?;
     let at_gate = options.target.is_started() && options.skip.is_none();
-    let wants = |stream| options.streams.contains(stream);
-    let calls = wants(Stream::Syscalls).then(|| CallFeed::new(options.shapes(), wants(Stream::Sched)));
-    let mut feed = Feed::new(wants(Stream::Tasks), wants(Stream::Maps), at_gate).with_calls(calls);
-    if probes.perf.is_some() {
-        feed.set_by_perf();
-    }
-    let mut recorder = Recorder::new(probes, feed, writer, caller);
+    let mut recorder = Recorder::new(probes, writer, caller);
     if let Some(time) = options.skip {
         subject.release()?;
         if !skip(time, &mut subject, passing) {
@@ -311,7 +303,8 @@ mod tests {
             }
             let options = SessionOptions::new(Target::Command(vec!["true".into()]), out.clone());
             let probes = Probes::open(&options).expect("probes");
-            assert!(probes.observer.is_some(), "attaching BPF programs needs root: {:?}", probes.warnings);
+            let is_bpf = probes.tree.as_ref().is_some_and(|tree| tree.observer().is_some());
+            assert!(is_bpf, "attaching BPF programs needs root: {:?}", probes.warnings);
             let Err(error) = begin(&options, probes, gone, &Passing::new()) else {
                 panic!("a dead process was adopted")
             };

@@ -4,13 +4,12 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use pagelab_load::report::WorkerInterval;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
+use pagelab_observe::process::has_ended;
+use pagelab_observe::watcher::Scope;
 
 use crate::child::Ended;
 use crate::found::Found;
 use crate::options::SessionError;
-use crate::probes::Scope;
 use crate::target::Started;
 
 /// A target in the hands of a session.
@@ -85,12 +84,4 @@ impl Subject {
             started.intervals(each);
         }
     }
-}
-
-/// Whether a process ends within `time`, which is below a second.
-pub fn has_ended(pidfd: BorrowedFd<'_>, time: Duration) -> bool {
-    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
-    // An interrupted wait is a short wait.
-    matches!(poll(&mut fds, Some(&timeout)), Ok(1..))
 }

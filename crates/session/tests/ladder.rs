@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pagelab_observe::streams::Stream;
 use pagelab_recording::tables;
-use pagelab_session::ladder::{LADDER, markdown};
+use pagelab_session::fallbacks::{FALLBACKS, Rung, fallback, markdown};
 
 #[test]
 fn docs_page() {
@@ -19,19 +19,35 @@ fn docs_page() {
 #[test]
 fn every_stream_stands_somewhere_and_every_column_exists() {
     for stream in Stream::all() {
-        assert!(LADDER.iter().any(|step| step.stream == stream), "{stream}");
+        assert!(FALLBACKS.iter().any(|one| one.stream == stream), "{stream}");
     }
-    for step in LADDER {
-        for (table, columns) in step.fills.iter().chain(step.null) {
+    for one in FALLBACKS {
+        let null = one.null.iter().map(|(table, columns)| (*table, columns.to_vec()));
+        for (table, columns) in one.fills().into_iter().chain(null) {
             let table = tables::table(table).unwrap_or_else(|| panic!("{table} is no table"));
-            for column in *columns {
+            for column in columns {
                 assert!(table.column(column).is_some(), "{}.{column}", table.name);
             }
         }
-        for (table, columns) in step.null {
+        for (table, columns) in one.null {
             let table = tables::table(table).expect("see above");
-            let both = step.fills.iter().filter(|(name, _)| *name == table.name).flat_map(|(_, filled)| *filled);
-            assert!(both.into_iter().all(|filled| !columns.contains(filled)), "{}: filled and null", table.name);
+            let both = one.fills().into_iter().filter(|(name, _)| *name == table.name).flat_map(|(_, filled)| filled);
+            assert!(both.into_iter().all(|filled| !columns.contains(&filled)), "{}: filled and null", table.name);
         }
     }
+}
+
+#[test]
+fn a_fallback_fills_what_the_first_fills_less_what_is_missing() {
+    let columns = |stream, rung, table: &str| {
+        let fills = fallback(stream, rung).expect("it is in the list").fills();
+        fills.into_iter().find(|(name, _)| *name == table).map(|(_, columns)| columns)
+    };
+    let faults = |rung| columns(Stream::Faults, rung, "faults").expect("rows");
+    assert_eq!(faults(Rung::Bpf), ["ts", "task_id", "mm_id", "addr", "ip", "error_code", "mapping_id"]);
+    assert_eq!(faults(Rung::Perf), ["ts", "task_id", "mm_id", "addr", "ip", "mapping_id"]);
+    let tasks = columns(Stream::Tasks, Rung::Procfs, "tasks").expect("rows");
+    assert!(!tasks.contains(&"exe") && !tasks.contains(&"cgroup_id") && tasks.contains(&"exit_code"), "{tasks:?}");
+    assert!(columns(Stream::Syscalls, Rung::Bpf, "files").is_some());
+    assert_eq!(columns(Stream::Syscalls, Rung::Perf, "files"), None, "a table without columns has no rows");
 }

@@ -10,16 +10,20 @@
 //! A request that was in flight when recording began is not recorded; one still in flight at its end is, without a
 //! duration ([`BlockProbe::unfinished`]).
 
-use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, MapCore, MapFlags};
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::BlockIosRow;
 
-use crate::bpf::{BpfError, EventRing, listen_to_libbpf, not_loaded, refused, user_dev};
+use crate::bpf::{self, BpfError, EventRing, WireRecord, attach_all, not_loaded, open, read, refused, share, user_dev};
 use crate::btf::{KernelTypes, Names};
+use crate::streams::Stream;
+use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
 mod skeleton {
@@ -57,31 +61,6 @@ const STATUS_ERRNOS: [(i32, i32); 17] = [
     (17, libc::ETIME),
 ];
 
-/// One request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockRequest {
-    /// When it was issued to the device, CLOCK_MONOTONIC, ns.
-    pub issued_ns: u64,
-    /// Time in the device; none if it has not completed.
-    pub device_ns: Option<u64>,
-    /// Time from when the block layer accepted it to the issue; none if the former was not seen.
-    pub queue_ns: Option<u64>,
-    /// The task of the tree that submitted it.
-    pub task_id: Option<u32>,
-    /// The whole disk, as `st_dev` has it.
-    pub dev: u64,
-    /// First sector, of 512 bytes; 0 where the operation is on no sector in particular.
-    pub sector: u64,
-    /// Length.
-    pub bytes: u64,
-    /// `read`, `write`, `flush`, `discard`, ...: the kernel's own word.
-    pub op: String,
-    /// Pieces that were merged into it.
-    pub merged: u32,
-    /// 0 or a negative errno; none if it has not completed.
-    pub status: Option<i32>,
-}
-
 /// What the programs are to do.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockOptions {
@@ -117,9 +96,58 @@ pub struct BlockCounts {
 pub struct BlockProbe {
     links: Vec<Link>,
     events: EventRing,
-    received: Vec<types::block_event>,
-    ops: BTreeMap<u32, String>,
+    words: Words,
     skel: BlockSkel<'static>,
+}
+
+/// What the rows say in words that the programs say in numbers.
+#[derive(Debug, Default)]
+struct Words {
+    ops: BTreeMap<u32, String>,
+    /// Names of devices, each as it was when the device was met first: another may get its number later.
+    devices: HashMap<u64, Option<String>>,
+}
+
+/// The name of a disk, as sysfs under `root` has it.
+fn device_name(root: &Path, dev: u64) -> Option<String> {
+    let number = format!("sys/dev/block/{}:{}", libc::major(dev), libc::minor(dev));
+    let target = std::fs::read_link(root.join(number)).ok()?;
+    // What stands for a slash in a name is an exclamation mark there.
+    Some(target.file_name()?.to_string_lossy().replace('!', "/"))
+}
+
+impl Words {
+    /// Hands over the row of a request, and of its completion (time and status) if it has completed.
+    fn with_row(
+        &mut self,
+        raw: &types::block_request,
+        completed: Option<(u64, i32)>,
+        sink: impl FnOnce(&BlockIosRow<'_>),
+    ) {
+        let Self { ops, devices } = self;
+        let unnamed;
+        let op = match ops.get(&raw.op) {
+            Some(op) => op,
+            None => {
+                unnamed = format!("op {}", raw.op);
+                &unnamed
+            }
+        };
+        let dev = user_dev(raw.dev);
+        sink(&BlockIosRow {
+            ts: raw.issued_ts as i64,
+            dur: completed.map(|(ts, _)| ts.saturating_sub(raw.issued_ts) as i64),
+            queue_ns: (raw.accepted_ts != 0).then(|| raw.issued_ts.saturating_sub(raw.accepted_ts)),
+            task_id: (raw.task_id != 0).then_some(raw.task_id),
+            dev,
+            sector: if raw.sector == u64::MAX { 0 } else { raw.sector },
+            bytes: raw.bytes.into(),
+            op,
+            merged: Some(raw.merged),
+            status: completed.map(|(_, error)| errno(error)),
+            device: devices.entry(dev).or_insert_with(|| device_name(Path::new("/"), dev)).as_deref(),
+        });
+    }
 }
 
 /// The words of the operations, `read` for `REQ_OP_READ`.
@@ -138,11 +166,7 @@ fn ops(kernel: &KernelTypes) -> BTreeMap<u32, String> {
 /// # Errors
 /// The reason in words.
 pub fn check() -> Result<Rc<KernelTypes>, String> {
-    let kernel = KernelTypes::read()?;
-    match NEEDED_TRACEPOINTS.iter().find(|name| !kernel.has_tracepoint(name)) {
-        Some(missing) => Err(format!("the kernel has no tracepoint {missing}; needed: {NEEDED}")),
-        None => Ok(kernel),
-    }
+    bpf::check(&NEEDED_TRACEPOINTS, NEEDED)
 }
 
 impl BlockProbe {
@@ -153,13 +177,10 @@ impl BlockProbe {
         options: BlockOptions,
         task_states: Option<BorrowedFd<'_>>,
     ) -> Result<Self, BpfError> {
-        listen_to_libbpf();
         let sees_acceptance = kernel.has_tracepoint(ACCEPTED);
-        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = BlockSkelBuilder::default().open(storage).map_err(refused("open", NEEDED))?;
+        let mut open = open::<BlockSkelBuilder>(NEEDED)?;
         if let Some(map) = task_states {
-            open.maps.task_states.reuse_fd(map).map_err(refused("sharing the tree", NEEDED))?;
+            share(&mut open.maps.task_states, map, NEEDED)?;
         }
         let ring_bytes = options.ring_bytes.next_power_of_two().max(rustix::param::page_size() as u32);
         open.maps.block_events.set_max_entries(ring_bytes).map_err(refused("sizing the ring", NEEDED))?;
@@ -168,32 +189,33 @@ impl BlockProbe {
         }
         open.progs.io_start.set_autoload(sees_acceptance);
         open.progs.getrq.set_autoload(!sees_acceptance);
-        let mut skel = open.load().map_err(not_loaded)?;
-        let links = attach(&mut skel, sees_acceptance)?;
+        let skel = open.load().map_err(not_loaded)?;
+        let links = attach(&skel, sees_acceptance)?;
         let events = EventRing::of(&skel.maps.block_events)?;
-        Ok(Self { links, events, received: Vec::new(), ops: ops(kernel), skel })
+        let words = Words { ops: ops(kernel), devices: HashMap::new() };
+        Ok(Self { links, events, words, skel })
     }
 
-    /// Hands over the requests that have completed, in the order in which they did.
-    pub fn drain(&mut self, mut sink: impl FnMut(BlockRequest)) {
-        let mut received = std::mem::take(&mut self.received);
-        self.events.consume(|bytes| received.extend(read::<types::block_event>(bytes)));
-        for event in received.drain(..) {
-            sink(self.request(&event.request, Some((event.completed_ts, event.error))));
-        }
-        self.received = received;
+    /// Hands over the rows of the requests that have completed, in the order in which they did.
+    pub fn drain(&mut self, mut sink: impl FnMut(&BlockIosRow<'_>)) {
+        let Self { events, words, .. } = self;
+        events.consume(|bytes| {
+            if let Some(event) = read::<types::block_event>(bytes) {
+                words.with_row(&event.request, Some((event.completed_ts, event.error)), &mut sink);
+            }
+        });
     }
 
-    /// Hands over the requests that were issued and have not completed. To be called when the programs are detached,
-    /// once.
-    pub fn unfinished(&self, mut sink: impl FnMut(BlockRequest)) {
+    /// Hands over the rows of the requests that were issued and have not completed. To be called when the programs are
+    /// detached, once.
+    pub fn unfinished(&mut self, mut sink: impl FnMut(&BlockIosRow<'_>)) {
         let requests = &self.skel.maps.requests;
         for key in requests.keys() {
             // One that cannot be looked up has gone since.
             let Ok(Some(bytes)) = requests.lookup(&key, MapFlags::ANY) else { continue };
             let Some(request) = read::<types::block_request>(&bytes) else { continue };
             if request.issued_ts != 0 && request.own == 0 {
-                sink(self.request(&request, None));
+                self.words.with_row(&request, None, &mut sink);
             }
         }
     }
@@ -213,21 +235,6 @@ impl BlockProbe {
             not_issued: bss.block_not_issued,
         })
     }
-
-    fn request(&self, raw: &types::block_request, completed: Option<(u64, i32)>) -> BlockRequest {
-        BlockRequest {
-            issued_ns: raw.issued_ts,
-            device_ns: completed.map(|(ts, _)| ts.saturating_sub(raw.issued_ts)),
-            queue_ns: (raw.accepted_ts != 0).then(|| raw.issued_ts.saturating_sub(raw.accepted_ts)),
-            task_id: (raw.task_id != 0).then_some(raw.task_id),
-            dev: user_dev(raw.dev),
-            sector: if raw.sector == u64::MAX { 0 } else { raw.sector },
-            bytes: raw.bytes.into(),
-            op: self.ops.get(&raw.op).cloned().unwrap_or_else(|| format!("op {}", raw.op)),
-            merged: raw.merged,
-            status: completed.map(|(_, error)| errno(error)),
-        }
-    }
 }
 
 /// The negative errno of what a kernel says of a completed request.
@@ -241,30 +248,90 @@ fn errno(said: i32) -> i32 {
     }
 }
 
-fn attach(skel: &mut BlockSkel<'static>, sees_acceptance: bool) -> Result<Vec<Link>, BpfError> {
-    let progs = &mut skel.progs;
-    let wanted = [
+fn attach(skel: &BlockSkel<'static>, sees_acceptance: bool) -> Result<Vec<Link>, BpfError> {
+    let progs = &skel.progs;
+    let programs = [
         // What ends requests comes first, so that none is begun that cannot be ended.
-        ("block_rq_complete", &mut progs.rq_complete),
-        ("block_rq_merge", &mut progs.rq_merge),
-        ("block_rq_requeue", &mut progs.rq_requeue),
-        if sees_acceptance { (ACCEPTED, &mut progs.io_start) } else { ("block_getrq", &mut progs.getrq) },
-        ("block_rq_issue", &mut progs.rq_issue),
+        ("block_rq_complete", &progs.rq_complete),
+        ("block_rq_merge", &progs.rq_merge),
+        ("block_rq_requeue", &progs.rq_requeue),
+        if sees_acceptance { (ACCEPTED, &progs.io_start) } else { ("block_getrq", &progs.getrq) },
+        ("block_rq_issue", &progs.rq_issue),
     ];
-    wanted.into_iter().map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED))).collect()
+    attach_all(programs, NEEDED)
 }
 
-/// Marks the generated records that consist of integers only.
-trait WireRecord {}
-impl WireRecord for types::block_event {}
-impl WireRecord for types::block_request {}
+// SAFETY: integers without gaps.
+unsafe impl WireRecord for types::block_event {}
+// SAFETY: as above.
+unsafe impl WireRecord for types::block_request {}
 
-fn read<T: Copy + WireRecord>(bytes: &[u8]) -> Option<T> {
-    if bytes.len() < size_of::<T>() {
-        return None;
+/// The streams that the watcher fills.
+pub(crate) const STREAMS: &[Stream] = &[Stream::Block];
+
+/// The stream `block`; the probe is there once there is a target.
+struct BlockWatcher {
+    kernel: Rc<KernelTypes>,
+    probe: Option<BlockProbe>,
+    unfinished: u64,
+}
+
+/// Finds out whether the kernel can be asked.
+pub(crate) fn open_watcher(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
+    Ok(Box::new(BlockWatcher { kernel: check()?, probe: None, unfinished: 0 }))
+}
+
+impl Watcher for BlockWatcher {
+    fn streams(&self) -> &'static [Stream] {
+        STREAMS
     }
-    // SAFETY: the slice holds at least size_of::<T>() bytes, the read is unaligned, and every bit pattern is a value.
-    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+
+    fn rung(&self) -> &'static str {
+        "bpf"
+    }
+
+    fn begin(&mut self, target: &AttachTo<'_>) -> Result<(), String> {
+        let options = BlockOptions::of(std::process::id());
+        let probe = BlockProbe::attach(&self.kernel, options, target.task_states());
+        self.probe = Some(probe.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn step(&mut self, _: &mut Round, writer: &mut RecordingWriter) {
+        let Some(probe) = &mut self.probe else { return };
+        let columns = writer.table::<BlockIosRow<'_>>();
+        probe.drain(|row| columns.push(row));
+    }
+
+    fn count(&self, counts: &mut Vec<Count>) {
+        let Some(probe) = &self.probe else { return };
+        let BlockCounts { seen, lost, filtered, .. } = probe.counts();
+        counts.push(Count { stream: Stream::Block.name(), cpu: None, seen: seen + self.unfinished, lost, filtered });
+    }
+
+    fn shed(&mut self, _: Stream) -> bool {
+        self.stop();
+        true
+    }
+
+    fn stop(&mut self) {
+        if let Some(probe) = &mut self.probe {
+            probe.detach();
+        }
+    }
+
+    fn finish(&mut self, closing: &mut Closing<'_>) {
+        let Some(probe) = &mut self.probe else { return };
+        let columns = closing.writer.table::<BlockIosRow<'_>>();
+        let mut unfinished = 0;
+        probe.unfinished(|row| {
+            unfinished += 1;
+            columns.push(row);
+        });
+        self.unfinished = unfinished;
+        closing.note("unfinished", unfinished);
+        closing.note("not_issued", probe.counts().not_issued);
+    }
 }
 
 #[cfg(test)]
@@ -291,5 +358,20 @@ mod tests {
     #[test]
     fn a_record_cut_short_is_none() {
         assert!(read::<types::block_event>(&[0; 8]).is_none());
+    }
+
+    #[test]
+    fn a_disk_has_the_name_that_sysfs_gives_its_number() {
+        let root = tempfile::tempdir().expect("a directory");
+        let folder = root.path().join("sys/dev/block");
+        std::fs::create_dir_all(&folder).expect("ours");
+        for (number, target) in
+            [("254:0", "../../devices/pci0/virtio0/block/vda"), ("104:16", "../../x/block/cciss!c0d1")]
+        {
+            std::os::unix::fs::symlink(target, folder.join(number)).expect("ours");
+        }
+        assert_eq!(device_name(root.path(), libc::makedev(254, 0)).as_deref(), Some("vda"));
+        assert_eq!(device_name(root.path(), libc::makedev(104, 16)).as_deref(), Some("cciss/c0d1"));
+        assert_eq!(device_name(root.path(), libc::makedev(7, 0)), None, "it is gone");
     }
 }

@@ -4,13 +4,13 @@
 //! That counts twice as memory of the process, from the moment it is mapped. Here it is mapped once, and such a record is
 //! put together.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libbpf_rs::MapCore;
 
 use super::BpfError;
+use super::mapping::Mapping;
 
 /// Bytes before each record: its length and flags, and a number for the kernel's own use.
 const HEAD_BYTES: usize = 8;
@@ -54,9 +54,9 @@ impl EventRing {
     /// Hands over every record that is whole, oldest first, up to one that is still being written, and frees their room.
     pub fn consume(&mut self, mut sink: impl FnMut(&[u8])) {
         let Self { consumer, producer, bytes, torn } = self;
-        let (consumed, produced) = (consumer.position(), producer.position());
+        let (consumed, produced) = (consumer.word(0), producer.word(0));
         // SAFETY: the data begins behind the first page, inside the mapping.
-        let data = unsafe { producer.base.as_ptr().add(rustix::param::page_size()) };
+        let data = unsafe { producer.base().add(rustix::param::page_size()) };
         let mut at = consumed.load(Ordering::Relaxed);
         while at < produced.load(Ordering::Acquire) {
             let offset = at as usize & (*bytes - 1);
@@ -86,50 +86,6 @@ impl EventRing {
             at += (HEAD_BYTES + len).next_multiple_of(8) as u64;
             consumed.store(at, Ordering::Release);
         }
-    }
-}
-
-/// A piece of the map in this process, which begins with a position.
-struct Mapping {
-    base: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone and is not tied to a thread; shared words are read with atomics.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    fn new(map: BorrowedFd<'_>, bytes: usize, protection: libc::c_int, offset: usize) -> std::io::Result<Self> {
-        // SAFETY: a fresh shared mapping; nothing else refers to it.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                protection,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                offset as libc::off_t,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast::<u8>()).ok_or_else(std::io::Error::last_os_error)?;
-        Ok(Self { base, bytes })
-    }
-
-    /// The position at its beginning.
-    fn position(&self) -> &AtomicU64 {
-        // SAFETY: an aligned u64 inside the mapping, which lives as long as self; the kernel uses it concurrently, which is why it
-        // is only ever accessed as an atomic. That of the producer is only read.
-        unsafe { AtomicU64::from_ptr(self.base.as_ptr().cast()) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: exactly what was mapped; no slice into it outlives `consume`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -194,7 +150,7 @@ mod tests {
             }
             assert_eq!(consumed(&mut ring), records, "round {round}");
             let position = producer.at;
-            assert_eq!(ring.consumer.position().load(Ordering::Relaxed), position, "their room is free");
+            assert_eq!(ring.consumer.word(0).load(Ordering::Relaxed), position, "their room is free");
         }
         assert!(producer.at > 20 * DATA_BYTES as u64);
     }

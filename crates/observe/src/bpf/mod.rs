@@ -7,26 +7,31 @@
 mod calls;
 mod cost;
 mod event_ring;
+mod mapping;
 mod names;
-mod rings;
+mod object;
+pub(crate) mod rings;
 mod targets;
 mod task_stacks;
+mod watcher;
 mod wire;
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::{Mutex, PoisonError};
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, MapCore, MapFlags};
 
 pub use calls::{Call, OffCpu};
 pub use cost::{ProgramCost, RunStats, own_programs};
 pub(crate) use event_ring::EventRing;
 pub use names::ByNumber;
+pub(crate) use object::{
+    NEEDED_TO_LOAD, WireRecord, attach_all, attach_to_event, check, not_loaded, open, read, refused, share,
+};
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
 pub use task_stacks::{TaskStackOptions, TaskStacks};
+pub use watcher::BpfWatcher;
 pub(crate) use wire::user_dev;
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
@@ -163,50 +168,8 @@ pub struct Observer {
     skel: ObserverSkel<'static>,
 }
 
-/// What libbpf said since the last load began: the verifier's words are only to be had this way.
-static LIBBPF_SAID: Mutex<String> = Mutex::new(String::new());
-
-pub(crate) fn listen_to_libbpf() {
-    LIBBPF_SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
-        tracing::debug!(target: "libbpf", "{}", text.trim_end());
-        LIBBPF_SAID.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
-    })));
-}
-
-/// The line of libbpf that says most: what the verifier objected to, else the first complaint.
-fn told_by_libbpf() -> Option<String> {
-    let said = LIBBPF_SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
-    let verifier = lines().take_while(|line| !line.starts_with("processed ")).last();
-    verifier.or_else(|| lines().next()).map(str::to_owned)
-}
-
-pub(crate) fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError {
-    move |error| {
-        let reason = told_by_libbpf().map_or_else(|| format!("{error:#}"), |said| format!("{error:#} ({said})"));
-        BpfError::Refused { step, reason, needed }
-    }
-}
-
-pub(crate) const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with BTF (/sys/kernel/btf/vmlinux) and raw tracepoints; try: sudo pagelab record ...";
-
 const NEEDED_TO_ATTACH: &str =
     "the raw tracepoint in the running kernel, and no other limit on BPF; look: cat /sys/kernel/security/lockdown";
-
-const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
-
-/// Why the programs could not be loaded. libbpf says no more than ESRCH when the kernel's types are missing.
-pub(crate) fn not_loaded(error: libbpf_rs::Error) -> BpfError {
-    if std::path::Path::new(KERNEL_BTF).exists() {
-        return refused("load", NEEDED_TO_LOAD)(error);
-    }
-    BpfError::Refused {
-        step: "load",
-        reason: format!("the kernel's BTF is not there: found no {KERNEL_BTF} ({error:#})"),
-        needed: "a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are, and sysfs mounted; look: grep DEBUG_INFO_BTF /boot/config-$(uname -r)",
-    }
-}
 
 /// What tells that a mapping call, and an exec, has begun, on kernels that have both (6.9).
 const LOCK_WANTED: &str = "mmap_lock_start_locking";
@@ -225,13 +188,10 @@ fn must_begin_at_entry(options: &ObserverOptions) -> bool {
 impl Observer {
     /// Loads the programs; nothing is attached yet.
     pub fn load(mut options: ObserverOptions) -> Result<Self, BpfError> {
-        listen_to_libbpf();
         options.begin_at_entry = must_begin_at_entry(&options);
         let cpus =
             libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
-        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = ObserverSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
+        let mut open = open::<ObserverSkelBuilder>(NEEDED_TO_LOAD)?;
         // What nobody writes to is as small as may be: a ring is memory of ours as soon as it is mapped.
         let fault_bytes = if options.faults { options.ring_bytes_per_cpu } else { 0 };
         let slots = rings::ring_items::<types::fault_ring>(fault_bytes);
@@ -246,13 +206,8 @@ impl Observer {
             .map_err(refused("sizing the rings", NEEDED_TO_LOAD))?;
         targets::configure(&mut open, &options.members).map_err(refused("choosing the target", NEEDED_TO_LOAD))?;
         let skel = open.load().map_err(not_loaded)?;
-        let unmapped = |error: std::io::Error| BpfError::Refused {
-            step: "mapping the rings",
-            reason: error.to_string(),
-            needed: "memory for the rings of all CPUs; try: --ring-bytes with a smaller value",
-        };
-        let rings = FaultRings::map(skel.maps.fault_rings.as_fd(), cpus, slots).map_err(unmapped)?;
-        let call_rings = CallRings::map(skel.maps.call_rings.as_fd(), cpus, words).map_err(unmapped)?;
+        let rings = FaultRings::map(skel.maps.fault_rings.as_fd(), cpus, slots)?;
+        let call_rings = CallRings::map(skel.maps.call_rings.as_fd(), cpus, words)?;
         let events = EventRing::of(&skel.maps.events)?;
         let call_marks = Vec::new();
         Ok(Self {

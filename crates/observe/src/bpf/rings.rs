@@ -2,15 +2,16 @@
 
 use std::marker::PhantomData;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::BpfError;
+use super::mapping::Mapping;
 use super::skeleton::types::{call_ring, fault_ring, fault_slot};
 
 /// The head of a ring, as the program sees it.
 pub trait Head {
-    /// What follows the head: slots or words.
+    /// What follows the head: slots, words or bytes.
     type Item: Copy;
     /// Where the items begin.
     const ITEMS_AT: usize;
@@ -18,6 +19,8 @@ pub trait Head {
     const PRODUCED_AT: usize;
     /// Where the position of the consumer is.
     const CONSUMED_AT: usize;
+    /// Items behind the ring's end, into which a record may go on that begins before it; none if records are taken in two pieces.
+    const OVERHANG: usize = 0;
 }
 
 impl Head for fault_ring {
@@ -36,7 +39,7 @@ impl Head for call_ring {
 
 /// Bytes that one ring of `items` items takes in the map.
 pub fn ring_bytes<H: Head>(items: u32) -> usize {
-    H::ITEMS_AT + items as usize * size_of::<H::Item>()
+    H::ITEMS_AT + (items as usize + H::OVERHANG) * size_of::<H::Item>()
 }
 
 /// The greatest power of two of items that fits into `bytes`, at least 64.
@@ -47,38 +50,28 @@ pub fn ring_items<H: Head>(bytes: usize) -> u32 {
 
 /// The rings of all CPUs, mapped into this process.
 pub struct Rings<H: Head> {
-    base: NonNull<u8>,
-    mapped_bytes: usize,
+    mapping: Mapping,
     stride: usize,
     items: u32,
     cpus: usize,
-    head: PhantomData<H>,
+    head: PhantomData<fn() -> H>,
 }
-
-// SAFETY: the mapping belongs to this value alone and is not tied to a thread; shared words are read with atomics.
-unsafe impl<H: Head> Send for Rings<H> {}
 
 impl<H: Head> Rings<H> {
     /// Maps the array behind `map`, which holds `cpus` rings of `items` items (a power of two).
-    pub fn map(map: BorrowedFd<'_>, cpus: usize, items: u32) -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn map(map: BorrowedFd<'_>, cpus: usize, items: u32) -> Result<Self, BpfError> {
         let stride = ring_bytes::<H>(items).next_multiple_of(8);
-        let mapped_bytes = (stride * cpus).next_multiple_of(rustix::param::page_size());
-        // SAFETY: a fresh shared mapping of a BPF array made with BPF_F_MMAPABLE; nothing else refers to it.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapped_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast::<u8>()).ok_or_else(std::io::Error::last_os_error)?;
-        Ok(Self { base, mapped_bytes, stride, items, cpus, head: PhantomData })
+        let bytes = (stride * cpus).next_multiple_of(rustix::param::page_size());
+        let mapping = Mapping::new(map, bytes, libc::PROT_READ | libc::PROT_WRITE, 0);
+        let mapping = mapping.map_err(|error| BpfError::Refused {
+            step: "mapping the rings",
+            reason: error.to_string(),
+            needed: "memory for the rings of all CPUs; try: --ring-bytes with a smaller value",
+        })?;
+        Ok(Self { mapping, stride, items, cpus, head: PhantomData })
     }
 
     /// Number of rings.
@@ -92,11 +85,16 @@ impl<H: Head> Rings<H> {
     }
 
     /// The word of a head that lies `at` bytes behind its beginning.
-    fn word(&self, cpu: usize, at: usize) -> &AtomicU64 {
+    pub(crate) fn word(&self, cpu: usize, at: usize) -> &AtomicU64 {
         assert!(cpu < self.cpus && at < H::ITEMS_AT, "ring {cpu} of {}, byte {at}", self.cpus);
-        // SAFETY: the word is an aligned u64 in the head of one of the rings inside the mapping, which lives as long as self; the
-        // kernel writes it concurrently, which is why it is only ever accessed as an atomic.
-        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(cpu * self.stride + at).cast()) }
+        self.mapping.word(cpu * self.stride + at)
+    }
+
+    /// The items of a ring; they begin behind its head, inside the mapping, aligned for them.
+    fn storage(&self, cpu: usize) -> *const H::Item {
+        assert!(cpu < self.cpus, "ring {cpu} of {}", self.cpus);
+        // SAFETY: cpu < cpus, so the ring lies inside the mapping.
+        unsafe { self.mapping.base().add(cpu * self.stride + H::ITEMS_AT).cast() }
     }
 
     /// Where the producer of a ring is.
@@ -114,20 +112,33 @@ impl<H: Head> Rings<H> {
     /// # Panics
     /// There is no such ring.
     pub fn pending_until(&self, cpu: usize, produced: u64) -> Pending<'_, H::Item> {
-        let begin = self.word(cpu, H::CONSUMED_AT).load(Ordering::Relaxed);
+        let begin = self.consumed(cpu);
         let items = self.items as usize;
         // Positions that make no sense must not reach beyond the ring.
         let count = usize::try_from(produced.saturating_sub(begin)).unwrap_or(usize::MAX).min(items);
         let first = begin as usize & (items - 1);
         let until_wrap = count.min(items - first);
-        // SAFETY: the items of a ring begin behind its head, inside the mapping, aligned for them.
-        let storage = unsafe { self.base.as_ptr().add(cpu * self.stride + H::ITEMS_AT).cast::<H::Item>() };
+        let storage = self.storage(cpu);
         // SAFETY: first + until_wrap <= items; the kernel does not write these until `consumed` passes them, which `release`
         // sees to after the borrow has ended.
         let older = unsafe { std::slice::from_raw_parts(storage.add(first), until_wrap) };
         // SAFETY: count <= items, so the rest starts at 0 and ends before `first`.
         let newer = unsafe { std::slice::from_raw_parts(storage, count - until_wrap) };
         Pending { older, newer, produced }
+    }
+
+    /// Where the consumer of a ring is: everything before is free.
+    pub(crate) fn consumed(&self, cpu: usize) -> u64 {
+        self.word(cpu, H::CONSUMED_AT).load(Ordering::Relaxed)
+    }
+
+    /// The items of a ring from a position on in one piece, `len` at most and never more than [`Head::OVERHANG`]. They must lie
+    /// between consumer and producer.
+    pub(crate) fn piece(&self, cpu: usize, at: u64, len: usize) -> &[H::Item] {
+        let first = at as usize & (self.items as usize - 1);
+        // SAFETY: first < items, and as many as OVERHANG follow the last item; the kernel does not write what lies between
+        // `consumed` and `produced`.
+        unsafe { std::slice::from_raw_parts(self.storage(cpu).add(first), len.min(H::OVERHANG)) }
     }
 
     /// Frees the items of a ring up to where [`Rings::pending`] saw them.
@@ -145,13 +156,6 @@ pub struct Pending<'a, T> {
     pub newer: &'a [T],
     /// Where the producer was, for [`Rings::release`].
     pub produced: u64,
-}
-
-impl<H: Head> Drop for Rings<H> {
-    fn drop(&mut self) {
-        // SAFETY: exactly what map() mapped; no slice into it outlives drain().
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
-    }
 }
 
 /// The rings of page faults.

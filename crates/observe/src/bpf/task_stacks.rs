@@ -60,12 +60,8 @@ impl TaskStacks {
         let Some(wanted) = observer.options.stacks() else { return Ok(None) };
         let (maps, cpus) = (&observer.skel.maps, observer.rings.cpus());
         let places = MapHandle::try_from(&maps.places).map_err(refused("sharing known stacks", NEEDED_TO_LOAD))?;
-        let mapped = SampleRings::map(maps.sample_rings.as_fd(), cpus, ring_bytes(wanted.ring_bytes_per_cpu));
-        let rings = mapped.map_err(|error| BpfError::Refused {
-            step: "mapping the rings",
-            reason: error.to_string(),
-            needed: "memory for the rings of all CPUs; try: --ring-bytes with a smaller value",
-        })?;
+        let bytes = ring_bytes(wanted.ring_bytes_per_cpu);
+        let rings = SampleRings::map(maps.sample_rings.as_fd(), cpus, bytes as u32)?;
         Ok(Some(Self { rings, places }))
     }
 

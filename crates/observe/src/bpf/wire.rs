@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use super::object::{WireRecord, read};
 use super::skeleton::types;
 
 pub use types::fault_slot as FaultSlot;
@@ -164,6 +165,11 @@ impl MapEvent {
     pub fn failed(&self) -> bool {
         self.kind == "call" && (LOWEST_ERRNO..0).contains(&self.ret)
     }
+
+    /// When the call returned, CLOCK_MONOTONIC, ns.
+    pub(crate) fn returned_ns(&self) -> u64 {
+        self.ts + self.dur_ns
+    }
 }
 
 /// The name of a file, sent before it is first referred to, and again when the number it was sent under is no longer used.
@@ -211,21 +217,12 @@ pub fn decode(bytes: &[u8]) -> Option<Event> {
     }
 }
 
-/// Reads a wire record from the start of `bytes`.
-fn read<T: Copy + WireRecord>(bytes: &[u8]) -> Option<T> {
-    if bytes.len() < size_of::<T>() {
-        return None;
-    }
-    // SAFETY: the slice holds at least size_of::<T>() bytes, the read is unaligned, and WireRecord types are made of
-    // integers only, for which every bit pattern is valid.
-    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
-
-/// Marks the generated records that consist of integers and arrays of integers only.
-trait WireRecord {}
-impl WireRecord for types::task_event {}
-impl WireRecord for types::map_event {}
-impl WireRecord for types::path_event {}
+// SAFETY: integers and arrays of integers.
+unsafe impl WireRecord for types::task_event {}
+// SAFETY: as above.
+unsafe impl WireRecord for types::map_event {}
+// SAFETY: as above.
+unsafe impl WireRecord for types::path_event {}
 
 fn named(table: &[(u32, &'static str)], number: u32) -> Option<&'static str> {
     table.iter().find(|(code, _)| *code == number).map(|(_, name)| *name)

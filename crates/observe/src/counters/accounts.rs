@@ -11,16 +11,15 @@
 //! | `page-faults` | the faults that the stream `faults` has seen | nothing |
 
 use std::io::{self, Read};
-use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, OpenObject};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Iter, Link};
 use perf_event::events::Software;
 
 use super::events::Code;
-use crate::bpf::{BpfError, listen_to_libbpf, not_loaded, refused};
+use crate::bpf::{BpfError, attach_all, not_loaded, open, refused, share};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
 mod skeleton {
@@ -82,23 +81,18 @@ impl TaskAccounts {
     /// # Errors
     /// The kernel refuses to load or to attach them.
     pub fn attach(task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
-        listen_to_libbpf();
-        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = AccountsSkelBuilder::default().open(storage).map_err(refused("open", NEEDED))?;
-        open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED))?;
+        let mut open = open::<AccountsSkelBuilder>(NEEDED)?;
+        share(&mut open.maps.task_states, task_states, NEEDED)?;
         if let Some(bss) = open.maps.bss_data.as_deref_mut() {
             bss.first_walk = 1;
         }
-        let mut skel = open.load().map_err(not_loaded)?;
-        let progs = &mut skel.progs;
-        let links = [
-            ("sched_process_exec", &mut progs.account_begins),
-            ("sched_process_exit", &mut progs.account_ends),
-            ("sched_process_free", &mut progs.account_is_final),
+        let skel = open.load().map_err(not_loaded)?;
+        let programs = [
+            ("sched_process_exec", &skel.progs.account_begins),
+            ("sched_process_exit", &skel.progs.account_ends),
+            ("sched_process_free", &skel.progs.account_is_final),
         ];
-        let links = links.map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED)));
-        let links = links.into_iter().collect::<Result<_, _>>()?;
+        let links = attach_all(programs, NEEDED)?;
         let walk = skel.progs.count_tasks.attach().map_err(refused("task iterator", NEEDED))?;
         let mut accounts = Self { links, walk, skel };
         accounts.walk().map_err(|error| BpfError::Refused {

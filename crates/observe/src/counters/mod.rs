@@ -17,11 +17,13 @@
 //! | `pmu` | the door to the kernel, with a second one for tests |
 //! | `plan` | which groups this machine can count |
 //! | `accounts` | the software events without perf's: from the kernel's accounts of its tasks |
+//! | `watcher` | the rows of the stream `counters` |
 
 mod accounts;
 mod events;
 mod plan;
 mod pmu;
+pub(crate) mod watcher;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -12,18 +12,17 @@
 
 mod ring;
 
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject};
+use libbpf_rs::Link;
+use libbpf_rs::skel::OpenSkel;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
 
 pub use ring::{Sample, SampleCounts, SampleRings};
 pub(crate) use ring::{ring_bytes, value_bytes};
 
-use crate::bpf::{BpfError, NEEDED_TO_LOAD, listen_to_libbpf, not_loaded, refused};
+use crate::bpf::{BpfError, NEEDED_TO_LOAD, attach_to_event, not_loaded, open, refused, share};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
 mod skeleton {
@@ -122,39 +121,23 @@ impl Profiler {
     /// Loads the program and lets it sample the tasks in `task_states`, the map of `bpf/membership.bpf.h` that the
     /// observer has. Samples are taken from now on.
     pub fn open(options: &ProfileOptions, task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
-        listen_to_libbpf();
         let cpus =
             libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
         let ring_bytes = ring::ring_bytes(options.ring_bytes_per_cpu);
-        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = CpuSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
+        let mut open = open::<CpuSkelBuilder>(NEEDED_TO_LOAD)?;
         let sized = refused("sizing the rings", NEEDED_TO_LOAD);
         open.maps.sample_rings.set_max_entries(cpus as u32).map_err(&sized)?;
         open.maps.sample_rings.set_value_size(ring::value_bytes(ring_bytes) as u32).map_err(&sized)?;
-        open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED_TO_LOAD))?;
+        share(&mut open.maps.task_states, task_states, NEEDED_TO_LOAD)?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.sample_ring_mask = ring_bytes as u32 - 1;
             rodata.stack_copy = options.copied_bytes();
         }
         let skel = open.load().map_err(not_loaded)?;
-        let rings = SampleRings::map(skel.maps.sample_rings.as_fd(), cpus, ring_bytes).map_err(|error| {
-            let needed = "memory for the rings of all CPUs; try: --ring-bytes with a smaller value";
-            BpfError::Refused { step: "mapping the rings", reason: error.to_string(), needed }
-        })?;
+        let rings = SampleRings::map(skel.maps.sample_rings.as_fd(), cpus, ring_bytes as u32)?;
         let (event, mut counters) = open_events(options.frequency)?;
-        let needed = "BPF programs on perf events; look: cat /sys/kernel/security/lockdown";
-        let mut links = Vec::with_capacity(counters.len());
-        for counter in &mut counters {
-            // libbpf closes the descriptor with the link.
-            // SAFETY: the counter lives, and its descriptor with it, while this is borrowed.
-            let fd = unsafe { BorrowedFd::borrow_raw(counter.as_raw_fd()) };
-            let own = fd.try_clone_to_owned().map_err(event_refused)?;
-            let link = skel.progs.on_sample.attach_perf_event(own.as_raw_fd());
-            links.push(link.map_err(refused("attaching to a perf event", needed))?);
-            let _closed_by_the_link = own.into_raw_fd();
-            counter.enable().map_err(event_refused)?;
-        }
+        let links = counters.iter_mut().map(|counter| attach_to_event(&skel.progs.on_sample, counter));
+        let links = links.collect::<Result<_, _>>()?;
         Ok(Self { links, counters, rings, event, _skel: skel })
     }
 

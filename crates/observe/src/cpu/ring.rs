@@ -1,10 +1,11 @@
 //! The consumer's side of the per-CPU rings of samples (layout and protocol: `bpf/stack.bpf.h`).
 
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
 
 use super::skeleton::types::{sample_flag, sample_head, sample_ring};
+use crate::bpf::rings::{self, Head, Rings};
+use crate::bpf::{WireRecord, read};
 
 /// The largest record; the BPF program's `SAMPLE_BYTES_MAX`, rounded up. A record may go on so far behind the ring's end.
 const RECORD_BYTES_MAX: usize = 64 << 10;
@@ -20,8 +21,19 @@ pub fn ring_bytes(bytes: usize) -> usize {
 
 /// Bytes that one ring of `ring_bytes` takes in the map.
 pub fn value_bytes(ring_bytes: usize) -> usize {
-    size_of::<sample_ring>() + ring_bytes + RECORD_BYTES_MAX
+    rings::ring_bytes::<sample_ring>(ring_bytes as u32)
 }
+
+impl Head for sample_ring {
+    type Item = u8;
+    const ITEMS_AT: usize = offset_of!(Self, data);
+    const PRODUCED_AT: usize = offset_of!(Self, produced);
+    const CONSUMED_AT: usize = offset_of!(Self, consumed);
+    const OVERHANG: usize = RECORD_BYTES_MAX;
+}
+
+// SAFETY: integers without gaps.
+unsafe impl WireRecord for sample_head {}
 
 /// What was counted on a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,78 +81,17 @@ pub struct Sample<'a> {
     pub no_room: bool,
 }
 
-/// The rings of all CPUs, mapped into this process.
-pub struct SampleRings {
-    base: NonNull<u8>,
-    mapped_bytes: usize,
-    stride: usize,
-    ring_bytes: usize,
-    cpus: usize,
-}
+/// The rings of samples.
+pub type SampleRings = Rings<sample_ring>;
 
-// SAFETY: the mapping belongs to this value alone and is not tied to a thread; shared words are read with atomics.
-unsafe impl Send for SampleRings {}
-
-impl SampleRings {
-    /// Maps the array behind `map`, which holds `cpus` rings of `ring_bytes` (a power of two).
-    pub(crate) fn map(map: BorrowedFd<'_>, cpus: usize, ring_bytes: usize) -> std::io::Result<Self> {
-        let stride = value_bytes(ring_bytes).next_multiple_of(8);
-        let mapped_bytes = (stride * cpus).next_multiple_of(rustix::param::page_size());
-        // SAFETY: a fresh shared mapping of a BPF array made with BPF_F_MMAPABLE; nothing else refers to it.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapped_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast::<u8>()).ok_or_else(std::io::Error::last_os_error)?;
-        Ok(Self { base, mapped_bytes, stride, ring_bytes, cpus })
-    }
-
-    /// Number of rings.
-    pub fn cpus(&self) -> usize {
-        self.cpus
-    }
-
-    fn head(&self, cpu: usize) -> *mut sample_ring {
-        assert!(cpu < self.cpus, "ring {cpu} of {}", self.cpus);
-        // SAFETY: cpu < cpus, so the ring lies inside the mapping.
-        unsafe { self.base.as_ptr().add(cpu * self.stride) }.cast()
-    }
-
-    fn word(&self, cpu: usize, field: impl Fn(*mut sample_ring) -> *mut u64) -> &AtomicU64 {
-        // SAFETY: the field is an aligned u64 inside the mapping, which lives as long as self; the kernel writes it
-        // concurrently, which is why it is only ever accessed as an atomic.
-        unsafe { AtomicU64::from_ptr(field(self.head(cpu))) }
-    }
-
+impl Rings<sample_ring> {
     /// Hands the samples of a CPU that are older than `until_ns` to `sink`, oldest first, and frees their room.
     pub fn drain(&mut self, cpu: usize, until_ns: u64, mut sink: impl FnMut(&Sample<'_>)) {
-        // SAFETY: only addresses are computed, nothing is read.
-        let produced = self.word(cpu, |ring| unsafe { &raw mut (*ring).produced }).load(Ordering::Acquire);
-        // SAFETY: as above.
-        let consumed = self.word(cpu, |ring| unsafe { &raw mut (*ring).consumed });
-        let mut at = consumed.load(Ordering::Relaxed);
-        // SAFETY: only the address of the first byte is computed.
-        let data = unsafe { (&raw const (*self.head(cpu)).data).cast::<u8>() };
+        let mut at = self.consumed(cpu);
         // Nothing whole lies further back than a ring is long.
-        let produced = produced.min(at.saturating_add(self.ring_bytes as u64));
+        let produced = self.produced(cpu).min(at.saturating_add(u64::from(self.items())));
         while at < produced {
-            let offset = at as usize & (self.ring_bytes - 1);
-            // SAFETY: offset < ring_bytes, and the room behind the ring holds the largest record; the type consists of
-            // integers only, and the kernel does not write to what lies between `consumed` and `produced`.
-            let head: sample_head = unsafe { data.add(offset).cast::<sample_head>().read_unaligned() };
-            let len = (head.len as usize).min(RECORD_BYTES_MAX);
-            // SAFETY: as above; a record is whole below `produced`.
-            let bytes = unsafe { std::slice::from_raw_parts(data.add(offset), len) };
-            let Some(sample) = read(&head, bytes) else {
+            let Some((bytes, sample)) = self.record(cpu, at) else {
                 // Never seen; what cannot be read is given up rather than read again for ever.
                 at = produced;
                 break;
@@ -149,27 +100,31 @@ impl SampleRings {
                 break;
             }
             sink(&sample);
-            at += len as u64;
+            at += bytes;
         }
-        consumed.store(at, Ordering::Release);
+        self.release(cpu, at);
+    }
+
+    /// The sample at a position, and how many bytes it takes.
+    fn record(&self, cpu: usize, at: u64) -> Option<(u64, Sample<'_>)> {
+        let head = read::<sample_head>(self.piece(cpu, at, size_of::<sample_head>()))?;
+        let bytes = self.piece(cpu, at, head.len as usize);
+        Some((bytes.len() as u64, sample(&head, bytes)?))
     }
 
     /// The counts of one CPU.
     pub fn counts(&self, cpu: usize) -> SampleCounts {
-        let read = |field: fn(*mut sample_ring) -> *mut u64| self.word(cpu, field).load(Ordering::Relaxed);
+        let read = |at| self.word(cpu, at).load(Ordering::Relaxed);
         SampleCounts {
-            // SAFETY: only addresses are computed, nothing is read.
-            seen: read(|ring| unsafe { &raw mut (*ring).seen }),
-            // SAFETY: as above.
-            lost: read(|ring| unsafe { &raw mut (*ring).lost }),
-            // SAFETY: as above.
-            recorded: read(|ring| unsafe { &raw mut (*ring).recorded }),
+            seen: read(offset_of!(sample_ring, seen)),
+            lost: read(offset_of!(sample_ring, lost)),
+            recorded: read(offset_of!(sample_ring, recorded)),
         }
     }
 }
 
 /// Takes the record apart that begins with `head`.
-fn read<'a>(head: &sample_head, bytes: &'a [u8]) -> Option<Sample<'a>> {
+fn sample<'a>(head: &sample_head, bytes: &'a [u8]) -> Option<Sample<'a>> {
     let rest = bytes.get(size_of::<sample_head>()..)?;
     let (kernel, rest) = rest.split_at_checked(head.kernel_bytes as usize)?;
     let (user, rest) = rest.split_at_checked(head.user_bytes as usize)?;
@@ -192,11 +147,4 @@ fn read<'a>(head: &sample_head, bytes: &'a [u8]) -> Option<Sample<'a>> {
         place: (head.place != 0).then_some(head.place),
         no_room: has(sample_flag::SAMPLE_NO_ROOM),
     })
-}
-
-impl Drop for SampleRings {
-    fn drop(&mut self) {
-        // SAFETY: exactly what map() mapped; no slice into it outlives drain().
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
-    }
 }

@@ -8,15 +8,18 @@
 //!
 //! The tracepoints are there in every kernel with CONFIG_FS_DAX, whether or not the host has a DAX device.
 
-use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject};
+use libbpf_rs::Link;
+use libbpf_rs::skel::OpenSkel;
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::DaxFaultsRow;
 
-use crate::bpf::{BpfError, EventRing, listen_to_libbpf, not_loaded, refused, user_dev};
+use crate::bpf::{self, BpfError, EventRing, WireRecord, attach_all, not_loaded, open, read, share, user_dev};
 use crate::btf::{KernelTypes, Names};
+use crate::streams::Stream;
+use crate::watcher::{AttachTo, Count, ProbeOptions, Round, Watcher};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
 mod skeleton {
@@ -30,39 +33,6 @@ const NEEDED: &str = "a kernel with CONFIG_FS_DAX and raw tracepoints; look: gre
 
 /// Kinds as `bpf/dax.h` numbers them, in the words of the recording.
 const KINDS: [(u32, &str); 2] = [(1, "pmd"), (2, "pte")];
-
-/// One fault.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DaxFault {
-    /// When it was done, CLOCK_MONOTONIC, ns.
-    pub ts: u64,
-    /// Who faulted.
-    pub task_id: u32,
-    /// `pmd` or `pte`.
-    pub kind: &'static str,
-    /// The file's device, as `st_dev` has it.
-    pub dev: u64,
-    /// The file.
-    pub ino: u64,
-    /// Address.
-    pub addr: u64,
-    /// The memory area.
-    pub area: std::ops::Range<u64>,
-    /// Its VM_ flags.
-    pub vm_flags: u64,
-    /// Page of the file.
-    pub pgoff: u64,
-    /// Last page of the file; `pmd` only.
-    pub max_pgoff: Option<u64>,
-    /// FAULT_FLAG_ bits.
-    pub flags: u32,
-    /// As the kernel gave it.
-    pub result: u32,
-    /// The same in words; none if this kernel gives it no name.
-    pub outcome: Option<String>,
-    /// Why a `pmd` fault fell back: the word of [`fallback_reason`].
-    pub reason: Option<&'static str>,
-}
 
 /// What the programs have counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -127,38 +97,29 @@ pub struct DaxProbe {
 /// # Errors
 /// The reason in words.
 pub fn check() -> Result<Rc<KernelTypes>, String> {
-    let kernel = KernelTypes::read()?;
-    match TRACEPOINTS.iter().find(|name| !kernel.has_tracepoint(name)) {
-        Some(missing) => Err(format!("the kernel has no tracepoint {missing}; needed: {NEEDED}")),
-        None => Ok(kernel),
-    }
+    bpf::check(&TRACEPOINTS, NEEDED)
 }
 
 impl DaxProbe {
     /// Loads the programs and attaches them; `task_states` says which tasks are recorded (`bpf/membership.bpf.h`).
     pub fn attach(kernel: &KernelTypes, task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
-        listen_to_libbpf();
-        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = DaxSkelBuilder::default().open(storage).map_err(refused("open", NEEDED))?;
-        open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED))?;
-        let mut skel = open.load().map_err(not_loaded)?;
-        let progs = &mut skel.progs;
-        let wanted = [(TRACEPOINTS[0], &mut progs.pmd_fault_done), (TRACEPOINTS[1], &mut progs.pte_fault_done)];
-        let links = wanted
-            .into_iter()
-            .map(|(name, program)| program.attach_trace().map_err(refused(name, NEEDED)))
-            .collect::<Result<_, _>>()?;
+        let mut open = open::<DaxSkelBuilder>(NEEDED)?;
+        share(&mut open.maps.task_states, task_states, NEEDED)?;
+        let skel = open.load().map_err(not_loaded)?;
+        let programs = TRACEPOINTS.into_iter().zip([&skel.progs.pmd_fault_done, &skel.progs.pte_fault_done]);
+        let links = attach_all(programs, NEEDED)?;
         let events = EventRing::of(&skel.maps.dax_events)?;
         Ok(Self { links, events, outcomes: Outcomes::of(kernel), skel })
     }
 
-    /// Hands over the faults, in the order in which they were done.
-    pub fn drain(&mut self, mut sink: impl FnMut(DaxFault)) {
+    /// Hands over the rows of the faults, in the order in which they were done.
+    pub fn drain(&mut self, mut sink: impl FnMut(&DaxFaultsRow<'_>)) {
         let Self { events, outcomes, .. } = self;
         events.consume(|bytes| {
-            if let Some(fault) = read(bytes).and_then(|event| fault(&event, outcomes)) {
-                sink(fault);
+            let Some(raw) = read::<types::dax_event>(bytes) else { return };
+            let outcome = outcomes.decode(raw.result);
+            if let Some(row) = row(&raw, outcomes, outcome.as_deref()) {
+                sink(&row);
             }
         });
     }
@@ -200,33 +161,82 @@ fn fallback_reason(raw: &types::dax_event, slot_pages: u64) -> &'static str {
     }
 }
 
-/// Takes a record apart; none if it is of a kind that is not known.
-fn fault(raw: &types::dax_event, outcomes: &Outcomes) -> Option<DaxFault> {
+// SAFETY: integers without gaps.
+unsafe impl WireRecord for types::dax_event {}
+
+/// The row of a record, whose result in words is `outcome`; none if it is of a kind that is not known.
+fn row<'a>(raw: &types::dax_event, outcomes: &Outcomes, outcome: Option<&'a str>) -> Option<DaxFaultsRow<'a>> {
     let (_, kind) = KINDS.iter().find(|(number, _)| *number == raw.kind)?;
-    Some(DaxFault {
-        ts: raw.ts,
+    Some(DaxFaultsRow {
+        ts: raw.ts as i64,
         task_id: raw.task_id,
         kind,
         dev: user_dev(raw.dev),
         ino: raw.ino,
         addr: raw.addr,
-        area: raw.vm_start..raw.vm_end,
+        vm_start: raw.vm_start,
+        vm_end: raw.vm_end,
         vm_flags: raw.vm_flags,
         pgoff: raw.pgoff,
         max_pgoff: (*kind == "pmd").then_some(raw.max_pgoff),
+        reason: outcomes.is_fallback(raw.result).then(|| fallback_reason(raw, PAGES_OF_SLOT)),
         flags: raw.flags,
         result: raw.result,
-        reason: outcomes.is_fallback(raw.result).then(|| fallback_reason(raw, PAGES_OF_SLOT)),
-        outcome: outcomes.decode(raw.result),
+        outcome,
     })
 }
 
-fn read(bytes: &[u8]) -> Option<types::dax_event> {
-    if bytes.len() < size_of::<types::dax_event>() {
-        return None;
+/// The streams that the watcher fills.
+pub(crate) const STREAMS: &[Stream] = &[Stream::Dax];
+
+/// The stream `dax`; the probe is there once there is a target.
+struct DaxWatcher {
+    kernel: Rc<KernelTypes>,
+    probe: Option<DaxProbe>,
+}
+
+/// Finds out whether the kernel can be asked.
+pub(crate) fn open_watcher(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
+    Ok(Box::new(DaxWatcher { kernel: check()?, probe: None }))
+}
+
+impl Watcher for DaxWatcher {
+    fn streams(&self) -> &'static [Stream] {
+        STREAMS
     }
-    // SAFETY: the slice holds enough bytes, the read is unaligned, and the record is integers only.
-    Some(unsafe { bytes.as_ptr().cast::<types::dax_event>().read_unaligned() })
+
+    fn rung(&self) -> &'static str {
+        "bpf"
+    }
+
+    fn begin(&mut self, target: &AttachTo<'_>) -> Result<(), String> {
+        let probe = DaxProbe::attach(&self.kernel, target.needed_task_states()?);
+        self.probe = Some(probe.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn step(&mut self, _: &mut Round, writer: &mut RecordingWriter) {
+        let Some(probe) = &mut self.probe else { return };
+        let columns = writer.table::<DaxFaultsRow<'_>>();
+        probe.drain(|row| columns.push(row));
+    }
+
+    fn count(&self, counts: &mut Vec<Count>) {
+        let Some(probe) = &self.probe else { return };
+        let DaxCounts { seen, lost } = probe.counts();
+        counts.push(Count { stream: Stream::Dax.name(), cpu: None, seen, lost, filtered: 0 });
+    }
+
+    fn shed(&mut self, _: Stream) -> bool {
+        self.stop();
+        true
+    }
+
+    fn stop(&mut self) {
+        if let Some(probe) = &mut self.probe {
+            probe.detach();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -274,7 +284,7 @@ mod tests {
             result: 0x800,
             ..Default::default()
         };
-        let told = |event: types::dax_event| fault(&event, &outcomes).expect("a fault").reason;
+        let told = |event: types::dax_event| row(&event, &outcomes, None).expect("a fault").reason;
         assert_eq!(told(good), Some("extents_or_entries"));
         assert_eq!(told(types::dax_event { pgoff: 2 * 512 + 255, ..good }), Some("not_aligned"));
         let private = types::dax_event { flags: WRITE, vm_flags: 0, ..good };
@@ -288,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_becomes_a_fault() {
+    fn a_record_becomes_a_row() {
         let outcomes = Outcomes::new(vec![(0x100, "NOPAGE".to_owned())]);
         let raw = types::dax_event {
             ts: 7,
@@ -300,12 +310,13 @@ mod tests {
             result: 0x100,
             ..Default::default()
         };
-        let found = fault(&raw, &outcomes).expect("a pmd fault");
-        assert_eq!((found.kind, found.max_pgoff, found.outcome.as_deref()), ("pmd", Some(511), Some("NOPAGE")));
-        assert_eq!((found.dev, found.area), (libc::makedev(253, 5), 0x20_0000..0x40_0000));
-        let pte = fault(&types::dax_event { kind: 2, ..raw }, &outcomes).expect("a pte fault");
+        let found = row(&raw, &outcomes, Some("NOPAGE")).expect("a pmd fault");
+        assert_eq!((found.kind, found.max_pgoff, found.outcome), ("pmd", Some(511), Some("NOPAGE")));
+        assert_eq!(outcomes.decode(raw.result).as_deref(), found.outcome);
+        assert_eq!((found.dev, found.vm_start, found.vm_end), (libc::makedev(253, 5), 0x20_0000, 0x40_0000));
+        let pte = row(&types::dax_event { kind: 2, ..raw }, &outcomes, None).expect("a pte fault");
         assert_eq!((pte.kind, pte.max_pgoff), ("pte", None));
-        assert!(fault(&types::dax_event { kind: 3, ..raw }, &outcomes).is_none());
-        assert!(read(&[0; 8]).is_none());
+        assert!(row(&types::dax_event { kind: 3, ..raw }, &outcomes, None).is_none());
+        assert!(read::<types::dax_event>(&[0; 8]).is_none());
     }
 }

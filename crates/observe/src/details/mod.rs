@@ -15,17 +15,16 @@
 mod got;
 mod memory;
 
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
-
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, ProgramMut};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, ProgramMut};
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 
 pub use got::GOT;
 
-use crate::bpf::{BpfError, EventRing, NEEDED_TO_LOAD, Observer, listen_to_libbpf, not_loaded, refused};
+use crate::bpf::{
+    BpfError, EventRing, NEEDED_TO_LOAD, Observer, WireRecord, attach_to_event, not_loaded, open, read, refused, share,
+};
 use crate::cpu::{event_refused, online_cpus};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
@@ -97,16 +96,11 @@ impl FaultDetails {
     /// # Errors
     /// The kernel refuses to load them. That page tables cannot be read is no error, see [`FaultDetails::no_walk`].
     pub fn open(observer: &Observer, one_in: u64) -> Result<Self, BpfError> {
-        listen_to_libbpf();
-        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = DetailsSkelBuilder::default().open(storage).map_err(refused("open", NEEDED_TO_LOAD))?;
+        let mut open = open::<DetailsSkelBuilder>(NEEDED_TO_LOAD)?;
         let (ring_map, slots) = observer.fault_ring_map();
         let maps = &mut open.maps;
-        maps.task_states
-            .reuse_fd(observer.task_states())
-            .and_then(|()| maps.fault_rings.reuse_fd(ring_map))
-            .map_err(refused("sharing the tree", NEEDED_TO_LOAD))?;
+        share(&mut maps.task_states, observer.task_states(), NEEDED_TO_LOAD)?;
+        share(&mut maps.fault_rings, ring_map, NEEDED_TO_LOAD)?;
         let ring_bytes = if one_in == 0 { RING_BYTES_MAJOR } else { RING_BYTES };
         maps.details.set_max_entries(ring_bytes).map_err(refused("sizing the ring", NEEDED_TO_LOAD))?;
         if let Some(rodata) = maps.rodata_data.as_deref_mut() {
@@ -154,7 +148,7 @@ impl FaultDetails {
 
     /// Appends the details that came, in the order in which the faults ended.
     pub fn drain(&mut self, to: &mut Vec<FaultDetail>) {
-        self.events.consume(|bytes| to.extend(read(bytes)));
+        self.events.consume(|bytes| to.extend(read(bytes).map(|raw| detail(&raw))));
     }
 
     /// Takes the programs off the events. What they sent before can still be drained.
@@ -175,24 +169,14 @@ fn attach(program: &mut ProgramMut<'_>, event: Software, cpu: usize, period: u64
     let mut builder = Builder::new(event);
     builder.any_pid().one_cpu(cpu).include_kernel().sample_period(period);
     let mut counter = builder.build().map_err(event_refused)?;
-    // libbpf closes the descriptor with the link.
-    // SAFETY: the counter lives, and its descriptor with it, while this is borrowed.
-    let fd = unsafe { BorrowedFd::borrow_raw(counter.as_raw_fd()) };
-    let own = fd.try_clone_to_owned().map_err(event_refused)?;
-    let needed = "BPF programs on perf events; look: cat /sys/kernel/security/lockdown";
-    let link = program.attach_perf_event(own.as_raw_fd()).map_err(refused("attaching to a perf event", needed))?;
-    let _closed_by_the_link = own.into_raw_fd();
-    counter.enable().map_err(event_refused)?;
-    Ok((link, counter))
+    Ok((attach_to_event(program, &mut counter)?, counter))
 }
 
-fn read(bytes: &[u8]) -> Option<FaultDetail> {
-    if bytes.len() < size_of::<types::fault_detail>() {
-        return None;
-    }
-    // SAFETY: the slice holds enough bytes, the read is unaligned, and the record is integers only.
-    let raw = unsafe { bytes.as_ptr().cast::<types::fault_detail>().read_unaligned() };
-    Some(FaultDetail {
+// SAFETY: integers without gaps.
+unsafe impl WireRecord for types::fault_detail {}
+
+fn detail(raw: &types::fault_detail) -> FaultDetail {
+    FaultDetail {
         ts: raw.ts,
         addr: raw.addr,
         cpu: raw.cpu,
@@ -200,5 +184,5 @@ fn read(bytes: &[u8]) -> Option<FaultDetail> {
         task_id: raw.task_id,
         major: raw.facts & types::detail_fact::DETAIL_MAJOR.0 != 0,
         facts: raw.facts,
-    })
+    }
 }

@@ -9,15 +9,19 @@
 //! is none. Splits of huge pages have no tracepoint: the kernel counts them (`thp_split_page`, `thp_split_pmd` and others of
 //! /proc/vmstat), for the whole system.
 
-use std::mem::MaybeUninit;
+use std::fs;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject};
+use libbpf_rs::Link;
+use libbpf_rs::skel::OpenSkel;
+use pagelab_recording::RecordingWriter;
+use pagelab_recording::tables::KhugepagedRow;
 
-use crate::bpf::{BpfError, EventRing, listen_to_libbpf, not_loaded, refused, user_dev};
+use crate::bpf::{self, BpfError, EventRing, WireRecord, attach_all, not_loaded, open, read, share, user_dev};
 use crate::btf::{KernelTypes, Names};
+use crate::streams::Stream;
+use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
 
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
 mod skeleton {
@@ -39,39 +43,11 @@ const NEEDED: &str =
 /// The result of a collapse that was done, as the kernel names it without its prefix.
 const DONE: &str = "SUCCEED";
 
-/// What was done about one piece of memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Collapse {
-    /// When it was done, CLOCK_MONOTONIC, ns.
-    pub ts: u64,
-    /// A task of the address space: its owner, or the caller.
-    pub task_id: u32,
-    /// The address space; none if it is not one that is recorded.
-    pub mm_id: Option<u32>,
-    /// It was tried; else it was looked at and turned down.
-    pub tried: bool,
-    /// `anon`, `file` or `shmem`.
-    pub kind: &'static str,
-    /// By a call of MADV_COLLAPSE; else by khugepaged.
-    pub called: bool,
-    /// Start of the piece.
-    pub addr: Option<u64>,
-    /// Page of the file.
-    pub pgoff: Option<u64>,
-    /// The file: device, as `st_dev` has it, and inode.
-    pub file: Option<(u64, u64)>,
-    /// The kernel's word, without its prefix; the number if it has none.
-    pub result: String,
-    /// Small pages of the piece that had no memory before.
-    pub filled: Option<u32>,
-}
-
-impl Collapse {
-    /// Whether there is a huge page now that was not there before.
-    pub fn is_done(&self) -> bool {
-        self.tried && self.result == DONE
-    }
-}
+/// Where the kernel says how large a huge page is.
+const HUGE_SIZE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
+/// The words of `khugepaged.op`: a piece was tried, or looked at and turned down.
+const TRIED: &str = "collapse";
+const TURNED_DOWN: &str = "scan";
 
 /// What the programs have counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -96,11 +72,7 @@ pub struct KhugepagedProbe {
 /// # Errors
 /// The reason in words.
 pub fn check() -> Result<Rc<KernelTypes>, String> {
-    let kernel = KernelTypes::read()?;
-    match TRACEPOINTS.iter().find(|name| !kernel.has_tracepoint(name)) {
-        Some(missing) => Err(format!("the kernel has no tracepoint {missing}; needed: {NEEDED}")),
-        None => Ok(kernel),
-    }
+    bpf::check(&TRACEPOINTS, NEEDED)
 }
 
 impl KhugepagedProbe {
@@ -110,36 +82,24 @@ impl KhugepagedProbe {
     /// # Errors
     /// The kernel refuses to load or to attach them.
     pub fn attach(kernel: &KernelTypes, task_states: BorrowedFd<'_>, huge_bytes: u64) -> Result<Self, BpfError> {
-        listen_to_libbpf();
-        // The object must not move while the skeleton borrows it. It is a pointer's worth of memory per recording.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = KhugepagedSkelBuilder::default().open(storage).map_err(refused("open", NEEDED))?;
-        open.maps.task_states.reuse_fd(task_states).map_err(refused("sharing the tree", NEEDED))?;
-        let mut skel = open.load().map_err(not_loaded)?;
-        let progs = &mut skel.progs;
-        let programs = [
-            &mut progs.isolated,
-            &mut progs.collapsed,
-            &mut progs.scanned,
-            &mut progs.collapsed_file,
-            &mut progs.scanned_file,
-        ];
-        let attach = |(name, program): (&'static str, &mut libbpf_rs::ProgramMut<'_>)| {
-            program.attach_trace().map_err(refused(name, NEEDED))
-        };
-        let links = TRACEPOINTS.into_iter().zip(programs).map(attach).collect::<Result<_, _>>()?;
+        let mut open = open::<KhugepagedSkelBuilder>(NEEDED)?;
+        share(&mut open.maps.task_states, task_states, NEEDED)?;
+        let skel = open.load().map_err(not_loaded)?;
+        let progs = &skel.progs;
+        let programs = [&progs.isolated, &progs.collapsed, &progs.scanned, &progs.collapsed_file, &progs.scanned_file];
+        let links = attach_all(TRACEPOINTS.into_iter().zip(programs), NEEDED)?;
         let events = EventRing::of(&skel.maps.collapse_events)?;
         let results = kernel.names(&["scan_result"], "SCAN_");
         Ok(Self { links, events, results, huge_bytes, skel })
     }
 
-    /// Hands over what was done, in the order in which it was.
-    pub fn drain(&mut self, mut sink: impl FnMut(Collapse)) {
+    /// Hands over the rows of what was done, in the order in which it was.
+    pub fn drain(&mut self, mut sink: impl FnMut(&KhugepagedRow<'_>)) {
         let Self { events, results, huge_bytes, .. } = self;
         events.consume(|bytes| {
-            if let Some(raw) = read(bytes) {
-                sink(collapse(&raw, results, *huge_bytes));
-            }
+            let Some(raw) = read::<types::collapse_event>(bytes) else { return };
+            let unnamed = raw.result.to_string();
+            sink(&row(&raw, result_name(results, raw.result).unwrap_or(&unnamed), *huge_bytes));
         });
     }
 
@@ -158,36 +118,115 @@ impl KhugepagedProbe {
     }
 }
 
-/// Takes a record apart.
-fn collapse(raw: &types::collapse_event, results: &Names, huge_bytes: u64) -> Collapse {
+// SAFETY: integers without gaps.
+unsafe impl WireRecord for types::collapse_event {}
+
+/// The kernel's word for a result, without its prefix, if it has one.
+fn result_name(results: &Names, result: u32) -> Option<&str> {
+    let named = results.iter().find(|(value, _)| *value == i64::from(result))?;
+    Some(&named.1)
+}
+
+/// The row of a record, whose result in words is `result`.
+fn row<'a>(raw: &types::collapse_event, result: &'a str, huge_bytes: u64) -> KhugepagedRow<'a> {
     let has = |flag: Flag| raw.flags & flag.0 != 0;
-    let named = results.iter().find(|(value, _)| *value == i64::from(raw.result));
     let kind = match (has(Flag::COLLAPSE_FILE), has(Flag::COLLAPSE_SHMEM)) {
         (false, _) => "anon",
         (true, false) => "file",
         (true, true) => "shmem",
     };
-    Collapse {
-        ts: raw.ts,
-        task_id: raw.task_id,
+    // There is a huge page now that was not there before.
+    let done = has(Flag::COLLAPSE_TRIED) && result == DONE;
+    let pages = (huge_bytes / rustix::param::page_size() as u64) as u32;
+    KhugepagedRow {
+        ts: raw.ts as i64,
         mm_id: (raw.mm_id != 0).then_some(raw.mm_id),
-        tried: has(Flag::COLLAPSE_TRIED),
+        task_id: Some(raw.task_id),
+        op: if has(Flag::COLLAPSE_TRIED) { TRIED } else { TURNED_DOWN },
         kind,
-        called: has(Flag::COLLAPSE_CALLED),
+        by_whom: if has(Flag::COLLAPSE_CALLED) { "madvise" } else { "khugepaged" },
         addr: has(Flag::COLLAPSE_HAS_ADDR).then_some(raw.addr / huge_bytes * huge_bytes),
         pgoff: has(Flag::COLLAPSE_HAS_PGOFF).then_some(raw.pgoff),
-        file: (raw.ino != 0).then(|| (user_dev(raw.dev), raw.ino)),
-        result: named.map_or_else(|| raw.result.to_string(), |(_, name)| name.clone()),
+        dev: (raw.ino != 0).then(|| user_dev(raw.dev)),
+        ino: (raw.ino != 0).then_some(raw.ino),
+        result,
+        pages: done.then_some(pages),
         filled: has(Flag::COLLAPSE_HAS_FILLED).then_some(raw.filled),
     }
 }
 
-fn read(bytes: &[u8]) -> Option<types::collapse_event> {
-    if bytes.len() < size_of::<types::collapse_event>() {
-        return None;
+/// The streams that the watcher fills: it is a part of `faults`.
+pub(crate) const STREAMS: &[Stream] = &[Stream::Faults];
+/// The name of its counts in the table `loss`.
+const COUNTED_AS: &str = "khugepaged";
+
+/// Huge pages that are made of small ones after the faults. Without it faults are recorded all the same, so it never refuses
+/// their stream: why it could not be had is in the manifest.
+struct KhugepagedWatcher {
+    /// Once there is a target; before that, and if it cannot be had, the reason.
+    probe: Result<KhugepagedProbe, String>,
+}
+
+/// Makes it; whether it can be had is found out when there is a target.
+#[allow(clippy::unnecessary_wraps, reason = "the table of probes has functions that can fail")]
+pub(crate) fn open_watcher(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
+    Ok(Box::new(KhugepagedWatcher { probe: Err("there is no target yet".to_owned()) }))
+}
+
+fn attach(target: &AttachTo<'_>) -> Result<KhugepagedProbe, String> {
+    let huge_bytes = huge_bytes()?;
+    let tree = target.needed_task_states()?;
+    let kernel = check()?;
+    KhugepagedProbe::attach(&kernel, tree, huge_bytes).map_err(|error| error.to_string())
+}
+
+fn huge_bytes() -> Result<u64, String> {
+    let text = fs::read_to_string(HUGE_SIZE).map_err(|error| format!("{HUGE_SIZE}: {error}"))?;
+    let bytes = text.trim().parse().ok().filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| format!("{HUGE_SIZE}: found {text:?}, needed a number of bytes"))
+}
+
+impl Watcher for KhugepagedWatcher {
+    fn streams(&self) -> &'static [Stream] {
+        STREAMS
     }
-    // SAFETY: the slice holds enough bytes, the read is unaligned, and the record is integers only.
-    Some(unsafe { bytes.as_ptr().cast::<types::collapse_event>().read_unaligned() })
+
+    fn rung(&self) -> &'static str {
+        "bpf"
+    }
+
+    fn begin(&mut self, target: &AttachTo<'_>) -> Result<(), String> {
+        self.probe = attach(target);
+        Ok(())
+    }
+
+    fn step(&mut self, _: &mut Round, writer: &mut RecordingWriter) {
+        let Ok(probe) = &mut self.probe else { return };
+        let columns = writer.table::<KhugepagedRow<'_>>();
+        probe.drain(|row| columns.push(row));
+    }
+
+    fn count(&self, counts: &mut Vec<Count>) {
+        let Ok(probe) = &self.probe else { return };
+        let CollapseCounts { seen, lost } = probe.counts();
+        counts.push(Count { stream: COUNTED_AS, cpu: None, seen, lost, filtered: 0 });
+    }
+
+    fn shed(&mut self, _: Stream) -> bool {
+        self.stop();
+        true
+    }
+
+    fn stop(&mut self) {
+        if let Ok(probe) = &mut self.probe {
+            probe.detach();
+        }
+    }
+
+    fn finish(&mut self, closing: &mut Closing<'_>) {
+        let state = self.probe.as_ref().err().map_or("active", String::as_str);
+        closing.note(COUNTED_AS, state);
+    }
 }
 
 #[cfg(test)]
@@ -197,17 +236,23 @@ mod tests {
     #[test]
     fn a_record_becomes_words() {
         let results: Names = vec![(1, "SUCCEED".to_owned()), (5, "EXCEED_NONE_PTE".to_owned())];
+        assert_eq!((result_name(&results, 1), result_name(&results, 77)), (Some("SUCCEED"), None));
         let flags = Flag::COLLAPSE_TRIED.0 | Flag::COLLAPSE_HAS_ADDR.0 | Flag::COLLAPSE_HAS_FILLED.0;
         let raw = types::collapse_event { addr: 0x7f00_0123_4000, flags, result: 1, filled: 9, ..Default::default() };
-        let done = collapse(&raw, &results, 2 << 20);
-        assert!(done.is_done() && !done.called && done.file.is_none());
+        let done = row(&raw, "SUCCEED", 2 << 20);
+        assert_eq!(
+            (done.op, done.pages, done.by_whom, done.dev, done.ino),
+            ("collapse", Some(512), "khugepaged", None, None)
+        );
         assert_eq!((done.kind, done.addr, done.filled, done.mm_id), ("anon", Some(0x7f00_0120_0000), Some(9), None));
+        assert_eq!(row(&raw, "EXCEED_NONE_PTE", 2 << 20).pages, None, "tried and not done");
         let flags = Flag::COLLAPSE_FILE.0 | Flag::COLLAPSE_CALLED.0;
         let raw = types::collapse_event { flags, result: 77, ino: 4, dev: 8 << 20 | 1, mm_id: 2, ..Default::default() };
-        let looked = collapse(&raw, &results, 2 << 20);
-        assert!(!looked.is_done() && looked.called);
-        assert_eq!((looked.kind, looked.addr, looked.result.as_str()), ("file", None, "77"));
-        assert_eq!((looked.file, looked.mm_id), (Some((libc::makedev(8, 1), 4)), Some(2)));
-        assert!(read(&[0; 8]).is_none());
+        let looked = row(&raw, "77", 2 << 20);
+        assert_eq!((looked.op, looked.pages, looked.by_whom), ("scan", None, "madvise"));
+        assert_eq!((looked.kind, looked.addr, looked.result), ("file", None, "77"));
+        assert_eq!((looked.dev, looked.ino, looked.mm_id), (Some(libc::makedev(8, 1)), Some(4), Some(2)));
+        assert_eq!(row(&raw, "SUCCEED", 2 << 20).pages, None, "looked at and found to be huge already");
+        assert!(read::<types::collapse_event>(&[0; 8]).is_none());
     }
 }

@@ -26,6 +26,7 @@
 //! | `tracepoints` | the tracepoints of system calls, as tracefs describes them |
 //! | `actions` | mapping actions that only their calls tell of |
 //! | `calls` | which return of a system call belongs to which entry |
+//! | `watcher` | the rows of the streams |
 
 mod actions;
 mod areas;
@@ -34,6 +35,7 @@ mod records;
 mod rings;
 mod tracepoints;
 mod tree;
+mod watcher;
 
 use std::io;
 
@@ -50,6 +52,7 @@ use rings::{How, Kind, Rings};
 use tracepoints::CallTracepoints;
 use tree::Tree;
 pub use tree::{PerfBatch, PerfFault, PerfSample};
+pub use watcher::{PerfWatcher, not_by_perf};
 
 /// What is to be recorded.
 #[derive(Debug, Clone)]

@@ -1,5 +1,8 @@
 //! The records in a ring of perf, as `perf_event_open(2)` lays them out for the events that this module opens.
 //!
+//! They are taken apart here and not by the crate perf-event-data, which reads any record of any event into one structure of 376
+//! bytes: 0.5 us for a fault or a system call, where the few fields wanted take 2 ns.
+//!
 //! Every record but a sample ends with who and when (`sample_id_all` with TID and TIME), so the time of each is known.
 
 use super::calls::{Entry, Purpose};

@@ -17,6 +17,7 @@ mod kernel;
 mod modules;
 mod namer;
 mod places;
+pub(crate) mod rows;
 mod spaces;
 mod symbols;
 mod unwind;

@@ -1,92 +1,29 @@
 //! Opens the probes that the streams need, and keeps account of what each one could and could not do.
-//!
-//! How to add a probe: implement [`Watcher`] in a file of its own beside this one, and name it in [`WATCHERS`].
 
-mod block;
-mod counters;
-mod dax;
-mod khugepaged;
-mod maps;
-mod regions;
 mod rungs;
-mod stacks;
-mod watcher;
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
-use pagelab_observe::bpf::{BpfError, Cgroup, Members, Observer, ObserverOptions};
-use pagelab_observe::details::FaultDetails;
-use pagelab_observe::perf::{PerfObserver, PerfOptions, PerfTarget};
+use pagelab_observe::bpf::{BpfWatcher, Cgroup, Members};
+use pagelab_observe::perf::{PerfObserver, PerfWatcher, not_by_perf};
 use pagelab_observe::streams::Stream;
+use pagelab_observe::tree::Tree;
+use pagelab_observe::watcher::{AttachTo, Count, ProbeOptions, Watcher};
+use pagelab_observe::watchers::{WATCHERS, WatcherDef, maps_of_procfs};
 use pagelab_recording::{Probe, ProbeState};
 
 use rungs::Missing;
-pub use stacks::push_off_cpu;
-pub use watcher::{Count, Scope, Watched, Watcher};
 
 use crate::options::{SessionError, SessionOptions, Target};
-use crate::subject::{Subject, has_ended};
-
-/// Streams that the BPF observer fills.
-const OBSERVED: [Stream; 5] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Sched];
-
-/// Streams that the perf observer fills where BPF is not to be had.
-const BY_PERF: [Stream; 5] = [Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Cpu];
-
-/// Makes a probe; the reason in words if it cannot be had.
-type Open = fn(&SessionOptions) -> Result<Box<dyn Watcher>, String>;
-
-/// Which probe fills which streams.
-struct WatcherDef {
-    streams: &'static [Stream],
-    /// It finds the recorded tree through the observer, which is loaded for it.
-    needs_tree: bool,
-    /// It must know the mappings of the recorded address spaces.
-    needs_maps: bool,
-    open: Open,
-    /// What takes its place where the tree is told by the perf observer.
-    by_perf: Option<Open>,
-}
-
-/// Every probe beside the observer.
-const WATCHERS: &[WatcherDef] = &[
-    WatcherDef {
-        streams: stacks::STREAMS,
-        needs_tree: true,
-        needs_maps: true,
-        open: stacks::open,
-        by_perf: Some(stacks::open_by_perf),
-    },
-    WatcherDef {
-        streams: counters::STREAMS,
-        needs_tree: false,
-        needs_maps: false,
-        open: counters::open,
-        by_perf: None,
-    },
-    WatcherDef { streams: block::STREAMS, needs_tree: true, needs_maps: false, open: block::open, by_perf: None },
-    WatcherDef { streams: regions::STREAMS, needs_tree: false, needs_maps: false, open: regions::open, by_perf: None },
-    WatcherDef { streams: dax::STREAMS, needs_tree: true, needs_maps: false, open: dax::open, by_perf: None },
-    WatcherDef {
-        streams: khugepaged::STREAMS,
-        needs_tree: true,
-        needs_maps: false,
-        open: khugepaged::open,
-        by_perf: None,
-    },
-];
+use crate::subject::Subject;
 
 /// What a probe's state has when its stream was given up on the way.
 const SHED_BECAUSE: &str = "shed_because";
 
 /// The probes of a session.
 pub struct Probes {
-    /// The BPF observer, if any of its streams was asked for and the kernel took it.
-    pub observer: Option<Observer>,
-    /// How faults end, if they are recorded and the kernel took it.
-    pub fault_details: Result<FaultDetails, String>,
-    /// The perf observer, if the kernel did not take the BPF observer and gives perf events.
-    pub perf: Option<PerfObserver>,
+    /// What follows the recorded tree, if a stream asked for needs it and the kernel gives it.
+    pub tree: Option<Tree>,
     /// All others that were asked for and could be opened.
     pub watchers: Vec<Box<dyn Watcher>>,
     /// One entry per stream asked for.
@@ -103,19 +40,6 @@ fn refused(stream: Stream, reason: String, fix: Option<String>) -> Probe {
     Probe { name: stream.name().into(), state: ProbeState::Refused, reason: Some(reason), fix, ..Probe::default() }
 }
 
-impl WatcherDef {
-    fn fills(&self, stream: Stream) -> bool {
-        self.streams.contains(&stream)
-    }
-}
-
-fn wanted(options: &SessionOptions, def: &WatcherDef) -> bool {
-    if def.streams == stacks::STREAMS {
-        return stacks::wanted(options);
-    }
-    def.streams.iter().any(|stream| options.streams.contains(*stream))
-}
-
 /// Which tasks the observer is to record.
 fn members(options: &SessionOptions) -> Result<Members, String> {
     Ok(match &options.target {
@@ -128,61 +52,25 @@ fn members(options: &SessionOptions) -> Result<Members, String> {
     })
 }
 
-/// Makes the target's tasks members.
-fn enrol(
-    observer: &mut Observer,
-    scope: &Scope<'_>,
-    processes: &[(u32, BorrowedFd<'_>)],
-    attach: bool,
-) -> Result<(), BpfError> {
-    if attach {
-        observer.attach()?;
-    }
-    let mut wanted = 0;
-    match scope {
-        Scope::Tree => processes.iter().try_for_each(|(_, pidfd)| observer.adopt(*pidfd))?,
-        Scope::Processes(running) => {
-            // One that has ended since it was found is missed like those that had ended before.
-            let mut refused = None;
-            for (_, pidfd) in *running {
-                match observer.want(*pidfd) {
-                    Err(error) if has_ended(*pidfd, std::time::Duration::ZERO) => refused = Some(error),
-                    other => other.map(|()| wanted += 1)?,
-                }
-            }
-            if let (0, Some(error)) = (wanted, refused) {
-                return Err(error);
-            }
-        }
-        Scope::Cgroup(_) | Scope::System => {}
-    }
-    observer.find().map(drop)
-}
-
 impl Probes {
     /// Tries every stream asked for. A stream asked for by name and refused is an error, unless best effort will do.
     pub fn open(options: &SessionOptions) -> Result<Self, SessionError> {
-        let mut probes = Self {
-            observer: None,
-            fault_details: Err("no faults are recorded".to_owned()),
-            perf: None,
-            watchers: Vec::new(),
-            states: Vec::new(),
-            warnings: Vec::new(),
-        };
-        let bpf = probes.open_observer(options).err().map(rungs::with_filter);
+        let mut probes = Self { tree: None, watchers: Vec::new(), states: Vec::new(), warnings: Vec::new() };
+        let wanted = options.for_probes();
+        let bpf = probes.open_bpf(options, &wanted).err().map(rungs::with_filter);
         let mut missing = Missing { bpf, ..Missing::default() };
         if missing.bpf.is_some() {
-            missing.perf = probes.open_perf(options).err();
-            missing.calls = probes.perf.as_ref().and_then(PerfObserver::calls_refused).map(str::to_owned);
+            missing.perf = probes.open_perf(options, &wanted).err();
+            missing.calls = probes.perf().and_then(PerfObserver::calls_refused).map(str::to_owned);
         }
-        let watcher_errors = probes.open_watchers(options, &missing);
+        let watcher_errors = probes.open_watchers(&wanted, &missing);
         for stream in options.streams.iter() {
             let watcher_error = watcher_errors.iter().find(|(streams, _)| streams.contains(&stream));
             let watcher = probes.watchers.iter().find(|watcher| watcher.streams().contains(&stream));
-            let climbs = OBSERVED.contains(&stream) || WATCHERS.iter().any(|def| def.needs_tree && def.fills(stream));
+            let climbs =
+                BpfWatcher::STREAMS.contains(&stream) || WATCHERS.iter().any(|def| def.needs_tree && def.fills(stream));
             let state = match (watcher_error, watcher) {
-                _ if OBSERVED.contains(&stream) => missing.state(stream),
+                _ if BpfWatcher::STREAMS.contains(&stream) => missing.state(stream),
                 (Some((_, error)), _) => refused(stream, error.clone(), None),
                 (None, Some(watcher)) if climbs => missing.active_on(stream, watcher.rung()),
                 (None, Some(watcher)) => active(stream, watcher.rung()),
@@ -215,89 +103,47 @@ impl Probes {
         Ok(())
     }
 
-    fn open_observer(&mut self, options: &SessionOptions) -> Result<(), String> {
-        let needed_by = |need: fn(&WatcherDef) -> bool| WATCHERS.iter().any(|def| wanted(options, def) && need(def));
-        let observed = OBSERVED.iter().any(|stream| options.streams.contains(*stream));
+    fn open_bpf(&mut self, options: &SessionOptions, wanted: &ProbeOptions) -> Result<(), String> {
+        let needed_by = |need: fn(&WatcherDef) -> bool| WATCHERS.iter().any(|def| def.is_wanted(wanted) && need(def));
+        let observed = BpfWatcher::STREAMS.iter().any(|stream| options.streams.contains(*stream));
         if !observed && !needed_by(|def| def.needs_tree || def.needs_maps) {
             return Ok(());
         }
-        let wanted = ObserverOptions {
-            ring_bytes_per_cpu: options.ring_bytes_per_cpu,
-            counting_only: false,
-            faults: options.streams.contains(Stream::Faults),
-            maps: options.streams.contains(Stream::Maps) || needed_by(|def| def.needs_maps),
-            begin_at_entry: false,
-            calls: options.streams.contains(Stream::Syscalls).then(|| options.shapes().infos()),
-            sched: options.streams.contains(Stream::Sched),
-            stacks: stacks::task_stack_options(options),
-            call_ring_bytes_per_cpu: 2 * options.ring_bytes_per_cpu,
-            members: members(options)?,
-            names_sent_before: 0,
-        };
-        let mut observer = self.load(wanted).map_err(|error| error.to_string())?;
-        observer.attach().map_err(|error| error.to_string())?;
-        if options.skip.is_some() {
-            // It can be had; until its time comes it shall cost nothing.
-            observer.detach();
-        }
-        self.observer = Some(observer);
-        self.open_details(options);
+        let watcher = BpfWatcher::open(wanted, members(options)?, needed_by(|def| def.needs_maps));
+        let mut watcher = watcher.map_err(|error| error.to_string())?;
+        self.warnings.extend(watcher.take_warnings());
+        self.tree = Some(Tree::Bpf(Box::new(watcher)));
         Ok(())
     }
 
-    /// Loads the observer; without stacks if that is what the kernel refuses.
-    fn load(&mut self, wanted: ObserverOptions) -> Result<Observer, BpfError> {
-        let without = wanted.stacks.is_some().then(|| ObserverOptions { stacks: None, ..wanted.clone() });
-        Observer::load(wanted).or_else(|error| {
-            let observer = without.and_then(|without| Observer::load(without).ok());
-            let Some(observer) = observer else { return Err(error) };
-            self.warnings.push(format!("waits and mapping calls are recorded without stacks: {error}"));
-            Ok(observer)
-        })
-    }
-
-    /// That it cannot be said how faults end is no reason not to record them.
-    fn open_details(&mut self, options: &SessionOptions) {
-        let Some(observer) = self.observer.as_ref().filter(|_| options.streams.contains(Stream::Faults)) else {
-            return;
-        };
-        self.fault_details = FaultDetails::open(observer, options.fault_details).map_err(|error| error.to_string());
-        if let Err(reason) = &self.fault_details {
-            self.warnings.push(format!("how faults end is not recorded: {reason}"));
-        }
-    }
-
     /// The perf observer, which takes the place of the BPF observer.
-    fn open_perf(&mut self, options: &SessionOptions) -> Result<(), String> {
-        let wants = |stream: Stream| options.streams.contains(stream);
-        if !BY_PERF.into_iter().any(wants) {
+    fn open_perf(&mut self, options: &SessionOptions, wanted: &ProbeOptions) -> Result<(), String> {
+        if !PerfWatcher::STREAMS.iter().any(|stream| options.streams.contains(*stream)) {
             return Ok(());
         }
         match &options.target {
             Target::Command(_) | Target::Job(_) | Target::Processes(_) => {}
-            Target::Cgroup(_) => return Err(rungs::not_by_perf("a cgroup")),
-            Target::System => return Err(rungs::not_by_perf("the whole system")),
+            Target::Cgroup(_) => return Err(not_by_perf("a cgroup")),
+            Target::System => return Err(not_by_perf("the whole system")),
         }
-        let wanted = PerfOptions {
-            faults: wants(Stream::Faults),
-            profile: wants(Stream::Cpu).then_some((options.frequency(), options.unwinding)),
-            calls: wants(Stream::Syscalls).then(|| options.shapes().infos()),
-            map_actions: wants(Stream::Maps),
-            ring_bytes_per_cpu: options.ring_bytes_per_cpu,
-        };
-        self.perf = Some(PerfObserver::open(wanted)?);
+        self.tree = Some(Tree::Perf(Box::new(PerfWatcher::open(wanted)?)));
         Ok(())
     }
 
+    /// The perf observer, where it follows the tree.
+    fn perf(&self) -> Option<&PerfObserver> {
+        self.tree.as_ref().and_then(Tree::perf)
+    }
+
     /// Opens what the streams need; gives the reasons for those that could not be.
-    fn open_watchers(&mut self, options: &SessionOptions, missing: &Missing) -> Vec<(&'static [Stream], String)> {
+    fn open_watchers(&mut self, options: &ProbeOptions, missing: &Missing) -> Vec<(&'static [Stream], String)> {
         let mut errors = Vec::new();
         if missing.perf.is_some() && options.streams.contains(Stream::Maps) {
-            self.watchers.push(maps::open());
+            self.watchers.push(maps_of_procfs());
         }
-        for def in WATCHERS.iter().filter(|def| wanted(options, def)) {
+        for def in WATCHERS.iter().filter(|def| def.is_wanted(options)) {
             let opened = match (&missing.bpf, def.by_perf) {
-                (Some(_), Some(open)) if self.perf.is_some() => open(options),
+                (Some(_), Some(open)) if self.perf().is_some() => open(options),
                 (Some(_), _) if def.needs_tree => Err(missing.why(def.by_perf.is_some())),
                 _ => (def.open)(options),
             };
@@ -313,28 +159,18 @@ impl Probes {
     pub fn begin(&mut self, options: &SessionOptions, subject: &Subject) -> Result<(), SessionError> {
         let processes = subject.processes();
         let scope = subject.scope(&processes, options.skip.is_some());
-        if let Some(observer) = &mut self.observer {
-            enrol(observer, &scope, &processes, options.skip.is_some())
-                .map_err(|error| SessionError::StreamRefused { stream: "tasks", reason: error.to_string() })?;
-        }
-        if let Ok(details) = &mut self.fault_details
-            && let Err(error) = details.attach()
-        {
-            self.warnings.push(format!("how faults end is not recorded: {error}"));
-            self.fault_details = Err(error.to_string());
-        }
-        self.begin_perf(options, &scope, processes.first().map(|(pid, _)| *pid))?;
-        let mut watchers = std::mem::take(&mut self.watchers);
-        let perf_event = self.perf.as_ref().map(PerfObserver::event);
-        let task_states = self.observer.as_ref().map(Observer::task_states);
         let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
             .map_err(|error| SessionError::System { step: "pidfd_open", error: error.into() })?;
         let (pid, pidfd) = processes.first().copied().unwrap_or((0, own.as_fd()));
-        let watched = Watched { scope, pid, pidfd, task_states, observer: self.observer.as_ref(), perf_event };
+        let mut target = AttachTo { scope, pid, pidfd, observer: None, perf_event: None };
+        self.begin_tree(options, &target)?;
+        let mut watchers = std::mem::take(&mut self.watchers);
+        target.observer = self.tree.as_ref().and_then(Tree::observer);
+        target.perf_event = self.tree.as_ref().and_then(Tree::perf).map(PerfObserver::event);
         let states = &mut self.states;
         let mut failed: Vec<(Stream, String)> = Vec::new();
         watchers.retain_mut(|watcher| {
-            let begun = watcher.takes(&scope).and_then(|()| watcher.begin(&watched));
+            let begun = watcher.takes(&scope).and_then(|()| watcher.begin(&target));
             failed.extend_from_slice(watcher.lacks());
             let mine = |state: &&mut Probe| watcher.streams().iter().any(|stream| stream.name() == state.name);
             for state in states.iter_mut().filter(mine).filter(|state| state.state == ProbeState::Active) {
@@ -360,35 +196,39 @@ impl Probes {
         Ok(())
     }
 
-    /// Opens perf's events on the target.
-    fn begin_perf(
-        &mut self,
-        options: &SessionOptions,
-        scope: &Scope<'_>,
-        first: Option<u32>,
-    ) -> Result<(), SessionError> {
-        let Some(perf) = &mut self.perf else { return Ok(()) };
-        let begun = match scope {
-            Scope::Tree => perf.follow(PerfTarget::Child(first.unwrap_or(0))),
-            Scope::Processes(running) => {
-                let pids: Vec<u32> = running.iter().map(|(pid, _)| *pid).collect();
-                perf.follow(PerfTarget::Running(&pids))
+    /// Attaches what follows the tree. Without BPF, once it could be loaded, nothing can be recorded; perf events leave the rest.
+    fn begin_tree(&mut self, options: &SessionOptions, target: &AttachTo<'_>) -> Result<(), SessionError> {
+        match &mut self.tree {
+            None => Ok(()),
+            Some(Tree::Bpf(watcher)) => {
+                let begun = watcher.begin(target);
+                self.warnings.extend(watcher.take_warnings());
+                begun.map_err(|reason| SessionError::StreamRefused { stream: "tasks", reason })
             }
-            other => Err(rungs::not_by_perf(&other.to_string())),
-        };
-        let Err(reason) = begun else {
-            let calls = perf.calls_refused().map(str::to_owned);
-            let active = |state: &&Probe| state.name == Stream::Syscalls.name() && state.state == ProbeState::Active;
-            let given = calls.filter(|_| self.states.iter().any(|state| active(&state)));
-            return given.map_or(Ok(()), |reason| self.refuse(options, &[Stream::Syscalls], &reason));
-        };
-        self.perf = None;
-        self.refuse(options, &BY_PERF, &reason)
+            Some(Tree::Perf(watcher)) => {
+                let begun = watcher.takes(&target.scope).and_then(|()| watcher.begin(target));
+                let Err(reason) = begun else {
+                    let calls = watcher.observer().calls_refused().map(str::to_owned);
+                    return calls.map_or(Ok(()), |reason| self.refuse_calls(options, &reason));
+                };
+                self.tree = None;
+                self.refuse(options, PerfWatcher::STREAMS, &reason)
+            }
+        }
+    }
+
+    /// Perf gives no system calls after all.
+    fn refuse_calls(&mut self, options: &SessionOptions, reason: &str) -> Result<(), SessionError> {
+        let active = |state: &Probe| state.name == Stream::Syscalls.name() && state.state == ProbeState::Active;
+        if !self.states.iter().any(active) {
+            return Ok(());
+        }
+        self.refuse(options, &[Stream::Syscalls], reason)
     }
 
     /// Notes what perf's observer does not see because it may see user mode only.
     fn note_user_only(&mut self) {
-        if !self.perf.as_ref().is_some_and(PerfObserver::user_only) {
+        if !self.perf().is_some_and(PerfObserver::user_only) {
             return;
         }
         let mine = |state: &&mut Probe| state.name == Stream::Faults.name() || state.name == Stream::Cpu.name();
@@ -399,7 +239,8 @@ impl Probes {
 
     /// Notes why perf's observer does not see those mapping actions that only tracepoints tell of.
     fn note_actions(&mut self) {
-        let Some(reason) = self.perf.as_ref().and_then(PerfObserver::actions_refused) else { return };
+        let perf = self.tree.as_ref().and_then(Tree::perf);
+        let Some(reason) = perf.and_then(PerfObserver::actions_refused) else { return };
         let mine = |state: &&mut Probe| state.name == Stream::Maps.name() && state.rung.as_deref() == Some("perf");
         for state in self.states.iter_mut().filter(mine) {
             state.extra.insert("areas_only_because".to_owned(), reason.into());
@@ -408,13 +249,24 @@ impl Probes {
 
     /// Nothing tells of tasks: neither BPF nor perf events are to be had, or not asked for.
     pub fn are_alone(&self) -> bool {
-        self.observer.is_none() && self.perf.is_none()
+        self.tree.is_none()
     }
 
-    /// The page faults that the BPF observer has seen, unless it does not look for them, or not any more.
-    pub fn page_faults(&self) -> Option<u64> {
-        let observer = self.observer.as_ref().filter(|observer| observer.sees_faults())?;
-        Some(observer.rings().total().seen())
+    /// All probes, what follows the tree first.
+    pub fn all(&self) -> impl Iterator<Item = &dyn Watcher> {
+        self.tree.iter().map(Tree::watcher).chain(self.watchers.iter().map(|watcher| &**watcher))
+    }
+
+    /// The same, to be called.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut dyn Watcher> {
+        let others = self.watchers.iter_mut().map(|watcher| &mut **watcher as &mut dyn Watcher);
+        self.tree.iter_mut().map(Tree::watcher_mut).chain(others)
+    }
+
+    /// What all of them have counted so far.
+    pub fn count(&self, counts: &mut Vec<Count>) {
+        counts.clear();
+        self.all().for_each(|watcher| watcher.count(counts));
     }
 
     /// Detaches what a stream costs; false if it cannot be had without, or is gone already.
@@ -424,12 +276,8 @@ impl Probes {
         if self.states.iter().any(gone) {
             return false;
         }
-        if let (Stream::Faults, Ok(details)) = (stream, &mut self.fault_details) {
-            details.detach();
-        }
-        let by_perf = self.perf.as_mut().is_some_and(|perf| perf.shed(stream));
-        let observed = by_perf || self.observer.as_mut().is_some_and(|observer| observer.shed(stream));
-        observed || self.watchers.iter_mut().any(|watcher| watcher.streams().contains(&stream) && watcher.shed(stream))
+        let by_tree = self.tree.as_mut().is_some_and(|tree| tree.watcher_mut().shed(stream));
+        by_tree || self.watchers.iter_mut().any(|watcher| watcher.streams().contains(&stream) && watcher.shed(stream))
     }
 
     /// Says of a stream that it was given up on the way.
@@ -442,43 +290,12 @@ impl Probes {
         }
     }
 
-    /// What perf's observer has counted, by the names of the streams; tasks and mappings share their records.
-    fn perf_counts(&self) -> Vec<Count> {
-        let counts = self.perf.as_ref().map(PerfObserver::counts).unwrap_or_default();
-        let named = counts.iter().flat_map(|one| {
-            let streams = one.stream.map_or(vec![Stream::Tasks, Stream::Maps], |stream| vec![stream]);
-            let count = |stream: Stream| Count {
-                stream: stream.name(),
-                cpu: Some(one.cpu),
-                seen: one.seen,
-                lost: one.lost,
-                filtered: 0,
-            };
-            streams.into_iter().map(count)
-        });
-        named.collect()
-    }
-
     /// Writes the final counts into the states.
     pub fn count_events(&mut self) {
-        let mut counted: Vec<Count> = self.watchers.iter().flat_map(|watcher| watcher.counts()).collect();
-        if let Some(observer) = &self.observer {
-            let (faults, events) = (observer.rings().total(), observer.event_counts());
-            let calls = observer.call_rings().total();
-            // Tasks and mappings share one ring buffer and one pair of counts.
-            for (stream, seen, lost) in [
-                (Stream::Faults, faults.seen(), faults.lost),
-                (Stream::Syscalls, calls.returned, calls.lost),
-                (Stream::Sched, calls.off_seen, calls.off_lost),
-                (Stream::Tasks, events.seen, events.lost),
-                (Stream::Maps, events.seen, events.lost),
-            ] {
-                counted.push(Count { stream: stream.name(), cpu: None, seen, lost, filtered: 0 });
-            }
-        }
-        counted.extend(self.perf_counts());
+        let mut counts = Vec::new();
+        self.count(&mut counts);
         for state in self.states.iter_mut().filter(|state| state.state == ProbeState::Active) {
-            let mine = || counted.iter().filter(|count| count.stream == state.name);
+            let mine = || counts.iter().filter(|count| count.is_of(&state.name));
             if mine().next().is_some() {
                 state.events_seen = Some(mine().map(|count| count.seen - count.filtered).sum());
                 state.events_lost = Some(mine().map(|count| count.lost).sum());

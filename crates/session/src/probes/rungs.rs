@@ -1,18 +1,12 @@
-//! Which rung of the ladder a stream stands on, and what is said of it.
+//! What a stream falls back to, and what the manifest and the user hear of it.
 
+use pagelab_observe::perf::PerfWatcher;
 use pagelab_observe::process;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::{Probe, ProbeState};
 
-use super::{BY_PERF, active, refused};
-use crate::ladder::{Rung, step};
-
-/// Why perf events cannot take BPF's place.
-pub fn not_by_perf(target: &str) -> String {
-    format!(
-        "perf events follow processes and not {target}; needed: BPF, or a command or processes; try: sudo pagelab record ... or pagelab record -p PID"
-    )
-}
+use super::{active, refused};
+use crate::fallbacks::{Rung, fallback};
 
 /// The command that mends it, unless this is root already: then the reason has what is needed.
 fn mended_by_root(stream: Stream) -> Option<String> {
@@ -54,7 +48,7 @@ impl Missing {
 
     /// What becomes of a stream of the observers.
     pub fn state(&self, stream: Stream) -> Probe {
-        let by_perf = BY_PERF.contains(&stream);
+        let by_perf = PerfWatcher::STREAMS.contains(&stream);
         let rung = match (&self.bpf, &self.perf) {
             (None, _) => Rung::Bpf,
             (Some(_), None) => Rung::Perf,
@@ -63,7 +57,7 @@ impl Missing {
         if let (Stream::Syscalls, Rung::Perf, Some(reason)) = (stream, rung, &self.calls) {
             return refused(stream, nor_by_perf(&self.why(false), reason), mended_by_root(stream));
         }
-        if step(stream, rung).is_some() {
+        if fallback(stream, rung).is_some() {
             return self.active_on(stream, rung.name());
         }
         refused(stream, self.why(by_perf), mended_by_root(stream))
@@ -96,8 +90,8 @@ impl Missing {
             said.push(format!("{} recorded {how}, because: {why}", streams.join(", ")));
             let lacks = Stream::all().filter(|stream| streams.contains(&stream.name()));
             for stream in lacks {
-                if let Some(step) = step(stream, rung) {
-                    said.push(format!("{stream} recorded {how}: {}", step.lacks));
+                if let Some(fallback) = fallback(stream, rung) {
+                    said.push(format!("{stream} recorded {how}: {}", fallback.lacks));
                 }
             }
             if states.iter().filter(lower).any(|state| state.extra.contains_key("user_mode_only")) {

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::owner::{Caller, with_rights};
-use pagelab_observe::stacks::{Frame, Stacks, stack_id};
 use pagelab_recording::tables::{FramesRow, StacksRow};
 use pagelab_recording::{NamedStacks, Recording, RecordingWriter};
+
+use crate::stacks::{Frame, Stacks, stack_id};
+use crate::watcher::Closing;
 
 /// Stacks that are given new ids between two parts of the table, so that few of them are in memory.
 const STACKS_PER_PART: usize = 20_000;
@@ -35,15 +36,11 @@ fn push_frame(frame_id: u64, frame: &Frame, writer: &mut RecordingWriter) {
 
 /// Looks up the names of all frames and writes frames and stacks as they are with names. Gives the number of frames that
 /// could be named, and of all.
-pub fn name(
-    stacks: &mut Stacks,
-    now_ns: i64,
-    writer: &mut RecordingWriter,
-) -> pagelab_recording::Result<(usize, usize)> {
+pub fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_recording::Result<(usize, usize)> {
     // What was written so far is read back: a recording of any length has its stacks on disk, not in memory.
     // Looking up names takes root's rights, writing them those of whose recording it is.
-    let caller = Caller::owning(writer.dir());
-    with_rights(caller.as_ref(), || writer.flush(now_ns))?;
+    let (writer, flush) = (&mut *closing.writer, closing.flush);
+    flush(writer)?;
     let recording = Recording::open(writer.dir())?;
     let (mut became, mut finals) = (HashMap::new(), HashSet::new());
     let mut named = 0;
@@ -69,7 +66,7 @@ pub fn name(
         }
         writer.push(&StacksRow { stack_id: new, frame_ids: &ids });
         if written.len() % STACKS_PER_PART == 0 && flushed.is_ok() {
-            flushed = with_rights(caller.as_ref(), || writer.flush(now_ns));
+            flushed = flush(writer);
         }
     })?;
     flushed?;

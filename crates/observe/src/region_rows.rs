@@ -1,14 +1,12 @@
 //! The stream `regions`: the page sizes that the recorded address spaces had when they were last looked at.
 
-use pagelab_observe::bpf::{Event, TaskEvent, TaskOp};
-use pagelab_observe::regions::{Look, Regions, Source};
-use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::RegionPagesRow;
-use serde_json::{Map, Value, json};
 
-use super::watcher::{Scope, Watched, Watcher};
-use crate::options::SessionOptions;
+use crate::bpf::{Event, TaskEvent, TaskOp};
+use crate::regions::{Look, Regions, Source};
+use crate::streams::Stream;
+use crate::watcher::{AttachTo, Closing, ProbeOptions, Round, Watcher};
 
 /// The streams that it fills.
 pub const STREAMS: &[Stream] = &[Stream::Regions];
@@ -26,7 +24,7 @@ struct RegionWatcher {
 }
 
 /// Starts the thread.
-pub fn open(_: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+pub fn open(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     let regions = Regions::start()?;
     Ok(Box::new(RegionWatcher { regions, begun: false, alone: None, stepped_ns: 0, unseen: 0 }))
 }
@@ -80,24 +78,17 @@ impl Watcher for RegionWatcher {
         "procfs"
     }
 
-    fn takes(&self, _: &Scope<'_>) -> Result<(), String> {
+    fn begin(&mut self, target: &AttachTo<'_>) -> Result<(), String> {
+        self.alone = target.task_states().is_none().then_some(target.pid);
         Ok(())
     }
 
-    fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
-        self.alone = watched.task_states.is_none().then_some(watched.pid);
-        Ok(())
-    }
-
-    fn events(&mut self, events: &[Event]) {
-        for event in events {
+    fn step(&mut self, round: &mut Round, writer: &mut RecordingWriter) {
+        for event in &round.events {
             if let Event::Task(task) = event {
                 self.note(task);
             }
         }
-    }
-
-    fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
         // The first step is taken before the process is let go.
         if self.stepped_ns != 0
             && let Some(pid) = self.alone.take()
@@ -105,7 +96,7 @@ impl Watcher for RegionWatcher {
             self.regions.enter(1, pid, self.stepped_ns);
         }
         self.regions.settle(self.stepped_ns);
-        self.stepped_ns = now_ns as u64;
+        self.stepped_ns = round.now_ns as u64;
         self.take(false, writer);
     }
 
@@ -118,18 +109,18 @@ impl Watcher for RegionWatcher {
         self.regions.stop();
     }
 
-    fn finish(&mut self, _: i64, writer: &mut RecordingWriter, extra: &mut Map<String, Value>) {
+    fn finish(&mut self, closing: &mut Closing<'_>) {
         self.regions.settle(u64::MAX);
-        self.take(true, writer);
+        self.take(true, closing.writer);
         let cost = self.regions.cost();
-        extra.insert("looks".to_owned(), json!(cost.looks));
-        extra.insert("cpu_ns".to_owned(), json!(cost.cpu_ns));
-        extra.insert("address_spaces_not_seen".to_owned(), json!(self.unseen));
+        closing.note("looks", cost.looks);
+        closing.note("cpu_ns", cost.cpu_ns);
+        closing.note("address_spaces_not_seen", self.unseen);
         let (source, reason) = match self.regions.source() {
             Source::PagemapScan => ("pagemap_scan", None),
             Source::Smaps(why) => ("smaps", Some(why)),
         };
-        extra.insert("source".to_owned(), json!(source));
-        extra.insert("source_reason".to_owned(), json!(reason));
+        closing.note("source", source);
+        closing.note("source_reason", reason.map(String::as_str));
     }
 }

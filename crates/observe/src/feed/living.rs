@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
-use pagelab_observe::bpf::{TaskEvent, TaskOp};
-use pagelab_observe::process::{self, Accounts};
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::TasksRow;
+
+use crate::bpf::{TaskEvent, TaskOp};
+use crate::process::{self, Accounts};
 
 /// At most this many tasks get a row at the end, which takes some 20 us each.
 const MOST: usize = 16_384;

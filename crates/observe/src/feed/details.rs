@@ -11,9 +11,10 @@
 
 use std::collections::HashMap;
 
-use pagelab_observe::bpf::FaultSlot;
-use pagelab_observe::details::FaultDetail;
 use pagelab_recording::tables::FaultsColumns;
+
+use crate::bpf::FaultSlot;
+use crate::details::FaultDetail;
 
 /// Faults older than this are written although they may go on: a part must hold what happened in its second.
 const HELD_NS: i64 = 1_000_000_000;

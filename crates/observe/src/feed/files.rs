@@ -10,9 +10,10 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use pagelab_observe::bpf::{ByNumber, PathEvent};
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::FilesRow;
+
+use crate::bpf::{ByNumber, PathEvent};
 
 /// Files whose numbers are remembered at least: those met last. At most twice as many are.
 const FILES_KEPT: usize = 1 << 18;

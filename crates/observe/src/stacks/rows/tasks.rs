@@ -5,15 +5,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pagelab_observe::bpf::{MapEvent, Observer, OffCpu, TaskStacks};
-use pagelab_observe::cpu::{Sample, SampleCounts};
-use pagelab_observe::stacks::{End, StackIds, Stacks};
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{OffcpuColumns, OffcpuRow};
+use pagelab_recording::tables::OffcpuRow;
 use serde_json::{Value, json};
 
-use crate::actions::MapAction;
-use crate::probes::Count;
+use crate::bpf::{MapEvent, Observer, OffCpu, TaskStacks};
+use crate::cpu::{Sample, SampleCounts};
+use crate::feed::{MapAction, push_off_cpu};
+use crate::stacks::{End, StackIds, Stacks};
+use crate::watcher::{Count, Round};
 
 /// Stacks are kept so long after a younger one of the same task has found its time.
 const KEPT_NS: u64 = 1_000_000_000;
@@ -71,14 +71,10 @@ impl TaskRows {
         Ok(road.map(|road| Self { road, stacks, times: Vec::new(), actions: Vec::new(), totals, stream }))
     }
 
-    /// Takes times that are over.
-    pub fn take_times(&mut self, times: &mut Vec<OffCpu>) {
-        self.times.append(times);
-    }
-
-    /// Takes mapping calls that have returned.
-    pub fn take_actions(&mut self, actions: &mut Vec<MapAction>) {
-        self.actions.append(actions);
+    /// Takes the times that are over and the mapping calls that have returned; their rows wait for their stacks.
+    pub fn take(&mut self, round: &mut Round) {
+        self.times.append(&mut round.off_cpu);
+        self.actions.append(&mut round.map_actions);
     }
 
     /// Works on the stacks taken before `until_ns`.
@@ -147,21 +143,6 @@ fn stack_of(stacks: &mut HashMap<u32, VecDeque<(u64, StackIds)>>, task_id: u32, 
         stacks.remove(&task_id);
     }
     found.map(|(_, ids)| ids).unwrap_or_default()
-}
-
-/// Appends a time off the CPU.
-pub fn push_off_cpu(off: &OffCpu, stacks: StackIds, columns: &mut OffcpuColumns) {
-    columns.push(&OffcpuRow {
-        ts: off.ts as i64,
-        dur: off.dur_ns.map(|ns| ns as i64),
-        task_id: off.task_id,
-        state: Some(off.state_letter()),
-        kstack_id: stacks.kernel,
-        ustack_id: stacks.user,
-        waker_task_id: off.waker_task_id,
-        runqueue_ns: off.dur_ns.map(|_| off.runqueue_ns),
-        ustack_end: stacks.end.map(End::name),
-    });
 }
 
 #[cfg(test)]

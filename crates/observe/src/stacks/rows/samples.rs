@@ -2,15 +2,15 @@
 
 use std::os::fd::BorrowedFd;
 
-use pagelab_observe::cpu::{Frequency, ProfileOptions, Profiler, Sample};
-use pagelab_observe::perf::PerfSample;
-use pagelab_observe::stacks::{End, StackIds, Stacks};
-use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::SamplesRow;
 use serde_json::{Value, json};
 
-use crate::probes::Count;
+use crate::cpu::{Frequency, ProfileOptions, Profiler, Sample};
+use crate::perf::PerfSample;
+use crate::stacks::{End, StackIds, Stacks};
+use crate::streams::Stream;
+use crate::watcher::Count;
 
 /// A sample that waits for the next step.
 struct Row {
@@ -89,9 +89,9 @@ impl Samples {
     }
 
     /// Takes samples of perf.
-    pub fn take(&mut self, samples: Vec<PerfSample>) {
+    pub fn take(&mut self, samples: &mut Vec<PerfSample>) {
         if let Source::Perf { waiting, .. } = &mut self.source {
-            waiting.extend(samples);
+            waiting.append(samples);
         }
     }
 

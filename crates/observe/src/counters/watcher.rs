@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
-use pagelab_observe::counters::{Accounts, Code, Counters, EventDef, KernelPmu, Scope, TaskAccounts};
-use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::CountersRow;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::watcher::{self, Watched, Watcher};
-use crate::options::SessionOptions;
+use super::{Accounts, Code, Counters, EventDef, KernelPmu, Scope, TaskAccounts};
+use crate::streams::Stream;
+use crate::watcher::{self, AttachTo, Closing, ProbeOptions, Round, Watcher};
 
 /// The streams that it fills.
 pub const STREAMS: &[Stream] = &[Stream::Counters];
@@ -55,15 +54,15 @@ impl ByAccounts {
         }
     }
 
-    fn tell(&self, extra: &mut Map<String, Value>) {
-        let told = match &self.last {
+    /// What the manifest says of them.
+    fn summary(&self) -> Value {
+        match &self.last {
             Some(Ok(last)) => {
                 json!({ "by": "the kernel's accounts of each task", "tasks_unfinished": last.tasks_unfinished })
             }
             Some(Err(error)) => json!({ "error": error.to_string() }),
             None => Value::Null,
-        };
-        extra.insert("software_events".to_owned(), told);
+        }
     }
 }
 
@@ -89,9 +88,9 @@ struct CounterWatcher {
 }
 
 /// Finds out what can be counted.
-pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+pub fn open(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     let counters = Counters::open(KernelPmu)?;
-    let with_children = options.target.is_started();
+    let with_children = options.starts_target;
     Ok(Box::new(CounterWatcher {
         counters,
         wants_accounts: !options.streams.names(Stream::Counters),
@@ -142,8 +141,8 @@ impl CounterWatcher {
     }
 
     /// Begins to take the software events from the kernel's accounts, if that is wanted and can be had.
-    fn begin_accounts(&mut self, watched: &Watched<'_>) {
-        let Some(task_states) = watched.task_states.filter(|_| self.wants_accounts) else { return };
+    fn begin_accounts(&mut self, target: &AttachTo<'_>) {
+        let Some(task_states) = target.task_states().filter(|_| self.wants_accounts) else { return };
         match TaskAccounts::attach(task_states) {
             Ok(accounts) => {
                 let events = self.counters.leave_out(|event| matches!(event.code, Code::Software(_)));
@@ -197,14 +196,14 @@ impl Watcher for CounterWatcher {
         }
     }
 
-    fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
-        self.begin_accounts(watched);
-        if matches!(watched.scope, watcher::Scope::System) {
+    fn begin(&mut self, target: &AttachTo<'_>) -> Result<(), String> {
+        self.begin_accounts(target);
+        if matches!(target.scope, watcher::Scope::System) {
             self.counters.refuse(TREES_ONLY);
             return self.no_accounts.clone().map_or(Ok(()), Err);
         }
-        let watcher::Scope::Processes(running) = watched.scope else {
-            return self.counters.follow(&[Scope::FromExec(watched.pid)]);
+        let watcher::Scope::Processes(running) = target.scope else {
+            return self.counters.follow(&[Scope::FromExec(target.pid)]);
         };
         let threads = || all_threads(running.iter().map(|(pid, _)| *pid), self.with_children);
         let before = threads();
@@ -220,13 +219,11 @@ impl Watcher for CounterWatcher {
         Ok(())
     }
 
-    fn page_faults(&mut self, seen: Option<u64>) {
+    fn step(&mut self, round: &mut Round, writer: &mut RecordingWriter) {
+        let now_ns = round.now_ns;
         if let Some(own) = &mut self.by_accounts {
-            own.page_faults = seen;
+            own.page_faults = round.page_faults;
         }
-    }
-
-    fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
         if now_ns >= self.next_ns && self.shed.is_none() {
             self.next_ns = now_ns + INTERVAL_NS;
             self.sample(now_ns, writer);
@@ -249,23 +246,19 @@ impl Watcher for CounterWatcher {
         }
     }
 
-    fn finish(&mut self, now_ns: i64, writer: &mut RecordingWriter, extra: &mut Map<String, Value>) {
+    fn finish(&mut self, closing: &mut Closing<'_>) {
         if self.shed.is_none() {
-            self.sample(now_ns, writer);
+            self.sample(closing.now_ns, closing.writer);
         }
-        extra.insert("not_counted".to_owned(), json!(self.counters.not_counted()));
-        match &self.by_accounts {
-            Some(own) => own.tell(extra),
-            None => {
-                _ = extra.insert("software_events".to_owned(), json!({ "by": "perf", "because": self.no_accounts }));
-            }
-        }
+        closing.note("not_counted", json!(self.counters.not_counted()));
+        let by_perf = || json!({ "by": "perf", "because": self.no_accounts });
+        closing.note("software_events", self.by_accounts.as_ref().map_or_else(by_perf, ByAccounts::summary));
         if let Some((threads, meanwhile)) = self.threads {
-            extra.insert("threads".to_owned(), json!(threads));
-            extra.insert("threads_made_meanwhile".to_owned(), json!(meanwhile));
+            closing.note("threads", threads);
+            closing.note("threads_made_meanwhile", meanwhile);
         }
         let groups = self.shed.take().unwrap_or_else(|| self.groups());
-        extra.insert("groups".to_owned(), json!(groups));
+        closing.note("groups", groups);
         self.counters.close();
     }
 }

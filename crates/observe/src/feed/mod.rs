@@ -1,20 +1,39 @@
-//! Turns what the BPF programs send into rows of the recording.
+//! Turns what the observers see of the recorded tree into rows of the recording: tasks, page faults, mappings, system calls and
+//! files.
+//!
+//! | module | writes |
+//! |---|---|
+//! | `actions` | mapping actions |
+//! | `calls` | system calls |
+//! | `details` | how faults ended, into the rows of the faults |
+//! | `files` | the files of calls and mappings, each once |
+//! | `living` | tasks that live when recording ends |
+
+mod actions;
+mod calls;
+mod details;
+mod files;
+mod living;
 
 use std::collections::HashMap;
 
-use pagelab_observe::bpf::{Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp};
-use pagelab_observe::details::FaultDetail;
-use pagelab_observe::perf::PerfFault;
-use pagelab_observe::stacks::StackIds;
 use pagelab_recording::RecordingWriter;
-use pagelab_recording::tables::{FaultsColumns, FaultsRow, OffcpuColumns, SyscallsColumns, Tables, TasksRow};
+use pagelab_recording::tables::{
+    FaultsColumns, FaultsRow, OffcpuColumns, OffcpuRow, SyscallsColumns, Tables, TasksRow,
+};
 
-use crate::actions::{MapAction, makes_mapping};
-use crate::calls::{CallFeed, CallSink, WaitingCalls};
-use crate::details::DetailFeed;
-use crate::files::Files;
-use crate::living::{self, Living};
-use crate::probes::push_off_cpu;
+use crate::bpf::{Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp};
+use crate::details::FaultDetail;
+use crate::perf::PerfFault;
+use crate::stacks::{End, StackIds};
+
+pub use actions::MapAction;
+use actions::{Row, makes_mapping};
+use calls::WaitingCalls;
+pub use calls::{CallFeed, CallSink};
+pub use details::DetailFeed;
+use files::Files;
+use living::Living;
 
 /// Slots that are taken apart into columns at a time: 16 KiB, which stay in the first-level cache from column to column.
 const BLOCK_SLOTS: usize = 512;
@@ -24,10 +43,6 @@ pub struct Feed {
     files: Files,
     calls: Option<CallFeed>,
     waiting_calls: WaitingCalls,
-    /// Times off the CPU that came with the last calls.
-    pub off_cpu: Vec<OffCpu>,
-    /// Mapping actions of the last events that have a stack.
-    pub actions: Vec<MapAction>,
     last_mapping_id: u32,
     recorded_faults: HashMap<u32, u64>,
     details: DetailFeed,
@@ -56,27 +71,18 @@ impl Feed {
     }
 
     /// Takes its events from perf.
-    pub fn set_by_perf(&mut self) {
-        self.by_perf = true;
-        if let Some(calls) = &mut self.calls {
-            calls.set_bare();
-        }
+    pub(crate) fn by_perf(self) -> Self {
+        Self { by_perf: true, calls: self.calls.map(CallFeed::bare), ..self }
     }
 
-    /// Takes system calls in the order in which they returned; they are written in the order in which they began.
+    /// Takes system calls in the order in which they returned; they are written in the order in which they began. Times off
+    /// the CPU, which come by the same road, are appended to `off_cpu`.
     ///
     /// The last ones wait for the next round: of two CPUs, one is looked at a moment later than the other, and the name of a file
     /// comes before the call but by another road.
-    pub fn calls(&mut self, drain: impl FnOnce(&mut CallSink<'_>), tables: &mut Tables) {
-        let Self { calls, files, waiting_calls, off_cpu, .. } = self;
+    pub fn calls(&mut self, drain: impl FnOnce(&mut CallSink<'_>), tables: &mut Tables, off_cpu: &mut Vec<OffCpu>) {
+        let Self { calls, files, waiting_calls, .. } = self;
         drain(&mut CallSink::new(calls.as_ref(), files, waiting_calls, &mut tables.syscalls, off_cpu));
-    }
-
-    /// Writes the times off the CPU that nobody took to add something to them.
-    pub fn off_cpu(&mut self, columns: &mut OffcpuColumns) {
-        for off in self.off_cpu.drain(..) {
-            push_off_cpu(&off, StackIds::default(), columns);
-        }
     }
 
     /// Writes the system calls that wait.
@@ -141,8 +147,9 @@ impl Feed {
         }
     }
 
-    /// Writes the rows of a batch of events. The batch must be whole: a record may refer to a name sent right after it.
-    pub fn events(&mut self, events: &[Event], writer: &mut RecordingWriter) {
+    /// Writes the rows of a batch of events. The batch must be whole: a record may refer to a name sent right after it. Mapping
+    /// actions that have a stack are appended to `actions` instead.
+    pub fn events(&mut self, events: &[Event], writer: &mut RecordingWriter, actions: &mut Vec<MapAction>) {
         for event in events {
             if let Event::Path(path) = event {
                 self.files.named(path, writer);
@@ -151,7 +158,7 @@ impl Feed {
         for event in events {
             match event {
                 Event::Task(task) => self.task(task, writer),
-                Event::Map(map) if self.record_maps => self.map(map, writer),
+                Event::Map(map) if self.record_maps => self.map(map, writer, actions),
                 Event::Map(_) | Event::Path(_) => {}
             }
         }
@@ -225,30 +232,38 @@ impl Feed {
         }
     }
 
-    fn map(&mut self, event: &MapEvent, writer: &mut RecordingWriter) {
-        let path = match (event.path_id, event.special) {
-            (Some(id), _) => self.files.get(id).map(|file| file.path.to_vec()),
-            (None, Special::Stack) => Some(b"[stack]".to_vec()),
-            (None, Special::Heap) => Some(b"[heap]".to_vec()),
-            (None, Special::Vdso) => Some(b"[vdso]".to_vec()),
+    fn map(&mut self, event: &MapEvent, writer: &mut RecordingWriter, actions: &mut Vec<MapAction>) {
+        let path: Option<&[u8]> = match (event.path_id, event.special) {
+            (Some(id), _) => self.files.get(id).map(|file| &*file.path),
+            (None, Special::Stack) => Some(b"[stack]"),
+            (None, Special::Heap) => Some(b"[heap]"),
+            (None, Special::Vdso) => Some(b"[vdso]"),
             (None, Special::Plain) => None,
         };
         let mapping_id = makes_mapping(event).then(|| {
             self.last_mapping_id += 1;
             self.last_mapping_id
         });
-        let action = MapAction { event: event.clone(), mapping_id, path, by_perf: self.by_perf };
+        let row = Row { event, mapping_id, path, by_perf: self.by_perf };
         if event.has_stack {
-            self.actions.push(action);
+            actions.push(row.to_action());
         } else {
-            action.push(None, writer);
+            row.push(None, writer);
         }
     }
+}
 
-    /// Writes the mapping actions whose stacks nobody has.
-    pub fn actions(&mut self, writer: &mut RecordingWriter) {
-        for action in self.actions.drain(..) {
-            action.push(None, writer);
-        }
-    }
+/// Appends a time off the CPU.
+pub(crate) fn push_off_cpu(off: &OffCpu, stacks: StackIds, columns: &mut OffcpuColumns) {
+    columns.push(&OffcpuRow {
+        ts: off.ts as i64,
+        dur: off.dur_ns.map(|ns| ns as i64),
+        task_id: off.task_id,
+        state: Some(off.state_letter()),
+        kstack_id: stacks.kernel,
+        ustack_id: stacks.user,
+        waker_task_id: off.waker_task_id,
+        runqueue_ns: off.dur_ns.map(|_| off.runqueue_ns),
+        ustack_end: stacks.end.map(End::name),
+    });
 }

@@ -11,11 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pagelab_observe::bpf::{EventCounts, Observer, ObserverOptions};
+use pagelab_observe::feed::{CallFeed, Feed};
 use pagelab_observe::syscalls::{CallFilter, Shapes};
 use pagelab_recording::tables::{FilesRow, SyscallsRow};
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions};
-use pagelab_session::calls::CallFeed;
-use pagelab_session::feed::Feed;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -80,9 +79,9 @@ fn record(program: &str, cwd: &Path, out: &Path, names_sent_before: u64) -> Even
         }
         let mut events = Vec::new();
         observer.drain_events(|event| events.push(event));
-        feed.events(&events, &mut writer);
+        feed.events(&events, &mut writer, &mut Vec::new());
         let tables = writer.tables_mut();
-        feed.calls(|sink| observer.drain_calls(|call| sink.take(call)), tables);
+        feed.calls(|sink| observer.drain_calls(|call| sink.take(call)), tables, &mut Vec::new());
         writer.tick(now_ns()).expect("written");
         assert!(Instant::now() < deadline, "the program did not end");
         std::thread::sleep(Duration::from_millis(2));

@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use pagelab_observe::process::has_ended;
+use pagelab_observe::tree::Tree;
+
 use crate::child::{Child, Ended};
 use crate::first_task;
 use crate::options::SessionOptions;
 use crate::recorder::{Recorder, monotonic_ns};
 use crate::run::write_settings;
 use crate::signals;
-use crate::subject::{Subject, has_ended};
+use crate::subject::Subject;
 
 /// Time a command gets between being asked to end and being ended, or left to itself: its status is in the recording if
 /// it ends by then. What was found running is not asked, so there is nothing to wait for.
@@ -53,7 +56,7 @@ impl EndedBy {
 }
 
 /// How watching the target ended.
-pub struct Watched {
+pub struct LoopEnd {
     /// None if it still runs, or was not ours.
     pub ended: Option<Ended>,
     pub ended_by: EndedBy,
@@ -123,7 +126,7 @@ pub struct Progress {
 }
 
 /// A recording that goes on.
-pub struct Watch<'a> {
+pub struct RecordingLoop<'a> {
     pub options: &'a SessionOptions,
     pub recorder: &'a mut Recorder,
     pub subject: &'a mut Subject,
@@ -134,30 +137,29 @@ pub struct Watch<'a> {
     pub tell: &'a mut dyn FnMut(&Progress),
 }
 
-impl Watch<'_> {
+impl RecordingLoop<'_> {
     /// Records until the target or the recording ends; passes signals on, and enforces the timeout.
-    pub fn run(mut self) -> Watched {
+    pub fn run(mut self) -> LoopEnd {
         let ended_by = self.until_ended();
         let Self { options, recorder, subject, during, .. } = self;
         // A process of ours that has ended is a zombie now: its /proc entries can still be read.
         recorder.drain();
-        if recorder.probes.perf.is_some() {
+        if matches!(recorder.probes.tree, Some(Tree::Perf(_))) {
             // Its records wait for those of other CPUs until the next look: the end of the target is in this one.
             recorder.drain();
         }
         first_task::note_end(recorder, subject);
         recorder.sample_all();
         write_settings(options, recorder, subject.pid(), "end");
-        let ended_ns = recorder.feed.first_exit_ns.unwrap_or_else(monotonic_ns);
+        let first_exit_ns = recorder.probes.tree.as_ref().and_then(|tree| tree.feed().first_exit_ns);
+        let ended_ns = first_exit_ns.unwrap_or_else(monotonic_ns);
         let probes_extra = recorder.stop();
-        // Behind the last forks that were seen.
-        recorder.note_living();
         if ended_by == EndedBy::Duration && options.target.is_started() {
             subject.signal(libc::SIGTERM);
             wait_until(subject, Instant::now() + GRACE);
         }
         let beside = during.and_then(|command| end_beside(command, ended_by, options));
-        Watched { ended: subject.try_reap().or(beside), ended_by, ended_ns, probes_extra }
+        LoopEnd { ended: subject.try_reap().or(beside), ended_by, ended_ns, probes_extra }
     }
 
     fn until_ended(&mut self) -> EndedBy {

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use pagelab_observe::process::MapsLine;
-use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::MappingsRow;
-use serde_json::{Map, Value, json};
 
-use super::watcher::{Scope, Watched, Watcher};
+use crate::perf::not_by_perf;
+use crate::process::MapsLine;
+use crate::streams::Stream;
+use crate::watcher::{AttachTo, Closing, Round, Scope, Watcher};
 
 const MAP_ANONYMOUS: u32 = 0x20;
 const INTERVAL_NS: i64 = 100_000_000;
@@ -49,21 +49,22 @@ impl Watcher for MapsWatcher {
     fn takes(&self, scope: &Scope<'_>) -> Result<(), String> {
         match scope {
             Scope::Tree | Scope::Processes(_) => Ok(()),
-            other => Err(super::rungs::not_by_perf(&other.to_string())),
+            other => Err(not_by_perf(&other.to_string())),
         }
     }
 
-    fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
-        let pids = match watched.scope {
+    fn begin(&mut self, target: &AttachTo<'_>) -> Result<(), String> {
+        let pids = match target.scope {
             Scope::Processes(running) => running.iter().map(|(pid, _)| *pid).collect(),
-            _ => vec![watched.pid],
+            _ => vec![target.pid],
         };
-        self.at_gate = matches!(watched.scope, Scope::Tree);
+        self.at_gate = matches!(target.scope, Scope::Tree);
         self.processes = pids.into_iter().map(|pid| (pid, HashSet::new())).collect();
         Ok(())
     }
 
-    fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
+    fn step(&mut self, round: &mut Round, writer: &mut RecordingWriter) {
+        let now_ns = round.now_ns;
         if std::mem::take(&mut self.at_gate) || now_ns < self.next_ns {
             return;
         }
@@ -102,7 +103,7 @@ impl Watcher for MapsWatcher {
         }
     }
 
-    fn finish(&mut self, _: i64, _: &mut RecordingWriter, extra: &mut Map<String, Value>) {
-        extra.insert("looks".to_owned(), json!(self.looks));
+    fn finish(&mut self, closing: &mut Closing<'_>) {
+        closing.note("looks", self.looks);
     }
 }

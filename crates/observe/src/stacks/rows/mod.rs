@@ -9,20 +9,16 @@ mod naming;
 mod samples;
 mod tasks;
 
-use pagelab_observe::bpf::{Event, OffCpu, TaskStackOptions};
-use pagelab_observe::cpu::{ProfileOptions, Unwinding};
-use pagelab_observe::perf::PerfSample;
-use pagelab_observe::stacks::Stacks;
-use pagelab_observe::streams::Stream;
 use pagelab_recording::RecordingWriter;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Count, Scope, Watched, Watcher};
-use crate::actions::MapAction;
-use crate::options::SessionOptions;
+use super::Stacks;
+use crate::bpf::{Event, TaskStackOptions};
+use crate::cpu::{ProfileOptions, Unwinding};
+use crate::streams::Stream;
+use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
 use samples::Samples;
 use tasks::TaskRows;
-pub use tasks::push_off_cpu;
 
 /// The streams that it fills.
 pub const STREAMS: &[Stream] = &[Stream::Cpu, Stream::Sched, Stream::Maps];
@@ -46,16 +42,16 @@ struct StackWatcher {
 }
 
 /// Whether the recording has stacks.
-pub fn wanted(options: &SessionOptions) -> bool {
+pub fn wanted(options: &ProbeOptions) -> bool {
     options.streams.contains(Stream::Cpu) || options.streams.off_stacks() || options.streams.map_stacks()
 }
 
 /// How stacks are taken.
-fn profile_options(options: &SessionOptions) -> ProfileOptions {
+fn profile_options(options: &ProbeOptions) -> ProfileOptions {
     ProfileOptions {
         ring_bytes_per_cpu: options.ring_bytes_per_cpu,
         unwinding: options.unwinding,
-        frequency: options.frequency(),
+        frequency: options.frequency,
         ..ProfileOptions::default()
     }
 }
@@ -66,7 +62,7 @@ const STACK_FROM_BYTES: u64 = 2 << 20;
 const MAPS_RING_BYTES: usize = 1 << 20;
 
 /// How the stacks of sleeping tasks and of mapping calls are taken; none if neither are wanted.
-pub fn task_stack_options(options: &SessionOptions) -> Option<TaskStackOptions> {
+pub fn task_stack_options(options: &ProbeOptions) -> Option<TaskStackOptions> {
     let (of_sleep, of_maps) = (options.streams.off_stacks(), options.streams.map_stacks());
     let profile = profile_options(options);
     let most = if of_sleep { usize::MAX } else { MAPS_RING_BYTES };
@@ -80,7 +76,7 @@ pub fn task_stack_options(options: &SessionOptions) -> Option<TaskStackOptions> 
 
 /// Prepares the probe; it is attached when the target is there.
 #[allow(clippy::unnecessary_wraps, reason = "other probes find out here that they cannot be had")]
-pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+pub fn open(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     Ok(Box::new(prepared(options, false)))
 }
 
@@ -88,14 +84,14 @@ pub fn open(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
 ///
 /// # Errors
 /// Only sleeping tasks were asked for.
-pub fn open_by_perf(options: &SessionOptions) -> Result<Box<dyn Watcher>, String> {
+pub fn open_by_perf(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     if !options.streams.contains(Stream::Cpu) {
         return Err("perf events take no stacks of sleeping tasks; needed: BPF".to_owned());
     }
     Ok(Box::new(prepared(options, true)))
 }
 
-fn prepared(options: &SessionOptions, by_perf: bool) -> StackWatcher {
+fn prepared(options: &ProbeOptions, by_perf: bool) -> StackWatcher {
     StackWatcher {
         options: profile_options(options),
         wants_samples: options.streams.contains(Stream::Cpu),
@@ -122,6 +118,23 @@ impl StackWatcher {
             of_tasks.drain(until_ns, now_ns, stacks);
         }
     }
+
+    /// Notes what was mapped, and works on the stacks of what goes away before it is forgotten.
+    fn note(&mut self, events: &[Event]) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.name_files(events);
+        }
+        for event in events {
+            if self.stacks.as_ref().is_some_and(|stacks| stacks.takes_away(event))
+                && let Event::Map(map) = event
+            {
+                self.drain(map.ts, self.known_until_ns);
+            }
+            if let Some(stacks) = &mut self.stacks {
+                stacks.event(event);
+            }
+        }
+    }
 }
 
 impl Watcher for StackWatcher {
@@ -137,19 +150,15 @@ impl Watcher for StackWatcher {
         if self.by_perf { "perf" } else { "bpf" }
     }
 
-    fn takes(&self, _: &Scope<'_>) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn begin(&mut self, watched: &Watched<'_>) -> Result<(), String> {
-        if let Some(event) = watched.perf_event.filter(|_| self.by_perf) {
+    fn begin(&mut self, target: &AttachTo<'_>) -> Result<(), String> {
+        if let Some(event) = target.perf_event.filter(|_| self.by_perf) {
             self.samples = Some(Samples::by_perf(event));
-            self.stacks = Some(Stacks::new(self.options.unwinding, watched.pid));
+            self.stacks = Some(Stacks::new(self.options.unwinding, target.pid));
             return Ok(());
         }
         let needed =
             "needed: the BPF observer, which knows the recorded tasks; try: sudo pagelab record --observe cpu ...";
-        let observer = watched.observer.ok_or_else(|| format!("found no map of recorded tasks; {needed}"))?;
+        let observer = target.observer.ok_or_else(|| format!("found no map of recorded tasks; {needed}"))?;
         match TaskRows::of(observer, self.wants_sleep) {
             Ok(of_tasks) => self.of_tasks = of_tasks,
             Err(reason) => self.no_task_stacks = Some(reason),
@@ -161,7 +170,7 @@ impl Watcher for StackWatcher {
                 Err(reason) => return Err(reason),
             }
         }
-        let stacks = Stacks::new(self.options.unwinding, watched.pid);
+        let stacks = Stacks::new(self.options.unwinding, target.pid);
         self.stacks = Some(if self.of_tasks.is_some() && self.wants_sleep { stacks.with_off_cpu() } else { stacks });
         Ok(())
     }
@@ -170,41 +179,15 @@ impl Watcher for StackWatcher {
         &self.lacks
     }
 
-    fn events(&mut self, events: &[Event]) {
-        if let Some(stacks) = &mut self.stacks {
-            stacks.name_files(events);
+    fn step(&mut self, round: &mut Round, writer: &mut RecordingWriter) {
+        if let Some(samples) = &mut self.samples {
+            samples.take(&mut round.samples);
         }
-        for event in events {
-            if self.stacks.as_ref().is_some_and(|stacks| stacks.takes_away(event))
-                && let Event::Map(map) = event
-            {
-                self.drain(map.ts, self.known_until_ns);
-            }
-            if let Some(stacks) = &mut self.stacks {
-                stacks.event(event);
-            }
-        }
-    }
-
-    fn samples(&mut self, samples: Vec<PerfSample>) {
-        if let Some(mine) = &mut self.samples {
-            mine.take(samples);
-        }
-    }
-
-    fn off_cpu(&mut self, times: &mut Vec<OffCpu>) {
+        self.note(&round.events);
         if let Some(of_tasks) = &mut self.of_tasks {
-            of_tasks.take_times(times);
+            of_tasks.take(round);
         }
-    }
-
-    fn actions(&mut self, actions: &mut Vec<MapAction>) {
-        if let Some(of_tasks) = &mut self.of_tasks {
-            of_tasks.take_actions(actions);
-        }
-    }
-
-    fn step(&mut self, now_ns: i64, writer: &mut RecordingWriter) {
+        let now_ns = round.now_ns;
         // Perf's samples come with all that was mapped before them.
         let until_ns = if self.stopped || self.by_perf { u64::MAX } else { self.known_until_ns };
         self.drain(until_ns, now_ns as u64);
@@ -222,9 +205,9 @@ impl Watcher for StackWatcher {
         }
     }
 
-    fn counts(&self) -> Vec<Count> {
-        let samples = self.samples.iter().flat_map(Samples::counts);
-        samples.chain(self.of_tasks.iter().flat_map(TaskRows::counts)).collect()
+    fn count(&self, counts: &mut Vec<Count>) {
+        counts.extend(self.samples.iter().flat_map(Samples::counts));
+        counts.extend(self.of_tasks.iter().flat_map(TaskRows::counts));
     }
 
     /// The times of sleeping tasks are the observer's; without them there are no stacks of theirs.
@@ -240,9 +223,9 @@ impl Watcher for StackWatcher {
         self.stopped = true;
     }
 
-    fn finish(&mut self, now_ns: i64, writer: &mut RecordingWriter, extra: &mut Map<String, Value>) {
+    fn finish(&mut self, closing: &mut Closing<'_>) {
         let Some(stacks) = &mut self.stacks else { return };
-        let (named, reason) = match naming::name(stacks, now_ns, writer) {
+        let (named, reason) = match naming::name(stacks, closing) {
             Ok(counts) => (Some(counts), None),
             Err(error) => (None, Some(format!("frames have no symbols: {error}"))),
         };
@@ -259,15 +242,15 @@ impl Watcher for StackWatcher {
         let samples = self.samples.as_ref().map(|samples| samples.told(self.options.frequency));
         for part in [Some(told), samples].into_iter().flatten() {
             if let Value::Object(fields) = part {
-                extra.extend(fields);
+                closing.extra.extend(fields);
             }
         }
         if let Some(of_tasks) = &self.of_tasks {
             let name = if self.wants_sleep { "off_cpu" } else { "maps" };
-            extra.insert(name.to_owned(), of_tasks.told());
+            closing.note(name, of_tasks.told());
         }
         if let Some(reason) = &self.no_task_stacks {
-            extra.insert("task_stacks_refused".to_owned(), json!(reason));
+            closing.note("task_stacks_refused", reason.as_str());
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Turns system calls into rows of `syscalls`.
 
-use pagelab_observe::bpf::{Call, OffCpu};
-use pagelab_observe::syscalls::{Shape, Shapes};
 use pagelab_recording::tables::SyscallsColumns;
 
-use crate::files::{Files, NamedFile};
+use super::files::{Files, NamedFile};
+use crate::bpf::{Call, OffCpu};
+use crate::syscalls::{Shape, Shapes};
 
 /// `syscalls.offset_kind`: the call says where.
 const EXPLICIT: &str = "explicit";
@@ -29,9 +29,9 @@ impl CallFeed {
         Self { shapes, sched, bare: false }
     }
 
-    /// Of the calls to come only entry and return are known.
-    pub fn set_bare(&mut self) {
-        self.bare = true;
+    /// Of the calls only entry and return are known.
+    pub(super) fn bare(self) -> Self {
+        Self { bare: true, ..self }
     }
 
     /// Appends calls, column by column.
