@@ -68,7 +68,7 @@ docs: ## write the generated pages in docs/ anew
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-session --test ladder docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-conformance --test docs docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-vocab docs_page
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-analysis --no-default-features --lib docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-analysis --lib docs_page
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use pagelab_analysis::compare::{CompareOptions, DesignChoice, compare_runs, load_side};
-use pagelab_analysis::run::RunData;
+use pagelab_views::run::RunData;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -14,9 +14,9 @@ mod options;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::{Considered, Finding, Unexplained};
-use crate::run::RunData;
 use crate::settings_diff::{FollowingSetting, SettingDiff, VaryingSetting};
 use crate::stats;
+use pagelab_views::run::RunData;
 
 pub use design::design;
 pub use facts::{Facts, Power, SideFacts};
@@ -158,7 +158,7 @@ pub struct RunEntry {
     /// Round (block) of the experiment.
     pub round: Option<u64>,
     /// Why it does not count; null if it does.
-    pub excluded: Option<crate::run::Exclusion>,
+    pub excluded: Option<pagelab_views::run::Exclusion>,
     /// Its value of the primary metric.
     pub primary: Option<f64>,
     /// What a reader of its numbers must know.
@@ -224,7 +224,7 @@ pub struct Family {
 /// One metric of the comparison. What does not exist is null, and the note says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricComparison {
-    /// Name, see [`crate::run::MetricKey`].
+    /// Name, see [`pagelab_views::run::MetricKey`].
     pub name: String,
     /// Device, CPU, job, ...
     pub instance: Option<String>,

@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
+use pagelab_views::ViewError;
+
 /// Result of this crate.
 pub type Result<T, E = AnalysisError> = std::result::Result<T, E>;
 
 /// Error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum AnalysisError {
-    /// A recording cannot be read.
+    /// A recording cannot be read, or a question about it cannot be answered.
     #[error(transparent)]
-    Recording(#[from] pagelab_recording::Error),
+    View(#[from] ViewError),
     /// A side of a comparison has no recordings.
     #[error(
         "no recordings were given for the {side} side; at least 2 are needed: pagelab compare --base DIR... --test DIR..."
@@ -45,17 +47,10 @@ pub enum AnalysisError {
         /// The word given.
         direction: String,
     },
-    /// A query cannot be answered.
-    #[error("{0}")]
-    Query(String),
-    /// A file of a result cannot be written.
-    #[error("cannot {action} {path}: {source}", path = path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
+}
+
+impl From<pagelab_recording::Error> for AnalysisError {
+    fn from(error: pagelab_recording::Error) -> Self {
+        Self::View(error.into())
+    }
 }

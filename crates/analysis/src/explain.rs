@@ -5,10 +5,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::mappings::{ClassKey, MappingProfile};
 use crate::rules::evidence::of_run;
 use crate::rules::{Considered, Finding, consider};
-use crate::run::RunData;
+use pagelab_views::mappings::{ClassKey, MappingProfile};
+use pagelab_views::run::RunData;
 
 /// Format of the document.
 pub const EXPLAIN_FORMAT: u32 = 1;

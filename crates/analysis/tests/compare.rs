@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../views/tests/run_support/mod.rs"]
 mod run_support;
 
 use std::path::{Path, PathBuf};
@@ -10,10 +11,10 @@ use pagelab_analysis::AnalysisError;
 use pagelab_analysis::compare::{
     CompareOptions, Comparison, DesignChoice, PrimaryChoice, Verdict, compare, compare_runs, load_side,
 };
-use pagelab_analysis::run::RunData;
 use pagelab_analysis::stats::Outcome;
 use pagelab_recording::tables::LossRow;
 use pagelab_recording::{Exit, Manifest, RecordingWriter};
+use pagelab_views::run::RunData;
 use pagelab_vocab::metrics::Direction;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../views/tests/run_support/mod.rs"]
 mod run_support;
 
 use std::path::PathBuf;

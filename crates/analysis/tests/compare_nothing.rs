@@ -5,12 +5,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../views/tests/run_support/mod.rs"]
 mod run_support;
 
 use pagelab_analysis::compare::{CompareOptions, DesignChoice, compare_runs, load_side};
-use pagelab_analysis::run::RunData;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::MetricsRow;
+use pagelab_views::run::RunData;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

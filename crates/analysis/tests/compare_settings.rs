@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../views/tests/run_support/mod.rs"]
 mod run_support;
 
-use pagelab_analysis::run::RunData;
 use pagelab_analysis::settings_diff::{SettingsDiff, settings_diff};
+use pagelab_views::run::RunData;
 use run_support::{SECOND, job, record, setting};
 
 type Setting = (&'static str, Option<&'static str>);

@@ -5,8 +5,9 @@
 mod rules_sim;
 
 use pagelab_analysis::explain::{Explanation, explain};
-use pagelab_analysis::faultmap::{PointKind, of_comparison, of_dir};
+use pagelab_analysis::faultmap::of_comparison;
 use pagelab_analysis::rules::Confidence;
+use pagelab_views::faultmap::{PointKind, of_dir};
 use rules_sim::{HUGE, PAGE, PIECES, World, compare_in, play};
 
 fn alone(world: &World) -> Explanation {

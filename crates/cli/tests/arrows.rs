@@ -8,7 +8,7 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and what it may know beside the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
@@ -18,13 +18,14 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("load", &["mapping", "host", "recording"]),
     ("observe", &["recording", "host"]),
     ("session", &["load", "observe", "host", "recording"]),
-    ("analysis", &["recording"]),
+    ("views", &["recording"]),
+    ("analysis", &["views", "recording"]),
     // A disposable VM knows nothing of what is done in it.
     ("lab", &[]),
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
     ("experiment", &["session", "lab", "host", "analysis", "recording", "load", "observe"]),
     ("interop", &["recording"]),
-    ("report", &["analysis", "recording"]),
+    ("report", &["views", "analysis", "recording"]),
     (
         "cli",
         &[
@@ -35,6 +36,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "load",
             "observe",
             "session",
+            "views",
             "analysis",
             "experiment",
             "interop",

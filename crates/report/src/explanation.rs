@@ -1,7 +1,7 @@
 //! What one recording alone shows, as text.
 
 use pagelab_analysis::explain::Explanation;
-use pagelab_analysis::mappings::bytes;
+use pagelab_views::mappings::bytes;
 
 use crate::finding::finding;
 use crate::number::{count, significant};

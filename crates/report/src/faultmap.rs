@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use pagelab_analysis::compare::Comparison;
-use pagelab_analysis::faultmap::{FaultMap, PointKind, of_comparison};
-use pagelab_analysis::mappings::bytes;
+use pagelab_analysis::faultmap::of_comparison;
+use pagelab_views::faultmap::{FaultMap, PointKind};
+use pagelab_views::mappings::bytes;
 
 use crate::axis;
 use crate::canvas::Canvas;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use pagelab_analysis::iopattern::Grid;
-use pagelab_analysis::mappings::bytes;
+use pagelab_views::iopattern::Grid;
+use pagelab_views::mappings::bytes;
 
 use crate::number::{count, duration};
 use crate::paragraph::wrap;

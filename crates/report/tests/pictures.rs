@@ -1,8 +1,8 @@
 //! Pictures of faults, as they look.
 
-use pagelab_analysis::faultmap::{FaultMap, Point, PointKind};
-use pagelab_analysis::mappings::{ClassKey, MemoryKind, ThpAdvice};
 use pagelab_report::{Glyphs, Style, fault_map, fault_maps};
+use pagelab_views::faultmap::{FaultMap, Point, PointKind};
+use pagelab_views::mappings::{ClassKey, MemoryKind, ThpAdvice};
 
 const HUGE: u64 = 2 << 20;
 const PAGE: u64 = 4096;

@@ -7,9 +7,9 @@ use pagelab_vocab::metrics::{Driver, MetricInfo, MetricKind, Unit, driver};
 use super::MetricComparison;
 use super::design::{Block, block_of};
 use super::loss::Losses;
-use crate::metrics::values;
-use crate::run::{MetricKey, RunData, RunMetric};
 use crate::stats::{Count, Design, MetricSamples, Observation, Outcome, Side, Summary, TestResult, test_metric};
+use pagelab_views::metrics::values;
+use pagelab_views::run::{MetricKey, RunData, RunMetric};
 
 /// Names of the recorder's own figures. What the tool does to itself says nothing about the workload.
 const OWN_FIGURES: [&str; 2] = ["self.", "recorder."];

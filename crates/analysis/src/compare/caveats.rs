@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::design::lifetime;
 use super::{LargestChange, Primary, Verdict};
-use crate::metrics::info::info;
-use crate::run::RunData;
 use crate::stats::{Design, Method, TestResult, critical_value};
+use pagelab_views::metrics::info::info;
+use pagelab_views::run::RunData;
 
 /// Notes on what differs between the sides beside the settings, and on how the runs were laid out.
 pub(super) fn guards(base: &[&RunData], test: &[&RunData], design: Design) -> Vec<String> {

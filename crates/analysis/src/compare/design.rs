@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::RunData;
 use crate::stats::Design;
+use pagelab_views::run::RunData;
 
 /// The design of two sets of runs, with the reason in words.
 ///

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Comparison, RunEntry};
-use crate::run::RunData;
 use crate::stats::{StudentT, median};
+use pagelab_views::run::RunData;
 
 /// Share of repetitions in which a difference of the size named would be found.
 const CHANCE: f64 = 0.8;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Verdict;
-use crate::run::{Exclusion, RunData};
 use crate::stats::fisher_exact;
+use pagelab_views::run::{Exclusion, RunData};
 
 /// How often the runs of either side failed, and whether that differs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

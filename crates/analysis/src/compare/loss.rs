@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pagelab_vocab::metrics::MetricKind;
 
-use crate::run::RunData;
+use pagelab_views::run::RunData;
 
 /// Largest share of a stream's events that may be lost before the numbers counted from it prove nothing.
 const MAX_EVENTS_LOST: f64 = 0.001;

@@ -19,11 +19,10 @@ use super::{
     COMPARE_FORMAT, CompareInputs, Comparison, Failures, Family, MetricComparison, Primary, RunEntry, SideRuns, Verdict,
 };
 use crate::error::{AnalysisError, Result};
-use crate::metrics::values;
 use crate::rules;
-use crate::run::{MetricKey, RunData};
 use crate::settings_diff::{settings_diff, symptoms};
 use crate::stats::{Change, Design, Outcome, settle_alone, settle_family, test_censored};
+use pagelab_views::run::{MetricKey, RunData};
 
 /// The default primary metric of jobs and of commands, the first that all runs have.
 const DEFAULT_PRIMARIES: [&str; 2] = ["load.iops", "run.elapsed_ns"];
@@ -71,7 +70,7 @@ fn load_side_within(side: &'static str, paths: &[PathBuf], bounds: &Bounds) -> R
             }
         }
     });
-    runs.into_iter().collect()
+    Ok(runs.into_iter().collect::<Result<_, _>>()?)
 }
 
 /// Whether the set that a recording belongs to says that runs were added after looking.
@@ -172,13 +171,13 @@ fn choose_primary(
 ) -> Result<Option<PrimaryChoice>> {
     if let Some(choice) = &options.primary {
         if keys.contains(&key_of(&choice.metric)) || keys.is_empty() {
-            return Ok(Some(values::with_direction(choice, sides.base.iter().chain(sides.test).copied())));
+            return Ok(Some(choice.with_direction_of(sides.base.iter().chain(sides.test).copied())));
         }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
         return Err(unknown_metric(&choice.metric, &names));
     }
     let runs = || sides.base.iter().chain(sides.test);
-    if let Some(choice) = values::first(runs().copied()) {
+    if let Some(choice) = PrimaryChoice::of_values(runs().copied()) {
         return Ok(Some(choice));
     }
     let in_all = |name: &&str| runs().count() > 0 && runs().all(|run| run.value(name).is_some());

@@ -3,8 +3,11 @@
 use pagelab_recording::Bounds;
 use pagelab_vocab::metrics::Direction;
 
+use pagelab_views::metrics::info::{info, is_declared};
+use pagelab_views::metrics::values;
+use pagelab_views::run::RunData;
+
 use crate::error::{AnalysisError, Result};
-use crate::metrics::info::{info, is_declared};
 
 /// Options of [`super::compare`].
 #[derive(Debug, Clone)]
@@ -58,6 +61,22 @@ pub struct PrimaryChoice {
 }
 
 impl PrimaryChoice {
+    /// The number that decides if nobody says otherwise: the first of the command's own that all runs were asked for.
+    pub(super) fn of_values<'a>(runs: impl Iterator<Item = &'a RunData> + Clone) -> Option<Self> {
+        let metric = values::first(runs.clone())?;
+        let direction = values::info_of(&metric, runs).direction;
+        Some(Self { metric, direction })
+    }
+
+    /// With the direction that the user gave with a number of the command's own, where the choice has none.
+    pub(super) fn with_direction_of<'a>(&self, runs: impl Iterator<Item = &'a RunData>) -> Self {
+        let mut choice = self.clone();
+        if choice.direction == Direction::Neutral {
+            choice.direction = values::info_of(&choice.metric, runs).direction;
+        }
+        choice
+    }
+
     /// The metric with the direction that the vocabulary gives it.
     pub fn of(metric: &str) -> Self {
         let name = metric.split('[').next().unwrap_or(metric);

@@ -10,7 +10,7 @@ use super::evidence::{ENOMEM, PoolLevels, RunEvidence, SettingChange, SideEviden
 use super::finding::{Fix, Reach, SettingSubject};
 use super::scene::{MATERIAL_SHARE, Scene};
 use super::{About, Effect, Rule, SideName};
-use crate::mappings::{ClassProfile, MemoryKind, RefusedHugetlb};
+use pagelab_views::mappings::{ClassProfile, MemoryKind, RefusedHugetlb};
 
 /// The rule.
 pub(super) struct PoolExhausted;

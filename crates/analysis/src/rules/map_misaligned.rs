@@ -7,7 +7,7 @@ use super::finding::{Fix, Reach, SettingSubject};
 use super::policy::ThpPolicy;
 use super::scene::{MATERIAL_SHARE, Scene, Subject};
 use super::{About, Effect, Rule};
-use crate::mappings::{ClassKey, ClassProfile, MemoryKind, SlotStats, ThpAdvice, bytes};
+use pagelab_views::mappings::{ClassKey, ClassProfile, MemoryKind, SlotStats, ThpAdvice, bytes};
 
 /// The rule.
 pub(super) struct MapMisaligned;

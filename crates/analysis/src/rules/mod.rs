@@ -68,8 +68,8 @@ pub use scene::Scene;
 
 use crate::compare::CompareInputs;
 use crate::error::Result;
-use crate::run::RunData;
 use evidence::{Contrast, Evidence};
+use pagelab_views::run::RunData;
 
 /// What a rule says of itself; `docs/rules.md` is printed from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use pagelab_vocab::settings::{format_size, parse_size};
 
-use crate::mappings::ThpAdvice;
+use pagelab_views::mappings::ThpAdvice;
 
 /// The key that decides for all sizes.
 pub(crate) const ENABLED: &str = "thp.enabled";

@@ -8,7 +8,7 @@ use super::evidence::{RunEvidence, SettingChange, SideEvidence};
 use super::finding::{Fix, Reach, SettingSubject};
 use super::scene::Scene;
 use super::{About, Effect, Rule, SideName};
-use crate::mappings::bytes;
+use pagelab_views::mappings::bytes;
 
 /// The rule.
 pub(super) struct ReadaheadReduced;

@@ -20,7 +20,7 @@ use pagelab_vocab::settings::format_size;
 
 use super::finding::{Fix, Reach};
 use super::policy::{ENABLED, THP_DISABLE, ThpPolicy};
-use crate::mappings::ThpAdvice;
+use pagelab_views::mappings::ThpAdvice;
 
 /// A way to huge pages, the narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

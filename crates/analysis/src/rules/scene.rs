@@ -2,7 +2,7 @@
 
 use super::evidence::{Evidence, RunEvidence, SideEvidence};
 use super::finding::{MappingSubject, Number, SideName};
-use crate::mappings::{ClassKey, ClassProfile, MappingProfile, bytes};
+use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, bytes};
 
 /// Share of mapping events that may be lost before the picture of memory areas is not believed.
 const MAX_MAPS_LOST: f64 = 0.01;

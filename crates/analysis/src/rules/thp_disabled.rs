@@ -7,7 +7,7 @@ use super::finding::SettingSubject;
 use super::policy::{ENABLED, ThpPolicy};
 use super::scene::{MATERIAL_SHARE, Scene, Subject};
 use super::{About, Rule, remedies};
-use crate::mappings::{ClassKey, ClassProfile, MappingProfile, SlotStats, ThpAdvice, bytes};
+use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, SlotStats, ThpAdvice, bytes};
 
 /// The rule.
 pub(super) struct ThpDisabled;
@@ -392,7 +392,7 @@ fn without_faults(scene: &Scene<'_>) -> Verdict {
         ]);
     };
     let none = ClassKey {
-        kind: crate::mappings::MemoryKind::Anonymous,
+        kind: pagelab_views::mappings::MemoryKind::Anonymous,
         path: None,
         size_bytes: scene.huge_bytes(),
         comm: None,

@@ -8,7 +8,7 @@ use crate::error::Result;
 /// Asks the rules about either side alone. A cause that holds on one side only is a finding, as uncertain as that of a
 /// lone recording; what holds on both explains no difference.
 pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
-    let side = |name, runs: &[&crate::run::RunData]| -> Result<Option<Diagnosis>> {
+    let side = |name, runs: &[&pagelab_views::run::RunData]| -> Result<Option<Diagnosis>> {
         if runs.is_empty() {
             return Ok(None);
         }
@@ -48,8 +48,9 @@ pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
 /// A lone side knows its own value of the setting only.
 fn both_values(finding: &mut Finding, inputs: &CompareInputs<'_>) {
     let Some(setting) = &mut finding.setting else { return };
-    let value =
-        |runs: &[&crate::run::RunData]| runs.first().and_then(|run| run.setting(&setting.key)).map(str::to_owned);
+    let value = |runs: &[&pagelab_views::run::RunData]| {
+        runs.first().and_then(|run| run.setting(&setting.key)).map(str::to_owned)
+    };
     let (base, test) = (value(inputs.base), value(inputs.test));
     setting.differs = base != test;
     let own = setting.test.take();

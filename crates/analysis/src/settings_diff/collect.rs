@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::run::RunData;
+use pagelab_views::run::RunData;
 
 /// What the runs of one side say of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]

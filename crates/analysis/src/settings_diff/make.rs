@@ -6,7 +6,7 @@ use pagelab_vocab::settings::{self, SettingInfo, setting};
 
 use super::collect::{SideSettings, SideValue};
 use super::{SettingDiff, SettingsDiff, VaryingSetting, kernels};
-use crate::run::RunData;
+use pagelab_views::run::RunData;
 
 /// What is left of the relevance of a key whose run-time twin is equal on both sides: the decision of build or boot was
 /// overruled before the runs.

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use pagelab_analysis::mappings::bytes;
 use pagelab_recording::{CheckReport, MANIFEST, check_set};
+use pagelab_views::mappings::bytes;
 use serde_json::{Value, json};
 
 use crate::failure::{BAD, Failure};

@@ -4,8 +4,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use pagelab_analysis::sql;
 use pagelab_output::OutputFile;
+use pagelab_views::sql;
 
 use crate::failure::Failure;
 use crate::options::SpanArgs;

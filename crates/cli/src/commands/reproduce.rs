@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use pagelab_analysis::sql;
 use pagelab_experiment::reproduce::{
     self, Checked, IndexLine, Recipe, Refused, ReproduceError, ReproduceOptions, Reproduced, Tools, Value,
 };
 use pagelab_experiment::{Plan, RunOptions};
 use pagelab_session::signals;
+use pagelab_views::sql;
 
 use super::experiment::make_runs;
 use crate::failure::{BAD, Failure};

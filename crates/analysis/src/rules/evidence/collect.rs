@@ -8,10 +8,10 @@ use pagelab_recording::Recording;
 use super::{Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, pools, samples, workers};
 use crate::compare::{CompareInputs, Comparison, Verdict};
 use crate::error::Result;
-use crate::mappings::{MappingProfile, ProfileOptions};
 use crate::rules::finding::SideName;
-use crate::run::{RunData, WindowSource};
 use crate::settings_diff::SettingDiff;
+use pagelab_views::mappings::{MappingProfile, ProfileOptions};
+use pagelab_views::run::{RunData, WindowSource};
 
 /// The evidence of a comparison. Reads the mappings and faults of every run that counts.
 pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
@@ -80,7 +80,7 @@ fn one_run(run: &RunData) -> Result<RunEvidence> {
 }
 
 /// A table that cannot be read leaves a hole in the evidence, with the reason, and no more than that.
-fn or_note<T>(read: Result<T>, unreadable: &mut Vec<String>) -> Option<T> {
+fn or_note<T, E: std::fmt::Display>(read: Result<T, E>, unreadable: &mut Vec<String>) -> Option<T> {
     read.map_err(|error| unreadable.push(error.to_string())).ok()
 }
 

@@ -18,8 +18,8 @@ pub use samples::KernelSamples;
 pub use workers::Workers;
 
 use super::finding::SideName;
-use crate::mappings::MappingProfile;
-use crate::run::{MetricKey, RunMetric, StreamLoss};
+use pagelab_views::mappings::MappingProfile;
+use pagelab_views::run::{MetricKey, RunMetric, StreamLoss};
 
 /// The errno of a request that found no memory.
 pub const ENOMEM: i32 = 12;

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::anyhow;
-use pagelab_analysis::mappings::{Ranges, page_bytes_of, ranges_of};
 use pagelab_host::doctor::process::{MappedBy, MappingCall, MappingCalls, ProcessReport};
 use pagelab_host::facts;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{MappingsRow, TasksRow};
+use pagelab_views::mappings::{Ranges, page_bytes_of, ranges_of};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::commands::show::read::{each, each_in_time};

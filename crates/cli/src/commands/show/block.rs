@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_analysis::mappings::bytes;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::BlockIosRow;
 use pagelab_report::duration;
+use pagelab_views::mappings::bytes;
 use serde::Serialize;
 
 use super::View;

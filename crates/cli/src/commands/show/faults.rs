@@ -1,8 +1,8 @@
 //! `show DIR faults`: where the page faults were, by class of mapping, mapping, instruction and task.
 
-use pagelab_analysis::mappings::{ClassProfile, MappingProfile, Order, ProfileOptions, bytes};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::SettingsRow;
+use pagelab_views::mappings::{ClassProfile, MappingProfile, Order, ProfileOptions, bytes};
 use serde::Serialize;
 
 use super::View;
@@ -190,7 +190,7 @@ fn classes(
     let profile = match MappingProfile::load(recording.dir(), profile_options) {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(None),
-        Err(pagelab_analysis::AnalysisError::Recording(error)) if error.is_damage() => {
+        Err(pagelab_views::ViewError::Recording(error)) if error.is_damage() => {
             notes.push(format!("no classes of mappings: {error}"));
             return Ok(None);
         }

@@ -5,10 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use pagelab_analysis::mappings::Order;
 use pagelab_recording::Recording;
 use pagelab_recording::attribution::Attribution;
 use pagelab_recording::tables::{FaultsRow, MappingsRow};
+use pagelab_views::mappings::Order;
 
 use super::ends::Ends;
 use super::options::Options;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use pagelab_analysis::mappings::bytes;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::MappingsRow;
+use pagelab_views::mappings::bytes;
 use serde::Serialize;
 
 use super::View;

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use pagelab_analysis::run::{MetricKey, RunData, RunMetric, Window};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::MetricsRow;
+use pagelab_views::run::{MetricKey, RunData, RunMetric, Window};
 use pagelab_vocab::metrics::{self, MetricKind};
 use serde::Serialize;
 
@@ -156,7 +156,7 @@ fn in_unit(value: f64, unit: Option<&str>) -> String {
         Some("ns") => read::short(value),
         Some("bytes") => {
             let sign = if value < 0.0 { "-" } else { "" };
-            format!("{sign}{}", pagelab_analysis::mappings::bytes(value.abs() as u64))
+            format!("{sign}{}", pagelab_views::mappings::bytes(value.abs() as u64))
         }
         _ => figure(value),
     }

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use pagelab_analysis::AnalysisError;
-use pagelab_analysis::calls::File;
 use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
 use pagelab_recording::{ProbeState, Recording, Result};
+use pagelab_views::ViewError;
+use pagelab_views::calls::File;
 use serde::Serialize;
 
 use super::options::Options;
@@ -33,9 +33,9 @@ pub fn each_in_time<R: Row>(
 }
 
 /// What a failed analysis means for the exit status.
-pub fn analysis(error: AnalysisError) -> Failure {
+pub fn analysis(error: ViewError) -> Failure {
     match error {
-        AnalysisError::Recording(error) => error.into(),
+        ViewError::Recording(error) => error.into(),
         other => Failure::input(other),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_analysis::mappings::bytes;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{RegionPagesRow, TasksRow};
+use pagelab_views::mappings::bytes;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -4,9 +4,9 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use pagelab_analysis::mappings::{ClassProfile, MappingProfile, ProfileOptions};
-use pagelab_analysis::run::{RunData, StreamLoss, Window};
 use pagelab_recording::{Exit, Probe, Recording, SelfCost};
+use pagelab_views::mappings::{ClassProfile, MappingProfile, ProfileOptions};
+use pagelab_views::run::{RunData, StreamLoss, Window};
 use pagelab_vocab::settings::setting;
 use serde::Serialize;
 use serde_json::Value;
@@ -290,7 +290,7 @@ fn slots(recording: &Recording, run: &RunData, notes: &mut Vec<String>) -> Resul
     let profile = match MappingProfile::load(recording.dir(), &ProfileOptions::of_run(run)) {
         Ok(Some(profile)) => profile,
         Ok(None) => return Ok(None),
-        Err(pagelab_analysis::AnalysisError::Recording(error)) if error.is_damage() => {
+        Err(pagelab_views::ViewError::Recording(error)) if error.is_damage() => {
             notes.push(error.to_string());
             return Ok(None);
         }

@@ -4,10 +4,10 @@ mod text;
 
 use std::collections::HashMap;
 
-use pagelab_analysis::calls::{self, Call, Files};
-use pagelab_analysis::iopattern::{Classifier, Direction, FileUse, Grid, Pattern, Shares};
 use pagelab_recording::Recording;
 use pagelab_report::{Style, io_map_columns};
+use pagelab_views::calls::{self, Call, Files};
+use pagelab_views::iopattern::{Classifier, Direction, FileUse, Grid, Pattern, Shares};
 use pagelab_vocab::syscalls::{self, Returns, Transfer};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The view of reads and writes as text.
 
-use pagelab_analysis::iopattern::Pattern;
 use pagelab_report::{Style, io_map, quantity};
+use pagelab_views::iopattern::Pattern;
 
 use super::super::options::more;
 use super::super::read;

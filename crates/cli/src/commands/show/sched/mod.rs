@@ -4,9 +4,9 @@ mod text;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use pagelab_analysis::calls::{self, Split};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::OffcpuRow;
+use pagelab_views::calls::{self, Split};
 use serde::Serialize;
 
 use super::View;

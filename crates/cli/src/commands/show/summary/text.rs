@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use pagelab_analysis::mappings::bytes;
 use pagelab_recording::{Exit, ProbeState};
 use pagelab_report::duration;
+use pagelab_views::mappings::bytes;
 use serde_json::Value;
 
 use super::{Counted, FAULT_KINDS, Overview, Summary};

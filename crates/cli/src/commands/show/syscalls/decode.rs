@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pagelab_analysis::calls::{Call, Files};
+use pagelab_views::calls::{Call, Files};
 use pagelab_vocab::syscalls::{self, ArgKind, Returns, SyscallDef, Words};
 
 use super::super::read::path_text;
@@ -92,7 +92,7 @@ fn result_text(def: Option<&SyscallDef>, call: &Call<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pagelab_analysis::calls::File;
+    use pagelab_views::calls::File;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use pagelab_analysis::calls::{self, Call, Files};
 use pagelab_recording::Recording;
+use pagelab_views::calls::{self, Call, Files};
 use serde::Serialize;
 
 use super::super::View;

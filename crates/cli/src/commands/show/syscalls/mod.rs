@@ -5,9 +5,9 @@ mod log;
 
 use std::collections::{HashMap, HashSet};
 
-use pagelab_analysis::calls::{self, Call, Files, Totals};
 use pagelab_recording::Recording;
 use pagelab_report::duration;
+use pagelab_views::calls::{self, Call, Files, Totals};
 use pagelab_vocab::syscalls::{self, Class};
 use serde::Serialize;
 

@@ -13,7 +13,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::Format;
-use crate::error::{AnalysisError, Result};
+use crate::error::{Result, ViewError};
 
 /// Rows that decide the widths of a printed table. Later rows that are wider push their line to the right: a result
 /// of any size is printed with the memory of this many rows.
@@ -35,8 +35,8 @@ enum Sink<'w> {
     Parquet(Box<ArrowWriter<&'w mut (dyn Write + Send)>>),
 }
 
-fn failed(error: impl std::fmt::Display) -> AnalysisError {
-    AnalysisError::Query(format!("cannot write the result: {error}"))
+fn failed(error: impl std::fmt::Display) -> ViewError {
+    ViewError::Query(format!("cannot write the result: {error}"))
 }
 
 impl<'w> Output<'w> {

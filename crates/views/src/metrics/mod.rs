@@ -1,13 +1,13 @@
 //! From the rows of a recording to one number per metric.
 
 mod faults;
-pub(crate) mod info;
+pub mod info;
 mod latency;
 mod load;
 mod sampled;
 mod series;
 mod totals;
-pub(crate) mod values;
+pub mod values;
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::Metrics;
 use super::info::info;
-use crate::compare::PrimaryChoice;
 use crate::run::{MetricKey, RunData, RunMetric};
 
 /// What the names of these metrics begin with.
@@ -55,7 +54,7 @@ fn direction<'a>(metric: &str, runs: impl Iterator<Item = &'a RunData>) -> Optio
 }
 
 /// What is known of a metric: the vocabulary's word, and of the user's own numbers the user's.
-pub(crate) fn info_of<'a>(metric: &str, runs: impl Iterator<Item = &'a RunData>) -> MetricInfo {
+pub fn info_of<'a>(metric: &str, runs: impl Iterator<Item = &'a RunData>) -> MetricInfo {
     let mut info = info(metric);
     if metric.starts_with(PREFIX)
         && let Some(direction) = direction(metric, runs)
@@ -65,22 +64,10 @@ pub(crate) fn info_of<'a>(metric: &str, runs: impl Iterator<Item = &'a RunData>)
     info
 }
 
-/// A choice of a number of the user's own, with the direction that was said with the number where the choice has none.
-pub(crate) fn with_direction<'a>(choice: &PrimaryChoice, runs: impl Iterator<Item = &'a RunData>) -> PrimaryChoice {
-    let mut choice = choice.clone();
-    if choice.direction == Direction::Neutral {
-        choice.direction = info_of(&choice.metric, runs).direction;
-    }
-    choice
-}
-
-/// The number that decides if nobody says otherwise: the first that all runs were asked for.
-pub(crate) fn first<'a>(runs: impl Iterator<Item = &'a RunData> + Clone) -> Option<PrimaryChoice> {
+/// The metric of the first number that the command was asked for, if all runs were asked for it.
+pub fn first<'a>(runs: impl Iterator<Item = &'a RunData> + Clone) -> Option<String> {
     let metric = name(list(&runs.clone().next()?.manifest).next()?)?;
+    let mut runs = runs;
     let asked = |run: &RunData| list(&run.manifest).any(|value| name(value).as_ref() == Some(&metric));
-    if !runs.clone().all(asked) {
-        return None;
-    }
-    let direction = info_of(&metric, runs).direction;
-    Some(PrimaryChoice { metric, direction })
+    if runs.all(asked) { Some(metric) } else { None }
 }

@@ -22,7 +22,7 @@ pub(crate) const FAULTS: [(&str, &str); 7] = [
 ];
 
 /// What is known of `name`; the default for names that nobody declares is a neutral gauge.
-pub(crate) fn info(name: &str) -> MetricInfo {
+pub fn info(name: &str) -> MetricInfo {
     if let Some(info) = metrics::metric(name) {
         return info;
     }
@@ -37,7 +37,7 @@ pub(crate) fn info(name: &str) -> MetricInfo {
 }
 
 /// Whether `name` has an entry of its own. That a name fits a family (`vmstat.` and anything) does not make it known.
-pub(crate) fn is_declared(name: &str) -> bool {
+pub fn is_declared(name: &str) -> bool {
     info(name).declared
 }
 

@@ -36,7 +36,7 @@ impl RunData {
             notes: Vec::new(),
         };
         match run.fill(&recording, span) {
-            Err(crate::AnalysisError::Recording(error)) if is_damage(&error) => {
+            Err(crate::ViewError::Recording(error)) if is_damage(&error) => {
                 let detail = error.to_string();
                 run.excluded.get_or_insert(Exclusion::Damaged { detail });
                 Ok(run)

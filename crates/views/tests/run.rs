@@ -7,10 +7,10 @@ mod run_support;
 
 use std::path::Path;
 
-use pagelab_analysis::AnalysisError;
-use pagelab_analysis::run::{Exclusion, RunData, WindowSource};
 use pagelab_recording::tables::{JobsRow, LatencyRow, LossRow, MarksRow, TasksRow};
 use pagelab_recording::{Bounds, Exit, Manifest, RecordingWriter, WriterOptions};
+use pagelab_views::ViewError;
+use pagelab_views::run::{Exclusion, RunData, WindowSource};
 use proptest::prelude::*;
 use run_support::{SECOND, command, fault, job, record, sample};
 use serde_json::json;
@@ -338,7 +338,7 @@ fn a_damaged_part_excludes_the_run_and_names_the_file() {
     let Some(Exclusion::Damaged { detail }) = &run.excluded else { panic!("{:?}", run.excluded) };
     assert!(detail.contains(&part.display().to_string()), "{detail}");
     let missing = RunData::load(&tmp.path().join("nothing"));
-    assert!(matches!(missing, Err(AnalysisError::Recording(_))), "{missing:?}");
+    assert!(matches!(missing, Err(ViewError::Recording(_))), "{missing:?}");
 }
 
 fn first_part(folder: &Path) -> std::path::PathBuf {

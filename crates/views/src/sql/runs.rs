@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray}
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::{Manifest, Recording};
 
-use crate::error::{AnalysisError, Result};
+use crate::error::{Result, ViewError};
 
 /// Name of the table.
 pub(super) const RUNS: &str = "runs";
@@ -52,5 +52,5 @@ pub(super) fn runs(recordings: &[RecordingRef]) -> Result<RecordBatch> {
         ("pagelab_version", text(&|_, m| Some(m.pagelab_version.clone()))),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
-        .map_err(|e| AnalysisError::Query(e.to_string()))
+        .map_err(|e| ViewError::Query(e.to_string()))
 }

@@ -22,7 +22,7 @@ use super::output::Output;
 use super::runs::{RUNS, runs};
 use super::table::RegistryTable;
 use super::{Format, QueryOptions};
-use crate::error::{AnalysisError, Result};
+use crate::error::{Result, ViewError};
 
 /// More threads than this gain nothing for scans of one disk and cost memory each.
 const MAX_THREADS: usize = 8;
@@ -55,14 +55,14 @@ pub(super) fn run(
         .thread_name("pagelab-query")
         .thread_stack_size(STACK_BYTES)
         .build()
-        .map_err(|e| AnalysisError::Query(format!("cannot start {threads} threads for the query: {e}")))?;
+        .map_err(|e| ViewError::Query(format!("cannot start {threads} threads for the query: {e}")))?;
     let context = context(recordings, threads, options)?;
     // Planning happens in the thread that waits: it gets the stack that it needs, whoever calls.
     let plan_and_run = || runtime.block_on(stream(&context, sql, format, out));
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("pagelab-query".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, plan_and_run);
-        let thread = thread.map_err(|e| AnalysisError::Query(format!("cannot start a thread for the query: {e}")))?;
+        let thread = thread.map_err(|e| ViewError::Query(format!("cannot start a thread for the query: {e}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -75,13 +75,13 @@ fn bounded(sql: &str) -> Result<()> {
     if words <= MAX_WORDS {
         return Ok(());
     }
-    Err(AnalysisError::Query(format!(
+    Err(ViewError::Query(format!(
         "found a query of {words} words, needed at most {MAX_WORDS}; replace long chains of OR by IN (...) over a subquery, or ask in parts"
     )))
 }
 
 fn context(recordings: &[RecordingRef], threads: usize, options: &QueryOptions) -> Result<SessionContext> {
-    let engine = |e: DataFusionError| AnalysisError::Query(e.strip_backtrace());
+    let engine = |e: DataFusionError| ViewError::Query(e.strip_backtrace());
     let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_bytes), NAMED_CONSUMERS);
     let spill = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
     let environment = RuntimeEnvBuilder::new()

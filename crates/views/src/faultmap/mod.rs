@@ -4,17 +4,15 @@
 //! a chain, and its slope is the order in which the program walks.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::Recording;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Comparison, SideRuns};
 use crate::error::Result;
 use crate::mappings::{ClassKey, ClassProfile, Example, MappingProfile, ProfileOptions};
-use crate::rules::SideName;
 use crate::run::RunData;
 
 /// Most points kept; the rest is counted only.
@@ -97,32 +95,6 @@ pub fn of_dir(dir: &Path, class: Option<&ClassKey>) -> Result<Option<FaultMap>> 
     let Some(profile) = MappingProfile::load(dir, &options)? else { return Ok(None) };
     let Some((class, example)) = pick(&profile, class) else { return Ok(None) };
     Ok(Some(draw(dir, &profile, class, example)?))
-}
-
-/// A picture of each side of a comparison: of the mapping that the first finding speaks about, and of one like it on the
-/// other side, in runs of the same place in their lists. Without a finding the classes with most faults are shown.
-pub fn of_comparison(comparison: &Comparison) -> Result<[Option<FaultMap>; 2]> {
-    let subject = comparison.findings.iter().find_map(|finding| finding.mapping.as_ref());
-    let number = subject.map_or(0, |subject| subject.run);
-    let class = subject.map(|subject| &subject.class);
-    let of = |side: &SideRuns, name: SideName| -> Result<Option<FaultMap>> {
-        let number = if subject.is_none_or(|subject| subject.side == name) {
-            number
-        } else {
-            number.min(side.n.saturating_sub(1))
-        };
-        match dir_of(side, number) {
-            Some(dir) => of_dir(&dir, class),
-            None => Ok(None),
-        }
-    };
-    Ok([of(&comparison.base, SideName::Base)?, of(&comparison.test, SideName::Test)?])
-}
-
-/// Directory of the side's run at that place among those that count.
-fn dir_of(side: &SideRuns, number: usize) -> Option<PathBuf> {
-    let counted = side.runs.iter().filter(|run| run.excluded.is_none());
-    counted.skip(number).map(|run| PathBuf::from(&run.dir)).next()
 }
 
 /// The class to show and its mapping.

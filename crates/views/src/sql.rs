@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use pagelab_recording::Bounds;
 
-use crate::error::{AnalysisError, Result};
+use crate::error::{Result, ViewError};
 
 /// How the result of a query is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Format {
 }
 
 impl std::str::FromStr for Format {
-    type Err = AnalysisError;
+    type Err = ViewError;
 
     fn from_str(word: &str) -> Result<Self> {
         match word {
@@ -46,7 +46,7 @@ impl std::str::FromStr for Format {
             "csv" => Ok(Self::Csv),
             "json" => Ok(Self::Json),
             "parquet" => Ok(Self::Parquet),
-            _ => Err(AnalysisError::Query(format!(
+            _ => Err(ViewError::Query(format!(
                 "{word:?} is no format of a result; table, csv, json or parquet is needed: --format table"
             ))),
         }
@@ -87,7 +87,7 @@ pub fn query_with(
 ) -> Result<u64> {
     for dir in dirs {
         if let Some((scheme, _)) = dir.to_str().and_then(|text| text.split_once("://")) {
-            return Err(AnalysisError::Query(format!(
+            return Err(ViewError::Query(format!(
                 "{} is an address ({scheme}); this version reads local directories only: copy the recording here first",
                 dir.display()
             )));

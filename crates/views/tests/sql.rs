@@ -7,8 +7,8 @@ mod run_support;
 
 use std::path::{Path, PathBuf};
 
-use pagelab_analysis::sql::{Format, QueryOptions, query, query_with};
 use pagelab_recording::tables::{MappingsRow, SyscallsRow};
+use pagelab_views::sql::{Format, QueryOptions, query, query_with};
 use run_support::{SECOND, fault, job, record, sample};
 use serde_json::{Value, json};
 use tempfile::TempDir;

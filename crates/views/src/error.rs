@@ -1,0 +1,27 @@
+//! What can go wrong when a recording is asked, each with the value found, the value needed and what to do.
+
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T, E = ViewError> = std::result::Result<T, E>;
+
+/// Error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// A recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] pagelab_recording::Error),
+    /// A query cannot be answered.
+    #[error("{0}")]
+    Query(String),
+    /// A file of a result cannot be written.
+    #[error("cannot {action} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}

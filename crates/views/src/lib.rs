@@ -1,0 +1,43 @@
+//! Every question asked of recordings: one file, one typed result each.
+//!
+//! | question | where |
+//! |---|---|
+//! | one recording to one number per metric, in the measured time | [`run::RunData::load`] |
+//! | which mappings faulted, and whether they got the huge pages they could hold | [`mappings`] |
+//! | the picture of it | [`faultmap`] |
+//! | system calls, summed up | [`calls`] |
+//! | reads and writes of files: how many, how large, in which order | [`iopattern`] |
+//! | anything else | [`sql`] (feature `sql`, on by default) |
+//!
+//! Terminal, JSON, comparison, rules and reports take their answers from here and nowhere else. The crate knows the words
+//! (`vocab`) and the format (`recording`), and nothing of statistics, of drawing or of command lines.
+//!
+//! # The number of a run
+//!
+//! A run is the unit of statistics; nothing within a run makes n larger. Each metric becomes one number per run, over the
+//! measurement window (`measured` in the manifest: what the load says it measured, or exec to exit of a command):
+//!
+//! * a *counter* its increase per second, and per operation where the operations are known. Between two readings growth
+//!   is taken as even, so that an end of the window between them gets its share; a counter that falls below half of what it was
+//!   has been reset;
+//! * a *gauge* its mean weighted by time; a value holds until the next row;
+//! * a *histogram* its mean, p50 and p99, as three metrics with these endings.
+//!
+//! A run of a command to its end counts as one operation, so that its counters are totals of the same piece of work: a rate
+//! would fall for no other reason than that the work took longer. What is known for less than half of the window, or
+//! not at all, has no value and a reason.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod calls;
+mod error;
+pub mod faultmap;
+pub mod iopattern;
+pub mod mappings;
+pub mod metrics;
+pub mod run;
+#[cfg(feature = "sql")]
+pub mod sql;
+mod window;
+
+pub use error::{Result, ViewError};
