@@ -17,7 +17,8 @@
 //! [`Recording::open`] reads the manifest only; [`Recording::read`] streams batches in the registry's schema. Columns
 //! that a recording lacks read as null, columns and tables that the registry lacks are ignored, a newer major format is
 //! refused. Damage is found by checksums and reported with file and offset; [`check()`] looks at everything.
-//! Sets of recordings are found by [`set::discover`].
+//! Sets of recordings are found by [`set::discover`]. What was mapped at an instant, and which tasks lived, is replayed by
+//! [`space`] and [`lifetimes`].
 //!
 //! # Memory
 //! While rows are collected they take some 8 MiB ([`WriterOptions::max_buffered_bytes`]) and what comes between two ticks.
@@ -46,11 +47,13 @@ mod encode;
 mod error;
 mod keep;
 mod late;
+pub mod lifetimes;
 mod manifest;
 mod merge;
 mod part;
 mod reader;
 pub mod set;
+pub mod space;
 mod span;
 mod storage;
 pub mod tables;

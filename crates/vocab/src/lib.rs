@@ -9,6 +9,7 @@
 //! - [`counters`]: every event that processor and kernel count, and the quotients that are made of them.
 //! - [`causes`]: every cause that a finding may name.
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
+//! - [`abi`]: the numbers of mapping calls and page faults that rows carry.
 //! - [`nearest`]: the word that a misspelt one probably meant, and how a message asks for it.
 //! - [`terminal`]: how text from elsewhere is shown on a terminal, and quoted for a shell.
 //!
@@ -21,6 +22,7 @@
 //! 3. If writing it makes the kernel rewrite others, name them in `companions`: the guard puts them back as well.
 //! 4. `make docs` rewrites docs/settings.md; a test compares the two.
 
+pub mod abi;
 pub mod causes;
 pub mod counters;
 pub mod metrics;

@@ -1,9 +1,11 @@
 //! The join against a reference that knows nothing of intervals: an array with the owner of each page, rebuilt from
 //! nothing for every fault.
 
+use pagelab_vocab::abi::{MAP_HUGE_SHIFT, MAP_HUGETLB, MREMAP_DONTUNMAP};
 use proptest::prelude::*;
 
 use super::*;
+use crate::space::STACK_REACH;
 use crate::tables::{FaultsRow, TasksRow};
 use crate::{Manifest, RecordingWriter, WriterOptions};
 
@@ -14,8 +16,9 @@ const STARTS: usize = 48;
 const LONGEST: usize = 12;
 const PAGES: usize = STARTS + LONGEST;
 
-/// Owner of a page: mapping, and whether it grows downwards.
-type Owners = [Option<(u32, bool)>; PAGES];
+/// Owner of a page: mapping, whether it grows downwards, and the page that its segment was attached at.
+type Owner = (u32, bool, Option<isize>);
+type Owners = [Option<Owner>; PAGES];
 
 #[derive(Debug, Clone)]
 enum Action {
@@ -53,36 +56,71 @@ fn run_end(owners: &Owners, at: usize) -> usize {
     if begins { (at..PAGES).find(|p| owners[*p] != owners[at]).unwrap_or(PAGES) } else { at }
 }
 
-fn fill(owners: &mut Owners, from: usize, to: usize, owner: Option<(u32, bool)>) {
+fn fill(owners: &mut Owners, from: usize, to: usize, owner: Option<Owner>) {
     owners[from.min(PAGES)..to.min(PAGES).max(from.min(PAGES))].fill(owner);
 }
 
 fn play(owners: &mut Owners, action: &Action, id: u32) {
     match *action {
         Action::Map { fails: true, kind: "call", .. } | Action::Unmap { fails: true, .. } | Action::Protect { .. } => {}
-        Action::Map { at, pages, stack, .. } => fill(owners, at, at + pages, Some((id, stack))),
+        Action::Map { at, pages, stack, op, .. } => {
+            let segment = (op == "shmat").then_some(at as isize);
+            fill(owners, at, at + pages, Some((id, stack, segment)));
+        }
         Action::Unmap { at, pages, .. } => fill(owners, at, at + pages, None),
-        Action::Detach { at } => fill(owners, at, run_end(owners, at), None),
+        Action::Detach { at } => detach(owners, at),
         Action::Remap { old, old_pages, new, pages, keep } => {
             let end = old_pages.map_or_else(|| run_end(owners, old), |n| (old + n).min(PAGES));
-            let mut grows = false;
-            if !(keep && new != old) {
-                grows = owners[old..end].iter().flatten().next().is_some_and(|o| o.1);
-                fill(owners, old, end, None);
-            }
-            fill(owners, new, new + pages, Some((id, grows)));
+            let again = (old_pages == Some(0) || keep) && end == old && new != old;
+            remap(owners, (old, end), (new, pages), (keep && new != old, again), id);
         }
         Action::Break { old, new } => {
             fill(owners, new, old, None);
-            fill(owners, old, new, Some((id, false)));
+            fill(owners, old, new, Some((id, false, None)));
         }
+    }
+}
+
+/// Everything that is left of the segment that was attached there; of what is no segment, the run that begins there.
+fn detach(owners: &mut Owners, at: usize) {
+    let part = |owner: &Option<Owner>| owner.is_some_and(|(_, _, segment)| segment == Some(at as isize));
+    if owners.iter().any(part) {
+        owners.iter_mut().filter(|owner| part(owner)).for_each(|owner| *owner = None);
+    } else if owners[at].is_some_and(|(_, _, segment)| segment.is_none()) {
+        fill(owners, at, run_end(owners, at), None);
+    }
+}
+
+/// The kernel copies the areas, with the way they grow and their place in a segment. What shrinks where it is loses its end
+/// only; else there are no gaps, and what is not known of the old range is like what is.
+fn remap(
+    owners: &mut Owners,
+    (old, end): (usize, usize),
+    (new, pages): (usize, usize),
+    (keep, again): (bool, bool),
+    id: u32,
+) {
+    let before = *owners;
+    let shrinks = old == new && end - old >= pages;
+    let end_known = if again { old + 1 } else { end };
+    let first = before[old..end_known].iter().flatten().next().copied();
+    let moved = |(_, grows, segment): Owner| (id, grows, segment.map(|at| at + new as isize - old as isize));
+    if !keep && !again {
+        fill(owners, old, end, None);
+    }
+    let mut last = first;
+    for page in 0..pages {
+        let source = before[..end_known].get(old + page).copied().flatten();
+        last = source.or(last);
+        let filled = if shrinks && first.is_some() { source } else { last };
+        owners[new + page] = filled.map(moved).or((first.is_none()).then_some((id, false, None)));
     }
 }
 
 fn owner(owners: &Owners, page: usize) -> Option<u32> {
     match owners[page] {
-        Some((id, _)) => Some(id),
-        None => owners[page..].iter().flatten().next().filter(|(_, stack)| *stack).map(|(id, _)| *id),
+        Some((id, ..)) => Some(id),
+        None => owners[page..].iter().flatten().next().filter(|(_, stack, _)| *stack).map(|(id, ..)| *id),
     }
 }
 
@@ -143,7 +181,7 @@ proptest! {
         actions.sort_by_key(|a| a.0);
         let mut faults = faults;
         faults.sort_by_key(|f| f.0);
-        let mut spaces = AddressSpaces::new(PAGE);
+        let mut spaces = AddressSpaces::new(PageSizes::new(PAGE));
         let mut applied = 0;
         for (ts, mm, page, within) in faults {
             while let Some((at, mm, action)) = actions.get(applied).filter(|a| a.0 <= ts) {
@@ -161,7 +199,7 @@ proptest! {
 
 #[test]
 fn stacks_reach_as_far_as_the_kernel_keeps_free() {
-    let mut spaces = AddressSpaces::new(PAGE);
+    let mut spaces = AddressSpaces::new(PageSizes::new(PAGE));
     let top = BASE + (1 << 30);
     let map = |start: u64, len: u64, id, path| MappingsRow {
         mm_id: 1,
@@ -187,7 +225,7 @@ fn stacks_reach_as_far_as_the_kernel_keeps_free() {
 
 #[test]
 fn huge_pages_round_lengths_up() {
-    let mut spaces = AddressSpaces::new(PAGE);
+    let mut spaces = AddressSpaces::new(PageSizes::new(PAGE));
     let map = |flags, start: u64, id| MappingsRow {
         mm_id: 1,
         op: "mmap",
