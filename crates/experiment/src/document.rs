@@ -237,17 +237,15 @@ pub fn check<T, U, E: fmt::Display>(written: T, check: impl FnOnce(T) -> Result<
 
 checked! {
     /// Text that is not empty.
-    pub struct Words(String) from String: |text| match text.trim() {
-        "" => Err("text that is not empty"),
-        _ => Ok(text),
+    pub struct Words(String) from String: |text| {
+        if text.trim().is_empty() { Err("text that is not empty") } else { Ok(text) }
     }
 }
 
 checked! {
     /// A number, whole or not, that is finite.
-    pub struct Finite(f64) from f64: |number| match number.is_finite() {
-        true => Ok(number),
-        false => Err("a number"),
+    pub struct Finite(f64) from f64: |number| {
+        if number.is_finite() { Ok(number) } else { Err("a number") }
     }
 }
 

@@ -118,22 +118,22 @@ enum Bytes {
 
 checked! {
     /// Exit statuses that are no failure.
-    struct ExitStatuses(Vec<i32>) from Bytes: |Bytes::List(list)| match list.is_empty() {
-        true => Err("a list of whole numbers from 0 to 255: [0]"),
-        false => Ok(list.into_iter().map(i32::from).collect()),
+    struct ExitStatuses(Vec<i32>) from Bytes: |Bytes::List(list)| {
+        if list.is_empty() {
+            return Err("a list of whole numbers from 0 to 255: [0]");
+        }
+        Ok(list.into_iter().map(i32::from).collect())
     }
 }
 
 checked! {
     /// How several values become one.
     struct Over(Join) from String: |word| {
-        match Join::WORDS.into_iter().find(|(known, _)| *known == word) {
-            Some((_, join)) => Ok(join),
-            None => {
-                let known = Join::WORDS.map(|(word, _)| word);
-                Err(format!("one of {}{}", known.join(", "), hint_for(&word, known)))
-            }
-        }
+        let Some((_, join)) = Join::WORDS.into_iter().find(|(known, _)| *known == word) else {
+            let known = Join::WORDS.map(|(word, _)| word);
+            return Err(format!("one of {}{}", known.join(", "), hint_for(&word, known)));
+        };
+        Ok(join)
     }
 }
 
@@ -269,7 +269,12 @@ impl Reader<'_> {
                 return Err(self.missing(&table, "plan", needed));
             }
             (Some(plan), None) => {
-                let only_commands = [span(&text.stdout), span(&text.makes), span(&text.exit), span(&text.timeout)];
+                let only_commands = [
+                    span(text.stdout.as_ref()),
+                    span(text.makes.as_ref()),
+                    span(text.exit.as_ref()),
+                    span(text.timeout.as_ref()),
+                ];
                 if let Some(span) = only_commands.into_iter().flatten().next() {
                     let needed = "nothing: it is for steps with a command; the plan has its own `timeout`";
                     return Err(self.document.wrong(&span, needed));
@@ -347,7 +352,10 @@ impl Reader<'_> {
         table: &Range<usize>,
         views: &[View],
     ) -> Result<Source, PlanError> {
-        self.refuse([span(&text.pointer), span(&text.interval), span(&text.count)], "document")?;
+        self.refuse(
+            [span(text.pointer.as_ref()), span(text.interval.as_ref()), span(text.count.as_ref())],
+            "document",
+        )?;
         let join = match (text.over, text.against) {
             (Some(_), Some(against)) => {
                 let needed = "either over or against, not both in one figure";
@@ -362,7 +370,7 @@ impl Reader<'_> {
     }
 
     fn json_document(&self, document: Inside, text: FigureText, table: &Range<usize>) -> Result<Source, PlanError> {
-        self.refuse([span(&text.query), span(&text.against)], "recording")?;
+        self.refuse([span(text.query.as_ref()), span(text.against.as_ref())], "recording")?;
         let Some(pointer) = text.pointer else {
             let needed = "which value of the document: pointer = \"/primary/ratio\"";
             return Err(self.missing(table, "pointer", needed));
@@ -408,6 +416,6 @@ impl Reader<'_> {
 }
 
 /// Where a value was written, if it was.
-fn span<T>(written: &Option<Spanned<T>>) -> Option<Range<usize>> {
-    written.as_ref().map(Spanned::span)
+fn span<T>(written: Option<&Spanned<T>>) -> Option<Range<usize>> {
+    written.map(Spanned::span)
 }
