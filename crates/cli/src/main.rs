@@ -118,7 +118,12 @@ fn start_logging(verbose: u8) {
 /// What was typed, as clap understands it. Wrong words are status 2, as for every command; for `record`, which keeps
 /// all others for the command it runs, 125.
 fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse_from(commands::run::own_options_first(std::env::args_os())).map_err(|error| {
+    let words = commands::run::own_options_first(std::env::args_os());
+    let words = commands::show::view_first(words.into_iter()).map_err(|failure| {
+        say!("pagelab: {failure}");
+        ExitCode::from(failure.status())
+    })?;
+    Cli::try_parse_from(words).map_err(|error| {
         let recording = std::env::args().nth(1).is_some_and(|word| word == "record");
         let status = match error.exit_code() {
             0 => 0,

@@ -1,6 +1,6 @@
 //! Options that several commands share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use clap::Args;
 use pagelab_observe::cpu::Unwinding;
 use pagelab_observe::details::ONE_IN;
 use pagelab_observe::streams::StreamSet;
-use pagelab_recording::{Bound, Bounds};
+use pagelab_recording::{Bound, Bounds, Error, Recording};
 use pagelab_session::{SessionOptions, Target};
 
 use crate::failure::Failure;
@@ -82,6 +82,16 @@ impl SpanArgs {
     /// The two ends.
     pub fn bounds(&self) -> Bounds {
         Bounds { from: self.from.clone(), to: self.to.clone() }
+    }
+
+    /// Opens the part of a recording that counts. That a path cannot be read is the fault of who gave it.
+    pub fn open(&self, dir: &Path) -> Result<Recording, Failure> {
+        let recording = Recording::open(dir).map_err(|error| match error {
+            Error::Io { .. } => Failure::input(error),
+            other => other.into(),
+        })?;
+        let span = self.bounds().of(&recording)?;
+        Ok(recording.within(span))
     }
 }
 

@@ -373,13 +373,78 @@ fn wrong_words_are_status_2_with_the_right_ones() {
     assert!(refused(&tmp.path().join("newer"), &["summary"]).contains("newer"));
 }
 
+/// What is printed about a view, or about all.
+fn help(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_pagelab")).arg("show").args(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn help_has_an_example() {
-    let output = Command::new(env!("CARGO_BIN_EXE_pagelab")).args(["show", "--help"]).output().unwrap();
-    let help = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        output.status.success() && help.contains("pagelab show good.rec faults") && help.contains("get_user_pages")
-    );
+    assert!(help(&["--help"]).contains("pagelab show good.rec faults"));
+    // What a column holds is said by the view that has it.
+    assert!(help(&["tasks", "--help"]).contains("get_user_pages"));
+}
+
+/// Every view, and the options that it has beside those of all.
+const OPTIONS: [(&str, &[&str]); 16] = [
+    ("summary", &[]),
+    ("tasks", &["--pid", "--comm", "--top", "--sort"]),
+    ("faults", &["--pid", "--comm", "--file", "--top", "--sort"]),
+    ("maps", &["--pid", "--comm", "--file", "--top", "--sort"]),
+    ("metrics", &["--top", "--sort"]),
+    ("settings", &["--top"]),
+    ("loss", &["--top", "--sort"]),
+    ("latency", &[]),
+    ("profile", &["--pid", "--comm", "--file", "--top", "--sort", "--callers", "--callees", "--group"]),
+    ("counters", &[]),
+    ("block", &["--pid", "--comm", "--top", "--sort"]),
+    ("regions", &["--pid", "--comm", "--file", "--top", "--sort"]),
+    ("dax", &["--pid", "--comm", "--file", "--top", "--sort"]),
+    ("syscalls", &["--pid", "--comm", "--file", "--top", "--sort", "--by", "--name", "--log"]),
+    ("io", &["--pid", "--comm", "--file", "--top", "--sort"]),
+    ("sched", &["--pid", "--comm", "--top", "--sort"]),
+];
+
+#[test]
+fn each_view_has_help_about_its_own_options() {
+    let all = help(&["-h"]);
+    for (view, own) in OPTIONS {
+        assert!(all.contains(&format!("\n  {view} ")), "{view} is listed: {all}");
+        let help = help(&[view, "-h"]);
+        let (_, options) = help.split_once("\nOptions:\n").unwrap();
+        let options = options.split("\n\n").next().unwrap();
+        let mut shown: Vec<(&str, usize)> = Vec::new();
+        for line in options.lines() {
+            match (line.trim_start().strip_prefix("--"), shown.last_mut()) {
+                (Some(option), _) => shown.push((option.split(' ').next().unwrap(), 1)),
+                // What every command has stands at the end.
+                (None, _) if line.starts_with("  -") => break,
+                (None, last) => last.unwrap().1 += 1,
+            }
+        }
+        assert!(shown.iter().all(|(_, lines)| *lines <= 2), "{view}: {help}");
+        let shown: Vec<&str> = shown.into_iter().map(|(name, _)| name).collect();
+        let common = ["json", "from", "to"];
+        let expected: Vec<&str> = own.iter().map(|name| name.trim_start_matches('-')).chain(common).collect();
+        assert_eq!(shown, expected, "{view}: {help}");
+    }
+}
+
+#[test]
+fn options_may_stand_before_the_view() {
+    let (_tmp, dir) = whole();
+    let path = dir.to_str().unwrap();
+    let said = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_pagelab")).arg("show").args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        output.stdout
+    };
+    let behind = said(&[path, "faults", "--top", "1", "--json"]);
+    assert_eq!(said(&["--top", "1", path, "--json", "faults"]), behind);
+    assert_eq!(said(&["--json", "--top=1", path, "faults"]), behind);
+    assert_eq!(said(&["--json", path]), said(&[path, "summary", "--json"]));
 }
 
 #[test]

@@ -2,15 +2,30 @@
 //!
 //! | question | where |
 //! |---|---|
+//! | one of the sixteen of `pagelab show` | [`view`], one file or folder each |
 //! | one recording to one number per metric, in the measured time | [`run::RunData::load`] |
 //! | which mappings faulted, and whether they got the huge pages they could hold | [`mappings`] |
 //! | the picture of it | [`faultmap`] |
-//! | system calls, summed up | [`calls`] |
+//! | system calls, added up | [`calls`] |
 //! | reads and writes of files: how many, how large, in which order | [`iopattern`] |
 //! | anything else | [`sql`] (feature `sql`, on by default) |
 //!
 //! Terminal, JSON, comparison, rules and reports take their answers from here and nowhere else. The crate knows the words
 //! (`vocab`) and the format (`recording`), and nothing of statistics, of drawing or of command lines.
+//!
+//! # A view
+//!
+//! `collect(&Recording, &Selection) -> Result<Answer<NameView>>`. The [`selection::Selection`] says which part of the time,
+//! which tasks and files, in which order and how many rows. The [`answer::Answer`] has the view's data, what a reader must
+//! know (`notes`), and which recording was asked; [`answer::Answer::document`] is what `--json` prints.
+//!
+//! Data are lists of rows with a key and figures. The key names what a row is about in words that mean the same in another
+//! recording (function and module, path, name of a call, class of mappings, device and operation), so that two sides can be
+//! put beside each other by it: a row of one side only has vanished or is new. Ids of one recording are no keys. Sorting and
+//! cutting to `top` come last, behind the figures: two sides are compared on whole lists (`top` 0), and a rollup that has the
+//! same figures in a table takes the place of the pass over events and of nothing behind it.
+//!
+//! How to add one is said in [`view`].
 //!
 //! # The number of a run
 //!

@@ -10,7 +10,6 @@ use pagelab_report::flamegraph::{FlameGraph, flame_graph};
 use pagelab_views::read::{self, Tasks};
 use pagelab_views::selection::Selection;
 
-use super::show::open_part;
 use crate::failure::Failure;
 use crate::options::SpanArgs;
 use crate::print;
@@ -86,7 +85,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let selection =
         Selection { pid: args.pid, comm: args.comm.clone(), bounds: args.span.bounds(), ..Selection::default() };
-    let recording = open_part(&args.dir, &selection)?;
+    let recording = args.span.open(&args.dir)?;
     let mut notes = Vec::new();
     let tasks = Tasks::load(&recording, &selection, &mut notes)?;
     let root = |task_id, ts| {

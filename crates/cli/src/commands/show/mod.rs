@@ -1,14 +1,14 @@
 //! `pagelab show`: one view of a recording, as text or as a document. What a view says is `pagelab_views`' matter, how it
 //! looks `pagelab_report`'s.
 
-mod options;
+mod order;
+mod views;
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use pagelab_recording::{Error, Recording};
+use pagelab_recording::Recording;
 use pagelab_report::view::table::{clean, width};
 use pagelab_report::view::{Page, log_line, more, page};
 use pagelab_report::{Style, io_map_columns};
@@ -20,218 +20,90 @@ use pagelab_views::view::{
     block, counters, dax, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings, summary,
     syscalls, tasks,
 };
-use pagelab_vocab::nearest::hint_for;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::options::SpanArgs;
 use crate::print;
 use crate::say;
-use options::{Filter, Options};
+pub use order::view_first;
+use views::View;
 
-/// Show one view of a recording: `pagelab show [DIR] [VIEW] [WORD...]`.
-///
-/// Without DIR it is the newest recording in the current directory, without VIEW the summary. Views: summary (what was recorded, and what stands out), tasks (their tree, and their faults as recorded and as the
-/// kernel accounts them), faults (by class of mapping, mapping, instruction and task), maps (mapping actions), metrics,
-/// settings, loss (per second and stream), latency (of a load's operations), profile (CPU time by function), counters (of
-/// processor and kernel, with what follows from them), block (requests of disks), dax (faults on DAX files), regions (the page
-/// sizes that memory really had), syscalls (summed up, or one by one), io (reads and writes of files: sizes, and their order in
-/// the file), sched (running, ready or waiting).
-///
-/// Times are seconds since recording began; --from and --to count in them, too. What is not known is `-`, in JSON null. A recording that broke off is shown
-/// as far as it goes, and its first line says so.
+/// The recording and the view of it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(
+    override_usage = "pagelab show [DIR] [VIEW] [OPTIONS]\n       pagelab show VIEW --help",
+    subcommand_value_name = "VIEW",
+    subcommand_help_heading = "Views",
+    disable_help_subcommand = true,
+    after_help = AFTER_HELP
+)]
 pub struct Args {
-    /// The recording [default: the newest here], the view (summary, tasks, faults, maps, profile, metrics, settings, loss,
-    /// latency, syscalls, io, sched, counters, block, dax or regions) [default: summary], and, for metrics, settings and
-    /// counters, words of which the names shown hold one.
-    #[arg(value_name = "[DIR] [VIEW] [WORD]")]
-    words: Vec<OsString>,
-    /// Print one JSON document.
-    #[arg(long)]
-    json: bool,
-    /// Only this process, by its id; of all views with tasks.
-    #[arg(long, value_name = "N")]
-    pid: Option<i32>,
-    /// Only tasks of this name, at the times when they had it; of all views with tasks.
-    #[arg(long, value_name = "NAME")]
-    comm: Option<String>,
-    /// Only mappings of this file, calls on it and samples that ran in it, by its path or the end of it, or by the kernel's
-    /// name ([heap]).
-    #[arg(long, value_name = "PATH")]
-    file: Option<PathBuf>,
-    #[command(flatten)]
-    span: SpanArgs,
-    /// At most so many rows of each list; 0 is all [default: 20 of a ranking, all of a listing].
-    #[arg(long, value_name = "N")]
-    top: Option<usize>,
-    /// The column to rank by; a wrong one is answered with those of the view.
-    #[arg(long, value_name = "COLUMN")]
-    sort: Option<String>,
-    /// profile: what calls this function.
-    #[arg(long, value_name = "FUNCTION")]
-    callers: Option<String>,
-    /// profile: what this function calls.
-    #[arg(long, value_name = "FUNCTION")]
-    callees: Option<String>,
-    /// profile: a group of functions, added up; may be given several times.
-    #[arg(long, value_name = "NAME=REGEX")]
-    group: Vec<String>,
-    /// syscalls: one row for each task, comm or file instead of each name.
-    #[arg(long, value_name = "WHAT")]
-    by: Option<String>,
-    /// syscalls: only calls of these names or classes (%desc %file %memory ...), with commas between them.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    name: Vec<String>,
-    /// syscalls: each call on a line of its own, as strace prints it.
-    #[arg(long)]
-    log: bool,
+    /// The recording [default: the newest in the current directory]
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(subcommand)]
+    view: View,
 }
 
 const AFTER_HELP: &str = "\
+Each view has options of its own, which may stand before or behind its name: pagelab show VIEW --help.
+All views have --json, --from and --to.
+
+Times are seconds since recording began; --from and --to count in them, too. What is not known is `-`, in JSON null. A
+recording that broke off is shown as far as it goes, and its first line says so.
+
 Examples:
   pagelab show
   pagelab show good.rec
   pagelab show good.rec faults --comm postgres --top 5
   pagelab show good.rec settings thp. hugetlb.
   pagelab show good.rec metrics vmstat.thp_ --json
-  pagelab show good.rec profile --callers memcpy --group 'copy=^(copy_|memcpy|memmove)'
-  pagelab show good.rec syscalls --by file --name %desc --sort p99
 
-tasks: FAULTS are the rows of the task in the recording, MIN+MAJ what the kernel accounts to it when it ends, DIFF how
-many more that is. The kernel also accounts the faults that it takes on a task's behalf without an exception
-(get_user_pages, as for direct I/O and ptrace), those of exec before the new program runs, and faults repeated
-after waiting for a lock; faults lost by the recorder count here too, and are told apart by: show DIR loss.
-faults: PER_PAGE and PER_SLOT count the faults that found no page, for each base page mapped and for each
-aligned slot of the huge page size that was touched. One per slot is what huge pages give.
-counters: ~ is an estimate of a count that was taken in a part of the time, because the processor has too few counters for
-all events at once; derived numbers are made of events that were counted at the same times, and of no others.
-block: all requests on the host's disks. What a program writes into the page cache is written to the disk by kernel
-threads: such requests belong to no task, and --pid and --comm leave them out.
-regions: each address space as it was when it was last looked at, which is some time before its end.
-syscalls: times are from entry to return; a call that never returned has none. --log prints every call; the name of the
-file stands behind its descriptor, addresses as they are.
-io: an operation is sequential if it begins where an earlier one ended (of the same task, or of any that shares the
-file), descending if it ends where one began, strided in a progression of equal steps, SAME at the place of the one
-before, else random. The pattern has 60 % of the operations, or it is mixed. STREAMS is how many sequential, strided or
-descending runs of 8 and more there were. Reads and writes through mappings are seen by their faults only, those of
-io_uring and libaio not at all.
-sched: ASLEEP is until the task was woken; QUEUE is ready without a CPU, woken or PREEMPTED. BY STACK says where tasks slept.
 JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_bytes_hex` stands beside `path`.
 --top and --sort choose the same rows as in the text; `..._total` beside a list is the number of rows it was taken from.
 Addresses are hexadecimal text, because many readers of JSON round large numbers.";
 
-/// Collects a view and prints it, as text or as a document.
-type Show = fn(&Recording, &Options) -> Result<(), Failure>;
-
-/// The views with their filters.
-const VIEWS: &[(&str, Show, &[Filter])] = &[
-    ("summary", |recording, options| show(options, summary::collect(recording, &options.selection)), &[]),
-    (
-        "tasks",
-        |recording, options| show(options, tasks::collect(recording, &options.selection)),
-        &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort],
-    ),
-    (
-        "faults",
-        |recording, options| show(options, faults::collect(recording, &options.selection)),
-        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort],
-    ),
-    (
-        "maps",
-        |recording, options| show(options, maps::collect(recording, &options.selection)),
-        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort],
-    ),
-    (
-        "metrics",
-        |recording, options| show(options, metrics::collect(recording, &options.selection)),
-        &[Filter::Words, Filter::Top, Filter::Sort],
-    ),
-    (
-        "settings",
-        |recording, options| show(options, settings::collect(recording, &options.selection)),
-        &[Filter::Words, Filter::Top],
-    ),
-    (
-        "loss",
-        |recording, options| show(options, loss::collect(recording, &options.selection)),
-        &[Filter::Top, Filter::Sort],
-    ),
-    ("latency", |recording, options| show(options, latency::collect(recording, &options.selection)), &[]),
-    (
-        "profile",
-        |recording, options| show(options, profile::collect(recording, &options.selection)),
-        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort, Filter::Functions],
-    ),
-    (
-        "counters",
-        |recording, options| show(options, counters::collect(recording, &options.selection)),
-        &[Filter::Words],
-    ),
-    (
-        "block",
-        |recording, options| show(options, block::collect(recording, &options.selection)),
-        &[Filter::Pid, Filter::Comm, Filter::Top, Filter::Sort],
-    ),
-    (
-        "regions",
-        |recording, options| show(options, regions::collect(recording, &options.selection)),
-        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort],
-    ),
-    (
-        "dax",
-        |recording, options| show(options, dax::collect(recording, &options.selection)),
-        &[Filter::Pid, Filter::Comm, Filter::File, Filter::Top, Filter::Sort],
-    ),
-    ("syscalls", calls, &Filter::CALLS),
-    ("io", |recording, options| show(options, io::collect(recording, &options.selection)), &Filter::FILES),
-    ("sched", |recording, options| show(options, sched::collect(recording, &options.selection)), &Filter::TASKS),
-];
-
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let Asked { dir, view: name, words } = Asked::of(&args.words)?;
-    let (show_view, filters) = find(&name)?;
-    let options = Options {
-        selection: Selection {
-            pid: args.pid,
-            comm: args.comm.clone(),
-            file: args.file.clone(),
-            words,
-            top: args.top,
-            sort: args.sort.clone(),
-            bounds: args.span.bounds(),
-            callers: args.callers.clone(),
-            callees: args.callees.clone(),
-            groups: args.group.clone(),
-            by: args.by.clone(),
-            names: args.name.clone(),
-            columns: Some(io_map_columns(&Style { width: width(), ..Style::default() })),
-        },
-        log: args.log,
-        json: args.json,
-    };
-    options.check(&name, filters)?;
-    let recording = open_part(&dir, &options.selection)?;
-    show_view(&recording, &options)?;
+    let dir = args.dir.clone().map_or_else(newest, Ok)?;
+    let style = Style { width: width(), ..Style::default() };
+    let rows = Selection { columns: Some(io_map_columns(&style)), ..args.view.selection() };
+    let common = args.view.common();
+    let recording = common.span.open(&dir)?;
+    let json = common.json;
+    match &args.view {
+        View::Summary(_) => print(json, summary::collect(&recording, &rows)),
+        View::Tasks(_) => print(json, tasks::collect(&recording, &rows)),
+        View::Faults(_) => print(json, faults::collect(&recording, &rows)),
+        View::Maps(_) => print(json, maps::collect(&recording, &rows)),
+        View::Dax(_) => print(json, dax::collect(&recording, &rows)),
+        View::Syscalls(calls) if calls.log => print_log(json, &recording, &rows),
+        View::Syscalls(_) => print(json, syscalls::collect(&recording, &rows)),
+        View::Io(_) => print(json, io::collect(&recording, &rows)),
+        View::Sched(_) => print(json, sched::collect(&recording, &rows)),
+        View::Profile(_) => print(json, profile::collect(&recording, &rows)),
+        View::Counters(_) => print(json, counters::collect(&recording, &rows)),
+        View::Metrics(_) => print(json, metrics::collect(&recording, &rows)),
+        View::Settings(_) => print(json, settings::collect(&recording, &rows)),
+        View::Latency(_) => print(json, latency::collect(&recording, &rows)),
+        View::Block(_) => print(json, block::collect(&recording, &rows)),
+        View::Regions(_) => print(json, regions::collect(&recording, &rows)),
+        View::Loss(_) => print(json, loss::collect(&recording, &rows)),
+    }?;
     Ok(0)
 }
 
 /// Prints an answer, as text or as a document.
-fn show<T: Serialize + Page>(options: &Options, answer: Result<Answer<T>, ViewError>) -> Result<(), Failure> {
+fn print<T: Serialize + Page>(json: bool, answer: Result<Answer<T>, ViewError>) -> Result<(), Failure> {
     let answer = answer?;
-    if options.json { print::json(&answer.document()?) } else { print::text(&page(&answer)) }
+    if json { print::json(&answer.document()?) } else { print::text(&page(&answer)) }
 }
 
-/// System calls, added up or one by one.
-fn calls(recording: &Recording, options: &Options) -> Result<(), Failure> {
-    if !options.log {
-        return show(options, syscalls::collect(recording, &options.selection));
-    }
-    let log = Log::open(recording, &options.selection)?;
-    if options.json {
-        return show(options, log.collect());
+/// Prints the calls one by one.
+fn print_log(json: bool, recording: &Recording, selection: &Selection) -> Result<(), Failure> {
+    let log = Log::open(recording, selection)?;
+    if json {
+        return print(json, log.collect());
     }
     let head = log.head();
     print::text(&page(&head))?;
@@ -263,38 +135,6 @@ fn write_log(log: &Log, start_ns: i64, out: &mut dyn Write) -> Result<(), Failur
     }
 }
 
-/// What the words of the command line ask for.
-#[derive(Debug, PartialEq, Eq)]
-struct Asked {
-    dir: PathBuf,
-    view: String,
-    words: Vec<String>,
-}
-
-impl Asked {
-    fn of(words: &[OsString]) -> Result<Self, Failure> {
-        let is_view = |word: &OsString| word.to_str().is_some_and(|word| VIEWS.iter().any(|(view, ..)| *view == word));
-        let (dir, rest) = match words {
-            [first, rest @ ..] if !is_view(first) || is_recording(Path::new(first)) => {
-                let is_there = Path::new(first).exists();
-                if let (false, true, Some(word)) = (is_there, rest.is_empty(), first.to_str()) {
-                    // A slip in the name of a view, or of a recording.
-                    return Err(neither(word));
-                }
-                (PathBuf::from(first), rest)
-            }
-            all => (newest()?, all),
-        };
-        let mut rest = rest.iter().map(|word| word.to_string_lossy().into_owned());
-        let view = rest.next().unwrap_or_else(|| "summary".to_owned());
-        Ok(Self { dir, view, words: rest.collect() })
-    }
-}
-
-fn is_recording(dir: &Path) -> bool {
-    dir.join("manifest.json").is_file()
-}
-
 /// The recording in the current directory that was begun or ended last; says which.
 fn newest() -> Result<PathBuf, Failure> {
     let changed = |dir: &PathBuf| std::fs::metadata(dir.join("manifest.json")).and_then(|meta| meta.modified()).ok();
@@ -307,80 +147,4 @@ fn newest() -> Result<PathBuf, Failure> {
     };
     say!("pagelab: the newest recording here: {}", clean(&dir.to_string_lossy()));
     Ok(dir)
-}
-
-fn neither(word: &str) -> Failure {
-    match find(word) {
-        Err(failure) if !word.contains('/') && Path::new(word).extension().is_none_or(|ext| ext != "rec") => {
-            Failure::input(anyhow::anyhow!("there is no recording {word:?}, and {failure}"))
-        }
-        _ => Failure::input(anyhow::anyhow!(
-            "there is no recording {word:?}; needed: the directory named with record -o"
-        )),
-    }
-}
-
-fn find(name: &str) -> Result<(Show, &'static [Filter]), Failure> {
-    if let Some((_, show, filters)) = VIEWS.iter().find(|(known, ..)| *known == name) {
-        return Ok((*show, filters));
-    }
-    let known: Vec<&str> = VIEWS.iter().map(|(known, ..)| *known).collect();
-    let list = known.join(", ");
-    let near = hint_for(name, known.iter().copied());
-    Err(Failure::input(anyhow::anyhow!("there is no view {name:?}{near}; the views are: {list}")))
-}
-
-/// Opens the part of the recording that counts. That a path cannot be read is the fault of who gave it.
-pub(super) fn open_part(dir: &Path, selection: &Selection) -> Result<Recording, Failure> {
-    let recording = Recording::open(dir).map_err(|error| match error {
-        Error::Io { .. } => Failure::input(error),
-        other => other.into(),
-    })?;
-    let span = selection.bounds.of(&recording)?;
-    Ok(recording.within(span))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_view_of_the_contract_is_there_or_refused_by_name() {
-        let contract = "summary tasks faults maps dax syscalls io sched profile counters metrics settings latency block regions loss";
-        for name in contract.split(' ') {
-            assert!(find(name).is_ok(), "{name}");
-        }
-        assert_eq!(contract.split(' ').count(), VIEWS.len());
-    }
-
-    #[test]
-    fn the_recording_and_the_view_may_be_left_out() {
-        let tmp = tempfile::tempdir().expect("a directory");
-        let dir = tmp.path().join("faults");
-        std::fs::create_dir(&dir).expect("ours");
-        let asked = |words: &[&str]| Asked::of(&words.iter().map(OsString::from).collect::<Vec<_>>());
-        let dir = dir.to_str().expect("text");
-        let of = |view: &str, words: &[&str]| Asked {
-            dir: dir.into(),
-            view: view.to_owned(),
-            words: words.iter().map(|word| (*word).to_owned()).collect(),
-        };
-        assert_eq!(asked(&[dir]).expect("a directory"), of("summary", &[]));
-        assert_eq!(asked(&[dir, "metrics", "thp", "vm"]).expect("a directory"), of("metrics", &["thp", "vm"]));
-        for (word, said) in [("fauts", "did you mean 'faults'?"), ("no/such.rec", "no recording \"no/such.rec\"")] {
-            let failure = asked(&[word]).expect_err("neither");
-            assert!(failure.to_string().contains(said), "{failure}");
-        }
-    }
-
-    #[test]
-    fn a_slip_gets_the_nearest_name() {
-        for (typed, meant) in [("fauts", "faults"), ("setings", "settings"), ("sysscalls", "syscalls")] {
-            let Err(failure) = find(typed) else { panic!("{typed} is no view") };
-            assert!(failure.to_string().contains(&format!("did you mean '{meant}'?")), "{failure}");
-            assert_eq!(failure.status(), 2);
-        }
-        let Err(failure) = find("xyzzy") else { panic!("xyzzy is no view") };
-        assert!(!failure.to_string().contains("did you mean"), "{failure}");
-    }
 }

@@ -1,0 +1,397 @@
+//! The views as subcommands, each with the options that it has.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use pagelab_views::selection::Selection;
+
+use crate::options::SpanArgs;
+
+/// The views. What one holds stands beside its rows: see the help of each.
+#[derive(Debug, Subcommand)]
+pub enum View {
+    /// What was recorded, how well, and what stands out (the default)
+    Summary(Plain),
+    /// The tree of tasks, and the faults of each as recorded and as the kernel accounts them
+    #[command(
+        mut_arg("sort", |arg| arg.help("Order: tree, faults, duration, cpu, difference or time [default: tree]")),
+        mut_arg("top", |arg| arg.help(TOP_OF_LISTING)),
+        after_help = TASKS
+    )]
+    Tasks(OfTasks),
+    /// Page faults by class of mapping, mapping, instruction and task
+    #[command(
+        mut_arg("sort", |arg| arg.help("Rank by: faults, per_page, per_slot or bytes [default: faults]")),
+        after_help = FAULTS
+    )]
+    Faults(OfFiles),
+    /// Mapping actions: mmap, munmap, mremap, brk, madvise, mprotect and others
+    #[command(
+        mut_arg("sort", |arg| arg.help("Order: time or len [default: time]")),
+        mut_arg("top", |arg| arg.help(TOP_OF_LISTING)),
+        after_help = MAPS
+    )]
+    Maps(OfFiles),
+    /// Faults on DAX files: slots mapped as a whole, and slots mapped page by page
+    #[command(mut_arg("sort", |arg| arg.help("Rank by: slots, small or faults [default: slots]")))]
+    Dax(OfFiles),
+    /// System calls, added up or one by one
+    #[command(
+        mut_arg("sort", |arg| arg.help(
+            "Rank by: total, calls, errors, mean, p50, p99, max, cpu, blocked or name [default: total]"
+        )),
+        mut_arg("top", |arg| arg.help("Rows shown; 0 for all [default: 20; all with --by name or --log]")),
+        after_help = SYSCALLS
+    )]
+    Syscalls(OfCalls),
+    /// Reads and writes of files: how many, how large, in which order
+    #[command(
+        mut_arg("sort", |arg| arg.help(
+            "Rank by: bytes, read, written, reads, writes, opens, time or file [default: bytes]"
+        )),
+        after_help = IO
+    )]
+    Io(OfFiles),
+    /// Tasks running, ready or waiting, and what they waited for
+    #[command(
+        mut_arg("sort", |arg| arg.help(
+            "Rank by: waiting, preempted, queue, off, oncpu, times, max or task [default: waiting]"
+        )),
+        after_help = SCHED
+    )]
+    Sched(OfTasks),
+    /// CPU time by function, module, name and CPU
+    #[command(
+        mut_arg("sort", |arg| arg.help("Rank functions by: self or total [default: self]")),
+        after_help = PROFILE
+    )]
+    Profile(OfFunctions),
+    /// Events of processor and kernel, and the quotients made of them
+    #[command(after_help = COUNTERS)]
+    Counters(OfNames),
+    /// Metrics with their first and last value, and their number in the measured time
+    #[command(
+        mut_arg("sort", |arg| arg.help("Order: name, value, change, first or last [default: name]")),
+        mut_arg("top", |arg| arg.help(TOP_OF_LISTING)),
+        after_help = METRICS
+    )]
+    Metrics(OfMetrics),
+    /// Settings of host and target at the start and at the end
+    #[command(after_help = SETTINGS)]
+    Settings(OfSettings),
+    /// Latency of a load's operations by job, direction and kind
+    Latency(Plain),
+    /// Requests of the host's disks by device and operation
+    #[command(
+        mut_arg("sort", |arg| arg.help("Rank by: bytes, count, queue or device [default: bytes]")),
+        after_help = BLOCK
+    )]
+    Block(OfTasks),
+    /// Page sizes that memory really had, and why not those asked for
+    #[command(
+        mut_arg("sort", |arg| arg.help("Rank by: bytes, small or address [default: bytes]")),
+        after_help = REGIONS
+    )]
+    Regions(OfFiles),
+    /// Events that each stream saw, lost and filtered, second by second
+    #[command(
+        mut_arg("sort", |arg| arg.help("Order: time, lost, seen or filtered [default: time]")),
+        mut_arg("top", |arg| arg.help(TOP_OF_LISTING))
+    )]
+    Loss(OfStreams),
+}
+
+/// Of a list that is whole unless it is ranked.
+const TOP_OF_LISTING: &str = "Rows shown; 0 for all [default: all; 20 with --sort]";
+
+const TASKS: &str = "\
+FAULTS are the rows of the task in the recording, MIN+MAJ what the kernel accounts to it when it ends, DIFF how
+many more that is. The kernel also accounts the faults that it takes on a task's behalf without an exception
+(get_user_pages, as for direct I/O and ptrace), those of exec before the new program runs, and faults repeated
+after waiting for a lock; faults lost by the recorder count here too, and are told apart by: show DIR loss.";
+
+const FAULTS: &str = "\
+PER_PAGE and PER_SLOT count the faults that found no page, for each base page mapped and for each aligned slot of
+the huge page size that was touched. One per slot is what huge pages give.
+
+Example:
+  pagelab show good.rec faults --comm postgres --top 5";
+
+const MAPS: &str = "\
+NOT_CALLS are mappings that the kernel made, that a fork inherited, or that were there before recording began.";
+
+const SYSCALLS: &str = "\
+Times are from entry to return; a call that never returned has none. --log prints every call; the name of the file
+stands behind its descriptor, addresses as they are.
+
+Example:
+  pagelab show good.rec syscalls --by file --name %desc --sort p99";
+
+const IO: &str = "\
+An operation is sequential if it begins where an earlier one ended (of the same task, or of any that shares the
+file), descending if it ends where one began, strided in a progression of equal steps, SAME at the place of the one
+before, else random. The pattern has 60 % of the operations, or it is mixed. STREAMS is how many sequential, strided
+or descending runs of 8 and more there were. Reads and writes through mappings are seen by their faults only, those
+of io_uring and libaio not at all.";
+
+const SCHED: &str = "\
+ASLEEP is until the task was woken; QUEUE is ready without a CPU, woken or PREEMPTED. BY STACK says where tasks slept.";
+
+const PROFILE: &str = "\
+Example:
+  pagelab show good.rec profile --callers memcpy --group 'copy=^(copy_|memcpy|memmove)'";
+
+const COUNTERS: &str = "\
+~ is an estimate of a count that was taken in a part of the time, because the processor has too few counters for
+all events at once; derived numbers are made of events that were counted at the same times, and of no others.";
+
+const METRICS: &str = "\
+Example:
+  pagelab show good.rec metrics vmstat.thp_ --json";
+
+const SETTINGS: &str = "\
+Example:
+  pagelab show good.rec settings thp. hugetlb.";
+
+const BLOCK: &str = "\
+These are all requests on the host's disks. What a program writes into the page cache is written to the disk by kernel
+threads: such requests belong to no task, and --pid and --comm leave them out.";
+
+const REGIONS: &str = "\
+Each address space is shown as it was when it was last looked at, which is some time before its end.";
+
+/// Options that every view has.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Print one JSON document in place of text
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub span: SpanArgs,
+}
+
+/// Which tasks.
+#[derive(Debug, Args)]
+pub struct TaskArgs {
+    /// Only this process, by its id
+    #[arg(long, value_name = "N")]
+    pid: Option<i32>,
+    /// Only tasks of this name, at the times when they had it
+    #[arg(long, value_name = "NAME")]
+    comm: Option<String>,
+}
+
+/// Which file.
+#[derive(Debug, Args)]
+pub struct FileArgs {
+    /// Only this file, by its path, the last parts of it, or the kernel's name ([heap])
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+}
+
+/// How many rows, in which order.
+#[derive(Debug, Args)]
+pub struct RankArgs {
+    /// Rows of each list; 0 for all [default: 20]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Column to rank by
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<String>,
+}
+
+/// Which rows of a view of tasks and files.
+#[derive(Debug, Args)]
+pub struct RowArgs {
+    #[command(flatten)]
+    tasks: TaskArgs,
+    #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
+    rank: RankArgs,
+}
+
+/// Options of a view that shows all or nothing.
+#[derive(Debug, Args)]
+pub struct Plain {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of a view of tasks.
+#[derive(Debug, Args)]
+pub struct OfTasks {
+    #[command(flatten)]
+    tasks: TaskArgs,
+    #[command(flatten)]
+    rank: RankArgs,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of a view of tasks and files.
+#[derive(Debug, Args)]
+pub struct OfFiles {
+    #[command(flatten)]
+    rows: RowArgs,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of the view of system calls.
+#[derive(Debug, Args)]
+pub struct OfCalls {
+    #[command(flatten)]
+    rows: RowArgs,
+    /// One row for each name, task, comm or file [default: name]
+    #[arg(long, value_name = "WHAT")]
+    by: Option<String>,
+    /// Only calls of these names or classes (%desc, %file, %memory and others), with commas between them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    name: Vec<String>,
+    /// Print each call on a line of its own, as strace does, in order of time
+    #[arg(long)]
+    pub log: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of the profile.
+#[derive(Debug, Args)]
+pub struct OfFunctions {
+    #[command(flatten)]
+    rows: RowArgs,
+    /// Add what calls this function
+    #[arg(long, value_name = "FUNCTION")]
+    callers: Option<String>,
+    /// Add what this function calls
+    #[arg(long, value_name = "FUNCTION")]
+    callees: Option<String>,
+    /// Add up the functions that REGEX matches, under NAME; may be repeated
+    #[arg(long, value_name = "NAME=REGEX")]
+    group: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of a view of names.
+#[derive(Debug, Args)]
+pub struct OfNames {
+    /// Only names with one of these words in them
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of the view of settings.
+#[derive(Debug, Args)]
+pub struct OfSettings {
+    /// Only keys with one of these words in them
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+    /// Rows shown; 0 for all [default: all]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of the view of metrics.
+#[derive(Debug, Args)]
+pub struct OfMetrics {
+    /// Only metrics with one of these words in their name
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+    #[command(flatten)]
+    rank: RankArgs,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of the view of losses.
+#[derive(Debug, Args)]
+pub struct OfStreams {
+    #[command(flatten)]
+    rank: RankArgs,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl RankArgs {
+    fn selection(&self) -> Selection {
+        Selection { top: self.top, sort: self.sort.clone(), ..Selection::default() }
+    }
+}
+
+impl OfTasks {
+    fn selection(&self) -> Selection {
+        Selection { pid: self.tasks.pid, comm: self.tasks.comm.clone(), ..self.rank.selection() }
+    }
+}
+
+impl RowArgs {
+    fn selection(&self) -> Selection {
+        Selection {
+            pid: self.tasks.pid,
+            comm: self.tasks.comm.clone(),
+            file: self.files.file.clone(),
+            ..self.rank.selection()
+        }
+    }
+}
+
+impl OfCalls {
+    fn selection(&self) -> Selection {
+        Selection { by: self.by.clone(), names: self.name.clone(), ..self.rows.selection() }
+    }
+}
+
+impl OfFunctions {
+    fn selection(&self) -> Selection {
+        Selection {
+            callers: self.callers.clone(),
+            callees: self.callees.clone(),
+            groups: self.group.clone(),
+            ..self.rows.selection()
+        }
+    }
+}
+
+impl View {
+    /// The options that every view has.
+    pub fn common(&self) -> &Common {
+        match self {
+            Self::Summary(args) | Self::Latency(args) => &args.common,
+            Self::Tasks(args) | Self::Block(args) | Self::Sched(args) => &args.common,
+            Self::Faults(args) | Self::Maps(args) | Self::Dax(args) | Self::Io(args) | Self::Regions(args) => {
+                &args.common
+            }
+            Self::Syscalls(args) => &args.common,
+            Self::Profile(args) => &args.common,
+            Self::Counters(args) => &args.common,
+            Self::Metrics(args) => &args.common,
+            Self::Settings(args) => &args.common,
+            Self::Loss(args) => &args.common,
+        }
+    }
+
+    /// The rows that are asked for.
+    pub fn selection(&self) -> Selection {
+        let of_words = |words: &[String]| Selection { words: words.to_vec(), ..Selection::default() };
+        let rows = match self {
+            Self::Summary(_) | Self::Latency(_) => Selection::default(),
+            Self::Tasks(args) | Self::Block(args) | Self::Sched(args) => args.selection(),
+            Self::Faults(args) | Self::Maps(args) | Self::Dax(args) | Self::Io(args) | Self::Regions(args) => {
+                args.rows.selection()
+            }
+            Self::Syscalls(args) => args.selection(),
+            Self::Profile(args) => args.selection(),
+            Self::Counters(args) => of_words(&args.words),
+            Self::Metrics(args) => Selection { words: args.words.clone(), ..args.rank.selection() },
+            Self::Settings(args) => Selection { top: args.top, ..of_words(&args.words) },
+            Self::Loss(args) => args.rank.selection(),
+        };
+        Selection { bounds: self.common().span.bounds(), ..rows }
+    }
+}
