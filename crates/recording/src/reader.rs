@@ -43,6 +43,12 @@ impl Recording {
         self.span
     }
 
+    /// The time whose rows of a table readers are given; none if they are given all rows.
+    pub fn limits(&self, table: &TableDef) -> Option<Span> {
+        let is_limited = self.span.is_part() && table.has_ts() && crate::keep::ages(table.name);
+        is_limited.then_some(self.span)
+    }
+
     /// The recording's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
