@@ -350,7 +350,8 @@ impl Chunks {
             // Behind the chunks of other programs there are bloom filters and indexes of pages.
             _ if end <= self.len => {
                 let bytes = self.load(&ChunkPlace { start, len, column: 0, checksum: None })?;
-                for place in self.places.iter().filter(|p| p.start < end && start < p.start + p.len) {
+                let touched = self.places.iter().filter(|p| p.start < end && start < p.start + p.len);
+                for place in touched.filter(|place| place.checksum.is_some()) {
                     self.load(place)?;
                 }
                 Ok(bytes)

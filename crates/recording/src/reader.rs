@@ -45,8 +45,10 @@ impl Recording {
 
     /// The time whose rows of a table readers are given; none if they are given all rows.
     pub fn limits(&self, table: &TableDef) -> Option<Span> {
-        let is_limited = self.span.is_part() && table.has_ts() && crate::keep::ages(table.name);
-        is_limited.then_some(self.span)
+        if !self.span.limits(table) {
+            return None;
+        }
+        Some(self.span)
     }
 
     /// The recording's directory.
