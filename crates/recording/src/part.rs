@@ -34,7 +34,7 @@ const LARGEST_CHUNK: u64 = 512 << 20;
 
 /// Where a part is damaged, and how.
 #[derive(Debug, Clone)]
-struct Damage {
+pub(crate) struct Damage {
     offset: u64,
     reason: String,
 }
@@ -44,7 +44,7 @@ impl Damage {
         move |reason| Self { offset, reason }
     }
 
-    fn of(self, path: &Path) -> Error {
+    pub(crate) fn of(self, path: &Path) -> Error {
         Error::BadPart { path: path.to_owned(), offset: self.offset, reason: self.reason }
     }
 }
@@ -74,17 +74,36 @@ pub(crate) struct Part {
 
 impl Part {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = match open_plain(path) {
-            Ok(file) => file,
-            Err(e @ pagelab_output::Error::WrongType { .. }) => return Err(Damage::at(0)(e.to_string()).of(path)),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Damage::at(0)("the file is not there".to_owned()).of(path));
-            }
-            Err(e) => return Err(e.into()),
-        };
-        let len = file.metadata().map_err(Error::io("read", path))?.len();
+        let (file, len) = open_file(path)?;
         let (metadata, checksums) = read_footer(&file, len).map_err(|damage| damage.of(path))?;
         Ok(Self { path: path.to_owned(), file: Arc::new(file), len, metadata: Arc::new(metadata), checksums })
+    }
+
+    /// Opens a part whose footer was read before, and of which nothing else is kept.
+    pub(crate) fn again(
+        path: &Path,
+        len: u64,
+        metadata: Arc<ParquetMetaData>,
+        checksums: Option<Vec<u32>>,
+    ) -> Result<Self> {
+        let (file, found) = open_file(path)?;
+        if found != len {
+            let reason = format!("the file has {found} bytes, and had {len} when its footer was read");
+            return Err(Damage::at(found.min(len))(reason).of(path));
+        }
+        Ok(Self { path: path.to_owned(), file: Arc::new(file), len, metadata, checksums })
+    }
+
+    /// What [`Part::again`] needs: the size of the file, the footer and the checksums.
+    pub(crate) fn into_footer(self) -> (u64, Arc<ParquetMetaData>, Option<Vec<u32>>) {
+        (self.len, self.metadata, self.checksums)
+    }
+
+    /// The types in which the columns are decoded that are among `columns`.
+    pub(crate) fn schema(&self, columns: &[&'static ColumnDef]) -> Result<SchemaRef> {
+        let metadata = guarded(|| self.hinted(columns));
+        let metadata = metadata.map_err(|reason| Damage::at(self.footer_offset())(reason).of(&self.path))?;
+        Ok(metadata.schema().clone())
     }
 
     /// Rows, as the footer says.
@@ -184,11 +203,8 @@ impl Part {
         self.len.saturating_sub(TAIL_LEN as u64)
     }
 
-    fn reader(
-        &self,
-        columns: &[&'static ColumnDef],
-        chunks: &Arc<Chunks>,
-    ) -> Result<ParquetRecordBatchReaderBuilder<ChunkDoor>, ParquetError> {
+    /// The library's view of the part, told to yield the types of `columns` where it can.
+    fn hinted(&self, columns: &[&'static ColumnDef]) -> Result<ArrowReaderMetadata, ParquetError> {
         let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let plain = ArrowReaderMetadata::try_new(self.metadata.clone(), options())?;
         let hinted: Vec<Arc<Field>> = plain
@@ -202,7 +218,15 @@ impl Part {
             .collect();
         let hint = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(hinted)));
         // A file of another program may have shapes that cannot be read as ours; they are cast afterwards.
-        let metadata = ArrowReaderMetadata::try_new(self.metadata.clone(), hint).unwrap_or(plain);
+        Ok(ArrowReaderMetadata::try_new(self.metadata.clone(), hint).unwrap_or(plain))
+    }
+
+    fn reader(
+        &self,
+        columns: &[&'static ColumnDef],
+        chunks: &Arc<Chunks>,
+    ) -> Result<ParquetRecordBatchReaderBuilder<ChunkDoor>, ParquetError> {
+        let metadata = self.hinted(columns)?;
         let fields = metadata.schema().fields().iter().enumerate();
         let is_wanted = |f: &Field| wanted_as(f.name(), columns, metadata.schema()).is_some();
         let wanted: Vec<usize> = fields.filter(|(_, f)| is_wanted(f)).map(|(i, _)| i).collect();
@@ -210,6 +234,20 @@ impl Part {
         let door = ChunkDoor(chunks.clone());
         Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(door, metadata).with_projection(mask))
     }
+}
+
+/// Opens the file of a part, and says how long it is.
+fn open_file(path: &Path) -> Result<(File, u64)> {
+    let file = match open_plain(path) {
+        Ok(file) => file,
+        Err(e @ pagelab_output::Error::WrongType { .. }) => return Err(Damage::at(0)(e.to_string()).of(path)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Damage::at(0)("the file is not there".to_owned()).of(path));
+        }
+        Err(e) => return Err(e.into()),
+    };
+    let len = file.metadata().map_err(Error::io("read", path))?.len();
+    Ok((file, len))
 }
 
 /// The type that a field of a part is wanted in, if it is: as one of `columns`, or as the bytes that one of them is the text of
@@ -287,7 +325,7 @@ struct ChunkPlace {
 
 /// Gives column chunks to the Parquet library, each verified as a whole before its first byte is decoded.
 #[derive(Debug)]
-struct Chunks {
+pub(crate) struct Chunks {
     file: Arc<File>,
     len: u64,
     places: Vec<ChunkPlace>,
@@ -297,6 +335,37 @@ struct Chunks {
 }
 
 impl Chunks {
+    /// The chunks of a part.
+    pub(crate) fn of(part: &Part) -> Result<Self> {
+        Self::new(part).map_err(|damage| damage.of(&part.path))
+    }
+
+    /// The bytes from `start` up to, and without, `end`. A range that is a whole chunk is verified and not held.
+    pub(crate) fn range(&self, start: u64, end: u64) -> Result<Bytes, Damage> {
+        let len = end.saturating_sub(start);
+        let place = self.place(start).filter(|place| end <= place.start + place.len);
+        match place {
+            Some(place) if place.start == start && place.len == len => self.load(place),
+            Some(place) if place.checksum.is_some() => Ok(self.chunk_from(start)?.slice(..len as usize)),
+            // Behind the chunks of other programs there are bloom filters and indexes of pages.
+            _ if end <= self.len => {
+                let bytes = self.load(&ChunkPlace { start, len, column: 0, checksum: None })?;
+                let touched = self.places.iter().filter(|p| p.start < end && start < p.start + p.len);
+                for place in touched.filter(|place| place.checksum.is_some()) {
+                    self.load(place)?;
+                }
+                Ok(bytes)
+            }
+            _ => Err(Damage::at(start)(format!("{len} bytes are needed from here, the file has {}", self.len))),
+        }
+    }
+
+    /// The chunk that holds offset `at`.
+    fn place(&self, at: u64) -> Option<&ChunkPlace> {
+        let place = self.places.partition_point(|p| p.start <= at).checked_sub(1).and_then(|i| self.places.get(i));
+        place.filter(|p| at <= p.start + p.len)
+    }
+
     fn new(part: &Part) -> Result<Self, Damage> {
         let mut places = Vec::new();
         let mut columns = 0;
@@ -325,8 +394,7 @@ impl Chunks {
 
     /// The bytes of the chunk that holds offset `at`, from `at` on.
     fn chunk_from(&self, at: u64) -> Result<Bytes, Damage> {
-        let place = self.places.partition_point(|p| p.start <= at).checked_sub(1).and_then(|i| self.places.get(i));
-        let Some(place) = place.filter(|p| at <= p.start + p.len) else {
+        let Some(place) = self.place(at) else {
             return Err(Damage::at(at)("no column chunk holds this offset".to_owned()));
         };
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

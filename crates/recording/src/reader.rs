@@ -43,6 +43,14 @@ impl Recording {
         self.span
     }
 
+    /// The time whose rows of a table readers are given; none if they are given all rows.
+    pub fn limits(&self, table: &TableDef) -> Option<Span> {
+        if !self.span.limits(table) {
+            return None;
+        }
+        Some(self.span)
+    }
+
     /// The recording's directory.
     pub fn dir(&self) -> &Path {
         &self.dir

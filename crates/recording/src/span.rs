@@ -32,6 +32,11 @@ impl Span {
         self.from_ns <= ts && ts < self.to_ns
     }
 
+    /// Whether rows of a table are left out because of their time: of tables that hold events, if it leaves something out.
+    pub(crate) fn limits(&self, table: &TableDef) -> bool {
+        self.is_part() && table.has_ts() && crate::keep::ages(table.name)
+    }
+
     /// Whether it leaves something out.
     pub fn is_part(&self) -> bool {
         *self != Self::default()
@@ -125,7 +130,7 @@ pub(crate) struct Sieve {
 impl Sieve {
     /// A sieve, if the table has events and the span leaves some out. May add `ts` to the columns.
     pub(crate) fn of(span: Span, table: &'static TableDef, columns: &mut Vec<&'static ColumnDef>) -> Option<Self> {
-        let ts = table.column("ts").filter(|_| span.is_part() && crate::keep::ages(table.name))?;
+        let ts = table.column("ts").filter(|_| span.limits(table))?;
         let added = !columns.iter().any(|column| column.name == ts.name);
         if added {
             columns.push(ts);

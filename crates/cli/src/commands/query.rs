@@ -8,7 +8,7 @@ use pagelab_output::OutputFile;
 use pagelab_views::sql;
 
 use crate::failure::Failure;
-use crate::options::SpanArgs;
+use crate::options::{SpanArgs, parse_size};
 use crate::print;
 
 /// Layout of the result.
@@ -53,6 +53,9 @@ pub struct Args {
     /// Same as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Memory for sorts, joins and aggregations; what needs more uses temporary files [default: 512M].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<usize>,
     /// Write the result to this file [default: standard output].
     #[arg(short, long = "output", value_name = "FILE")]
     output: Option<PathBuf>,
@@ -84,9 +87,17 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
         return Err(Failure::input(anyhow::anyhow!(needed)));
     }
-    let options = sql::QueryOptions { bounds: args.span.bounds(), ..sql::QueryOptions::default() };
-    let ask =
-        |out: &mut (dyn Write + Send)| sql::query_with(&dirs, sql_text, format, out, &options).map_err(Failure::input);
+    let mut options = sql::QueryOptions { bounds: args.span.bounds(), ..sql::QueryOptions::default() };
+    if let Some(bytes) = args.memory {
+        options.memory_bytes = bytes;
+    }
+    let ask = |out: &mut (dyn Write + Send)| {
+        let answer = sql::answer(&dirs, sql_text, format, out, &options).map_err(Failure::input)?;
+        for damage in &answer.left_out {
+            print::note(format!("left out: {damage}"));
+        }
+        Ok::<(), Failure>(())
+    };
     let Some(path) = &args.output else {
         let mut out = print::data();
         ask(&mut out)?;

@@ -2,30 +2,39 @@
 
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::{SQLOptions, SessionContext};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::registry::FunctionRegistry;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::tables;
 
+use super::catalogue::{Catalogue, check_planned};
+use super::coverage::{COVERAGE, Coverage};
 use super::division::IntegerDivision;
 use super::errors::explain;
+use super::held::Held;
 use super::output::Output;
 use super::runs::{RUNS, runs};
 use super::table::RegistryTable;
-use super::{Format, QueryOptions};
+use super::{Answer, Damaged, Format, QueryOptions};
 use crate::error::{Result, ViewError};
 
 /// More threads than this gain nothing for scans of one disk and cost memory each.
 const MAX_THREADS: usize = 8;
+
+/// Tables of more bytes are read by all threads. Parts are compressed: a megabyte of faults is half a million rows.
+const SPLIT_BYTES: usize = 1 << 20;
 
 /// The engine walks expressions recursively: `a or b or c` is as deep as it is long. Of a stack only the pages touched
 /// are memory.
@@ -46,7 +55,8 @@ pub(super) fn run(
     format: Format,
     out: &mut (dyn Write + Send),
     options: &QueryOptions,
-) -> Result<u64> {
+    damaged: Damaged,
+) -> Result<Answer> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(available).clamp(1, MAX_THREADS);
     bounded(sql)?;
@@ -56,9 +66,11 @@ pub(super) fn run(
         .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(|e| ViewError::Query(format!("cannot start {threads} threads for the query: {e}")))?;
-    let context = context(recordings, threads, options)?;
+    let catalogue = Arc::new(Catalogue::new(recordings, options.bounds.clone(), damaged));
+    let context = context(&catalogue, threads, options)?;
+    let mut query = Query::new(context, catalogue, sql, format, out);
     // Planning happens in the thread that waits: it gets the stack that it needs, whoever calls.
-    let plan_and_run = || runtime.block_on(stream(&context, sql, format, out));
+    let plan_and_run = || runtime.block_on(query.answer());
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("pagelab-query".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, plan_and_run);
@@ -80,7 +92,8 @@ fn bounded(sql: &str) -> Result<()> {
     )))
 }
 
-fn context(recordings: &[RecordingRef], threads: usize, options: &QueryOptions) -> Result<SessionContext> {
+/// A session of the engine with all tables.
+pub(super) fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOptions) -> Result<SessionContext> {
     let engine = |e: DataFusionError| ViewError::Query(e.strip_backtrace());
     let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_bytes), NAMED_CONSUMERS);
     let spill = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -93,30 +106,116 @@ fn context(recordings: &[RecordingRef], threads: usize, options: &QueryOptions) 
     // A sort keeps this much back for merging what it spilled; the default of 10 MiB would be all of a small pool.
     let reserve = (options.memory_bytes / 16).min(config.options().execution.sort_spill_reservation_bytes);
     config.options_mut().execution.sort_spill_reservation_bytes = reserve;
+    config.options_mut().execution.parquet.pushdown_filters = true;
+    config.options_mut().execution.parquet.reorder_filters = true;
+    config.options_mut().optimizer.repartition_file_min_size = SPLIT_BYTES;
     let mut context = SessionContext::new_with_config_rt(config, environment);
     context.register_expr_planner(Arc::new(IntegerDivision)).map_err(engine)?;
-    let shared: Arc<[RecordingRef]> = recordings.into();
     for table in tables::all() {
-        let provider = RegistryTable::new(table, shared.clone(), options.bounds.clone());
+        let provider = RegistryTable::new(table, catalogue.clone());
         context.register_table(table.name, Arc::new(provider)).map_err(engine)?;
     }
-    context.register_batch(RUNS, runs(recordings)?).map_err(engine)?;
+    context.register_batch(RUNS, runs(catalogue.recordings())?).map_err(engine)?;
+    context.register_table(COVERAGE, Arc::new(Coverage::new(catalogue.clone())?)).map_err(engine)?;
     Ok(context)
 }
 
-async fn stream(context: &SessionContext, sql: &str, format: Format, out: &mut (dyn Write + Send)) -> Result<u64> {
-    let names: Vec<&str> = tables::all().iter().map(|table| table.name).chain([RUNS]).collect();
-    let why = |e: DataFusionError| explain(&e, sql, &names);
-    let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    let frame = context.sql_with_options(sql, read_only).await.map_err(why)?;
-    let mut batches = frame.execute_stream().await.map_err(why)?;
-    let mut output = Output::new(format, batches.schema(), out)?;
-    let mut rows = 0;
-    while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(why)?;
-        rows += batch.num_rows() as u64;
-        output.write(&batch)?;
+/// A query and what it needs to run, and to run again.
+pub(super) struct Query<'q> {
+    context: SessionContext,
+    catalogue: Arc<Catalogue>,
+    sql: &'q str,
+    format: Format,
+    out: Held<'q>,
+}
+
+/// Why a query ended.
+struct Failed {
+    error: ViewError,
+    /// The engine met something in a file that it could not read.
+    may_be_damage: bool,
+}
+
+impl From<ViewError> for Failed {
+    fn from(error: ViewError) -> Self {
+        Self { error, may_be_damage: false }
     }
-    output.finish()?;
-    Ok(rows)
+}
+
+impl<'q> Query<'q> {
+    pub(super) fn new(
+        context: SessionContext,
+        catalogue: Arc<Catalogue>,
+        sql: &'q str,
+        format: Format,
+        out: &'q mut (dyn Write + Send),
+    ) -> Self {
+        Self { context, catalogue, sql, format, out: Held::new(out) }
+    }
+
+    /// Runs the query; once more if it failed because of damaged parts, then without them.
+    pub(super) async fn answer(&mut self) -> Result<Answer> {
+        let (rows, bytes_scanned) = match self.run_guarded().await {
+            Ok(done) => done,
+            Err(failed) if failed.may_be_damage && self.out.take_back() && self.catalogue.leave_out_failed() => {
+                self.run_guarded().await.map_err(|failed| failed.error)?
+            }
+            Err(failed) => return Err(self.catalogue.failure().map_or(failed.error, ViewError::Query)),
+        };
+        self.out.release().map_err(|e| ViewError::Query(format!("cannot write the result: {e}")))?;
+        Ok(Answer { rows, bytes_scanned, left_out: self.catalogue.left_out() })
+    }
+
+    /// As [`Query::run`]. Files of other programs have no checksums of ours, and damage in them can make the engine panic.
+    async fn run_guarded(&mut self) -> Result<(u64, u64), Failed> {
+        match AssertUnwindSafe(self.run()).catch_unwind().await {
+            Ok(result) => result,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+                let error = ViewError::Query(format!("the query engine gave up: {text}; please report this"));
+                Err(Failed { error, may_be_damage: true })
+            }
+        }
+    }
+
+    /// Runs the query. Gives the rows written and the bytes that scans read.
+    async fn run(&mut self) -> Result<(u64, u64), Failed> {
+        let sql = self.sql;
+        let names: Vec<&str> = tables::all().iter().map(|table| table.name).chain([RUNS, COVERAGE]).collect();
+        let why = |e: DataFusionError| Failed { may_be_damage: is_of_a_file(&e), error: explain(&e, sql, &names) };
+        let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        let frame = self.context.sql_with_options(sql, read_only).await.map_err(why)?;
+        let task = Arc::new(frame.task_ctx());
+        let plan = frame.create_physical_plan().await.map_err(why)?;
+        check_planned(&plan).map_err(why)?;
+        let mut batches = execute_stream(plan.clone(), task).map_err(why)?;
+        let mut output = Output::new(self.format, batches.schema(), &mut self.out)?;
+        let mut rows = 0;
+        while let Some(batch) = batches.next().await {
+            let batch = batch.map_err(why)?;
+            rows += batch.num_rows() as u64;
+            output.write(&batch)?;
+        }
+        output.finish()?;
+        Ok((rows, bytes_scanned(plan.as_ref())))
+    }
+}
+
+/// Whether an error may come from what a file holds.
+fn is_of_a_file(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::ParquetError(_) | DataFusionError::External(_) => true,
+        DataFusionError::ArrowError(inner, _) => {
+            matches!(**inner, ArrowError::ParquetError(_) | ArrowError::ExternalError(_) | ArrowError::IoError(..))
+        }
+        _ => false,
+    }
+}
+
+/// Bytes that the scans of a plan have read.
+fn bytes_scanned(plan: &dyn ExecutionPlan) -> u64 {
+    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name("bytes_scanned"));
+    let own = own.map_or(0, |bytes| bytes.as_usize() as u64);
+    own + plan.children().into_iter().map(|child| bytes_scanned(child.as_ref())).sum::<u64>()
 }

@@ -1,25 +1,31 @@
-//! One registry table over many recordings, as a table of the query engine.
+//! One registry table over many recordings, as a table of the query engine: a plan of its own Parquet scans.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
-};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
-use futures::stream;
+use datafusion::common::stats::Precision;
+use datafusion::common::{ScalarValue, Statistics};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, Operator, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::union::UnionExec;
+use pagelab_recording::Span;
 use pagelab_recording::set::RecordingRef;
-use pagelab_recording::tables::{ColType, TableDef, text_of};
-use pagelab_recording::{Bounds, Recording};
+use pagelab_recording::tables::{ColType, TableDef};
+
+use super::adapt::Columns;
+use super::bytes::VerifiedFiles;
+use super::catalogue::{Catalogue, File, Planned, Scan};
 
 /// The columns that say which recording a row is from.
 pub(super) const PARTITION_COLUMNS: [&str; 3] = ["host", "variant", "run"];
@@ -39,24 +45,109 @@ pub(super) fn partition_fields() -> [Field; 3] {
     ]
 }
 
+/// The values of [`partition_fields`] in the rows of a recording.
+fn partition_values(recording: &RecordingRef) -> Vec<ScalarValue> {
+    let text = |value: &Option<String>| {
+        ScalarValue::Dictionary(Box::new(DataType::Int32), Box::new(ScalarValue::Utf8(value.clone())))
+    };
+    let run = recording.run.and_then(|run| i64::try_from(run).ok());
+    vec![text(&recording.host), text(&recording.variant), ScalarValue::Int64(run)]
+}
+
 /// One table of the registry.
 #[derive(Debug)]
 pub(super) struct RegistryTable {
     table: &'static TableDef,
-    recordings: Arc<[RecordingRef]>,
-    bounds: Bounds,
+    catalogue: Arc<Catalogue>,
+    /// As queries see it: where a row is from, then the table's columns.
     schema: SchemaRef,
+    /// As the engine reads it: the table's columns, then where a row is from.
+    read_as: TableSchema,
 }
 
 impl RegistryTable {
-    pub(super) fn new(table: &'static TableDef, recordings: Arc<[RecordingRef]>, bounds: Bounds) -> Self {
-        let columns = table.columns.iter().map(|c| {
+    pub(super) fn new(table: &'static TableDef, catalogue: Arc<Catalogue>) -> Self {
+        let column = |c: &pagelab_recording::tables::ColumnDef| {
             let ty = if c.ty == ColType::Bytes { text_type() } else { c.ty.arrow() };
             Field::new(c.name, ty, true)
-        });
-        let schema = Arc::new(Schema::new(partition_fields().into_iter().chain(columns).collect::<Vec<_>>()));
-        Self { table, recordings, bounds, schema }
+        };
+        let columns: Vec<Field> = table.columns.iter().map(column).collect();
+        let all: Vec<Field> = partition_fields().into_iter().chain(columns.iter().cloned()).collect();
+        let partition: Vec<FieldRef> = partition_fields().into_iter().map(Arc::new).collect();
+        let read_as = TableSchema::builder(Arc::new(Schema::new(columns))).with_table_partition_cols(partition).build();
+        Self { table, catalogue, schema: Arc::new(Schema::new(all)), read_as }
     }
+
+    /// Where the columns of a projection are in what the engine reads.
+    fn read_places(&self, projection: Option<&Vec<usize>>) -> Vec<usize> {
+        let columns = self.table.columns.len();
+        let place = |at: usize| match at.checked_sub(PARTITION_COLUMNS.len()) {
+            Some(column) => column,
+            None => columns + at,
+        };
+        match projection {
+            Some(wanted) => wanted.iter().map(|at| place(*at)).collect(),
+            None => (0..self.schema.fields().len()).map(place).collect(),
+        }
+    }
+
+    /// A scan of files that count in the same time.
+    fn scan_files(
+        &self,
+        files: &[Arc<File>],
+        places: Vec<usize>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let scan = Arc::new(Scan { table: self.table, files: files.to_vec() });
+        let mut source = ParquetSource::new(self.read_as.clone())
+            .with_parquet_file_reader_factory(Arc::new(VerifiedFiles(self.catalogue.clone())))
+            .with_pushdown_filters(true)
+            .with_reorder_filters(true);
+        if let Some(span) = files.first().and_then(|file| file.span) {
+            source = source.with_predicate(self.within(span)?);
+        }
+        let rows: usize = files.iter().map(|file| rows(file)).sum();
+        let planned: Vec<PartitionedFile> = files.iter().map(|file| self.planned(file, &scan)).collect();
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+            .with_statistics(self.statistics(rows))
+            .with_file_group(FileGroup::new(planned))
+            .with_expr_adapter(Some(Arc::new(Columns(self.table))))
+            .with_limit(limit)
+            .with_projection_indices(Some(places))?
+            .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    /// A file as the engine plans it.
+    fn planned(&self, file: &Arc<File>, scan: &Arc<Scan>) -> PartitionedFile {
+        let recordings = self.catalogue.recordings();
+        let path = file.part.path().display().to_string();
+        let mut planned = PartitionedFile::new(path, file.part.len_bytes())
+            .with_arrow_schema(file.part.schema().clone())
+            .with_extension(Planned { file: file.clone(), scan: scan.clone() });
+        planned.partition_values = recordings.get(file.recording).map(partition_values).unwrap_or_default();
+        // Set here and not by its method, which takes it that a partition's value is never null.
+        planned.statistics = Some(Arc::new(self.statistics(rows(file))));
+        planned
+    }
+
+    /// Of the columns nothing is said: row groups have statistics of their own.
+    fn statistics(&self, rows: usize) -> Statistics {
+        let unknown = Statistics::new_unknown(self.read_as.table_schema());
+        Statistics { num_rows: Precision::Exact(rows), ..unknown }
+    }
+
+    /// The rows of a time.
+    fn within(&self, span: Span) -> Result<Arc<dyn PhysicalExpr>> {
+        let ts = Arc::new(Column::new_with_schema("ts", self.read_as.table_schema())?);
+        let compare = |op: Operator, ns: i64| Arc::new(BinaryExpr::new(ts.clone(), op, lit(ns)));
+        let (from, to) = (compare(Operator::GtEq, span.from_ns), compare(Operator::Lt, span.to_ns));
+        Ok(Arc::new(BinaryExpr::new(from, Operator::And, to)))
+    }
+}
+
+fn rows(file: &File) -> usize {
+    usize::try_from(file.part.rows()).unwrap_or(usize::MAX)
 }
 
 #[async_trait]
@@ -69,7 +160,12 @@ impl TableProvider for RegistryTable {
         TableType::Base
     }
 
-    /// One partition per recording, which reads the columns that the query needs and no others.
+    /// The engine gives every filter to the scans when it has planned them, and keeps those that they cannot take.
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    /// One scan of all files; with a span, which is another time in each recording, one for each time.
     async fn scan(
         &self,
         _state: &dyn Session,
@@ -77,139 +173,21 @@ impl TableProvider for RegistryTable {
         _filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let schema = match projection {
-            Some(indices) => Arc::new(self.schema.project(indices)?),
-            None => self.schema.clone(),
-        };
-        let partitions = self.recordings.iter().map(|recording| {
-            let (recording, bounds) = (recording.clone(), self.bounds.clone());
-            let part = Partition { table: self.table, recording, bounds, schema: schema.clone() };
-            Arc::new(part) as Arc<dyn PartitionStream>
-        });
-        let plan = StreamingTableExec::try_new(schema.clone(), partitions.collect(), None, [], false, limit)?;
-        Ok(Arc::new(plan))
-    }
-}
-
-/// The rows of one table of one recording.
-#[derive(Debug)]
-struct Partition {
-    table: &'static TableDef,
-    recording: RecordingRef,
-    bounds: Bounds,
-    schema: SchemaRef,
-}
-
-impl PartitionStream for Partition {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _ctx: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let batches = match self.open() {
-            Ok(batches) => stream::iter(batches),
-            Err(error) => stream::iter(Box::new(std::iter::once(Err(error))) as Batches),
-        };
-        Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), batches))
-    }
-}
-
-type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
-
-impl Partition {
-    fn open(&self) -> Result<Batches> {
-        let recording = Recording::open(&self.recording.dir).map_err(external)?;
-        let span = self.bounds.of(&recording).map_err(external)?;
-        let recording = recording.within(span);
-        let schema = self.schema.clone();
-        let stored: Vec<&str> = schema
-            .fields()
-            .iter()
-            .map(|field| field.name().as_str())
-            .filter(|name| !PARTITION_COLUMNS.contains(name))
-            .collect();
-        let reader = recording.read(self.table.name, Some(&stored)).map_err(external)?;
-        let place = Place::of(&self.recording);
-        let schema = self.schema.clone();
-        let mut broken = false;
-        // The reader goes on behind a damaged part; a query that silently lacks rows must not.
-        Ok(Box::new(reader.map_while(move |batch| {
-            if broken {
-                return None;
+        let files = self.catalogue.files(self.table)?;
+        let mut scans: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
+        for same in files.chunk_by(|a, b| a.span == b.span) {
+            scans.push(self.scan_files(same, self.read_places(projection), limit)?);
+        }
+        match scans.len() {
+            0 => {
+                let schema = match projection {
+                    Some(wanted) => Arc::new(self.schema.project(wanted)?),
+                    None => self.schema.clone(),
+                };
+                Ok(Arc::new(EmptyExec::new(schema)))
             }
-            let batch = batch.map_err(external).and_then(|batch| place.complete(&batch, &schema));
-            broken = batch.is_err();
-            Some(batch)
-        })))
-    }
-}
-
-/// Carries an error of this project through the engine.
-fn external(error: pagelab_recording::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
-
-/// What `host`, `variant` and `run` are in all rows of a recording.
-struct Place {
-    dir: PathBuf,
-    host: Option<String>,
-    variant: Option<String>,
-    run: Option<i64>,
-}
-
-impl Place {
-    fn of(recording: &RecordingRef) -> Self {
-        Self {
-            dir: recording.dir.clone(),
-            host: recording.host.clone(),
-            variant: recording.variant.clone(),
-            run: recording.run.and_then(|run| i64::try_from(run).ok()),
+            1 => Ok(scans.remove(0)),
+            _ => UnionExec::try_new(scans),
         }
     }
-
-    /// Adds the columns of the place and brings the others to the types of the query.
-    fn complete(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-        let rows = batch.num_rows();
-        let columns: Result<Vec<ArrayRef>> = schema
-            .fields()
-            .iter()
-            .map(|field| match field.name().as_str() {
-                "host" => Ok(constant(self.host.as_deref(), rows)),
-                "variant" => Ok(constant(self.variant.as_deref(), rows)),
-                "run" => Ok(Arc::new(Int64Array::from(vec![self.run; rows])) as ArrayRef),
-                name => {
-                    let column = batch.column_by_name(name).ok_or_else(|| {
-                        DataFusionError::Execution(format!("{}: column {name} was not read", self.dir.display()))
-                    })?;
-                    as_text(column, field.data_type())
-                }
-            })
-            .collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(schema.clone(), columns?, &options)?)
-    }
-}
-
-/// A text column with the same value in every row.
-fn constant(value: Option<&str>, rows: usize) -> ArrayRef {
-    let keys = Int32Array::from(vec![value.map(|_| 0); rows]);
-    let values = StringArray::from_iter_values(value);
-    match DictionaryArray::try_new(keys, Arc::new(values)) {
-        Ok(column) => Arc::new(column),
-        // Keys are 0 and only where there is a value.
-        Err(_) => arrow::array::new_null_array(&text_type(), rows),
-    }
-}
-
-/// Paths from bytes to text; everything else as it is.
-fn as_text(column: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
-    if column.data_type() == ty {
-        return Ok(column.clone());
-    }
-    if let DataType::Dictionary(_, value) = column.data_type()
-        && **value == DataType::Binary
-    {
-        return text_of(column).map_err(external);
-    }
-    Ok(cast(column, ty)?)
 }
