@@ -161,8 +161,7 @@ pub fn tell(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), 
     }
     let faults = outcome.manifest.probes.iter().find(|probe| probe.name == "faults");
     // What was seen and given up again is not in it.
-    let dropped = outcome.manifest.extra.get("rows_dropped").and_then(|dropped| dropped.get("faults"));
-    let dropped = dropped.and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let dropped = outcome.manifest.rows_dropped.get("faults").copied().unwrap_or(0);
     let faults = faults.and_then(|probe| probe.events_seen).map(|count| count.saturating_sub(dropped));
     let faults = faults.map_or_else(String::new, |count| format!(", {count} faults"));
     let whole = if outcome.manifest.complete { "" } else { ", not complete" };

@@ -305,10 +305,12 @@ impl View {
             fields.insert("view".to_owned(), name.into());
             fields.insert("recording".to_owned(), recording.dir().to_string_lossy().into());
             fields.insert("complete".to_owned(), manifest.complete.into());
-            for reason in ["incomplete_reason", "rows_dropped"] {
-                if let Some(value) = manifest.extra.get(reason) {
-                    fields.insert(reason.to_owned(), value.clone());
-                }
+            if let Some(reason) = &manifest.incomplete_reason {
+                fields.insert("incomplete_reason".to_owned(), reason.as_str().into());
+            }
+            if !manifest.rows_dropped.is_empty() {
+                let dropped = serde_json::to_value(&manifest.rows_dropped).map_err(Failure::input)?;
+                fields.insert("rows_dropped".to_owned(), dropped);
             }
             fields.insert("clock_start_ns".to_owned(), manifest.clock.start_ns.into());
             fields.insert("notes".to_owned(), notes.into());
@@ -327,7 +329,7 @@ impl View {
             text.push_str(": complete\n");
         } else {
             text.push_str(": NOT COMPLETE\n");
-            let reason = manifest.extra.get("incomplete_reason").and_then(Value::as_str).unwrap_or(
+            let reason = manifest.incomplete_reason.as_deref().unwrap_or(
                 "the recorder did not reach its end: at most its last second is missing; exit, end and self cost are \
                  not known",
             );

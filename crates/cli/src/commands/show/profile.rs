@@ -4,11 +4,10 @@ mod stacks;
 mod tally;
 mod text;
 
-use pagelab_recording::Recording;
 use pagelab_recording::tables::LossRow;
+use pagelab_recording::{Measured, Recording};
 use regex::Regex;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::View;
 use super::options::{Options, cut};
@@ -154,8 +153,7 @@ pub fn view(recording: &Recording, options: &Options) -> Result<View, Failure> {
         notes.push(format!("none of the {} samples is selected", tally.samples));
     }
     let is_time = tally.events.iter().all(|event| event.ends_with("-clock"));
-    let operations = recording.manifest().extra.get("measured").and_then(|measured| measured.get("operations"));
-    let operations = operations.and_then(Value::as_f64).filter(|count| *count > 0.0);
+    let operations = recording.manifest().measured.as_ref().and_then(Measured::operations_done);
     let scale = Scale { weight: tally.selected.weight, operations: operations.filter(|_| is_time) };
     let data = document(recording, options, sort, &groups, &frames, &tally, scale, &mut notes)?;
     View::new("profile", recording, &notes, &data, &text::text(&data))
