@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use pagelab_analysis::compare::Comparison;
 use pagelab_analysis::faultmap::{FaultMap, PointKind, of_comparison};
 use pagelab_analysis::mappings::bytes;
+use pagelab_vocab::units::{count, duration};
 
 use crate::axis;
 use crate::canvas::Canvas;
-use crate::number::{count, duration};
 use crate::paragraph::wrap;
 use crate::style::{Glyphs, Style};
 

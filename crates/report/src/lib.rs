@@ -25,7 +25,6 @@ mod faultmap;
 mod finding;
 pub mod flamegraph;
 mod iomap;
-mod number;
 mod paragraph;
 mod sides;
 mod style;
@@ -34,5 +33,5 @@ pub mod verdict;
 
 pub use faultmap::{fault_map, fault_maps, pictures};
 pub use iomap::{io_map, io_map_columns};
-pub use number::{count, duration, quantity, significant};
+pub use pagelab_vocab::units::{count, duration, quantity, significant};
 pub use style::{Glyphs, Style};

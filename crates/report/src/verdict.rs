@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use pagelab_analysis::compare::{Comparison, ComparisonMethod, MetricComparison, Primary, Verdict};
 use pagelab_analysis::rules::{Considered, RuleOutcome};
+use pagelab_vocab::units::{quantity, significant};
 
 use crate::changes::largest_changes;
 pub use crate::explanation::explanation;
 use crate::finding::{finding, unexplained};
-use crate::number::{quantity, significant};
 use crate::paragraph::wrap;
 pub use crate::sides::each_run;
 use crate::sides::{ratio_text, sides};
