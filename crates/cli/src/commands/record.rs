@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, ValueSpec};
+use pagelab_vocab::terminal::shell_path;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -165,7 +166,7 @@ pub fn tell(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), 
     let faults = faults.and_then(|probe| probe.events_seen).map(|count| count.saturating_sub(dropped));
     let faults = faults.map_or_else(String::new, |count| format!(", {count} faults"));
     let whole = if outcome.manifest.complete { "" } else { ", not complete" };
-    let dir = outcome.dir.display();
-    say!("pagelab: recorded into {dir}{whole}{faults}; look at it with: pagelab show {dir}");
+    let (dir, word) = (outcome.dir.display(), shell_path(&outcome.dir));
+    say!("pagelab: recorded into {dir}{whole}{faults}; look at it with: pagelab show {word}");
     Ok(())
 }

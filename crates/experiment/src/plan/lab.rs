@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use pagelab_lab::{Accel, Kernel, LabError, Options, Pmem, PmemKind, Program, parse_bytes};
+use pagelab_lab::{Accel, Kernel, LabError, Options, Pmem, PmemKind, Program};
 use pagelab_vocab::nearest::hint_for;
+use pagelab_vocab::units::parse_size;
 use serde::{Deserialize, Serialize};
 
 use super::{PlannedSetting, Variant, nowhere};
@@ -125,7 +126,7 @@ fn accel(item: &Item<'_>) -> Result<Accel, PlanError> {
 
 fn bytes(item: &Item<'_>) -> Result<u64, PlanError> {
     let text = item.setting_value()?;
-    parse_bytes("", &text).map_err(|_| item.wrong("a size: \"512M\", \"1G\", or bytes"))
+    parse_size(&text).map_err(|_| item.wrong("a size: \"512M\", \"1G\", or bytes"))
 }
 
 fn pmem(table: &Table<'_>, usual: Option<Pmem>) -> Result<Option<Pmem>, PlanError> {

@@ -11,6 +11,7 @@ use pagelab_session::VALUE_PREFIX;
 use pagelab_vocab::metrics::{MetricKind, metric};
 use pagelab_vocab::nearest::hint_for;
 use pagelab_vocab::settings::{Scope, nearest, setting};
+use pagelab_vocab::units::parse_time;
 
 use super::fill::has_placeholder;
 use super::{Better, Between, Decoys, LabPlan, Plan, PlannedSetting, PrimaryMetric, ValueSpec, Variant, Work, lab};
@@ -191,23 +192,8 @@ fn between(item: &Item<'_>) -> Result<Vec<Between>, PlanError> {
 /// Whole seconds, or text with a unit: `"90s"`, `"500ms"`, `"2m"`, `"1h"`.
 pub(crate) fn duration(item: &Item<'_>) -> Result<Duration, PlanError> {
     let needed = "a time above 0: whole seconds, or text such as \"90s\", \"500ms\", \"2m\", \"1h\"";
-    let millis = match item.setting_value() {
-        Err(_) => None,
-        Ok(text) => {
-            let text = text.trim();
-            let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-            let (number, unit) = text.split_at(digits);
-            let scale: Option<u64> = match unit.trim() {
-                "ms" => Some(1),
-                "" | "s" => Some(1000),
-                "m" | "min" => Some(60_000),
-                "h" => Some(3_600_000),
-                _ => None,
-            };
-            number.parse::<u64>().ok().zip(scale).and_then(|(number, scale)| number.checked_mul(scale))
-        }
-    };
-    millis.filter(|millis| *millis > 0).map(Duration::from_millis).ok_or_else(|| item.wrong(needed))
+    let text = item.setting_value().map_err(|_| item.wrong(needed))?;
+    parse_time(&text).map_err(|_| item.wrong(needed))
 }
 
 /// `job` or `command` of a table; not both.

@@ -10,6 +10,7 @@ use pagelab_host::doctor::process::{MappedBy, MappingCall, MappingCalls, Process
 use pagelab_host::facts;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{MappingsRow, TasksRow};
+use pagelab_vocab::terminal::shell_path;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::commands::show::read::{each, each_in_time};
@@ -97,7 +98,7 @@ fn space_of(recording: &Recording, pid: u32, dir: &Path) -> Result<u32, Failure>
         None => Err(Failure::input(anyhow!(
             "{} has no process {pid}; look: pagelab show {} tasks",
             dir.display(),
-            dir.display()
+            shell_path(dir)
         ))),
     }
 }

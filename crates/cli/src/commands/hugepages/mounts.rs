@@ -6,8 +6,9 @@ use clap::Subcommand;
 use pagelab_host::hugetlb::mounts::{self, MountRequest, MountTable};
 use serde::Serialize;
 
-use super::{Form, bytes, failure, page_bytes, root};
+use super::{Form, failure, page_bytes, root};
 use crate::failure::Failure;
+use crate::options::above_zero;
 
 /// Arguments of `hugepages mounts`.
 #[derive(Debug, clap::Args)]
@@ -34,10 +35,10 @@ struct CreateArgs {
     #[arg(long)]
     pagesize: Option<String>,
     /// Most bytes that its files may have together.
-    #[arg(long, value_parser = bytes)]
+    #[arg(long, value_parser = above_zero)]
     size: Option<u64>,
     /// Bytes to reserve from the pool at once.
-    #[arg(long, value_parser = bytes)]
+    #[arg(long, value_parser = above_zero)]
     min_size: Option<u64>,
     /// Most files and folders.
     #[arg(long)]

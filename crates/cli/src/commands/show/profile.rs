@@ -6,6 +6,7 @@ mod text;
 
 use pagelab_recording::tables::LossRow;
 use pagelab_recording::{Measured, Recording};
+use pagelab_vocab::terminal::shell_path;
 use regex::Regex;
 use serde::Serialize;
 
@@ -268,7 +269,7 @@ fn neighbours(
     let (total, found) = tally.neighbours(frames, name, callers);
     if total.samples == 0 {
         let option = if callers { "--callers" } else { "--callees" };
-        let dir = options.dir.display();
+        let dir = shell_path(&options.dir);
         return Err(Failure::input(anyhow::anyhow!(
             "{option}: no sample has a function {name:?} in its stack; functions are listed by: pagelab show {dir} profile --top 0"
         )));

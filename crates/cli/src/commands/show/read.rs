@@ -8,6 +8,8 @@ use pagelab_analysis::AnalysisError;
 use pagelab_analysis::calls::File;
 use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
 use pagelab_recording::{ProbeState, Recording, Result};
+use pagelab_vocab::terminal::shell_path;
+pub use pagelab_vocab::units::short_duration as short;
 use serde::Serialize;
 
 use super::options::Options;
@@ -48,17 +50,6 @@ pub fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
     }
 }
 
-/// A time in a cell: three figures and its unit, without a blank.
-pub fn short(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        size if size >= 1e9 => (ns / 1e9, "s"),
-        size if size >= 1e6 => (ns / 1e6, "ms"),
-        size if size >= 1e3 => (ns / 1e3, "us"),
-        _ => (ns, "ns"),
-    };
-    format!("{}{unit}", pagelab_report::significant(value, 3))
-}
-
 /// A note if the stream lost events: what is shown lacks them.
 pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Result<()> {
     let (mut seen, mut lost) = (0_u64, 0_u64);
@@ -69,7 +60,7 @@ pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Res
         }
     })?;
     if lost > 0 {
-        let dir = recording.dir().display();
+        let dir = shell_path(recording.dir());
         notes.push(format!("{lost} of {seen} events of {stream} were lost; when: pagelab show {dir} loss"));
     }
     Ok(())
@@ -227,7 +218,7 @@ impl Tasks {
     }
 
     fn check(&self, options: &Options) -> std::result::Result<(), Failure> {
-        let dir = options.dir.display();
+        let dir = shell_path(&options.dir);
         let none = |what: String| {
             let total = self.0.len();
             Err(Failure::input(anyhow::anyhow!(

@@ -9,6 +9,7 @@ use pagelab_analysis::calls::{self, Call, Files, Totals};
 use pagelab_recording::Recording;
 use pagelab_report::duration;
 use pagelab_vocab::syscalls::{self, Class};
+use pagelab_vocab::terminal::shell_path;
 use serde::Serialize;
 
 use super::View;
@@ -90,7 +91,7 @@ impl<'a> Selection<'a> {
             "--file: no file {} among those that calls were made on; they are listed by: pagelab show {} syscalls --by \
              file",
             file.display(),
-            self.options.dir.display()
+            shell_path(&self.options.dir)
         )))
     }
 
