@@ -27,13 +27,33 @@ pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
 /// Format of the document.
 pub const COMPARE_FORMAT: u32 = 1;
 
+/// The test that the design of the runs calls for; the p value has no part in the choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ComparisonMethod {
+    /// Welch's unequal-variance t-test, for runs that were made independently of each other.
+    Welch,
+    /// The mean log ratio of rounds in which each side ran once, with its t interval.
+    PairedBlocks,
+}
+
+impl ComparisonMethod {
+    /// The word in documents.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Welch => "welch",
+            Self::PairedBlocks => "paired_blocks",
+        }
+    }
+}
+
 /// The comparison of two sets of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Major format of the document.
     pub format: u32,
-    /// The test that the design of the runs calls for: `welch` or `paired_blocks`.
-    pub method: String,
+    /// The test that the design of the runs calls for.
+    pub method: ComparisonMethod,
     /// The base's runs.
     pub base: SideRuns,
     /// The test side's runs.

@@ -336,18 +336,18 @@ fn the_method_follows_from_how_the_runs_were_made() {
     let shifted = side(&tmp, "d", 5, ORDINARY, rounds(15));
     let of = |test: &[PathBuf], options: &CompareOptions| compare(&base, test, options).unwrap();
     let paired = of(&with, &CompareOptions::default());
-    assert_eq!(paired.method, "paired_blocks");
+    assert_eq!(paired.method.word(), "paired_blocks");
     let primary = paired.primary.as_ref().unwrap();
     assert_eq!((primary.result.rounds, primary.result.df), (Some(5), Some(4.0)));
     assert!(primary.result.welch.is_some(), "Welch's test is printed for both");
     for other in [&later, &shifted] {
         let document = of(other, &CompareOptions::default());
-        assert_eq!(document.method, "welch");
+        assert_eq!(document.method.word(), "welch");
         assert!(document.notes.iter().any(|n| n.contains("not made together")), "{:?}", document.notes);
     }
-    assert_eq!(of(&with[..4], &CompareOptions::default()).method, "welch", "a round without its other half");
+    assert_eq!(of(&with[..4], &CompareOptions::default()).method.word(), "welch", "a round without its other half");
     let unpaired = CompareOptions { design: DesignChoice::Unpaired, ..CompareOptions::default() };
-    assert_eq!(of(&with, &unpaired).method, "welch");
+    assert_eq!(of(&with, &unpaired).method.word(), "welch");
 }
 
 /// A failed run takes its round out of the paired test, but does not change the design.
@@ -363,7 +363,7 @@ fn a_failed_run_costs_its_round() {
         }
     });
     let document = compare(&base, &test, &CompareOptions::default()).unwrap();
-    assert_eq!(document.method, "paired_blocks");
+    assert_eq!(document.method.word(), "paired_blocks");
     assert_eq!(document.primary.unwrap().result.rounds, Some(5));
 }
 

@@ -62,7 +62,7 @@ fn a_neutral_metric_has_no_slower_side() {
     assert_eq!(comparison.primary.as_ref().unwrap().verdict, Verdict::Different);
     assert!(comparison.findings.is_empty());
     for one in &comparison.considered {
-        assert_eq!(one.outcome, "not_tested");
+        assert_eq!(one.outcome.word(), "not_tested");
         assert!(one.reasons[0].contains("neither way of it is better"), "{one:?}");
     }
     assert_eq!(comparison.bad_answer(), None, "different is not worse");

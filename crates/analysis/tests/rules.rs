@@ -76,7 +76,7 @@ fn equal_worlds_have_no_finding() {
         let other = World { harmless: harmless(2), ..good() };
         let comparison = compare_worlds(&good(), &other, seed);
         assert!(comparison.findings.is_empty(), "{:?}", causes(&comparison));
-        assert!(comparison.considered.iter().all(|considered| considered.outcome == "refuted"));
+        assert!(comparison.considered.iter().all(|considered| considered.outcome.word() == "refuted"));
     }
 }
 
@@ -458,7 +458,7 @@ fn one_good_and_one_bad_recording() {
     let dir = tempfile::tempdir().unwrap();
     let comparison = compare_in(dir.path(), &good(), &thp_off(), 1, 1);
     assert_eq!(comparison.primary.as_ref().unwrap().verdict, Verdict::NotTested);
-    assert!(comparison.considered.iter().all(|one| one.outcome == "not_tested"), "{:?}", comparison.considered);
+    assert!(comparison.considered.iter().all(|one| one.outcome.word() == "not_tested"), "{:?}", comparison.considered);
     assert_eq!(causes(&comparison), ["thp.disabled"]);
     let finding = &comparison.findings[0];
     assert_eq!((finding.confidence, finding.side), (Confidence::Correlated, SideName::Test));

@@ -10,6 +10,7 @@ use pagelab_observe::details::ONE_IN;
 use pagelab_observe::streams::StreamSet;
 use pagelab_recording::{Bound, Bounds, Error, Recording};
 use pagelab_session::{SessionOptions, Target};
+use pagelab_vocab::units;
 
 use crate::failure::Failure;
 
@@ -172,28 +173,23 @@ fn warn_of_shared_device(out: &std::path::Path) {
     }
 }
 
-/// Reads a size such as `64M`: bytes with k, M or G for powers of 1024.
+/// Reads a size above 0 such as `64M`.
 pub fn parse_size(text: &str) -> Result<usize, String> {
-    let needed = || format!("found {text:?}, needed a number of bytes such as 4M (k, M, G: powers of 1024)");
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor: usize = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        _ => return Err(needed()),
-    };
-    let number = usize::from_str(digits).map_err(|_| needed())?;
-    number.checked_mul(factor).filter(|bytes| *bytes > 0).ok_or_else(needed)
+    let bytes = above_zero(text)?;
+    usize::try_from(bytes).map_err(|error| format!("found {text:?}: {error}"))
 }
 
-/// Reads a time such as `2.5`: seconds, more than 0.
+/// Reads a size above 0 such as `40G`.
+pub fn above_zero(text: &str) -> Result<u64, String> {
+    match units::parse_size(text).map_err(|error| error.to_string())? {
+        0 => Err(format!("found {text:?}, needed more than 0: {}", units::SIZE_NEEDED)),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Reads a time such as `2.5`, in seconds, or `90s`, `500ms`, `2m`.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let needed = || format!("found {text:?}, needed a number of seconds such as 10 or 0.5");
-    let seconds = f64::from_str(text).map_err(|_| needed())?;
-    let time = Duration::try_from_secs_f64(seconds).map_err(|_| needed())?;
-    // A century is more than the clock's nanoseconds are added up for.
-    if time.is_zero() || time > Duration::from_hours(24 * 36_525) { Err(needed()) } else { Ok(time) }
+    units::parse_time(text).map_err(|error| error.to_string())
 }
 
 /// Reads a share such as `2.5`, in per cent.
@@ -236,8 +232,10 @@ mod tests {
 
     #[test]
     fn times_are_read_or_refused() {
-        assert_eq!(parse_seconds("0.5").map(|time| time.as_millis()), Ok(500));
-        for wrong in ["", "0", "-1", "1s", "nan", "inf", "1e30"] {
+        for (text, millis) in [("0.5", 500), ("1s", 1000), ("2m", 120_000)] {
+            assert_eq!(parse_seconds(text).map(|time| time.as_millis()), Ok(millis), "{text}");
+        }
+        for wrong in ["", "0", "-1", "1x", "nan", "inf", "1e30"] {
             assert!(parse_seconds(wrong).is_err(), "{wrong}");
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use pagelab_analysis::compare::Comparison;
 use pagelab_analysis::explain::Explanation;
 use pagelab_experiment::{ExperimentError, Outcome};
+use pagelab_vocab::terminal::shell_path;
 
 use crate::failure::{BAD, Failure};
 use crate::say;
@@ -56,7 +57,7 @@ pub fn experiment(outcome: &Outcome, plan: &Path) -> String {
         }
     }
     if outcome.interrupted {
-        let (plan, set) = (plan.display(), outcome.dir.display());
+        let (plan, set) = (shell_path(plan), shell_path(&outcome.dir));
         let _ = writeln!(text, "broken off; go on with: pagelab experiment {plan} --resume -o {set}");
     }
     text

@@ -38,6 +38,7 @@ fn what_cannot_be_done_is_said_and_nothing_is_changed() {
         (vec!["set", "3M", "1"], 2, "page sizes"),
         (vec!["set", "2M", "many"], 2, "invalid value"),
         (vec!["plan", "--bytes", "x"], 2, "needed a number of bytes"),
+        (vec!["plan", "--bytes", "0"], 2, "needed more than 0"),
         (vec!["mounts", "remove", "/proc"], 2, "hugetlbfs"),
         (vec!["mounts", "create", "/tmp", "--mode", "9"], 2, "octal"),
         (vec!["exec", "--text", "--", "true"], 2, "text"),

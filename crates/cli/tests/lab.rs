@@ -20,7 +20,7 @@ fn lab(words: &[&str]) -> (TempDir, Command) {
 fn what_cannot_be_is_refused_with_what_is_needed() {
     for (words, needed) in [
         (&["up", "--kernel", "5.10"][..], "6.1 or 6.12"),
-        (&["up", "--memory", "1GB"], "K, M, G or T"),
+        (&["up", "--memory", "1XB"], "K, M, G or T"),
         (&["up", "--pmem", "100M"], "multiple of 128M"),
         (&["up", "--pmem-kind", "optane"], "memmap or nvdimm"),
         (&["up", "--accel", "kvm", "--icount", "0"], "only an emulator counts"),

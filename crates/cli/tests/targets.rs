@@ -10,8 +10,8 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{binary, is_root, json, pagelab, run, scratch, stderr};
-use pagelab_recording::Recording;
 use pagelab_recording::tables::{FaultsRow, LossRow, MarksRow, TasksRow};
+use pagelab_recording::{EndedBy, Recording};
 
 /// Longer than anything here takes on a busy machine; only what hangs reaches it.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -87,8 +87,8 @@ fn lost(recording: &Recording, stream: &str) -> u64 {
     lost
 }
 
-fn extra<'a>(recording: &'a Recording, key: &str) -> &'a str {
-    recording.manifest().extra.get(key).and_then(serde_json::Value::as_str).unwrap_or("")
+fn ended_by(recording: &Recording) -> &str {
+    recording.manifest().ended_by.as_ref().map_or("", EndedBy::word)
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_signal_in_mid_run_ends_the_recording_whole() {
         wait_for_faults(&out);
         kill(&recorder, signal);
         assert_eq!(ended(recorder).code(), Some(128 + signal), "the command's own status");
-        assert_eq!(extra(&whole(&out), "ended_by"), "signal");
+        assert_eq!(ended_by(&whole(&out)), "signal");
 
         let out = dir.path().join(format!("process-{signal}"));
         let mut target = Command::new("sh").args(["-c", BUSY]).process_group(0).spawn().expect("sh");
@@ -180,7 +180,7 @@ fn a_signal_in_mid_run_ends_the_recording_whole() {
         target.wait().expect("our child");
         let recording = whole(&out);
         assert!(recording.rows("faults").expect("faults") > 0);
-        assert!(recording.manifest().exit.is_none() && extra(&recording, "ended_by") == "signal");
+        assert!(recording.manifest().exit.is_none() && ended_by(&recording) == "signal");
     }
 }
 
@@ -343,7 +343,7 @@ fn a_flight_recorder_keeps_what_it_has_on_sigusr2_and_the_command_goes_on() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let recording = Recording::open(&out).expect("it can be read");
-    assert_eq!(extra(&recording, "ended_by"), "sigusr2");
+    assert_eq!(ended_by(&recording), "sigusr2");
     let (mut first, mut last) = (i64::MAX, i64::MIN);
     recording
         .for_each::<FaultsRow>(|row| (first, last) = (first.min(row.ts), last.max(row.ts)))

@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pagelab_vocab::units::parse_time;
 use pagelab_vocab::nearest::nearest;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
@@ -287,27 +288,12 @@ pub struct Period(pub Duration);
 
 impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let millis = match TextOr::<IgnoredAny>::deserialize(deserializer) {
-            Ok(TextOr::Text(text)) => millis(text.trim()),
-            Ok(TextOr::Table(_)) | Err(_) => None,
-        };
-        millis.filter(|millis| *millis > 0).map(|millis| Self(Duration::from_millis(millis))).ok_or_else(|| {
-            D::Error::custom("a time above 0: whole seconds, or text such as \"90s\", \"500ms\", \"2m\", \"1h\"")
-        })
+        let needed = "a time above 0: whole seconds, or text such as \"90s\", \"500ms\", \"2m\", \"1h\"";
+        match TextOr::<IgnoredAny>::deserialize(deserializer) {
+            Ok(TextOr::Text(text)) => parse_time(&text).map(Self).map_err(|_| D::Error::custom(needed)),
+            Ok(TextOr::Table(_)) | Err(_) => Err(D::Error::custom(needed)),
+        }
     }
-}
-
-fn millis(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let scale = match unit.trim() {
-        "ms" => 1,
-        "" | "s" => 1000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(scale)
 }
 
 /// A table whose keys are names, in the order of the file.

@@ -7,6 +7,7 @@ use pagelab_host::settings::SettingError;
 use pagelab_load::JobError;
 use pagelab_vocab::nearest::hint;
 use pagelab_vocab::settings::setting;
+use pagelab_vocab::terminal::shell_path;
 
 use crate::document::Place;
 
@@ -144,7 +145,7 @@ pub enum ExperimentError {
         advice: String,
     },
     /// There is no set to go on with.
-    #[error("{}: found no set.json; needed: the directory of a set that was started before; to start one: pagelab experiment PLAN.toml -o {}", dir.display(), dir.display())]
+    #[error("{}: found no set.json; needed: the directory of a set that was started before; to start one: pagelab experiment PLAN.toml -o {}", dir.display(), shell_path(dir))]
     NoSet {
         /// The directory.
         dir: PathBuf,

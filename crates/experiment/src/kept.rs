@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use pagelab_analysis::compare::{CompareOptions, Comparison, PrimaryChoice, compare};
-use pagelab_recording::Manifest;
 use pagelab_recording::set::{RunState, SET_JSON, SetJson, discover};
+use pagelab_recording::{Manifest, Measured};
 use serde_json::Value;
 
 use crate::compare::{failed_runs, pairing};
@@ -115,7 +115,6 @@ pub fn one_of_each(dir: &Path) -> Result<Vec<(PathBuf, usize)>, ExperimentError>
 
 /// Length of the measured time, ns; 0 if the manifest does not tell.
 fn measured_ns(manifest: &Manifest) -> i64 {
-    let measured = manifest.extra.get("measured");
-    let of = |key: &str| measured?.get(key)?.as_i64();
-    of("end_ns").zip(of("start_ns")).map_or(0, |(end, start)| end.saturating_sub(start))
+    let span = manifest.measured.as_ref().and_then(Measured::span_ns);
+    span.map_or(0, |(start, end)| end.saturating_sub(start))
 }

@@ -55,9 +55,6 @@ use journal::{Journal, Record};
 use locks::KeyLock;
 use undo::{Change, Companion, same};
 
-/// Where journals are, if `PAGELAB_STATE_DIR` does not say otherwise, and where locks are in any case.
-pub const STATE_DIR: &str = state::REGISTRY;
-
 /// Why a setting was not changed. The host is as before in every case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

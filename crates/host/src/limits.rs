@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pagelab_vocab::settings::{format_size, parse_size};
+use pagelab_vocab::terminal::shell_word;
 use serde::Serialize;
 
 use crate::files::{trimmed, under};
@@ -43,7 +44,7 @@ impl CgroupLimit {
     pub(crate) fn lift(&self) -> String {
         let none = if self.version == 1 { "-1" } else { "max" };
         let files = self.with_swap.iter().chain(std::iter::once(&self.file)).chain(&self.also_limited);
-        let typed: Vec<String> = files.map(|file| format!("echo {none} | sudo tee {file}")).collect();
+        let typed: Vec<String> = files.map(|file| format!("echo {none} | sudo tee {}", shell_word(file))).collect();
         typed.join(" && ")
     }
 }

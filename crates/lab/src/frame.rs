@@ -6,7 +6,7 @@
 //! the one before it began. The agent is compiled with the standard library alone, hence the checksum in here.
 
 /// Longest payload, bytes.
-pub const MAX_PAYLOAD: usize = 64 << 10;
+pub(crate) const MAX_PAYLOAD: usize = 64 << 10;
 /// How every frame begins. Not text, so that what a console prints cannot look like it.
 const MAGIC: [u8; 4] = [0xa7, 0x50, 0x4c, 0xb1];
 const HEADER: usize = 4 + 1 + 8 + 4 + 4;
@@ -14,7 +14,7 @@ const TRAILER: usize = 4;
 
 /// What a frame is for. The first four come from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A new client: whatever runs is killed; the answer is `Ready` with the same number.
     Hello,
     /// Start a command; the payload is a [`Request`].
@@ -40,23 +40,23 @@ const KINDS: [Kind; 9] =
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// What it is for.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// The number of the conversation; what belongs to another one is not listened to.
-    pub run: u64,
+    pub(crate) run: u64,
     /// At most [`MAX_PAYLOAD`] bytes.
-    pub payload: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
 }
 
 impl Frame {
     /// A frame. What exceeds [`MAX_PAYLOAD`] is cut off.
-    pub fn new(kind: Kind, run: u64, payload: &[u8]) -> Self {
+    pub(crate) fn new(kind: Kind, run: u64, payload: &[u8]) -> Self {
         Frame { kind, run, payload: payload.get(..MAX_PAYLOAD).unwrap_or(payload).to_vec() }
     }
 
     /// The bytes to send.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + self.payload.len() + TRAILER);
         bytes.extend_from_slice(&MAGIC);
         bytes.push(KINDS.iter().position(|kind| *kind == self.kind).unwrap_or(KINDS.len()) as u8);
@@ -73,13 +73,13 @@ impl Frame {
 const FILLER: u8 = 0x5a;
 
 /// Bytes that complete any frame that was begun: so many that the reader cannot still wait for its end.
-pub fn flush() -> Vec<u8> {
+pub(crate) fn flush() -> Vec<u8> {
     vec![FILLER; HEADER + MAX_PAYLOAD + TRAILER]
 }
 
 /// Takes bytes, gives frames.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     buffer: Vec<u8>,
     /// So many bytes of the buffer are done with.
     start: usize,
@@ -87,14 +87,14 @@ pub struct Decoder {
 
 impl Decoder {
     /// Adds what was read.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The next whole frame. What is no frame is skipped.
-    pub fn next_frame(&mut self) -> Option<Frame> {
+    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
         loop {
             let rest = self.buffer.get(self.start..).unwrap_or_default();
             let Some(skip) = rest.iter().position(|byte| *byte == MAGIC[0]) else {
@@ -173,22 +173,22 @@ const fn table() -> [u32; 256] {
 
 /// A command to start, and how much of its output is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Request {
+pub(crate) struct Request {
     /// Program and arguments.
-    pub argv: Vec<Vec<u8>>,
+    pub(crate) argv: Vec<Vec<u8>>,
     /// `NAME=value`, beyond what the agent sets.
-    pub env: Vec<Vec<u8>>,
+    pub(crate) env: Vec<Vec<u8>>,
     /// Working directory; empty is `/`.
-    pub cwd: Vec<u8>,
+    pub(crate) cwd: Vec<u8>,
     /// Bytes of standard output that are sent; the rest is counted and thrown away.
-    pub stdout_bytes: u64,
+    pub(crate) stdout_bytes: u64,
     /// The same of standard error.
-    pub stderr_bytes: u64,
+    pub(crate) stderr_bytes: u64,
 }
 
 impl Request {
     /// As a payload.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&self.stdout_bytes.to_le_bytes());
         bytes.extend_from_slice(&self.stderr_bytes.to_le_bytes());
@@ -203,7 +203,7 @@ impl Request {
     }
 
     /// Back from a payload; `None` if it is none.
-    pub fn decode(payload: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let mut fields = Fields(payload);
         let (stdout_bytes, stderr_bytes, cwd) = (fields.u64()?, fields.u64()?, fields.bytes()?);
         let (argv, env) = (fields.list()?, fields.list()?);
@@ -213,18 +213,18 @@ impl Request {
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
+pub(crate) struct Done {
     /// How.
-    pub end: End,
+    pub(crate) end: End,
     /// Bytes that it wrote to standard output, whether they were sent or not.
-    pub stdout_bytes: u64,
+    pub(crate) stdout_bytes: u64,
     /// The same of standard error.
-    pub stderr_bytes: u64,
+    pub(crate) stderr_bytes: u64,
 }
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// With an exit status.
     Exit(i32),
     /// By a signal.
@@ -235,7 +235,7 @@ pub enum End {
 
 impl Done {
     /// As a payload.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, code, text) = match &self.end {
             End::Exit(code) => (0, *code, ""),
             End::Signal(signal) => (1, *signal, ""),
@@ -250,7 +250,7 @@ impl Done {
     }
 
     /// Back from a payload; `None` if it is none.
-    pub fn decode(payload: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let mut fields = Fields(payload);
         let (kind, code) = (fields.u8()?, fields.u32()? as i32);
         let (stdout_bytes, stderr_bytes, text) = (fields.u64()?, fields.u64()?, fields.bytes()?);

@@ -12,6 +12,7 @@ use std::time::Duration;
 use pagelab_vocab::nearest::hint_for;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use pagelab_vocab::units::parse_size;
 
 use crate::error::{LabError, Result};
 
@@ -484,24 +485,9 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
-/// Bytes from what was typed: a number with K, M, G or T, or none.
+/// Bytes of a size that was typed for an option.
 pub fn parse_bytes(option: &'static str, text: &str) -> Result<u64> {
-    let unit_at = text.len() - text.chars().last().filter(char::is_ascii_alphabetic).map_or(0, char::len_utf8);
-    let (number, unit) = text.split_at(unit_at);
-    let factor = match unit.to_ascii_uppercase().as_str() {
-        "" => Some(1),
-        "K" => Some(1 << 10),
-        "M" => Some(MIB),
-        "G" => Some(1 << 30),
-        "T" => Some(1u64 << 40),
-        _ => None,
-    };
-    let bytes = number.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
-    bytes.ok_or_else(|| LabError::Option {
-        option,
-        found: text.to_owned(),
-        needed: "bytes, or a number with K, M, G or T".to_owned(),
-    })
+    parse_size(text).map_err(|error| LabError::Option { option, found: error.found, needed: error.needed.to_owned() })
 }
 
 #[cfg(test)]
@@ -510,10 +496,12 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_their_units() {
-        for (text, bytes) in [("512M", 512 * MIB), ("1G", 1 << 30), ("2t", 2u64 << 40), ("4096", 4096), ("3k", 3072)] {
+        for (text, bytes) in
+            [("512M", 512 * MIB), ("1G", 1 << 30), ("2t", 2u64 << 40), ("4096", 4096), ("3k", 3072), ("1GB", 1 << 30)]
+        {
             assert_eq!(parse_bytes("--memory", text).expect(text), bytes);
         }
-        for text in ["", "G", "1.5G", "1GB", "-1", "99999999T", "1é"] {
+        for text in ["", "G", "1.5G", "1XB", "-1", "99999999T", "1é"] {
             let error = parse_bytes("--memory", text).expect_err(text).to_string();
             assert!(error.starts_with("--memory: found "), "{error}");
         }

@@ -145,14 +145,14 @@ impl Checker<'_> {
 
     fn manifest(&mut self, manifest: &Manifest) {
         let path = self.dir.join(MANIFEST);
-        let text = |key: &str| manifest.extra.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
         if !manifest.complete {
-            let reason = text("incomplete_reason").unwrap_or_else(|| {
+            let reason = manifest.incomplete_reason.clone().unwrap_or_else(|| {
                 "the recorder did not reach a clean end; at most its last second is missing".to_owned()
             });
             self.add("incomplete", Level::Problem, &path, reason);
         }
-        if let Some(dropped) = text("rows_dropped") {
+        if !manifest.rows_dropped.is_empty() {
+            let dropped = serde_json::to_string(&manifest.rows_dropped).unwrap_or_default();
             self.add("rows.dropped", Level::Problem, &path, format!("rows given up: {dropped}"));
         }
         let keys = [
@@ -162,7 +162,7 @@ impl Checker<'_> {
             ("page_size_bytes", !manifest.page_size_bytes.is_some_and(u64::is_power_of_two)),
             (
                 "command, job or target",
-                manifest.command.is_none() && manifest.job.is_none() && !manifest.extra.contains_key("target"),
+                manifest.command.is_none() && manifest.job.is_none() && manifest.target.is_none(),
             ),
         ];
         for (key, _) in keys.iter().filter(|(_, bad)| *bad) {

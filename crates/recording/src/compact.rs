@@ -26,7 +26,6 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::UInt64Type;
 use pagelab_output::read_plain;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::attribution::Attribution;
 use crate::encode::{Effort, PartEncoder};
@@ -161,14 +160,6 @@ fn part_number(name: &str) -> Option<u32> {
 pub(crate) struct Outcome {
     pub(crate) bytes_written: u64,
     pub(crate) faults_unattributed: Option<u64>,
-}
-
-impl Outcome {
-    pub(crate) fn note(&self, extra: &mut Map<String, Value>) {
-        if let Some(n) = self.faults_unattributed {
-            extra.insert("faults_unattributed".to_owned(), n.into());
-        }
-    }
 }
 
 /// What became of stacks when their frames were named: ids are hashes of the content, so they changed.

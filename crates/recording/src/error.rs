@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use pagelab_vocab::terminal::shell_word;
+use pagelab_vocab::terminal::shell_path;
 
 /// The newest major format this build reads, and the one it writes.
 pub const FORMAT: u32 = 1;
@@ -68,7 +68,7 @@ pub enum Error {
     /// The file system ran out of space while parts were written.
     #[error(
         "no space left to write {path} ({needed} bytes needed); {}; what was written before stays readable: free space on that file system (df {dir}) or record to another one with -o",
-        waiting(*kept_rows, *dropped_rows), path = path.display(), dir = path.parent().unwrap_or(path).display()
+        waiting(*kept_rows, *dropped_rows), path = path.display(), dir = shell_path(path.parent().unwrap_or(path))
     )]
     NoSpace {
         /// The part that did not fit.
@@ -110,7 +110,7 @@ pub enum Error {
     },
     /// A part of a table is damaged.
     #[error("{path}: damaged at byte {offset}: {reason}; the other parts stay readable: see pagelab check {dir}",
-        path = path.display(), dir = recording_dir(path).display())]
+        path = path.display(), dir = shell_path(recording_dir(path)))]
     BadPart {
         /// The part.
         path: PathBuf,
@@ -234,7 +234,7 @@ fn waiting(kept_rows: u64, dropped_rows: u64) -> String {
 }
 
 fn hint(action: &str, e: &io::Error, path: &Path) -> String {
-    let parent = path.parent().unwrap_or(path).display();
+    let parent = shell_path(path.parent().unwrap_or(path));
     match e.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) if action.starts_with("read") || action == "open" => read_hint(path),
         Some(libc::EACCES | libc::EPERM) => {
@@ -242,7 +242,7 @@ fn hint(action: &str, e: &io::Error, path: &Path) -> String {
         }
         Some(libc::EROFS) => "; a writable file system is needed: choose another directory with -o".to_owned(),
         Some(libc::ENOSPC | libc::EDQUOT) => format!("; free space is needed: df {parent}"),
-        Some(libc::EEXIST) => format!("; a directory is needed there: ls -ld {}", path.display()),
+        Some(libc::EEXIST) => format!("; a directory is needed there: ls -ld {}", shell_path(path)),
         Some(libc::ENOTDIR) => format!("; a directory is needed there: ls -ld {parent}"),
         Some(libc::EMFILE) => "; more open files are needed: ulimit -n".to_owned(),
         _ => String::new(),
@@ -254,7 +254,7 @@ fn read_hint(path: &Path) -> String {
     let found = path.ancestors().find_map(|path| Some((path, std::fs::metadata(path).ok()?.uid())));
     let Some((closed, owner)) = found else { return "; read permission is needed".to_owned() };
     let owner = if owner == 0 { "root".to_owned() } else { format!("user {owner}") };
-    let closed = shell_word(&closed.display().to_string());
+    let closed = shell_path(closed);
     format!("; read permission is needed, and {closed} belongs to {owner}; type: sudo chown -R \"$(id -u)\" {closed}")
 }
 

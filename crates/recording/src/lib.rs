@@ -63,7 +63,10 @@ mod writer;
 pub use check::{CheckReport, Level, Problem, SetReport, TableReport, check, check_set};
 pub use compact::NamedStacks;
 pub use error::{Error, FORMAT, Result, is_hosts_fault};
-pub use manifest::{Clock, Exit, MANIFEST, Manifest, Probe, ProbeState, SelfCost};
+pub use manifest::{
+    Better, Clock, EndedBy, Exit, FoundTarget, MANIFEST, Manifest, Measured, MeasuredBy, PrintedValue, Probe,
+    ProbeState, Rusage, SelfCost,
+};
 pub use reader::{BatchReader, Recording, SortedReader};
 pub use scan::{PartBytes, ScanPart};
 pub use span::{Bound, Bounds, Span};

@@ -1,5 +1,8 @@
 //! `manifest.json`: what was recorded, where and with what success.
 
+mod run;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagelab_output::read_plain;
@@ -8,6 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, FORMAT, Result};
 use crate::storage::{Storage, replace_document, write_atomically};
+
+pub use run::{Better, EndedBy, FoundTarget, Measured, MeasuredBy, PrintedValue, Rusage};
 
 /// Name of the manifest in a recording's directory.
 pub const MANIFEST: &str = "manifest.json";
@@ -86,7 +91,43 @@ pub struct Manifest {
     /// Every probe and feature that was asked for, and what became of it.
     #[serde(default)]
     pub probes: Vec<Probe>,
-    /// Further keys, such as `faults_unattributed`.
+    /// The target, if it was running before it was recorded; null for a command or a job that the recorder started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<FoundTarget>,
+    /// Seed of the random choices of the run, if the user or a plan gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The measured time. Like all keys below it is written at the end, and absent from a recording whose recorder died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+    /// What ended the recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<EndedBy>,
+    /// Whether the target was ended because it ran longer than its timeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_out: Option<bool>,
+    /// Whether a signal to the recorder ended a command or job before its work was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<bool>,
+    /// Begin of the events that a flight recorder still holds, ns on the recording's clock; absent if none was removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_since_ns: Option<i64>,
+    /// What the kernel counted of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rusage: Option<Rusage>,
+    /// Numbers that the command printed about itself, in the order in which they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<PrintedValue>,
+    /// Why `complete` is false although the recorder reached its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete_reason: Option<String>,
+    /// Rows that could not be written and were given up, by table.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rows_dropped: BTreeMap<String, u64>,
+    /// Faults that no mapping explains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults_unattributed: Option<u64>,
+    /// Further keys, such as what each probe reports of itself under its own name.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -115,6 +156,18 @@ impl Default for Manifest {
             complete: false,
             self_cost: SelfCost::default(),
             probes: Vec::new(),
+            target: None,
+            seed: None,
+            measured: None,
+            ended_by: None,
+            timed_out: None,
+            interrupted: None,
+            kept_since_ns: None,
+            rusage: None,
+            values: Vec::new(),
+            incomplete_reason: None,
+            rows_dropped: BTreeMap::new(),
+            faults_unattributed: None,
             extra: Map::new(),
         }
     }
@@ -241,14 +294,14 @@ impl Manifest {
 
     /// A number that no host has, and with which readers would go wrong: which it is, and what is needed.
     fn absurd(&self) -> Option<String> {
-        let measured = |key: &str| self.extra.get("measured").and_then(|m| m.get(key)).and_then(Value::as_i64);
+        let measured = self.measured.as_ref();
         let times = [
             ("clock.start_ns", Some(self.clock.start_ns)),
             ("clock.realtime_at_start_ns", self.clock.realtime_at_start_ns),
             ("clock.realtime_at_end_ns", self.clock.realtime_at_end_ns),
-            ("measured.start_ns", measured("start_ns")),
-            ("measured.end_ns", measured("end_ns")),
-            ("kept_since_ns", self.extra.get("kept_since_ns").and_then(Value::as_i64)),
+            ("measured.start_ns", measured.and_then(|measured| measured.start_ns)),
+            ("measured.end_ns", measured.and_then(|measured| measured.end_ns)),
+            ("kept_since_ns", self.kept_since_ns),
         ];
         // The difference of any two fits.
         let far = times.into_iter().find(|(_, ns)| ns.is_some_and(|ns| ns.unsigned_abs() >= FARTHEST_NS));

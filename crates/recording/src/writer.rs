@@ -306,7 +306,7 @@ impl RecordingWriter {
         let reason = done.as_ref().err().map(ToString::to_string).or_else(|| self.dropped_reason());
         self.manifest.complete = reason.is_none();
         if let Some(reason) = reason {
-            self.manifest.extra.insert("incomplete_reason".to_owned(), reason.into());
+            self.manifest.incomplete_reason = Some(reason);
         }
         last(&mut self.manifest);
         let saved = self.save_last_manifest();
@@ -315,7 +315,7 @@ impl RecordingWriter {
         {
             // It may have its name already; whether it would be there after a power cut is not known.
             self.manifest.complete = false;
-            self.manifest.extra.insert("incomplete_reason".to_owned(), error.to_string().into());
+            self.manifest.incomplete_reason = Some(error.to_string());
             let _ = self.save_manifest();
         }
         done?;
@@ -374,7 +374,9 @@ impl RecordingWriter {
         self.tables = Tables::default();
         let outcome = compact::compact(&self.dir, &self.storage, &self.options, &self.named)?;
         self.stats.bytes_written += outcome.bytes_written;
-        outcome.note(&mut self.manifest.extra);
+        if let Some(count) = outcome.faults_unattributed {
+            self.manifest.faults_unattributed = Some(count);
+        }
         Ok(())
     }
 
@@ -445,8 +447,7 @@ impl RecordingWriter {
         }
         *self.dropped.entry(table).or_default() += rows;
         *self.untold.entry(table).or_default() += rows;
-        let dropped = serde_json::to_value(&self.dropped).unwrap_or_default();
-        self.manifest.extra.insert("rows_dropped".to_owned(), dropped);
+        *self.manifest.rows_dropped.entry(table.to_owned()).or_default() += rows;
     }
 
     fn retry_pending(&mut self) -> Result<()> {

@@ -107,7 +107,7 @@ fn an_operation_that_fails_once_costs_no_row() {
         assert_eq!(recording.manifest().complete, told.closed, "{context}");
         if !told.closed {
             assert!(
-                recording.manifest().extra.contains_key("incomplete_reason") || recording.manifest().label.is_none(),
+                recording.manifest().incomplete_reason.is_some() || recording.manifest().label.is_none(),
                 "{context}"
             );
         }
@@ -144,10 +144,10 @@ fn rows_given_up_leave_the_recording_incomplete_and_are_told() {
             continue;
         }
         given_up += 1;
-        let reason = recording.manifest().extra["incomplete_reason"].as_str().unwrap();
+        let reason = recording.manifest().incomplete_reason.as_deref().unwrap();
         assert!(reason.contains("given up") && reason.contains("Input/output error"), "{context}: {reason}");
-        let by_table = recording.manifest().extra["rows_dropped"].as_object().unwrap();
-        assert_eq!(by_table.values().filter_map(serde_json::Value::as_u64).sum::<u64>(), dropped, "{context}");
+        let by_table = &recording.manifest().rows_dropped;
+        assert_eq!(by_table.values().sum::<u64>(), dropped, "{context}");
         assert_eq!(lost(&recording), dropped, "{context}: loss tells of every row");
         let ids: Vec<_> = check(&dir).unwrap().problems.into_iter().map(|problem| problem.id).collect();
         for id in ["incomplete", "rows.dropped", "loss.events"] {

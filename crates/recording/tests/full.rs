@@ -71,16 +71,12 @@ fn a_full_disk_is_said_clearly_and_what_was_written_stays() {
     let recording = Recording::open(&dir).unwrap();
     assert_eq!(recording.manifest().label.as_deref(), Some("ended"));
     assert!(!recording.manifest().complete);
-    let reason = recording.manifest().extra["incomplete_reason"].as_str().unwrap();
+    let reason = recording.manifest().incomplete_reason.as_deref().unwrap();
     assert!(reason.contains("no space left"), "{reason}");
-    let dropped = recording.manifest().extra["rows_dropped"]["faults"].as_u64().unwrap();
+    let dropped = recording.manifest().rows_dropped["faults"];
     assert_eq!(recording.rows("faults").unwrap() + dropped, intervals_pushed as u64 * 200);
-    let all = recording.manifest().extra["rows_dropped"].as_object().unwrap().values();
-    assert_eq!(
-        lost(&recording),
-        all.filter_map(serde_json::Value::as_u64).sum::<u64>(),
-        "also those of the end are told"
-    );
+    let all: u64 = recording.manifest().rows_dropped.values().sum();
+    assert_eq!(lost(&recording), all, "also those of the end are told");
     let report = check(&dir).unwrap();
     assert!(report.problems.iter().any(|p| p.id == "rows.dropped"), "{report:?}");
     assert!(!report.problems.iter().any(|p| p.id == "part.damaged"), "{report:?}");

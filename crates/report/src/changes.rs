@@ -1,8 +1,8 @@
 //! What differs most between sides of too few runs to test anything.
 
 use pagelab_analysis::compare::LargestChange;
+use pagelab_vocab::units::{quantity, significant};
 
-use crate::number::{quantity, significant};
 use crate::style::Style;
 use crate::table::{Table, left, right};
 

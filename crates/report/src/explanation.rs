@@ -2,9 +2,9 @@
 
 use pagelab_analysis::explain::Explanation;
 use pagelab_views::mappings::bytes;
+use pagelab_vocab::units::{count, significant};
 
 use crate::finding::finding;
-use crate::number::{count, significant};
 use crate::paragraph::wrap;
 use crate::style::Style;
 use crate::table::{Table, left, right};

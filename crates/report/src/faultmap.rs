@@ -6,10 +6,10 @@ use pagelab_analysis::compare::Comparison;
 use pagelab_analysis::faultmap::of_comparison;
 use pagelab_views::faultmap::{FaultMap, PointKind};
 use pagelab_views::mappings::bytes;
+use pagelab_vocab::units::{count, duration};
 
 use crate::axis;
 use crate::canvas::Canvas;
-use crate::number::{count, duration};
 use crate::paragraph::wrap;
 use crate::style::{Glyphs, Style};
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use pagelab_analysis::rules::{Effect, Finding, Fix, Number, Unexplained};
 use pagelab_views::mappings::bytes;
+use pagelab_vocab::units::quantity;
 
-use crate::number::quantity;
 use crate::paragraph::{LABEL, labelled, list, wrap};
 use crate::style::Style;
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use pagelab_views::iopattern::Grid;
 use pagelab_views::mappings::bytes;
+use pagelab_vocab::units::{count, duration};
 
-use crate::number::{count, duration};
 use crate::paragraph::wrap;
 use crate::style::{Glyphs, Style};
 use crate::table::clean;

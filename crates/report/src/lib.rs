@@ -26,7 +26,6 @@ mod faultmap;
 mod finding;
 pub mod flamegraph;
 mod iomap;
-mod number;
 mod paragraph;
 mod sides;
 mod style;
@@ -36,5 +35,5 @@ pub mod view;
 
 pub use faultmap::{fault_map, fault_maps, pictures};
 pub use iomap::{io_map, io_map_columns};
-pub use number::{count, duration, quantity, significant};
+pub use pagelab_vocab::units::{count, duration, quantity, significant};
 pub use style::{Glyphs, Style};

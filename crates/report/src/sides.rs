@@ -1,8 +1,8 @@
 //! The two sides of a comparison: what they ran, how their values spread, and what so many runs can show.
 
 use pagelab_analysis::compare::{Comparison, Facts, Primary, RunEntry, SideFacts, Verdict};
+use pagelab_vocab::units::{quantity, significant};
 
-use crate::number::{quantity, significant};
 use crate::paragraph::wrap;
 use crate::style::Style;
 use crate::table::{Table, clean, left, right};

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use pagelab_analysis::compare::{Comparison, MetricComparison, Primary, Verdict};
-use pagelab_analysis::rules::Considered;
+use pagelab_analysis::compare::{Comparison, ComparisonMethod, MetricComparison, Primary, Verdict};
+use pagelab_analysis::rules::{Considered, RuleOutcome};
+use pagelab_vocab::units::{quantity, significant};
 
 use crate::changes::largest_changes;
 pub use crate::explanation::explanation;
 use crate::finding::{finding, unexplained};
-use crate::number::{quantity, significant};
 use crate::paragraph::wrap;
 pub use crate::sides::each_run;
 use crate::sides::{ratio_text, sides};
@@ -46,7 +46,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     let runs = format!("{} base and {} test runs", comparison.base.n, comparison.test.n);
     let text = match &comparison.primary {
         None => format!("No primary metric: nothing was decided ({runs})."),
-        Some(primary) => judged(primary, &comparison.method, &runs, comparison.alpha),
+        Some(primary) => judged(primary, comparison.method, &runs, comparison.alpha),
     };
     let mut out = wrap(&text, style.width, "", "");
     if style.colour {
@@ -64,7 +64,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     out
 }
 
-fn judged(primary: &Primary, method: &str, runs: &str, alpha: f64) -> String {
+fn judged(primary: &Primary, method: ComparisonMethod, runs: &str, alpha: f64) -> String {
     let verdict = match primary.verdict {
         Verdict::Worse => "Test is worse",
         Verdict::Better => "Test is better",
@@ -75,7 +75,10 @@ fn judged(primary: &Primary, method: &str, runs: &str, alpha: f64) -> String {
     let show = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| quantity(value, &primary.unit));
     let ratio = primary.ratio.map_or_else(String::new, |ratio| ratio_text(ratio, primary.ratio_ci95));
     let p = primary.p.map_or_else(String::new, |p| format!(", p = {}", significant(p, 2)));
-    let method = if method == "paired_blocks" { "compared within rounds" } else { "Welch's test" };
+    let method = match method {
+        ComparisonMethod::PairedBlocks => "compared within rounds",
+        ComparisonMethod::Welch => "Welch's test",
+    };
     format!(
         "{verdict}: {}, mean {} on base, {} on test{ratio}{p} ({runs}, {method}, alpha {alpha}).",
         primary.metric,
@@ -90,7 +93,7 @@ fn no_cause(comparison: &Comparison, style: &Style) -> String {
         .as_ref()
         .is_some_and(|primary| matches!(primary.verdict, Verdict::Better | Verdict::Worse | Verdict::Different));
     if !shown {
-        let untested = comparison.considered.iter().any(|one| one.outcome == "not_tested");
+        let untested = comparison.considered.iter().any(|one| one.outcome == RuleOutcome::NotTested);
         if untested {
             return format!("Nothing was tested, so no cause is named:\n{}", considered(&comparison.considered, style));
         }

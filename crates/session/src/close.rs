@@ -3,8 +3,8 @@
 use pagelab_load::JobReport;
 use pagelab_observe::bpf::{ProgramCost, own_programs};
 use pagelab_recording::tables::MetricsRow;
-use pagelab_recording::{Exit, Manifest, RecordingWriter, SelfCost};
-use serde_json::{Value, json};
+use pagelab_recording::{EndedBy, Exit, Manifest, Measured, MeasuredBy, RecordingWriter, Rusage, SelfCost};
+use serde_json::json;
 
 use crate::child::Ended;
 use crate::load_rows;
@@ -62,20 +62,14 @@ pub fn finish(
         last.probes = states;
         last.extra.extend(probes_extra);
         last.self_cost = self_cost(cpu_before_ns, bytes_so_far, bpf.as_deref());
-        last.extra.insert("measured".to_owned(), measured);
-        last.extra.insert("timed_out".to_owned(), json!(timed_out));
-        last.extra.insert("interrupted".to_owned(), json!(interrupted));
-        if let Some(since) = kept_since_ns {
-            last.extra.insert("kept_since_ns".to_owned(), json!(since));
-        }
-        last.extra.insert("ended_by".to_owned(), json!(ended_by.word()));
+        last.measured = Some(measured);
+        last.timed_out = Some(timed_out);
+        last.interrupted = Some(interrupted);
+        last.kept_since_ns = kept_since_ns;
+        last.ended_by = Some(ended_by);
         last.extra.insert("metric_sources_refused".to_owned(), json!(refused_sources));
-        if !heard.values.is_empty() {
-            last.extra.insert("values".to_owned(), heard.values.iter().map(ValueFound::to_json).collect());
-        }
-        if let Some(ended) = &ended {
-            last.extra.insert("rusage".to_owned(), rusage_json(ended));
-        }
+        last.values = heard.values.iter().map(ValueFound::printed).collect();
+        last.rusage = ended.as_ref().map(rusage);
     };
     let (manifest, hole, error) = with_rights(caller.as_ref(), || close(writer, write_error, last));
     // A command that goes on is not ended because nothing of it was kept.
@@ -127,25 +121,32 @@ fn lost_events(probes: &Probes) -> Option<String> {
 
 /// The measured time: the load's own if it reported one, else from the command's `exec`, at `began_ns`, to its end. `whole` says that the
 /// command was recorded from its start to its end; if not, what was recorded is no piece of work that could be counted.
-fn measured(report: Option<&JobReport>, whole: bool, began_ns: i64, ended_ns: i64) -> Value {
+fn measured(report: Option<&JobReport>, whole: bool, began_ns: i64, ended_ns: i64) -> Measured {
     match report.and_then(|report| Some((report, report.window?))) {
-        Some((report, window)) => json!({
-            "start_ns": window.start_ns, "end_ns": window.end_ns,
-            "operations": report.operations, "source": "load",
-        }),
-        None => json!({
-            "start_ns": began_ns, "end_ns": ended_ns,
-            "operations": null, "source": if whole { "command" } else { "recording" },
-        }),
+        Some((report, window)) => Measured {
+            start_ns: i64::try_from(window.start_ns).ok(),
+            end_ns: i64::try_from(window.end_ns).ok(),
+            operations: Some(report.operations),
+            source: Some(MeasuredBy::Load),
+            ..Measured::default()
+        },
+        None => Measured {
+            start_ns: Some(began_ns),
+            end_ns: Some(ended_ns),
+            operations: None,
+            source: Some(if whole { MeasuredBy::Command } else { MeasuredBy::Recording }),
+            ..Measured::default()
+        },
     }
 }
 
 /// What a flight recorder has measured begins where its memory does.
-fn with_start_at_least(mut measured: Value, start_ns: Option<i64>) -> Value {
-    if let (Some(least), Some(start)) = (start_ns, measured.get("start_ns").and_then(Value::as_i64))
+fn with_start_at_least(mut measured: Measured, start_ns: Option<i64>) -> Measured {
+    if let (Some(least), Some(start)) = (start_ns, measured.start_ns)
         && start < least
     {
-        (measured["start_ns"], measured["source"]) = (json!(least), json!("recording"));
+        measured.start_ns = Some(least);
+        measured.source = Some(MeasuredBy::Recording);
     }
     measured
 }
@@ -166,23 +167,25 @@ fn close(
     if let Some(error) = &failed {
         // If it was the last manifest that could not be written, the one on disk does not say complete either.
         manifest.complete = false;
-        manifest.extra.entry("incomplete_reason").or_insert_with(|| error.to_string().into());
+        manifest.incomplete_reason.get_or_insert_with(|| error.to_string());
     }
-    let reason = manifest.extra.get("incomplete_reason").and_then(Value::as_str);
-    let hole = reason.map(|reason| format!("the recording has a hole: {reason}"));
+    let hole = manifest.incomplete_reason.as_ref().map(|reason| format!("the recording has a hole: {reason}"));
     let late = || write_error.map(|error| format!("parts were written late, no row is missing: {error}"));
     let hole = hole.or_else(late);
     (manifest, hole, failed)
 }
 
-fn rusage_json(ended: &Ended) -> serde_json::Value {
-    json!({
-        "utime_ns": ended.utime_ns, "stime_ns": ended.stime_ns,
-        "minor_faults": ended.minor_faults, "major_faults": ended.major_faults,
-        "voluntary_context_switches": ended.context_switches.0,
-        "involuntary_context_switches": ended.context_switches.1,
-        "max_rss_bytes": ended.max_rss_bytes,
-    })
+fn rusage(ended: &Ended) -> Rusage {
+    Rusage {
+        utime_ns: Some(ended.utime_ns),
+        stime_ns: Some(ended.stime_ns),
+        minor_faults: Some(ended.minor_faults),
+        major_faults: Some(ended.major_faults),
+        voluntary_context_switches: Some(ended.context_switches.0),
+        involuntary_context_switches: Some(ended.context_switches.1),
+        max_rss_bytes: ended.max_rss_bytes,
+        ..Rusage::default()
+    }
 }
 
 /// CPU time, ns, and largest resident size, bytes, of this process so far.
@@ -287,8 +290,8 @@ mod tests {
         assert_eq!(told, written);
         assert!(!written.complete);
         assert_eq!(written.label.as_deref(), Some("ended"));
-        assert_eq!(written.extra["rows_dropped"]["metrics"], 1);
-        let reason = written.extra["incomplete_reason"].as_str().expect("a reason");
+        assert_eq!(written.rows_dropped["metrics"], 1);
+        let reason = written.incomplete_reason.as_deref().expect("a reason");
         assert!(reason.contains("1 rows of metrics") && warning.contains(reason), "{reason}; {warning}");
     }
 

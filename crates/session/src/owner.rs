@@ -16,6 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pagelab_vocab::terminal::shell_path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, StatxFlags, Uid, chownat, fstat, openat, statx};
 
 /// The clock of file systems is that much behind at most.
@@ -189,8 +190,8 @@ impl Drop for HandOver<'_> {
         let Some(caller) = &self.caller else { return };
         match hand_over(self.dir, caller, self.since) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let (dir, uid) = (self.dir.display(), caller.uid);
-                tracing::warn!("{dir} stays root's ({error}); to have it, type: sudo chown -R {uid} {dir}");
+                let (dir, uid, word) = (self.dir.display(), caller.uid, shell_path(self.dir));
+                tracing::warn!("{dir} stays root's ({error}); to have it, type: sudo chown -R {uid} {word}");
             }
             _ => {}
         }

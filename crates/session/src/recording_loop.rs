@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use pagelab_observe::process::has_ended;
 use pagelab_observe::tree::Tree;
+use pagelab_recording::EndedBy;
 
 use crate::child::{Child, Ended};
 use crate::first_task;
@@ -18,42 +19,6 @@ use crate::subject::Subject;
 const GRACE: Duration = Duration::from_secs(5);
 /// How often the loop wakes while nothing is recorded.
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
-
-/// What ended a recording; the words are those of the manifest's `ended_by`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndedBy {
-    /// The target has ended.
-    Target,
-    /// SIGINT, SIGTERM, SIGHUP or SIGQUIT to the recorder.
-    Signal,
-    /// The target took longer than it was given.
-    Timeout,
-    /// The time to record was over.
-    Duration,
-    /// The recording has reached its size.
-    MaxSize,
-    /// The flight recorder was told to keep what it has.
-    Kept,
-}
-
-impl EndedBy {
-    /// The word in the manifest.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Target => "target",
-            Self::Signal => "signal",
-            Self::Timeout => "timeout",
-            Self::Duration => "duration",
-            Self::MaxSize => "max_size",
-            Self::Kept => "sigusr2",
-        }
-    }
-
-    /// Whether a command goes on that has not ended.
-    pub fn leaves_target(self) -> bool {
-        matches!(self, Self::Duration | Self::MaxSize | Self::Kept)
-    }
-}
 
 /// How watching the target ended.
 pub struct LoopEnd {
@@ -158,7 +123,7 @@ impl RecordingLoop<'_> {
             subject.signal(libc::SIGTERM);
             wait_until(subject, Instant::now() + GRACE);
         }
-        let beside = during.and_then(|command| end_beside(command, ended_by, options));
+        let beside = during.and_then(|command| end_beside(command, &ended_by, options));
         LoopEnd { ended: subject.try_reap().or(beside), ended_by, ended_ns, probes_extra }
     }
 
@@ -249,7 +214,7 @@ impl Second {
 
 /// Ends the command beside a target that did not end the recording by its own end, as a recorded command is ended, and
 /// gives its status.
-fn end_beside(mut command: Child, ended_by: EndedBy, options: &SessionOptions) -> Option<Ended> {
+fn end_beside(mut command: Child, ended_by: &EndedBy, options: &SessionOptions) -> Option<Ended> {
     match ended_by {
         EndedBy::Target => {}
         // A signal from the terminal has reached it by itself.

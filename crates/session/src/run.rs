@@ -8,7 +8,7 @@ use pagelab_host::settings::{self, SnapshotOptions};
 use pagelab_observe::bpf::RunStats;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::tables::SettingsRow;
-use pagelab_recording::{Clock, Manifest, RecordingWriter, WriterOptions};
+use pagelab_recording::{Clock, FoundTarget, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
 use crate::close::{finish, own_usage};
@@ -166,6 +166,7 @@ fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
         run: options.run,
         round: options.round,
         position: options.position,
+        seed: options.seed,
         host: facts.host,
         kernel: facts.kernel,
         arch: Some(facts.arch),
@@ -188,18 +189,15 @@ fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
         }
         Target::Job(workload) => manifest.job = serde_json::to_value(workload).ok(),
         Target::Processes(pids) => {
-            manifest.extra.insert("target".to_owned(), json!({"kind": "pids", "pids": pids}));
+            manifest.target = Some(FoundTarget::Pids { pids: pids.iter().copied().map(i64::from).collect() });
         }
         Target::Cgroup(path) => {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            manifest.extra.insert("target".to_owned(), json!({"kind": "cgroup", "path": path.to_string_lossy()}));
+            manifest.target = Some(FoundTarget::Cgroup { path: path.to_string_lossy().into_owned() });
         }
         Target::System => {
-            manifest.extra.insert("target".to_owned(), json!({"kind": "system"}));
+            manifest.target = Some(FoundTarget::System);
         }
-    }
-    if let Some(seed) = options.seed {
-        manifest.extra.insert("seed".to_owned(), json!(seed));
     }
     manifest
 }

@@ -7,47 +7,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use pagelab_recording::PrintedValue;
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+
+pub use pagelab_recording::Better;
 
 /// What the names of these metrics begin with.
 pub const PREFIX: &str = "value.";
 
 /// Longest name, bytes.
 const NAME_AT_MOST: usize = 64;
-
-/// Which way a number is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// More is better: operations per second.
-    Higher,
-    /// Less is better: latency, time.
-    Lower,
-}
-
-impl Better {
-    /// The word in plans, on the command line and in manifests.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Higher => "higher",
-            Self::Lower => "lower",
-        }
-    }
-}
-
-impl FromStr for Better {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "higher" => Ok(Self::Higher),
-            "lower" => Ok(Self::Lower),
-            _ => Err(format!("found {text:?}, needed higher or lower, whichever is better")),
-        }
-    }
-}
 
 /// A number to look for in the output of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,11 +93,17 @@ pub struct ValueFound {
 
 impl ValueFound {
     /// As the manifest keeps it.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "name": self.spec.name, "regex": self.spec.regex, "direction": self.spec.direction,
-            "value": self.value, "step": self.step, "matches": self.matches, "note": self.note,
-        })
+    pub fn printed(&self) -> PrintedValue {
+        PrintedValue {
+            name: self.spec.name.clone(),
+            regex: Some(self.spec.regex.clone()),
+            direction: self.spec.direction,
+            value: self.value,
+            step: self.step,
+            matches: Some(self.matches),
+            note: self.note.clone(),
+            ..PrintedValue::default()
+        }
     }
 }
 

@@ -106,8 +106,9 @@ fn record(target: Target, set: impl FnOnce(&mut SessionOptions)) -> Made {
 }
 
 impl Made {
-    fn extra(&self, key: &str) -> &serde_json::Value {
-        self.outcome.manifest.extra.get(key).unwrap_or(&serde_json::Value::Null)
+    /// A key of the manifest as it is written.
+    fn written(&self, key: &str) -> serde_json::Value {
+        serde_json::to_value(&self.outcome.manifest).expect("JSON")[key].clone()
     }
 
     /// Faults of a process that fell on a known mapping, and those that did not.
@@ -129,7 +130,7 @@ impl Made {
     }
 
     fn seconds_measured(&self) -> f64 {
-        let at = |key: &str| self.extra("measured")[key].as_i64().expect("a time");
+        let at = |key: &str| self.written("measured")[key].as_i64().expect("a time");
         (at("end_ns") - at("start_ns")) as f64 / 1e9
     }
 }
@@ -153,8 +154,8 @@ fn a_process_is_recorded_until_it_ends_and_its_old_mappings_are_known() {
     toucher.end();
     let made = recorder.join().expect("a recording");
     assert!(made.outcome.ended.is_none() && made.outcome.manifest.exit.is_none(), "it was not ours to wait for");
-    assert_eq!(made.extra("ended_by"), "target");
-    assert_eq!(made.extra("target")["pids"][0], pid);
+    assert_eq!(made.written("ended_by"), "target");
+    assert_eq!(made.written("target")["pids"][0], pid);
     let (known, unknown) = made.faults();
     assert!(known >= PAGES && unknown == 0, "{known} attributed, {unknown} not");
     let mut snapshots = Vec::new();
@@ -188,11 +189,11 @@ fn a_command_is_recorded_from_skip_for_duration_and_asked_to_end() {
         options.duration = Some(Duration::from_secs(1));
         options.own_group = true;
     });
-    assert_eq!(made.extra("ended_by"), "duration");
+    assert_eq!(made.written("ended_by"), "duration");
     assert_eq!(made.outcome.ended.and_then(|ended| ended.signal()), Some(libc::SIGTERM));
     let seconds = made.seconds_measured();
     assert!((1.0..10.0).contains(&seconds), "{seconds} s");
-    assert_eq!(made.extra("measured")["source"], "recording", "a part of a command is no whole piece of work");
+    assert_eq!(made.written("measured")["source"], "recording", "a part of a command is no whole piece of work");
     let (known, unknown) = made.faults();
     assert!(known > 256 && unknown * 100 < known, "{known} attributed, {unknown} not");
     assert!(made.fault_times().0 >= made.outcome.manifest.clock.start_ns, "nothing from before");
@@ -234,7 +235,7 @@ fn recording_ends_at_its_size_and_the_command_goes_on() {
     let made = record(Target::Command(vec!["sh".into(), "-c".into(), script.into()]), |options| {
         options.max_bytes = Some(max_bytes);
     });
-    assert_eq!(made.extra("ended_by"), "max_size");
+    assert_eq!(made.written("ended_by"), "max_size");
     assert_eq!(made.outcome.ended.and_then(|ended| ended.code()), Some(5), "its status is waited for");
     assert!(made.outcome.manifest.exit.is_none(), "when the recording was closed it had none");
     assert!(witness.exists(), "it went on");
@@ -265,7 +266,7 @@ fn a_flight_recorder_keeps_the_last_of_the_events_and_all_of_the_state() {
     });
     let (first, last) = made.fault_times();
     let start = made.outcome.manifest.clock.start_ns;
-    let since = made.extra("kept_since_ns").as_i64().expect("older events were removed");
+    let since = made.written("kept_since_ns").as_i64().expect("older events were removed");
     assert!(first - start > 1_000_000_000, "the first second is gone, first fault at {}", first - start);
     assert!(first <= since + 900_000_000 && last - first >= 900_000_000, "the last second is there");
     let (known, unknown) = made.faults();
@@ -536,7 +537,7 @@ fn what_a_command_has_used_is_its_own() {
         let made = record(Target::Command(argv.iter().map(Into::into).collect()), |options| {
             options.streams = StreamSet::parse("metrics,faults").expect("streams");
         });
-        let usage = made.extra("rusage").clone();
+        let usage = made.written("rusage");
         (usage["max_rss_bytes"].as_u64().expect("known"), usage["minor_faults"].as_u64().expect("known"))
     };
     // The recorder of this test is large.

@@ -8,8 +8,6 @@ use serde_json::Value;
 
 use crate::error::{Result, ViewError};
 
-/// Keys of the manifest that a document repeats where they are there.
-const REASONS: [&str; 2] = [INCOMPLETE_REASON, "rows_dropped"];
 /// Key of the manifest that says why a recording is not complete.
 const INCOMPLETE_REASON: &str = "incomplete_reason";
 
@@ -52,12 +50,19 @@ impl<T> Answer<T> {
     /// The answer of `view`, made of `recording`.
     pub fn new(view: &'static str, recording: &Recording, notes: Vec<String>, data: T) -> Self {
         let manifest = recording.manifest();
-        let reason = |key: &'static str| Some((key, manifest.extra.get(key)?.clone()));
+        let mut reasons = Vec::new();
+        if let Some(reason) = &manifest.incomplete_reason {
+            reasons.push((INCOMPLETE_REASON, Value::from(reason.as_str())));
+        }
+        if !manifest.rows_dropped.is_empty() {
+            let dropped = manifest.rows_dropped.iter().map(|(table, rows)| (table.clone(), Value::from(*rows)));
+            reasons.push(("rows_dropped", Value::Object(dropped.collect())));
+        }
         let about = About {
             view,
             recording: recording.dir().to_owned(),
             complete: manifest.complete,
-            reasons: REASONS.into_iter().filter_map(reason).collect(),
+            reasons,
             clock_start_ns: manifest.clock.start_ns,
             span: recording.span(),
         };

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
 use pagelab_recording::{ProbeState, Recording, Result};
 use pagelab_vocab::terminal::escape;
+use pagelab_vocab::terminal::shell_path;
 use serde::Serialize;
 
 use crate::calls::File;
@@ -49,7 +50,7 @@ pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Res
         }
     })?;
     if lost > 0 {
-        let dir = recording.dir().display();
+        let dir = shell_path(recording.dir());
         notes.push(format!("{lost} of {seen} events of {stream} were lost; when: pagelab show {dir} loss"));
     }
     Ok(())
@@ -208,7 +209,7 @@ impl Tasks {
     }
 
     fn check(&self, recording: &Recording, selection: &Selection) -> crate::error::Result<()> {
-        let dir = recording.dir().display();
+        let dir = shell_path(recording.dir());
         let none = |what: String| {
             let total = self.0.len();
             Err(ViewError::Asked(format!(

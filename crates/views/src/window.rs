@@ -3,14 +3,10 @@
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use pagelab_recording::tables::{TableView, TasksRow, TasksView};
-use pagelab_recording::{Manifest, Recording, Span};
+use pagelab_recording::{Manifest, MeasuredBy, Recording, Span};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::error::Result;
-
-/// Key of the manifest under which the session writes what the load or the command measured.
-const MEASURED: &str = "measured";
 
 /// The first task of a recorded tree.
 const ROOT_TASK: u32 = 1;
@@ -88,18 +84,18 @@ impl Window {
 }
 
 fn measured(manifest: &Manifest) -> Option<Window> {
-    let measured = manifest.extra.get(MEASURED)?;
-    let source = match measured.get("source").and_then(Value::as_str) {
-        Some("command") => WindowSource::Command,
-        Some("recording") => WindowSource::Recording,
-        _ => WindowSource::Job,
+    let measured = manifest.measured.as_ref()?;
+    let (start_ns, end_ns) = measured.span_ns()?;
+    let source = match &measured.source {
+        Some(MeasuredBy::Command) => WindowSource::Command,
+        Some(MeasuredBy::Recording) => WindowSource::Recording,
+        Some(MeasuredBy::Load | MeasuredBy::Other(_)) | None => WindowSource::Job,
     };
-    let counted = measured.get("operations").and_then(Value::as_f64).filter(|n| *n > 0.0);
     Some(Window {
-        start_ns: measured.get("start_ns").and_then(Value::as_i64)?,
-        end_ns: measured.get("end_ns").and_then(Value::as_i64)?,
+        start_ns,
+        end_ns,
         // A run of a command to its end is one piece of work, whatever time it took.
-        operations: counted.or((source == WindowSource::Command).then_some(1.0)),
+        operations: measured.operations_done().or((source == WindowSource::Command).then_some(1.0)),
         source,
     })
 }

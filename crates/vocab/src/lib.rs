@@ -11,6 +11,7 @@
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
 //! - [`abi`]: the numbers of mapping calls and page faults that rows carry.
 //! - [`nearest`]: the word that a misspelt one probably meant, and how a message asks for it.
+//! - [`units`]: how sizes, times and numbers are typed and printed.
 //! - [`terminal`]: how text from elsewhere is shown on a terminal, and quoted for a shell.
 //!
 //! The crate knows nothing of the others and touches no file.
@@ -30,3 +31,4 @@ pub mod nearest;
 pub mod settings;
 pub mod syscalls;
 pub mod terminal;
+pub mod units;

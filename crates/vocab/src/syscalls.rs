@@ -18,7 +18,7 @@ mod words;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-pub use words::{ERRNOS, SIGNALS, WordSet, Words, errno, signal};
+pub use words::{ERRNOS, WordSet, Words, errno, signal};
 
 /// One system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,15 +3,18 @@
 //! Names in recordings, in `/proc` and on file systems were chosen by other programs: they may hold escape sequences that
 //! set a window's title, move the cursor over earlier lines or write to the clipboard. Whatever pagelab prints for a
 //! person goes through [`escape`] (one piece of a line) or [`Escaping`] (everything that reaches a stream), and every
-//! command that a person is told to type is put together with [`shell_word`].
+//! command that a person is told to type is put together with [`shell_word`] and [`shell_path`]. `shlex` quotes words too,
+//! but refuses NUL, knows no `$'...'` and so would print what a terminal acts on.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Begins bold text: with [`PLAIN`], the only sequences that pagelab itself sends to a terminal in a page of text.
-pub const BOLD: &str = "\u{1b}[1m";
+const BOLD: &str = "\u{1b}[1m";
 /// Ends bold text.
-pub const PLAIN: &str = "\u{1b}[0m";
+const PLAIN: &str = "\u{1b}[0m";
 
 /// Whether a terminal does something with this character other than showing it: control characters (C0, DEL, C1), and
 /// the marks that turn the direction of writing around or begin a new line.
@@ -63,20 +66,41 @@ pub fn shell_word(word: &str) -> String {
         return format!("'{}'", word.replace('\'', r"'\''"));
     }
     let mut out = String::from("$'");
-    for letter in word.chars() {
-        match letter {
-            '\'' | '\\' => out.extend(['\\', letter]),
-            _ if is_active(letter) => {
-                let mut bytes = [0; 4];
-                for byte in letter.encode_utf8(&mut bytes).bytes() {
-                    _ = write!(out, "\\{byte:03o}");
-                }
-            }
-            _ => out.push(letter),
-        }
+    push_ansi(word, &mut out);
+    out.push('\'');
+    out
+}
+
+/// A path as a word for a shell, see [`shell_word`]; bytes that are no UTF-8 are written as octal numbers in `$'...'`, so
+/// that the command still names the same file.
+pub fn shell_path(path: &Path) -> String {
+    if let Some(text) = path.to_str() {
+        return shell_word(text);
+    }
+    let mut out = String::from("$'");
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        push_ansi(chunk.valid(), &mut out);
+        push_octal(chunk.invalid(), &mut out);
     }
     out.push('\'');
     out
+}
+
+/// The inside of `$'...'`.
+fn push_ansi(text: &str, out: &mut String) {
+    for letter in text.chars() {
+        match letter {
+            '\'' | '\\' => out.extend(['\\', letter]),
+            _ if is_active(letter) => push_octal(letter.encode_utf8(&mut [0; 4]).as_bytes(), out),
+            _ => out.push(letter),
+        }
+    }
+}
+
+fn push_octal(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        _ = write!(out, "\\{byte:03o}");
+    }
 }
 
 /// Several words as one line for a shell.
@@ -90,7 +114,7 @@ pub fn shell_line<T: AsRef<str>>(words: impl IntoIterator<Item = T>) -> String {
 pub enum Allow {
     /// Line ends and tabs.
     Lines,
-    /// Line ends, tabs, [`BOLD`] and [`PLAIN`].
+    /// Line ends, tabs, and where bold text begins (`ESC [1m`) and ends (`ESC [0m`).
     Bold,
     /// Line ends and tabs of a JSON document. What is escaped is written as JSON has it, `\u009b`: the document stays the
     /// same to every reader.
@@ -259,6 +283,19 @@ mod tests {
             }
             let bytes: Vec<&[u8]> = text.chunks(1).collect();
             assert_eq!(through(allow, &bytes), whole, "byte by byte");
+        }
+    }
+
+    #[test]
+    fn shells_read_the_path_back() {
+        for (path, quoted) in [
+            (&b"/tmp/plain"[..], "/tmp/plain"),
+            (b"/tmp/a b", "'/tmp/a b'"),
+            (b"/tmp/\xff it's\n", r"$'/tmp/\377 it\'s\012'"),
+        ] {
+            assert_eq!(shell_path(Path::new(std::ffi::OsStr::from_bytes(path))), quoted);
+            let printed = std::process::Command::new("bash").arg("-c").arg(format!("printf %s {quoted}")).output();
+            assert_eq!(printed.expect("bash").stdout, path, "{quoted}");
         }
     }
 

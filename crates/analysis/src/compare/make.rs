@@ -16,7 +16,8 @@ use super::design::design;
 use super::facts::facts;
 use super::options::{CompareOptions, DesignChoice, PrimaryChoice};
 use super::{
-    COMPARE_FORMAT, CompareInputs, Comparison, Failures, Family, MetricComparison, Primary, RunEntry, SideRuns, Verdict,
+    COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison, Primary, RunEntry,
+    SideRuns, Verdict,
 };
 use crate::error::{AnalysisError, Result};
 use crate::rules;
@@ -109,8 +110,8 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     let mut comparison = Comparison {
         format: COMPARE_FORMAT,
         method: match design {
-            Design::Unpaired => "welch".to_owned(),
-            Design::Blocks => "paired_blocks".to_owned(),
+            Design::Unpaired => ComparisonMethod::Welch,
+            Design::Blocks => ComparisonMethod::PairedBlocks,
         },
         base: side_runs(base, primary_key.as_ref()),
         test: side_runs(test, primary_key.as_ref()),

@@ -2,7 +2,7 @@
 
 use super::evidence::{Contrast, SettingChange, differing};
 use super::finding::{Confidence, Finding, SettingSubject};
-use crate::compare::{Comparison, Primary, Verdict};
+use crate::compare::{Comparison, ComparisonMethod, Primary, Verdict};
 
 /// Whether a comparison is a randomised toggle of `key`: the same work, in blocks, and no other decision differs.
 /// `Ok` says so in a sentence, `Err` says what stands against it.
@@ -127,8 +127,8 @@ fn toggled_loss(primary: &Primary, bad_on_test: bool) -> Option<[f64; 2]> {
 
 fn is_toggle(setting: &SettingSubject, toggle: &Comparison) -> Result<(), String> {
     only_this(&differing(toggle), &setting.key)?;
-    if toggle.method != "paired_blocks" {
-        return Err(format!("the toggle was not made in blocks (method {})", toggle.method));
+    if toggle.method != ComparisonMethod::PairedBlocks {
+        return Err(format!("the toggle was not made in blocks (method {})", toggle.method.word()));
     }
     Ok(())
 }

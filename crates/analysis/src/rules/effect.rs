@@ -25,6 +25,7 @@ use super::finding::Effect;
 use super::scene::{MATERIAL_SHARE, Scene};
 use crate::stats::{NORMAL, critical_value, mean, quantile_of_sorted};
 use pagelab_vocab::causes::cause;
+use pagelab_vocab::units::duration_of_three;
 
 const RESAMPLES: usize = 2000;
 const SEED: u64 = 1;
@@ -349,9 +350,9 @@ fn other_work(effect: &Effect) -> Option<String> {
         format!(
             "what else the kernel did: its time rose by {} per {}, and the events of this cause can cost {} at most, so \
              other work rose as well",
-            nanoseconds(rise),
+            duration_of_three(rise),
             effect.per,
-            nanoseconds(most)
+            duration_of_three(most)
         )
     })
 }
@@ -389,27 +390,15 @@ pub(crate) fn sentence(effect: &Effect) -> String {
     });
     format!(
         "{} of {} per {}, {:.0} %{interval}, is accounted for by {}",
-        nanoseconds(effect.attributed_ns),
+        duration_of_three(effect.attributed_ns),
         match effect.of.as_str() {
-            "change" => format!("the {} lost", nanoseconds(effect.change_ns)),
-            _ => nanoseconds(effect.change_ns),
+            "change" => format!("the {} lost", duration_of_three(effect.change_ns)),
+            _ => duration_of_three(effect.change_ns),
         },
         effect.per,
         effect.share * 100.0,
         effect.method
     )
-}
-
-/// A time for people.
-pub(crate) fn nanoseconds(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        size if size >= 1e9 => (ns / 1e9, "s"),
-        size if size >= 1e6 => (ns / 1e6, "ms"),
-        size if size >= 1e3 => (ns / 1e3, "us"),
-        _ => (ns, "ns"),
-    };
-    let digits = if value.abs() >= 100.0 { 0 } else { usize::from(value.abs() < 10.0) + 1 };
-    format!("{value:.digits$} {unit}")
 }
 
 #[cfg(test)]
@@ -418,10 +407,10 @@ mod tests {
 
     #[test]
     fn times_are_said_in_their_unit() {
-        assert_eq!(nanoseconds(12.34), "12.3 ns");
-        assert_eq!(nanoseconds(1234.0), "1.23 us");
-        assert_eq!(nanoseconds(-250_000_000.0), "-250 ms");
-        assert_eq!(nanoseconds(2.5e9), "2.50 s");
+        assert_eq!(duration_of_three(12.34), "12.3 ns");
+        assert_eq!(duration_of_three(1234.0), "1.23 us");
+        assert_eq!(duration_of_three(-250_000_000.0), "-250 ms");
+        assert_eq!(duration_of_three(2.5e9), "2.50 s");
     }
 
     #[test]

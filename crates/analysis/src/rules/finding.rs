@@ -1,5 +1,7 @@
 //! What a rule hands out: a finding, as the compare document and `explain --json` carry it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use pagelab_views::mappings::ClassKey;
@@ -246,14 +248,48 @@ pub struct Finding {
     pub fixes: Vec<Fix>,
 }
 
+/// What the evidence says of one cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleOutcome {
+    /// It is a finding.
+    Holds,
+    /// Evidence against it was found.
+    Refuted,
+    /// Lost events could be that evidence.
+    Blocked,
+    /// Something that the rule needs was not recorded.
+    Unknown,
+    /// No difference was tested, or the metric has no better and worse.
+    NotTested,
+}
+
+impl RuleOutcome {
+    /// The word in documents.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Refuted => "refuted",
+            Self::Blocked => "blocked",
+            Self::Unknown => "unknown",
+            Self::NotTested => "not_tested",
+        }
+    }
+}
+
+impl fmt::Display for RuleOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
 /// What became of one rule, whether or not it led to a finding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Considered {
     /// The cause looked for.
     pub cause: String,
-    /// `holds`, `refuted`, `blocked` (by loss), `unknown` (something needed was not recorded) or `not_tested` (no
-    /// difference was tested, or the metric has no better and worse).
-    pub outcome: String,
+    /// What the evidence says of it.
+    pub outcome: RuleOutcome,
     /// Why, one sentence each.
     pub reasons: Vec<String>,
 }

@@ -60,8 +60,8 @@ pub use chain::{Case, Verdict};
 pub use confirm::{Confirmation, confirm};
 pub use docs::markdown;
 pub use finding::{
-    Confidence, Considered, Diagnosis, Effect, Finding, Fix, MappingSubject, Number, Reach, SettingSubject, SideName,
-    Unexplained,
+    Confidence, Considered, Diagnosis, Effect, Finding, Fix, MappingSubject, Number, Reach, RuleOutcome,
+    SettingSubject, SideName, Unexplained,
 };
 pub use remedies::{Remedy, thp_remedies};
 pub use scene::Scene;
@@ -111,8 +111,8 @@ pub fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     match primary.map(|primary| primary.verdict) {
         Some(Primary::Better | Primary::Worse) => Ok(consider(&evidence::of_comparison(inputs)?)),
         // Without a difference no rule is asked, so the recordings' faults need not be read.
-        Some(Primary::NoDifference) => Ok(consider_nothing("refuted", &no_difference(primary))),
-        Some(Primary::Different) => Ok(consider_nothing("not_tested", &neutral(primary))),
+        Some(Primary::NoDifference) => Ok(consider_nothing(RuleOutcome::Refuted, &no_difference(primary))),
+        Some(Primary::Different) => Ok(consider_nothing(RuleOutcome::NotTested, &neutral(primary))),
         Some(Primary::NotTested) | None => untested::diagnose(inputs),
     }
 }
@@ -136,10 +136,10 @@ fn neutral(primary: Option<&crate::compare::Primary>) -> String {
     )
 }
 
-fn consider_nothing(outcome: &str, reason: &str) -> Diagnosis {
+fn consider_nothing(outcome: RuleOutcome, reason: &str) -> Diagnosis {
     let considered = RULES.iter().map(|rule| Considered {
         cause: rule.about().cause.to_owned(),
-        outcome: outcome.to_owned(),
+        outcome,
         reasons: vec![reason.to_owned()],
     });
     Diagnosis { considered: considered.collect(), ..Diagnosis::default() }
@@ -158,7 +158,7 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
     };
     let Some(scene) = scene else {
         let reason = "the primary metric shows no difference: there is no change to explain";
-        return consider_nothing("refuted", reason);
+        return consider_nothing(RuleOutcome::Refuted, reason);
     };
     let mut verdicts: Vec<(&'static str, Verdict)> =
         RULES.iter().map(|rule| (rule.about().cause, rule.examine(&scene))).collect();
@@ -212,12 +212,12 @@ fn unexplained(findings: &[Finding]) -> Option<Unexplained> {
 
 fn considered_of(cause: &str, verdict: &Verdict) -> Considered {
     let (outcome, reasons) = match verdict {
-        Verdict::Holds(case) => ("holds", vec![case.summary.clone()]),
-        Verdict::Refuted(reasons) => ("refuted", reasons.clone()),
-        Verdict::Blocked(reasons) => ("blocked", reasons.clone()),
-        Verdict::Unknown(reasons) => ("unknown", reasons.clone()),
+        Verdict::Holds(case) => (RuleOutcome::Holds, vec![case.summary.clone()]),
+        Verdict::Refuted(reasons) => (RuleOutcome::Refuted, reasons.clone()),
+        Verdict::Blocked(reasons) => (RuleOutcome::Blocked, reasons.clone()),
+        Verdict::Unknown(reasons) => (RuleOutcome::Unknown, reasons.clone()),
     };
-    Considered { cause: cause.to_owned(), outcome: outcome.to_owned(), reasons }
+    Considered { cause: cause.to_owned(), outcome, reasons }
 }
 
 fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>) -> Finding {

@@ -1,7 +1,7 @@
 //! Two sides that no test could be made of, such as one good recording and one bad one: what the rules say of each alone.
 
 use super::evidence::{self, Evidence};
-use super::{Considered, Diagnosis, Finding, RULES, SideName, consider};
+use super::{Considered, Diagnosis, Finding, RULES, RuleOutcome, SideName, consider};
 use crate::compare::CompareInputs;
 use crate::error::Result;
 
@@ -26,7 +26,7 @@ pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
             reasons
                 .extend(said.map(|one| format!("{} alone: {} ({})", name.word(), one.outcome, one.reasons.join("; "))));
         }
-        Considered { cause: cause.to_owned(), outcome: "not_tested".to_owned(), reasons }
+        Considered { cause: cause.to_owned(), outcome: RuleOutcome::NotTested, reasons }
     });
     let considered = considered.collect();
     let findings = |diagnosis: Option<Diagnosis>| diagnosis.map(|diagnosis| diagnosis.findings).unwrap_or_default();

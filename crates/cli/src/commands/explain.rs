@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pagelab_analysis::explain::{Explanation, explain};
 use pagelab_experiment::one_of_each;
 use pagelab_recording::set::reference;
+use pagelab_vocab::terminal::shell_path;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -59,7 +60,7 @@ fn of_set(args: &Args) -> Result<u8, Failure> {
         print::json(&OfSet { format, set: args.dir.clone(), explanations })?;
         return Ok(0);
     }
-    let _ = writeln!(text, "What differs between the variants: pagelab compare {}", args.dir.display());
+    let _ = writeln!(text, "What differs between the variants: pagelab compare {}", shell_path(&args.dir));
     print::text(&text)?;
     Ok(0)
 }

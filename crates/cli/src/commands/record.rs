@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, ValueSpec};
+use pagelab_vocab::terminal::shell_path;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -162,12 +163,11 @@ pub fn tell(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), 
     }
     let faults = outcome.manifest.probes.iter().find(|probe| probe.name == "faults");
     // What was seen and given up again is not in it.
-    let dropped = outcome.manifest.extra.get("rows_dropped").and_then(|dropped| dropped.get("faults"));
-    let dropped = dropped.and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let dropped = outcome.manifest.rows_dropped.get("faults").copied().unwrap_or(0);
     let faults = faults.and_then(|probe| probe.events_seen).map(|count| count.saturating_sub(dropped));
     let faults = faults.map_or_else(String::new, |count| format!(", {count} faults"));
     let whole = if outcome.manifest.complete { "" } else { ", not complete" };
-    let dir = outcome.dir.display();
-    say!("pagelab: recorded into {dir}{whole}{faults}; look at it with: pagelab show {dir}");
+    let (dir, word) = (outcome.dir.display(), shell_path(&outcome.dir));
+    say!("pagelab: recorded into {dir}{whole}{faults}; look at it with: pagelab show {word}");
     Ok(())
 }

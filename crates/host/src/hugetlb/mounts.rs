@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pagelab_vocab::settings::{format_size, parse_size};
+use pagelab_vocab::terminal::shell_path;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde::Serialize;
@@ -228,8 +229,12 @@ fn prepare_folder(request: &MountRequest) -> Result<bool, HugetlbError> {
         Ok(found) if found.is_dir() => Ok(false),
         Ok(_) => Err(folder("a file", "name another place".to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && request.make_folder => {
-            std::fs::create_dir_all(&request.mountpoint)
-                .map_err(|error| folder(&crate::settings::plain(&error), format!("type: sudo mkdir -p {path}")))?;
+            std::fs::create_dir_all(&request.mountpoint).map_err(|error| {
+                folder(
+                    &crate::settings::plain(&error),
+                    format!("type: sudo mkdir -p {}", shell_path(&request.mountpoint)),
+                )
+            })?;
             Ok(true)
         }
         Err(error) => Err(folder(&crate::settings::plain(&error), format!("type: mkdir -p {path}"))),

@@ -4,13 +4,13 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 /// The program that has them (`tests/fixture/memory_fixture.rs`).
-pub const MEMORY: &str = env!("CARGO_BIN_EXE_pagelab-memory-fixture");
+pub(crate) const MEMORY: &str = env!("CARGO_BIN_EXE_pagelab-memory-fixture");
 
 /// Has what the arguments say until this goes.
-pub struct Holder(pub Child);
+pub(crate) struct Holder(pub Child);
 
 impl Holder {
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(MEMORY);
         let mut child =
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("fixture starts");

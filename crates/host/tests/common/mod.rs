@@ -2,24 +2,24 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
-pub mod holder;
-pub mod settings;
-pub mod stepper;
+pub(crate) mod holder;
+pub(crate) mod settings;
+pub(crate) mod stepper;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-pub const FIXTURE: &str = env!("CARGO_BIN_EXE_pagelab-guard-fixture");
+pub(crate) const FIXTURE: &str = env!("CARGO_BIN_EXE_pagelab-guard-fixture");
 
 /// A folder that stands for `/`, with another beside it for journals and locks.
-pub struct Host {
+pub(crate) struct Host {
     folder: tempfile::TempDir,
 }
 
 impl Host {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let host = Host { folder: tempfile::tempdir().expect("a temporary folder") };
         host.write("proc/sys/kernel/random/boot_id", "ac924afa-6759-45c0-aae4-80c098bab793\n");
         host.write("sys/kernel/mm/transparent_hugepage/enabled", "madvise\n");
@@ -31,26 +31,26 @@ impl Host {
         host
     }
 
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
 
-    pub fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.root().join(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("folders made");
         std::fs::write(path, text).expect("written");
     }
 
-    pub fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.root().join(path)).expect("read").trim().to_owned()
     }
 
     /// Every setting that the tests change, as one text.
-    pub fn all(&self) -> String {
+    pub(crate) fn all(&self) -> String {
         let files = [
             "sys/kernel/mm/transparent_hugepage/enabled",
             "proc/sys/vm/min_free_kbytes",
@@ -62,31 +62,31 @@ impl Host {
     }
 
     /// What is left in the state folder.
-    pub fn leftovers(&self) -> Vec<String> {
+    pub(crate) fn leftovers(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.state()).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    pub fn fixture(&self, mode: &str, rest: &[&str]) -> Fixture {
+    pub(crate) fn fixture(&self, mode: &str, rest: &[&str]) -> Fixture {
         Fixture::start(mode, &self.root(), &self.state(), rest)
     }
 }
 
 /// A running fixture.
-pub struct Fixture {
+pub(crate) struct Fixture {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<std::process::ChildStdout>,
 }
 
 impl Fixture {
-    pub fn start(mode: &str, root: &Path, state: &Path, rest: &[&str]) -> Self {
+    pub(crate) fn start(mode: &str, root: &Path, state: &Path, rest: &[&str]) -> Self {
         let mut command = Command::new(FIXTURE);
         Self::of(command.arg(mode).arg(root).arg(state).args(rest))
     }
 
     /// A command that becomes the fixture.
-    pub fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("fixture starts");
         let input = child.stdin.take();
@@ -95,34 +95,34 @@ impl Fixture {
     }
 
     /// The next line of its output.
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("a line");
         line.trim().to_owned()
     }
 
-    pub fn say(&mut self, word: &str) {
+    pub(crate) fn say(&mut self, word: &str) {
         let input = self.input.as_mut().expect("open");
         writeln!(input, "{word}").expect("written");
         input.flush().expect("written");
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("killed");
     }
 
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().expect("ended")
     }
 }
 
 /// Waits until the condition holds and says how long that took; the limit is generous because it is no figure, only
 /// an end for a test that fails.
-pub fn eventually(what: &str, condition: impl Fn() -> bool) -> Duration {
+pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) -> Duration {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < Duration::from_secs(30), "never happened: {what}");

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// It was killed at the stop asked for.
     Killed,
     /// It ended by itself, with this code, after fewer stops.
@@ -15,7 +15,7 @@ pub enum End {
 /// Runs the program and kills it (SIGKILL) at the stop of this number. It stops before and after each system call, so that a call is
 /// interrupted once when nothing of it is done and once when all of it is. Its children run freely.
 #[expect(clippy::zombie_processes, reason = "it is waited for with waitpid, as its tracer")]
-pub fn killed_at(command: &mut Command, stop: u32) -> End {
+pub(crate) fn killed_at(command: &mut Command, stop: u32) -> End {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let traceme = || {
         // SAFETY: the request takes no pointers.

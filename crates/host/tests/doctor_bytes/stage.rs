@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use pagelab_host::guard::{Guard, GuardOptions, KernelDoor};
 use pagelab_mapping::Pool as PoolState;
 
-pub const SLOT: u64 = 2 << 20;
+pub(crate) const SLOT: u64 = 2 << 20;
 
 /// A program that has memory of known bytes until this goes.
-pub struct Fixture {
+pub(crate) struct Fixture {
     program: Child,
     pub start: u64,
     pub end: u64,
@@ -18,7 +18,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab-bytes-fixture"));
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut program = command.spawn().expect("fixture starts");
@@ -30,12 +30,12 @@ impl Fixture {
         Self { program, start: *start, end: start + bytes, child }
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.program.id()
     }
 
     /// The child that shares the memory.
-    pub fn child(&self) -> u32 {
+    pub(crate) fn child(&self) -> u32 {
         self.child.expect("arguments that fork")
     }
 }
@@ -55,7 +55,7 @@ impl Drop for Fixture {
 }
 
 /// What a program without rights says of itself, with so many pages of a pool.
-pub fn as_user(pages: u64) -> serde_json::Value {
+pub(crate) fn as_user(pages: u64) -> serde_json::Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab-bytes-fixture"));
     let output = command.args(["as-user", &pages.to_string()]).output().expect("fixture starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -63,7 +63,7 @@ pub fn as_user(pages: u64) -> serde_json::Value {
 }
 
 /// What walk.py says of a range.
-pub fn walk(pid: u32, start: u64, end: u64) -> serde_json::Value {
+pub(crate) fn walk(pid: u32, start: u64, end: u64) -> serde_json::Value {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doctor_bytes/walk.py");
     let arguments = [pid.to_string(), start.to_string(), end.to_string()];
     let output = Command::new("python3").arg(script).args(arguments).output().expect("python3 (make setup-test)");
@@ -72,7 +72,7 @@ pub fn walk(pid: u32, start: u64, end: u64) -> serde_json::Value {
 }
 
 /// What smaps says of the mapping at `start`, in bytes by key.
-pub fn smaps(pid: u32, start: u64) -> impl Fn(&str) -> u64 {
+pub(crate) fn smaps(pid: u32, start: u64) -> impl Fn(&str) -> u64 {
     let mut text = String::new();
     let file = std::fs::File::open(format!("/proc/{pid}/smaps"));
     file.and_then(|mut file| file.read_to_string(&mut text)).expect("it runs");
@@ -87,18 +87,18 @@ pub fn smaps(pid: u32, start: u64) -> impl Fn(&str) -> u64 {
 }
 
 /// Settings that are put back when it goes.
-pub struct Settings {
+pub(crate) struct Settings {
     _guard: Guard,
     // Goes after the guard, which keeps its journal there.
     _state: tempfile::TempDir,
 }
 
-pub fn guarded(pairs: &[(&str, &str)]) -> Settings {
+pub(crate) fn guarded(pairs: &[(&str, &str)]) -> Settings {
     try_guarded(pairs).unwrap_or_else(|| panic!("not granted: {pairs:?}"))
 }
 
 /// The same; `None` if the kernel grants less.
-pub fn try_guarded(pairs: &[(&str, &str)]) -> Option<Settings> {
+pub(crate) fn try_guarded(pairs: &[(&str, &str)]) -> Option<Settings> {
     let state = tempfile::tempdir().expect("a temporary folder");
     let mut guard = Guard::open_with(GuardOptions {
         root: PathBuf::from("/"),
@@ -112,12 +112,12 @@ pub fn try_guarded(pairs: &[(&str, &str)]) -> Option<Settings> {
 }
 
 /// A pool of 2 MiB pages that is as it was when this goes.
-pub struct Pool {
+pub(crate) struct Pool {
     _settings: Settings,
 }
 
 impl Pool {
-    pub fn of(pages: u64) -> Self {
+    pub(crate) fn of(pages: u64) -> Self {
         let pool = Self { _settings: guarded(&[("hugetlb.2M.nr_hugepages", &pages.to_string())]) };
         assert_eq!(reserved_pages(), 0, "somebody else uses the pool");
         pool
@@ -125,17 +125,17 @@ impl Pool {
 }
 
 /// Pages of the pool that the kernel keeps for those who have not touched them.
-pub fn reserved_pages() -> u64 {
+pub(crate) fn reserved_pages() -> u64 {
     PoolState::read(Path::new("/"), SLOT as usize).expect("a pool").reserved_pages
 }
 
 /// A file to swap to, which is gone when this goes.
-pub struct SwapFile {
+pub(crate) struct SwapFile {
     folder: tempfile::TempDir,
 }
 
 impl SwapFile {
-    pub fn of(bytes: u64) -> Self {
+    pub(crate) fn of(bytes: u64) -> Self {
         // Not on tmpfs, which cannot be swapped to: the build folder is on a disk.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
         let swap = Self { folder };

@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// Length of an image: xfs with stripes of 2 MiB needs more than 300 MiB. Only what is written takes room.
 const IMAGE_BYTES: u64 = 1200 * MIB;
 
 /// Runs a command that has to succeed, and gives its output.
-pub fn run(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {said}");
@@ -20,7 +20,7 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 /// A mount; unmounted when dropped.
-pub struct Mounted {
+pub(crate) struct Mounted {
     point: PathBuf,
     // Detached after the unmount: fields are dropped in this order.
     _device: Option<Loop>,
@@ -28,7 +28,7 @@ pub struct Mounted {
 }
 
 /// A loop device; detached when dropped.
-pub struct Loop {
+pub(crate) struct Loop {
     pub device: String,
 }
 
@@ -59,7 +59,7 @@ impl Drop for Mounted {
 
 impl Mounted {
     /// A file system without a device: `mount -t KIND -o OPTIONS`.
-    pub fn plain(kind: &str, options: &str) -> Self {
+    pub(crate) fn plain(kind: &str, options: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let point = folder.path().to_owned();
         run("mount", &["-t", kind, "-o", options, "none", &point.display().to_string()]);
@@ -67,7 +67,7 @@ impl Mounted {
     }
 
     /// A new file system in an image, made by `mkfs` (the device is its last argument), on a loop device.
-    pub fn image(mkfs: &[&str], loop_options: &[&str], mount_options: &str) -> Self {
+    pub(crate) fn image(mkfs: &[&str], loop_options: &[&str], mount_options: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let image = folder.path().join("image");
         File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES)).expect("image");
@@ -77,7 +77,7 @@ impl Mounted {
     }
 
     /// The same in a partition that begins at this sector of 512 bytes.
-    pub fn partition(mkfs: &[&str], first_sector: u64) -> Self {
+    pub(crate) fn partition(mkfs: &[&str], first_sector: u64) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let image = folder.path().join("image");
         File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES)).expect("image");
@@ -92,7 +92,7 @@ impl Mounted {
     }
 
     /// The same, with the partition in a table on the device as well: a command that moves it looks there.
-    pub fn partition_in_table(mkfs: &[&str], first_sector: u64) -> Self {
+    pub(crate) fn partition_in_table(mkfs: &[&str], first_sector: u64) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let image = folder.path().join("image");
         File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES)).expect("image");
@@ -122,7 +122,7 @@ impl Mounted {
     }
 
     /// An overlay over this folder.
-    pub fn overlay(lower: &Path, upper: &Path) -> Self {
+    pub(crate) fn overlay(lower: &Path, upper: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (over, work) = (upper.join("over"), upper.join("work"));
         std::fs::create_dir_all(&over).expect("mkdir");
@@ -133,24 +133,24 @@ impl Mounted {
         Self { point, _device: None, _folder: folder }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.point
     }
 
-    pub fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.point.join(name)
     }
 }
 
 /// A file of the kernel's with another value for a while; a value that somebody else has set meanwhile is left.
-pub struct Changed {
+pub(crate) struct Changed {
     path: &'static str,
     before: String,
     set: String,
 }
 
 impl Changed {
-    pub fn to(path: &'static str, value: &str) -> Self {
+    pub(crate) fn to(path: &'static str, value: &str) -> Self {
         let before = present(path);
         std::fs::write(path, value).expect("written");
         Self { path, before, set: present(path) }
@@ -173,12 +173,12 @@ fn present(path: &str) -> String {
 }
 
 /// A new file, open.
-pub fn create(path: &Path) -> File {
+pub(crate) fn create(path: &Path) -> File {
     File::options().read(true).write(true).create(true).truncate(true).open(path).expect("created")
 }
 
 /// Bytes that are no zeros, written in pieces of this size.
-pub fn write(file: &File, from: u64, bytes: u64, piece: u64) {
+pub(crate) fn write(file: &File, from: u64, bytes: u64, piece: u64) {
     let data = vec![0xA5_u8; piece as usize];
     let mut at = from;
     while at < from + bytes {
@@ -188,14 +188,14 @@ pub fn write(file: &File, from: u64, bytes: u64, piece: u64) {
     }
 }
 
-pub fn fallocate(file: &File, mode: i32, from: u64, bytes: u64) {
+pub(crate) fn fallocate(file: &File, mode: i32, from: u64, bytes: u64) {
     // SAFETY: takes no pointers.
     let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, from as i64, bytes as i64) };
     assert_eq!(result, 0, "fallocate: {}", std::io::Error::last_os_error());
 }
 
 /// Out of the page cache, once it is on the device.
-pub fn cold(file: &File) {
+pub(crate) fn cold(file: &File) {
     file.sync_all().expect("synced");
     // SAFETY: takes no pointers.
     let result = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
@@ -203,7 +203,7 @@ pub fn cold(file: &File) {
 }
 
 /// Into the page cache in small pages: single blocks, without read-ahead.
-pub fn read_in_small(file: &File, offsets: impl Iterator<Item = u64>) {
+pub(crate) fn read_in_small(file: &File, offsets: impl Iterator<Item = u64>) {
     // SAFETY: takes no pointers.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
     let mut block = [0; 4096];

@@ -10,7 +10,7 @@ use pagelab_mapping::{Access, Backing, PageSize, Reservation, Sharing, inspect};
 
 /// How the file is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub(crate) enum Use {
     /// One byte of each slot is read.
     Read,
     /// One byte of each slot is written.
@@ -21,20 +21,20 @@ pub enum Use {
 
 /// Right and wrong answers.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Count {
+pub(crate) struct Count {
     pub right: u64,
     pub wrong: u64,
 }
 
 impl Count {
-    pub fn pct(self) -> f64 {
+    pub(crate) fn pct(self) -> f64 {
         self.right as f64 * 100.0 / (self.right + self.wrong).max(1) as f64
     }
 }
 
 /// All files of a test.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     pub by_reason: BTreeMap<&'static str, Count>,
     pub by_file: Vec<(String, Count)>,
 }
@@ -42,7 +42,7 @@ pub struct Tally {
 impl Tally {
     /// Predicts, maps, touches and compares. `expected` is what the file was made for: for each slot the reason's word, or
     /// `possible`. An answer is right if the reason is the one that the file was made for *and* the page tables agree.
-    pub fn check(
+    pub(crate) fn check(
         &mut self,
         name: &str,
         path: &Path,
@@ -74,12 +74,12 @@ impl Tally {
         report
     }
 
-    pub fn total(&self) -> Count {
+    pub(crate) fn total(&self) -> Count {
         let sum = |of: fn(&Count) -> u64| self.by_reason.values().map(of).sum();
         Count { right: sum(|count| count.right), wrong: sum(|count| count.wrong) }
     }
 
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         println!("{:<72} {:>6} {:>6}", "file", "right", "wrong");
         for (name, count) in &self.by_file {
             println!("{name:<72} {:>6} {:>6}", count.right, count.wrong);

@@ -19,7 +19,7 @@ const SLOT: u64 = 2 * MIB;
 const TRIES: u64 = 16;
 
 /// Fields are dropped in this order: the memory goes first.
-pub struct Fragments {
+pub(crate) struct Fragments {
     file: Option<File>,
     mounted: Option<Mounted>,
     spoiled: u64,
@@ -30,7 +30,7 @@ pub struct Fragments {
 }
 
 /// Free blocks of 2 MiB, as the test counts them: those of zone DMA are never given to user memory.
-pub fn blocks() -> u64 {
+pub(crate) fn blocks() -> u64 {
     let zones = buddyinfo::read(Path::new("/")).expect("buddyinfo");
     zones.iter().filter(|zone| zone.name != "DMA").map(|zone| zone.blocks(9)).sum()
 }
@@ -43,7 +43,7 @@ fn fallbacks() -> u64 {
 }
 
 impl Fragments {
-    pub fn make() -> Self {
+    pub(crate) fn make() -> Self {
         let compaction = Changed::to("/proc/sys/vm/compact_unevictable_allowed", "0");
         let at_hand = Changed::to("/proc/sys/vm/percpu_pagelist_high_fraction", "100000");
         let mounted = Mounted::plain("tmpfs", "noswap,huge=always,size=100%");
@@ -65,7 +65,7 @@ impl Fragments {
 
     /// Spoils what is free, and what comes together when the kernel compacts and reclaims memory for a huge page, until it finds none
     /// any more. (It may also bring memory into use that it has left aside since boot.)
-    pub fn again(&mut self) {
+    pub(crate) fn again(&mut self) {
         let end = Instant::now() + Duration::from_mins(4);
         let mut failed = 0;
         while failed < TRIES {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Folders of control groups, the outer one first; removed when dropped.
-pub struct Groups {
+pub(crate) struct Groups {
     folders: [PathBuf; 2],
     /// The controller was given to those below the top for this.
     given: Option<(PathBuf, String)>,
@@ -13,7 +13,7 @@ pub struct Groups {
 
 impl Groups {
     /// A group in the hierarchy `top`, and one inside it.
-    pub fn new(top: &str, controller: &str) -> Self {
+    pub(crate) fn new(top: &str, controller: &str) -> Self {
         let outer = PathBuf::from(top).join(format!("pagelab-reasons-{}", std::process::id()));
         let inner = outer.join("inner");
         let given = give(Path::new(top), controller).then(|| (top.into(), controller.to_owned()));
@@ -24,11 +24,11 @@ impl Groups {
         groups
     }
 
-    pub fn outer(&self) -> &Path {
+    pub(crate) fn outer(&self) -> &Path {
         &self.folders[0]
     }
 
-    pub fn inner(&self) -> &Path {
+    pub(crate) fn inner(&self) -> &Path {
         &self.folders[1]
     }
 }
@@ -44,7 +44,7 @@ fn give(folder: &Path, controller: &str) -> bool {
     true
 }
 
-pub fn limit(group: &Path, file: &str, bytes: &str) {
+pub(crate) fn limit(group: &Path, file: &str, bytes: &str) {
     let path = group.join(file);
     fs::write(&path, bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
@@ -67,10 +67,10 @@ impl Drop for Groups {
 }
 
 /// A file of swap.
-pub struct Swap(PathBuf);
+pub(crate) struct Swap(PathBuf);
 
 impl Swap {
-    pub fn on(folder: &Path) -> Self {
+    pub(crate) fn on(folder: &Path) -> Self {
         let path = folder.join("swap");
         let file = fs::File::create(&path).expect("a file");
         std::io::Write::write_all(&mut &file, &vec![0; 64 << 20]).expect("written");

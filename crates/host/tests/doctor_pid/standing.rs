@@ -11,7 +11,7 @@ use pagelab_host::doctor::process::look;
 const FIXTURE: &str = env!("CARGO_BIN_EXE_pagelab-reasons-fixture");
 
 /// A fixture that has gone one way, until this is dropped.
-pub struct Standing {
+pub(crate) struct Standing {
     child: Child,
     _stdout: BufReader<ChildStdout>,
     start: u64,
@@ -20,7 +20,7 @@ pub struct Standing {
 
 /// What was told of its memory.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Slots by reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// What was told of the reasons, and the commands of the findings.
@@ -32,7 +32,7 @@ pub struct Seen {
 }
 
 impl Standing {
-    pub fn start(way: &[&str], group: Option<&Path>) -> Self {
+    pub(crate) fn start(way: &[&str], group: Option<&Path>) -> Self {
         let mut command = Command::new(FIXTURE);
         command.args(way).stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(group) = group {
@@ -48,7 +48,7 @@ impl Standing {
     }
 
     /// What the doctor says.
-    pub fn look(&self) -> Seen {
+    pub(crate) fn look(&self) -> Seen {
         let report = look(self.child.id()).expect("a process of this user");
         let mut seen = Seen::default();
         for region in report.regions.iter().filter(|one| one.end > self.start && one.start < self.end) {
@@ -63,7 +63,7 @@ impl Standing {
     }
 
     /// Bytes in huge pages as smaps counts them.
-    pub fn huge_bytes_by_smaps(&self) -> u64 {
+    pub(crate) fn huge_bytes_by_smaps(&self) -> u64 {
         const KEYS: [&str; 5] =
             ["AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:", "Shared_Hugetlb:", "Private_Hugetlb:"];
         let text = fs::read_to_string(format!("/proc/{}/smaps", self.child.id())).expect("smaps");
@@ -81,7 +81,7 @@ impl Standing {
         kib << 10
     }
 
-    pub fn slots(&self) -> u64 {
+    pub(crate) fn slots(&self) -> u64 {
         (self.end - self.start).div_ceil(2 << 20)
     }
 }

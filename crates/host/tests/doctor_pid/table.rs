@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::standing::{Seen, Standing};
 
 /// A way, the slots that lack a huge page by the reason that was produced, and how many have one.
-pub struct Case<'a> {
+pub(crate) struct Case<'a> {
     pub what: &'a str,
     pub way: &'a [&'a str],
     pub group: Option<&'a Path>,
@@ -16,21 +16,21 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub fn new(what: &'a str, way: &'a [&'a str], expected: &'a [(&'static str, u64)], huge_slots: u64) -> Self {
+    pub(crate) fn new(what: &'a str, way: &'a [&'a str], expected: &'a [(&'static str, u64)], huge_slots: u64) -> Self {
         Self { what, way, group: None, expected, huge_slots, names: "" }
     }
 
-    pub fn inside(self, group: &'a Path) -> Self {
+    pub(crate) fn inside(self, group: &'a Path) -> Self {
         Self { group: Some(group), ..self }
     }
 
-    pub fn naming(self, names: &'a str) -> Self {
+    pub(crate) fn naming(self, names: &'a str) -> Self {
         Self { names, ..self }
     }
 }
 
 #[derive(Default)]
-pub struct Table {
+pub(crate) struct Table {
     pub lines: Vec<String>,
     pub wrong: usize,
     pub reasons: std::collections::BTreeSet<&'static str>,
@@ -38,7 +38,7 @@ pub struct Table {
 
 impl Table {
     /// Plays a way and holds what is told against what was produced.
-    pub fn check(&mut self, case: &Case<'_>) {
+    pub(crate) fn check(&mut self, case: &Case<'_>) {
         let standing = Standing::start(case.way, case.group);
         let seen = standing.look();
         let expected = case.expected.iter().copied().collect();
@@ -52,7 +52,7 @@ impl Table {
         self.add(case.what, &format!("{:?}", case.expected), &seen, right);
     }
 
-    pub fn add(&mut self, what: &str, expected: &str, seen: &Seen, right: bool) {
+    pub(crate) fn add(&mut self, what: &str, expected: &str, seen: &Seen, right: bool) {
         self.wrong += usize::from(!right);
         let named: Vec<String> = seen.reasons.iter().map(|(reason, slots)| format!("{reason} {slots}")).collect();
         let named = if named.is_empty() { "all huge".to_owned() } else { named.join(", ") };
@@ -64,7 +64,7 @@ impl Table {
         self.lines.push(line);
     }
 
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         println!("\n{:<5} {:<62} NAMED, SLOTS", "", "PRODUCED");
         for line in &self.lines {
             println!("{line}");

@@ -15,7 +15,7 @@ use crate::frame::{Done, End, Frame, Kind, MAX_PAYLOAD, Request};
 use crate::sys;
 
 /// In the environment of every process of a command: how those are found that left its process group.
-pub const MARK: &str = "PAGELAB_LAB_RUN";
+pub(crate) const MARK: &str = "PAGELAB_LAB_RUN";
 /// So long is waited for the rest of the output after the command has ended: a process that it left behind may hold
 /// its pipes for ever.
 const LINGER: Duration = Duration::from_millis(300);
@@ -26,7 +26,7 @@ const KILL_ROUNDS: usize = 20;
 
 /// The commands that run, so that they can be killed from elsewhere.
 #[derive(Debug, Default)]
-pub struct Running(Mutex<BTreeMap<u64, Entry>>);
+pub(crate) struct Running(Mutex<BTreeMap<u64, Entry>>);
 
 /// One of them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,7 +43,7 @@ impl Running {
     }
 
     /// A command is about to start: from here on it can be killed.
-    pub fn begin(&self, run: u64) {
+    pub(crate) fn begin(&self, run: u64) {
         self.entries().insert(run, Entry::default());
     }
 
@@ -58,17 +58,17 @@ impl Running {
     }
 
     /// It has ended.
-    pub fn end(&self, run: u64) {
+    pub(crate) fn end(&self, run: u64) {
         self.entries().remove(&run);
     }
 
     /// Whether nothing runs, and nothing is about to.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries().is_empty()
     }
 
     /// Kills the run named, or all there are.
-    pub fn kill(&self, only: Option<u64>) {
+    pub(crate) fn kill(&self, only: Option<u64>) {
         for (run, entry) in self.entries().iter_mut().filter(|(run, _)| only.is_none_or(|only| only == **run)) {
             match entry.group {
                 Some(group) => kill_all(*run, group),
@@ -108,7 +108,7 @@ fn marked(mark: &[u8]) -> Vec<i32> {
 }
 
 /// Runs the command to its end. `send` takes what it prints.
-pub fn run(id: u64, request: &Request, running: &Running, send: &dyn Fn(&Frame) -> io::Result<()>) -> Done {
+pub(crate) fn run(id: u64, request: &Request, running: &Running, send: &dyn Fn(&Frame) -> io::Result<()>) -> Done {
     let mut child = match start(id, request) {
         Ok(child) => child,
         Err(why) => return Done { end: End::NotStarted(why), stdout_bytes: 0, stderr_bytes: 0 },

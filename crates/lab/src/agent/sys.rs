@@ -27,14 +27,14 @@ const POWER_OFF: c_int = 0x4321_fedc;
 const EINTR: i32 = 4;
 
 /// Kills one process, or with a negative number all of a process group. Who is gone already is no error.
-pub fn kill_now(pid: i32) {
+pub(crate) fn kill_now(pid: i32) {
     // SAFETY: kill(2) takes two numbers and touches no memory of this process.
     unsafe { kill(pid, SIGKILL) };
 }
 
 /// Waits at most so long until one of the descriptors can be read or its other end is gone. A negative time waits for
 /// ever.
-pub fn readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
+pub(crate) fn readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
     let mut polled: Vec<PollFd> =
         fds.iter().map(|fd| PollFd { fd: fd.as_raw_fd(), events: POLLIN, revents: 0 }).collect();
     // SAFETY: the pointer and the count are those of a living vector of the C layout.
@@ -47,7 +47,7 @@ pub fn readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>
 }
 
 /// Switches the machine off.
-pub fn power_off() {
+pub(crate) fn power_off() {
     // SAFETY: both take no pointers. Only process 1 of a lab calls this.
     unsafe {
         sync();
@@ -56,7 +56,7 @@ pub fn power_off() {
 }
 
 /// Waits for the end of any child: its number, or `None` if there is none.
-pub fn reap() -> Option<i32> {
+pub(crate) fn reap() -> Option<i32> {
     loop {
         let mut status = 0;
         // SAFETY: the pointer is that of a local number.

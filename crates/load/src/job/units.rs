@@ -1,4 +1,10 @@
 //! Numbers as fio writes them: sizes with prefixes, times with suffixes, small arithmetic.
+//!
+//! This is the one variant of the grammar of [`pagelab_vocab::units`], which all other sizes and times of pagelab follow.
+//! It differs where fio does: `kb_base` gives `KiB` another meaning, numbers may be hexadecimal or arithmetic, a bare time
+//! counts in the unit of its option, and fractions are no numbers.
+
+use pagelab_vocab::units::power_of_1024;
 
 /// What the text around an option says about the reading of its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,15 +97,10 @@ fn size_atom(text: &str, context: ParseContext) -> Result<u64, String> {
         Some(prefix) => (prefix, true),
         None => (body, false),
     };
-    let power = match prefix {
-        "" if !binary_spelling => 0,
-        "k" => 1,
-        "m" => 2,
-        "g" => 3,
-        "t" => 4,
-        "p" => 5,
-        _ => return Err(format!("unknown unit '{suffix}'; sizes take k, m, g, t, p, with i and b at will")),
-    };
+    // fio knows no exbibytes, and no prefix that is only `i`.
+    let power = power_of_1024(prefix).filter(|power| *power <= 5 && !(*power == 0 && binary_spelling));
+    let unknown = || format!("unknown unit '{suffix}'; sizes take k, m, g, t, p, with i and b at will");
+    let power = power.ok_or_else(unknown)?;
     // kb_base=1024: plain prefixes are powers of two and the `i` forms powers of ten; kb_base=1000: the standards.
     let base: u64 = if (context.kb_base == 1024) == binary_spelling { 1000 } else { 1024 };
     base.checked_pow(power).and_then(|multiplier| value.checked_mul(multiplier)).ok_or_else(|| overflow(text))

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use pagelab_vocab::terminal::shell_word;
+use pagelab_vocab::units::format_size;
 
 use super::memory::GroupLimit;
 
@@ -240,7 +241,7 @@ impl Reason {
             Self::DefragSetting { .. } => format!("echo always | sudo tee {THP}/defrag"),
             Self::Pool { .. } => "sudo pagelab hugepages set 2M N".to_owned(),
             Self::PoolEmpty { page_bytes, total_pages, mapping_pages } => {
-                format!("sudo pagelab hugepages set {} {}", size(*page_bytes), total_pages + mapping_pages)
+                format!("sudo pagelab hugepages set {} {}", format_size(*page_bytes), total_pages + mapping_pages)
             }
             Self::HugetlbGroupLimit { file, limit_bytes, page_bytes } => {
                 let needed = limit_bytes.saturating_mul(2).max(*page_bytes);
@@ -250,7 +251,7 @@ impl Reason {
                 // A remount with another size succeeds and changes nothing (hugetlbfs has no reconfigure).
                 "sudo pagelab hugepages mounts create {} --mkdir --pagesize {} --size {}",
                 shell_word(&format!("{mount}-larger")),
-                size(*page_bytes),
+                format_size(*page_bytes),
                 size_bytes.saturating_mul(2)
             ),
             _ => return None,
@@ -353,7 +354,7 @@ impl Reason {
             Self::PoolEmpty { page_bytes, total_pages, .. } => write!(
                 f,
                 "not in memory, and a touch fails now: the pool of {} pages has nothing left of {total_pages} (MAP_NORESERVE)",
-                size(*page_bytes)
+                format_size(*page_bytes)
             ),
             Self::HugetlbGroupLimit { file, limit_bytes, .. } => {
                 write!(f, "not in memory, and a touch fails now: control group limit {file}: {limit_bytes} bytes")
@@ -367,11 +368,6 @@ impl Reason {
             other => f.write_str(other.word()),
         }
     }
-}
-
-/// `2M`, as the command takes it.
-fn size(bytes: u64) -> String {
-    if bytes >= 1 << 30 { format!("{}G", bytes >> 30) } else { format!("{}M", bytes >> 20) }
 }
 
 #[cfg(test)]
@@ -392,6 +388,8 @@ mod tests {
         assert_eq!(fix(mount), r"sudo mount -o remount,huge=always '/it'\''s here'");
         let pool = Reason::PoolEmpty { page_bytes: 1 << 30, total_pages: 3, mapping_pages: 2 };
         assert_eq!(fix(pool), "sudo pagelab hugepages set 1G 5");
+        let small = Reason::PoolEmpty { page_bytes: 64 << 10, total_pages: 3, mapping_pages: 2 };
+        assert_eq!(fix(small), "sudo pagelab hugepages set 64K 5", "a pool of arm64");
         let full = Reason::HugetlbMountFull { mount: "/h".to_owned(), size_bytes: 6 << 20, page_bytes: 2 << 20 };
         assert_eq!(fix(full), "sudo pagelab hugepages mounts create /h-larger --mkdir --pagesize 2M --size 12582912");
         assert_eq!(Reason::AdvisedAgainst.fix(), None);

@@ -300,5 +300,5 @@ fn the_end_fills_in_mappings_and_counts_what_joined_nothing() {
         (long_after, 2, None),
     ];
     assert_eq!(found, wanted);
-    assert_eq!(recording.manifest().extra["faults_unattributed"], 2);
+    assert_eq!(recording.manifest().faults_unattributed, Some(2));
 }

@@ -14,13 +14,13 @@ use pagelab_recording::tables::{FaultsRow, FramesRow, LossRow, MappingsRow, Metr
 use pagelab_recording::{FileStorage, Recording, RecordingWriter, Storage, StorageFile};
 
 /// A directory for a test, in memory where possible: hundreds of recordings with fsync take minutes on a disk.
-pub fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 /// One flush interval of every kind of table; `n` tells them apart. Times lie up to half an interval back, as rows of a
 /// slow CPU do.
-pub fn push_interval(w: &mut RecordingWriter, n: i64) {
+pub(crate) fn push_interval(w: &mut RecordingWriter, n: i64) {
     let start = n * 1_000_000;
     for i in 0..200 {
         let late = if i % 10 == 0 { 500_000 } else { 0 };
@@ -58,11 +58,11 @@ pub fn push_interval(w: &mut RecordingWriter, n: i64) {
 }
 
 /// Rows per interval and table that [`push_interval`] pushes, `stacks` aside, which has the same row every time.
-pub const PER_INTERVAL: [(&str, usize); 6] =
+pub(crate) const PER_INTERVAL: [(&str, usize); 6] =
     [("faults", 200), ("metrics", 200), ("tasks", 1), ("mappings", 1), ("frames", 1), ("loss", 1)];
 
 /// Everything that can be read of a table, as sorted keys (time or id).
-pub fn keys(recording: &Recording, table: &str) -> Vec<i64> {
+pub(crate) fn keys(recording: &Recording, table: &str) -> Vec<i64> {
     let mut keys = Vec::new();
     for batch in recording.read(table, None).unwrap() {
         let batch = batch.unwrap();
@@ -77,7 +77,7 @@ pub fn keys(recording: &Recording, table: &str) -> Vec<i64> {
 }
 
 /// How often each interval's rows are there.
-pub fn intervals(recording: &Recording, table: &str) -> BTreeMap<i64, usize> {
+pub(crate) fn intervals(recording: &Recording, table: &str) -> BTreeMap<i64, usize> {
     let mut found = BTreeMap::new();
     for key in keys(recording, table) {
         let n = if table == "frames" { key } else { (key + 600_000).div_euclid(1_000_000) };
@@ -87,7 +87,7 @@ pub fn intervals(recording: &Recording, table: &str) -> BTreeMap<i64, usize> {
 }
 
 /// Rows that `loss` says are not in the recording.
-pub fn lost(recording: &Recording) -> u64 {
+pub(crate) fn lost(recording: &Recording) -> u64 {
     let mut lost = 0;
     recording.for_each::<LossRow>(|row| lost += row.lost).unwrap();
     lost
@@ -95,7 +95,7 @@ pub fn lost(recording: &Recording) -> u64 {
 
 /// How [`FailingStorage`] fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// Operation n and all after it, a write having half happened: the process was killed.
     Killed,
     /// Operation n alone, with an I/O error.
@@ -106,7 +106,7 @@ pub enum Failure {
 
 /// The real file system until operation `at`.
 #[derive(Debug)]
-pub struct FailingStorage {
+pub(crate) struct FailingStorage {
     pub at: usize,
     pub failure: Failure,
     pub count: Arc<AtomicUsize>,
@@ -130,7 +130,7 @@ fn step(count: &AtomicUsize, at: usize, failure: Failure, needs_space: bool) -> 
 }
 
 impl FailingStorage {
-    pub fn new(at: usize, failure: Failure) -> Self {
+    pub(crate) fn new(at: usize, failure: Failure) -> Self {
         Self { at, failure, count: Arc::default() }
     }
 

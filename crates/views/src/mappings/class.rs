@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pagelab_vocab::units::bytes;
 use serde::{Deserialize, Serialize};
 
 /// What stands behind a mapping.
@@ -112,28 +113,6 @@ pub const fn size_class_of(len: u64) -> u64 {
         Some(bits) => 1 << bits,
         None => 0,
     }
-}
-
-/// A number of bytes for people: exact in the largest binary unit that divides it, otherwise to three figures.
-pub fn bytes(n: u64) -> String {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let mut unit = 0;
-    let mut whole = n;
-    while whole >= 1024 && whole.is_multiple_of(1024) && unit + 1 < UNITS.len() {
-        whole /= 1024;
-        unit += 1;
-    }
-    if whole < 10_000 {
-        return format!("{whole} {}", UNITS.get(unit).copied().unwrap_or("B"));
-    }
-    let mut value = n as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$} {}", UNITS.get(unit).copied().unwrap_or("B"))
 }
 
 #[cfg(test)]

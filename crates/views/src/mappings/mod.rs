@@ -22,8 +22,9 @@ use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::Recording;
 
-pub use class::{ClassKey, MemoryKind, ThpAdvice, bytes, size_class_of};
+pub use class::{ClassKey, MemoryKind, ThpAdvice, size_class_of};
 pub use events::{Ranges, ranges_of};
+pub use pagelab_vocab::units::bytes;
 pub use profile::{ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats, few_pages, many_pages};
 
 use crate::error::Result;

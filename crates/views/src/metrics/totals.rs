@@ -1,21 +1,13 @@
 //! `run.*`: what the kernel says of a command when it has ended.
 
-use pagelab_recording::Manifest;
+use pagelab_recording::{Manifest, Rusage};
 use pagelab_vocab::metrics::{self, MetricKind, Unit};
-use serde_json::Value;
 
 use super::Metrics;
 use crate::run::{MetricKey, RunMetric};
 use crate::window::{Window, WindowSource};
 
 const ELAPSED: &str = "run.elapsed_ns";
-
-/// Key of the manifest under which the session writes what wait4 says of the ended command.
-const RUSAGE: &str = "rusage";
-
-/// Fields of `rusage` whose metric has another name.
-const RENAMED: [(&str, &str); 2] =
-    [("voluntary_context_switches", "voluntary_switches"), ("involuntary_context_switches", "involuntary_switches")];
 
 /// The manifest's `rusage` and the length of the window, of a command. Of a load there are none: its process also lays
 /// out files and ramps up, and what it did in the measured time is in `jobs`.
@@ -25,11 +17,9 @@ pub(super) fn collect(manifest: &Manifest, window: &Window) -> Metrics {
         return out;
     }
     put(&mut out, ELAPSED, (window.end_ns - window.start_ns) as f64, Unit::Nanoseconds);
-    for (field, value) in manifest.extra.get(RUSAGE).and_then(Value::as_object).into_iter().flatten() {
-        let renamed = RENAMED.iter().find(|(theirs, _)| theirs == field).map_or(field.as_str(), |(_, ours)| *ours);
-        let name = format!("run.{renamed}");
-        if let (Some(info), Some(value)) = (metrics::metric(&name), Value::as_f64(value)) {
-            put(&mut out, &name, value, info.unit);
+    for (name, value) in manifest.rusage.as_ref().map(counted).into_iter().flatten() {
+        if let (Some(info), Some(value)) = (metrics::metric(name), value) {
+            put(&mut out, name, value as f64, info.unit);
         }
     }
     let of = |name: &str| out.get(&MetricKey::new(name, None)).and_then(|m: &RunMetric| m.value);
@@ -37,6 +27,19 @@ pub(super) fn collect(manifest: &Manifest, window: &Window) -> Metrics {
         put(&mut out, "run.cpu_ns", user + system, Unit::Nanoseconds);
     }
     out
+}
+
+/// Each figure of wait4 with the name of its metric.
+fn counted(rusage: &Rusage) -> [(&'static str, Option<u64>); 7] {
+    [
+        ("run.utime_ns", rusage.utime_ns),
+        ("run.stime_ns", rusage.stime_ns),
+        ("run.minor_faults", rusage.minor_faults),
+        ("run.major_faults", rusage.major_faults),
+        ("run.voluntary_switches", rusage.voluntary_context_switches),
+        ("run.involuntary_switches", rusage.involuntary_context_switches),
+        ("run.max_rss_bytes", rusage.max_rss_bytes),
+    ]
 }
 
 fn put(out: &mut Metrics, name: &str, value: f64, unit: Unit) {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use pagelab_recording::Manifest;
 use pagelab_recording::set::{RunState, SET_JSON, SetJson};
+use pagelab_recording::{EndedBy, Manifest};
 use serde::{Deserialize, Serialize};
 
 /// Why a run does not count in a comparison. It stays in the data and is listed with this reason.
@@ -65,14 +65,13 @@ impl Exclusion {
     /// The reason that manifest or set give, if any. What ended the run comes before how
     /// the recording ended: it is what made the run useless, whatever the recorder did.
     pub(crate) fn of(dir: &Path, manifest: &Manifest) -> Option<Self> {
-        for by in ["timed_out", "interrupted"] {
-            if manifest.extra.get(by).and_then(serde_json::Value::as_bool) == Some(true) {
+        for (by, happened) in [("timed_out", manifest.timed_out), ("interrupted", manifest.interrupted)] {
+            if happened == Some(true) {
                 return Some(Self::CutShort { by: by.to_owned() });
             }
         }
         // What recording outlived is judged by its end; a command that was only recorded for a while was not to end well.
-        let ended_by = manifest.extra.get("ended_by").and_then(serde_json::Value::as_str);
-        let for_a_while = matches!(ended_by, Some("duration" | "max_size" | "sigusr2"));
+        let for_a_while = manifest.ended_by.as_ref().is_some_and(EndedBy::leaves_target);
         if !for_a_while
             && let Some(exit) = &manifest.exit
             && (exit.signal.is_some() || exit.code.is_some_and(|code| code != 0))
@@ -80,8 +79,7 @@ impl Exclusion {
             return Some(Self::Failed { code: exit.code, signal: exit.signal });
         }
         if !manifest.complete {
-            let detail = manifest.extra.get("incomplete_reason").and_then(|v| v.as_str()).map(str::to_owned);
-            return Some(Self::Incomplete { detail });
+            return Some(Self::Incomplete { detail: manifest.incomplete_reason.clone() });
         }
         planned_state(dir)
     }

@@ -58,7 +58,7 @@ impl RunData {
         }
         if span.is_part() {
             self.notes.push("only a part of the measured time counts: --from and --to".to_owned());
-        } else if self.window.source == WindowSource::Recording && !self.manifest.extra.contains_key("measured") {
+        } else if self.window.source == WindowSource::Recording && self.manifest.measured.is_none() {
             let note = "the manifest has no `measured`: all that was recorded counts, start and end included";
             self.notes.push(note.to_owned());
         }

@@ -46,9 +46,9 @@ pub(super) fn runs(recordings: &[RecordingRef]) -> Result<RecordBatch> {
         ("clock_start_ns", number(&|_, m| Some(m.clock.start_ns))),
         ("realtime_at_start_ns", number(&|_, m| m.clock.realtime_at_start_ns)),
         ("realtime_at_end_ns", number(&|_, m| m.clock.realtime_at_end_ns)),
-        ("measured_start_ns", number(&|_, m| m.extra.get("measured")?.get("start_ns")?.as_i64())),
-        ("measured_end_ns", number(&|_, m| m.extra.get("measured")?.get("end_ns")?.as_i64())),
-        ("operations", number(&|_, m| m.extra.get("measured")?.get("operations")?.as_i64())),
+        ("measured_start_ns", number(&|_, m| m.measured.as_ref()?.start_ns)),
+        ("measured_end_ns", number(&|_, m| m.measured.as_ref()?.end_ns)),
+        ("operations", number(&|_, m| small(m.measured.as_ref()?.operations))),
         ("pagelab_version", text(&|_, m| Some(m.pagelab_version.clone()))),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))

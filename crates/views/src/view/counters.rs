@@ -163,10 +163,9 @@ fn last_of(readings: &[(i64, Option<Count>)]) -> Option<Count> {
 
 /// The load's measured time, if it counted its operations.
 fn measured(recording: &Recording) -> Option<Measured> {
-    let measured = recording.manifest().extra.get("measured")?;
-    let time = |key| measured.get(key).and_then(Value::as_i64);
-    let operations = measured.get("operations").and_then(Value::as_f64).filter(|operations| *operations > 0.0)?;
-    Some(Measured { start_ns: time("start_ns")?, end_ns: time("end_ns")?, operations })
+    let measured = recording.manifest().measured.as_ref()?;
+    let (start_ns, end_ns) = measured.span_ns()?;
+    Some(Measured { start_ns, end_ns, operations: measured.operations_done()? })
 }
 
 /// The increase in the measured time over its operations. Between two readings the events are taken to come evenly.

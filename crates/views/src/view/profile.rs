@@ -3,11 +3,11 @@
 mod stacks;
 mod tally;
 
-use pagelab_recording::Recording;
 use pagelab_recording::tables::LossRow;
+use pagelab_recording::{Measured, Recording};
+use pagelab_vocab::terminal::shell_path;
 use regex::Regex;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::error::{Result, ViewError};
@@ -198,8 +198,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Pr
         notes.push(format!("none of the {} samples is selected", tally.samples));
     }
     let is_time = tally.events.iter().all(|event| event.ends_with("-clock"));
-    let operations = recording.manifest().extra.get("measured").and_then(|measured| measured.get("operations"));
-    let operations = operations.and_then(Value::as_f64).filter(|count| *count > 0.0);
+    let operations = recording.manifest().measured.as_ref().and_then(Measured::operations_done);
     let scale = Scale { weight: tally.selected.weight, operations: operations.filter(|_| is_time) };
     let data = document(recording, selection, sort, &groups, &frames, &tally, scale, &mut notes)?;
     Ok(Answer::new("profile", recording, notes, data))
@@ -314,7 +313,7 @@ fn neighbours(
     let (total, found) = tally.neighbours(frames, name, callers);
     if total.samples == 0 {
         let option = if callers { "--callers" } else { "--callees" };
-        let dir = recording.dir().display();
+        let dir = shell_path(recording.dir());
         return Err(ViewError::Asked(format!(
             "{option}: no sample has a function {name:?} in its stack; functions are listed by: pagelab show {dir} profile --top 0"
         )));

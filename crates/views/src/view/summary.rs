@@ -222,7 +222,6 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Su
 
 fn document(recording: &Recording, run: &RunData, tables: Vec<TableFacts>, slots: Option<Slots>) -> SummaryView {
     let manifest = recording.manifest();
-    let flag = |key: &str| manifest.extra.get(key).and_then(Value::as_bool);
     let clock = &manifest.clock;
     let (settings_changed, settings_changed_volatile) = changes(run);
     SummaryView {
@@ -235,8 +234,8 @@ fn document(recording: &Recording, run: &RunData, tables: Vec<TableFacts>, slots
         pagelab_version: manifest.pagelab_version.clone(),
         command: manifest.command.clone(),
         job: manifest.job.clone(),
-        target: manifest.extra.get("target").map(target_words),
-        ended_by: manifest.extra.get("ended_by").and_then(Value::as_str).map(str::to_owned),
+        target: manifest.target.as_ref().map(ToString::to_string),
+        ended_by: manifest.ended_by.as_ref().map(ToString::to_string),
         host: manifest.host.clone(),
         kernel: manifest.kernel.clone(),
         arch: manifest.arch.clone(),
@@ -250,8 +249,8 @@ fn document(recording: &Recording, run: &RunData, tables: Vec<TableFacts>, slots
             .map(|(end, start)| end.saturating_sub(start)),
         window: (run.window.end_ns > run.window.start_ns).then(|| run.window.clone()),
         exit: manifest.exit.clone(),
-        timed_out: flag("timed_out"),
-        interrupted: flag("interrupted"),
+        timed_out: manifest.timed_out,
+        interrupted: manifest.interrupted,
         excluded: run.excluded.as_ref().map(ToString::to_string),
         probes: manifest.probes.clone(),
         faults: faults(run, &tables),
@@ -293,23 +292,10 @@ fn overview(run: &RunData) -> Overview {
     }
 }
 
-/// The manifest's `target` in words.
-fn target_words(target: &Value) -> String {
-    match target.get("kind").and_then(Value::as_str) {
-        Some("pids") => {
-            let pids = target.get("pids").and_then(Value::as_array).into_iter().flatten();
-            format!("processes {}", pids.map(Value::to_string).collect::<Vec<_>>().join(", "))
-        }
-        Some("cgroup") => format!("cgroup {}", target.get("path").and_then(Value::as_str).unwrap_or("-")),
-        Some("system") => "the whole system".to_owned(),
-        _ => target.to_string(),
-    }
-}
-
 /// What wait4 said of the command and its children.
 fn rusage(recording: &Recording) -> Option<Value> {
     let manifest = recording.manifest();
-    let found = manifest.extra.get("rusage").filter(|value| value.is_object()).cloned();
+    let found = manifest.rusage.as_ref().and_then(|rusage| serde_json::to_value(rusage).ok());
     let of_exit = || manifest.exit.as_ref().filter(|exit| !exit.extra.is_empty()).map(|exit| exit.extra.clone().into());
     found.or_else(of_exit)
 }

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use pagelab_recording::Recording;
 use pagelab_vocab::syscalls::{self, Class};
+use pagelab_vocab::terminal::shell_path;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -108,7 +109,7 @@ impl<'a> CallFilter<'a> {
             "--file: no file {} among those that calls were made on; they are listed by: pagelab show {} syscalls --by \
              file",
             file.display(),
-            recording.dir().display()
+            shell_path(recording.dir())
         )))
     }
 

@@ -6,7 +6,7 @@ use std::thread;
 use pagelab_recording::Recording;
 
 use super::{Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, pools, samples, workers};
-use crate::compare::{CompareInputs, Comparison, Verdict};
+use crate::compare::{CompareInputs, Comparison, ComparisonMethod, Verdict};
 use crate::error::Result;
 use crate::rules::finding::SideName;
 use crate::settings_diff::SettingDiff;
@@ -22,7 +22,7 @@ pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
         primary: primary(inputs.comparison),
         differing: differing(inputs.comparison),
         varying: inputs.comparison.settings_varying.iter().map(|varying| varying.key.clone()).collect(),
-        blocks: inputs.comparison.method == "paired_blocks",
+        blocks: inputs.comparison.method == ComparisonMethod::PairedBlocks,
         same_work: same_work(inputs.base, inputs.test),
     };
     Ok(Evidence { test, contrast: Some(contrast) })

@@ -12,6 +12,7 @@ use pagelab_recording::tables::{MappingsRow, TasksRow};
 use pagelab_views::mappings::{Ranges, page_bytes_of, ranges_of};
 use pagelab_views::read::{each, each_in_time};
 use pagelab_views::stacks::Stacks;
+use pagelab_vocab::terminal::shell_path;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::failure::Failure;
@@ -97,7 +98,7 @@ fn space_of(recording: &Recording, pid: u32, dir: &Path) -> Result<u32, Failure>
         None => Err(Failure::input(anyhow!(
             "{} has no process {pid}; look: pagelab show {} tasks",
             dir.display(),
-            dir.display()
+            shell_path(dir)
         ))),
     }
 }

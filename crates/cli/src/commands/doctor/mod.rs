@@ -48,7 +48,7 @@ pub struct Args {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    pagelab_lab::parse_bytes("SIZE", text).map_err(|error| error.to_string())
+    pagelab_vocab::units::parse_size(text).map_err(|error| error.to_string())
 }
 
 impl Args {

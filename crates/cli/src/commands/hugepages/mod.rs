@@ -97,9 +97,3 @@ fn failure(error: HugetlbError) -> Failure {
 fn page_bytes(typed: &str) -> Result<u64, Failure> {
     library::page_size(root(), typed).map_err(failure)
 }
-
-/// A number of bytes as it is typed: `40G`, `100M`.
-fn bytes(typed: &str) -> Result<u64, String> {
-    pagelab_vocab::settings::parse_size(typed)
-        .ok_or_else(|| format!("found {typed:?}, needed a number of bytes such as 100M or 40G"))
-}

@@ -6,8 +6,9 @@ use clap::Subcommand;
 use pagelab_host::hugetlb::mounts::{self, MountRequest, MountTable};
 use serde::Serialize;
 
-use super::{Form, bytes, failure, page_bytes, root};
+use super::{Form, failure, page_bytes, root};
 use crate::failure::Failure;
+use crate::options::above_zero;
 
 /// Arguments of `hugepages mounts`.
 #[derive(Debug, clap::Args)]
@@ -34,10 +35,10 @@ struct CreateArgs {
     #[arg(long)]
     pagesize: Option<String>,
     /// Limit of the files' total size, in bytes (mount option size=).
-    #[arg(long, value_parser = bytes)]
+    #[arg(long, value_parser = above_zero)]
     size: Option<u64>,
     /// Bytes to reserve from the pool at mount time (mount option min_size=).
-    #[arg(long, value_parser = bytes)]
+    #[arg(long, value_parser = above_zero)]
     min_size: Option<u64>,
     /// Limit of the number of files and directories (mount option nr_inodes=).
     #[arg(long)]

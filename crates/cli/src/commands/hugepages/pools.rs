@@ -6,8 +6,9 @@ use pagelab_host::hugetlb::set::{self, SetRequest};
 use pagelab_host::hugetlb::{PoolTable, plan as planning, pools};
 use serde::Serialize;
 
-use super::{Form, bytes, failure, page_bytes, root};
+use super::{Form, failure, page_bytes, root};
 use crate::failure::{BAD, Failure};
+use crate::options::above_zero;
 
 /// Arguments of `hugepages set`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +34,7 @@ pub struct SetArgs {
 #[derive(Debug, clap::Args)]
 pub struct PlanArgs {
     /// Bytes to back by huge pages, such as 40G.
-    #[arg(long, value_parser = bytes)]
+    #[arg(long, value_parser = above_zero)]
     bytes: u64,
     /// Page size [default: the host's default huge page size].
     #[arg(long)]
@@ -46,7 +47,7 @@ pub struct PlanArgs {
 #[derive(Debug, clap::Args)]
 pub struct AccountingArgs {
     /// Sizes to map and touch one after another, such as 64M.
-    #[arg(required = true, value_parser = bytes)]
+    #[arg(required = true, value_parser = above_zero)]
     steps: Vec<u64>,
     /// Page size.
     #[arg(long, default_value = "2M")]

@@ -37,6 +37,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use pagelab_mapping::Pool;
+use pagelab_vocab::terminal::shell_word;
 
 pub use self::mapped::MappedAs;
 pub use self::report::{
@@ -71,13 +72,13 @@ impl Default for PathOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// There is nothing of this name.
-    #[error("{path}: found nothing of this name, needed a file; type: ls -l {path}")]
+    #[error("{path}: found nothing of this name, needed a file; type: ls -l {}", shell_word(.path))]
     Missing {
         /// The path.
         path: String,
     },
     /// It may not be opened.
-    #[error("{path}: found no permission to read, needed it to look at its extents; type: sudo pagelab doctor {path}")]
+    #[error("{path}: found no permission to read, needed it to look at its extents; type: sudo pagelab doctor {}", shell_word(.path))]
     Denied {
         /// The path.
         path: String,

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::SamplesRow;
-use serde_json::Value;
 
 use super::stacks::Frames;
 use crate::error::Result;
@@ -81,9 +80,8 @@ impl Tally {
         frames: &Frames,
         notes: &mut Vec<String>,
     ) -> Result<Self> {
-        let measured = recording.manifest().extra.get("measured");
-        let time = |key: &str| measured.and_then(|measured| measured.get(key)).and_then(Value::as_i64);
-        let window = time("start_ns").unwrap_or(i64::MIN)..time("end_ns").unwrap_or(i64::MAX);
+        let measured = recording.manifest().measured.clone().unwrap_or_default();
+        let window = measured.start_ns.unwrap_or(i64::MIN)..measured.end_ns.unwrap_or(i64::MAX);
         let mut tally = Self::default();
         read::each::<SamplesRow>(recording, notes, |row| {
             tally.samples += 1;
