@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::clock::monotonic_ns;
-use crate::worker::shared::Shared;
+use crate::shared::Shared;
 
 /// The shared page of the run in progress; null if there is none.
 static PAGE: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());

@@ -230,7 +230,7 @@ fn work(table: &Table<'_>, dir: &Path) -> Result<Option<Work>, PlanError> {
                 }
             }
             let workload =
-                pagelab_load::parse_files(&files).map_err(|error| PlanError::Job { at: job.at.clone(), error })?;
+                pagelab_fiojob::parse_files(&files).map_err(|error| PlanError::Job { at: job.at.clone(), error })?;
             Ok(Some(Work::Job { files, workload: Box::new(workload) }))
         }
     }
