@@ -64,7 +64,7 @@ lint: ## rustfmt, clippy, style
 
 docs: ## write the generated pages in docs/ anew
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-recording --test integration docs_page
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-load --test integration job_docs::
+	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-fiojob --test job_docs
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-session --test integration docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-conformance --test docs docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-vocab docs_page

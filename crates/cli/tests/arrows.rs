@@ -8,22 +8,23 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and what it may know beside the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
     ("mapping", &[]),
     ("host", &["mapping"]),
     ("conformance", &["mapping", "host"]),
-    ("load", &["mapping", "host", "recording"]),
+    ("fiojob", &[]),
+    ("load", &["fiojob", "mapping", "host", "recording"]),
     ("observe", &["recording", "host"]),
-    ("session", &["load", "observe", "host", "recording"]),
+    ("session", &["fiojob", "load", "observe", "host", "recording"]),
     ("views", &["recording"]),
     ("analysis", &["views", "recording"]),
     // A disposable VM knows nothing of what is done in it.
     ("lab", &[]),
-    // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
-    ("experiment", &["session", "lab", "host", "analysis", "recording", "load", "observe"]),
+    // `fiojob` and `observe` for the words of plans: jobs and streams are checked before anything runs.
+    ("experiment", &["session", "lab", "host", "analysis", "recording", "fiojob", "observe"]),
     ("reproduce", &["experiment", "analysis", "recording"]),
     ("interop", &["recording"]),
     ("report", &["views", "analysis", "recording"]),
@@ -34,6 +35,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "conformance",
             "lab",
             "recording",
+            "fiojob",
             "load",
             "observe",
             "session",

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
+use pagelab_fiojob::JobError;
 use pagelab_host::settings::SettingError;
-use pagelab_load::JobError;
 use pagelab_vocab::nearest::hint;
 use pagelab_vocab::settings::setting;
 use pagelab_vocab::terminal::shell_path;

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use pagelab_fiojob::words::ClockSource;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
-use crate::job::words::ClockSource;
 
 /// How long the counter is compared with `CLOCK_MONOTONIC` before work starts. Each end of the comparison is uncertain by the few
 /// tens of ns that reading both clocks takes, so 10 ms give the rate to about 1e-5.

@@ -5,15 +5,14 @@ use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use pagelab_fiojob::words::Fallocate;
+use pagelab_fiojob::{Direction, JobOptions, JobSpec, Workload};
 use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::buffer::Contents;
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::hugetlb::{self, Resort};
-use crate::job::words::Fallocate;
-use crate::job::{JobOptions, JobSpec, Workload};
-use crate::offsets::Direction;
 use crate::plan::{Plan, TargetPlan};
 use crate::safety::{self, Allowed, Claims, Ownership, Permit, REPLACED, TargetKind, Unopened};
 

@@ -1,8 +1,8 @@
-//! Runs fio jobs: job language, engines, workers and latency histograms.
+//! Runs fio jobs: engines, workers and latency histograms.
 //!
 //! # From a job to a report
 //! ```text
-//! parse_files / parse_args   Workload      every option read, defaulted, checked; nothing of the machine looked at
+//! pagelab_fiojob             Workload      every option read, defaulted, checked; nothing of the machine looked at
 //! replay::read               Replays        logs to be done again, and the jobs that they make
 //! plan                       Plan          regions, targets, seeds: who works where
 //! layout                     Prepared      files made ready; nothing that pagelab did not create is touched unasked
@@ -11,8 +11,11 @@
 //! run_workload               JobReport     everything measured, on CLOCK_MONOTONIC
 //! output, rows                             fio's text and JSON; rows of the recording's tables
 //! ```
+//! Modules know each other one way: [`engines`] know files, buffers and faults but no worker; `worker` has the table that says which loop
+//! carries out the jobs of which engine. [`offsets`] give operations and know nothing of verifying, which [`verify`] puts around them.
+//!
 //! [`run_workload`] belongs into a process of its own, because it forks and handles signals: the binary's hidden command `__load`
-//! is [`worker::main`].
+//! is [`process::main`].
 //!
 //! # What is measured
 //! `report.window` is the measured window in nanoseconds of `CLOCK_MONOTONIC` (the clock of BPF probes): it leaves out layout, ramp and
@@ -53,26 +56,27 @@ mod dax_device;
 pub mod disks;
 pub mod engines;
 pub mod error;
+pub mod fault;
 pub mod histogram;
 pub mod hugetlb;
-pub mod job;
 mod layout;
 pub mod offsets;
 pub mod output;
 pub mod plan;
+pub mod process;
 pub mod random;
 pub mod replay;
 pub mod report;
 mod run;
 pub mod safety;
 mod segments;
+mod shared;
 mod signals;
 mod signatures;
 pub mod verify;
 pub mod worker;
 
 pub use control::Control;
-pub use error::{JobError, LoadError, Origin};
-pub use job::{JobOptions, JobSpec, Workload, parse_args, parse_files};
+pub use error::LoadError;
 pub use report::JobReport;
-pub use run::run_workload;
+pub use run::{must_not_write, run_workload};

@@ -11,14 +11,15 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
+use pagelab_fiojob::parse_args;
 use pagelab_load::control::Status;
 use pagelab_load::output::{self, Format};
-use pagelab_load::{Control, JobReport, LoadError, parse_args, worker};
+use pagelab_load::{Control, JobReport, LoadError, process, worker};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     if arguments.next_if(|first| first == "__load").is_some() {
-        return worker::main(arguments);
+        return process::main(arguments);
     }
     match front(arguments.map(|argument| argument.to_string_lossy().into_owned()).collect()) {
         Ok(status) => status,
@@ -78,7 +79,7 @@ fn run(workload: &[u8], control: &Control) -> Result<Result<JobReport, u8>, Load
     // The descriptor keeps its number in the child; only there it must survive exec.
     rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty())
         .map_err(|error| LoadError::system("passing a pipe on", error))?;
-    let arguments: Vec<OsString> = worker::arguments(control, writer.as_raw_fd());
+    let arguments: Vec<OsString> = process::arguments(control, writer.as_raw_fd());
     let mut child = Command::new(program)
         .arg("__load")
         .args(arguments)

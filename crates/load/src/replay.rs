@@ -10,10 +10,10 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pagelab_fiojob::words::{Modifier, Pattern};
+use pagelab_fiojob::{Direction, JobOptions, JobSpec, Operation, Workload};
+
 use crate::error::LoadError;
-use crate::job::words::{Modifier, Pattern};
-use crate::job::{JobOptions, JobSpec, Workload};
-use crate::offsets::{Direction, Operation};
 
 /// What an entry of a log does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

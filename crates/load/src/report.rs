@@ -1,15 +1,15 @@
 //! What a run reports: everything measured, in exact units, mergeable; the layouts of fio are made from it.
 
+use std::fmt;
+
+use pagelab_fiojob::steady::SteadyGoal;
+use pagelab_fiojob::{Direction, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::ClockReport;
 use crate::disks::DiskUse;
 use crate::engines::MapReport;
 use crate::histogram::{BucketCount, Latencies};
-use crate::job::Workload;
-use crate::job::steady::SteadyGoal;
-use crate::offsets::Direction;
-use crate::verify::VerifyReport;
 
 /// A stretch of time on `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -492,6 +492,62 @@ impl JobReport {
         let other =
             |worker: &WorkerReport| worker.failure.as_ref().is_some_and(|failure| failure.errno != libc::EILSEQ);
         !self.succeeded() && !self.workers.iter().any(other)
+    }
+}
+
+/// Mismatches of a worker that are kept and printed; the others are counted.
+pub(crate) const MISMATCHES_KEPT: usize = 10;
+
+/// A block that is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mismatch {
+    /// The file; empty for memory.
+    pub file: String,
+    /// Where the block begins, bytes from the start of the file.
+    pub offset: u64,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// The method.
+    pub method: String,
+    /// What was looked at.
+    pub what: String,
+    /// What it should be. A checksum's is the one stored beside the data.
+    pub expected: String,
+    /// What it is. A checksum's is the one of the data.
+    pub found: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, offset, bytes, method, what, expected, found } = self;
+        let file = if file.is_empty() { "memory" } else { file };
+        write!(f, "verify={method}: {file} offset {offset}, {bytes} bytes: {what}: expected {expected}, found {found}")
+    }
+}
+
+/// What verifying came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyReport {
+    /// The method.
+    pub method: String,
+    /// Blocks read and compared.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Blocks that were not what was written.
+    pub mismatches: u64,
+    /// The first of them.
+    pub first: Vec<Mismatch>,
+}
+
+impl VerifyReport {
+    /// Adds another worker's.
+    pub fn merge(&mut self, other: &Self) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+        self.mismatches += other.mismatches;
+        let room = MISMATCHES_KEPT.saturating_sub(self.first.len());
+        self.first.extend(other.first.iter().take(room).cloned());
     }
 }
 

@@ -2,21 +2,22 @@
 
 use std::path::Path;
 
+use pagelab_fiojob::Workload;
+use pagelab_fiojob::value::Choice as _;
 use rustix::process::Signal;
 
 use crate::clock::{Clock, Clocks, monotonic_ns, realtime_ns};
 use crate::control::Control;
 use crate::disks::DiskWatch;
 use crate::error::LoadError;
-use crate::job::Workload;
 use crate::layout;
 use crate::plan::{self, TargetPlan};
 use crate::replay;
 use crate::report::{JobReport, Window, WorkerReport};
 use crate::safety;
 use crate::segments;
+use crate::shared::Shared;
 use crate::signals;
-use crate::worker::shared::Shared;
 use crate::worker::spawn::{self, Crew};
 
 /// Version of the report's format.
@@ -25,7 +26,7 @@ const REPORT_FORMAT: u32 = 1;
 /// Runs a workload: makes its files ready, starts its workers, waits for them. `tell` gets a line of JSON for every second of every
 /// worker, as they pass; the report is without them.
 ///
-/// Call it from a process of its own (see [`crate::worker::main`]): it forks workers, and its signal handlers and SIGBUS guard belong to the process.
+/// Call it from a process of its own (see [`crate::process::main`]): it forks workers, and its signal handlers and SIGBUS guard belong to the process.
 ///
 /// # Errors
 /// Nothing ran: the job asks for what cannot be, the host lacks something, data could be destroyed. What goes wrong later is in the report.
@@ -36,7 +37,7 @@ pub fn run_workload(
 ) -> Result<JobReport, LoadError> {
     obey(control)?;
     if control.readonly {
-        workload.must_not_write()?;
+        must_not_write(workload)?;
     }
     let started_realtime_ns = realtime_ns();
     let start_ns = monotonic_ns();
@@ -96,6 +97,18 @@ pub fn run_workload(
         workers,
         warnings,
         interrupted_by: shared.signal(),
+    })
+}
+
+/// Refuses a workload with a job that writes, as fio's `--readonly` does.
+///
+/// # Errors
+/// The first job that writes.
+pub fn must_not_write(workload: &Workload) -> Result<(), LoadError> {
+    let Some(job) = workload.first_writer() else { return Ok(()) };
+    Err(LoadError::Target {
+        job: job.name.clone(),
+        reason: format!("it writes (rw={}), and --readonly forbids that", job.options.rw.0.word()),
     })
 }
 

@@ -13,6 +13,7 @@
 //! mount it meanwhile, and its number cannot become another device's. A character device of direct access cannot be claimed: it is
 //! refused while another process has it mapped.
 
+use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -481,6 +482,20 @@ pub fn open_own(path: &Path, flags: OFlags, ownership: &Ownership<'_>) -> Result
         Unopened::Errno(error) => LoadError::system(format!("opening {}", path.display()), error),
         Unopened::Replaced => LoadError::Refused { path: path.to_path_buf(), reason: REPLACED.to_owned() },
     })
+}
+
+/// A new file, or one of pagelab's emptied.
+///
+/// # Errors
+/// The file cannot be made, or exists and is not pagelab's.
+pub(crate) fn make_own(path: &Path, state_dir: &Path) -> Result<File, LoadError> {
+    let ownership = Ownership::new(state_dir);
+    if let Some(fd) = ownership.create(path)? {
+        return Ok(fd.into());
+    }
+    let file = File::from(open_own(path, OFlags::WRONLY, &ownership)?);
+    file.set_len(0).map_err(|error| LoadError::system(format!("emptying {}", path.display()), error))?;
+    Ok(file)
 }
 
 fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {

@@ -12,13 +12,12 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use pagelab_fiojob::contents::MemoryKind;
+use pagelab_fiojob::{Caps, JobSpec, Workload};
 use rustix::io::Errno;
 
-use crate::engines::{self, Caps};
 use crate::error::LoadError;
 use crate::hugetlb::{self, Resort};
-use crate::job::contents::MemoryKind;
-use crate::job::{JobSpec, Workload};
 
 /// Most segments that kernel.shmmni can allow, unless the kernel was started with ipcmni_extend (IPCMNI of linux/ipc_namespace.h).
 const MOST_SEGMENTS: u64 = 1 << 15;
@@ -88,7 +87,7 @@ static HOST: OnceLock<Limits> = OnceLock::new();
 
 /// Whether a job makes segments: to work on or for its buffers.
 fn makes_segments(job: &JobSpec) -> bool {
-    let caps = engines::find(&job.options.ioengine.0).map_or(Caps::NONE, |engine| engine.caps);
+    let caps = job.options.caps();
     let buffers = matches!(job.options.iomem.kind, MemoryKind::Shm | MemoryKind::ShmHuge);
     caps.contains(Caps::SEGMENTS) || buffers
 }

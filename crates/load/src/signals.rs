@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use pagelab_host::signals::{EndRequests, handle};
 
-use crate::worker::shared::Shared;
+use crate::shared::Shared;
 
 /// The shared page of the run in progress; null if there is none.
 static PAGE: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());

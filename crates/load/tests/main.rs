@@ -9,8 +9,6 @@ mod common;
 mod devices;
 mod direct_access;
 mod identities;
-mod job_docs;
-mod job_language;
 mod kills;
 mod mappings;
 mod memory;

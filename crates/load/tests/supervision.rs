@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{children, pagelab};
-use pagelab_load::{Control, JobReport, parse_args, worker};
+use pagelab_fiojob::parse_args;
+use pagelab_load::{Control, JobReport, process, worker};
 
 /// A load process started as session does it.
 struct Load {
@@ -31,7 +32,7 @@ fn start(options: &str) -> Load {
     let control = Control { go_fd: Some(go_reader.as_raw_fd()), ..Control::default() };
     let mut child = Command::new(env!("CARGO_BIN_EXE_pagelab-load"))
         .arg("__load")
-        .args(worker::arguments(&control, report_writer.as_raw_fd()))
+        .args(process::arguments(&control, report_writer.as_raw_fd()))
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -61,7 +61,7 @@ fn push_job(
     let percent = |ns: u64| (runtime_ns > 0).then(|| 100.0 * ns as f64 / runtime_ns as f64);
     // Engines without a queue complete each operation before the next.
     let depth = worker.depths.map_or([result.operations, 0, 0, 0, 0, 0, 0], |depths| {
-        let all = pagelab_load::offsets::Direction::ALL.into_iter().zip(depths.level);
+        let all = pagelab_fiojob::Direction::ALL.into_iter().zip(depths.level);
         all.filter(|(each, _)| each.name() == direction).map(|(_, level)| level).next().unwrap_or_default()
     });
     let (iops, bandwidth) = (&result.iops, &result.bandwidth_kib);

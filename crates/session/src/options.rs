@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pagelab_fiojob::Workload;
 use pagelab_host::process::ProcessSettings;
-use pagelab_load::{Control, JobReport, Workload};
+use pagelab_load::{Control, JobReport};
 use pagelab_observe::cpu::{Frequency, Unwinding};
 use pagelab_observe::streams::{Stream, StreamSet};
 use pagelab_observe::watcher::ProbeOptions;

@@ -6,16 +6,18 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
+use pagelab_fiojob::Workload;
+use pagelab_load::process::arguments;
 use pagelab_load::report::WorkerInterval;
-use pagelab_load::worker::{ReportReader, arguments};
-use pagelab_load::{JobReport, LoadError, Workload};
+use pagelab_load::worker::ReportReader;
+use pagelab_load::{JobReport, LoadError};
 use rustix::fs::FallocateFlags;
 
 use crate::child::{Child, ChildSpec, Ended};
 use crate::options::{SessionError, SessionOptions, Target};
 use crate::output::{Heard, Tee};
 
-/// The hidden command of the binary that runs a workload (see `pagelab_load::worker`).
+/// The hidden command of the binary that runs a workload (see `pagelab_load::process`).
 const LOAD_COMMAND: &str = "__load";
 
 /// A target at the gate or beyond.

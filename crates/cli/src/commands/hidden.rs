@@ -12,7 +12,7 @@ pub struct Words {
 
 /// Runs a workload that comes on standard input.
 pub fn load(args: &Words) -> ExitCode {
-    pagelab_load::worker::main(args.words.iter().cloned())
+    pagelab_load::process::main(args.words.iter().cloned())
 }
 
 /// Undoes changes when the pagelab that made them dies.

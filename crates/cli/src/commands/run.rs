@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use pagelab_fiojob::args::option_text;
+use pagelab_fiojob::options::nearest_option;
+use pagelab_fiojob::{Workload, docs, engines, parse_args, unsupported};
 use pagelab_load::control::Status;
-use pagelab_load::job::args::option_text;
-use pagelab_load::job::registry::nearest_option;
-use pagelab_load::job::{docs, unsupported};
 use pagelab_load::output::{self, Format};
-use pagelab_load::{Control, JobReport, Workload, parse_args, plan};
+use pagelab_load::{Control, JobReport, must_not_write, plan};
 use pagelab_observe::streams::StreamSet;
 use pagelab_output::OutputFile;
 use pagelab_session::{SessionError, SessionOutcome, Target};
@@ -300,7 +300,7 @@ fn help(args: &Args) -> Result<Option<String>, Failure> {
     }
     let text = docs::engine_help(name).ok_or_else(|| match unsupported::engine(name) {
         Some(reason) => Failure::input(anyhow::anyhow!("{name} is an engine of fio that pagelab refuses: {reason}")),
-        None => unknown("engine", name, nearest(name, pagelab_load::engines::names())),
+        None => unknown("engine", name, nearest(name, engines::names())),
     });
     text.map(Some)
 }
@@ -310,7 +310,7 @@ fn read_jobs(args: &Args) -> Result<Workload, Failure> {
     let mut workload = parse_args(&words).map_err(Failure::input)?;
     workload.select(&args.section).map_err(|reason| Failure::input(anyhow::anyhow!(reason)))?;
     if args.readonly {
-        workload.must_not_write().map_err(Failure::input)?;
+        must_not_write(&workload).map_err(Failure::input)?;
     }
     if args.warnings_fatal && !workload.warnings.is_empty() {
         let warnings = workload.warnings.join("\n  ");

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pagelab_load::Workload;
+use pagelab_fiojob::Workload;
 use pagelab_vocab::terminal::shell_line;
 use serde::{Deserialize, Serialize};
 

@@ -288,7 +288,7 @@ impl Reader<'_> {
                 return Err(PlanError::NoJob { at, path: path.clone(), reason: error.to_string() });
             }
         }
-        let workload = pagelab_load::parse_files(&files).map_err(|error| PlanError::Job { at, error })?;
+        let workload = pagelab_fiojob::parse_files(&files).map_err(|error| PlanError::Job { at, error })?;
         Ok(Work::Job { files, workload: Box::new(workload) })
     }
 

@@ -1,6 +1,7 @@
 //! What buffers contain: zeros, a pattern, random bytes, or a mixture that can be compressed or found again.
 
-use crate::job::JobOptions;
+use pagelab_fiojob::JobOptions;
+
 use crate::random::{SplitMix64, derive_seed};
 
 /// What goes where nothing random goes.
@@ -30,7 +31,7 @@ impl Contents {
     /// The contents that a job asks for; `seed` decides the random bytes.
     pub fn new(options: &JobOptions, seed: u64) -> Self {
         let pattern = &options.buffer_pattern.0;
-        let percent = |percent: Option<crate::job::value::Percent>| percent.map_or(0, |percent| percent.0);
+        let percent = |percent: Option<pagelab_fiojob::value::Percent>| percent.map_or(0, |percent| percent.0);
         let compressed = percent(options.buffer_compress_percentage);
         let mixed = (1..100).contains(&compressed) || percent(options.dedupe_percentage) > 0;
         let chunk = usize::try_from(options.buffer_compress_chunk.0).unwrap_or(usize::MAX);
@@ -102,7 +103,7 @@ fn random_bytes(random: &mut SplitMix64, buffer: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::value::Percent;
+    use pagelab_fiojob::value::Percent;
 
     fn filled(options: &JobOptions, times: usize) -> Vec<Vec<u8>> {
         let mut contents = Contents::new(options, 5);

@@ -3,13 +3,13 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use pagelab_fiojob::JobOptions;
+use pagelab_fiojob::contents::MemoryKind;
 use rustix::fs::OFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::error::LoadError;
 use crate::hugetlb::{self, Resort};
-use crate::job::JobOptions;
-use crate::job::contents::MemoryKind;
 use crate::safety::{self, Ownership};
 use crate::segments;
 
@@ -165,7 +165,7 @@ fn backing(path: &Path, state_dir: &Path) -> Result<(OwnedFd, bool), LoadError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::contents::MemorySource;
+    use pagelab_fiojob::contents::MemorySource;
 
     #[test]
     fn every_kind_of_small_pages_is_memory() {

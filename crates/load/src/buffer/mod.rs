@@ -8,9 +8,10 @@ use std::path::Path;
 
 pub use contents::Contents;
 
-use crate::engines::Fault;
+use pagelab_fiojob::JobOptions;
+
 use crate::error::LoadError;
-use crate::job::JobOptions;
+use crate::fault::Fault;
 use memory::Memory;
 
 /// How a buffer is divided.

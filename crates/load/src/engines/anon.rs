@@ -5,11 +5,13 @@
 //! `map_backing=memfd`, a part of one memfd, as the shared buffers of many programs are: contents then stay when a piece is unmapped.
 //! Mapped privately (`map_share=private`), each page written is there twice: zeros in the memfd, which the fault fills first, and a copy.
 
+use pagelab_fiojob::words::{MapBacking, MapShare};
+use pagelab_fiojob::{Caps, engines as language};
+
+use super::Setup;
 use super::backing::{Backing, Fresh};
-use super::own::{OWN_MEMORY, Own, OwnMemory};
-use super::{Caps, Setup};
+use super::own::{Own, OwnMemory};
 use crate::error::LoadError;
-use crate::job::words::{MapBacking, MapShare};
 
 /// The engine.
 pub type Anon = Own<Nameless>;
@@ -18,7 +20,7 @@ pub type Anon = Own<Nameless>;
 pub enum Nameless {}
 
 impl OwnMemory for Nameless {
-    const CAPS: Caps = OWN_MEMORY.with(Caps::MEMFD);
+    const CAPS: Caps = language::ANON.caps;
 
     fn backing(setup: &Setup<'_>, hugetlb: Option<u64>) -> Result<Backing, LoadError> {
         let o = setup.options;

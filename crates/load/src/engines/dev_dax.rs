@@ -6,30 +6,23 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
+use pagelab_fiojob::{Caps, JobOptions, Operation, engines as language};
 use pagelab_mapping::CacheLines;
 
 use super::backing::{Backing, FileKind};
 use super::file::TargetFile;
 use super::persist::{Persistent, Stores, Ways};
-use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, Synchronous};
+use super::{Engine, MapReport, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::dax_device::{self, DaxDevice};
 use crate::error::LoadError;
-use crate::job::JobOptions;
-use crate::offsets::Operation;
+use crate::fault::Fault;
 
 /// An open device and its pieces.
 pub struct DevDax(Persistent);
 
 impl Engine for DevDax {
-    const CAPS: Caps = Caps::FILES
-        .with(Caps::MAPS)
-        .with(Caps::PERSISTS)
-        .with(Caps::DAX_DEVICES)
-        .with(Caps::FSYNC)
-        .with(Caps::SYNCHRONOUS)
-        .with(Caps::BUFFERS)
-        .with(Caps::TOUCHES_MEMORY);
+    const CAPS: Caps = language::DEV_DAX.caps;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         if CacheLines::of_this_processor().is_none() {

@@ -3,12 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use pagelab_fiojob::Operation;
+use pagelab_fiojob::words::{FadviseHint, SyncMode};
 use rustix::fs::{Advice, Mode, OFlags};
 
-use super::{Fault, Setup, StartOver};
+use super::{Setup, StartOver};
 use crate::error::LoadError;
-use crate::job::words::{FadviseHint, SyncMode};
-use crate::offsets::Operation;
+use crate::fault::Fault;
 use crate::safety::{Ownership, Permit, REPLACED, Unopened};
 
 /// A file or device, opened as the job asks.

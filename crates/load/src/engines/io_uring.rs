@@ -11,12 +11,12 @@ use std::os::fd::RawFd;
 
 use io_uring::squeue::{self, Flags};
 use io_uring::{IoUring, opcode, types};
+use pagelab_fiojob::{Caps, Direction, JobOptions, engines as language};
 
+use super::DONTCACHE;
 use super::queue::{self, Completion, Queue, QueueSetup, Submission};
-use super::{Caps, DONTCACHE, Fault};
 use crate::error::LoadError;
-use crate::job::JobOptions;
-use crate::offsets::Direction;
+use crate::fault::Fault;
 
 /// A vector's element before its operation is pushed.
 const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
@@ -46,16 +46,7 @@ pub struct Uring {
 unsafe impl Send for Uring {}
 
 impl Queue for Uring {
-    const CAPS: Caps = Caps::FILES
-        .with(Caps::DIRECT)
-        .with(Caps::SYNC_OPEN)
-        .with(Caps::FSYNC)
-        .with(Caps::BUFFERS)
-        .with(Caps::TRIMS)
-        .with(Caps::NOWAIT)
-        .with(Caps::UNCACHED)
-        .with(Caps::POLLED)
-        .with(Caps::RINGS);
+    const CAPS: Caps = language::IO_URING.caps;
 
     fn open(setup: &QueueSetup<'_>) -> Result<Self, LoadError> {
         let o = setup.options;

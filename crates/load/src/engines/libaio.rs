@@ -5,10 +5,11 @@
 
 use std::ptr::null_mut;
 
+use pagelab_fiojob::{Caps, Direction, engines as language};
+
+use super::Fault;
 use super::queue::{Completion, Queue, QueueSetup, Submission};
-use super::{Caps, Fault};
 use crate::error::LoadError;
-use crate::offsets::Direction;
 
 /// `struct iocb` of `linux/aio_abi.h`, as little-endian machines have it.
 #[repr(C)]
@@ -59,13 +60,7 @@ pub struct LibAio {
 unsafe impl Send for LibAio {}
 
 impl Queue for LibAio {
-    const CAPS: Caps = Caps::FILES
-        .with(Caps::DIRECT)
-        .with(Caps::SYNC_OPEN)
-        .with(Caps::FSYNC)
-        .with(Caps::BUFFERS)
-        .with(Caps::TRIMS)
-        .with(Caps::NOWAIT);
+    const CAPS: Caps = language::LIBAIO.caps;
 
     fn open(setup: &QueueSetup<'_>) -> Result<Self, LoadError> {
         let mut context = 0_usize;

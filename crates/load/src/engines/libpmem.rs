@@ -7,31 +7,24 @@
 
 use std::os::fd::BorrowedFd;
 
+use pagelab_fiojob::words::SyncMode;
+use pagelab_fiojob::{Caps, Operation, engines as language};
+
 use super::backing::{Backing, FileKind, try_sync};
 use super::file::TargetFile;
 use super::mmap::check_length;
 use super::persist::{Persistent, Stores, Ways};
-use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, Synchronous};
+use super::{Engine, MapReport, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::job::words::SyncMode;
-use crate::offsets::Operation;
+use crate::fault::Fault;
 use crate::safety;
 
 /// An open file and its pieces.
 pub struct LibPmem(Persistent);
 
 impl Engine for LibPmem {
-    const CAPS: Caps = Caps::FILES
-        .with(Caps::MAPS)
-        .with(Caps::PERSISTS)
-        .with(Caps::DIRECT)
-        .with(Caps::SYNC_OPEN)
-        .with(Caps::FSYNC)
-        .with(Caps::SYNCHRONOUS)
-        .with(Caps::BUFFERS)
-        .with(Caps::TOUCHES_MEMORY)
-        .with(Caps::NEEDS_LENGTH);
+    const CAPS: Caps = language::LIBPMEM.caps;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         let ways = Ways {

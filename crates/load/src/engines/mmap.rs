@@ -1,13 +1,15 @@
 //! `ioengine=mmap`: copies from and to a mapping of the file, as a whole or in pieces.
 
+use pagelab_fiojob::words::{Advice, FadviseHint, MapShare};
+use pagelab_fiojob::{Caps, Operation, engines as language};
+
 use super::backing::{Backing, FileKind};
 use super::file::TargetFile;
 use super::pieces::{Pieces, copy};
-use super::{Caps, Engine, Fault, MapReport, Setup, StartOver, Synchronous, explain_plainly};
+use super::{Engine, MapReport, Setup, StartOver, Synchronous, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::job::words::{Advice, FadviseHint, MapShare};
-use crate::offsets::Operation;
+use crate::fault::Fault;
 use crate::safety;
 
 /// An open file and its pieces.
@@ -18,14 +20,7 @@ pub struct Mmap {
 }
 
 impl Engine for Mmap {
-    const CAPS: Caps = Caps::FILES
-        .with(Caps::MAPS)
-        .with(Caps::SYNC_OPEN)
-        .with(Caps::FSYNC)
-        .with(Caps::SYNCHRONOUS)
-        .with(Caps::BUFFERS)
-        .with(Caps::TOUCHES_MEMORY)
-        .with(Caps::NEEDS_LENGTH);
+    const CAPS: Caps = language::MMAP.caps;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         let mut options = setup.options.clone();
@@ -82,7 +77,7 @@ impl Synchronous for Mmap {
     }
 }
 
-fn hinted(options: &crate::job::JobOptions) -> Option<Advice> {
+fn hinted(options: &pagelab_fiojob::JobOptions) -> Option<Advice> {
     match options.fadvise_hint {
         FadviseHint::Off | FadviseHint::NoReuse => None,
         FadviseHint::Random => Some(Advice::Random),

@@ -1,15 +1,17 @@
 //! `ioengine=null`: does nothing, at once. Shows what choosing, timing and counting operations cost.
 
-use super::{Caps, Engine, Fault, Setup, Synchronous};
+use pagelab_fiojob::{Caps, Operation, engines as language};
+
+use super::{Engine, Setup, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::offsets::Operation;
+use crate::fault::Fault;
 
 /// Nothing.
 pub struct Null;
 
 impl Engine for Null {
-    const CAPS: Caps = Caps::SYNCHRONOUS.with(Caps::TRIMS);
+    const CAPS: Caps = language::NULL.caps;
 
     fn open(_: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self)

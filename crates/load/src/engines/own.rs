@@ -3,13 +3,15 @@
 use std::marker::PhantomData;
 use std::path::Path;
 
+use pagelab_fiojob::{Caps, Operation};
+
 use super::backing::Backing;
 use super::pieces::{Pieces, copy};
-use super::{Caps, Engine, Fault, MapReport, Setup, Synchronous, explain_plainly};
+use super::{Engine, MapReport, Setup, Synchronous, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
+use crate::fault::Fault;
 use crate::hugetlb;
-use crate::offsets::Operation;
 
 /// Where an engine's memory comes from.
 pub trait OwnMemory {
@@ -22,10 +24,6 @@ pub trait OwnMemory {
     /// The kernel has no such memory.
     fn backing(setup: &Setup<'_>, hugetlb: Option<u64>) -> Result<Backing, LoadError>;
 }
-
-/// What engines on memory of their own have in common.
-pub const OWN_MEMORY: Caps =
-    Caps::MAPS.with(Caps::ANONYMOUS).with(Caps::BUFFERS).with(Caps::SYNCHRONOUS).with(Caps::TOUCHES_MEMORY);
 
 /// An engine on pieces of memory `M`.
 pub struct Own<M> {

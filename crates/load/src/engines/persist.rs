@@ -6,17 +6,17 @@
 
 use std::os::fd::BorrowedFd;
 
+use pagelab_fiojob::words::SyncMode;
+use pagelab_fiojob::{Direction, JobOptions, Operation};
 use pagelab_mapping::{CacheLines, WriteBack};
 
 use super::backing::{Backing, FileKind};
 use super::file::TargetFile;
 use super::pieces::{Pieces, copy};
-use super::{Fault, MapReport, Setup, StartOver, explain_plainly};
+use super::{MapReport, Setup, StartOver, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::job::JobOptions;
-use crate::job::words::SyncMode;
-use crate::offsets::{Direction, Operation};
+use crate::fault::Fault;
 
 /// From this length on a copy whose way is not asked for goes past the caches, as in libpmem.
 const NON_TEMPORAL_FROM_BYTES: usize = 256;

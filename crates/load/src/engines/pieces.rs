@@ -3,18 +3,19 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use pagelab_fiojob::words::{Advice, MapLifetime};
+use pagelab_fiojob::{Direction, Operation};
 use pagelab_mapping::{Pool, Watch};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 
 use super::backing::{Backing, FileKind, Fresh, Place};
 use super::got::MapReport;
-use super::{Fault, Setup, arena};
+use super::{Setup, arena};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
+use crate::fault::Fault;
 use crate::hugetlb::{self, Resort};
-use crate::job::words::{Advice, MapLifetime};
-use crate::offsets::{Direction, Operation};
 use crate::segments;
 
 /// Size of the smaller huge page on x86-64 and on arm64 with 4 KiB pages; where alignment pays, unless the job says otherwise.

@@ -1,10 +1,12 @@
 //! `ioengine=psync`: `pread(2)` and `pwrite(2)`.
 
+use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
+
 use super::file::{TargetFile, transferred};
-use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
+use super::{Engine, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::offsets::{Direction, Operation};
+use crate::fault::Fault;
 
 /// An open file.
 pub struct PSync {
@@ -12,7 +14,7 @@ pub struct PSync {
 }
 
 impl Engine for PSync {
-    const CAPS: Caps = Caps::FILE_CALLS;
+    const CAPS: Caps = language::PSYNC.caps;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self { file: TargetFile::open(setup)? })

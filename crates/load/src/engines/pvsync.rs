@@ -2,11 +2,13 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
+use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
+
 use super::file::{TargetFile, transferred};
-use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
+use super::{Engine, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::offsets::{Direction, Operation};
+use crate::fault::Fault;
 
 /// An open file.
 pub struct PvSync {
@@ -14,7 +16,7 @@ pub struct PvSync {
 }
 
 impl Engine for PvSync {
-    const CAPS: Caps = Caps::FILE_CALLS;
+    const CAPS: Caps = language::PVSYNC.caps;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self { file: TargetFile::open(setup)? })

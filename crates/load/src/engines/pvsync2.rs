@@ -2,13 +2,14 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
+use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
 use rustix::io::ReadWriteFlags;
 
 use super::file::{TargetFile, transferred};
-use super::{Caps, DONTCACHE, Engine, Fault, Setup, StartOver, Synchronous, WOULD_BLOCK, explain_plainly};
+use super::{DONTCACHE, Engine, Setup, StartOver, Synchronous, WOULD_BLOCK, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::offsets::{Direction, Operation};
+use crate::fault::Fault;
 use crate::random::{SplitMix64, derive_seed};
 
 /// An open file and the flags of its operations.
@@ -32,8 +33,7 @@ impl PvSync2 {
 }
 
 impl Engine for PvSync2 {
-    const CAPS: Caps =
-        Caps::FILE_CALLS.with(Caps::POLLED).with(Caps::POLLED_SHARE).with(Caps::NOWAIT).with(Caps::UNCACHED);
+    const CAPS: Caps = language::PVSYNC2.caps;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         let o = setup.options;

@@ -5,11 +5,12 @@
 
 use std::os::fd::RawFd;
 
+use pagelab_fiojob::{Caps, JobOptions, Operation};
+
 use super::file::TargetFile;
-use super::{Caps, Engine, Fault, Setup, StartOver, WOULD_BLOCK, explain_plainly};
+use super::{Engine, Setup, StartOver, WOULD_BLOCK, explain_plainly};
 use crate::error::LoadError;
-use crate::job::JobOptions;
-use crate::offsets::Operation;
+use crate::fault::Fault;
 
 /// What a queue gets to make itself ready.
 #[derive(Debug, Clone, Copy)]

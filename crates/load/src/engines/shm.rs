@@ -4,9 +4,11 @@
 //! unmapped is detached by shmdt(2), and with that it is gone: every segment is marked for removal as soon as it is attached. See
 //! [`crate::segments`] for what holds when the process is killed, and for the limits of the kernel.
 
+use pagelab_fiojob::{Caps, engines as language};
+
+use super::Setup;
 use super::backing::{Backing, Fresh};
-use super::own::{OWN_MEMORY, Own, OwnMemory};
-use super::{Caps, Setup};
+use super::own::{Own, OwnMemory};
 use crate::error::LoadError;
 
 /// The engine.
@@ -16,7 +18,7 @@ pub type Shm = Own<Segments>;
 pub enum Segments {}
 
 impl OwnMemory for Segments {
-    const CAPS: Caps = OWN_MEMORY.with(Caps::SEGMENTS);
+    const CAPS: Caps = language::SHM.caps;
 
     fn backing(setup: &Setup<'_>, hugetlb: Option<u64>) -> Result<Backing, LoadError> {
         Ok(Backing::Fresh { how: Fresh::Segment, hugetlb, fallback: setup.options.hugetlb_fallback })

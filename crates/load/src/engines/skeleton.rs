@@ -3,11 +3,13 @@
 //! The first line of an engine's file names it as the user writes it (`ioengine=NAME`) and the calls that it makes, because the list
 //! of engines in the docs and the manual page of the call are what a reader looks up next.
 
+use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
+
 use super::file::TargetFile;
-use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
+use super::{Engine, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::offsets::{Direction, Operation};
+use crate::fault::Fault;
 
 /// What the engine holds for one open file. Whatever an operation needs is made in `open` and kept here.
 pub struct Skeleton {
@@ -17,7 +19,7 @@ pub struct Skeleton {
 impl Engine for Skeleton {
     // Truthfully: options that need what is not listed here are refused or warned about, and offered in the docs only to those that
     // list it. An engine without files leaves FILES out and gets no path; one that waits for each operation has SYNCHRONOUS.
-    const CAPS: Caps = Caps::FILE_CALLS;
+    const CAPS: Caps = language::PSYNC.caps;
 
     // Runs in the worker, before the start. Errors say what was found, what is needed and what to type; they end the run before it
     // began. `setup.options` has every option with its value.
@@ -59,8 +61,8 @@ fn the_skeleton_reads_and_writes() {
     let file = std::fs::File::from(ownership.create(&path).expect("create").expect("new"));
     file.set_len(8192).expect("length");
     let permit = crate::safety::Permit::of_own(std::os::fd::AsFd::as_fd(&file)).expect("permit");
-    let mut options = crate::job::JobOptions::default();
-    options.rw.0 = crate::job::words::Pattern::ReadWrite;
+    let mut options = pagelab_fiojob::JobOptions::default();
+    options.rw.0 = pagelab_fiojob::words::Pattern::ReadWrite;
     let course = crate::offsets::Course {
         start: 0,
         region_bytes: 8192,

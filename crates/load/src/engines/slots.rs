@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use pagelab_fiojob::JobOptions;
+use pagelab_fiojob::words::Advice;
 use pagelab_mapping::{HUGE_1G_BYTES, HUGE_2M_BYTES, Held, PageSize, Reason, Slot, inspect};
 use serde::{Deserialize, Serialize};
 
 use super::got::MapReport;
-use crate::job::JobOptions;
-use crate::job::words::Advice;
 
 /// Slots that are looked at, at most: 8 GiB where nothing was asked for.
 const MOST_SLOTS: u64 = 4096;

@@ -1,10 +1,12 @@
 //! `ioengine=sync`: `read(2)` and `write(2)`; `lseek(2)` only where the file's position is not already right.
 
+use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
+
 use super::file::PositionedFile;
-use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
+use super::{Engine, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::offsets::{Direction, Operation};
+use crate::fault::Fault;
 
 /// An open file and where its position is.
 pub struct Sync {
@@ -12,7 +14,7 @@ pub struct Sync {
 }
 
 impl Engine for Sync {
-    const CAPS: Caps = Caps::FILE_CALLS;
+    const CAPS: Caps = language::SYNC.caps;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self { file: PositionedFile::open(setup)? })

@@ -4,11 +4,13 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
+use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
+
 use super::file::PositionedFile;
-use super::{Caps, Engine, Fault, Setup, StartOver, Synchronous};
+use super::{Engine, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;
-use crate::offsets::{Direction, Operation};
+use crate::fault::Fault;
 
 /// An open file and where its position is.
 pub struct VSync {
@@ -16,7 +18,7 @@ pub struct VSync {
 }
 
 impl Engine for VSync {
-    const CAPS: Caps = Caps::FILE_CALLS;
+    const CAPS: Caps = language::VSYNC.caps;
 
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self { file: PositionedFile::open(setup)? })

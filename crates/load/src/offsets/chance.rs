@@ -5,8 +5,9 @@
 //! mean of twelve even draws. Ranks are spread over the region by multiplication with 2^64 divided by the golden ratio (Knuth's
 //! multiplicative hash), so that frequent blocks are not neighbours.
 
-use super::Direction;
-use crate::job::chances::Distribution;
+use pagelab_fiojob::Direction;
+use pagelab_fiojob::chances::Distribution;
+
 use crate::random::SplitMix64;
 
 /// 2^64 / golden ratio, negated (mod 2^64): the constant that fio's and the kernel's hashes multiply with.

@@ -1,6 +1,7 @@
 //! How long the next operation is, where lengths vary; and random blocks of varying lengths that cover a region exactly once.
 
-use crate::job::blocks::Lengths;
+use pagelab_fiojob::Lengths;
+
 use crate::random::{Permutation, SplitMix64, derive_seed};
 
 /// Draws until one fits; after this many the least is taken, which fits. fio would go on for ever where the least has no share.

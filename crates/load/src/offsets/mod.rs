@@ -11,52 +11,12 @@ pub mod service;
 pub mod stream;
 pub mod varied;
 
+use pagelab_fiojob::words::MapOrder;
+use pagelab_fiojob::{Direction, Operation};
+
 pub use replayed::Replayed;
 pub use stream::{Stamped, Stream};
 pub use varied::{Varied, VariedCourse};
-
-use crate::job::words::MapOrder;
-use crate::verify::walk::Progress;
-
-/// Which way data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// From the target.
-    Read = 0,
-    /// To the target.
-    Write = 1,
-    /// What the target holds there is given up.
-    Trim = 2,
-}
-
-impl Direction {
-    /// All, in fio's order.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Trim];
-
-    /// How many there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// `read`, `write` or `trim`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Trim => "trim",
-        }
-    }
-}
-
-/// One operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
-    /// Which way.
-    pub direction: Direction,
-    /// Where in the target, bytes.
-    pub offset: u64,
-    /// How much, bytes.
-    pub bytes: u32,
-}
 
 /// The order of blocks in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,17 +71,6 @@ impl PassLimit {
     pub const REGION: Self = Self { bytes: None, operations: u64::MAX };
 }
 
-/// A write that has failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FailedWrite {
-    /// Its number among the worker's writes.
-    pub number: u64,
-    /// Its file, by place among the worker's files.
-    pub file: usize,
-    /// What it was.
-    pub operation: Operation,
-}
-
 /// What a log asks for between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -150,8 +99,6 @@ pub trait Source {
     const VARIED: bool;
     /// Whether each write gets contents of its own.
     const STAMPED: bool;
-    /// Whether contents are verified: every write is prepared and noted, and some reads are compared.
-    const VERIFIED: bool = false;
 
     /// Starts over from the beginning of the region. Call it before the first operation, too.
     fn begin_pass(&mut self, limit: PassLimit);
@@ -200,36 +147,10 @@ pub trait Source {
     fn next_file_to_flush(&mut self) -> usize {
         self.file()
     }
+}
 
+/// A source whose pass can be gone again from a copy made when it began.
+pub trait Repeatable: Source + Clone {
     /// Whether a pass may write a byte twice, or cannot be gone again in the same way. `flushes`: files are flushed between.
-    fn repeats(&self, flushes: bool) -> bool {
-        let _ = flushes;
-        false
-    }
-
-    /// The write given last is issued now; gives its number among the worker's writes.
-    fn issue_write(&mut self, operation: Operation) -> u64 {
-        let _ = operation;
-        0
-    }
-
-    /// A write has failed: `which`, or the one issued last.
-    fn write_failed(&mut self, which: Option<FailedWrite>) {
-        let _ = which;
-    }
-
-    /// Whether the read given last is to be compared, and with which write if that is known.
-    fn to_check(&self) -> Option<Option<u64>> {
-        None
-    }
-
-    /// From now on reads of what this pass wrote are given, until there are no more; false if there is nothing to compare.
-    fn begin_replay(&mut self) -> bool {
-        false
-    }
-
-    /// How far the pass has come, if it writes and is to be verified.
-    fn progress(&self) -> Option<Progress> {
-        None
-    }
+    fn repeats(&self, flushes: bool) -> bool;
 }

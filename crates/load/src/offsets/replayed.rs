@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Direction, Operation, PassLimit, Source, Step};
+use pagelab_fiojob::{Direction, Operation};
+
+use super::{PassLimit, Source, Step};
 use crate::replay::{Act, Entry, Replay};
 
 /// A log on its way.

@@ -1,7 +1,8 @@
 //! Which of a worker's files serves the next operation (`file_service_type`, `openfiles`).
 
+use pagelab_fiojob::chances::FileService;
+
 use super::chance::Chance;
-use crate::job::chances::FileService;
 use crate::random::{SplitMix64, derive_seed};
 
 /// Files are drawn from this many ranks each, as in fio, so that a law has something to work on where files are few.
@@ -36,9 +37,14 @@ impl Service {
     pub fn new(kind: &FileService, files: usize, limit: usize, seed: u64) -> Self {
         let mut random = SplitMix64::new(derive_seed(seed, 0x0F11E));
         let chance = match kind {
-            FileService::Drawn(law) => {
-                Some(Chance::new(law, super::Direction::Read, files as u64 * RANKS_PER_FILE, 1, false, &mut random))
-            }
+            FileService::Drawn(law) => Some(Chance::new(
+                law,
+                pagelab_fiojob::Direction::Read,
+                files as u64 * RANKS_PER_FILE,
+                1,
+                false,
+                &mut random,
+            )),
             _ => None,
         };
         Self {
@@ -166,7 +172,7 @@ mod tests {
         assert!((0..10).all(|_| one.choose() == Some(0)));
         one.finish(0);
         assert_eq!(one.choose(), Some(1));
-        let law = crate::job::chances::Distribution::Zipf { theta: 1.2, center: Some(0.0) };
+        let law = pagelab_fiojob::chances::Distribution::Zipf { theta: 1.2, center: Some(0.0) };
         let mut drawn = service(&FileService::Drawn(law), 8, 8);
         let first = (0..10_000).filter(|_| drawn.choose() == Some(0)).count();
         assert!(first > 6000, "{first}");

@@ -3,8 +3,10 @@
 //! Operations are chosen some tens at a time. Choosing one is short but not nothing, and a processor looks only a few hundred
 //! instructions ahead: with the choosing between them, fewer of an engine's cache misses are under way together.
 
-use super::{Course, Direction, Operation, Order, PassLimit, Source};
-use crate::job::words::MapOrder;
+use pagelab_fiojob::words::MapOrder;
+use pagelab_fiojob::{Direction, Operation};
+
+use super::{Course, Order, PassLimit, Repeatable, Source};
 use crate::random::{Permutation, SplitMix64, derive_seed};
 
 /// Operations chosen at once.
@@ -164,7 +166,9 @@ impl Source for Stream {
     fn passes(&self) -> u64 {
         self.pass
     }
+}
 
+impl Repeatable for Stream {
     fn repeats(&self, _: bool) -> bool {
         let [_, write] = self.course.block_bytes;
         // A mixed sequence may cross the end of the region by an operation, and begin again there.

@@ -4,14 +4,15 @@
 //! operation in it, operations never cross the end of their file, and a pass ends with the last file or when as many bytes were
 //! given as the job's size has.
 
+use pagelab_fiojob::chances::{Distribution, FileService};
+use pagelab_fiojob::words::{Modifier, Sequencer};
+use pagelab_fiojob::zones::Stride;
+use pagelab_fiojob::{Direction, Lengths, Operation};
+
 use super::chance::Chance;
 use super::lengths::{self, Slots};
 use super::service::Service;
-use super::{Direction, Operation, PassLimit, Source};
-use crate::job::blocks::Lengths;
-use crate::job::chances::{Distribution, FileService};
-use crate::job::words::{Modifier, Sequencer};
-use crate::job::zones::Stride;
+use super::{PassLimit, Repeatable, Source};
 use crate::random::{Permutation, SplitMix64, derive_seed};
 
 /// Where a worker moves in one file.
@@ -522,7 +523,9 @@ impl Source for Varied {
     fn next_file_to_flush(&mut self) -> usize {
         self.service.choose().unwrap_or(self.file)
     }
+}
 
+impl Repeatable for Varied {
     fn repeats(&self, flushes: bool) -> bool {
         let course = &self.course;
         let once = if course.random {

@@ -2,13 +2,12 @@
 
 use std::fmt::Display;
 
+use pagelab_fiojob::{Direction, Given, JobSpec};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::summary::{Entry, GroupDirection, bandwidth, entries, groups};
 use crate::disks::DiskUse;
 use crate::histogram::{Latencies, middle};
-use crate::job::{Given, JobSpec};
-use crate::offsets::Direction;
 use crate::report::{DirectionResult, JobReport, Moments, SteadyReport};
 
 /// How much the document holds.

@@ -44,7 +44,7 @@ impl Format {
                 let known = Self::WORDS.iter().find(|(own, _)| *own == word);
                 known.map(|(_, format)| *format).ok_or_else(|| {
                     let words: Vec<&str> = Self::WORDS.iter().map(|(own, _)| *own).collect();
-                    crate::job::value::not_one_of(word, &words)
+                    pagelab_fiojob::value::not_one_of(word, &words)
                 })
             })
             .collect()

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
+use pagelab_fiojob::{Direction, JobSpec};
+
 use super::json::{BATCHES, LEVELS, depth_shares, distribution, mean_of};
 use super::numbers::{TimeUnit, num, percentile_unit, time_unit};
 use super::summary::{Entry, Group, GroupDirection, bandwidth, entries, groups};
 use crate::disks::DiskUse;
 use crate::engines::MapReport;
 use crate::histogram::Latencies;
-use crate::job::JobSpec;
-use crate::offsets::Direction;
 use crate::report::{DirectionResult, JobReport, Moments};
 
 /// Width that percentiles are laid out for.
@@ -66,7 +66,7 @@ fn heading(out: &mut String, report: &JobReport) {
             let lengths = o.lengths(direction);
             range(u64::from(lengths.min_bytes), u64::from(lengths.max_bytes))
         });
-        let pattern = crate::job::value::Choice::word(o.rw.0);
+        let pattern = pagelab_fiojob::value::Choice::word(o.rw.0);
         let _ = writeln!(
             out,
             "{}: (g={}): rw={pattern}, bs=(R) {read}, (W) {write}, (T) {trim}, ioengine={}, iodepth={}",

@@ -1,6 +1,7 @@
 //! Workers put together as the output shows them: by group, merged where the job says so.
 
-use crate::job::JobSpec;
+use pagelab_fiojob::JobSpec;
+
 use crate::report::{DirectionResult, JobReport, Window, WorkerReport};
 
 /// What the output shows as one job: a worker, or several merged by `group_reporting`.

@@ -1,12 +1,12 @@
 //! How a worker moves: on a plain walk where that will do, else on a varied one.
 
+use pagelab_fiojob::value::{Extent, Percent};
+use pagelab_fiojob::words::{MapOrder, Modifier, RandomGenerator};
+use pagelab_fiojob::{Direction, JobSpec};
+
 use super::spans::Spans;
 use crate::error::LoadError;
-use crate::job::JobSpec;
-use crate::job::chances::Distribution;
-use crate::job::value::{Extent, Percent};
-use crate::job::words::{MapOrder, Modifier, RandomGenerator};
-use crate::offsets::{Course, Direction, Order, VariedCourse};
+use crate::offsets::{Course, Order, VariedCourse};
 
 /// The plain course, and the varied one if the plain one will not do.
 pub fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Course, Option<VariedCourse>), LoadError> {
@@ -141,30 +141,5 @@ fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
         once: once(job),
         endless: o.time_based,
         seed,
-    }
-}
-
-impl crate::job::JobOptions {
-    /// Whether random blocks come all alike.
-    pub fn distribution_is_even(&self) -> bool {
-        self.random_distribution == Distribution::Random
-    }
-
-    /// Whether some rate is limited.
-    pub fn is_rated(&self) -> bool {
-        [self.rate.read, self.rate.write, self.rate_iops.read, self.rate_iops.write]
-            .iter()
-            .flatten()
-            .any(|rate| *rate > 0)
-    }
-
-    /// Whether every write gets its buffer filled anew.
-    pub fn refills(&self) -> bool {
-        let some = |percent: Option<Percent>| percent.is_some_and(|percent| percent.0 > 0);
-        let compressed = self.buffer_compress_percentage.is_some_and(|percent| (1..100).contains(&percent.0));
-        // As in fio a pattern is put back before each write where reads overwrite it, and else need not be.
-        let patterned = !self.buffer_pattern.0.is_empty();
-        let anew = if patterned { self.rw.0.is_mixed() || compressed } else { self.refill_buffers || compressed };
-        self.rw.0.writes() && (anew || some(self.dedupe_percentage))
     }
 }

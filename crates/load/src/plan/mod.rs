@@ -2,6 +2,7 @@
 
 mod course;
 mod paths;
+mod rivals;
 pub(crate) mod spans;
 mod suits;
 
@@ -10,16 +11,15 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::engines::{self, Caps};
+use pagelab_fiojob::value::{Extent, LogName};
+use pagelab_fiojob::{Caps, JobSpec, Workload};
+
 use crate::error::LoadError;
-use crate::job::value::{Extent, LogName};
-use crate::job::{JobSpec, Workload};
 use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};
 use crate::random::{derive_seed, system_seed};
 use crate::replay::{Replay, Replays};
 use crate::safety::{self, Permit, TargetKind, directory_of};
-use crate::verify::rivals;
 
 /// The seed of jobs that name none and are to repeat.
 const DEFAULT_SEED: u64 = 0x7061_6765_6C61_6201;
@@ -238,7 +238,7 @@ impl Planner<'_> {
     /// A worker; its place, wave and group are filled in by the caller.
     fn worker(&mut self, job_index: usize, job: &JobSpec, clone: u32, seed: u64) -> Result<WorkerPlan, LoadError> {
         let o = &job.options;
-        let caps = engines::find(&o.ioengine.0).map_or(Caps::NONE, |engine| engine.caps);
+        let caps = o.caps();
         let replay = self.replays.get(&(job_index, clone)).cloned();
         let paths: Vec<Option<PathBuf>> = match (&replay, caps.contains(Caps::FILES)) {
             (Some(replay), true) => replay.files.iter().cloned().map(Some).collect(),
@@ -408,7 +408,7 @@ fn free_bytes(path: &Path, job: &JobSpec) -> Result<u64, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::parse_args;
+    use pagelab_fiojob::parse_args;
 
     fn planned(arguments: &[&str], existing: u64) -> Result<Plan, String> {
         let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();

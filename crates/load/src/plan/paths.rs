@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use pagelab_fiojob::{JobSpec, options};
+
 use crate::error::LoadError;
-use crate::job::{JobSpec, registry};
 
 /// Splits a list at ':'; `\:` is a colon of the name.
 fn list(text: &str) -> Vec<String> {
@@ -58,7 +59,7 @@ pub fn of_worker(job: &JobSpec, clone: u32) -> Result<Vec<PathBuf>, LoadError> {
     if let Some(names) = &o.filename {
         let mut names = list(names);
         let written =
-            |given: &crate::job::Given| registry::option(&given.name).is_some_and(|def| def.name == "nrfiles");
+            |given: &pagelab_fiojob::Given| options::option(&given.name).is_some_and(|def| def.name == "nrfiles");
         if job.given.iter().chain(&job.inherited).any(written) {
             names.truncate(usize::try_from(o.nrfiles).unwrap_or(usize::MAX));
         }

@@ -1,9 +1,9 @@
 //! Which bytes of its files a worker works on.
 
+use pagelab_fiojob::value::Extent;
+use pagelab_fiojob::{Direction, JobSpec};
+
 use crate::error::LoadError;
-use crate::job::JobSpec;
-use crate::job::value::Extent;
-use crate::offsets::Direction;
 use crate::offsets::varied::FileSpan;
 use crate::random::{SplitMix64, derive_seed};
 use crate::replay::Replay;

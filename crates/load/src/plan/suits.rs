@@ -1,9 +1,9 @@
 //! Whether a target is of the kind that the job's engine works on.
 
+use pagelab_fiojob::{Caps, JobSpec};
+
 use super::TargetPlan;
-use crate::engines::Caps;
 use crate::error::LoadError;
-use crate::job::JobSpec;
 use crate::safety::TargetKind;
 
 /// Character devices of direct access can be mapped and nothing else, at multiples of their alignment: other engines cannot work on
@@ -43,9 +43,9 @@ pub fn check(target: &TargetPlan, job: &JobSpec, caps: Caps) -> Result<(), LoadE
 
 #[cfg(test)]
 mod tests {
-    use crate::job::parse_args;
     use crate::plan::plan;
     use crate::safety::TargetKind;
+    use pagelab_fiojob::parse_args;
 
     /// What planning says of a job on a device of direct access of 16 MiB in pages of 2 MiB; empty if nothing.
     fn said(words: &str) -> String {

@@ -9,15 +9,13 @@
 //! ```
 //! fio after 3.40 writes 48 bytes with a version, 0x81, at byte 2; such blocks are told by name and not read.
 
-use super::Mismatch;
-use super::checksum::crc32c_of_fio;
-use super::contents::Contents;
-use crate::job::JobOptions;
-use crate::job::value::Choice as _;
-use crate::job::verify::VerifyMethod;
+use pagelab_fiojob::JobOptions;
+use pagelab_fiojob::value::Choice as _;
+use pagelab_fiojob::verify::{HEADER_BYTES, VerifyMethod};
 
-/// Bytes of a header without the checksum behind it.
-const HEADER_BYTES: usize = 40;
+use super::checksum::{self, crc32c_of_fio};
+use super::contents::Contents;
+use crate::report::Mismatch;
 
 /// What a header begins with.
 const MAGIC: u16 = 0xacca;
@@ -28,37 +26,27 @@ const LATER_VERSION: u8 = 0x81;
 /// Bytes of a header that its own checksum covers.
 const COVERED_BYTES: usize = 36;
 
-impl VerifyMethod {
-    /// fio's number of the method, in headers.
-    fn number(self) -> u16 {
-        match self {
-            Self::None => 0,
-            Self::Meta => 1,
-            Self::Md5 => 2,
-            Self::Crc64 => 3,
-            Self::Crc32 => 4,
-            Self::Crc32c => 5,
-            Self::Crc16 => 7,
-            Self::Crc7 => 8,
-            Self::Sha256 => 9,
-            Self::Sha3224 => 11,
-            Self::Sha3256 => 12,
-            Self::Sha3384 => 13,
-            Self::Sha3512 => 14,
-            Self::Xxhash => 15,
-            Self::Sha1 => 16,
-            Self::PatternHdr => 17,
-            Self::Pattern => 18,
-            Self::Null => 19,
-        }
-    }
-
-    /// Bytes of the header with the checksum; 0 for methods without header.
-    pub fn header_bytes(self) -> u64 {
-        match self {
-            Self::None | Self::Pattern | Self::Null => 0,
-            _ => HEADER_BYTES as u64 + self.checksum_bytes(),
-        }
+/// fio's number of the method, in headers.
+fn number_of(method: VerifyMethod) -> u16 {
+    match method {
+        VerifyMethod::None => 0,
+        VerifyMethod::Meta => 1,
+        VerifyMethod::Md5 => 2,
+        VerifyMethod::Crc64 => 3,
+        VerifyMethod::Crc32 => 4,
+        VerifyMethod::Crc32c => 5,
+        VerifyMethod::Crc16 => 7,
+        VerifyMethod::Crc7 => 8,
+        VerifyMethod::Sha256 => 9,
+        VerifyMethod::Sha3224 => 11,
+        VerifyMethod::Sha3256 => 12,
+        VerifyMethod::Sha3384 => 13,
+        VerifyMethod::Sha3512 => 14,
+        VerifyMethod::Xxhash => 15,
+        VerifyMethod::Sha1 => 16,
+        VerifyMethod::PatternHdr => 17,
+        VerifyMethod::Pattern => 18,
+        VerifyMethod::Null => 19,
     }
 }
 
@@ -123,7 +111,7 @@ impl Header {
         let fields = MAGIC
             .to_le_bytes()
             .into_iter()
-            .chain(method.number().to_le_bytes())
+            .chain(number_of(method).to_le_bytes())
             .chain(len.to_le_bytes())
             .chain(stamp.seed.to_le_bytes())
             .chain(offset.to_le_bytes())
@@ -191,7 +179,7 @@ impl Blocks {
             let len = part.len();
             if let Some((header, data)) = part.split_at_mut_checked(header_bytes) {
                 Header::write(self.method, len as u32, at, stamp, header);
-                let sum = self.method.checksum(data);
+                let sum = checksum::of(self.method, data);
                 for (to, from) in header.iter_mut().skip(HEADER_BYTES).zip(sum.bytes()) {
                     *to = *from;
                 }
@@ -282,7 +270,7 @@ impl Blocks {
         };
         self.check_header(at, expected, header, part.len())?;
         let stored = header.get(HEADER_BYTES..).unwrap_or(&[]);
-        let computed = self.method.checksum(data);
+        let computed = checksum::of(self.method, data);
         if stored != computed.bytes() {
             return Err(wrong("checksum", hex(stored), hex(computed.bytes())));
         }
@@ -305,9 +293,9 @@ impl Blocks {
             return Err(wrong("checksum of the header", format!("{:08x}", header.crc), format!("{crc:08x}")));
         }
         // Headers of all methods are headers.
-        if self.method != VerifyMethod::Meta && header.method != self.method.number() {
+        if self.method != VerifyMethod::Meta && header.method != number_of(self.method) {
             let found = VerifyMethod::ALL.iter().filter_map(|(word, _)| VerifyMethod::from_word(word));
-            let found = found.into_iter().find(|method| method.number() == header.method);
+            let found = found.into_iter().find(|method| number_of(*method) == header.method);
             let found = found.map_or_else(|| format!("number {}", header.method), |method| method.word().to_owned());
             return Err(wrong("method in the header", self.method.word().to_owned(), found));
         }
@@ -389,7 +377,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::parse_args;
+    use pagelab_fiojob::parse_args;
 
     fn blocks(words: &str) -> Blocks {
         let words: Vec<String> = format!("--name=j --size=1m --rw=write --verify_pattern=%o0xabcd {words}")

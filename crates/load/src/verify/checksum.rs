@@ -5,8 +5,7 @@
 
 use crc::{CRC_7_MMC, CRC_16_ARC, CRC_64_REDIS, Crc, Table};
 use md5::Digest as _;
-
-use crate::job::verify::VerifyMethod;
+use pagelab_fiojob::verify::VerifyMethod;
 
 /// Longest checksum, bytes.
 const MAX_BYTES: usize = 64;
@@ -51,42 +50,27 @@ static CRC16: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_ARC);
 static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_OF_FIO);
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-impl VerifyMethod {
-    /// The checksum of `data`; empty for methods that have none.
-    pub fn checksum(self, data: &[u8]) -> Checksum {
-        match self {
-            Self::Crc32c => Checksum::new(&crc32c_of_fio(data).to_le_bytes()),
-            Self::Xxhash => Checksum::new(&twox_hash::XxHash32::oneshot(1, data).to_le_bytes()),
-            Self::Sha256 => Checksum::new(&sha256_of_fio(data)),
-            Self::Md5 => Checksum::new(&md5::Md5::digest(data)),
-            Self::Sha1 => sha1_of_fio(data),
-            Self::Sha3224 => Checksum::new(&sha3::Sha3_224::digest(data)),
-            Self::Sha3256 => Checksum::new(&sha3::Sha3_256::digest(data)),
-            Self::Sha3384 => Checksum::new(&sha3::Sha3_384::digest(data)),
-            Self::Sha3512 => Checksum::new(&sha3::Sha3_512::digest(data)),
-            Self::Crc64 => Checksum::new(&CRC64.checksum(data).to_le_bytes()),
-            Self::Crc32 => Checksum::new(&CRC32.checksum(data).to_le_bytes()),
-            Self::Crc16 => Checksum::new(&CRC16.checksum(data).to_le_bytes()),
-            Self::Crc7 => Checksum::new(&[CRC7.checksum(data)]),
-            Self::None | Self::Meta | Self::Pattern | Self::PatternHdr | Self::Null => Checksum::new(&[]),
-        }
-    }
-
-    /// Bytes of its checksum.
-    pub fn checksum_bytes(self) -> u64 {
-        match self {
-            Self::Crc32c | Self::Xxhash | Self::Crc32 => 4,
-            Self::Sha256 | Self::Sha3512 => 64,
-            Self::Md5 => 16,
-            Self::Sha1 => 20,
-            Self::Sha3224 => 28,
-            Self::Sha3256 => 32,
-            Self::Sha3384 => 48,
-            Self::Crc64 => 8,
-            Self::Crc16 => 2,
-            Self::Crc7 => 1,
-            Self::None | Self::Meta | Self::Pattern | Self::PatternHdr | Self::Null => 0,
-        }
+/// The checksum of `data` by this method; empty for methods that have none.
+pub fn of(method: VerifyMethod, data: &[u8]) -> Checksum {
+    match method {
+        VerifyMethod::Crc32c => Checksum::new(&crc32c_of_fio(data).to_le_bytes()),
+        VerifyMethod::Xxhash => Checksum::new(&twox_hash::XxHash32::oneshot(1, data).to_le_bytes()),
+        VerifyMethod::Sha256 => Checksum::new(&sha256_of_fio(data)),
+        VerifyMethod::Md5 => Checksum::new(&md5::Md5::digest(data)),
+        VerifyMethod::Sha1 => sha1_of_fio(data),
+        VerifyMethod::Sha3224 => Checksum::new(&sha3::Sha3_224::digest(data)),
+        VerifyMethod::Sha3256 => Checksum::new(&sha3::Sha3_256::digest(data)),
+        VerifyMethod::Sha3384 => Checksum::new(&sha3::Sha3_384::digest(data)),
+        VerifyMethod::Sha3512 => Checksum::new(&sha3::Sha3_512::digest(data)),
+        VerifyMethod::Crc64 => Checksum::new(&CRC64.checksum(data).to_le_bytes()),
+        VerifyMethod::Crc32 => Checksum::new(&CRC32.checksum(data).to_le_bytes()),
+        VerifyMethod::Crc16 => Checksum::new(&CRC16.checksum(data).to_le_bytes()),
+        VerifyMethod::Crc7 => Checksum::new(&[CRC7.checksum(data)]),
+        VerifyMethod::None
+        | VerifyMethod::Meta
+        | VerifyMethod::Pattern
+        | VerifyMethod::PatternHdr
+        | VerifyMethod::Null => Checksum::new(&[]),
     }
 }
 
@@ -133,7 +117,7 @@ fn sha256_of_fio(data: &[u8]) -> [u8; 64] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::value::Choice as _;
+    use pagelab_fiojob::value::Choice as _;
 
     #[test]
     fn checksums_have_the_length_that_is_kept_for_them_and_see_every_bit() {
@@ -142,15 +126,11 @@ mod tests {
             // Lengths around the blocks of the digests: paddings differ.
             for len in [1_usize, 7, 55, 56, 63, 64, 65, 119, 120, 127, 128, 300] {
                 let mut data: Vec<u8> = (0..len).map(|at| (at * 37) as u8).collect();
-                let sum = method.checksum(&data);
+                let sum = of(method, &data);
                 assert_eq!(sum.bytes().len() as u64, method.checksum_bytes(), "{word}");
                 for at in [0, len / 2, len - 1] {
                     data[at] ^= 0x10;
-                    assert_eq!(
-                        method.checksum(&data) == sum,
-                        method.checksum_bytes() == 0,
-                        "{word} of {len} bytes at {at}"
-                    );
+                    assert_eq!(of(method, &data) == sum, method.checksum_bytes() == 0, "{word} of {len} bytes at {at}");
                     data[at] ^= 0x10;
                 }
             }

@@ -1,7 +1,7 @@
 //! What a verified block contains besides its headers: bytes that follow from a seed, or a pattern.
 
-use crate::job::JobOptions;
-use crate::job::verify::VerifyPattern;
+use pagelab_fiojob::JobOptions;
+use pagelab_fiojob::verify::VerifyPattern;
 
 /// What fio multiplies by to get from one word to the next (its `hash.h`).
 const STEP: u64 = 0x61C8_8646_80B5_83EB;
@@ -98,7 +98,7 @@ fn repeat(pattern: &[u8], to: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::parse_args;
+    use pagelab_fiojob::parse_args;
 
     fn contents(words: &str) -> Contents {
         let words: Vec<String> =

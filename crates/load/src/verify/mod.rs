@@ -35,80 +35,21 @@
 pub mod blocks;
 mod checksum;
 mod contents;
-pub mod rivals;
 pub mod state;
 pub mod walk;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use pagelab_fiojob::value::Choice as _;
+use pagelab_fiojob::words::ContinueOnError;
+use pagelab_fiojob::{JobOptions, Operation};
 
 use crate::clock::monotonic_ns;
-use crate::job::JobOptions;
-use crate::job::value::Choice as _;
-use crate::job::words::ContinueOnError;
-use crate::offsets::Operation;
 use crate::plan::WorkerPlan;
 use crate::random::derive_seed;
-use crate::worker::iolog;
+use crate::report::{MISMATCHES_KEPT, Mismatch, VerifyReport};
+use crate::safety;
 use blocks::{Blocks, Expected, Stamp};
-
-/// Mismatches of a worker that are kept and printed; the others are counted.
-const KEPT: usize = 10;
-
-/// A block that is not what was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mismatch {
-    /// The file; empty for memory.
-    pub file: String,
-    /// Where the block begins, bytes from the start of the file.
-    pub offset: u64,
-    /// Its length, bytes.
-    pub bytes: u64,
-    /// The method.
-    pub method: String,
-    /// What was looked at.
-    pub what: String,
-    /// What it should be. A checksum's is the one stored beside the data.
-    pub expected: String,
-    /// What it is. A checksum's is the one of the data.
-    pub found: String,
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, offset, bytes, method, what, expected, found } = self;
-        let file = if file.is_empty() { "memory" } else { file };
-        write!(f, "verify={method}: {file} offset {offset}, {bytes} bytes: {what}: expected {expected}, found {found}")
-    }
-}
-
-/// What verifying came to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerifyReport {
-    /// The method.
-    pub method: String,
-    /// Blocks read and compared.
-    pub blocks: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-    /// Blocks that were not what was written.
-    pub mismatches: u64,
-    /// The first of them.
-    pub first: Vec<Mismatch>,
-}
-
-impl VerifyReport {
-    /// Adds another worker's.
-    pub fn merge(&mut self, other: &Self) {
-        self.blocks += other.blocks;
-        self.bytes += other.bytes;
-        self.mismatches += other.mismatches;
-        let room = KEPT.saturating_sub(self.first.len());
-        self.first.extend(other.first.iter().take(room).cloned());
-    }
-}
 
 /// A worker's verifying: prepares blocks and compares them.
 #[derive(Debug)]
@@ -206,7 +147,7 @@ impl Verify {
         let path = self.files.get(file).and_then(Option::as_deref);
         mismatch.file = path.map_or_else(String::new, |path| path.display().to_string());
         self.report.mismatches += 1;
-        if self.report.first.len() < KEPT {
+        if self.report.first.len() < MISMATCHES_KEPT {
             let mut words = format!("pagelab: job '{}': {mismatch}\n", self.job);
             if self.dump {
                 words += &self.dumped(path, operation, number, &mismatch, data);
@@ -277,7 +218,7 @@ impl Verify {
 
 /// Writes a file anew that is pagelab's or does not exist.
 fn write_own(path: &Path, bytes: &[u8], state_dir: &Path) -> Result<(), String> {
-    let mut file = iolog::make(path, state_dir).map_err(|error| error.to_string())?;
+    let mut file = safety::make_own(path, state_dir).map_err(|error| error.to_string())?;
     std::io::Write::write_all(&mut file, bytes).map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -288,7 +229,7 @@ mod tests {
 
     #[test]
     fn reads_in_parts_are_put_together() {
-        let workload = crate::parse_args(
+        let workload = pagelab_fiojob::parse_args(
             &["--name=j", "--rw=write", "--size=1m", "--verify=md5", "--ioengine=anon"].map(str::to_owned),
         )
         .expect("valid");

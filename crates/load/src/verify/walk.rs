@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pagelab_fiojob::{Direction, JobOptions, Operation};
+
 use super::state::{Resume, Verdict};
-use crate::job::JobOptions;
-use crate::offsets::{Direction, FailedWrite, Operation, PassLimit, Source};
+use crate::offsets::{PassLimit, Repeatable, Replayed, Source, Stamped, Stream, Varied};
 
 /// What a job that verifies does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,54 @@ pub struct Progress {
     pub again: bool,
 }
 
+/// A write that has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedWrite {
+    /// Its number among the worker's writes.
+    pub number: u64,
+    /// Its file, by place among the worker's files.
+    pub file: usize,
+    /// What it was.
+    pub operation: Operation,
+}
+
+/// What a worker asks of its source where contents are verified. Sources that are not verified have nothing to say.
+pub trait Checked: Source {
+    /// Whether contents are verified: every write is prepared and noted, and some reads are compared.
+    const VERIFIED: bool = false;
+
+    /// The write given last is issued now; gives its number among the worker's writes.
+    fn issue_write(&mut self, operation: Operation) -> u64 {
+        let _ = operation;
+        0
+    }
+
+    /// A write has failed: `which`, or the one issued last.
+    fn write_failed(&mut self, which: Option<FailedWrite>) {
+        let _ = which;
+    }
+
+    /// Whether the read given last is to be compared, and with which write if that is known.
+    fn to_check(&self) -> Option<Option<u64>> {
+        None
+    }
+
+    /// From now on reads of what this pass wrote are given, until there are no more; false if there is nothing to compare.
+    fn begin_replay(&mut self) -> bool {
+        false
+    }
+
+    /// How far the pass has come, if it writes and is to be verified.
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+}
+
+impl Checked for Stream {}
+impl Checked for Stamped {}
+impl Checked for Varied {}
+impl Checked for Replayed {}
+
 /// A walk that can be gone again.
 #[derive(Debug, Clone)]
 pub struct Verified<W> {
@@ -118,7 +167,7 @@ pub struct Verified<W> {
     done_file: Option<usize>,
 }
 
-impl<W: Source + Clone> Verified<W> {
+impl<W: Repeatable> Verified<W> {
     /// Before its first pass. `resume` limits a job that verifies what an earlier one wrote.
     pub fn new(walk: W, options: &JobOptions, resume: Option<Resume>) -> Self {
         let role = Role::of(options);
@@ -219,10 +268,9 @@ impl<W: Source + Clone> Verified<W> {
     }
 }
 
-impl<W: Source + Clone> Source for Verified<W> {
+impl<W: Repeatable> Source for Verified<W> {
     const VARIED: bool = W::VARIED;
     const STAMPED: bool = false;
-    const VERIFIED: bool = true;
 
     fn begin_pass(&mut self, limit: PassLimit) {
         self.first += self.issued;
@@ -292,6 +340,10 @@ impl<W: Source + Clone> Source for Verified<W> {
     fn next_file_to_flush(&mut self) -> usize {
         self.walk.next_file_to_flush()
     }
+}
+
+impl<W: Repeatable> Checked for Verified<W> {
+    const VERIFIED: bool = true;
 
     fn issue_write(&mut self, operation: Operation) -> u64 {
         // What was issued before is complete by now.
@@ -359,9 +411,8 @@ impl<W: Source + Clone> Source for Verified<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::parse_args;
-    use crate::offsets::{Stream, Varied};
     use crate::safety::TargetKind;
+    use pagelab_fiojob::parse_args;
 
     /// A write with its file.
     type Wrote = (usize, Operation);
@@ -370,7 +421,7 @@ mod tests {
     type Reread = (usize, Operation, u64);
 
     /// The writes of a pass, and the reads of its replay; `stop` ends the pass.
-    fn pass<W: Source + Clone>(walk: &mut Verified<W>, stop: usize) -> (Vec<Wrote>, Vec<Reread>) {
+    fn pass<W: Repeatable>(walk: &mut Verified<W>, stop: usize) -> (Vec<Wrote>, Vec<Reread>) {
         walk.begin_pass(PassLimit::REGION);
         let mut writes = Vec::new();
         while writes.len() < stop
@@ -400,7 +451,7 @@ mod tests {
         (plan.workers[0].clone(), workload.jobs[0].options.clone())
     }
 
-    fn check<W: Source + Clone>(words: &str, walk: W, options: &JobOptions, stop: usize) {
+    fn check<W: Repeatable>(words: &str, walk: W, options: &JobOptions, stop: usize) {
         let mut walk = Verified::new(walk, options, None);
         let mut before = 0;
         for round in 0..3 {

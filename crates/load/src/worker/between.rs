@@ -1,15 +1,17 @@
 //! What operations beyond plain ones need before they can be issued: a file, a direction, contents, a line in a log. And what becomes
 //! of those that fail.
 
-use super::drive::{Drive, End};
-use crate::engines::queue::Queue;
-use crate::engines::{Caps, Engine, Fault};
-use crate::job::value::Choice as _;
-use crate::job::words::ContinueOnError;
-use crate::offsets::{Direction, Operation, Source, Step};
-use crate::report::Failure;
+use pagelab_fiojob::{Caps, Direction, Operation};
 
-impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
+use super::drive::{Drive, End};
+use crate::engines::Engine;
+use crate::engines::queue::Queue;
+use crate::fault::Fault;
+use crate::offsets::Step;
+use crate::report::Failure;
+use crate::verify::walk::Checked;
+
+impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// The next operation of a varied walk; everything that it waits for is done when this returns.
     #[inline(never)]
     pub(super) fn next_varied(&mut self) -> Option<Operation> {
@@ -155,41 +157,5 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
             );
         }
         Ok(false)
-    }
-}
-
-impl crate::job::JobOptions {
-    /// Whether a job goes on after this error of an operation in this direction.
-    pub fn goes_on_after(&self, direction: Direction, errno: i32) -> bool {
-        let listed = match direction {
-            Direction::Read => &self.ignore_error.read,
-            // As in fio, which has no list for trims.
-            Direction::Write | Direction::Trim => &self.ignore_error.write,
-        };
-        let all = match self.continue_on_error {
-            ContinueOnError::All | ContinueOnError::Io => true,
-            ContinueOnError::Read => direction == Direction::Read,
-            ContinueOnError::Write => direction != Direction::Read,
-            ContinueOnError::None | ContinueOnError::Verify => false,
-        };
-        all || listed.contains(&errno)
-    }
-
-    /// Whether each write gets its buffer stamped (`scramble_buffers`): where contents are random and filled once.
-    pub fn stamps(&self) -> bool {
-        let compressed = self.buffer_compress_percentage.is_some_and(|percent| percent.0 > 0);
-        self.rw.0.writes()
-            && self.scramble_buffers
-            && !self.zero_buffers
-            && self.buffer_pattern.0.is_empty()
-            && !compressed
-            && !self.refills()
-    }
-
-    /// The word of `continue_on_error`, for the output.
-    pub fn continues(&self) -> bool {
-        self.continue_on_error.word() != "none"
-            || !self.ignore_error.read.is_empty()
-            || !self.ignore_error.write.is_empty()
     }
 }

@@ -10,13 +10,14 @@
 
 use std::sync::atomic::Ordering;
 
+use pagelab_fiojob::{Caps, Direction, JobOptions, Operation};
+
 use super::files::Files;
 use super::flight::Flight;
 use super::goal::Goal;
 use super::iolog::IoLog;
 use super::logs::{Logs, Took};
 use super::pace::{Pace, wait};
-use super::shared::{Stage, State};
 use super::side::{Kinds, Side};
 use super::surroundings;
 use super::task::{Task, WorkerResult};
@@ -24,14 +25,16 @@ use super::verifying;
 use crate::buffer::{Buffer, Slots};
 use crate::clock::{Clock, monotonic_ns};
 use crate::engines::queue::{NoQueue, Queue, QueuedFile};
-use crate::engines::{Caps, Engine, Fault, StartOver, Synchronous};
+use crate::engines::{Engine, StartOver, Synchronous};
 use crate::error::LoadError;
+use crate::fault::Fault;
 use crate::histogram::Recorder;
-use crate::job::JobOptions;
-use crate::offsets::{Direction, Operation, Replayed, Source, Stamped, Stream, Varied};
+use crate::offsets::{Replayed, Stamped, Stream, Varied};
 use crate::random::{SplitMix64, derive_seed};
 use crate::report::{Failure, Usage, WorkerReport};
+use crate::shared::{Stage, State};
 use crate::verify::Verify;
+use crate::verify::walk::Checked;
 
 /// Most operations between two looks at the clock where operations are not timed.
 const BURST: u64 = 256;
@@ -92,7 +95,7 @@ fn sourced(task: &Task<'_>, caps: Caps) -> Sourced {
 /// A worker's life with one kind of source. This, and what comes before and after its work, has frames of its own: all together took 32 KiB
 /// of stack, which is as much as is copied for unwinding, so that no sample of a worker reached its beginning.
 #[inline(never)]
-fn live<'a, E: Engine, S: Source, Q: Queue>(
+fn live<'a, E: Engine, S: Checked, Q: Queue>(
     task: &'a Task<'a>,
     source: Result<S, LoadError>,
     pass: impl Fn(&mut Drive<'a, E, S, Q>) -> End,
@@ -212,7 +215,7 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) failure: Option<Failure>,
 }
 
-impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
+impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
     /// Whether anything happens to an operation between its choice and its issue.
     const PREPARES: bool = S::VARIED || S::STAMPED || S::VERIFIED;
 
@@ -349,7 +352,7 @@ impl<'a, E: Engine, S: Source, Q: Queue> Drive<'a, E, S, Q> {
     }
 }
 
-impl<E: Synchronous, S: Source> Drive<'_, E, S> {
+impl<E: Synchronous, S: Checked> Drive<'_, E, S> {
     /// Works until the pass is over or something else ends it.
     fn pass(&mut self) -> End {
         if self.period() > 1 { self.sparse_pass() } else { self.timed_pass() }

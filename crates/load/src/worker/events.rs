@@ -1,17 +1,21 @@
 //! What happens to a worker at certain times: pauses, flushes, samples, the end of ramp and runtime.
 
+use pagelab_fiojob::{Direction, Operation};
+
 use super::drive::{Drive, End};
 use super::pace::{Pace, wait};
-use super::shared::{Progress, State};
+use crate::engines::Engine;
 use crate::engines::queue::Queue;
-use crate::engines::{Engine, Fault};
-use crate::offsets::{Direction, Operation, PassLimit, Source};
+use crate::fault::Fault;
+use crate::offsets::PassLimit;
 use crate::report::{Depths, Failure, Usage};
+use crate::shared::{Progress, State};
+use crate::verify::walk::Checked;
 
 /// Distance of samples, as fio's `bwavgtime` and `iopsavgtime`; every second one closes an interval.
 const SAMPLE_NS: u64 = 500_000_000;
 
-impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
+impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// What has to happen before an operation of a plain walk: flushing, waiting.
     #[cold]
     pub(super) fn attend(&mut self, operation: Operation) -> Option<End> {

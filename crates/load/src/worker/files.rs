@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use pagelab_fiojob::JobOptions;
+
 use super::task::Task;
 use crate::engines::{Engine, MapReport, Setup, asked, count_slots, mapped_memory};
 use crate::error::LoadError;
-use crate::job::JobOptions;
 use crate::offsets::Course;
 
 /// The parked engines.

@@ -2,13 +2,14 @@
 
 use std::os::fd::RawFd;
 
+use pagelab_fiojob::{Direction, JobOptions, Operation};
+
 use crate::buffer::Buffer;
-use crate::engines::Fault;
 use crate::engines::queue::{Completion, Queue, QueueSetup};
 use crate::error::LoadError;
-use crate::job::JobOptions;
-use crate::offsets::{Direction, FailedWrite, Operation};
+use crate::fault::Fault;
 use crate::report::Depths;
+use crate::verify::walk::FailedWrite;
 use crate::worker::task::Task;
 
 /// An operation that is not timed has this in the place of its stamps.

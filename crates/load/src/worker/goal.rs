@@ -4,13 +4,14 @@
 //! enough; after one in which they were not, it goes half of the way back to the last good one. When it stays the same, measuring begins anew
 //! for a last window at that depth, and the job is over (with `latency_run=1` it goes on).
 
+use pagelab_fiojob::{Direction, JobSpec, Operation};
+
 use super::drive::{Drive, End};
 use crate::clock::Clock;
 use crate::engines::Engine;
 use crate::engines::queue::Queue;
-use crate::job::JobSpec;
-use crate::offsets::{Direction, Operation, Source};
 use crate::report::Failure;
+use crate::verify::walk::Checked;
 
 /// What a worker's latencies are held against.
 pub(super) struct Goal {
@@ -164,7 +165,7 @@ impl Goal {
     }
 }
 
-impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
+impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// An operation of a job with a goal is done.
     #[cold]
     pub(super) fn held_against_goal(&mut self, operation: Operation, lat_ns: u64) -> Option<End> {
@@ -208,13 +209,6 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     }
 }
 
-impl crate::job::JobOptions {
-    /// Whether what operations take is held against something while the job runs.
-    pub fn watches_latency(&self) -> bool {
-        self.latency_target.0 > 0 || self.max_latency.all().into_iter().any(|most| most.0 > 0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,7 +216,7 @@ mod tests {
     fn goal(words: &str) -> Goal {
         let words: Vec<String> =
             format!("--name=j --ioengine=io_uring --size=1m {words}").split(' ').map(str::to_owned).collect();
-        let workload = crate::parse_args(&words).expect("valid");
+        let workload = pagelab_fiojob::parse_args(&words).expect("valid");
         // A tick of this clock is a nanosecond.
         let mut goal = Goal::new(&workload.jobs[0], &Clock::gettime()).expect("a goal");
         goal.begin_window(0, 0);

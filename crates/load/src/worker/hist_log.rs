@@ -6,8 +6,9 @@
 
 use std::fmt::Write as _;
 
+use pagelab_fiojob::Operation;
+
 use crate::histogram::bucket;
-use crate::offsets::Operation;
 
 /// fio's buckets: 29 powers of two, in 64 parts each.
 const BUCKETS: usize = 29 * 64;
@@ -31,7 +32,7 @@ impl Histograms {
     /// With a line every so many ms (0: none at all), of 1856 >> `coarseness` counts.
     pub(super) fn new(every_ms: u64, coarseness: u64) -> Self {
         let counts = || Counts { counts: vec![0; BUCKETS], since_ms: 0 };
-        let directions = crate::offsets::Direction::ALL.map(|_| counts()).into();
+        let directions = pagelab_fiojob::Direction::ALL.map(|_| counts()).into();
         Self { directions, every_ms, stride: 1 << coarseness.min(6) }
     }
 
@@ -64,7 +65,7 @@ impl Histograms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offsets::Direction;
+    use pagelab_fiojob::Direction;
 
     #[test]
     fn lines_hold_what_came_since_the_one_before() {

@@ -2,16 +2,15 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use rustix::fs::OFlags;
+use pagelab_fiojob::Operation;
 
 use super::task::Task;
 use crate::error::LoadError;
-use crate::offsets::Operation;
 use crate::report::Failure;
-use crate::safety::{self, Ownership};
+use crate::safety;
 
 /// A log that is being written.
 pub struct IoLog {
@@ -33,7 +32,7 @@ impl IoLog {
             0 => PathBuf::from(name),
             clone => PathBuf::from(format!("{name}.{clone}")),
         };
-        let file = make(&path, task.state_dir)?;
+        let file = safety::make_own(&path, task.state_dir)?;
         let names = task
             .plan
             .files
@@ -116,15 +115,4 @@ impl IoLog {
             }),
         }
     }
-}
-
-/// A new file, or one of pagelab's emptied.
-pub(crate) fn make(path: &Path, state_dir: &Path) -> Result<File, LoadError> {
-    let ownership = Ownership::new(state_dir);
-    if let Some(fd) = ownership.create(path)? {
-        return Ok(fd.into());
-    }
-    let file = File::from(safety::open_own(path, OFlags::WRONLY, &ownership)?);
-    file.set_len(0).map_err(|error| LoadError::system(format!("emptying {}", path.display()), error))?;
-    Ok(file)
 }

@@ -9,14 +9,14 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
+use pagelab_fiojob::value::LogName;
+use pagelab_fiojob::{Direction, Operation};
+
 use super::hist_log::Histograms;
-use super::iolog;
 use super::task::Task;
 use crate::error::LoadError;
-use crate::job::JobOptions;
-use crate::job::value::LogName;
-use crate::offsets::{Direction, Operation};
 use crate::report::Failure;
+use crate::safety;
 
 /// One file.
 struct Log {
@@ -97,7 +97,7 @@ impl Logs {
             } else {
                 PathBuf::from(format!("{prefix}_{kind}.log"))
             };
-            let file = iolog::make(&path, task.state_dir)?;
+            let file = safety::make_own(&path, task.state_dir)?;
             Ok(Some(Log { out: BufWriter::with_capacity(1 << 16, file), path, failed: None }))
         };
         Ok(Some(Self {
@@ -210,15 +210,6 @@ impl Logs {
 /// readable to those who take means.
 fn kilobytes_per_second(bytes: u64, clat_ns: u64) -> u64 {
     bytes.saturating_mul(1_000_000).checked_div(clat_ns).unwrap_or(0)
-}
-
-impl JobOptions {
-    /// Whether the job writes logs of samples.
-    pub fn logs_samples(&self) -> bool {
-        [&self.write_lat_log, &self.write_bw_log, &self.write_iops_log, &self.write_hist_log]
-            .iter()
-            .any(|name| **name != LogName::None)
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Slowing down: `rate`, `rate_iops`, `thinktime`, and sleeping that ends when the run does.
 
+use pagelab_fiojob::words::RateProcess;
+use pagelab_fiojob::{Direction, JobOptions};
+
 use crate::clock::Clock;
-use crate::job::JobOptions;
-use crate::job::words::RateProcess;
-use crate::offsets::Direction;
 use crate::random::{SplitMix64, derive_seed};
 
 /// Below this a sleep is spent spinning: waking up from a real one takes about as long.
@@ -81,7 +81,8 @@ impl Pace {
     /// that it transfers: at most `transfer_bytes`, of reads and of writes.
     pub fn new(options: &JobOptions, clock: &Clock, now: u64, transfer_bytes: [u32; 2], seed: u64) -> Option<Self> {
         let second = clock.from_ns(1_000_000_000) as f64;
-        let pick = |values: &crate::job::value::PerDirection<Option<u64>>| values.all().map(|value| value.unwrap_or(0));
+        let pick =
+            |values: &pagelab_fiojob::value::PerDirection<Option<u64>>| values.all().map(|value| value.unwrap_or(0));
         let (bytes, operations) = (pick(&options.rate), pick(&options.rate_iops));
         let (least_bytes, least_operations) = (pick(&options.rate_min), pick(&options.rate_iops_min));
         let rates = Direction::ALL.map(|direction| {

@@ -3,12 +3,14 @@
 use super::drive::Drive;
 use super::events::flush_failure;
 use crate::engines::queue::Queue;
-use crate::engines::{Engine, Fault, StartOver};
+use crate::engines::{Engine, StartOver};
+use crate::fault::Fault;
 use crate::histogram::Latencies;
-use crate::offsets::{PassLimit, Source};
+use crate::offsets::PassLimit;
 use crate::report::{Failure, Moments, Window, WorkerReport};
+use crate::verify::walk::Checked;
 
-impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
+impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// The limit of the pass that would come next; `None` if none comes.
     ///
     /// As fio 3.33 counts: `loops` passes over the region, and further ones while less than `io_size` was done; a pass is cut

@@ -12,15 +12,18 @@
 
 use std::sync::atomic::Ordering;
 
+use pagelab_fiojob::{Direction, Operation};
+
 use super::drive::{Drive, End};
 use super::flight::{Slot, UNTIMED};
 use super::logs::Took;
+use crate::engines::Engine;
 use crate::engines::queue::{Completion, Queue, QueuedFile, Submission};
-use crate::engines::{Engine, Fault};
-use crate::offsets::{Direction, Operation, Source};
+use crate::fault::Fault;
 use crate::report::Failure;
+use crate::verify::walk::Checked;
 
-impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
+impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// Completes everything that is under way. Nothing to do for engines without a queue.
     #[cold]
     pub(super) fn settle(&mut self) -> Result<(), End> {
@@ -192,7 +195,7 @@ impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
     }
 }
 
-impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
+impl<S: Checked, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
     /// Works until the pass is over or something else ends it. Nothing is under way when this returns.
     pub(super) fn queued_pass(&mut self) -> End {
         match self.keep_under_way() {
@@ -295,7 +298,7 @@ impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
     }
 }
 
-impl<S: Source, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
+impl<S: Checked, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
     /// Trims at once, as fio's engines with a queue do: what waits is submitted before, so that the order stays.
     #[cold]
     fn trim(&mut self, number: u32, operation: Operation, begun: u64) -> Result<u64, End> {

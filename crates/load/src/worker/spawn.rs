@@ -7,21 +7,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::thread::Scope;
 
+use pagelab_fiojob::Workload;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::shared::{Shared, Stage, State};
+use super::carrying;
 use super::status::StatusLine;
 use super::steady::SteadyWatch;
 use super::task::{Task, WorkerResult};
 use super::told::FromWorker;
 use crate::clock::Clock;
 use crate::control::Status;
-use crate::engines;
 use crate::error::LoadError;
-use crate::job::Workload;
 use crate::plan::Plan;
 use crate::report::{Failure, WorkerReport};
+use crate::shared::{Shared, Stage, State};
 use crate::signals;
 
 /// What all workers of a run have in common.
@@ -155,7 +155,7 @@ fn fork(task: &Task<'_>) -> Result<Pid, LoadError> {
 
 /// A worker's life, from its first to its last instruction of this crate.
 fn live(task: &Task<'_>) {
-    let result = catch_unwind(AssertUnwindSafe(|| match engines::find(&task.job.options.ioengine.0) {
+    let result = catch_unwind(AssertUnwindSafe(|| match carrying::find(&task.job.options.ioengine.0) {
         Some(engine) => (engine.run)(task),
         None => failed(task, format!("no engine '{}'", task.job.options.ioengine.0)),
     }))

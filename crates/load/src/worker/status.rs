@@ -8,13 +8,13 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use super::shared::{Progress, State};
+use pagelab_fiojob::{Direction, JobSpec};
+
 use super::spawn::Crew;
 use crate::control::Status;
-use crate::job::JobSpec;
-use crate::offsets::Direction;
 use crate::output::numbers::num;
 use crate::plan::WorkerPlan;
+use crate::shared::{Progress, State};
 
 /// Time between two lines.
 const EVERY: Duration = Duration::from_secs(1);
@@ -188,10 +188,10 @@ fn rates(jobs: &[&JobSpec], done: Progress, seconds: f64) -> (String, String) {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::job::parse_args;
     use crate::plan::plan;
     use crate::safety::TargetKind;
-    use crate::worker::shared::Shared;
+    use crate::shared::Shared;
+    use pagelab_fiojob::parse_args;
 
     #[test]
     fn the_line_says_what_is_going_on() {

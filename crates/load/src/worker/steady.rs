@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::shared::{Progress, State};
+use pagelab_fiojob::steady::SteadyGoal;
+
 use super::spawn::Crew;
-use crate::job::steady::SteadyGoal;
 use crate::report::SteadyReport;
+use crate::shared::{Progress, State};
 
 /// Distance of samples.
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,12 +1,12 @@
 //! Where and how a worker runs: CPUs, priorities, locked memory.
 
+use pagelab_fiojob::JobSpec;
+use pagelab_fiojob::contents::NumaMode;
+use pagelab_fiojob::words::{CpusAllowedPolicy, PrioClass};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::task::Task;
 use crate::error::LoadError;
-use crate::job::JobSpec;
-use crate::job::contents::NumaMode;
-use crate::job::words::{CpusAllowedPolicy, PrioClass};
 
 /// Puts the calling worker into the surroundings that its job asks for.
 ///
@@ -85,10 +85,14 @@ fn cpus(job: &JobSpec) -> Result<Vec<u32>, LoadError> {
             let list = std::fs::read_to_string(&path).map_err(|error| {
                 LoadError::system(format!("job '{}': numa_cpu_nodes={node}: reading {path}", job.name), error)
             })?;
-            let mut set = crate::job::contents::NumberSet::default();
+            let mut set = pagelab_fiojob::contents::NumberSet::default();
             // A node without CPUs has an empty list.
-            if crate::job::value::OptionValue::assign(&mut set, &list, crate::job::units::ParseContext::default())
-                .is_ok()
+            if pagelab_fiojob::value::OptionValue::assign(
+                &mut set,
+                &list,
+                pagelab_fiojob::units::ParseContext::default(),
+            )
+            .is_ok()
             {
                 of_nodes.extend(set.0);
             }

@@ -5,13 +5,13 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
 
+use pagelab_fiojob::words::ExitWhat;
+use pagelab_fiojob::{Direction, JobSpec};
+
 use crate::clock::Clock;
-use crate::job::JobSpec;
-use crate::job::words::ExitWhat;
-use crate::offsets::Direction;
 use crate::plan::WorkerPlan;
 use crate::report::{Interval, WorkerInterval, WorkerReport};
-use crate::worker::shared::{Shared, Stage, State};
+use crate::shared::{Shared, Stage, State};
 use crate::worker::told;
 
 /// Everything a worker needs to know.

@@ -3,11 +3,11 @@
 
 use std::io::Read;
 
+use pagelab_fiojob::Direction;
 use serde::{Deserialize, Serialize};
 
 use super::task::WorkerResult;
 use crate::error::LoadError;
-use crate::offsets::Direction;
 use crate::report::{Interval, JobReport, WorkerInterval};
 
 /// How a line begins that tells of an interval: such lines are passed on as they are.
@@ -43,7 +43,7 @@ pub(super) fn result_line(result: WorkerResult) -> Vec<u8> {
 }
 
 /// The line of the report.
-pub(super) fn report_line(report: JobReport) -> Result<Vec<u8>, LoadError> {
+pub(crate) fn report_line(report: JobReport) -> Result<Vec<u8>, LoadError> {
     line(&Told::Report(Box::new(report)))
 }
 

@@ -3,23 +3,25 @@
 //!
 //! Everything here is called under `S::VERIFIED`, which is false in the loops of jobs that do not verify.
 
+use pagelab_fiojob::{Caps, Direction, Operation};
+
 use super::drive::{Drive, End};
 use super::flight::{Slot, ToVerify};
 use super::task::Task;
 use crate::engines::queue::Queue;
-use crate::engines::{Caps, Engine, StartOver};
+use crate::engines::{Engine, StartOver};
 use crate::error::LoadError;
-use crate::offsets::{Direction, Operation, Source};
-use crate::report::Failure;
+use crate::offsets::Repeatable;
+use crate::report::{Failure, Mismatch};
+use crate::verify::Verify;
 use crate::verify::state::{self, Owner, Resume};
-use crate::verify::walk::Verified;
-use crate::verify::{Mismatch, Verify};
+use crate::verify::walk::{Checked, Verified};
 
 /// A walk of which what was written is verified.
 ///
 /// # Errors
 /// The state that is to be loaded is not there, or not this job's.
-pub(super) fn walk_of<W: Source + Clone>(task: &Task<'_>, walk: W) -> Result<Verified<W>, LoadError> {
+pub(super) fn walk_of<W: Repeatable>(task: &Task<'_>, walk: W) -> Result<Verified<W>, LoadError> {
     let options = &task.job.options;
     let resume =
         if options.verify_state_load { Some(Resume::load(owner(task), options.rw.0.is_random())?) } else { None };
@@ -37,7 +39,7 @@ pub(super) fn verify_of<E: Engine>(task: &Task<'_>) -> Option<Verify> {
     options.verifies().then(|| Verify::new(task.plan, &task.job.name, options, task.state_dir, keeps))
 }
 
-impl<E: Engine, S: Source, Q: Queue> Drive<'_, E, S, Q> {
+impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// Fills the buffer of a write that is about to be issued.
     pub(super) fn prepare_verified(&mut self, operation: Operation) {
         let number = self.source.issue_write(operation);

@@ -11,7 +11,6 @@ mod buffers;
 mod disks;
 mod files;
 mod flow;
-mod names;
 mod queues;
 mod random;
 mod replays;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::{children, pagelab};
 use crate::{EILSEQ, detected, flip, run_in, verified};
+use pagelab_fiojob::Caps;
+use pagelab_fiojob::engines::ENGINES;
 use pagelab_load::JobReport;
-use pagelab_load::engines::{Caps, ENGINES};
 
 /// Methods that every engine is tried with.
 pub const METHODS: &[&str] = &["crc32c", "xxhash", "sha256", "md5", "pattern --verify_pattern=%o0x5a"];

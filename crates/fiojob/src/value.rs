@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::units::{self, ParseContext};
-use crate::offsets::Direction;
+use crate::model::Direction;
+use crate::units::{self, ParseContext};
 
 /// A type of option value. One implementation per type serves parsing, defaults and documentation.
 pub trait OptionValue {
@@ -464,7 +464,7 @@ macro_rules! choice {
             }
         }
 
-        impl $crate::job::value::Choice for $name {
+        impl $crate::value::Choice for $name {
             fn from_word(word: &str) -> Option<Self> {
                 match word { $( $word $(| $alias)* => Some(Self::$variant), )+ _ => None }
             }
@@ -474,11 +474,11 @@ macro_rules! choice {
             const ALL: &'static [(&'static str, &'static str)] = &[ $( ($word, $help), )+ ];
         }
 
-        impl $crate::job::value::OptionValue for $name {
+        impl $crate::value::OptionValue for $name {
             const KIND: &'static str = "word";
-            const WORDS: &'static [(&'static str, &'static str)] = <Self as $crate::job::value::Choice>::ALL;
-            fn assign(&mut self, text: &str, _: $crate::job::units::ParseContext) -> Result<(), String> {
-                *self = $crate::job::value::choose(text)?;
+            const WORDS: &'static [(&'static str, &'static str)] = <Self as $crate::value::Choice>::ALL;
+            fn assign(&mut self, text: &str, _: $crate::units::ParseContext) -> Result<(), String> {
+                *self = $crate::value::choose(text)?;
                 Ok(())
             }
         }

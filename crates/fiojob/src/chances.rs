@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::blocks::shares;
-use super::units::{self, ParseContext};
-use super::value::{OptionValue, PerDirection, not_one_of, word_and_argument};
+use crate::blocks::shares;
+use crate::units::{self, ParseContext};
+use crate::value::{OptionValue, PerDirection, not_one_of, word_and_argument};
 
 /// One zone of a region: how many of the operations fall into it, and how large it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

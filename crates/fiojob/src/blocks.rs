@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::units::{self, ParseContext};
-use super::value::{OptionValue, PerDirection};
-use crate::offsets::Direction;
+use crate::units::{self, ParseContext};
+use crate::value::{OptionValue, PerDirection};
 
 /// A range of sizes in bytes, both ends included: `1k-4k` or `1k:4k`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,48 +125,6 @@ impl OptionValue for PerDirection<SizeSplit> {
     const KIND: &'static str = "size/percent:... [,...][,...]";
     fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         self.assign_parts(text.split(','), context, SizeSplit::read)
-    }
-}
-
-/// How long the operations of one direction are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lengths {
-    /// Least, bytes; positions of random blocks are its multiples unless `blockalign` says otherwise.
-    pub min_bytes: u32,
-    /// Greatest, bytes.
-    pub max_bytes: u32,
-    /// Sizes with shares, least share first; empty for an even draw between the two.
-    pub split: Vec<(u32, u8)>,
-    /// Take any length instead of multiples of the least.
-    pub unaligned: bool,
-}
-
-impl Lengths {
-    /// Whether all are equal.
-    pub fn fixed(&self) -> bool {
-        self.min_bytes == self.max_bytes
-    }
-}
-
-impl super::JobOptions {
-    /// The lengths of this direction's operations. Sizes beyond 32 bits, which validation refuses, are cut.
-    pub fn lengths(&self, direction: Direction) -> Lengths {
-        let cut = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let split = self.bssplit.of(direction);
-        let range = *self.bsrange.of(direction);
-        let (low, high) = if split.0.is_empty() {
-            let bs = self.bs.of(direction).0;
-            range.map_or((bs, bs), |range| (range.low_bytes, range.high_bytes))
-        } else {
-            let sizes = split.0.iter().map(|share| share.bytes);
-            (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0))
-        };
-        Lengths {
-            min_bytes: cut(low),
-            max_bytes: cut(high),
-            split: split.0.iter().map(|share| (cut(share.bytes), share.percent)).collect(),
-            unaligned: self.bs_unaligned,
-        }
     }
 }
 

@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use pagelab_fiojob::{engines, options, unsupported};
+
 // The same code as `tools/fio-option-survey`.
 #[allow(dead_code)]
-#[path = "../../examples/option_survey.rs"]
+#[path = "../examples/option_survey.rs"]
 mod option_survey;
-
-use pagelab_load::engines;
-use pagelab_load::job::{registry, unsupported};
 
 /// Debian's package `fio-examples` puts them here.
 const EXAMPLES: &str = "/usr/share/doc/fio/examples";
@@ -36,7 +35,7 @@ fn every_option_of_fio_is_known() {
     }
     assert!(names.len() > 200, "fio lists its options: {}", names.len());
     let unknown: Vec<&String> =
-        names.iter().filter(|name| registry::option(name).is_none() && unsupported::option(name).is_none()).collect();
+        names.iter().filter(|name| options::option(name).is_none() && unsupported::option(name).is_none()).collect();
     assert!(unknown.is_empty(), "neither there nor refused: {unknown:?}");
 }
 
@@ -53,7 +52,7 @@ fn every_engine_of_fio_is_known_with_its_options() {
         let options = text.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim());
         let unknown: Vec<&str> = options
             .filter(|name| !name.is_empty() && !name.contains(' '))
-            .filter(|name| registry::option(name).is_none() && unsupported::option(name).is_none())
+            .filter(|name| options::option(name).is_none() && unsupported::option(name).is_none())
             .collect();
         assert!(unknown.is_empty(), "options of {engine} neither there nor refused: {unknown:?}");
     }
@@ -64,7 +63,7 @@ fn survey() -> Vec<Vec<String>> {
     let files = std::fs::read_dir(EXAMPLES).map_or(0, Iterator::count);
     assert!(files > 0, "{EXAMPLES} is missing; apt-get install fio-examples");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["names::prints_the_survey", "--exact", "--nocapture"]).env("PAGELAB_TEST_SURVEY", EXAMPLES);
+    command.args(["prints_the_survey", "--exact", "--nocapture"]).env("PAGELAB_TEST_SURVEY", EXAMPLES);
     for name in
         ["CONT", "GPU_DEV_IDS", "POOL", "S3_ID", "S3_KEY", "SSE_KEY", "STORAGE_CLASS", "SWIFT_id", "unixsocket", "uri"]
     {

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::units::ParseContext;
-use super::value::{Choice, OptionValue, choice, choose};
-use crate::offsets::Direction;
+use crate::model::Direction;
+use crate::units::ParseContext;
+use crate::value::{Choice, OptionValue, choice, choose};
 
 choice! {
     /// What a job does: which way the data goes and in which order the blocks come.
@@ -86,12 +86,12 @@ impl OptionValue for RwOption {
         let pattern: Pattern = choose(word)?;
         let modifier = match modifier {
             None | Some("") => Modifier::None,
-            Some(text) if pattern.is_random() => match super::units::count(text, context)? {
+            Some(text) if pattern.is_random() => match crate::units::count(text, context)? {
                 0 => return Err("a random pattern needs a new block after at least 1 operation".to_owned()),
                 1 => Modifier::None,
                 every => Modifier::Every(every),
             },
-            Some(text) => match super::units::signed(text, context)? {
+            Some(text) => match crate::units::signed(text, context)? {
                 0 => Modifier::None,
                 skip => Modifier::Skip(skip),
             },

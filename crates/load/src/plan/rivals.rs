@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::engines::{self, Caps};
+use pagelab_fiojob::{Caps, JobSpec, Workload};
+
+use super::{Plan, WorkerPlan};
 use crate::error::LoadError;
-use crate::job::{JobSpec, Workload};
-use crate::plan::{Plan, WorkerPlan};
 use crate::safety::TargetKind;
 
 /// Finds them and notes them in the plan; gives a warning for each job concerned.
@@ -82,7 +82,7 @@ fn at_once(plan: &Plan, worker: &WorkerPlan, other: usize) -> bool {
 /// Whether the kernel lets one write to a file end before the next begins: it does for write(2) and its kin through the page cache.
 fn exclusive(plan: &Plan, job: &JobSpec, path: &Path) -> Result<(), LoadError> {
     let o = &job.options;
-    let caps = engines::find(&o.ioengine.0).map_or(Caps::NONE, |engine| engine.caps);
+    let caps = o.caps();
     let device =
         plan.targets.iter().any(|target| target.path == path && matches!(target.kind, TargetKind::BlockDevice { .. }));
     let shared = [

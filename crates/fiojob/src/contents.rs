@@ -4,8 +4,8 @@ use std::io::Read as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::units::ParseContext;
-use super::value::{OptionValue, choice, choose, word_and_argument};
+use crate::units::ParseContext;
+use crate::value::{OptionValue, choice, choose, word_and_argument};
 
 /// Longest pattern, bytes.
 const MAX_PATTERN_BYTES: usize = 128 << 10;
@@ -125,7 +125,7 @@ pub struct MemorySource {
 
 impl OptionValue for MemorySource {
     const KIND: &'static str = "word[:file]";
-    const WORDS: &'static [(&'static str, &'static str)] = <MemoryKind as super::value::Choice>::ALL;
+    const WORDS: &'static [(&'static str, &'static str)] = <MemoryKind as crate::value::Choice>::ALL;
     fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
         let (word, path) = word_and_argument(text);
         let path = path.map(|path| path.trim().to_owned()).filter(|path| !path.is_empty());

@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::JobOptions;
-use super::units::ParseContext;
-use super::value::{OptionValue, not_one_of};
+use crate::units::ParseContext;
+use crate::value::{OptionValue, not_one_of};
 
 /// `zonemode`: whether there are zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -46,25 +45,4 @@ pub struct Stride {
     pub range_bytes: u64,
     /// Bytes between zones.
     pub skip_bytes: u64,
-}
-
-impl JobOptions {
-    /// The zones of a job on `files` files; `None` where it has none. As in fio, zones are those of one open file.
-    pub fn stride(&self, files: usize) -> Option<Stride> {
-        let size_bytes = self.zonesize.0;
-        if self.zonemode == ZoneMode::None || size_bytes == 0 || (files > 1 && self.openfiles != 1) {
-            return None;
-        }
-        let range_bytes = if self.zonerange.0 > 0 { self.zonerange.0 } else { size_bytes };
-        Some(Stride { size_bytes, range_bytes, skip_bytes: self.zoneskip.0 })
-    }
-}
-
-/// What contradicts zones in a job: the option that tips it over, and the words.
-pub(super) fn conflict(o: &JobOptions) -> Option<(&'static str, String)> {
-    match (o.zonemode, o.zonesize.0) {
-        (ZoneMode::None, 1..) => Some(("zonesize", "zonesize= means nothing without zonemode=strided".to_owned())),
-        (ZoneMode::Strided, 0) => Some(("zonemode", "zonemode=strided needs zonesize=".to_owned())),
-        _ => None,
-    }
 }

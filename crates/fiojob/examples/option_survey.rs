@@ -9,9 +9,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pagelab_load::engines;
-use pagelab_load::job::{file, registry, unsupported};
-use pagelab_load::parse_files;
+use pagelab_fiojob::engines;
+use pagelab_fiojob::parse_files;
+use pagelab_fiojob::{file, options, unsupported};
 
 /// How often a word occurs.
 #[derive(Default)]
@@ -56,7 +56,7 @@ pub fn survey(directory: &Path) -> std::io::Result<String> {
         };
         for given in file::written_options(path).unwrap_or_default() {
             // Other names of an option count with it.
-            count(&mut options, registry::option(&given.name).map_or(given.name.as_str(), |def| def.name));
+            count(&mut options, options::option(&given.name).map_or(given.name.as_str(), |def| def.name));
             if let ("ioengine", Some(engine)) = (given.name.as_str(), &given.value) {
                 count(&mut engine_uses, engine);
             }
@@ -68,7 +68,7 @@ pub fn survey(directory: &Path) -> std::io::Result<String> {
         };
         verdicts.push(format!("file\t{}\t{verdict}", path.strip_prefix(directory).unwrap_or(path).display()));
     }
-    let mut lines = table("option", options, |name| (registry::option(name).is_some(), unsupported::option(name)));
+    let mut lines = table("option", options, |name| (options::option(name).is_some(), unsupported::option(name)));
     lines.extend(table("engine", engine_uses, |name| (engines::find(name).is_some(), unsupported::engine(name))));
     lines.extend(verdicts);
     lines.push(String::new());

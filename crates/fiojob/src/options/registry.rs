@@ -1,8 +1,8 @@
 //! The option registry: what an option's declaration says, and how declarations are made.
 
-use super::options::JobOptions;
-use super::units::ParseContext;
-use crate::engines::Caps;
+use super::{JobOptions, OPTIONS};
+use crate::model::Caps;
+use crate::units::ParseContext;
 
 /// What a group of options is about; the headings of help and docs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,20 +127,19 @@ pub(crate) use options;
 
 /// The declaration of an option, by its name or one of its aliases.
 pub fn option(name: &str) -> Option<&'static OptionDef> {
-    super::options::OPTIONS.iter().find(|def| def.name == name || def.aliases.contains(&name))
+    OPTIONS.iter().find(|def| def.name == name || def.aliases.contains(&name))
 }
 
 /// The option whose name looks most like `name`.
 pub fn nearest_option(name: &str) -> Option<&'static str> {
-    let names =
-        super::options::OPTIONS.iter().flat_map(|def| std::iter::once(def.name).chain(def.aliases.iter().copied()));
+    let names = OPTIONS.iter().flat_map(|def| std::iter::once(def.name).chain(def.aliases.iter().copied()));
     pagelab_vocab::nearest::nearest(name, names)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::options::OPTIONS;
+    use crate::options::OPTIONS;
 
     #[test]
     fn names_are_declared_once_and_never_also_refused() {
@@ -148,7 +147,7 @@ mod tests {
         for def in OPTIONS {
             for name in std::iter::once(&def.name).chain(def.aliases) {
                 assert!(seen.insert(*name), "{name} is declared twice");
-                assert!(crate::job::unsupported::option(name).is_none(), "{name} is both there and refused");
+                assert!(crate::unsupported::option(name).is_none(), "{name} is both there and refused");
             }
         }
     }

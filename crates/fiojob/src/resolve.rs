@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use super::file::{self, Section};
-use super::options::JobOptions;
-use super::registry::{self, OptionDef};
-use super::units::{ParseContext, has_swapped_prefix};
-use super::{Given, JobSpec, Workload, unsupported, validate};
-use crate::engines;
 use crate::error::{JobError, Origin};
+use crate::file::{self, Section};
+use crate::options::{JobOptions, OptionDef, nearest_option, option};
+use crate::units::{ParseContext, has_swapped_prefix};
+use crate::workload::{Given, JobSpec, Workload};
+use crate::{engines, unsupported, validate};
 
 /// Most workers of a run: each is a process or thread with buffers and histograms. fio has the same bound.
 const MAX_WORKERS: u64 = 4096;
@@ -236,7 +235,7 @@ fn assign(
     given: &Given,
     context: ParseContext,
 ) -> Result<Option<&'static OptionDef>, JobError> {
-    let Some(def) = registry::option(&given.name) else {
+    let Some(def) = option(&given.name) else {
         let asks_nothing = unsupported::is_default(&given.name, given.value.as_deref());
         return if asks_nothing { Ok(None) } else { Err(unknown(given)) };
     };
@@ -263,7 +262,7 @@ fn unknown(given: &Given) -> JobError {
     let name = given.name.clone();
     match unsupported::option(&name) {
         Some(reason) => JobError::UnsupportedOption { origin, name, reason: reason.to_owned() },
-        None => JobError::UnknownOption { nearest: registry::nearest_option(&name).map(str::to_owned), origin, name },
+        None => JobError::UnknownOption { nearest: nearest_option(&name).map(str::to_owned), origin, name },
     }
 }
 

@@ -3,29 +3,33 @@
 //! # How to add an option
 //! 1. Declare it here: what it does (the first sentence stands alone in short help), its type, heading, the capability an engine
 //!    needs for it, whether it is fio's or pagelab's own, its default as text, fio's other names for it.
-//! 2. If it is fio's, take it off the list in `unsupported.rs`.
-//! 3. If it can contradict another option, say so in `validate.rs`.
-//! 4. Use the field where it acts, and test it against fio.
+//! 2. If it is fio's, take it off the list in [`crate::unsupported`].
+//! 3. If it can contradict another option, say so in `validate`.
+//! 4. Use the field where it acts (`pagelab-load`), and test it against fio.
 //! 5. `make docs` writes `docs/job-options.md` anew.
 
-use super::blocks::{SizeRange, SizeSplit};
-use super::chances::{Distribution, FileService};
-use super::contents::{BufferPattern, MemorySource, NumaMemPolicy, NumberSet};
-use super::registry::{Category, OptionDef, options};
-use super::steady::SteadyGoal;
-use super::units::ParseContext;
-use super::value::{
+mod meaning;
+mod registry;
+
+use crate::blocks::{SizeRange, SizeSplit};
+use crate::chances::{Distribution, FileService};
+use crate::contents::{BufferPattern, MemorySource, NumaMemPolicy, NumberSet};
+use crate::model::Caps;
+use crate::steady::SteadyGoal;
+use crate::units::ParseContext;
+use crate::value::{
     Bytes, ErrorLists, Extent, LogName, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds,
     SecondsRange, Share,
 };
-use super::verify::{VerifyOption, VerifyPattern};
-use super::words::{
+use crate::verify::{VerifyOption, VerifyPattern};
+use crate::words::{
     AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, EngineName, ExitWhat, FadviseHint, Fallocate, KbBase,
     MapBacking, MapLifetime, MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer,
     SyncMode, ThinktimeBlocksType,
 };
-use super::zones::ZoneMode;
-use crate::engines::Caps;
+use crate::zones::ZoneMode;
+use registry::options;
+pub use registry::{Category, OptionDef, nearest_option, option};
 
 options! {
     /// Name of the job.

@@ -5,12 +5,12 @@
 //! and job files may stand anywhere. Options before the first `--name`, or after `--name=global`, are defaults: for the jobs of the
 //! command line, and for the first job file, which is how a file is varied (`--bs=16k job.fio`).
 
-use super::Given;
-use super::file::{Section, split_option};
-use super::options::OPTIONS;
-use super::resolve::{Resolver, Units};
-use super::{registry, unsupported};
 use crate::error::{JobError, Origin};
+use crate::file::{Section, split_option};
+use crate::options::{self, OPTIONS};
+use crate::resolve::{Resolver, Units};
+use crate::unsupported;
+use crate::workload::Given;
 
 /// Reads arguments into the resolver, which collects the mistakes.
 pub fn read(arguments: &[String], resolver: &mut Resolver) {
@@ -65,7 +65,7 @@ pub fn option_text(argument: &str) -> Option<&str> {
 
 /// Whether the next argument is the value of an option that stands without one. Flags take only what can be nothing else.
 fn takes_next(name: &str, next: &str) -> bool {
-    match registry::option(name) {
+    match options::option(name) {
         Some(def) if def.flag && def.kind == "bool" => next == "0" || next == "1",
         Some(_) => option_text(next).is_none(),
         None => unsupported::option(name).is_some() && option_text(next).is_none(),
@@ -74,7 +74,7 @@ fn takes_next(name: &str, next: &str) -> bool {
 
 /// The name that a beginning of it stands for, if it begins the name of one option only.
 fn whole_name(name: &str) -> String {
-    let known = registry::option(name).is_some() || unsupported::option(name).is_some();
+    let known = options::option(name).is_some() || unsupported::option(name).is_some();
     // What cannot be told apart from a slip of the fingers is left to the message about unknown options.
     if known || name.len() < 3 {
         return name.to_owned();

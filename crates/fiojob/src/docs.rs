@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::options::OPTIONS;
-use super::registry::{Category, OptionDef, option};
-use super::unsupported;
-use crate::engines::{self, Caps};
+use crate::model::Caps;
+use crate::options::{Category, OPTIONS, OptionDef, option};
+use crate::{engines, unsupported};
 
 /// What an engine must be able to do for the option, in words; empty if nothing.
 fn applies_to(def: &OptionDef) -> String {
@@ -54,7 +53,7 @@ pub fn help(name: &str) -> Option<String> {
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Options of the job language\n\n\
-         Generated from the option registry of `pagelab-load`; a test holds this page to it. The language is fio's: job files with\n\
+         Generated from the option registry of `pagelab-fiojob`; a test holds this page to it. The language is fio's: job files with\n\
          `[global]` and sections, or `--name=x --rw=randread ...`. Options marked * are pagelab's own.\n\n\
          Sizes take k, m, g, t, p (powers of 1024; with `kb_base=1000` powers of 1000), times us, ms, s, m, h, d. Values may be\n\
          expressions in parentheses; `${NAME}` is the environment's value; `$pagesize`, `$mb_memory` and `$ncpus` are the host's.\n\n\

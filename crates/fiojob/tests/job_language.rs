@@ -1,9 +1,9 @@
 //! From text to jobs: inheritance, units, and mistakes that tell where they are.
 
-use pagelab_load::job::docs;
-use pagelab_load::job::options::OPTIONS;
-use pagelab_load::job::value::Extent;
-use pagelab_load::{JobError, Workload, parse_args, parse_files};
+use pagelab_fiojob::docs;
+use pagelab_fiojob::options::OPTIONS;
+use pagelab_fiojob::value::Extent;
+use pagelab_fiojob::{JobError, Workload, parse_args, parse_files};
 
 fn file(text: &str) -> Result<Workload, JobError> {
     let directory = tempfile::tempdir().expect("tempdir");

@@ -1,12 +1,16 @@
 //! Options of one job against each other: what no single value shows.
 
-use super::registry::{self, OptionDef};
-use super::value::{Choice as _, Extent, LogName};
-use super::words::{MapBacking, MapLifetime, MapOrder, MapShare, Modifier, RandomGenerator};
-use super::{Given, JobOptions, JobSpec, verify};
-use crate::engines::{self, Caps};
+mod verify;
+mod zones;
+
+use crate::engines;
 use crate::error::{JobError, Origin};
-use crate::offsets::Direction;
+use crate::model::{Caps, Direction};
+use crate::options::{JobOptions, OptionDef, option};
+use crate::units::ParseContext;
+use crate::value::{Choice as _, Extent, LogName};
+use crate::words::{MapBacking, MapLifetime, MapOrder, MapShare, Modifier, RandomGenerator};
+use crate::workload::{Given, JobSpec};
 
 /// Most workers of one job: each has buffers, histograms and a process or thread.
 const MAX_NUMJOBS: u64 = 2048;
@@ -24,7 +28,7 @@ const MAX_NRFILES: u64 = 1 << 20;
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
 /// Checks a job: every contradiction goes to `problems`, what is odd but harmless to `warnings`.
-pub(super) fn check(job: &JobSpec, warnings: &mut Vec<String>, problems: &mut Vec<JobError>) {
+pub(crate) fn check(job: &JobSpec, warnings: &mut Vec<String>, problems: &mut Vec<JobError>) {
     let checker = Checker { job, options: &job.options };
     let plain = [checker.minimums(), checker.blocks(), checker.amounts()];
     // These reckon with sizes and numbers that are right.
@@ -65,12 +69,12 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn caps(&self) -> Caps {
-        engines::find(&self.options.ioengine.0).map_or(Caps::NONE, |engine| engine.caps)
+        self.options.caps()
     }
 
     /// The last place where the option was written, by whichever of its names; the job's head if it is a default.
     fn origin(&self, name: &str) -> Origin {
-        let wrote = |given: &&Given| registry::option(&given.name).is_some_and(|def| def.name == name);
+        let wrote = |given: &&Given| option(&given.name).is_some_and(|def| def.name == name);
         let found = self.job.given.iter().rev().find(wrote).or_else(|| self.job.inherited.iter().rev().find(wrote));
         found.map_or_else(|| self.job.origin.clone(), |given| given.origin.clone())
     }
@@ -95,7 +99,7 @@ impl Checker<'_> {
             .map(|given| (given, true))
             .chain(self.job.inherited.iter().map(|given| (given, false)));
         for (given, own) in all {
-            let Some(def) = registry::option(&given.name).filter(|def| !caps.contains(def.needs)) else {
+            let Some(def) = option(&given.name).filter(|def| !caps.contains(def.needs)) else {
                 continue;
             };
             if is_default(def, given) {
@@ -269,7 +273,7 @@ impl Checker<'_> {
     /// What zones and logs that are replayed contradict.
     fn replays(&self) -> Result<(), JobError> {
         let o = self.options;
-        if let Some((option, words)) = super::zones::conflict(o) {
+        if let Some((option, words)) = zones::conflict(o) {
             return Err(self.conflict(option, words));
         }
         let zones = o.stride(1).is_some();
@@ -637,7 +641,7 @@ impl Checker<'_> {
 
 /// Whether the written value says what the default says.
 fn is_default(def: &OptionDef, given: &Given) -> bool {
-    let context = super::units::ParseContext::default();
+    let context = ParseContext::default();
     let mut options = JobOptions::default();
     let text = given.value.as_deref().unwrap_or("1");
     // A value that was accepted once is accepted again; numbers are compared as read, not as spelled.

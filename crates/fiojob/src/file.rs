@@ -3,9 +3,9 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::Given;
-use super::units::substitute_keywords;
 use crate::error::{JobError, Origin};
+use crate::units::substitute_keywords;
+use crate::workload::Given;
 
 /// A section as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,7 +207,7 @@ fn include_target(line: &str) -> Option<&str> {
 }
 
 /// Splits `name = value` or `name`, with environment and reserved words put in.
-pub(super) fn split_option(text: &str, origin: Origin) -> Result<Given, JobError> {
+pub(crate) fn split_option(text: &str, origin: Origin) -> Result<Given, JobError> {
     let Given { name, value, origin } = split_raw(text, origin)?;
     let value = match value {
         Some(value) => Some(substitute_keywords(&expand_environment(&value, &origin)?)),

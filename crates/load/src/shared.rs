@@ -4,11 +4,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
+use pagelab_fiojob::Direction;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::thread::futex;
 
 use crate::error::LoadError;
-use crate::offsets::Direction;
 
 /// How long the supervisor, and whoever waits for other workers, sleeps before looking again, in case the sender of a wake-up died.
 const NAP: Duration = Duration::from_millis(20);

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::units::{self, ParseContext};
-use super::value::{OptionValue, word_and_argument};
+use crate::units::{self, ParseContext};
+use crate::value::{OptionValue, word_and_argument};
 
 /// What must hold for a job to be steady.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl OptionValue for SteadyGoal {
             "iops_slope" => (true, true),
             "bw" => (false, false),
             "bw_slope" => (false, true),
-            _ => return Err(super::value::not_one_of(word, &["iops", "iops_slope", "bw", "bw_slope"])),
+            _ => return Err(crate::value::not_one_of(word, &["iops", "iops_slope", "bw", "bw_slope"])),
         };
         let limit = limit.map(str::trim).filter(|limit| !limit.is_empty());
         let limit = limit.ok_or_else(|| format!("a limit is needed, as in {word}:0.3%"))?;

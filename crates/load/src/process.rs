@@ -1,7 +1,7 @@
 //! The load process: hidden command `__load` of the binary.
 //!
 //! The workload comes as JSON on standard input, the report goes as lines of JSON to a descriptor of its own (see
-//! [`super::ReportReader`]), and the work starts when a byte
+//! [`crate::worker::ReportReader`]), and the work starts when a byte
 //! arrives on another one, so that probes can be attached to a process that does nothing yet. Exit status 0 means that a complete
 //! report was written; 2 and 3 mean that nothing ran, with the reason on standard error.
 
@@ -12,11 +12,12 @@ use std::os::fd::{FromRawFd as _, RawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::told;
+use pagelab_fiojob::Workload;
+
 use crate::control::{Control, Status};
 use crate::error::LoadError;
-use crate::job::Workload;
 use crate::run::run_workload;
+use crate::worker::told;
 
 /// The arguments that [`main`] understands, to be put after the name of the hidden command. `report_fd` and `control.go_fd` must be
 /// open in the new process (not close-on-exec).
