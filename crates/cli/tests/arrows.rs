@@ -8,23 +8,25 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and what it may know beside the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
-    ("mapping", &[]),
-    ("host", &["mapping"]),
-    ("conformance", &["mapping", "host"]),
+    ("residency", &[]),
+    ("mapping", &["residency"]),
+    ("host", &["mapping", "residency"]),
+    ("conformance", &["residency", "host"]),
     ("fiojob", &[]),
-    ("load", &["fiojob", "mapping", "host", "recording"]),
-    ("observe", &["recording", "host"]),
+    ("load", &["fiojob", "mapping", "residency", "host", "recording"]),
+    ("observe", &["recording", "residency", "host"]),
     ("session", &["fiojob", "load", "observe", "host", "recording"]),
     ("views", &["recording"]),
-    ("analysis", &["views", "recording"]),
+    // `residency` for the policy of huge pages, which rules apply to settings of the past.
+    ("analysis", &["views", "recording", "residency"]),
     // A disposable VM knows nothing of what is done in it.
     ("lab", &[]),
     // `fiojob` and `observe` for the words of plans: jobs and streams are checked before anything runs.
-    ("experiment", &["session", "lab", "host", "analysis", "recording", "fiojob", "observe"]),
+    ("experiment", &["session", "lab", "host", "analysis", "recording", "fiojob", "observe", "residency"]),
     ("reproduce", &["experiment", "analysis", "recording"]),
     ("interop", &["recording"]),
     ("report", &["views", "analysis", "recording"]),
@@ -36,6 +38,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "lab",
             "recording",
             "fiojob",
+            "residency",
             "load",
             "observe",
             "session",

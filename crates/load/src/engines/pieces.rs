@@ -5,7 +5,8 @@ use std::path::Path;
 
 use pagelab_fiojob::words::{Advice, MapLifetime};
 use pagelab_fiojob::{Direction, Operation};
-use pagelab_mapping::{Pool, Watch};
+use pagelab_mapping::Watch;
+use pagelab_residency::Pool;
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use pagelab_fiojob::JobOptions;
 use pagelab_fiojob::words::Advice;
-use pagelab_mapping::{HUGE_1G_BYTES, HUGE_2M_BYTES, Held, PageSize, Reason, Slot, inspect};
+use pagelab_residency::{HUGE_1G_BYTES, HUGE_2M_BYTES, Held, PageSize, Reason, Slot, inspect};
 use serde::{Deserialize, Serialize};
 
 use super::got::MapReport;

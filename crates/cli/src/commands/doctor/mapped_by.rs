@@ -1,7 +1,6 @@
 //! Who mapped the memory of a process: its mapping calls, from a recording of it.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -13,6 +12,7 @@ use pagelab_views::mappings::{Ranges, page_bytes_of, ranges_of};
 use pagelab_views::read::{each, each_in_time};
 use pagelab_views::stacks::Stacks;
 use pagelab_vocab::terminal::shell_path;
+use pagelab_residency::stat::{self, Stat};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::failure::Failure;
@@ -105,9 +105,9 @@ fn space_of(recording: &Recording, pid: u32, dir: &Path) -> Result<u32, Failure>
 
 /// When the process began, CLOCK_MONOTONIC ns; `None` if it is gone.
 fn started_ns(pid: u32) -> Option<i64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name, which may hold anything: field 22 of proc(5), in ticks since boot with the time asleep.
-    let ticks: i64 = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let stat = stat::read(&Path::new("/proc").join(pid.to_string()))?;
+    // In ticks since boot, with the time asleep.
+    let ticks = i64::try_from(Stat::of(&stat)?.number(22)?).ok()?;
     let per_second = i64::try_from(rustix::param::clock_ticks_per_second()).ok()?;
     let ns = |clock| {
         let now = clock_gettime(clock);
