@@ -119,11 +119,7 @@ fn hold(recording: &Recording, rungs: &[(&str, Rung)]) {
         for (table, columns) in listed.fills() {
             let filled = filled(recording, table);
             for column in columns {
-                assert_eq!(
-                    filled.get(column),
-                    Some(&true),
-                    "{stream} on {rung:?}: {table}.{column} must have a value"
-                );
+                assert_eq!(filled.get(column), Some(&true), "{stream} on {rung:?}: {table}.{column} must have a value");
             }
         }
         for (table, columns) in listed.null {
