@@ -11,14 +11,14 @@ const CHILD: &str = "PAGELAB_MAPPING_TEST_CHILD";
 
 /// A file of /proc or /sys that has its old text again when this is dropped.
 #[derive(Debug)]
-pub struct Setting {
+pub(crate) struct Setting {
     path: PathBuf,
     old: String,
 }
 
 impl Setting {
     /// Writes `value`, remembering what was there: for settings that show their words, the one in brackets.
-    pub fn set(path: &str, value: &str) -> Self {
+    pub(crate) fn set(path: &str, value: &str) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word.to_owned());
         let old = chosen.unwrap_or_else(|| text.trim().to_owned());
@@ -38,11 +38,11 @@ impl Drop for Setting {
 
 /// The pool of 2 MiB pages with a number of pages.
 #[derive(Debug)]
-pub struct Pool(Setting);
+pub(crate) struct Pool(Setting);
 
 impl Pool {
     /// Makes the pool `pages` large.
-    pub fn of(pages: u64) -> Self {
+    pub(crate) fn of(pages: u64) -> Self {
         let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
         let pool = Self(Setting::set(file, &pages.to_string()));
         let got = fs::read_to_string(file).expect("nr_hugepages");
@@ -52,19 +52,19 @@ impl Pool {
 }
 
 /// Whether this process runs one test alone.
-pub fn is_child() -> bool {
+pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
 /// A process of its own for the test `name` of this file.
-pub fn child(name: &str) -> Command {
+pub(crate) fn child(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("own path"));
     command.args([name, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
     command
 }
 
 /// Runs the test `name` in a process of its own; true in that process, which is to do the work.
-pub fn alone(name: &str) -> bool {
+pub(crate) fn alone(name: &str) -> bool {
     if is_child() {
         return true;
     }
@@ -76,18 +76,18 @@ pub fn alone(name: &str) -> bool {
 }
 
 /// Open descriptors of this process.
-pub fn descriptors() -> usize {
+pub(crate) fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").expect("fd").count()
 }
 
 /// Mappings of this process.
-pub fn mappings() -> usize {
+pub(crate) fn mappings() -> usize {
     fs::read_to_string("/proc/self/maps").expect("maps").lines().count()
 }
 
 /// A control group that is removed when this is dropped.
 #[derive(Debug)]
-pub struct Cgroup {
+pub(crate) struct Cgroup {
     folder: PathBuf,
     /// The file and the word that take the controller away again, if it was given for this group.
     give_back: Option<(PathBuf, String)>,
@@ -95,7 +95,7 @@ pub struct Cgroup {
 
 impl Cgroup {
     /// A group below `top` with a limit; `None` if its controller is not there.
-    pub fn with(top: &str, limit: &str, bytes: u64) -> Option<Self> {
+    pub(crate) fn with(top: &str, limit: &str, bytes: u64) -> Option<Self> {
         let subtree = PathBuf::from(top).join("cgroup.subtree_control");
         let folder = PathBuf::from(top).join(format!("pagelab-mapping-{}", std::process::id()));
         let mut group = Self { folder, give_back: None };
@@ -114,12 +114,12 @@ impl Cgroup {
     }
 
     /// The file that takes the processes of the group.
-    pub fn procs(&self) -> PathBuf {
+    pub(crate) fn procs(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
 
     /// Lets the command's process begin in the group.
-    pub fn enter(&self, command: &mut Command) {
+    pub(crate) fn enter(&self, command: &mut Command) {
         use std::os::unix::process::CommandExt as _;
         let procs = self.procs();
         // SAFETY: the closure opens and writes one file; the tests' process does nothing else meanwhile that could hold a lock which
