@@ -13,7 +13,7 @@ use crate::output::Heard;
 use crate::owner::with_rights;
 use crate::probes::Probes;
 use crate::recorder::{Recorder, realtime_ns};
-use crate::recording_loop::{EndedBy, LoopEnd};
+use crate::recording_loop::LoopEnd;
 use crate::run::Begun;
 use crate::subject::Subject;
 use crate::values::ValueFound;

@@ -5,7 +5,7 @@ use pagelab_views::view::block::BlockView;
 
 use super::more;
 use super::table::{Table, figure, left, or_dash, paragraph, percent, right};
-use crate::number::duration;
+use pagelab_vocab::units::duration;
 
 pub(super) fn text(data: &BlockView) -> String {
     let mut out = String::new();

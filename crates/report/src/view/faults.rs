@@ -5,7 +5,7 @@ use pagelab_views::view::faults::{EndsView, FaultsView, OneCollapse};
 
 use super::more;
 use super::table::{Table, figure, left, or_dash, paragraph, percent, right};
-use crate::number::duration;
+use pagelab_vocab::units::duration;
 
 pub(super) fn text(data: &FaultsView) -> String {
     if data.faults == 0 {

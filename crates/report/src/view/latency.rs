@@ -3,7 +3,7 @@
 use pagelab_views::view::latency::LatencyView;
 
 use super::table::{Table, left, or_dash, right};
-use crate::number::duration;
+use pagelab_vocab::units::duration;
 
 pub(super) fn text(data: &LatencyView) -> String {
     if data.histograms.is_empty() {

@@ -42,7 +42,7 @@ use pagelab_views::view::syscalls::SyscallsView;
 use pagelab_views::view::syscalls::log::LogView;
 use pagelab_views::view::tasks::TasksView;
 
-use crate::number::significant;
+use pagelab_vocab::units::significant;
 
 pub use syscalls::log_line;
 

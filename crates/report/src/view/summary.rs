@@ -9,7 +9,7 @@ use pagelab_views::view::summary::{Counted, FAULT_KINDS, Overview, SummaryView};
 use serde_json::Value;
 
 use super::table::{Table, clean, figure, left, or_dash, percent, right, seconds, width, wrap};
-use crate::number::duration;
+use pagelab_vocab::units::duration;
 
 /// Width of the words in front of a fact.
 const LABEL: usize = 12;

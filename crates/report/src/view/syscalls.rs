@@ -7,7 +7,7 @@ use pagelab_views::view::syscalls::{Group, SyscallsView};
 
 use super::table::{Table, clean, left, or_dash, paragraph, percent, right};
 use super::{more, short_time};
-use crate::number::duration;
+use pagelab_vocab::units::duration;
 
 pub(super) fn text(data: &SyscallsView) -> String {
     if data.calls == 0 {
