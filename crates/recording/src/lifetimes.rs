@@ -153,6 +153,12 @@ impl<K: Eq + Hash, T> Lifetimes<K, T> {
 }
 
 impl<T: Default> Lifetimes<u32, T> {
+    /// What is kept of a task, which is met here for the first time if it is not known.
+    pub fn kept(&mut self, task_id: u32) -> &mut T {
+        let unknown = || Living { mm_id: None, kept: T::default() };
+        &mut self.tasks.entry(task_id).or_insert_with(unknown).kept
+    }
+
     /// Applies a row of `tasks`. Returns the address space that nobody uses any more.
     pub fn apply(&mut self, row: &TasksRow<'_>) -> Option<u32> {
         let op = TaskOp::of_word(row.op)?;

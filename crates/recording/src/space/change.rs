@@ -92,8 +92,10 @@ pub struct Map<'a> {
     pub kind: Kind,
     /// The call named an address.
     pub asked_for_address: bool,
-    /// It is a System V segment: what `shmdt` of `start` detaches.
-    pub is_segment: bool,
+    /// Of a System V segment: where the whole of it would begin, which is what `shmdt` names.
+    pub segment: Option<u64>,
+    /// Faults below it make it grow: a stack.
+    pub grows_down: bool,
     /// The number of the mapping; none for one that was refused.
     pub mapping_id: Option<u32>,
     /// PROT_ bits.
@@ -121,9 +123,9 @@ impl Map<'_> {
         self.flags & bits == bits
     }
 
-    /// Whether faults below it make it grow.
-    pub fn grows_down(&self) -> bool {
-        self.path == Some(b"[stack]") || self.has(abi::MAP_GROWSDOWN)
+    /// The same without its path.
+    pub fn without_path(self) -> Map<'static> {
+        Map { path: None, ..self }
     }
 }
 
@@ -173,13 +175,13 @@ impl Remap {
     }
 }
 
-/// What an action changed. Ranges run from the first byte up to the one behind the last, and are whole pages.
+/// What an action changed, with `M` for what it maps: [`Map`], or what a caller makes of it ([`Change::with`]). Ranges run from the first byte up to the one behind the last, and are whole pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change<'a> {
+pub enum Change<M> {
     /// Memory was mapped, in place of what was there.
-    Map(Map<'a>),
+    Map(M),
     /// A request to map memory failed with that errno.
-    Refused(Map<'a>, i32),
+    Refused(M, i32),
     /// A range was unmapped.
     Unmap(Range<u64>),
     /// The segment that was attached there was detached.
@@ -217,7 +219,7 @@ pub enum Change<'a> {
     ForbidThp(bool),
 }
 
-impl<'a> Change<'a> {
+impl<'a> Change<Map<'a>> {
     /// What a row says; nothing if the call failed without effect, or if the row lacks what must be known.
     ///
     /// A call that maps and fails is [`Change::Refused`]. Advice that fails with ENOMEM was given all the same: the kernel
@@ -226,10 +228,9 @@ impl<'a> Change<'a> {
         let (op, kind) = (Op::of_word(row.op)?, Kind::of_word(row.kind)?);
         let errno = row.ret.filter(|_| kind == Kind::Call).and_then(abi::errno_of);
         if matches!(op, Op::Mmap | Op::Shmat) {
-            let map = map_of(row, op, kind, sizes);
             return match errno {
-                Some(errno) => Some(Self::Refused(Map { start: 0, ..map }, errno)),
-                None => Some(Self::Map(Map { start: place(row, kind)?, ..map })),
+                Some(errno) => Some(Self::Refused(map_of(row, (op, kind), 0, sizes), errno)),
+                None => Some(Self::Map(map_of(row, (op, kind), place(row, kind)?, sizes))),
             };
         }
         let gave_advice = op == Op::Madvise && errno == Some(abi::ENOMEM);
@@ -270,6 +271,25 @@ impl<'a> Change<'a> {
     }
 }
 
+impl<M> Change<M> {
+    /// The same with something else for what it maps.
+    pub fn with<N>(self, mut other: impl FnMut(M) -> N) -> Change<N> {
+        match self {
+            Self::Map(map) => Change::Map(other(map)),
+            Self::Refused(map, errno) => Change::Refused(other(map), errno),
+            Self::Unmap(range) => Change::Unmap(range),
+            Self::Detach(addr) => Change::Detach(addr),
+            Self::Remap(remap) => Change::Remap(remap),
+            Self::Break { before, after, mapping_id } => Change::Break { before, after, mapping_id },
+            Self::Advise(range, advice) => Change::Advise(range, advice),
+            Self::AdviseElsewhere { pidfd, advice, bytes } => Change::AdviseElsewhere { pidfd, advice, bytes },
+            Self::Protect(range, prot) => Change::Protect(range, prot),
+            Self::Lock(range) => Change::Lock(range),
+            Self::ForbidThp(forbidden) => Change::ForbidThp(forbidden),
+        }
+    }
+}
+
 /// Where the mapping is: a call's result says it, and what it asked for is a hint.
 fn place(row: &MappingsRow<'_>, kind: Kind) -> Option<u64> {
     match kind {
@@ -288,19 +308,23 @@ fn round_up(bytes: u64, unit: u64) -> u64 {
     bytes.checked_next_multiple_of(unit.max(1)).unwrap_or(u64::MAX)
 }
 
-fn map_of<'a>(row: &MappingsRow<'a>, op: Op, kind: Kind, sizes: &PageSizes) -> Map<'a> {
-    let is_segment = op == Op::Shmat;
-    let flags = if is_segment { abi::MAP_SHARED | abi::MAP_ANONYMOUS } else { row.flags.unwrap_or(0) };
+fn map_of<'a>(row: &MappingsRow<'a>, (op, kind): (Op, Kind), start: u64, sizes: &PageSizes) -> Map<'a> {
+    let is_attached = op == Op::Shmat;
+    let flags = if is_attached { abi::MAP_SHARED | abi::MAP_ANONYMOUS } else { row.flags.unwrap_or(0) };
     let hugetlb_bytes = sizes.hugetlb_bytes(flags, row.path.unwrap_or_default());
     // What is no call has the length that it has. A call's length is rounded up to the pages of the memory
     // (`ksys_mmap_pgoff` in mm/mmap.c).
     let unit = hugetlb_bytes.filter(|_| kind == Kind::Call).unwrap_or(sizes.page_bytes());
+    // A segment that was attached before is told part by part, each with its place in the segment.
+    let is_known_part = row.path.is_some_and(|path| path.starts_with(b"/SYSV"));
+    let part_of = is_known_part.then(|| start.wrapping_sub(row.offset.unwrap_or(0)));
     Map {
-        start: 0,
+        start,
         len: round_up(row.len.unwrap_or(0), unit),
         kind,
         asked_for_address: row.addr.is_some_and(|addr| addr != 0),
-        is_segment,
+        segment: if is_attached { Some(start) } else { part_of },
+        grows_down: row.path == Some(b"[stack]") || flags & abi::MAP_GROWSDOWN != 0,
         mapping_id: row.mapping_id,
         prot: row.prot.unwrap_or(0),
         flags,
@@ -323,7 +347,7 @@ pub struct Ranges {
 impl Ranges {
     /// What a change maps and unmaps, told by it alone: without knowing what was there before, the length of a detached
     /// segment and the pages of moved hugetlb memory are not known, and nothing and base pages stand for them.
-    pub fn of(change: &Change<'_>) -> Self {
+    pub fn of(change: &Change<Map<'_>>) -> Self {
         let range = |range: Range<u64>| (!range.is_empty()).then_some((range.start, range.end));
         match change {
             Change::Map(map) => Self { maps: range(map.range()), unmaps: None },

@@ -59,11 +59,7 @@ const NO_SEGMENT: u64 = u64::MAX;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Held<V> {
     value: V,
-    /// Where the System V segment that it is part of would begin, or [`NO_SEGMENT`].
-    segment: u64,
-    /// Logarithm of the size of its pages; 0 for base pages.
-    page_log: u8,
-    grows_down: bool,
+    properties: Properties,
 }
 
 impl<V: Content> Content for Held<V> {
@@ -81,6 +77,29 @@ pub enum Made<'a, V> {
     Grown(Option<u32>),
     /// It was moved, or changed its length: what it held before, if that is known, and the number of the mapping it is.
     Moved(Option<V>, Option<u32>),
+}
+
+/// What memory is, whoever holds it: page size, way to grow, part of which segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Properties {
+    /// Where the System V segment that it is part of would begin, or [`NO_SEGMENT`].
+    segment: u64,
+    /// Logarithm of the size of its pages; 0 for base pages.
+    page_log: u8,
+    grows_down: bool,
+}
+
+impl Properties {
+    const PLAIN: Self = Self { segment: NO_SEGMENT, page_log: 0, grows_down: false };
+
+    /// Those of the same memory that was at `from` and is at `to`.
+    #[must_use]
+    pub fn moved(self, from: u64, to: u64) -> Self {
+        match self.segment {
+            NO_SEGMENT => self,
+            start => Self { segment: start.wrapping_sub(from).wrapping_add(to), ..self },
+        }
+    }
 }
 
 /// What is mapped in one address space.
@@ -113,7 +132,7 @@ impl<V: Content + PartialEq> Space<V> {
             return Some(found);
         }
         let (range, above) = self.held.from(addr)?;
-        if !above.grows_down || range.end - addr > STACK_REACH {
+        if !above.properties.grows_down || range.end - addr > STACK_REACH {
             return None;
         }
         Some((addr..addr + 1, &above.value))
@@ -131,7 +150,7 @@ impl<V: Content + PartialEq> Space<V> {
 
     /// Applies a change. `make` is asked what memory that it maps holds; with `None` that range is known to be mapped by
     /// nothing of interest.
-    pub fn apply<'c>(&mut self, change: &Change<'c>, make: impl FnMut(Made<'_, V>) -> Option<V>) {
+    pub fn apply(&mut self, change: &Change<Map<'_>>, make: impl FnMut(Made<'_, V>) -> Option<V>) {
         let mut make = make;
         match change {
             Change::Map(map) => {
@@ -150,7 +169,7 @@ impl<V: Content + PartialEq> Space<V> {
                 self.unmap(&gone);
                 if !grown.is_empty() {
                     let value = make(Made::Grown(*mapping_id));
-                    self.put(grown, value, (NO_SEGMENT, 0, false));
+                    self.put(grown, value, Properties::PLAIN);
                 }
             }
             Change::Refused(..)
@@ -164,7 +183,7 @@ impl<V: Content + PartialEq> Space<V> {
 
     /// Maps a range of ordinary memory, in place of what was there: for what is known without an action.
     pub fn insert(&mut self, range: Range<u64>, value: V) {
-        self.put(range, Some(value), (NO_SEGMENT, 0, false));
+        self.put(range, Some(value), Properties::PLAIN);
     }
 
     /// Takes a range away.
@@ -175,13 +194,16 @@ impl<V: Content + PartialEq> Space<V> {
     /// The parts of the segment that is attached at `addr` which are still there, and forgets it. If no segment is known
     /// there, the run of adjacent ranges of one content that begins there.
     pub fn detach(&mut self, addr: u64) -> Vec<Range<u64>> {
-        let Some(size) = self.segments.remove(&addr) else {
-            let end = self.run_end(addr);
-            return if end > addr { vec![addr..end] } else { Vec::new() };
-        };
+        let size = self.segments.remove(&addr).unwrap_or(0);
         let all = addr..addr.saturating_add(size);
-        let parts = self.held.overlapping(&all).filter(|(_, held)| held.segment == addr);
-        parts.map(|(range, _)| range).collect()
+        let parts = self.held.overlapping(&all).filter(|(_, held)| held.properties.segment == addr);
+        let parts: Vec<Range<u64>> = parts.map(|(range, _)| range).collect();
+        let is_other = self.held.at(addr).is_some_and(|(_, held)| held.properties.segment != NO_SEGMENT);
+        if !parts.is_empty() || is_other {
+            return parts;
+        }
+        let end = self.run_end(addr);
+        if end > addr { vec![addr..end] } else { Vec::new() }
     }
 
     /// What a move of the heap's end to `after` takes away, and what it maps. Without an end before, the one that the last
@@ -195,31 +217,66 @@ impl<V: Content + PartialEq> Space<V> {
     /// The same with the lengths that the kernel rounds up to, which are those of the pages that are there.
     pub fn rounded(&self, remap: &Remap) -> Remap {
         match self.held.at(remap.old) {
-            Some((_, held)) if held.page_log > 0 => remap.rounded(1 << held.page_log),
+            Some((_, held)) if held.properties.page_log > 0 => remap.rounded(1 << held.properties.page_log),
             _ => *remap,
         }
     }
 
-    fn map(&mut self, map: &Map<'_>, value: Option<V>) {
+    /// Maps what was asked for, in place of what was there; with `None` nothing of interest is there from now on.
+    pub fn map(&mut self, map: &Map<'_>, value: Option<V>) {
         let range = map.range();
-        let segment = if map.is_segment {
-            range.start
-        } else if map.path.is_some_and(|path| path.starts_with(b"/SYSV")) {
-            // Of a segment that was attached before: its parts are told one by one, each with its place.
-            range.start.wrapping_sub(map.offset.unwrap_or(0))
-        } else {
-            NO_SEGMENT
-        };
-        if segment != NO_SEGMENT {
-            self.note_segment(segment, range.end.saturating_sub(segment));
-        }
         let page_log = map.hugetlb_bytes.map_or(0, |bytes| bytes.trailing_zeros() as u8);
-        self.put(range, value, (segment, page_log, map.grows_down()));
+        let segment = map.segment.unwrap_or(NO_SEGMENT);
+        self.put(range, value, Properties { segment, page_log, grows_down: map.grows_down });
     }
 
-    fn put(&mut self, range: Range<u64>, value: Option<V>, (segment, page_log, grows_down): (u64, u8, bool)) {
+    /// What the memory at `addr` is; ordinary memory where nothing is mapped.
+    pub fn props_at(&self, addr: u64) -> Properties {
+        self.held.at(addr).map_or(Properties::PLAIN, |(_, held)| held.properties)
+    }
+
+    /// Maps a range of memory that is like other memory, in place of what was there.
+    pub fn insert_like(&mut self, range: Range<u64>, value: V, properties: Properties) {
+        self.put(range, Some(value), properties);
+    }
+
+    /// Cuts what is mapped at `addr` in two; true if something reaches over it.
+    pub fn split(&mut self, addr: u64) -> bool {
+        self.held.split(addr)
+    }
+
+    /// Takes a range away and returns the pieces that were there, cut to it.
+    pub fn take(&mut self, range: &Range<u64>) -> Vec<(Range<u64>, V)> {
+        self.held.remove(range).into_iter().map(|(range, held)| (range, held.value)).collect()
+    }
+
+    /// What is mapped in some part of `range`, in the order of addresses. Pieces are not cut to it.
+    pub fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = (Range<u64>, &V)> + use<'_, V> {
+        self.held.overlapping(range).map(|(range, held)| (range, &held.value))
+    }
+
+    /// Lets the stack that may reach `addr` ([`Space::find`]) grow down to there. Returns the range that it has then, and
+    /// where it began before.
+    pub fn grow_down(&mut self, addr: u64) -> Option<(Range<u64>, u64)> {
+        self.find(addr)?;
+        let (range, _) = self.held.from(addr)?;
+        self.held.move_start(range.start, addr);
+        Some((addr..range.end, range.start))
+    }
+
+    /// Makes what is mapped at `addr` end at `end`, up to which nothing else may be mapped: a heap that grew.
+    pub fn extend(&mut self, addr: u64, end: u64) {
+        if let Some((range, _)) = self.held.at(addr) {
+            self.held.move_end(range.start, end);
+        }
+    }
+
+    fn put(&mut self, range: Range<u64>, value: Option<V>, properties: Properties) {
+        if properties.segment != NO_SEGMENT && !range.is_empty() {
+            self.note_segment(properties.segment, range.end.saturating_sub(properties.segment));
+        }
         match value {
-            Some(value) => self.held.insert(range, Held { value, segment, page_log, grows_down }),
+            Some(value) => self.held.insert(range, Held { value, properties }),
             None => self.unmap(&range),
         }
     }
@@ -240,7 +297,7 @@ impl<V: Content + PartialEq> Space<V> {
         let target = remap.new_range();
         if moved.is_empty() {
             let value = make(Made::Moved(None, remap.mapping_id));
-            self.put(target, value, (NO_SEGMENT, 0, false));
+            self.put(target, value, Properties::PLAIN);
             return;
         }
         let there = |addr: u64| addr - remap.old + remap.new;
@@ -254,16 +311,9 @@ impl<V: Content + PartialEq> Space<V> {
         for (number, (range, held)) in moved.into_iter().enumerate() {
             let end = if gapless { starts[number + 1] } else { there(range.end) };
             let piece = starts[number]..end.min(target.end);
-            let segment = match held.segment {
-                NO_SEGMENT => NO_SEGMENT,
-                start => start.wrapping_sub(remap.old).wrapping_add(remap.new),
-            };
-            if segment != NO_SEGMENT && !piece.is_empty() {
-                self.note_segment(segment, piece.end.saturating_sub(segment));
-            }
-            let rest = (segment, held.page_log, held.grows_down);
+            let properties = held.properties.moved(remap.old, remap.new);
             let value = make(Made::Moved(Some(held.value), remap.mapping_id));
-            self.put(piece, value, rest);
+            self.put(piece, value, properties);
         }
     }
 
@@ -286,9 +336,13 @@ impl<V: Content + PartialEq> Space<V> {
         let Some((range, first)) = self.held.from(start).filter(|(range, _)| range.start == start) else {
             return start;
         };
+        let before = start.checked_sub(1).and_then(|addr| self.held.at(addr));
+        if before.is_some_and(|(_, held)| held == first) {
+            return start;
+        }
         let mut end = range.end;
         while let Some((next, held)) = self.held.at(end) {
-            if held.value != first.value {
+            if held != first {
                 break;
             }
             end = next.end;

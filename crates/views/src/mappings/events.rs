@@ -3,23 +3,14 @@
 use std::collections::HashMap;
 
 use pagelab_recording::Recording;
+use pagelab_recording::lifetimes::TaskOp;
+use pagelab_recording::space::{self, Kind, Map, PageSizes, Ranges, named_size};
 use pagelab_recording::tables::{MappingsRow, TasksRow};
+use pagelab_vocab::abi::{MAP_ANONYMOUS, MAP_GROWSDOWN, MAP_HUGETLB, MAP_LOCKED, MAP_NORESERVE, MAP_SHARED, MAP_STACK};
 
 use super::class::MemoryKind;
 use super::space::{Attrs, bits};
 use crate::error::Result;
-
-const MAP_SHARED: u32 = 0x01;
-const MAP_ANONYMOUS: u32 = 0x20;
-const MAP_GROWSDOWN: u32 = 0x100;
-const MAP_LOCKED: u32 = 0x2000;
-const MAP_NORESERVE: u32 = 0x4000;
-const MAP_STACK: u32 = 0x2_0000;
-const MAP_HUGETLB: u32 = 0x4_0000;
-/// log2 of the huge page size stands in these bits (uapi/asm-generic/hugetlb_encode.h); 0 is the default size.
-const MAP_HUGE_SHIFT: u32 = 26;
-const MAP_HUGE_MASK: u32 = 0x3f;
-const MREMAP_DONTUNMAP: u32 = 4;
 
 /// Texts by number, so that an event needs four bytes for a name. Number 0 is "none".
 #[derive(Debug, Default)]
@@ -60,31 +51,31 @@ pub(super) enum Origin {
 /// A request to map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
+    /// As it was recorded, without its path.
+    pub map: Map<'static>,
     pub attrs: Attrs,
     pub path: u32,
-    pub len: u64,
     /// Huge page size asked for with MAP_HUGETLB, 0 for the default.
     pub hugetlb_page: u64,
     /// Name of who maps, where it is not the one that the task has at that time; 0 where it is.
     pub comm: u32,
 }
 
-/// What happened to an address space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    Map { start: u64, request: Request, origin: Origin, mapping_id: Option<u32> },
-    Refused { request: Request, errno: i32 },
-    Unmap { start: u64, len: u64 },
-    Remap { old: u64, old_len: Option<u64>, new: u64, new_len: u64, keep_old: bool },
-    Break { before: Option<u64>, after: u64 },
-    Advise { start: u64, len: u64, advice: i32 },
-    Protect { start: u64, len: u64, prot: u32 },
-    Lock { start: u64, len: u64 },
-    ForbidThp { forbidden: bool },
+impl Request {
+    pub(super) fn origin(&self) -> Origin {
+        match self.map.kind {
+            Kind::Call => Origin::Call { asked: self.map.asked_for_address },
+            Kind::Kernel => Origin::Kernel,
+            Kind::Snapshot | Kind::Fork => Origin::Prior,
+        }
+    }
 }
 
+/// What happened to an address space.
+pub(super) type Change = space::Change<Request>;
+
 /// One change with its time and place.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct MapEvent {
     pub ts: i64,
     pub task_id: u32,
@@ -120,20 +111,20 @@ pub(super) struct Events {
 }
 
 /// Reads the tables `mappings` and `tasks`. Faults are many and are streamed; these are few and are kept.
-pub(super) fn load(recording: &Recording, hugetlbfs: &[String], page_bytes: u64) -> Result<Events> {
+pub(super) fn load(recording: &Recording, sizes: &PageSizes) -> Result<Events> {
     let mut events = Events::default();
     let Events { maps, tasks, names } = &mut events;
     recording.for_each::<MappingsRow>(|row| {
-        if let Some(change) = change_of(&row, hugetlbfs, page_bytes, names) {
+        if let Some(change) = change_of(&row, sizes, names) {
             maps.push(MapEvent { ts: row.ts, task_id: row.task_id, mm_id: row.mm_id, change });
         }
     })?;
     recording.for_each::<TasksRow>(|row| {
-        let change = match row.op {
-            "fork" | "snapshot" => TaskChange::Begins { parent: row.parent_task_id },
-            "exec" => TaskChange::Execs,
-            "exit" => TaskChange::Ends,
-            _ => TaskChange::Renamed,
+        let change = match TaskOp::of_word(row.op) {
+            Some(TaskOp::Fork | TaskOp::Snapshot) => TaskChange::Begins { parent: row.parent_task_id },
+            Some(TaskOp::Exec) => TaskChange::Execs,
+            Some(TaskOp::Exit) => TaskChange::Ends,
+            Some(TaskOp::Comm | TaskOp::Leave | TaskOp::Alive) | None => TaskChange::Renamed,
         };
         let comm = names.number(row.comm.map(str::as_bytes));
         tasks.push(TaskEvent { ts: row.ts, task_id: row.task_id, mm_id: row.mm_id, comm, change });
@@ -152,151 +143,77 @@ fn name_by_exec(maps: &mut [MapEvent], tasks: &[TaskEvent]) {
     let names: HashMap<(u32, u32), u32> =
         execs.filter_map(|event| Some(((event.task_id, event.mm_id?), event.comm))).collect();
     for event in maps {
-        if let Change::Map { request, origin: Origin::Kernel, .. } = &mut event.change {
+        if let Change::Map(request) = &mut event.change
+            && request.map.kind == Kind::Kernel
+        {
             request.comm = names.get(&(event.task_id, event.mm_id)).copied().unwrap_or(0);
         }
     }
 }
 
-fn change_of(row: &MappingsRow<'_>, hugetlbfs: &[String], page_bytes: u64, names: &mut Names) -> Option<Change> {
-    let failed = row.ret.filter(|ret| (-4095..0).contains(ret)).map(|ret| -ret as i32);
-    match (row.op, failed) {
-        ("mmap" | "shmat", failed) => {
-            let request = request_of(row, hugetlbfs, page_bytes, names);
-            Some(match failed {
-                Some(errno) => Change::Refused { request, errno },
-                None => mapped(row, request)?,
-            })
-        }
-        (_, Some(_)) => None,
-        ("munmap", None) => Some(Change::Unmap { start: row.addr?, len: row.len? }),
-        // The length of a detached segment is that of the mapping at its address.
-        ("shmdt", None) => Some(Change::Unmap { start: row.addr?, len: 0 }),
-        ("mremap", None) => Some(Change::Remap {
-            old: row.old_addr?,
-            old_len: row.old_len,
-            new: row.ret? as u64,
-            new_len: round_up(row.len?, page_bytes),
-            keep_old: row.flags.unwrap_or(0) & MREMAP_DONTUNMAP != 0,
-        }),
-        ("brk", None) => Some(Change::Break { before: row.old_addr, after: row.ret? as u64 }),
-        ("madvise", None) => Some(Change::Advise { start: row.addr?, len: row.len?, advice: row.advice? }),
-        ("mprotect", None) => Some(Change::Protect { start: row.addr?, len: row.len?, prot: row.prot? }),
-        ("mlock", None) => Some(Change::Lock { start: row.addr?, len: row.len? }),
-        ("prctl_thp", None) => Some(Change::ForbidThp { forbidden: row.advice? != 0 }),
-        _ => None,
-    }
+fn change_of(row: &MappingsRow<'_>, sizes: &PageSizes, names: &mut Names) -> Option<Change> {
+    Some(space::Change::of(row, sizes)?.with(|map| request_of(&map, names)))
 }
 
-/// Addresses that are mapped after a row of `mappings`, and that are not: first byte and the one behind the last.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ranges {
-    /// Mapped from then on, whatever was there before.
-    pub maps: Option<(u64, u64)>,
-    /// Not mapped any more. What a call maps is mapped after it.
-    pub unmaps: Option<(u64, u64)>,
-}
-
-/// What a row changed; nothing if the call failed, or only gave advice. The length of a segment that was detached is not told.
+/// What a row of `mappings` maps and unmaps, told by it alone.
 pub fn ranges_of(row: &MappingsRow<'_>, page_bytes: u64) -> Ranges {
-    let up = |n: u64| round_up(n, page_bytes);
-    let range = |start: u64, len: u64| (len > 0).then(|| (start, start.saturating_add(up(len))));
-    match change_of(row, &[], page_bytes, &mut Names::default()) {
-        Some(Change::Map { start, request, .. }) => Ranges { maps: range(start, request.len), unmaps: None },
-        Some(Change::Unmap { start, len }) => Ranges { maps: None, unmaps: range(start, len) },
-        Some(Change::Remap { old, old_len, new, new_len, keep_old }) => {
-            let gone = old_len.filter(|_| !keep_old).and_then(|len| range(old, len));
-            Ranges { maps: range(new, new_len), unmaps: gone }
-        }
-        Some(Change::Break { before: Some(before), after }) => {
-            let (before, after) = (up(before), up(after));
-            let between = |low: u64, high: u64| range(low, high.saturating_sub(low));
-            Ranges { maps: between(before, after), unmaps: between(after, before) }
-        }
-        _ => Ranges::default(),
-    }
+    space::Change::of(row, &PageSizes::new(page_bytes)).map_or_else(Ranges::default, |change| Ranges::of(&change))
 }
 
-fn mapped(row: &MappingsRow<'_>, request: Request) -> Option<Change> {
-    let origin = match row.kind {
-        "call" => Origin::Call { asked: row.addr.is_some_and(|addr| addr != 0) },
-        "kernel" => Origin::Kernel,
-        _ => Origin::Prior,
-    };
-    let start = match origin {
-        Origin::Call { .. } => row.ret? as u64,
-        Origin::Kernel | Origin::Prior => row.addr?,
-    };
-    Some(Change::Map { start, request, origin, mapping_id: row.mapping_id })
-}
-
-fn request_of(row: &MappingsRow<'_>, hugetlbfs: &[String], page_bytes: u64, names: &mut Names) -> Request {
-    let flags = row.flags.unwrap_or(0);
-    let path = row.path.unwrap_or_default();
-    let shared = flags & MAP_SHARED != 0;
+fn request_of(map: &Map<'_>, names: &mut Names) -> Request {
+    let path = map.path.unwrap_or_default();
+    let shared = map.has(MAP_SHARED);
     // /dev/zero mapped privately is anonymous memory (drivers/char/mem.c, mmap_zero).
-    let anonymous = flags & MAP_ANONYMOUS != 0 || (path == b"/dev/zero" && !shared) || row.op == "shmat";
-    let kind = kind_of(row, flags, path, anonymous, shared, hugetlbfs);
+    let anonymous = map.has(MAP_ANONYMOUS) || (path == b"/dev/zero" && !shared);
+    let kind = kind_of(map, path, anonymous, shared);
     let named = matches!(kind, MemoryKind::File | MemoryKind::Hugetlb) && !path.starts_with(b"[");
     let path = if named { names.number(Some(path)) } else { 0 };
-    let exponent = (flags >> MAP_HUGE_SHIFT) & MAP_HUGE_MASK;
-    let hugetlb_page = if flags & MAP_HUGETLB != 0 && exponent > 0 { 1u64 << exponent } else { 0 };
+    let hugetlb_page = if map.has(MAP_HUGETLB) { named_size(map.flags).unwrap_or(0) } else { 0 };
     let mut other = 0;
     for (flag, bit) in [(MAP_LOCKED, bits::LOCKED), (MAP_NORESERVE, bits::NORESERVE), (MAP_GROWSDOWN, bits::GROWSDOWN)]
     {
-        if flags & flag != 0 {
+        if map.has(flag) {
             other |= bit;
         }
     }
-    let start = if row.kind == "call" { row.ret.unwrap_or(0) as u64 } else { row.addr.unwrap_or(0) };
-    let delta = if anonymous { 0 } else { row.offset.unwrap_or(0).wrapping_sub(start) };
     let attrs = Attrs {
         kind,
         shared,
-        prot: row.prot.unwrap_or(0) as u8,
+        prot: map.prot as u8,
         thp: super::ThpAdvice::None,
         bits: other,
-        file: if anonymous { 0 } else { file_number(row, names) },
-        delta,
+        file: if anonymous { 0 } else { file_number(map, names) },
+        delta: if anonymous { 0 } else { map.offset.unwrap_or(0).wrapping_sub(map.start) },
     };
-    Request { attrs, path, len: round_up(row.len.unwrap_or(0), hugetlb_page.max(page_bytes)), hugetlb_page, comm: 0 }
+    Request { map: map.without_path(), attrs, path, hugetlb_page, comm: 0 }
 }
 
-fn kind_of(
-    row: &MappingsRow<'_>,
-    flags: u32,
-    path: &[u8],
-    anonymous: bool,
-    shared: bool,
-    hugetlbfs: &[String],
-) -> MemoryKind {
-    let below = |mount: &String| path.strip_prefix(mount.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"));
+fn kind_of(map: &Map<'_>, path: &[u8], anonymous: bool, shared: bool) -> MemoryKind {
     match path {
         b"[stack]" => MemoryKind::Stack,
         b"[heap]" => MemoryKind::Heap,
-        _ if path.starts_with(b"[") && row.kind != "call" => MemoryKind::Kernel,
-        _ if flags & MAP_HUGETLB != 0 || hugetlbfs.iter().any(below) => MemoryKind::Hugetlb,
-        _ if flags & (MAP_STACK | MAP_GROWSDOWN) != 0 && anonymous => MemoryKind::Stack,
+        _ if path.starts_with(b"[") && map.kind != Kind::Call => MemoryKind::Kernel,
+        _ if map.hugetlb_bytes.is_some() => MemoryKind::Hugetlb,
+        _ if map.flags & (MAP_STACK | MAP_GROWSDOWN) != 0 && anonymous => MemoryKind::Stack,
         _ if !anonymous => MemoryKind::File,
-        _ if shared || row.op == "shmat" => MemoryKind::SharedAnonymous,
+        _ if shared => MemoryKind::SharedAnonymous,
         _ => MemoryKind::Anonymous,
     }
 }
 
 /// A number for the file's identity, so that two files never count as one memory area.
-fn file_number(row: &MappingsRow<'_>, names: &mut Names) -> u32 {
+fn file_number(map: &Map<'_>, names: &mut Names) -> u32 {
     let mut identity = b"\0file ".to_vec();
-    identity.extend(row.dev.unwrap_or(0).to_le_bytes());
-    identity.extend(row.ino.unwrap_or(0).to_le_bytes());
+    let (dev, ino) = map.file.unwrap_or((0, 0));
+    identity.extend(dev.to_le_bytes());
+    identity.extend(ino.to_le_bytes());
     names.number(Some(&identity))
-}
-
-pub(super) fn round_up(n: u64, unit: u64) -> u64 {
-    n.checked_next_multiple_of(unit.max(1)).unwrap_or(n)
 }
 
 #[cfg(test)]
 mod tests {
+    use pagelab_vocab::abi::MREMAP_DONTUNMAP;
+
     use super::*;
 
     fn row(op: &'static str) -> MappingsRow<'static> {
@@ -341,14 +258,14 @@ mod tests {
             ts: 10,
             task_id: 1,
             mm_id: row.mm_id,
-            change: change_of(row, &[], 4096, &mut names).expect("a mapping"),
+            change: change_of(row, &PageSizes::new(4096), &mut names).expect("a mapping"),
         };
         let inherited = MappingsRow { mm_id: 1, ..segment };
         let call = MappingsRow { kind: "call", ret: Some(0x1000), ..segment };
         let mut maps = [of(&segment), of(&inherited), of(&call)];
         name_by_exec(&mut maps, &[TaskEvent { mm_id: Some(1), comm: shell, ts: 5, ..exec }, exec]);
         let comms = maps.map(|event| match event.change {
-            Change::Map { request, .. } => request.comm,
+            Change::Map(request) => request.comm,
             _ => panic!("a mapping"),
         });
         assert_eq!(comms, [program, shell, 0], "a call is named after the task as it is then");
@@ -357,7 +274,8 @@ mod tests {
     #[test]
     fn a_call_is_read_as_what_it_did() {
         let mut names = Names::default();
-        let mut read = |row: &MappingsRow<'static>| change_of(row, &["/mnt/huge".to_owned()], 4096, &mut names);
+        let sizes = PageSizes::new(4096).with_hugetlbfs("/mnt/huge");
+        let mut read = |row: &MappingsRow<'static>| change_of(row, &sizes, &mut names);
         let ok = MappingsRow {
             addr: Some(0),
             len: Some(5000),
@@ -366,20 +284,25 @@ mod tests {
             ret: Some(0x7000_0000),
             ..row("mmap")
         };
-        let Some(Change::Map { start, request, origin, .. }) = read(&ok) else { panic!("a mapping") };
-        assert_eq!((start, request.len, origin), (0x7000_0000, 8192, Origin::Call { asked: false }));
+        let Some(Change::Map(request)) = read(&ok) else { panic!("a mapping") };
+        let Request { map, .. } = request;
+        assert_eq!((map.start, map.len, request.origin()), (0x7000_0000, 8192, Origin::Call { asked: false }));
         assert_eq!(request.attrs.kind, MemoryKind::Anonymous);
 
         let huge = MappingsRow { flags: Some(MAP_ANONYMOUS | MAP_HUGETLB | (30 << 26) | 2), ret: Some(-12), ..ok };
-        let Some(Change::Refused { request, errno }) = read(&huge) else { panic!("a refusal") };
-        assert_eq!((errno, request.hugetlb_page, request.len), (12, 1 << 30, 1 << 30));
+        let Some(Change::Refused(request, errno)) = read(&huge) else { panic!("a refusal") };
+        assert_eq!((errno, request.hugetlb_page, request.map.len), (12, 1 << 30, 1 << 30));
         assert_eq!(request.attrs.kind, MemoryKind::Hugetlb);
 
         let file = MappingsRow { flags: Some(2), path: Some(b"/mnt/huge/a"), ..ok };
-        let Some(Change::Map { request, .. }) = read(&file) else { panic!("a mapping") };
+        let Some(Change::Map(request)) = read(&file) else { panic!("a mapping") };
         assert_eq!(request.attrs.kind, MemoryKind::Hugetlb, "a file on hugetlbfs");
+        assert_eq!(request.map.len, 2 << 20, "of which whole pages are mapped");
+        let usual = MappingsRow { flags: Some(MAP_ANONYMOUS | MAP_HUGETLB | 2), ..ok };
+        let Some(Change::Map(request)) = read(&usual) else { panic!("a mapping") };
+        assert_eq!((request.map.len, request.hugetlb_page), (2 << 20, 0), "pages of the default size");
         let near = MappingsRow { flags: Some(2), path: Some(b"/mnt/hugenot/a"), ..ok };
-        let Some(Change::Map { request, .. }) = read(&near) else { panic!("a mapping") };
+        let Some(Change::Map(request)) = read(&near) else { panic!("a mapping") };
         assert_eq!(request.attrs.kind, MemoryKind::File);
 
         let failed = MappingsRow { addr: Some(0x1000), len: Some(4096), ret: Some(-22), ..row("munmap") };

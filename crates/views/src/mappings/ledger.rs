@@ -108,24 +108,17 @@ impl Ledger {
         self.entries.get_mut(class as usize).map(|entry| &mut entry.profile)
     }
 
-    pub(super) fn mapped(
-        &mut self,
-        class: u32,
-        request: &Request,
-        start: u64,
-        origin: Origin,
-        substitute: bool,
-        grown_slots: u64,
-    ) {
+    pub(super) fn mapped(&mut self, class: u32, request: &Request, substitute: bool, grown_slots: u64) {
         let slot = self.scale.slot;
         let Some(profile) = self.profile(class) else { return };
         profile.mappings += 1;
-        profile.bytes += request.len;
+        let origin = request.origin();
+        profile.bytes += request.map.len;
         profile.prior += u64::from(origin == Origin::Prior);
         profile.address_asked += u64::from(origin == Origin::Call { asked: true });
         profile.after_refusal += u64::from(substitute);
         profile.eligible_slots += grown_slots;
-        count_alignment(profile, request, start, slot);
+        count_alignment(profile, request, slot);
     }
 
     pub(super) fn grew(&mut self, class: u32, bytes: u64, grown_slots: u64) {
@@ -176,7 +169,7 @@ impl Ledger {
             return;
         }
         let page_bytes = (request.hugetlb_page > 0).then_some(request.hugetlb_page);
-        let len = request.len;
+        let len = request.map.len;
         if let Some((_, known)) =
             self.refused.iter_mut().find(|(_, known)| known.page_bytes == page_bytes && known.errno == errno)
         {
@@ -259,15 +252,15 @@ impl Ledger {
     }
 }
 
-fn count_alignment(profile: &mut ClassProfile, request: &Request, start: u64, slot: u64) {
-    profile.slots_if_aligned += whole_slots(&(0..request.len), slot);
-    if request.len < slot {
+fn count_alignment(profile: &mut ClassProfile, request: &Request, slot: u64) {
+    profile.slots_if_aligned += whole_slots(&(0..request.map.len), slot);
+    if request.map.len < slot {
         return;
     }
     // A file's huge page lies where address and offset agree modulo its size (thp_vma_suitable_order).
     let at = match request.attrs.kind {
         MemoryKind::File => 0u64.wrapping_sub(request.attrs.delta) % slot,
-        _ => start % slot,
+        _ => request.map.start % slot,
     };
     add_misalignment(profile, at);
 }

@@ -21,9 +21,12 @@ use std::path::Path;
 use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::Recording;
+use pagelab_recording::space::PageSizes;
+pub use pagelab_recording::space::Ranges;
+use pagelab_vocab::abi::FAULT_PROTECTION;
 
 pub use class::{ClassKey, MemoryKind, ThpAdvice, bytes, size_class_of};
-pub use events::{Ranges, ranges_of};
+pub use events::ranges_of;
 pub use profile::{ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats, few_pages, many_pages};
 
 use crate::error::Result;
@@ -31,9 +34,6 @@ use crate::run::RunData;
 use events::Events;
 use ledger::Scale;
 use tracker::Tracker;
-
-/// The page not being there; set where it was and the access was not allowed (x86, arch/x86/include/asm/trap_pf.h).
-const X86_PF_PROT: u32 = 1;
 
 /// Bytes of a base page where the recording was made.
 pub fn page_bytes_of(recording: &Recording) -> u64 {
@@ -93,7 +93,8 @@ impl MappingProfile {
         let page = page_bytes_of(&recording);
         let slot = if options.huge_bytes.is_power_of_two() { options.huge_bytes.max(page) } else { 2 << 20 };
         let x86 = recording.manifest().arch.as_deref().is_none_or(|arch| arch == "x86_64");
-        let events = events::load(&recording, &options.hugetlbfs, page)?;
+        let sizes = options.hugetlbfs.iter().fold(PageSizes::of(&recording), |sizes, path| sizes.with_hugetlbfs(path));
+        let events = events::load(&recording, &sizes)?;
         let mut walk = Walk { events, next_map: 0, next_task: 0, tracker: Tracker::new(Scale { page, slot }) };
         for batch in recording.read("faults", Some(&["ts", "mm_id", "addr", "error_code"]))? {
             // A damaged part is left out and the next one follows; `pagelab check` names it.
@@ -125,7 +126,7 @@ impl Walk {
         for (row, ((ts, mm), addr)) in ts.values().iter().zip(mm.values()).zip(addr.values()).enumerate() {
             self.advance(*ts);
             let code = error.filter(|column| column.is_valid(row)).map_or(0, |column| column.value(row));
-            let protection = x86 && code & X86_PF_PROT != 0;
+            let protection = x86 && code & FAULT_PROTECTION != 0;
             self.tracker.fault(*mm, *addr, protection, window.0 <= *ts && *ts <= window.1);
         }
     }

@@ -3,12 +3,15 @@
 //! State is kept for what exists: a mapping that goes, and a slot that loses its page table, are added to their class
 //! and forgotten, so memory follows the size of the address spaces and not the length of the recording.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
+
+use pagelab_recording::lifetimes::Lifetimes;
+use pagelab_recording::space::{Kind, Map, Remap, Space as Mapped};
 
 use super::ThpAdvice;
 use super::class::{MemoryKind, size_class_of};
-use super::events::{Change, Names, Origin, Request, round_up};
+use super::events::{Change, Names, Origin, Request};
 use super::ledger::{Ledger, RawKey, Scale};
 use super::space::{Areas, Attrs, bits};
 
@@ -18,7 +21,6 @@ mod pieces;
 mod slots;
 mod tasks;
 
-use pieces::Held;
 pub(super) use pieces::Piece;
 use slots::Slot;
 use tasks::Task;
@@ -31,11 +33,10 @@ const SUBSTITUTE_WITHIN: u32 = 4;
 #[derive(Debug, Default)]
 struct Space {
     areas: Areas,
-    held: BTreeMap<u64, Held>,
+    /// Numbers of pieces.
+    held: Mapped<u32>,
     slots: HashMap<u64, Slot>,
     thp_forbidden: bool,
-    users: u32,
-    brk: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +50,7 @@ struct Refusal {
 pub(super) struct Tracker {
     scale: Scale,
     spaces: HashMap<u32, Space>,
-    tasks: HashMap<u32, Task>,
+    tasks: Lifetimes<u32, Task>,
     pieces: Vec<Piece>,
     free: Vec<u32>,
     pub ledger: Ledger,
@@ -62,7 +63,7 @@ impl Tracker {
         Self {
             scale,
             spaces: HashMap::new(),
-            tasks: HashMap::new(),
+            tasks: Lifetimes::default(),
             pieces: Vec::new(),
             free: Vec::new(),
             ledger: Ledger::new(scale),
@@ -85,42 +86,30 @@ impl Tracker {
     pub(super) fn change(&mut self, ts: i64, task_id: u32, mm_id: u32, change: &Change) {
         self.cache = None;
         self.register(task_id, mm_id);
-        match *change {
-            Change::Map { start, request, origin, mapping_id } => {
-                self.map(ts, task_id, mm_id, start, request, origin, mapping_id);
+        match change {
+            Change::Map(request) => self.map(ts, task_id, mm_id, request),
+            Change::Refused(request, errno) => self.refused(ts, task_id, request, *errno),
+            Change::Unmap(range) => self.unmap(ts, mm_id, range.clone()),
+            Change::Detach(addr) => {
+                for part in self.space(mm_id).held.detach(*addr) {
+                    self.unmap(ts, mm_id, part);
+                }
             }
-            Change::Refused { request, errno } => self.refused(ts, task_id, request, errno),
-            Change::Unmap { start, len } => {
-                let len = if len == 0 { self.length_at(mm_id, start) } else { len };
-                self.unmap(ts, mm_id, start..end_of(start, len, self.scale.page));
+            Change::Remap(remap) => self.remap(ts, mm_id, remap),
+            Change::Break { before, after, .. } => self.set_break(ts, task_id, mm_id, *before, *after),
+            Change::Advise(range, advice) => self.advise(mm_id, range.clone(), *advice),
+            // Which memory it was given about is not known.
+            Change::AdviseElsewhere { .. } => {}
+            Change::Protect(range, prot) => {
+                self.space(mm_id).areas.change(range, |attrs| attrs.prot = *prot as u8);
             }
-            Change::Remap { old, old_len, new, new_len, keep_old } => {
-                let old_len = old_len.unwrap_or(new_len);
-                self.remap(ts, mm_id, old..end_of(old, old_len, self.scale.page), new, new_len, keep_old);
-            }
-            Change::Break { before, after } => self.set_break(ts, task_id, mm_id, before, after),
-            Change::Advise { start, len, advice } => {
-                self.advise(mm_id, start..end_of(start, len, self.scale.page), advice);
-            }
-            Change::Protect { start, len, prot } => {
-                let range = start..end_of(start, len, self.scale.page);
-                self.space(mm_id).areas.change(&range, |attrs| attrs.prot = prot as u8);
-            }
-            Change::Lock { start, len } => {
-                let range = start..end_of(start, len, self.scale.page);
-                self.space(mm_id).areas.change(&range, |attrs| attrs.bits |= bits::LOCKED);
-            }
-            Change::ForbidThp { forbidden } => self.space(mm_id).thp_forbidden = forbidden,
+            Change::Lock(range) => self.space(mm_id).areas.change(range, |attrs| attrs.bits |= bits::LOCKED),
+            Change::ForbidThp(forbidden) => self.space(mm_id).thp_forbidden = *forbidden,
         }
     }
 
     fn space(&mut self, mm_id: u32) -> &mut Space {
         self.spaces.entry(mm_id).or_default()
-    }
-
-    fn length_at(&self, mm_id: u32, start: u64) -> u64 {
-        let held = self.spaces.get(&mm_id).and_then(|space| space.held.get(&start));
-        held.map_or(0, |held| held.end - start)
     }
 
     fn key(&self, request: &Request, task_id: u32, advice: ThpAdvice) -> RawKey {
@@ -130,130 +119,143 @@ impl Tracker {
         RawKey {
             kind: attrs.kind,
             path: request.path,
-            size: if grows { 0 } else { size_class_of(request.len) },
+            size: if grows { 0 } else { size_class_of(request.map.len) },
             comm: if request.comm > 0 { request.comm } else { self.tasks.get(&task_id).map_or(0, |task| task.comm) },
             advice,
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // the columns of one row
-    fn map(
-        &mut self,
-        ts: i64,
-        task_id: u32,
-        mm_id: u32,
-        start: u64,
-        request: Request,
-        origin: Origin,
-        mapping_id: Option<u32>,
-    ) {
-        let range = start..end_of(start, request.len, self.scale.page);
+    fn map(&mut self, ts: i64, task_id: u32, mm_id: u32, request: &Request) {
+        let range = request.map.range();
         self.unmap(ts, mm_id, range.clone());
-        let substitute = origin != Origin::Prior && self.is_substitute(task_id, &request);
+        let is_prior = request.origin() == Origin::Prior;
+        let substitute = !is_prior && self.is_substitute(task_id, request);
         let slot = self.scale.slot;
         let forbidden = self.space(mm_id).thp_forbidden;
         let advice = if forbidden { ThpAdvice::Prctl } else { request.attrs.thp };
-        let key = self.key(&request, task_id, advice);
-        let grown = self.space(mm_id).areas.map(range.clone(), request.attrs, slot);
+        let key = self.key(request, task_id, advice);
+        let grown = self.space(mm_id).areas.map(range, request.attrs, slot);
         let class = self.ledger.class(key);
-        self.ledger.mapped(class, &request, start, origin, substitute, grown);
-        self.hold(mm_id, range, Piece::new(class, ts, mapping_id, origin == Origin::Prior));
+        self.ledger.mapped(class, request, substitute, grown);
+        self.hold(mm_id, &request.map, Piece::new(class, ts, request.map.mapping_id, is_prior));
     }
 
     fn is_substitute(&mut self, task_id: u32, request: &Request) -> bool {
         let Some(task) = self.tasks.get_mut(&task_id) else { return false };
         let Some(mut refusal) = task.refused.take() else { return false };
         let fits = request.attrs.kind != MemoryKind::Hugetlb
-            && request.len >= refusal.len
-            && request.len - refusal.len <= self.scale.slot;
+            && request.map.len >= refusal.len
+            && request.map.len - refusal.len <= self.scale.slot;
         refusal.actions_left = refusal.actions_left.saturating_sub(1);
         task.refused = Some(refusal).filter(|refusal| !fits && refusal.actions_left > 0);
         fits
     }
 
-    fn refused(&mut self, ts: i64, task_id: u32, request: Request, errno: i32) {
-        let key = self.key(&request, task_id, ThpAdvice::None);
+    fn refused(&mut self, ts: i64, task_id: u32, request: &Request, errno: i32) {
+        let key = self.key(request, task_id, ThpAdvice::None);
         let class = self.ledger.class(key);
-        self.ledger.refused(class, ts, &request, errno, key.comm);
+        self.ledger.refused(class, ts, request, errno, key.comm);
         if request.attrs.kind == MemoryKind::Hugetlb {
-            let refusal = Refusal { len: request.len, actions_left: SUBSTITUTE_WITHIN };
-            self.tasks.entry(task_id).or_default().refused = Some(refusal);
+            let refusal = Refusal { len: request.map.len, actions_left: SUBSTITUTE_WITHIN };
+            self.task_mut(task_id).refused = Some(refusal);
         }
     }
 
-    fn remap(&mut self, ts: i64, mm_id: u32, old: Range<u64>, new: u64, new_len: u64, keep_old: bool) {
-        let Some((_, attrs)) = self.spaces.get(&mm_id).and_then(|space| space.areas.at(old.start)) else { return };
-        if new_len == 0 {
+    fn remap(&mut self, ts: i64, mm_id: u32, remap: &Remap) {
+        let remap = self.space(mm_id).held.rounded(remap);
+        let Some((_, attrs)) = self.space(mm_id).areas.at(remap.old) else { return };
+        let target = remap.new_range();
+        if target.is_empty() {
             return;
         }
+        let old = remap.old..remap.old.saturating_add(remap.old_len.unwrap_or(remap.new_len));
+        let delta = if attrs.file == 0 { 0 } else { attrs.delta.wrapping_add(remap.old).wrapping_sub(remap.new) };
+        let attrs_there = Attrs { delta, ..attrs };
+        if remap.keeps_old() {
+            self.map_again(ts, mm_id, &remap, attrs_there);
+            return;
+        }
+        let props = self.space(mm_id).held.props_at(remap.old);
         let moved = self.take(mm_id, &old);
-        let Some((_, first)) = moved.first().copied() else { return };
-        self.unmap_moved(mm_id, &old, attrs, keep_old);
-        let target = new..end_of(new, new_len, self.scale.page);
+        let Some((_, first)) = moved.first().cloned() else { return };
+        self.space(mm_id).areas.unmap(&old);
+        self.forget_slots(mm_id, &old, false);
         self.unmap(ts, mm_id, target.clone());
         let slot = self.scale.slot;
-        let delta = if attrs.file == 0 { 0 } else { attrs.delta.wrapping_add(old.start).wrapping_sub(new) };
-        self.space(mm_id).areas.map(target.clone(), Attrs { delta, ..attrs }, slot);
+        self.space(mm_id).areas.map(target.clone(), attrs_there, slot);
         // The pages moved along; pieces keep their counts, the first one takes the whole of the new range.
-        for (_, held) in moved.iter().skip(1) {
-            self.release(held.piece, mm_id, Some(ts));
+        for (_, piece) in moved.iter().skip(1) {
+            self.release(*piece, mm_id, Some(ts));
         }
-        if let Some(piece) = self.pieces.get_mut(first.piece as usize) {
+        if let Some(piece) = self.pieces.get_mut(first as usize) {
             piece.start = target.start;
             piece.len = target.end - target.start;
             piece.last_page = 0;
         }
-        self.space(mm_id).held.insert(target.start, Held { end: target.end, piece: first.piece });
+        self.space(mm_id).held.insert_like(target, first, props.moved(remap.old, remap.new));
     }
 
-    fn unmap_moved(&mut self, mm_id: u32, old: &Range<u64>, attrs: Attrs, keep_old: bool) {
-        let slot = self.scale.slot;
+    /// Memory that is mapped at a new place, while the old one stays mapped: a piece of its own, of the same class.
+    fn map_again(&mut self, ts: i64, mm_id: u32, remap: &Remap, attrs: Attrs) {
+        let target = remap.new_range();
         let space = self.space(mm_id);
-        space.areas.unmap(old);
-        if keep_old {
-            space.areas.map(old.clone(), attrs, slot);
+        let props = space.held.props_at(remap.old);
+        let Some(before) = space.held.at(remap.old).map(|(_, piece)| *piece) else { return };
+        let Some(class) = self.pieces.get(before as usize).map(|piece| piece.class) else { return };
+        // MREMAP_DONTUNMAP leaves no pages behind.
+        if let Some(len) = remap.old_len.filter(|len| *len > 0) {
+            self.forget_slots(mm_id, &(remap.old..remap.old.saturating_add(len)), true);
         }
-        self.forget_slots(mm_id, old, keep_old);
+        self.unmap(ts, mm_id, target.clone());
+        let slot = self.scale.slot;
+        self.space(mm_id).areas.map(target.clone(), attrs, slot);
+        let number = self.number(&target, Piece::new(class, ts, remap.mapping_id, false));
+        self.space(mm_id).held.insert_like(target, number, props.moved(remap.old, remap.new));
     }
 
     fn set_break(&mut self, ts: i64, task_id: u32, mm_id: u32, before: Option<u64>, after: u64) {
-        let page = self.scale.page;
-        let known = self.space(mm_id).brk.replace(after);
-        let Some(before) = before.or(known) else { return };
-        let (from, to) = (end_of(before, 0, page), end_of(after, 0, page));
-        if to <= from {
-            self.unmap(ts, mm_id, to..from);
+        let (gone, grown) = self.space(mm_id).held.move_break(before, after);
+        self.unmap(ts, mm_id, gone);
+        if grown.is_empty() {
             return;
         }
         let heap =
             Attrs { kind: MemoryKind::Heap, shared: false, prot: 3, thp: ThpAdvice::None, bits: 0, file: 0, delta: 0 };
-        let end_before =
-            self.spaces.get(&mm_id).and_then(|space| space.held.range(..from).next_back().map(|(s, h)| (*s, *h)));
-        let request = Request { attrs: heap, path: 0, len: to - from, hugetlb_page: 0, comm: 0 };
-        let grown_piece = end_before.filter(|(_, held)| {
-            held.end == from
-                && self
-                    .pieces
-                    .get(held.piece as usize)
-                    .is_some_and(|p| self.ledger.kind(p.class) == Some(MemoryKind::Heap))
+        let below = grown.start.saturating_sub(1);
+        let end_before = self.space(mm_id).held.at(below).map(|(range, piece)| (range.start, *piece));
+        let grown_piece = end_before.filter(|(_, piece)| {
+            let class = self.pieces.get(*piece as usize).map(|piece| piece.class);
+            class.is_some_and(|class| self.ledger.kind(class) == Some(MemoryKind::Heap))
         });
-        let Some((start, held)) = grown_piece else {
-            self.map(ts, task_id, mm_id, from, request, Origin::Call { asked: false }, None);
+        let Some((start, number)) = grown_piece else {
+            let map = Map {
+                start: grown.start,
+                len: grown.end - grown.start,
+                kind: Kind::Call,
+                asked_for_address: false,
+                segment: None,
+                grows_down: false,
+                mapping_id: None,
+                prot: 3,
+                flags: 0,
+                hugetlb_bytes: None,
+                path: None,
+                offset: None,
+                file: None,
+            };
+            let request = Request { map, attrs: heap, path: 0, hugetlb_page: 0, comm: 0 };
+            self.map(ts, task_id, mm_id, &request);
             return;
         };
+        self.unmap(ts, mm_id, grown.clone());
         let slot = self.scale.slot;
         let space = self.space(mm_id);
-        let attrs = space.areas.at(from.saturating_sub(1)).map_or(heap, |(_, attrs)| attrs);
-        let grown = space.areas.map(from..to, attrs, slot);
-        space.held.insert(start, Held { end: to, piece: held.piece });
-        if let Some(piece) = self.pieces.get_mut(held.piece as usize) {
-            piece.len = to - piece.start;
-            self.ledger.grew(piece.class, to - from, grown);
+        let attrs = space.areas.at(below).map_or(heap, |(_, attrs)| attrs);
+        let grown_slots = space.areas.map(grown.clone(), attrs, slot);
+        space.held.extend(start, grown.end);
+        if let Some(piece) = self.pieces.get_mut(number as usize) {
+            piece.len = grown.end - piece.start;
+            self.ledger.grew(piece.class, grown.end - grown.start, grown_slots);
         }
     }
-}
-
-/// End of a range, rounded up to pages; a range that would wrap ends at the top.
-fn end_of(start: u64, len: u64, page: u64) -> u64 {
-    round_up(start.saturating_add(len), page)
 }

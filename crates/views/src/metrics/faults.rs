@@ -3,6 +3,7 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::{Manifest, Probe, ProbeState, Recording};
+use pagelab_vocab::abi::{FAULT_INSTRUCTION, FAULT_PROTECTION, FAULT_USER, FAULT_WRITE};
 use pagelab_vocab::metrics::Unit;
 
 use super::Metrics;
@@ -14,12 +15,6 @@ use crate::window::Window;
 const COLUMNS: [&str; 4] = ["ts", "error_code", "major", "ip"];
 /// Instructions from here on are the kernel's.
 const KERNEL_HALF: u64 = 1 << 63;
-
-/// Bits of the x86 page fault error code (arch/x86/include/asm/trap_pf.h).
-const PROTECTION: u32 = 1;
-const WRITE: u32 = 1 << 1;
-const USER: u32 = 1 << 2;
-const INSTRUCTION: u32 = 1 << 4;
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -53,10 +48,10 @@ impl Counts {
                 self.codes_unknown += 1;
                 continue;
             }
-            self.user += u64::from(code & USER != 0);
-            self.write += u64::from(code & WRITE != 0);
-            self.instruction += u64::from(code & INSTRUCTION != 0);
-            self.protection += u64::from(code & PROTECTION != 0);
+            self.user += u64::from(code & FAULT_USER != 0);
+            self.write += u64::from(code & FAULT_WRITE != 0);
+            self.instruction += u64::from(code & FAULT_INSTRUCTION != 0);
+            self.protection += u64::from(code & FAULT_PROTECTION != 0);
             if major_known && majors.is_valid(i) {
                 self.major_known += 1;
                 self.major += u64::from(majors.value(i));

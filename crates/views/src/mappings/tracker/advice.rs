@@ -59,13 +59,11 @@ impl Tracker {
         if space.thp_forbidden {
             return;
         }
-        let before = space.held.range(..range.start).next_back();
-        let inside = space.held.range(range.clone());
         let mut advised = Vec::new();
-        for (start, held) in before.into_iter().chain(inside) {
-            let common = held.end.min(range.end).saturating_sub((*start).max(range.start));
-            if common * 2 >= held.end - start {
-                advised.push(held.piece);
+        for (held, piece) in space.held.overlapping(&range.clone()) {
+            let common = held.end.min(range.end).saturating_sub(held.start.max(range.start));
+            if common * 2 >= held.end - held.start {
+                advised.push(*piece);
             }
         }
         for number in advised {

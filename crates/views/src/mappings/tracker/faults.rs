@@ -1,13 +1,9 @@
 //! Faults: whose piece and slot each one hit.
 
-use super::Tracker;
-use super::pieces::Held;
-use super::slots::Slot;
-use crate::mappings::class::MemoryKind;
-use crate::mappings::space::bits;
+use std::ops::Range;
 
-/// A stack may have grown by this much below what was recorded of it.
-const STACK_GROWTH_BYTES: u64 = 1 << 28;
+use super::Tracker;
+use super::slots::Slot;
 
 impl Tracker {
     /// Counts one fault. `protection`: the page was there and the access was not allowed.
@@ -48,30 +44,22 @@ impl Tracker {
         {
             return Some((*piece, false));
         }
-        let space = self.spaces.get(&mm_id)?;
-        let found = space.held.range(..=addr).next_back().filter(|(_, held)| addr < held.end);
-        let (start, held) = match found {
-            Some((start, held)) => (*start, *held),
+        let space = self.spaces.get_mut(&mm_id)?;
+        let (range, number) = match space.held.at(addr) {
+            Some((range, number)) => (range, *number),
             None => self.grow_stack(mm_id, addr)?,
         };
-        self.cache = Some((mm_id, start..held.end, held.piece));
-        Some((held.piece, true))
+        self.cache = Some((mm_id, range, number));
+        Some((number, true))
     }
 
-    /// A stack grows down by faults, without a call: a fault a little below one belongs to it.
-    fn grow_stack(&mut self, mm_id: u32, addr: u64) -> Option<(u64, Held)> {
+    /// A stack grows down by faults, without a call: a fault below one belongs to it.
+    fn grow_stack(&mut self, mm_id: u32, addr: u64) -> Option<(Range<u64>, u32)> {
         let page = self.scale.page;
         let space = self.spaces.get_mut(&mm_id)?;
-        let (start, held) = space.held.range(addr..).next().map(|(start, held)| (*start, *held))?;
-        let (_, attrs) = space.areas.at(start)?;
-        let grows = attrs.kind == MemoryKind::Stack && attrs.bits & bits::GROWSDOWN != 0;
-        if !grows || start - addr > STACK_GROWTH_BYTES {
-            return None;
-        }
-        let to = addr / page * page;
-        space.areas.grow_down(start, to);
-        space.held.remove(&start);
-        space.held.insert(to, held);
-        Some((to, held))
+        let (range, began) = space.held.grow_down(addr / page * page)?;
+        space.areas.grow_down(began, range.start);
+        let number = space.held.at(range.start).map(|(_, number)| *number)?;
+        Some((range, number))
     }
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use pagelab_recording::space::Map;
+
 use super::Tracker;
 use crate::mappings::profile::{Example, Order};
 
@@ -26,12 +28,6 @@ pub(in crate::mappings) struct Piece {
     /// Candidate of the majority vote over steps (R. S. Boyer and J S. Moore, 1981), and its votes.
     pub step: i64,
     pub step_votes: u32,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
-    pub end: u64,
-    pub piece: u32,
 }
 
 impl Piece {
@@ -81,22 +77,26 @@ impl Piece {
 }
 
 impl Tracker {
-    pub(super) fn hold(&mut self, mm_id: u32, range: Range<u64>, mut piece: Piece) {
+    pub(super) fn hold(&mut self, mm_id: u32, map: &Map<'_>, piece: Piece) {
+        let range = map.range();
         if range.is_empty() {
             return;
         }
-        piece.start = range.start;
-        piece.len = range.end - range.start;
-        let number = if let Some(number) = self.free.pop() {
-            if let Some(place) = self.pieces.get_mut(number as usize) {
-                *place = piece;
-            }
-            number
-        } else {
+        let number = self.number(&range, piece);
+        self.space(mm_id).held.map(map, Some(number));
+    }
+
+    /// Keeps a piece that is `range`, and returns its number.
+    pub(super) fn number(&mut self, range: &Range<u64>, piece: Piece) -> u32 {
+        let piece = Piece { start: range.start, len: range.end - range.start, ..piece };
+        let Some(number) = self.free.pop() else {
             self.pieces.push(piece);
-            (self.pieces.len() - 1) as u32
+            return (self.pieces.len() - 1) as u32;
         };
-        self.space(mm_id).held.insert(range.start, Held { end: range.end, piece: number });
+        if let Some(place) = self.pieces.get_mut(number as usize) {
+            *place = piece;
+        }
+        number
     }
 
     pub(super) fn release(&mut self, number: u32, mm_id: u32, ts: Option<i64>) {
@@ -121,24 +121,19 @@ impl Tracker {
     /// Cuts the piece at `at` in two ranges of the same piece.
     fn cut(&mut self, mm_id: u32, at: u64) {
         let Some(space) = self.spaces.get_mut(&mm_id) else { return };
-        let Some((_, held)) = space.held.range_mut(..at).next_back() else { return };
-        if held.end <= at {
+        if !space.held.split(at) {
             return;
         }
-        let right = *held;
-        held.end = at;
-        space.held.insert(at, right);
-        if let Some(piece) = self.pieces.get_mut(right.piece as usize) {
+        let number = space.held.at(at).map(|(_, number)| *number);
+        if let Some(piece) = number.and_then(|number| self.pieces.get_mut(number as usize)) {
             piece.ranges += 1;
         }
     }
 
-    pub(super) fn take(&mut self, mm_id: u32, range: &Range<u64>) -> Vec<(u64, Held)> {
+    pub(super) fn take(&mut self, mm_id: u32, range: &Range<u64>) -> Vec<(Range<u64>, u32)> {
         self.cut(mm_id, range.start);
         self.cut(mm_id, range.end);
-        let Some(space) = self.spaces.get_mut(&mm_id) else { return Vec::new() };
-        let inside: Vec<u64> = space.held.range(range.clone()).map(|(start, _)| *start).collect();
-        inside.into_iter().filter_map(|start| space.held.remove(&start).map(|held| (start, held))).collect()
+        self.spaces.get_mut(&mm_id).map_or_else(Vec::new, |space| space.held.take(range))
     }
 
     pub(super) fn unmap(&mut self, ts: i64, mm_id: u32, range: Range<u64>) {
@@ -153,8 +148,8 @@ impl Tracker {
             return;
         }
         self.forget_slots(mm_id, &range, false);
-        for (_, held) in taken {
-            self.release(held.piece, mm_id, Some(ts));
+        for (_, piece) in taken {
+            self.release(piece, mm_id, Some(ts));
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Tasks: in which address space each one is, what it is called, and when an address space goes with its last user.
 
+use pagelab_recording::lifetimes::TaskOp;
+
 use super::slots::close_slot;
 use super::{Refusal, Tracker};
 use crate::mappings::events::{TaskChange, TaskEvent};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Task {
-    pub mm_id: Option<u32>,
     pub comm: u32,
     pub refused: Option<Refusal>,
 }
@@ -14,56 +15,48 @@ pub(super) struct Task {
 impl Tracker {
     /// Applies an event of a task.
     pub(in crate::mappings) fn task(&mut self, event: &TaskEvent) {
-        let before = self.tasks.get(&event.task_id).copied().unwrap_or_default();
-        let comm = if event.comm == 0 { before.comm } else { event.comm };
-        match event.change {
+        let id = event.task_id;
+        let left = match event.change {
             TaskChange::Begins { .. } | TaskChange::Execs => {
                 let parent = match event.change {
-                    TaskChange::Begins { parent: Some(parent) } => self.tasks.get(&parent).and_then(|task| task.mm_id),
-                    _ => before.mm_id,
+                    TaskChange::Begins { parent: Some(parent) } => self.tasks.mm_of(&parent),
+                    _ => self.tasks.mm_of(&id),
                 };
-                if before.mm_id != event.mm_id {
-                    self.enter(event.mm_id, parent);
+                if self.tasks.mm_of(&id) != event.mm_id {
+                    self.inherit(event.mm_id, parent);
                 }
-                if event.change == TaskChange::Execs && before.mm_id != event.mm_id {
-                    self.leave(before.mm_id, event.ts);
-                }
-                self.tasks.insert(event.task_id, Task { mm_id: event.mm_id, comm, refused: None });
+                let op = if event.change == TaskChange::Execs { TaskOp::Exec } else { TaskOp::Fork };
+                let left = self.tasks.note(op, id, event.mm_id);
+                self.task_mut(id).refused = None;
+                left
             }
-            TaskChange::Ends => {
-                self.tasks.remove(&event.task_id);
-                self.leave(before.mm_id, event.ts);
-            }
-            TaskChange::Renamed => {
-                self.tasks.entry(event.task_id).or_default().comm = comm;
-            }
+            TaskChange::Ends => self.tasks.note(TaskOp::Exit, id, None),
+            TaskChange::Renamed => None,
+        };
+        if event.comm > 0 && event.change != TaskChange::Ends {
+            self.task_mut(id).comm = event.comm;
+        }
+        if let Some(mm_id) = left {
+            self.drop_space(mm_id, Some(event.ts));
         }
     }
 
-    fn enter(&mut self, mm_id: Option<u32>, parent: Option<u32>) {
+    /// What is kept of a task, which is met here for the first time if it is not known.
+    pub(super) fn task_mut(&mut self, task_id: u32) -> &mut Task {
+        self.tasks.kept(task_id)
+    }
+
+    /// The flag lives in mm->flags and is inherited by fork and exec (MMF_INIT_MASK).
+    fn inherit(&mut self, mm_id: Option<u32>, parent: Option<u32>) {
         let Some(mm_id) = mm_id else { return };
-        // The flag lives in mm->flags and is inherited by fork and exec (MMF_INIT_MASK).
         let forbidden = parent.and_then(|mm| self.spaces.get(&mm)).is_some_and(|space| space.thp_forbidden);
-        let space = self.spaces.entry(mm_id).or_default();
-        space.users += 1;
-        space.thp_forbidden |= forbidden;
+        self.space(mm_id).thp_forbidden |= forbidden;
     }
 
     /// A task whose begin was not recorded uses an address space all the same.
     pub(super) fn register(&mut self, task_id: u32, mm_id: u32) {
-        let task = self.tasks.entry(task_id).or_default();
-        if task.mm_id.is_none() {
-            task.mm_id = Some(mm_id);
-            self.space(mm_id).users += 1;
-        }
-    }
-
-    fn leave(&mut self, mm_id: Option<u32>, ts: i64) {
-        let Some(mm_id) = mm_id else { return };
-        let Some(space) = self.spaces.get_mut(&mm_id) else { return };
-        space.users = space.users.saturating_sub(1);
-        if space.users == 0 {
-            self.drop_space(mm_id, Some(ts));
+        if self.tasks.mm_of(&task_id).is_none() {
+            self.tasks.note(TaskOp::Fork, task_id, Some(mm_id));
         }
     }
 
@@ -73,8 +66,8 @@ impl Tracker {
         for (_, slot) in space.slots.drain() {
             close_slot(&mut self.ledger, &slot);
         }
-        for (_, held) in std::mem::take(&mut space.held) {
-            self.release(held.piece, mm_id, ts);
+        for (_, piece) in space.held.iter() {
+            self.release(*piece, mm_id, ts);
         }
     }
 }
