@@ -2,11 +2,7 @@
 
 use std::path::Path;
 
-const PROT_READ: u32 = 1;
-const PROT_WRITE: u32 = 2;
-const PROT_EXEC: u32 = 4;
-const MAP_SHARED: u32 = 1;
-const MAP_PRIVATE: u32 = 2;
+use pagelab_vocab::abi::{MAP_PRIVATE, MAP_SHARED, PROT_EXEC, PROT_READ, PROT_WRITE};
 
 /// A line of `/proc/PID/maps`.
 #[derive(Debug, PartialEq, Eq)]

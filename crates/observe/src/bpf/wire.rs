@@ -156,13 +156,10 @@ pub struct MapEvent {
     pub has_stack: bool,
 }
 
-/// Results of calls from here up to -1 are negated errnos.
-const LOWEST_ERRNO: i64 = -4095;
-
 impl MapEvent {
     /// It is a call that failed, and changed nothing.
     pub fn failed(&self) -> bool {
-        self.kind == "call" && (LOWEST_ERRNO..0).contains(&self.ret)
+        self.kind == "call" && pagelab_vocab::abi::errno_of(self.ret).is_some()
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a fault got, from what the page table and the memory area say when it ends.
 
+use pagelab_vocab::abi::{FAULT_PROTECTION, FAULT_WRITE};
+
 use super::types::detail_fact as Fact;
 
 /// The words for what a fault got, each with its meaning. `huge_` says that one entry maps 2 MiB or more.
@@ -23,10 +25,6 @@ pub const GOT: [(&str, &str); 14] = [
     ("device", "memory that is not the page allocator's"),
 ];
 
-/// Bits of x86's page fault error code.
-const PROTECTION: u32 = 1;
-const WRITE: u32 = 2;
-
 /// The word; none if the walk, the area or the kind of fault is not known.
 pub(super) fn got(facts: u32, error_code: u32) -> Option<&'static str> {
     let has = |fact: Fact| facts & fact.0 != 0;
@@ -44,7 +42,7 @@ pub(super) fn got(facts: u32, error_code: u32) -> Option<&'static str> {
     if has(Fact::DETAIL_DEVICE) {
         return Some("device");
     }
-    let (there, write) = (error_code & PROTECTION != 0, error_code & WRITE != 0);
+    let (there, write) = (error_code & FAULT_PROTECTION != 0, error_code & FAULT_WRITE != 0);
     let (file, shared) = (has(Fact::DETAIL_FILE), has(Fact::DETAIL_SHARED));
     match (there, write) {
         (true, true) if shared => Some("mkwrite"),

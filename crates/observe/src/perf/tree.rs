@@ -2,8 +2,13 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
+
+use pagelab_recording::lifetimes::Lifetimes;
+use pagelab_recording::space::Content;
+use pagelab_vocab::abi::MAP_ANONYMOUS;
 
 use super::actions;
 use super::areas::{Area, Areas, Seen};
@@ -12,7 +17,6 @@ use super::records::{Item, Mmap, Tick, What};
 use crate::bpf::{Call, Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 use crate::process::{self, MapsLine};
 
-const MAP_ANONYMOUS: u32 = 0x20;
 /// Names that are remembered as sent; all are forgotten when there are more, and sent again.
 const PATHS_MAX: usize = 1 << 16;
 
@@ -61,7 +65,6 @@ pub struct PerfBatch {
 #[derive(Debug, Clone)]
 struct Task {
     task_id: u32,
-    mm_id: u32,
     pid: u32,
     comm: Vec<u8>,
     /// The system call that it is in, by [`Purpose`].
@@ -78,8 +81,6 @@ struct Exec {
 #[derive(Debug, Default)]
 struct Space {
     areas: Areas,
-    /// Tasks that use it.
-    users: u32,
     /// The kernel makes the mappings until the vDSO, the last of exec, is there.
     set_up: bool,
     /// Of a 32-bit program, whose system calls have other numbers.
@@ -91,7 +92,8 @@ struct Space {
 pub struct Tree {
     /// The recorder's own child, which it has not reaped: the accounts of its first thread can still be read when it has ended.
     child: Option<u32>,
-    tasks: HashMap<u32, Task>,
+    /// By their numbers, which come again when a task has ended.
+    tasks: Lifetimes<u32, Task>,
     spaces: HashMap<u32, Space>,
     execs: HashMap<u32, Exec>,
     paths: HashMap<(u64, u64, Vec<u8>), u64>,
@@ -170,14 +172,13 @@ impl Tree {
             }
             What::Fault { ip, addr } => {
                 self.meet(ts, pid, tid, false, batch);
-                if let Some(task) = self.tasks.get(&tid) {
-                    batch.faults.push(PerfFault { ts, task_id: task.task_id, mm_id: task.mm_id, addr, ip });
+                if let Some((task_id, mm_id)) = self.ids_of(tid) {
+                    batch.faults.push(PerfFault { ts, task_id, mm_id, addr, ip });
                 }
             }
             What::Tick(tick) => {
                 self.meet(ts, pid, tid, false, batch);
-                if let Some(task) = self.tasks.get(&tid) {
-                    let (task_id, mm_id) = (task.task_id, task.mm_id);
+                if let Some((task_id, mm_id)) = self.ids_of(tid) {
                     batch.samples.push(PerfSample { ts, task_id, mm_id, pid, tick });
                 }
             }
@@ -186,10 +187,10 @@ impl Tree {
                 self.entered(ts, tid, &entry, batch);
             }
             What::Return { purpose, nr, ret } => {
+                let Some((_, mm_id)) = self.ids_of(tid) else { return };
                 let Some(task) = self.tasks.get_mut(&tid) else { return };
                 let at = purpose as usize;
                 let call = self.pairings[at].returned(&mut task.calls[at], (ts, task.task_id), nr, ret);
-                let mm_id = task.mm_id;
                 self.called(purpose, mm_id, call, batch);
             }
             What::GapBegins(purpose) => {
@@ -202,14 +203,15 @@ impl Tree {
     }
 
     fn entered(&mut self, ts: u64, tid: u32, entry: &Entry, batch: &mut PerfBatch) {
+        let Some((_, mm_id)) = self.ids_of(tid) else { return };
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        if self.any_compat && self.spaces.get(&task.mm_id).is_some_and(|space| space.compat) {
+        if self.any_compat && self.spaces.get(&mm_id).is_some_and(|space| space.compat) {
             if entry.purpose == Purpose::Calls {
                 self.pairings[entry.purpose as usize].lose(entry.cpu);
             }
             return;
         }
-        let (at, mm_id) = (entry.purpose as usize, task.mm_id);
+        let at = entry.purpose as usize;
         let before = self.pairings[at].entered(&mut task.calls[at], (ts, task.task_id), entry);
         if entry.purpose == Purpose::Maps
             && let Some(space) = self.spaces.get_mut(&mm_id)
@@ -252,18 +254,21 @@ impl Tree {
         self.last_mm_id
     }
 
-    fn add(&mut self, pid: u32, tid: u32, mm_id: u32, comm: Vec<u8>) {
-        self.last_task_id += 1;
-        self.tasks.insert(tid, Task { task_id: self.last_task_id, mm_id, pid, comm, calls: [None; 2] });
-        if let Some(space) = self.spaces.get_mut(&mm_id) {
-            space.users += 1;
-        }
+    /// The ids of a living task and of its address space.
+    fn ids_of(&self, tid: u32) -> Option<(u32, u32)> {
+        Some((self.tasks.get(&tid)?.task_id, self.tasks.mm_of(&tid)?))
     }
 
-    fn leave(&mut self, mm_id: u32) {
-        let Some(space) = self.spaces.get_mut(&mm_id) else { return };
-        space.users = space.users.saturating_sub(1);
-        if space.users == 0 {
+    fn add(&mut self, pid: u32, tid: u32, mm_id: u32, comm: Vec<u8>) {
+        self.last_task_id += 1;
+        let task = Task { task_id: self.last_task_id, pid, comm, calls: [None; 2] };
+        let left = self.tasks.begin(tid, Some(mm_id), task);
+        self.forget(left);
+    }
+
+    /// Forgets an address space that nobody uses any more.
+    fn forget(&mut self, left: Option<u32>) {
+        if let Some(mm_id) = left {
             self.spaces.remove(&mm_id);
         }
     }
@@ -271,36 +276,33 @@ impl Tree {
     /// Makes sure that the task is known. One whose fork was lost is found here; a thread that has executed a program has taken
     /// the number of its process over.
     fn meet(&mut self, ts: u64, pid: u32, tid: u32, execs: bool, batch: &mut PerfBatch) {
-        if self.tasks.contains_key(&tid) {
+        if self.tasks.contains(&tid) {
             return;
         }
-        let other = self.tasks.iter().find(|(_, task)| task.pid == pid).map(|(tid, task)| (*tid, task.mm_id));
+        let other = self.tasks.iter().find(|(_, _, task)| task.pid == pid).map(|(tid, mm_id, _)| (*tid, mm_id));
         if let (Some((before, _)), true) = (other, execs) {
-            if let Some(task) = self.tasks.remove(&before) {
-                self.tasks.insert(tid, task);
-            }
+            let left = self.tasks.rename(&before, tid);
+            self.forget(left);
             return;
         }
-        let mm_id = other.map_or_else(|| self.new_space(true), |(_, mm_id)| mm_id);
+        let mm_id = other.and_then(|(_, mm_id)| mm_id).unwrap_or_else(|| self.new_space(true));
         self.add(pid, tid, mm_id, Vec::new());
         self.task_event(ts, tid, TaskOp::Snapshot, None, None, batch);
     }
 
     fn fork(&mut self, ts: u64, (pid, tid): (u32, u32), (parent_pid, parent_tid): (u32, u32), batch: &mut PerfBatch) {
         let parent = self.tasks.get(&parent_tid).cloned();
+        let parent_mm = self.tasks.mm_of(&parent_tid);
         let comm = parent.as_ref().map(|parent| parent.comm.clone()).unwrap_or_default();
         let shares = pid == parent_pid;
-        let mm_id = match &parent {
-            Some(parent) if shares => parent.mm_id,
-            _ => self.new_space(true),
-        };
+        let mm_id = parent_mm.filter(|_| shares).unwrap_or_else(|| self.new_space(true));
         self.add(pid, tid, mm_id, comm);
         self.task_event(ts, tid, TaskOp::Fork, parent.as_ref().map(|parent| parent.task_id), None, batch);
-        let Some(parent) = parent.filter(|_| !shares) else { return };
-        let areas = self.spaces.get(&parent.mm_id).map(|space| space.areas.clone()).unwrap_or_default();
+        let Some(parent_mm) = parent_mm.filter(|_| !shares) else { return };
+        let areas = self.spaces.get(&parent_mm).map(|space| space.areas.clone()).unwrap_or_default();
         let task_id = self.last_task_id;
-        for (start, area) in areas.iter() {
-            batch.events.push(Event::Map(map_event((ts, task_id, mm_id), "fork", start, area)));
+        for (range, area) in areas.iter() {
+            batch.events.push(Event::Map(map_event((ts, task_id, mm_id), "fork", &range, area)));
         }
         if let Some(space) = self.spaces.get_mut(&mm_id) {
             space.areas = areas;
@@ -309,27 +311,27 @@ impl Tree {
 
     fn exit(&mut self, ts: u64, tid: u32, batch: &mut PerfBatch) {
         self.exec_with(tid, None, batch);
-        if !self.tasks.contains_key(&tid) {
+        if !self.tasks.contains(&tid) {
             return;
         }
         self.task_event(ts, tid, TaskOp::Exit, None, None, batch);
-        if let Some(mut task) = self.tasks.remove(&tid) {
+        if let Some((mut task, left)) = self.tasks.end(&tid) {
             // A mapping call in which its task ended did nothing that outlives it.
             let pairing = &mut self.pairings[Purpose::Calls as usize];
             batch.calls.extend(pairing.ended(&mut task.calls[Purpose::Calls as usize], task.task_id));
-            self.leave(task.mm_id);
+            self.forget(left);
         }
     }
 
     fn exec(&mut self, ts: u64, tid: u32, batch: &mut PerfBatch) {
         self.exec_with(tid, None, batch);
         let mm_id = self.new_space(false);
-        let Some(task) = self.tasks.get_mut(&tid) else { return };
-        let before = std::mem::replace(&mut task.mm_id, mm_id);
-        if let Some(space) = self.spaces.get_mut(&mm_id) {
-            space.users = 1;
+        if !self.tasks.contains(&tid) {
+            self.spaces.remove(&mm_id);
+            return;
         }
-        self.leave(before);
+        let left = self.tasks.enter(&tid, Some(mm_id));
+        self.forget(left);
         self.execs.insert(tid, Exec { ts, maps: Vec::new() });
     }
 
@@ -357,7 +359,7 @@ impl Tree {
             op,
             task_id: task.task_id,
             parent_task_id,
-            mm_id: Some(task.mm_id),
+            mm_id: self.tasks.mm_of(&tid),
             tid,
             pid: task.pid,
             exit_code: accounts.as_ref().and_then(|accounts| accounts.exit_code),
@@ -371,7 +373,7 @@ impl Tree {
 
     /// Takes a report of a memory area; `kind` where it is no action of the task.
     fn mmap(&mut self, ts: u64, tid: u32, mmap: &Mmap, kind: Option<&'static str>, batch: &mut PerfBatch) {
-        let Some((task_id, mm_id)) = self.tasks.get(&tid).map(|task| (task.task_id, task.mm_id)) else { return };
+        let Some((task_id, mm_id)) = self.ids_of(tid) else { return };
         let (name, special) = named(&mmap.name);
         let path_id = name.map(|name| self.path(ts, (mmap.dev, mmap.ino, mmap.generation), name, batch));
         let Some(space) = self.spaces.get_mut(&mm_id) else { return };
@@ -383,7 +385,6 @@ impl Tree {
         space.compat |= special == Special::Vdso && mmap.start >> 32 == 0;
         self.any_compat |= space.compat;
         let area = Area {
-            end: mmap.start.saturating_add(mmap.len),
             prot: mmap.prot,
             flags: if path_id.is_none() { mmap.flags | MAP_ANONYMOUS } else { mmap.flags },
             offset: if path_id.is_some() { mmap.offset } else { 0 },
@@ -394,15 +395,15 @@ impl Tree {
         };
         let who = (ts, task_id, mm_id);
         let mut maps = Vec::new();
-        match space.areas.report(mmap.start, area) {
+        let range = mmap.start..mmap.start.saturating_add(mmap.len);
+        match space.areas.report(range.clone(), area) {
             Seen::Protected => {
-                let made = map_event(who, "call", mmap.start, &area);
+                let made = map_event(who, "call", &range, &area);
                 maps.push(MapEvent { op: "mprotect", ret: 0, ..made });
             }
             Seen::Made(ranges) => {
-                for (start, end) in ranges {
-                    let part = Area { end, offset: area.offset.wrapping_add(start - mmap.start), ..area };
-                    let made = map_event(who, kind, start, &part);
+                for part in ranges {
+                    let made = map_event(who, kind, &part, &area.skip(part.start - mmap.start));
                     maps.push(if special == Special::Heap && kind == "call" { grown(&made) } else { made });
                 }
             }
@@ -456,7 +457,7 @@ fn named(name: &[u8]) -> (Option<&[u8]>, Special) {
     }
 }
 
-fn map_event((ts, task_id, mm_id): (u64, u32, u32), kind: &'static str, start: u64, area: &Area) -> MapEvent {
+fn map_event((ts, task_id, mm_id): (u64, u32, u32), kind: &'static str, range: &Range<u64>, area: &Area) -> MapEvent {
     MapEvent {
         has_stack: false,
         ts,
@@ -466,8 +467,8 @@ fn map_event((ts, task_id, mm_id): (u64, u32, u32), kind: &'static str, start: u
         special: area.special,
         task_id,
         mm_id,
-        addr: start,
-        len: area.end - start,
+        addr: range.start,
+        len: range.end - range.start,
         old_addr: 0,
         offset: area.offset,
         prot: area.prot,
@@ -477,7 +478,7 @@ fn map_event((ts, task_id, mm_id): (u64, u32, u32), kind: &'static str, start: u
         ino: if area.path_id.is_some() { area.ino } else { 0 },
         path_id: area.path_id,
         advice: 0,
-        ret: if kind == "call" { start as i64 } else { 0 },
+        ret: if kind == "call" { range.start as i64 } else { 0 },
     }
 }
 

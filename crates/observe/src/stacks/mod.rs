@@ -25,6 +25,9 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use pagelab_recording::lifetimes::{self, Lifetimes};
+use pagelab_recording::space::Change;
+use pagelab_vocab::abi::PROT_EXEC;
 use twox_hash::XxHash64;
 
 pub use frame::{Frame, stack_id};
@@ -46,7 +49,6 @@ const STACKS_MAX: usize = 1 << 19;
 const KERNEL_STACKS_MAX: usize = 1 << 16;
 /// How often the names of code made at run time are read on.
 const JIT_INTERVAL_NS: u64 = 1_000_000_000;
-const PROT_EXEC: u32 = 4;
 
 /// The stacks of one sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,10 +83,8 @@ pub struct Stacks {
     kernel: Kernel,
     modules: Modules,
     spaces: HashMap<u32, Space>,
-    /// Process and address space of each live task.
-    tasks: HashMap<u32, (u32, u32)>,
-    /// Live tasks of each address space.
-    users: HashMap<u32, u32>,
+    /// The living tasks and their address spaces, with the process of each.
+    tasks: Lifetimes<u32, u32>,
     /// Address spaces whose last task has ended, and those of them whose last samples have been handed over.
     left: Vec<u32>,
     left_before: Vec<u32>,
@@ -107,13 +107,14 @@ pub struct Stacks {
 impl Stacks {
     /// Stacks of the tree whose first task is process `pid`.
     pub fn new(mode: Mode, pid: u32) -> Self {
+        let mut tasks = Lifetimes::default();
+        tasks.begin(1, Some(1), pid);
         Self {
             mode,
             kernel: Kernel::read(Path::new("/")),
             modules: Modules::default(),
             spaces: HashMap::new(),
-            tasks: HashMap::from([(1, (pid, 1))]),
-            users: HashMap::from([(1, 1)]),
+            tasks,
             left: Vec::new(),
             left_before: Vec::new(),
             paths: ByNumber::default(),
@@ -140,9 +141,7 @@ impl Stacks {
     pub fn takes_away(&self, event: &Event) -> bool {
         let Event::Map(map) = event else { return false };
         let Some(space) = self.spaces.get(&map.mm_id).filter(|_| map.kind == "call") else { return false };
-        let (start, end) = reach(map);
-        space.overlaps(start, end)
-            || (map.op == "mremap" && space.overlaps(map.old_addr, map.old_addr.saturating_add(map.offset)))
+        spaces::change_of(map).is_some_and(|change| space.is_touched_by(&change))
     }
 
     /// Takes note of names of files. Of a batch of events all names come first: others may refer to later ones.
@@ -166,28 +165,16 @@ impl Stacks {
     fn task(&mut self, task: &TaskEvent) {
         // Kernel threads have no memory of their own.
         let Some(mm_id) = task.mm_id else { return };
-        let before = self.tasks.get(&task.task_id).map(|(_, mm_id)| *mm_id);
-        if matches!(task.op, TaskOp::Exit | TaskOp::Leave) {
-            self.tasks.remove(&task.task_id);
-            self.leave(before.unwrap_or(mm_id));
-            return;
+        let op = match task.op {
+            TaskOp::Exit => lifetimes::TaskOp::Exit,
+            TaskOp::Leave => lifetimes::TaskOp::Leave,
+            _ => lifetimes::TaskOp::Comm,
+        };
+        let left = self.tasks.note(op, task.task_id, Some(mm_id));
+        if let Some(pid) = self.tasks.get_mut(&task.task_id) {
+            *pid = task.pid;
         }
-        self.tasks.insert(task.task_id, (task.pid, mm_id));
-        if before != Some(mm_id) {
-            *self.users.entry(mm_id).or_default() += 1;
-            if let Some(mm_id) = before {
-                self.leave(mm_id);
-            }
-        }
-    }
-
-    fn leave(&mut self, mm_id: u32) {
-        let Some(users) = self.users.get_mut(&mm_id) else { return };
-        *users = users.saturating_sub(1);
-        if *users == 0 {
-            self.users.remove(&mm_id);
-            self.left.push(mm_id);
-        }
+        self.left.extend(left);
     }
 
     /// Forgets the address spaces that nobody used any more at the last call. Samples older than that call must have been
@@ -195,6 +182,9 @@ impl Stacks {
     pub fn forget_left(&mut self) {
         let ripe = std::mem::replace(&mut self.left_before, std::mem::take(&mut self.left));
         for mm_id in ripe {
+            if self.tasks.is_used(mm_id) {
+                continue;
+            }
             let jit = self.spaces.remove(&mm_id).and_then(|space| space.jit);
             if let Some(Module::Jit(jit)) = jit.and_then(|number| self.modules.get_mut(number)) {
                 jit.ended();
@@ -203,35 +193,33 @@ impl Stacks {
     }
 
     fn map(&mut self, map: &MapEvent) {
-        if map.failed() || !matches!(map.op, "mmap" | "munmap" | "mremap" | "shmat") {
-            return;
-        }
-        let pid = self.tasks.get(&map.task_id).map_or(0, |(pid, _)| *pid);
+        let Some(change) = spaces::change_of(map) else { return };
+        let pid = self.tasks.get(&map.task_id).copied().unwrap_or(0);
         let space = self.spaces.entry(map.mm_id).or_default();
         if space.pid == 0 {
             space.pid = pid;
         }
         space.whole |= map.kind != "call";
-        let (start, end) = reach(map);
-        space.compat |= map.special == Special::Vdso && spaces::is_compat(start);
-        match map.op {
-            "mremap" => space.remap(map.old_addr, map.offset, start, map.len),
-            "mmap" if map.special == Special::Vdso && !spaces::is_compat(start) => {
-                let module = self.modules.vdso();
-                space.map(start, Mapped { end, module, offset: 0, code: true });
-            }
-            "mmap" => match map.path_id.and_then(|id| self.paths.get(id)) {
-                Some(path) => {
-                    let file = (map.dev, map.ino, &**path);
-                    let at = MappedAt { pid: space.pid, start, end };
-                    let code = map.prot & PROT_EXEC != 0;
-                    let module = self.modules.file(file, at, code);
-                    space.map(start, Mapped { end, module, offset: map.offset, code });
+        let mapped = match &change {
+            Change::Map(made) => {
+                let range = made.range();
+                let is_vdso = map.special == Special::Vdso;
+                space.compat |= is_vdso && spaces::is_compat(range.start);
+                let path = map.path_id.and_then(|id| self.paths.get(id));
+                let code = map.prot & PROT_EXEC != 0;
+                if is_vdso && !spaces::is_compat(range.start) {
+                    Some(Mapped { module: self.modules.vdso(), offset: 0, code: true })
+                } else if let Some(path) = path {
+                    let at = MappedAt { pid: space.pid, start: range.start, end: range.end };
+                    let module = self.modules.file((map.dev, map.ino, &**path), at, code);
+                    Some(Mapped { module, offset: map.offset, code })
+                } else {
+                    None
                 }
-                None => space.unmap(start, end),
-            },
-            _ => space.unmap(start, end),
-        }
+            }
+            _ => None,
+        };
+        space.apply(&change, mapped);
     }
 
     /// What is mapped in a space whose beginning was not seen, as far as its process can still be asked.
@@ -250,7 +238,7 @@ impl Stacks {
                 }
                 _ => continue,
             };
-            space.map(start, Mapped { end, module, offset, code });
+            space.map(start..end, Mapped { module, offset, code });
         }
     }
 
@@ -330,7 +318,7 @@ impl Stacks {
     }
 
     fn space_of(&self, sample: &Sample<'_>) -> Option<u32> {
-        sample.mm_id.or_else(|| self.tasks.get(&sample.task_id).map(|(_, mm_id)| *mm_id))
+        sample.mm_id.or_else(|| self.tasks.mm_of(&sample.task_id))
     }
 
     /// The state of the address space that a sample was taken in, which is looked at if it was not seen to begin.
@@ -492,15 +480,6 @@ impl Stacks {
     pub fn name_all(&mut self) -> HashMap<u64, Vec<Frame>> {
         symbols::name_all(&mut self.modules, &self.kernel, &self.frames)
     }
-}
-
-/// The addresses that a mapping action reaches.
-fn reach(map: &MapEvent) -> (u64, u64) {
-    let start = match (map.op, map.kind) {
-        ("mmap" | "mremap" | "shmat", "call") => map.ret as u64,
-        _ => map.addr,
-    };
-    (start, start.saturating_add(map.len))
 }
 
 /// The addresses of a chain as they are to be looked up: a return address belongs to the call before it.

@@ -1,30 +1,59 @@
 //! Recorded address spaces: which code is mapped where.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use framehop::Unwinder;
 use framehop::x86_64::UnwinderX86_64;
+use pagelab_recording::space::{self, Change, Content, Made, Map, PageSizes, Ranges};
+use pagelab_recording::tables::MappingsRow;
 
 use super::modules::Modules;
+use crate::bpf::MapEvent;
+
+/// The base page of x86-64, the only machine whose stacks are followed.
+const PAGE_BYTES: u64 = 4096;
 
 /// Code that is mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapped {
-    pub end: u64,
     pub module: u32,
-    /// Of `start` in the file.
+    /// Of the first byte in the file.
     pub offset: u64,
     /// For execution.
     pub code: bool,
+}
+
+impl Content for Mapped {
+    fn skip(self, bytes: u64) -> Self {
+        Self { offset: self.offset.wrapping_add(bytes), ..self }
+    }
+}
+
+/// What a mapping action changed, as its row would tell; nothing if it failed.
+pub fn change_of(map: &MapEvent) -> Option<Change<Map<'static>>> {
+    let row = MappingsRow {
+        op: map.op,
+        kind: map.kind,
+        addr: Some(map.addr),
+        len: Some(map.len),
+        old_addr: Some(map.old_addr),
+        old_len: Some(map.offset),
+        prot: Some(map.prot),
+        flags: Some(map.flags),
+        advice: Some(map.advice as i32),
+        ret: Some(map.ret),
+        ..MappingsRow::default()
+    };
+    Change::of(&row, &PageSizes::new(PAGE_BYTES))
 }
 
 /// One address space.
 #[derive(Default)]
 pub struct Space {
     pub pid: u32,
-    /// Files only, by first address.
-    maps: BTreeMap<u64, Mapped>,
+    /// Files only.
+    maps: space::Space<Mapped>,
     /// All that is mapped is known: it was told at the space's beginning.
     pub whole: bool,
     /// Rises with every change, so that what was worked out for another state is not used.
@@ -49,46 +78,30 @@ const SLOW_NS: u64 = 20_000_000;
 const SLOW_MAX: u32 = 50;
 
 impl Space {
-    /// Whether a file is mapped somewhere in `start..end`.
-    pub fn overlaps(&self, start: u64, end: u64) -> bool {
-        self.maps.range(..end).next_back().is_some_and(|(_, map)| map.end > start)
+    /// Whether an action takes away, or lays something over, what is mapped.
+    pub fn is_touched_by(&self, change: &Change<Map<'_>>) -> bool {
+        let Ranges { maps, unmaps } = Ranges::of(change);
+        [maps, unmaps].into_iter().flatten().any(|(start, end)| self.maps.any_in(&(start..end)))
     }
 
-    /// Takes away what is mapped in `start..end`.
-    pub fn unmap(&mut self, start: u64, end: u64) {
-        if start >= end || !self.overlaps(start, end) {
+    /// Applies an action; `mapped` is the file that it maps.
+    pub fn apply(&mut self, change: &Change<Map<'_>>, mapped: Option<Mapped>) {
+        // Most actions are about memory without a file, on which nothing depends.
+        if mapped.is_none() && !self.is_touched_by(change) {
             return;
         }
-        let hit: Vec<(u64, Mapped)> =
-            self.maps.range(..end).rev().take_while(|(_, map)| map.end > start).map(|(at, map)| (*at, *map)).collect();
-        for (at, map) in hit {
-            self.maps.remove(&at);
-            if at < start {
-                self.maps.insert(at, Mapped { end: start, ..map });
-            }
-            if map.end > end {
-                self.maps.insert(end, Mapped { offset: map.offset.wrapping_add(end - at), ..map });
-            }
-        }
+        self.maps.apply(change, |made| match made {
+            Made::Mapped(_) => mapped,
+            Made::Moved(before, _) => before,
+            Made::Grown(_) => None,
+        });
         self.changed();
     }
 
     /// Maps a file; what was there before is gone.
-    pub fn map(&mut self, start: u64, mapped: Mapped) {
-        self.unmap(start, mapped.end);
-        self.maps.insert(start, mapped);
+    pub fn map(&mut self, range: Range<u64>, mapped: Mapped) {
+        self.maps.insert(range, mapped);
         self.changed();
-    }
-
-    /// Moves what is mapped in `from..from + len` to `to`.
-    pub fn remap(&mut self, from: u64, len: u64, to: u64, new_len: u64) {
-        let end = from.saturating_add(len);
-        let moved = self.maps.range(..end).next_back().filter(|(_, map)| map.end > from).map(|(at, map)| (*at, *map));
-        self.unmap(from, end);
-        self.unmap(to, to.saturating_add(new_len));
-        if let Some((at, map)) = moved.filter(|(at, _)| *at <= from) {
-            self.map(to, Mapped { end: to.saturating_add(new_len), offset: map.offset.wrapping_add(from - at), ..map });
-        }
     }
 
     /// Stacks are not unwound any more, because of what came of earlier ones.
@@ -112,8 +125,8 @@ impl Space {
 
     /// The file mapped at an address, and the offset in it.
     pub fn find(&self, addr: u64) -> Option<(u32, u64)> {
-        let (start, map) = self.maps.range(..=addr).next_back()?;
-        (addr < map.end).then(|| (map.module, map.offset.wrapping_add(addr - start)))
+        let (range, map) = self.maps.at(addr)?;
+        Some((map.module, map.offset.wrapping_add(addr - range.start)))
     }
 
     /// The unwinder of this space.
@@ -121,8 +134,8 @@ impl Space {
         let maps = &self.maps;
         self.unwinder.get_or_insert_with(|| {
             let mut unwinder = UnwinderX86_64::new();
-            for (start, map) in maps.iter().filter(|(_, map)| map.code) {
-                if let Some(module) = modules.unwinding(map.module, *start, map.end, map.offset) {
+            for (range, map) in maps.iter().filter(|(_, map)| map.code) {
+                if let Some(module) = modules.unwinding(map.module, range.start, range.end, map.offset) {
                     unwinder.add_module(module);
                 }
             }
@@ -133,33 +146,47 @@ impl Space {
 
 #[cfg(test)]
 mod tests {
+    use pagelab_vocab::abi::MREMAP_DONTUNMAP;
+
     use super::*;
 
-    fn mapped(end: u64, offset: u64) -> Mapped {
-        Mapped { end, module: 7, offset, code: true }
+    const MAPPED: Mapped = Mapped { module: 7, offset: 0, code: true };
+
+    fn remap(old: u64, old_len: u64, new: u64, new_len: u64, flags: u32) -> Change<Map<'static>> {
+        let remap = space::Remap { old, old_len: Some(old_len), new, new_len, flags, mapping_id: None };
+        Change::Remap(remap)
     }
 
     #[test]
     fn a_hole_splits_a_mapping_and_keeps_offsets() {
         let mut space = Space::default();
-        space.map(0x1000, mapped(0x5000, 0x100));
-        space.unmap(0x2000, 0x3000);
+        space.map(0x1000..0x5000, Mapped { offset: 0x100, ..MAPPED });
+        space.apply(&Change::Unmap(0x2000..0x3000), None);
         assert_eq!(space.find(0x1010), Some((7, 0x110)));
         assert_eq!(space.find(0x2000), None);
         assert_eq!(space.find(0x3000), Some((7, 0x2100)));
-        assert!(space.overlaps(0x4fff, 0x9000) && !space.overlaps(0x2000, 0x3000));
+        let touched = |range| space.is_touched_by(&Change::Unmap(range));
+        assert!(touched(0x4fff..0x9000) && !touched(0x2000..0x3000));
         let before = space.generation;
-        space.unmap(0x8000, 0x9000);
+        space.apply(&Change::Unmap(0x8000..0x9000), None);
         assert_eq!(space.generation, before, "nothing was there");
     }
 
     #[test]
     fn a_mapping_that_moves_takes_its_offset_along() {
         let mut space = Space::default();
-        space.map(0x1000, mapped(0x5000, 0));
-        space.remap(0x2000, 0x1000, 0x10000, 0x2000);
+        space.map(0x1000..0x5000, MAPPED);
+        space.apply(&remap(0x2000, 0x1000, 0x10000, 0x2000, 1), None);
         assert_eq!(space.find(0x2000), None);
         assert_eq!(space.find(0x11000), Some((7, 0x2000)));
         assert_eq!(space.find(0x4000), Some((7, 0x3000)));
+    }
+
+    #[test]
+    fn a_move_that_keeps_the_old_place_leaves_the_code_there() {
+        let mut space = Space::default();
+        space.map(0x1000..0x5000, MAPPED);
+        space.apply(&remap(0x2000, 0x1000, 0x10000, 0x1000, 1 | MREMAP_DONTUNMAP), None);
+        assert_eq!((space.find(0x2000), space.find(0x10000)), (Some((7, 0x1000)), Some((7, 0x1000))));
     }
 }
