@@ -36,8 +36,6 @@
 mod change;
 mod intervals;
 mod sizes;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
