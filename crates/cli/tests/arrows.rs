@@ -8,21 +8,22 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and what it may know beside the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
-    ("mapping", &[]),
-    ("host", &["mapping"]),
-    ("conformance", &["mapping", "host"]),
-    ("load", &["mapping", "host", "recording"]),
-    ("observe", &["recording", "host"]),
+    ("residency", &[]),
+    ("mapping", &["residency"]),
+    ("host", &["mapping", "residency"]),
+    ("conformance", &["residency", "host"]),
+    ("load", &["mapping", "residency", "host", "recording"]),
+    ("observe", &["recording", "residency", "host"]),
     ("session", &["load", "observe", "host", "recording"]),
-    ("analysis", &["recording"]),
+    ("analysis", &["recording", "residency"]),
     // A disposable VM knows nothing of what is done in it.
     ("lab", &[]),
     // `load` and `observe` for the words of plans: jobs and streams are checked before anything runs.
-    ("experiment", &["session", "lab", "host", "analysis", "recording", "load", "observe"]),
+    ("experiment", &["session", "lab", "host", "analysis", "recording", "load", "observe", "residency"]),
     ("interop", &["recording"]),
     ("report", &["analysis", "recording"]),
     (
@@ -32,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "conformance",
             "lab",
             "recording",
+            "residency",
             "load",
             "observe",
             "session",

@@ -1,11 +1,10 @@
 //! The counters of a pool, and their transitions.
 
 use std::fmt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-
-use crate::sys;
 
 /// Counters of a pool in pages, as sysfs has them: `nr` includes surplus pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,15 +54,14 @@ impl Step {
 /// A pool of pages of one size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pool {
-    folder: &'static str,
     /// Bytes of a page.
     pub(crate) page: usize,
 }
 
 /// The pool of 2 MiB pages.
-pub(crate) const HUGE: Pool = Pool { folder: "/sys/kernel/mm/hugepages/hugepages-2048kB", page: 2 << 20 };
+pub(crate) const HUGE: Pool = Pool { page: 2 << 20 };
 /// The pool of 1 GiB pages.
-pub(crate) const GIGANTIC: Pool = Pool { folder: "/sys/kernel/mm/hugepages/hugepages-1048576kB", page: 1 << 30 };
+pub(crate) const GIGANTIC: Pool = Pool { page: 1 << 30 };
 
 /// How long the counters may take to settle: the kernel may free pages from a work queue.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -71,17 +69,11 @@ const SETTLE: Duration = Duration::from_secs(2);
 impl Pool {
     /// Reads the counters.
     pub(crate) fn read(self) -> Result<Counters, String> {
-        let one = |name: &str| {
-            let path = format!("{}/{name}", self.folder);
-            let text = sys::read_text(&path).map_err(|errno| format!("cannot read {path}: {errno}"))?;
-            text.trim().parse::<i64>().map_err(|_| format!("{path} is no number: {}", text.trim()))
-        };
-        Ok(Counters {
-            nr: one("nr_hugepages")?,
-            free: one("free_hugepages")?,
-            resv: one("resv_hugepages")?,
-            surplus: one("surplus_hugepages")?,
-        })
+        let pool = pagelab_residency::Pool::read(Path::new("/"), self.page).map_err(|error| error.to_string())?;
+        // Pages of a pool never reach the sign bit.
+        let [nr, free, resv, surplus] =
+            [pool.total_pages, pool.free_pages, pool.reserved_pages, pool.surplus_pages].map(u64::cast_signed);
+        Ok(Counters { nr, free, resv, surplus })
     }
 
     /// Reads the counters until they are as expected, or the time to settle is over: the last reading.

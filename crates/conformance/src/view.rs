@@ -1,62 +1,30 @@
 //! How memory looks to the kernel: the lines of smaps, and what page tables hold.
 
-use pagelab_mapping::{Held, PageSize, inspect};
+use std::path::Path;
+
+use pagelab_residency::maps::{self, Vma};
+use pagelab_residency::{Held, PageSize, inspect};
 
 use crate::outcome::{Outcome, Stop, equal};
-use crate::sys::{self, Region};
+use crate::sys::Region;
 
-/// What `/proc/self/smaps` says of the mapping that holds an address.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Vma {
-    pub(crate) bytes: usize,
-    pub(crate) page_bytes: usize,
-    pub(crate) resident_bytes: usize,
-    pub(crate) path: String,
-}
-
-/// The mapping that holds the region's first byte.
+/// What smaps says of the mapping that holds the region's first byte.
 pub(crate) fn vma(region: &Region) -> Result<Vma, Stop> {
-    let text = sys::read_text("/proc/self/smaps")
-        .map_err(|errno| Stop::inconclusive(format!("cannot read /proc/self/smaps: {errno}")))?;
-    let mut found: Option<Vma> = None;
-    for line in text.lines() {
-        if let Some((start, end, path)) = heading(line) {
-            if found.is_some() {
-                break;
-            }
-            if (start..end).contains(&region.addr) {
-                found = Some(Vma { bytes: end - start, path, ..Vma::default() });
-            }
-        } else if let Some(vma) = &mut found
-            && let Some((key, value)) = line.split_once(':')
-            && let Some(kib) = value.trim().strip_suffix(" kB").and_then(|kib| kib.parse::<usize>().ok())
-        {
-            match key {
-                "KernelPageSize" => vma.page_bytes = kib * 1024,
-                "Rss" => vma.resident_bytes = kib * 1024,
-                _ => {}
-            }
-        }
-    }
-    found.ok_or_else(|| Stop::fail("/proc/self/smaps", "no mapping at the address", "the mapping just made"))
-}
-
-/// `7f0000000000-7f0000200000 rw-s 00001000 00:01 1043   /memfd:name (deleted)`.
-fn heading(line: &str) -> Option<(usize, usize, String)> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
-    Some((start, end, words.skip(4).collect::<Vec<_>>().join(" ")))
+    let first = region.addr as u64;
+    let found = maps::read(Path::new("/proc/self"), first, first + 1)
+        .map_err(|error| Stop::inconclusive(format!("cannot read {error}")))?;
+    let missing = || Stop::fail("/proc/self/smaps", "no mapping at the address", "the mapping just made");
+    found.into_iter().next().ok_or_else(missing)
 }
 
 /// The kernel's page size of the mapping must be this.
 pub(crate) fn page_size_is(region: &Region, expected: usize) -> Outcome {
-    equal("KernelPageSize in smaps, bytes", vma(region)?.page_bytes, expected)
+    equal("KernelPageSize in smaps, bytes", vma(region)?.kernel_page_bytes as usize, expected)
 }
 
 /// Resident bytes of the mapping, by smaps: zero pages are none.
 pub(crate) fn resident(region: &Region) -> Result<usize, Stop> {
-    Ok(vma(region)?.resident_bytes)
+    Ok(vma(region)?.resident_bytes as usize)
 }
 
 /// What the page tables hold for the region.

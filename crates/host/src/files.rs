@@ -79,8 +79,7 @@ pub(crate) fn tidy(text: &str) -> String {
 
 /// The word in brackets of `always [madvise] never`, which may hold a space (`[write back]`); the whole text if none.
 pub(crate) fn chosen(text: &str) -> String {
-    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
-    tidy(inside.unwrap_or(text))
+    tidy(pagelab_residency::thp::chosen_word(text).unwrap_or(text))
 }
 
 /// Names in a folder, sorted; empty if it cannot be read.

@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pagelab_residency::maps;
 use rustix::mm::{MapFlags, ProtFlags};
 
 /// Bytes of a device's start that are looked at for signatures, where it has as many.
@@ -74,11 +75,8 @@ pub fn user(root: &Path, path: &Path) -> Option<String> {
         name != own.as_str() && name.as_bytes().iter().all(u8::is_ascii_digit)
     });
     for process in processes {
-        let Ok(maps) = std::fs::read(process.path().join("maps")) else { continue };
-        // The path is the rest of the line behind five fields.
-        let mapped = maps
-            .split(|byte| *byte == b'\n')
-            .any(|line| line.strip_suffix(path.as_os_str().as_bytes()).is_some_and(|rest| rest.ends_with(b" ")));
+        let Ok(mut mappings) = maps::list(&process.path()) else { continue };
+        let mapped = mappings.any(|vma| vma.path == path.as_os_str().as_bytes());
         if mapped {
             let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
             return Some(format!("process {} ({})", process.file_name().display(), name.trim()));

@@ -1,29 +1,10 @@
 //! The hugetlb pools: which page sizes there are, how many pages are left, what to type when there are too few.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use pagelab_mapping::Pool;
+use pagelab_residency::pool::{self, POOLS, Pool};
 
 use crate::error::LoadError;
-
-fn directory(root: &Path, page_bytes: u64) -> PathBuf {
-    root.join(format!("sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes / 1024))
-}
-
-/// Page sizes that the kernel has pools for, in bytes, ascending.
-pub fn page_sizes(root: &Path) -> Vec<u64> {
-    let Ok(entries) = std::fs::read_dir(root.join("sys/kernel/mm/hugepages")) else { return Vec::new() };
-    let mut sizes: Vec<u64> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let kb: u64 = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-            kb.checked_mul(1024)
-        })
-        .collect();
-    sizes.sort_unstable();
-    sizes
-}
 
 /// From this size on pages are more than the buddy allocator hands out: at run time the kernel has to find a free stretch of memory.
 const GIGANTIC_BYTES: u64 = 1 << 30;
@@ -33,7 +14,7 @@ const GIGANTIC_BYTES: u64 = 1 << 30;
 /// # Errors
 /// [`LoadError::Host`] with the sizes there are.
 pub fn check_size(root: &Path, job: &str, page_bytes: u64) -> Result<(), LoadError> {
-    let sizes = page_sizes(root);
+    let sizes = pool::sizes(root);
     if sizes.contains(&page_bytes) {
         return Ok(());
     }
@@ -70,7 +51,7 @@ pub fn pool_too_small(root: &Path, job: &str, page_bytes: u64, needed_pages: u64
     let needed = format!("{needed_pages} more");
     match Pool::read(root, page_bytes as usize) {
         Ok(pool) => {
-            let path = directory(Path::new("/"), page_bytes).join("nr_hugepages");
+            let file = format!("{POOLS}/{}/nr_hugepages", pool::folder_name(page_bytes));
             let total = pool.total_pages + needed_pages.saturating_sub(pool.available_pages());
             let boot = if page_bytes >= GIGANTIC_BYTES {
                 format!(
@@ -94,7 +75,7 @@ pub fn pool_too_small(root: &Path, job: &str, page_bytes: u64, needed_pages: u64
                     pool.reserved_pages
                 ),
                 needed,
-                command: format!("echo {total} > {}{boot}{fallback}", path.display()),
+                command: format!("echo {total} > {file}{boot}{fallback}"),
             }
         }
         Err(error) => LoadError::Host {
@@ -116,7 +97,7 @@ mod tests {
 
     fn pool_of(page: u64, total: u64, free: u64, reserved: u64, overcommit: u64, surplus: u64) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("tempdir");
-        let pool = directory(dir.path(), page);
+        let pool = dir.path().join(POOLS.trim_start_matches('/')).join(pool::folder_name(page));
         std::fs::create_dir_all(&pool).expect("mkdir");
         for (name, value) in [
             ("nr_hugepages", total),
@@ -134,7 +115,7 @@ mod tests {
     fn promised_pages_are_not_available() {
         let dir = fake_pool(128, 78, 50, 10, 4);
         assert_eq!(Pool::read(dir.path(), 2 << 20).map(|pool| pool.available_pages()), Ok(28 + 6));
-        assert_eq!(page_sizes(dir.path()), vec![2 << 20]);
+        assert_eq!(pool::sizes(dir.path()), vec![2 << 20]);
         assert!(check_size(dir.path(), "j", 2 << 20).is_ok());
         let error = check_size(dir.path(), "j", 1 << 30).expect_err("no such pool").to_string();
         assert!(error.contains("2097152") && error.contains("1073741824"), "{error}");

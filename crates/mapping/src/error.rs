@@ -1,9 +1,8 @@
 //! What can go wrong, each with the value found, the value needed and the command to type.
 
 use std::io;
-use std::path::Path;
 
-use crate::page_size::HUGE_1G_BYTES;
+use pagelab_residency::ResidencyError;
 
 /// Why a mapping, or an operation on one, failed. Nothing is left behind by an operation that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +51,9 @@ pub enum MapError {
         why: &'static str,
     },
     /// The host has no pages of this size.
-    #[error("pages of {needed_bytes} bytes: this host has {found}; {}", command_for_size(*.needed_bytes))]
+    #[error(
+        "{}", ResidencyError::NoSuchPageSize { needed_bytes: *.needed_bytes, found: String::clone(.found) }
+    )]
     NoSuchPageSize {
         /// Bytes of the page asked for.
         needed_bytes: usize,
@@ -61,9 +62,12 @@ pub enum MapError {
     },
     /// The hugetlb pool has not enough pages left.
     #[error(
-        "hugetlb pool of {page_bytes}-byte pages: {available_pages} pages available, needed {needed_pages}; type: \
-         echo {} > /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
-        .total_pages.saturating_sub(*.available_pages).saturating_add(*.needed_pages), .page_bytes >> 10
+        "{}", ResidencyError::PoolTooSmall {
+            page_bytes: *.page_bytes,
+            available_pages: *.available_pages,
+            needed_pages: *.needed_pages,
+            total_pages: *.total_pages,
+        }
     )]
     PoolTooSmall {
         /// Bytes of a page of the pool.
@@ -77,7 +81,11 @@ pub enum MapError {
     },
     /// A control group forbids it.
     #[error(
-        "control group limit {file}: {limit_bytes} bytes, needed {needed_bytes}; type: echo {needed_bytes} > {file}"
+        "{}", ResidencyError::CgroupLimit {
+            file: String::clone(.file),
+            limit_bytes: *.limit_bytes,
+            needed_bytes: *.needed_bytes,
+        }
     )]
     CgroupLimit {
         /// The file with the limit.
@@ -145,22 +153,28 @@ impl MapError {
     pub(crate) fn last(what: &'static str) -> Self {
         Self::System { what, errno: last_errno() }
     }
+}
 
-    pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Self {
-        Self::Unreadable { path: path.display().to_string(), why: error.to_string() }
+/// Looking at memory and pools fails with the same causes, by the same names.
+impl From<ResidencyError> for MapError {
+    fn from(error: ResidencyError) -> Self {
+        match error {
+            ResidencyError::Length { found_bytes } => Self::Length { found_bytes },
+            ResidencyError::NoSuchPageSize { needed_bytes, found } => Self::NoSuchPageSize { needed_bytes, found },
+            ResidencyError::PoolTooSmall { page_bytes, available_pages, needed_pages, total_pages } => {
+                Self::PoolTooSmall { page_bytes, available_pages, needed_pages, total_pages }
+            }
+            ResidencyError::CgroupLimit { file, limit_bytes, needed_bytes } => {
+                Self::CgroupLimit { file, limit_bytes, needed_bytes }
+            }
+            ResidencyError::Unreadable { path, why } => Self::Unreadable { path, why },
+            ResidencyError::System { what, errno } => Self::System { what, errno },
+        }
     }
 }
 
 pub(crate) fn last_errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)
-}
-
-fn command_for_size(needed_bytes: usize) -> String {
-    if needed_bytes == HUGE_1G_BYTES {
-        "1 GiB pages need a processor with pdpe1gb (type: grep -c pdpe1gb /proc/cpuinfo)".to_owned()
-    } else {
-        "type: ls /sys/kernel/mm/hugepages".to_owned()
-    }
 }
 
 /// What MADV_COLLAPSE means by its error numbers (madvise(2)).

@@ -70,40 +70,27 @@
 //! mapped for as long as a [`Watch`] of it lives, and hands on what is not theirs to the handler that
 //! was there before. A program that installs one of its own later has to do the same for this one (sigaction gives it the old one).
 //!
-//! # What can be told, and by whom
+//! # Looking at memory
 //!
-//! Page sizes need no privilege. Some reasons do: whether small pages are a huge page that was split or came small is said by
-//! `/proc/kpageflags`, which needs CAP_SYS_ADMIN; without it the reason is [`Reason::Unknown`], with the way to know. Of a process
-//! [`process`] also tells what its huge pages hold but zeros (by reading them, which takes the right to trace it), sizes of folios and
-//! what a hugetlb pool keeps for it; what cannot be told is an `Err` with the reason ([`Told`]).
-//! What a fault lacked is told from the counters since a map was made. Of memory that others mapped nothing of the past is known: there
-//! the state of the host now decides (free blocks of 2 MiB, `defrag`, control groups at their limit), and the words say "now". While
-//! memory is fragmented, 4 KiB entries that came before the advice look the same as those that a failed fault made.
-//! Before Linux 6.7 there is no PAGEMAP_SCAN; [`Source::Smaps`] says what is told instead.
+//! What memory has, and why, is the business of [`pagelab_residency`], the parts of which that a user of maps needs bear their names
+//! here, too. Its manual says what can be told, and by whom.
 
-pub mod buddyinfo;
 mod bus;
 mod cache_lines;
 mod error;
-mod got;
-mod groups;
 mod map;
 mod options;
-mod page_size;
-mod pool;
 mod reservation;
-#[cfg(test)]
-mod testing;
 mod watch;
 
 pub use cache_lines::{CacheLines, WriteBack};
 pub use error::MapError;
-pub use got::{
-    Asked, FolioBytes, Got, GroupLimit, Held, LookOptions, Mapping, PoolBytes, ProcessMemory, Reason, Short, Slot,
-    Source, Switch, Told, ZeroFilled, inspect, process, process_with,
-};
 pub use map::{Advice, Flushed, Map};
 pub use options::MapOptions;
-pub use page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, Pool, base_page_bytes};
+pub use pagelab_residency::{
+    Asked, FolioBytes, Got, GroupLimit, HUGE_1G_BYTES, HUGE_2M_BYTES, Held, LookOptions, Mapping, PageSize, Pool,
+    PoolBytes, ProcessMemory, Reason, ResidencyError, Short, Slot, Source, Switch, Told, ZeroFilled, base_page_bytes,
+    buddyinfo, inspect, process, process_with,
+};
 pub use reservation::{Access, Backing, Reservation, Sharing};
 pub use watch::Watch;

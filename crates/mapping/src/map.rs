@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::bus::MapWatch;
 use crate::cache_lines::{CacheLines, WriteBack};
 use crate::error::{MapError, last_errno};
-use crate::got::{self, Got, Past};
+
 use crate::options::MapOptions;
-use crate::page_size::{PageSize, base_page_bytes};
 use crate::reservation::{Access, Backing, Reservation, Sharing, map_over};
+use pagelab_residency::{Got, PageSize, Past, base_page_bytes, inspect_with, pool};
 
 /// What lies under a map, kept for as long as it lives.
 #[derive(Debug)]
@@ -323,7 +323,7 @@ impl Map {
     /// # Errors
     /// As of [`Map::got`].
     pub fn got_for(&self, asked: PageSize) -> Result<Got, MapError> {
-        got::look(Path::new("/"), self.reservation.address(), self.reservation.len_bytes(), asked, &self.past, true)
+        Ok(inspect_with(self.reservation.address(), self.reservation.len_bytes(), asked, &self.past)?)
     }
 
     /// The first page at or after `offset` that lies beyond the end of a file that has become shorter; `offset` if none does.
@@ -427,7 +427,7 @@ impl Map {
 
     fn pool_words(&self) -> String {
         let page_bytes = self.owned.unit_bytes();
-        crate::pool::why_refused(Path::new("/"), page_bytes, page_bytes)
+        pool::why_refused(Path::new("/"), page_bytes, page_bytes)
             .map_or_else(|| "the hugetlb pool gave no page".to_owned(), |error| error.to_string())
     }
 }

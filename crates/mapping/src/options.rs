@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use crate::error::MapError;
-use crate::got::{Counters, Past};
+
 use crate::map::{Map, Owned};
-use crate::page_size::{HUGE_2M_BYTES, PageSize, base_page_bytes};
 use crate::reservation::{Access, Backing, Reservation, Sharing};
+use pagelab_residency::{Counters, HUGE_2M_BYTES, PageSize, Past, base_page_bytes, pool};
 
 /// Magic number of hugetlbfs (include/uapi/linux/magic.h).
 const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
@@ -257,7 +257,7 @@ fn explain(error: MapError, owned: &Owned, mapped_bytes: usize) -> MapError {
     match (errno, owned) {
         (libc::EOPNOTSUPP, Owned::File { sync: true, .. }) => MapError::SyncUnsupported,
         (libc::ENOMEM | libc::EINVAL | libc::ENOENT, _) if owned.is_hugetlb() => {
-            crate::pool::why_refused(Path::new("/"), owned.unit_bytes(), mapped_bytes).unwrap_or(error)
+            pool::why_refused(Path::new("/"), owned.unit_bytes(), mapped_bytes).map_or(error, MapError::from)
         }
         _ => error,
     }

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use crate::error::MapError;
-use crate::page_size::base_page_bytes;
+use pagelab_residency::base_page_bytes;
 
 /// Who sees what is written to a mapping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

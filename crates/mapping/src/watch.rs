@@ -68,8 +68,8 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::page_size::base_page_bytes;
     use crate::reservation::{Access, Backing, Reservation, Sharing};
+    use pagelab_residency::base_page_bytes;
 
     /// Two pages of a file of their own, mapped and watched.
     struct Mapped {

@@ -289,7 +289,7 @@ fn a_page_size_that_is_not_there_is_said() {
     let sizes: Vec<_> = std::fs::read_dir("/sys/kernel/mm/hugepages").expect("pools").flatten().collect();
     assert!(!sizes.is_empty());
     let error = pagelab_mapping::Pool::read(std::path::Path::new("/"), 8 << 20).expect_err("no such pages on x86-64");
-    let MapError::NoSuchPageSize { needed_bytes, found } = error else { panic!("{error}") };
+    let pagelab_mapping::ResidencyError::NoSuchPageSize { needed_bytes, found } = error else { panic!("{error}") };
     assert_eq!(needed_bytes, 8 << 20);
     assert!(found.contains("2048 KiB"), "{found}");
 }

@@ -140,8 +140,8 @@ fn map_file(context: &mut Context) -> Outcome {
     view::page_size_is(&region, PAGE)?;
     holds(
         "path in maps",
-        view::vma(&region)?.path.ends_with("/file (deleted)"),
-        view::vma(&region)?.path,
+        view::vma(&region)?.path_text().ends_with("/file (deleted)"),
+        view::vma(&region)?.path_text(),
         "the file's",
     )?;
     region.touch(PAGE);
@@ -212,7 +212,7 @@ fn read_file(context: &mut Context) -> Outcome {
 fn length_rounded_up(context: &mut Context) -> Outcome {
     context.start()?;
     let region = must("mmap of 2 MiB + 4 KiB", sys::map(PAGE + BASE, PRIVATE | HUGETLB, None))?;
-    equal("length of the mapping in smaps", view::vma(&region)?.bytes, 2 * PAGE)?;
+    equal("length of the mapping in smaps", view::vma(&region)?.len_bytes() as usize, 2 * PAGE)?;
     context.at("mapping 2 MiB + 4 KiB", [0, 0, 2, 0])?;
     let whole = sys::Region { addr: region.addr, len: 2 * PAGE };
     refused("munmap of the first 4 KiB", whole.part(0, BASE).unmap(), &[libc::EINVAL])?;

@@ -72,7 +72,7 @@ fn segment(context: &mut Context) -> Outcome {
     context.at("making a segment of 3 pages", [0, 0, 3, 0])?;
     let region = must("shmat", sysv::attach(id, 0, 3 * PAGE))?;
     view::page_size_is(&region, PAGE)?;
-    let path = view::vma(&region)?.path;
+    let path = view::vma(&region)?.path_text();
     holds("path in maps", path.starts_with("/SYSV"), path, "/SYSV and the key")?;
     region.touch(PAGE);
     context.at("touching it", [0, -3, 0, 0])?;

@@ -4,7 +4,7 @@ mod bytes;
 mod stacks;
 mod text;
 
-use pagelab_mapping::{Held, LookOptions, MapError, Mapping, ProcessMemory, Reason, Short};
+use pagelab_residency::{Held, LookOptions, Mapping, ProcessMemory, Reason, ResidencyError, Short};
 use serde::Serialize;
 
 pub use self::bytes::{FolioReport, PoolReport, ZeroFilledReport};
@@ -38,7 +38,7 @@ pub struct Region {
     pub permissions: String,
     /// File, or the kernel's name; empty for anonymous memory.
     pub path: String,
-    /// `hugetlb`, `madvise`, `always` or `mount`; none if nobody asked for huge pages here.
+    /// `hugetlb`, `dax`, `madvise`, `always` or `mount`; none if nobody asked for huge pages here.
     pub asked: Option<&'static str>,
     /// Bytes in memory in small pages; none where it cannot be told.
     pub base_bytes: Option<u64>,
@@ -108,7 +108,7 @@ pub struct ProcessReport {
 ///
 /// # Errors
 /// The process is gone, or another user's.
-pub fn look(pid: u32) -> Result<ProcessReport, MapError> {
+pub fn look(pid: u32) -> Result<ProcessReport, ResidencyError> {
     look_with(pid, &LookOptions::default())
 }
 
@@ -116,8 +116,8 @@ pub fn look(pid: u32) -> Result<ProcessReport, MapError> {
 ///
 /// # Errors
 /// The process is gone, or another user's.
-pub fn look_with(pid: u32, options: &LookOptions) -> Result<ProcessReport, MapError> {
-    Ok(report(pagelab_mapping::process_with(pid, options)?))
+pub fn look_with(pid: u32, options: &LookOptions) -> Result<ProcessReport, ResidencyError> {
+    Ok(report(pagelab_residency::process_with(pid, options)?))
 }
 
 fn report(memory: ProcessMemory) -> ProcessReport {
@@ -146,7 +146,7 @@ fn report(memory: ProcessMemory) -> ProcessReport {
 fn region(mapping: &Mapping) -> Region {
     let held = mapping.held;
     let backed_bytes = held.map(|held| held.present_bytes());
-    let zero_filled_bytes = mapping.zero_filled.as_ref().ok().and_then(pagelab_mapping::ZeroFilled::bytes);
+    let zero_filled_bytes = mapping.zero_filled.as_ref().ok().and_then(pagelab_residency::ZeroFilled::bytes);
     let less = |short: &Short| Less {
         reason: short.reason.word(),
         words: short.reason.to_string(),
@@ -158,7 +158,7 @@ fn region(mapping: &Mapping) -> Region {
         end: mapping.end,
         permissions: mapping.permissions.clone(),
         path: mapping.path.clone(),
-        asked: mapping.asked.map(pagelab_mapping::Asked::word),
+        asked: mapping.asked.map(pagelab_residency::Asked::word),
         base_bytes: held.map(|held| held.base_bytes),
         huge_2m_bytes: held.map(|held| held.huge_2m_bytes),
         huge_1g_bytes: held.map(|held| held.huge_1g_bytes),

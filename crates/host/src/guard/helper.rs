@@ -24,7 +24,7 @@ use super::journal::{self, Journal};
 use super::leftovers::{self, undo_journal};
 use super::state;
 use super::{Door, GuardError, KernelDoor, RestoreReport};
-use crate::settings::mounts::table;
+use pagelab_residency::mounts::table;
 
 /// The hidden command under which the binary calls [`helper_main`]: `pagelab __guard JOURNAL FD`.
 pub const HELPER_COMMAND: &str = "__guard";

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, openat};
 
 use super::{GuardError, state_error};
-use crate::settings::mounts::{Mount, table};
+use pagelab_residency::mounts::{Mount, table};
 
 /// The registry, seen from the mount namespace of the host.
 pub(super) const REGISTRY: &str = "/run/pagelab";

@@ -193,14 +193,14 @@ impl HugetlbError {
     }
 }
 
-impl From<pagelab_mapping::MapError> for HugetlbError {
-    fn from(error: pagelab_mapping::MapError) -> Self {
-        use pagelab_mapping::MapError;
+impl From<pagelab_residency::ResidencyError> for HugetlbError {
+    fn from(error: pagelab_residency::ResidencyError) -> Self {
+        use pagelab_residency::ResidencyError;
         match error {
-            MapError::NoSuchPageSize { needed_bytes, found } => {
+            ResidencyError::NoSuchPageSize { needed_bytes, found } => {
                 HugetlbError::NoSuchSize { found, needed: pagelab_vocab::settings::format_size(needed_bytes as u64) }
             }
-            MapError::Unreadable { path, why } => HugetlbError::Unreadable { path, reason: why },
+            ResidencyError::Unreadable { path, why } => HugetlbError::Unreadable { path, reason: why },
             other => HugetlbError::Unreadable { path: "hugetlb pool".to_owned(), reason: other.to_string() },
         }
     }

@@ -16,7 +16,8 @@ use super::HugetlbError;
 use super::pools::has_size;
 use crate::facts::default_huge_page_bytes;
 use crate::files::names;
-use crate::settings::mounts::{Mount, table};
+use pagelab_residency::maps;
+use pagelab_residency::mounts::{Mount, table};
 
 /// Magic number of hugetlbfs (include/uapi/linux/magic.h).
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
@@ -105,12 +106,9 @@ pub fn mounts(root: &Path) -> Result<Vec<HugetlbMount>, HugetlbError> {
 }
 
 fn described(root: &Path, mount: &Mount) -> HugetlbMount {
-    let option = |name: &str| {
-        mount.fs_options.iter().find_map(|option| option.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
-    };
     // The kernel prints sizes as plain bytes, the page size with a unit.
-    let number = |name: &str| option(name)?.parse::<u64>().ok();
-    let page_bytes = option("pagesize").and_then(|size| parse_size(&size));
+    let number = |name: &str| mount.option(name)?.parse::<u64>().ok();
+    let page_bytes = mount.option("pagesize").and_then(parse_size);
     let (usage, usage_reason) = match usage(root, &mount.mountpoint) {
         Ok(usage) => (Some(usage), None),
         Err(reason) => (None, Some(reason)),
@@ -123,7 +121,7 @@ fn described(root: &Path, mount: &Mount) -> HugetlbMount {
         min_bytes: number("min_size"),
         inodes: number("nr_inodes"),
         // What the kernel does not list has the value that it has without the option.
-        mode: option("mode").unwrap_or_else(|| "755".to_owned()),
+        mode: mount.option("mode").unwrap_or("755").to_owned(),
         uid: number("uid").and_then(|uid| u32::try_from(uid).ok()).unwrap_or(0),
         gid: number("gid").and_then(|gid| u32::try_from(gid).ok()).unwrap_or(0),
         writable: !mount.options.iter().chain(&mount.fs_options).any(|option| option == "ro"),
@@ -359,12 +357,9 @@ fn users(mountpoint: &Path) -> Vec<String> {
 /// How a process uses the file system of this device.
 fn use_of(process: &Path, device: u64) -> Option<String> {
     let printed = format!("{:02x}:{:02x}", rustix::fs::major(device), rustix::fs::minor(device));
-    let maps = std::fs::read_to_string(process.join("maps")).unwrap_or_default();
-    for line in maps.lines() {
-        let mut words = line.split_ascii_whitespace();
-        if words.nth(3) == Some(printed.as_str()) {
-            return Some(format!("maps {}", words.skip(1).collect::<Vec<_>>().join(" ")));
-        }
+    let mapped = maps::list(process).ok().and_then(|mut mappings| mappings.find(|vma| vma.device == printed));
+    if let Some(vma) = mapped {
+        return Some(format!("maps {}", vma.path_text()));
     }
     for (link, how) in [("cwd", "works in it"), ("root", "has its root in it")] {
         if std::fs::metadata(process.join(link)).is_ok_and(|found| found.dev() == device) {

@@ -12,6 +12,7 @@ use super::shortage::FreeMemory;
 use super::{HugetlbError, PoolState};
 use crate::facts::{default_huge_page_bytes, meminfo_bytes};
 use crate::files::trimmed;
+use pagelab_residency::pool::folder_name;
 
 /// Pages that the boot loader's words should be preferred for: larger ones are hard to gather once memory is in use.
 const HARD_TO_GATHER_BYTES: u64 = 1 << 30;
@@ -128,7 +129,7 @@ pub fn plan(root: &Path, bytes: u64, page_bytes: Option<u64>) -> Result<PoolPlan
 /// Ways to have the pool after each boot. At boot memory is whole, so that words for the kernel come first where it is
 /// `hard` to gather later.
 fn lasting(size: &str, page_bytes: u64, pages: u64, is_default: bool, hard: bool) -> Vec<Lasting> {
-    let file = format!("{POOLS}/hugepages-{}kB/nr_hugepages", page_bytes >> 10);
+    let file = format!("{POOLS}/{}/nr_hugepages", folder_name(page_bytes));
     let boot = Lasting {
         kind: "kernel_cmdline",
         file: "/etc/default/grub, in GRUB_CMDLINE_LINUX".to_owned(),

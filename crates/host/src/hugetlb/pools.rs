@@ -3,16 +3,15 @@
 use std::fmt;
 use std::path::Path;
 
-use pagelab_mapping::Pool;
+use pagelab_residency::pool::{self, Pool};
 use pagelab_vocab::settings::{format_size, parse_size};
 use serde::Serialize;
 
 use super::HugetlbError;
 use crate::facts::default_huge_page_bytes;
-use crate::files::{names, trimmed, under};
+use crate::files::{names, under};
 
-pub(crate) const POOLS: &str = "/sys/kernel/mm/hugepages";
-pub(crate) const NODES: &str = "/sys/devices/system/node";
+pub(crate) use pagelab_residency::pool::{NODES, POOLS};
 
 /// One pool of the host, in pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,15 +93,13 @@ impl PoolState {
 impl NodePool {
     /// The part of a node; `None` where the kernel has no such files.
     fn read(root: &Path, node: u32, page_bytes: u64) -> Option<Self> {
-        let folder = format!("{NODES}/node{node}/hugepages/hugepages-{}kB", page_bytes >> 10);
-        let number = |name: &str| trimmed(root, &format!("{folder}/{name}"))?.parse::<u64>().ok();
-        let (total_pages, surplus_pages) = (number("nr_hugepages")?, number("surplus_hugepages")?);
+        let pool = pool::NodePool::read(root, node, page_bytes)?;
         Some(NodePool {
             node,
-            minimum_pages: total_pages.saturating_sub(surplus_pages),
-            total_pages,
-            free_pages: number("free_hugepages")?,
-            surplus_pages,
+            minimum_pages: pool.total_pages.saturating_sub(pool.surplus_pages),
+            total_pages: pool.total_pages,
+            free_pages: pool.free_pages,
+            surplus_pages: pool.surplus_pages,
         })
     }
 }
@@ -120,12 +117,10 @@ pub fn pools(root: &Path) -> Result<Vec<PoolState>, HugetlbError> {
 /// # Errors
 /// The kernel has no hugetlb pages.
 pub fn sizes(root: &Path) -> Result<Vec<u64>, HugetlbError> {
-    let found = names(&under(root, POOLS)).into_iter();
-    let mut sizes: Vec<u64> = found.filter_map(|name| parse_size(name.strip_prefix("hugepages-")?)).collect();
+    let sizes = pool::sizes(root);
     if sizes.is_empty() {
         return Err(HugetlbError::NoPools { path: POOLS.to_owned() });
     }
-    sizes.sort_unstable();
     Ok(sizes)
 }
 

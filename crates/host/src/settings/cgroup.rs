@@ -8,8 +8,8 @@ use std::path::Path;
 use pagelab_vocab::settings::{format_size, parse_size};
 
 use super::Collector;
-use super::mounts::{Mount, table};
 use crate::files::{names, text, tidy, trimmed, under};
+use pagelab_residency::mounts::{Mount, table};
 
 /// The controllers whose limits are recorded.
 const CONTROLLERS: &[&str] = &["memory", "cpu", "cpuset", "io", "pids", "hugetlb"];

@@ -1,5 +1,6 @@
 //! `thp.*`, `hugetlb.*` and `mm.*` of the host, and `module.*` where the lab's own modules are loaded.
 
+use pagelab_residency::pool::{NODES, POOLS};
 use pagelab_vocab::settings::{format_size, parse_size};
 
 use super::Collector;
@@ -7,8 +8,6 @@ use crate::facts::{default_huge_page_bytes, meminfo_bytes};
 use crate::files::{names, text, under};
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
-const HUGETLB: &str = "/sys/kernel/mm/hugepages";
-const NODES: &str = "/sys/devices/system/node";
 
 pub(super) fn read(out: &mut Collector) {
     thp(out);
@@ -64,8 +63,8 @@ fn hugetlb(out: &mut Collector) {
         found.filter_map(|name| Some((format_size(parse_size(name.strip_prefix("hugepages-")?)?), name))).collect()
     };
     let mut keys = Vec::new();
-    for (size, pool) in pools(HUGETLB) {
-        for file in names(&under(out.root, &format!("{HUGETLB}/{pool}"))) {
+    for (size, pool) in pools(POOLS) {
+        for file in names(&under(out.root, &format!("{POOLS}/{pool}"))) {
             keys.push(format!("hugetlb.{size}.{file}"));
         }
     }

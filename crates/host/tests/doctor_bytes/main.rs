@@ -6,7 +6,7 @@ mod stage;
 use std::time::{Duration, Instant};
 
 use pagelab_host::doctor::process::{Region, look, look_with};
-use pagelab_mapping::LookOptions;
+use pagelab_residency::LookOptions;
 use stage::{Fixture, Pool, SLOT, SwapFile, guarded, reserved_pages, smaps, walk};
 
 const PAGE: u64 = 4096;

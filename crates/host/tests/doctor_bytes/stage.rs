@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use pagelab_host::guard::{Guard, GuardOptions, KernelDoor};
-use pagelab_mapping::Pool as PoolState;
+use pagelab_residency::Pool as PoolState;
 
 pub const SLOT: u64 = 2 << 20;
 

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pagelab_mapping::buddyinfo;
+use pagelab_residency::buddyinfo;
 
 use crate::DEFRAG;
 use crate::stage::{Changed, MIB, Mounted, create, fallocate};

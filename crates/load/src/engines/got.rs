@@ -1,9 +1,10 @@
-//! What the kernel really mapped, read from `/proc/self/smaps`: asked is not got.
+//! What the kernel really mapped for a worker, from smaps: asked is not got.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io;
 use std::path::Path;
 
+use pagelab_residency::maps::{self, Vma};
 use serde::{Deserialize, Serialize};
 
 use super::slots::SlotCounts;
@@ -108,6 +109,19 @@ pub struct MappedMemory {
 }
 
 impl MappedMemory {
+    fn of(vma: &Vma) -> Self {
+        Self {
+            vmas: 1,
+            size_bytes: vma.len_bytes(),
+            rss_bytes: vma.resident_bytes,
+            anon_huge_bytes: vma.anonymous_huge_bytes,
+            shmem_pmd_bytes: vma.shared_huge_bytes,
+            file_pmd_bytes: vma.file_huge_bytes,
+            hugetlb_bytes: vma.hugetlb_bytes(),
+            kernel_page_bytes: vma.kernel_page_bytes,
+        }
+    }
+
     fn merge(&mut self, other: &Self) {
         self.vmas += other.vmas;
         self.size_bytes += other.size_bytes;
@@ -125,59 +139,22 @@ impl MappedMemory {
 /// # Errors
 /// The file cannot be read, in words.
 pub fn mapped_memory(root: &Path, ranges: &[(u64, u64)]) -> Result<MappedMemory, String> {
-    let path = root.join("proc/self/smaps");
-    let file = std::fs::File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut ranges = ranges.to_vec();
     ranges.sort_unstable();
     let contains = |start: u64| {
         let after = ranges.partition_point(|(low, _)| *low <= start);
         after.checked_sub(1).and_then(|k| ranges.get(k)).is_some_and(|(_, high)| start < *high)
     };
+    let folder = root.join("proc/self");
+    let unreadable = |error: io::Error| format!("{}: {error}", folder.join("smaps").display());
     let mut sum = MappedMemory::default();
-    let mut inside = false;
-    for line in BufReader::with_capacity(1 << 16, file).split(b'\n') {
-        let line = line.map_err(|error| format!("{}: {error}", path.display()))?;
-        let Ok(line) = std::str::from_utf8(&line) else { continue };
-        match heading(line) {
-            Some(start) => {
-                inside = contains(start);
-                sum.vmas += u64::from(inside);
-            }
-            None if inside => add(&mut sum, line),
-            None => {}
+    for vma in maps::smaps(&folder).map_err(unreadable)? {
+        let vma = vma.map_err(unreadable)?;
+        if contains(vma.start) {
+            sum.merge(&MappedMemory::of(&vma));
         }
     }
     Ok(sum)
-}
-
-/// The start address, if the line heads a mapping (`7f..-7f.. rw-p ...`).
-fn heading(line: &str) -> Option<u64> {
-    let (start, rest) = line.split_once('-')?;
-    let (end, _) = rest.split_once(' ')?;
-    u64::from_str_radix(end, 16).ok()?;
-    u64::from_str_radix(start, 16).ok()
-}
-
-fn add(sum: &mut MappedMemory, line: &str) {
-    let Some((key, value)) = line.split_once(':') else { return };
-    let Some(bytes) = value
-        .trim()
-        .strip_suffix(" kB")
-        .and_then(|kb| kb.trim().parse::<u64>().ok())
-        .and_then(|kb| kb.checked_mul(1024))
-    else {
-        return;
-    };
-    match key {
-        "Size" => sum.size_bytes += bytes,
-        "Rss" => sum.rss_bytes += bytes,
-        "AnonHugePages" => sum.anon_huge_bytes += bytes,
-        "ShmemPmdMapped" => sum.shmem_pmd_bytes += bytes,
-        "FilePmdMapped" => sum.file_pmd_bytes += bytes,
-        "Private_Hugetlb" | "Shared_Hugetlb" => sum.hugetlb_bytes += bytes,
-        "KernelPageSize" => sum.kernel_page_bytes = sum.kernel_page_bytes.max(bytes),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

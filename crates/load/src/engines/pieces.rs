@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use pagelab_mapping::{Pool, Watch};
+use pagelab_mapping::Watch;
+use pagelab_residency::Pool;
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 

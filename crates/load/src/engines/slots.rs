@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_mapping::{HUGE_1G_BYTES, HUGE_2M_BYTES, Held, PageSize, Reason, Slot, inspect};
+use pagelab_residency::{HUGE_1G_BYTES, HUGE_2M_BYTES, Held, PageSize, Reason, Slot, inspect};
 use serde::{Deserialize, Serialize};
 
 use super::got::MapReport;

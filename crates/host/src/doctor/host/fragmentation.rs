@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pagelab_mapping::buddyinfo::{self, Zone};
+use pagelab_residency::buddyinfo::{self, Zone};
 use serde::Serialize;
 
 use crate::facts::{meminfo_bytes, page_size_bytes};

@@ -6,6 +6,9 @@
 
 mod limits;
 
+use pagelab_residency::Switch;
+use pagelab_residency::thp::{self, Rule as Given};
+
 use super::HostReport;
 use crate::doctor::{Finding, Level};
 
@@ -75,16 +78,14 @@ fn thp_not_built(host: &HostReport) -> Vec<Finding> {
     )
 }
 
-/// The rule for anonymous huge pages of 2 MiB: that of the size, or where it says `inherit` the one for all.
-fn anonymous_rule(host: &HostReport) -> Option<(&str, &str)> {
-    match host.value("thp.2M.enabled") {
-        None | Some("inherit") => host.value("thp.enabled").map(|value| ("enabled", value)),
-        Some(own) => Some(("hugepages-2048kB/enabled", own)),
-    }
+/// The file with the rule for anonymous huge pages of 2 MiB, and the rule.
+fn anonymous_rule(host: &HostReport) -> Option<(&'static str, Given)> {
+    let (rule, switch) = thp::anonymous_rule(host.value("thp.enabled"), host.value("thp.2M.enabled"))?;
+    Some((switch.file()?, rule))
 }
 
 fn thp_never(host: &HostReport) -> Vec<Finding> {
-    let Some((file, "never")) = anonymous_rule(host) else { return Vec::new() };
+    let Some((file, Given::Never)) = anonymous_rule(host) else { return Vec::new() };
     finding(
         "thp.never",
         Level::Problem,
@@ -96,7 +97,7 @@ fn thp_never(host: &HostReport) -> Vec<Finding> {
 }
 
 fn thp_by_advice(host: &HostReport) -> Vec<Finding> {
-    let Some((file, "madvise")) = anonymous_rule(host) else { return Vec::new() };
+    let Some((file, Given::Advised)) = anonymous_rule(host) else { return Vec::new() };
     finding(
         "thp.by_advice",
         Level::Note,
@@ -123,26 +124,21 @@ fn thp_size_differs(host: &HostReport) -> Vec<Finding> {
 }
 
 fn thp_shared_never(host: &HostReport) -> Vec<Finding> {
-    let (all, size) = ("shmem_enabled", "hugepages-2048kB/shmem_enabled");
-    let whole = host.value("thp.shmem_enabled").unwrap_or_default();
-    let own = host.value("thp.2M.shmem_enabled").filter(|own| *own != "inherit");
-    // `deny` and `force` stand above the rule of a size; else that stands above the rule for all.
-    let (file, rule) = match (whole, own) {
-        ("deny" | "force", _) | (_, None) => (all, whole),
-        (_, Some(own)) => (size, own),
+    let (all, size) = (host.value("thp.shmem_enabled"), host.value("thp.2M.shmem_enabled"));
+    let Some((Given::Never, switch)) = thp::shared_rule(all, size) else { return Vec::new() };
+    let (file, word) = match switch {
+        Switch::SizeShmem => ("hugepages-2048kB/shmem_enabled", size),
+        _ => ("shmem_enabled", all),
     };
-    if !matches!(rule, "never" | "deny") {
-        return Vec::new();
-    }
     let mut files = vec![file];
-    if file == all && own == Some("never") {
-        files.push(size);
+    if switch != Switch::SizeShmem && size == Some("never") {
+        files.push("hugepages-2048kB/shmem_enabled");
     }
     let commands: Vec<String> = files.iter().map(|file| format!("echo advise | sudo tee {THP}/{file}")).collect();
     finding(
         "thp.shared_never",
         Level::Note,
-        format!("{THP}/{file}: {rule}"),
+        format!("{THP}/{file}: {}", word.unwrap_or_default()),
         "advise, within_size or always",
         "shared anonymous memory, memfd and SysV segments get pages of 4 KiB (a mounted tmpfs has its own huge=)",
         Some(commands.join(" && ")),

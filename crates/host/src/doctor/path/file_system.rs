@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::files::{trimmed, under};
-use crate::settings::mounts::{Mount, table};
+use pagelab_residency::mounts::{Mount, table};
 
 use super::ioctls::xfs_geometry;
 use super::report::{Device, FileSystem, Stripe};

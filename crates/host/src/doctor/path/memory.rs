@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-use pagelab_mapping::{Access, Backing, MapError, PageSize, Reservation, Sharing, inspect};
+use pagelab_mapping::{Access, Backing, MapError, Reservation, Sharing};
+use pagelab_residency::{PageSize, inspect};
 
 use super::ioctls::{cached_pages, resident};
 use super::judge::Seen;

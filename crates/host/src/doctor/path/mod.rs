@@ -36,7 +36,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use pagelab_mapping::Pool;
+use pagelab_residency::{Pool, thp};
 
 pub use self::mapped::MappedAs;
 pub use self::report::{
@@ -435,15 +435,14 @@ fn tmpfs_rule(place: &Place, shmem_enabled: Option<&str>, advised: bool) -> Rule
 
 /// The answers for a slot that the file fills, and for the one in which it ends.
 fn tmpfs_verdicts(huge: Option<&str>, shmem_enabled: Option<&str>, advised: bool) -> (Verdict, Verdict) {
-    let by_advice = if advised { None } else { Some(SlotReason::NeedsAdvice) };
-    match (shmem_enabled, huge) {
-        (Some("deny"), _) => (Some(SlotReason::ShmemDenied), Some(SlotReason::ShmemDenied)),
-        (Some("force"), _) | (_, Some("always")) => (None, None),
+    let (rule, is_above_mounts) = thp::tmpfs_rule(shmem_enabled, huge);
+    match (rule, advised) {
+        (thp::Rule::Never, _) if is_above_mounts => (Some(SlotReason::ShmemDenied), Some(SlotReason::ShmemDenied)),
+        (thp::Rule::Never, _) => (Some(SlotReason::TmpfsHugeNever), Some(SlotReason::TmpfsHugeNever)),
         // Advice stands beside the file's length, not below it.
-        (_, Some("within_size")) if advised => (None, None),
-        (_, Some("within_size")) => (None, Some(SlotReason::FileEndsInside)),
-        (_, Some("advise")) => (by_advice, by_advice),
-        _ => (Some(SlotReason::TmpfsHugeNever), Some(SlotReason::TmpfsHugeNever)),
+        (thp::Rule::Always, _) | (_, true) => (None, None),
+        (thp::Rule::WithinSize, false) => (None, Some(SlotReason::FileEndsInside)),
+        (thp::Rule::Advised, false) => (Some(SlotReason::NeedsAdvice), Some(SlotReason::NeedsAdvice)),
     }
 }
 

@@ -3,10 +3,13 @@
 //! A copy that takes the file's place loses what is written to the old one meanwhile, and tears hard links apart. So there
 //! is no such command while somebody has the file open, and none where that cannot be seen.
 
+use std::ffi::OsStr;
 use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use pagelab_residency::maps;
 use pagelab_vocab::terminal::shell_word;
 
 use crate::files::{names, text, under};
@@ -75,18 +78,14 @@ fn has_open(process: &Path, metadata: &Metadata) -> bool {
 
 /// A mapping outlives its descriptor. Its line names the inode; the device is left out, since btrfs shows another one.
 fn has_mapped(process: &Path, metadata: &Metadata) -> bool {
-    let inode = metadata.ino().to_string();
-    let maps = crate::files::bytes_up_to(&process.join("maps"), 256 << 20).unwrap_or_default();
-    let maps = String::from_utf8_lossy(&maps);
-    let same = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        words.nth(4) == Some(inode.as_str())
-    };
-    let name = |line: &str| line.find('/').and_then(|start| line.get(start..)).map(str::to_owned);
-    maps.lines().filter(|line| same(line)).any(|line| {
+    let Ok(mut mappings) = maps::list(process) else { return false };
+    mappings.any(|vma| {
+        if vma.inode != metadata.ino() {
+            return false;
+        }
         // Inodes recur on other devices; the file itself tells.
-        let Some(path) = name(line) else { return true };
-        let seen = process.join("root").join(path.trim_start_matches('/'));
+        let Some(path) = vma.path.strip_prefix(b"/") else { return true };
+        let seen = process.join("root").join(OsStr::from_bytes(path));
         std::fs::metadata(seen).map_or(true, |found| found.ino() == metadata.ino() && found.dev() == metadata.dev())
     })
 }

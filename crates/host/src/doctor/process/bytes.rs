@@ -1,6 +1,6 @@
 //! What the memory of a process holds, and what it only takes: zero-filled parts of huge pages, folios, pages of a pool.
 
-use pagelab_mapping::{FolioBytes, PoolBytes, ZeroFilled};
+use pagelab_residency::{FolioBytes, PoolBytes, ZeroFilled};
 use serde::Serialize;
 
 use super::{Region, WORTH_A_WORD};

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use pagelab_residency::maps::{self, Vma};
 use serde::Serialize;
 
-use crate::files::{bytes_up_to, trimmed, under};
-
-/// Programs with a hundred thousand mappings have some hundred MB of smaps; more is not looked at.
-const LONGEST: usize = 512 << 20;
+use crate::files::{trimmed, under};
 
 /// Bytes in memory by kind of memory and size of page. Shared memory counts in each process that maps it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -106,121 +104,44 @@ fn tree(root: &Path, pid: u32) -> BTreeSet<u32> {
 
 /// The memory of one process; `None` if it has none any more: it has ended and waits to be looked after.
 fn of_process(root: &Path, pid: u32) -> io::Result<Option<Memory>> {
-    let bytes = bytes_up_to(&under(root, &format!("/proc/{pid}/smaps")), LONGEST)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok((!text.trim().is_empty()).then(|| sums(&text)))
-}
-
-/// What one mapping is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Kind {
-    #[default]
-    Heap,
-    Shared,
-    File,
-}
-
-/// One mapping while its lines are read.
-#[derive(Debug, Default)]
-struct Mapping {
-    kind: Kind,
-    bytes: u64,
-    resident: u64,
-    anonymous: u64,
-    anonymous_huge: u64,
-    shared_huge: u64,
-    file_huge: u64,
-    private_hugetlb: u64,
-    shared_hugetlb: u64,
-    is_shared: bool,
-    is_pool: bool,
-    is_advised: bool,
-}
-
-fn sums(smaps: &str) -> Memory {
-    let mut sum = Memory::default();
-    let mut mapping = Mapping::default();
-    for line in smaps.lines() {
-        if let Some(next) = heading(line) {
-            mapping.add_to(&mut sum);
-            mapping = next;
-        } else {
-            mapping.take(line);
-        }
+    let mut sum = None;
+    for vma in maps::smaps(&under(root, &format!("/proc/{pid}")))? {
+        add_mapping(sum.get_or_insert_default(), &vma?);
     }
-    mapping.add_to(&mut sum);
-    sum
+    Ok(sum)
 }
 
-/// `7f0000000000-7f0000200000 rw-s 00001000 00:01 1043   /memfd:name (deleted)`.
-fn heading(line: &str) -> Option<Mapping> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let is_shared = words.next()?.ends_with('s');
-    let (device, inode) = (words.nth(1)?, words.next()?);
-    let path = words.next().unwrap_or_default();
-    let shared = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/", "/anon_hugepage"];
-    // The inode of a segment is its number, and the first one's is 0.
-    let kind = if is_shared && device.starts_with("00:") && shared.iter().any(|name| path.starts_with(name)) {
-        Kind::Shared
-    } else if inode == "0" {
-        Kind::Heap
+/// Shared memory in the sense of [`Memory::shm_bytes`].
+fn is_shared(vma: &Vma) -> bool {
+    let named = ["/dev/shm/", "/anon_hugepage"].iter().any(|name| vma.path.starts_with(name.as_bytes()));
+    vma.is_shared() && (vma.is_shared_memory() || named && vma.device.starts_with("00:"))
+}
+
+fn add_mapping(sum: &mut Memory, vma: &Vma) {
+    if vma.is_hugetlb() || vma.hugetlb_bytes() > 0 {
+        // A private map of the pool is listed as one of a file without a name. Private_Hugetlb and Shared_Hugetlb tell how
+        // many processes have a page in their tables, which says nothing of what kind of map it is.
+        if vma.is_shared() {
+            sum.shm_hugetlb_bytes += vma.hugetlb_bytes();
+        } else {
+            sum.heap_hugetlb_bytes += vma.hugetlb_bytes();
+            sum.pool_mapped_bytes += vma.len_bytes();
+        }
+        return;
+    }
+    let is_heap = !vma.is_file();
+    // Pages of a private file map that were written are the program's own, like its heap.
+    let own = if is_heap { vma.resident_bytes } else { vma.anonymous_bytes };
+    sum.heap_bytes += own;
+    sum.heap_thp_bytes += vma.anonymous_huge_bytes;
+    sum.advised_bytes += if is_heap && vma.has_flag("hg") { vma.len_bytes() } else { 0 };
+    let rest = vma.resident_bytes.saturating_sub(own);
+    if is_shared(vma) || vma.shared_huge_bytes > 0 {
+        sum.shm_bytes += rest;
+        sum.shm_thp_bytes += vma.shared_huge_bytes;
     } else {
-        Kind::File
-    };
-    Some(Mapping { kind, bytes: end.saturating_sub(start), is_shared, ..Mapping::default() })
-}
-
-impl Mapping {
-    fn take(&mut self, line: &str) {
-        let Some((key, value)) = line.split_once(':') else { return };
-        let value = value.trim();
-        if key == "VmFlags" {
-            self.is_pool = value.split_ascii_whitespace().any(|flag| flag == "ht");
-            self.is_advised = value.split_ascii_whitespace().any(|flag| flag == "hg");
-            return;
-        }
-        let kib = value.strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok());
-        let Some(bytes) = kib.and_then(|kib| kib.checked_mul(1024)) else { return };
-        match key {
-            "Rss" => self.resident = bytes,
-            "Anonymous" => self.anonymous = bytes,
-            "AnonHugePages" => self.anonymous_huge = bytes,
-            "ShmemPmdMapped" => self.shared_huge = bytes,
-            "FilePmdMapped" => self.file_huge = bytes,
-            "Private_Hugetlb" => self.private_hugetlb = bytes,
-            "Shared_Hugetlb" => self.shared_hugetlb = bytes,
-            _ => {}
-        }
-    }
-
-    fn add_to(&self, sum: &mut Memory) {
-        let pool = self.private_hugetlb + self.shared_hugetlb;
-        if self.is_pool || pool > 0 {
-            // A private map of the pool is listed as one of a file without a name. Private_Hugetlb and Shared_Hugetlb tell how
-            // many processes have a page in their tables, which says nothing of what kind of map it is.
-            if self.is_shared {
-                sum.shm_hugetlb_bytes += pool;
-            } else {
-                sum.heap_hugetlb_bytes += pool;
-                sum.pool_mapped_bytes += self.bytes;
-            }
-            return;
-        }
-        // Pages of a private file map that were written are the program's own, like its heap.
-        let own = if self.kind == Kind::Heap { self.resident } else { self.anonymous };
-        sum.heap_bytes += own;
-        sum.heap_thp_bytes += self.anonymous_huge;
-        sum.advised_bytes += if self.is_advised && self.kind == Kind::Heap { self.bytes } else { 0 };
-        let rest = self.resident.saturating_sub(own);
-        if self.kind == Kind::Shared || self.shared_huge > 0 {
-            sum.shm_bytes += rest;
-            sum.shm_thp_bytes += self.shared_huge;
-        } else {
-            sum.file_bytes += rest;
-            sum.file_thp_bytes += self.file_huge;
-        }
+        sum.file_bytes += rest;
+        sum.file_thp_bytes += vma.file_huge_bytes;
     }
 }
 
@@ -270,8 +191,11 @@ VmFlags: rd wr mr mw me ac sd
             pool_mapped_bytes: kib(4096),
             ..Memory::default()
         };
-        assert_eq!(sums(SMAPS), expected);
-        assert_eq!(sums(SMAPS).huge_bytes(), kib(63_488 + 2048 + 4096 + 4096));
+        let root = Root::new();
+        root.write("/proc/7/smaps", SMAPS);
+        let found = of_process(root.path(), 7).expect("read").expect("it has memory");
+        assert_eq!(found, expected);
+        assert_eq!(found.huge_bytes(), kib(63_488 + 2048 + 4096 + 4096));
     }
 
     #[test]

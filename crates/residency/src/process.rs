@@ -4,15 +4,18 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::folios::{FolioBytes, Folios};
-use super::frames::Frames;
-use super::host::{Rule, Settings};
-use super::reserved::{self, PoolBytes};
-use super::scan::{self, NoScan, Region};
-use super::zeros::{self, Pieces, ZeroFilled};
-use super::{Held, PageBytes, Past, Reason, SLOT, Slot, Source, Whole, held, open_pagemap, vmas};
-use crate::error::MapError;
+use crate::error::ResidencyError;
+use crate::folios::{FolioBytes, Folios};
+use crate::frames::Frames;
+use crate::maps::{self, Vma};
 use crate::page_size::PageSize;
+use crate::page_size::SLOT;
+use crate::pagemap::{self, NoScan, Region};
+use crate::reason::Reason;
+use crate::reserved::{self, PoolBytes};
+use crate::slots::{Held, PageBytes, Past, Slot, Source, Whole, held, open_pagemap};
+use crate::thp::Settings;
+use crate::zeros::{self, Pieces, ZeroFilled};
 
 /// Mappings larger than this are not taken apart into slots: they are reservations (shadow memory, guard regions), and
 /// their slots alone would fill memory.
@@ -48,6 +51,8 @@ pub enum Asked {
     Advice,
     /// By nobody: the host gives them to all anonymous memory.
     Host,
+    /// By the file system, which maps its persistent memory directly (DAX).
+    DirectAccess,
     /// By nobody: the file's mount (`huge=`), or the rule for shared memory, gives them.
     Mount,
 }
@@ -59,6 +64,7 @@ impl Asked {
             Self::Pool { .. } => "hugetlb",
             Self::Advice => "madvise",
             Self::Host => "always",
+            Self::DirectAccess => "dax",
             Self::Mount => "mount",
         }
     }
@@ -132,7 +138,7 @@ pub struct ProcessMemory {
 ///
 /// # Errors
 /// The process is gone, or another user's.
-pub fn process(pid: u32) -> Result<ProcessMemory, MapError> {
+pub fn process(pid: u32) -> Result<ProcessMemory, ResidencyError> {
     process_with(pid, &LookOptions::default())
 }
 
@@ -140,13 +146,13 @@ pub fn process(pid: u32) -> Result<ProcessMemory, MapError> {
 ///
 /// # Errors
 /// The process is gone, or another user's.
-pub fn process_with(pid: u32, options: &LookOptions) -> Result<ProcessMemory, MapError> {
+pub fn process_with(pid: u32, options: &LookOptions) -> Result<ProcessMemory, ResidencyError> {
     let folder = Path::new("/").join(format!("proc/{pid}"));
     look(Path::new("/"), &folder, pid, options).map_err(|error| if folder.exists() { error } else { gone(pid) })
 }
 
-fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<ProcessMemory, MapError> {
-    let all = vmas::read(folder, 0, u64::MAX)?;
+fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<ProcessMemory, ResidencyError> {
+    let all = maps::read(folder, 0, u64::MAX)?;
     let pagemap = open_pagemap(folder)?;
     let settings = Settings::read(root, folder);
     let past = Past::default();
@@ -164,8 +170,8 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
         end: vma.end,
         permissions: vma.permissions.clone(),
         offset: vma.offset,
-        path: vma.path.clone(),
-        asked: asked(vma, &settings),
+        path: vma.path_text(),
+        asked: settings.asked(vma),
         swapped_shared_bytes: swapped_shared_bytes(vma, look.held.as_ref()),
         zero_filled,
         folios: folios_of(folios.as_mut(), &pagemap, &look, vma, end),
@@ -176,9 +182,9 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
     });
     let mappings = mappings.collect();
     // The page tables of a process that has ended hold nothing, which is not what it held.
-    if !all.is_empty() && !vmas::any_left(folder, &all) {
+    if !all.is_empty() && !maps::any_left(folder, &all) {
         let why = format!("process {pid} ended, or began another program, while it was looked at; look: ps -p {pid}");
-        return Err(MapError::Unreadable { path: folder.display().to_string(), why });
+        return Err(ResidencyError::Unreadable { path: folder.display().to_string(), why });
     }
     let field = |name: &str| settings.status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let kib = |text: &str| text.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok();
@@ -188,7 +194,7 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
         mappings,
         page_tables_bytes: field("VmPTE").and_then(kib).map(|kib| kib << 10),
         disabled: settings.disabled_for_process,
-        max_ptes_none: settings.khugepaged.max_ptes_none,
+        max_ptes_none: settings.host.khugepaged.max_ptes_none,
         options: *options,
     })
 }
@@ -197,11 +203,11 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
 fn zero_filled<'a>(
     whole: &Whole<'_>,
     options: &LookOptions,
-    looks: impl Iterator<Item = (&'a vmas::Vma, &'a Look)> + Clone,
+    looks: impl Iterator<Item = (&'a Vma, &'a Look)> + Clone,
 ) -> Vec<Told<ZeroFilled>> {
     let mut pieces: Vec<Pieces> = looks.clone().map(|(vma, look)| Pieces::of(vma, &look.regions)).collect();
-    let Settings { folder, khugepaged, .. } = whole.settings;
-    zeros::look(folder, whole.pagemap, khugepaged.max_ptes_none, options, &mut pieces);
+    let Settings { folder, host, .. } = whole.settings;
+    zeros::look(folder, whole.pagemap, host.khugepaged.max_ptes_none, options, &mut pieces);
     let seconds = options.time_limit.as_secs_f64();
     pieces
         .into_iter()
@@ -214,7 +220,7 @@ fn folios_of(
     folios: Result<&mut Folios, &mut String>,
     pagemap: &File,
     look: &Look,
-    vma: &vmas::Vma,
+    vma: &Vma,
     end: Instant,
 ) -> Told<Vec<FolioBytes>> {
     look.scanned.clone()?;
@@ -226,38 +232,20 @@ fn folios_of(
 }
 
 /// What smaps counts as swapped beyond the page tables' own entries is shared memory (shmem_swap_usage in mm/shmem.c).
-fn swapped_shared_bytes(vma: &vmas::Vma, held: Option<&Held>) -> u64 {
+fn swapped_shared_bytes(vma: &Vma, held: Option<&Held>) -> u64 {
     let own = held.map_or(0, |held| held.swapped_bytes);
     if vma.is_file() { vma.swapped_bytes.saturating_sub(own) } else { 0 }
 }
 
 /// What shows the rest of the process whose folder this is.
-pub(super) fn as_root(folder: &Path) -> String {
+pub(crate) fn as_root(folder: &Path) -> String {
     let pid = folder.file_name().unwrap_or_default().to_string_lossy();
     format!("type: sudo pagelab doctor --pid {pid}")
 }
 
-fn gone(pid: u32) -> MapError {
+fn gone(pid: u32) -> ResidencyError {
     let why = format!("there is no process {pid}; look: ps -e | grep {pid}");
-    MapError::Unreadable { path: format!("/proc/{pid}"), why }
-}
-
-fn asked(vma: &vmas::Vma, settings: &Settings) -> Option<Asked> {
-    if vma.is_hugetlb() {
-        return Some(Asked::Pool { page_bytes: vma.kernel_page_bytes });
-    }
-    if vma.has_flag("hg") {
-        return Some(Asked::Advice);
-    }
-    // madvise(MADV_NOHUGEPAGE): the program said no, whatever host and mount would give.
-    if vma.has_flag("nh") {
-        return None;
-    }
-    match settings.of_file(vma) {
-        Some(Rule::Always | Rule::WithinSize) => Some(Asked::Mount),
-        None if !vma.is_file() && settings.anonymous == Some(Rule::Always) => Some(Asked::Host),
-        _ => None,
-    }
+    ResidencyError::Unreadable { path: format!("/proc/{pid}"), why }
 }
 
 /// What the page tables say of one mapping.
@@ -280,12 +268,12 @@ impl Look {
 
 impl Whole<'_> {
     /// What one mapping holds, and why its slots hold no huge pages.
-    fn mapping(&self, vma: &vmas::Vma, folios: Option<&mut Folios>) -> Result<Look, MapError> {
+    fn mapping(&self, vma: &Vma, folios: Option<&mut Folios>) -> Result<Look, ResidencyError> {
         // Frames of devices are no memory of the process.
         if vma.has_flag("pf") || vma.has_flag("io") {
             return Ok(Look::nothing());
         }
-        let mut regions = match scan::scan(self.pagemap, vma.start, vma.end) {
+        let mut regions = match pagemap::scan(self.pagemap, vma.start, vma.end) {
             Ok(regions) => regions,
             Err(NoScan::Failed(error)) => return Err(error),
             Err(NoScan::Missing) => return self.mapping_by_sums(vma),
@@ -303,7 +291,7 @@ impl Whole<'_> {
         };
         let mut held = of(&regions);
         // The huge page of zeros is none to smaps.
-        let more = !vma.is_file() && held.is_some_and(|held| held.huge_2m_bytes > vma.huge_bytes);
+        let more = !vma.is_file() && held.is_some_and(|held| held.huge_2m_bytes > vma.huge_bytes());
         if let Some(folios) = folios.filter(|_| more)
             && let Ok(marked) = folios.mark_zero_pages(self.pagemap, &regions)
         {
@@ -326,7 +314,7 @@ impl Whole<'_> {
     }
 
     /// The same for kernels without PAGEMAP_SCAN.
-    fn mapping_by_sums(&self, vma: &vmas::Vma) -> Result<Look, MapError> {
+    fn mapping_by_sums(&self, vma: &Vma) -> Result<Look, ResidencyError> {
         let why = "PAGEMAP_SCAN: this kernel has no such request (Linux 6.7 and later do)".to_owned();
         let nothing = vma.resident_bytes == 0 && vma.swapped_bytes == 0;
         if nothing && !vma.is_hugetlb() {
@@ -348,7 +336,7 @@ impl Whole<'_> {
 }
 
 /// The kernel's page of zeros is entered, but not resident to smaps: in anonymous memory that is the whole difference.
-fn without_zero_pages(held: &mut Held, vma: &vmas::Vma) {
+fn without_zero_pages(held: &mut Held, vma: &Vma) {
     if vma.is_file() || vma.is_hugetlb() || held.huge_2m_bytes > 0 {
         return;
     }
@@ -381,16 +369,17 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::map::Map;
     use crate::page_size::HUGE_2M_BYTES;
+    use crate::slots::inspect;
+    use crate::testing::Memory;
 
     #[test]
-    fn memory_of_this_process_is_seen_as_the_map_sees_it() {
-        let map = Map::options().page_size(PageSize::Huge2M).anonymous(4 * HUGE_2M_BYTES).expect("map");
-        map.prefault(0, 2 * HUGE_2M_BYTES).expect("prefault");
-        let own = map.got().expect("got");
+    fn memory_of_this_process_is_seen_as_a_range_of_it_is() {
+        let memory = Memory::advised(4);
+        assert!(memory.advise(0, 2 * HUGE_2M_BYTES, libc::MADV_POPULATE_WRITE));
+        let own = inspect(memory.address, 4 * HUGE_2M_BYTES, PageSize::Huge2M).expect("look");
         let seen = process(std::process::id()).expect("its own");
-        let mine = seen.mappings.iter().find(|one| one.start == map.address() as u64).expect("a mapping of its own");
+        let mine = seen.mappings.iter().find(|one| one.start == memory.address as u64).expect("a mapping of its own");
         assert_eq!((mine.asked, mine.held), (Some(Asked::Advice), own.total()));
         let untouched = mine.short.iter().find(|one| one.reason == Reason::NotTouched);
         assert_eq!(untouched.map(|one| one.slots), Some(2), "{mine:?}");
@@ -422,13 +411,13 @@ mod tests {
     fn a_process_that_ends_or_runs_another_program_is_noticed() {
         let mut child = Command::new("sleep").arg("30").stdout(Stdio::null()).spawn().expect("sleep");
         let folder = Path::new("/proc").join(child.id().to_string());
-        let own = vmas::read(Path::new("/proc/self"), 0, u64::MAX).expect("smaps");
-        let all = vmas::read(&folder, 0, u64::MAX).expect("smaps");
-        assert!(vmas::any_left(Path::new("/proc/self"), &own));
-        assert!(!vmas::any_left(&folder, &own), "another program");
+        let own = maps::read(Path::new("/proc/self"), 0, u64::MAX).expect("smaps");
+        let all = maps::read(&folder, 0, u64::MAX).expect("smaps");
+        assert!(maps::any_left(Path::new("/proc/self"), &own));
+        assert!(!maps::any_left(&folder, &own), "another program");
         child.kill().expect("it runs");
         // Not reaped yet: its folder stays, its memory goes.
-        while vmas::any_left(&folder, &all) {
+        while maps::any_left(&folder, &all) {
             std::thread::yield_now();
         }
         assert!(folder.exists());

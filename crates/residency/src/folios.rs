@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-use super::SLOT;
-use super::frames::{FLAG_HEAD, FLAG_TAIL, FLAG_ZERO_PAGE};
-use super::process::{Told, as_root};
-use super::scan::{self, ENTRY_FRAME, ENTRY_PRESENT, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
+use crate::frames::{FLAG_HEAD, FLAG_TAIL, FLAG_ZERO_PAGE};
+use crate::page_size::SLOT;
 use crate::page_size::base_page_bytes;
+use crate::pagemap::{self, ENTRY_FRAME, ENTRY_PRESENT, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
+use crate::process::{Told, as_root};
 
 /// Flags read at once, and the most pages that a folio has here: 1 GiB in base pages has no entries of base pages.
 const WINDOW: u64 = 512;
@@ -27,7 +27,7 @@ pub struct FolioBytes {
 }
 
 /// `/proc/kpageflags`, and the part of it that was read last.
-pub(super) struct Folios {
+pub(crate) struct Folios {
     flags: File,
     first: u64,
     window: Vec<u64>,
@@ -39,7 +39,7 @@ pub(super) struct Folios {
 
 impl Folios {
     /// Opens it below `root`, for the process whose folder is `folder`.
-    pub(super) fn open(root: &Path, folder: &Path) -> Told<Self> {
+    pub(crate) fn open(root: &Path, folder: &Path) -> Told<Self> {
         let as_root = as_root(folder);
         let flags = File::open(root.join("proc/kpageflags"));
         let flags = flags.map_err(|error| format!("/proc/kpageflags: {error}; {as_root}"))?;
@@ -48,7 +48,7 @@ impl Folios {
 
     /// Marks the huge pages of zeros among the huge pages of `regions`. Kernels before 6.17 do not: PAGEMAP_SCAN knows the small
     /// page of zeros only.
-    pub(super) fn mark_zero_pages(&mut self, pagemap: &File, regions: &[Region]) -> Told<Vec<Region>> {
+    pub(crate) fn mark_zero_pages(&mut self, pagemap: &File, regions: &[Region]) -> Told<Vec<Region>> {
         let mut marked: Vec<Region> = Vec::with_capacity(regions.len());
         for region in regions {
             let is_huge = region.categories & (IS_PRESENT | IS_HUGE | IS_ZERO_PAGE) == IS_PRESENT | IS_HUGE;
@@ -58,7 +58,7 @@ impl Folios {
                 let to = if is_huge { slot_end.min(region.end) } else { region.end };
                 let mut categories = region.categories;
                 if is_huge {
-                    let entries = scan::entries(pagemap, from, from + base_page_bytes() as u64);
+                    let entries = pagemap::entries(pagemap, from, from + base_page_bytes() as u64);
                     let frame =
                         entries.map_err(|error| error.to_string())?.first().map_or(0, |entry| entry & ENTRY_FRAME);
                     if frame != 0 && self.flags_of(frame, 1)? & FLAG_ZERO_PAGE != 0 {
@@ -76,7 +76,7 @@ impl Folios {
     }
 
     /// Bytes by size of folio of what `regions` have in base pages, the smallest size first. Gives up at `end`.
-    pub(super) fn of(&mut self, pagemap: &File, regions: &[Region], end: Instant) -> Told<Vec<FolioBytes>> {
+    pub(crate) fn of(&mut self, pagemap: &File, regions: &[Region], end: Instant) -> Told<Vec<FolioBytes>> {
         let page = base_page_bytes() as u64;
         let mut found: BTreeMap<u64, u64> = BTreeMap::new();
         let base = |region: &&Region| region.categories & (IS_PRESENT | IS_HUGE | IS_ZERO_PAGE) == IS_PRESENT;
@@ -87,7 +87,7 @@ impl Folios {
                     return Err("too much memory in small pages to look at every frame in the time".to_owned());
                 }
                 let to = (from + WINDOW * page).min(region.end);
-                let entries = scan::entries(pagemap, from, to).map_err(|error| error.to_string())?;
+                let entries = pagemap::entries(pagemap, from, to).map_err(|error| error.to_string())?;
                 self.count(&entries, page, &mut found)?;
                 from = to;
             }
@@ -155,18 +155,18 @@ impl Folios {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::Map;
-    use crate::page_size::{HUGE_2M_BYTES, PageSize};
+    use crate::page_size::HUGE_2M_BYTES;
+    use crate::testing::Memory;
 
     /// Where this kernel marks the huge page of zeros itself, its mark is taken away and found again from the frames.
     #[test]
     fn huge_pages_of_zeros_are_told_from_others_by_their_frames() {
-        let map = Map::options().page_size(PageSize::Huge2M).anonymous(4 * HUGE_2M_BYTES).expect("map");
-        map.read_at(HUGE_2M_BYTES, &mut [0]).expect("read");
-        map.write_at(2 * HUGE_2M_BYTES, b"x").expect("write");
+        let memory = Memory::advised(4);
+        memory.read(HUGE_2M_BYTES);
+        memory.touch(2 * HUGE_2M_BYTES);
         let pagemap = File::open("/proc/self/pagemap").expect("its own");
-        let start = map.address() as u64;
-        let Ok(regions) = scan::scan(&pagemap, start, start + 4 * SLOT) else { return eprintln!("no PAGEMAP_SCAN") };
+        let start = memory.address as u64;
+        let Ok(regions) = pagemap::scan(&pagemap, start, start + 4 * SLOT) else { return eprintln!("no PAGEMAP_SCAN") };
         let unmarked: Vec<Region> =
             regions.iter().map(|region| Region { categories: region.categories & !IS_ZERO_PAGE, ..*region }).collect();
         let huge: u64 =

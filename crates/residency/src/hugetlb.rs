@@ -3,22 +3,21 @@
 
 use std::path::PathBuf;
 
-use super::Reason;
-use super::host::{Settings, mount_device, mount_point};
-use super::vmas::Vma;
-use crate::error::MapError;
-use crate::page_size::Pool;
-use crate::pool;
+use crate::error::ResidencyError;
+use crate::maps::Vma;
+use crate::pool::{self, Pool};
+use crate::reason::Reason;
+use crate::thp::Settings;
 
 /// The reason for a page of `vma`, which nobody has.
-pub(super) fn why_missing(settings: &Settings, vma: &Vma) -> Reason {
+pub(crate) fn why_missing(settings: &Settings, vma: &Vma) -> Reason {
     let Ok(page_bytes) = usize::try_from(vma.kernel_page_bytes) else { return Reason::NotTouched };
     // Without MAP_NORESERVE (VmFlags `nr`) the pages were promised by pool and mount when they were mapped; groups count at the touch.
     let is_promised = !vma.has_flag("nr");
     if !is_promised && let Some((mount, size_bytes)) = full_mount(settings, vma) {
         return Reason::HugetlbMountFull { mount, size_bytes, page_bytes: vma.kernel_page_bytes };
     }
-    if let Some(MapError::CgroupLimit { file, limit_bytes, .. }) =
+    if let Some(ResidencyError::CgroupLimit { file, limit_bytes, .. }) =
         pool::fault_limit(&settings.root, &settings.folder, page_bytes)
     {
         return Reason::HugetlbGroupLimit { file, limit_bytes, page_bytes: vma.kernel_page_bytes };
@@ -35,8 +34,7 @@ pub(super) fn why_missing(settings: &Settings, vma: &Vma) -> Reason {
 
 /// The hugetlbfs mount under a mapping, and its size, if nothing of it is left.
 fn full_mount(settings: &Settings, vma: &Vma) -> Option<(String, u64)> {
-    let device = mount_device(&vma.device)?;
-    let mount = settings.mounts.lines().find_map(|line| mount_point(line, &device, "hugetlbfs"))?;
+    let mount = settings.mount_of(vma).filter(|mount| mount.fs == "hugetlbfs")?.mountpoint.clone();
     // The process may see other mounts than this one.
     let place: PathBuf = settings.folder.join("root").join(mount.trim_start_matches('/'));
     let size = rustix::fs::statfs(&place).ok()?;

@@ -4,71 +4,71 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::scan::ENTRY_FRAME;
+use crate::pagemap::ENTRY_FRAME;
 
 /// Flags of frames (include/uapi/linux/kernel-page-flags.h).
 const FLAG_SWAP_CACHE: u64 = 1 << 13;
-pub(super) const FLAG_HEAD: u64 = 1 << 15;
-pub(super) const FLAG_TAIL: u64 = 1 << 16;
+pub(crate) const FLAG_HEAD: u64 = 1 << 15;
+pub(crate) const FLAG_TAIL: u64 = 1 << 16;
 const FLAG_KSM: u64 = 1 << 21;
-pub(super) const FLAG_ZERO_PAGE: u64 = 1 << 24;
+pub(crate) const FLAG_ZERO_PAGE: u64 = 1 << 24;
 
 /// The pagemap entry's page is mapped here and nowhere else.
 const ENTRY_EXCLUSIVE: u64 = 1 << 56;
 
 /// Frames of 2 MiB.
-const BLOCK: u64 = super::SLOT / 4096;
+const BLOCK: u64 = crate::page_size::SLOT / 4096;
 
 /// `/proc/kpageflags`, for those who may see frame numbers.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     flags: File,
 }
 
 /// What the frames of the small pages of a slot are, counted in pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct FrameEvidence {
+pub(crate) struct FrameEvidence {
     /// All that are there.
-    pub(super) pages: u64,
+    pub(crate) pages: u64,
     /// In a folio of 2 MiB or more.
-    pub(super) huge: u64,
+    pub(crate) huge: u64,
     /// Of those, mapped by another process as well.
-    pub(super) huge_shared: u64,
+    pub(crate) huge_shared: u64,
     /// Of those, not at the place in the slot that they have in the folio.
-    pub(super) huge_displaced: u64,
+    pub(crate) huge_displaced: u64,
     /// The slot's huge pages are of more than one folio.
-    pub(super) several_huge: bool,
+    pub(crate) several_huge: bool,
     /// Pages of the largest smaller folio; 1 where all are single pages.
-    pub(super) largest_smaller: u64,
+    pub(crate) largest_smaller: u64,
     /// Merged with pages that hold the same (KSM).
-    pub(super) merged: u64,
+    pub(crate) merged: u64,
     /// Still in the swap cache: they came back from swap, or are on their way.
-    pub(super) swap_cache: u64,
+    pub(crate) swap_cache: u64,
     /// Small and mapped by another process as well.
-    pub(super) small_shared: u64,
+    pub(crate) small_shared: u64,
 }
 
 impl FrameEvidence {
     /// All of the pages are one huge page at its place.
-    pub(super) fn is_one_huge_page(&self) -> bool {
+    pub(crate) fn is_one_huge_page(&self) -> bool {
         self.huge > 0 && self.huge == self.pages && self.is_in_place()
     }
 
     /// The huge ones are of one huge page, at its place.
-    pub(super) fn is_in_place(&self) -> bool {
+    pub(crate) fn is_in_place(&self) -> bool {
         self.huge_displaced == 0 && !self.several_huge
     }
 }
 
 impl Frames {
     /// Opens `/proc/kpageflags`; `None` without the right to it.
-    pub(super) fn open(root: &Path) -> Option<Self> {
+    pub(crate) fn open(root: &Path) -> Option<Self> {
         Some(Self { flags: File::open(root.join("proc/kpageflags")).ok()? })
     }
 
     /// What the frames of `entries` (of pagemap) say, the first of which is number `first` of its 2 MiB. `None` where frame numbers
     /// are hidden.
-    pub(super) fn evidence(&self, entries: &[u64], first: u64) -> Option<FrameEvidence> {
+    pub(crate) fn evidence(&self, entries: &[u64], first: u64) -> Option<FrameEvidence> {
         let mut sum = FrameEvidence::default();
         let mut block = Block::default();
         let mut huge_block = None;

@@ -1,42 +1,17 @@
-//! What the kernel gave: asked is not got.
-//!
-//! The page tables are read (PAGEMAP_SCAN, or `/proc/self/pagemap` with smaps where it is missing), not counters that only count
-//! some kinds of huge pages: smaps knows nothing of DAX, and `/proc/kpageflags` describes the memory and not how it is mapped.
-
-mod context;
-mod folios;
-mod frames;
-mod host;
-mod hugetlb;
-mod memory;
-mod process;
-mod reason;
-mod reserved;
-mod scan;
-mod vmas;
-mod why;
-mod zeros;
+//! The slots of a range, 2 MiB at a multiple of 2 MiB each: what the page tables hold for them, and why it is less than asked.
 
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
-use self::context::Context;
-pub use self::folios::FolioBytes;
-use self::frames::Frames;
-pub(crate) use self::host::Counters;
-use self::host::Settings;
-pub use self::memory::GroupLimit;
-pub use self::process::{Asked, LookOptions, Mapping, ProcessMemory, Short, Told, process, process_with};
-pub use self::reason::{Reason, Switch};
-pub use self::reserved::PoolBytes;
-use self::scan::{IS_GUARD, IS_HUGE, IS_PRESENT, IS_SWAPPED, IS_ZERO_PAGE, NoScan, Region};
-use self::vmas::Vma;
-pub use self::zeros::ZeroFilled;
-use crate::error::MapError;
-use crate::page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, base_page_bytes};
-
-const SLOT: u64 = HUGE_2M_BYTES as u64;
+use crate::context::Context;
+use crate::error::ResidencyError;
+use crate::frames::Frames;
+use crate::maps::{self, Vma};
+use crate::page_size::{HUGE_1G_BYTES, PageSize, SLOT, base_page_bytes};
+use crate::pagemap::{self, IS_GUARD, IS_HUGE, IS_PRESENT, IS_SWAPPED, IS_ZERO_PAGE, NoScan, Region};
+use crate::reason::Reason;
+use crate::thp::{Counters, Settings};
 
 /// Where the page sizes come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,73 +146,81 @@ impl fmt::Display for WithCommand<'_> {
     }
 }
 
-/// What a map knows of its own past.
+/// What is known of a map's past by those who made it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Past {
+pub struct Past {
     /// Counters when it was made.
-    pub(crate) counters: Option<Counters>,
+    pub counters: Option<Counters>,
     /// Why the pool was left for ordinary memory, if it was.
-    pub(crate) pool: Option<String>,
+    pub pool: Option<String>,
     /// The range that is looked at was mapped as a whole, or is all that was asked about: what lies beside it has no part in it.
-    pub(crate) is_range_known: bool,
+    pub is_range_known: bool,
 }
 
 /// What the kernel gave for `bytes` at `address` of this process, whoever mapped them: memory of an allocator, another library's
-/// map. `asked` decides what counts as less. See [`Map::got`](crate::Map::got) for maps of this library, which know more reasons.
+/// map. `asked` decides what counts as less. [`inspect_with`] knows more reasons, of maps whose past is known.
 ///
 /// # Errors
 /// An empty range, or files of `/proc/self` that cannot be read.
-pub fn inspect(address: usize, bytes: usize, asked: PageSize) -> Result<Got, MapError> {
-    look(Path::new("/"), address, bytes, asked, &Past { is_range_known: true, ..Past::default() }, true)
+pub fn inspect(address: usize, bytes: usize, asked: PageSize) -> Result<Got, ResidencyError> {
+    inspect_with(address, bytes, asked, &Past { is_range_known: true, ..Past::default() })
 }
 
-/// As [`inspect`], with what the map knows; `may_scan` is false to test the way without PAGEMAP_SCAN.
-pub(crate) fn look(
+/// As [`inspect`], with what is known of the map's past.
+///
+/// # Errors
+/// As of [`inspect`].
+pub fn inspect_with(address: usize, bytes: usize, asked: PageSize, past: &Past) -> Result<Got, ResidencyError> {
+    look(Path::new("/"), address, bytes, asked, past, true)
+}
+
+/// `may_scan` is false to test the way without PAGEMAP_SCAN.
+fn look(
     root: &Path,
     address: usize,
     bytes: usize,
     asked: PageSize,
     past: &Past,
     may_scan: bool,
-) -> Result<Got, MapError> {
+) -> Result<Got, ResidencyError> {
     let page = base_page_bytes();
     let start = address & !(page - 1);
     let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page));
-    let Some(end) = end.filter(|_| bytes > 0) else { return Err(MapError::Length { found_bytes: bytes }) };
+    let Some(end) = end.filter(|_| bytes > 0) else { return Err(ResidencyError::Length { found_bytes: bytes }) };
     let (start, end) = (start as u64, end as u64);
     let folder = root.join("proc/self");
     let pagemap = open_pagemap(&folder)?;
-    let vmas = vmas::read(&folder, start & !(SLOT - 1), end.next_multiple_of(SLOT))?;
+    let vmas = maps::read(&folder, start & !(SLOT - 1), end.next_multiple_of(SLOT))?;
     let settings = Settings::read(root, &folder);
     let whole = Whole { root, pagemap: &pagemap, vmas: &vmas, settings: &settings, frames: Frames::open(root), past };
     whole.look(start, end, asked, may_scan)
 }
 
-fn open_pagemap(folder: &Path) -> Result<File, MapError> {
+pub(crate) fn open_pagemap(folder: &Path) -> Result<File, ResidencyError> {
     let path = folder.join("pagemap");
-    File::open(&path).map_err(|error| MapError::unreadable(&path, &error))
+    File::open(&path).map_err(|error| ResidencyError::unreadable(&path, &error))
 }
 
 /// What all looks at one process share.
-struct Whole<'a> {
-    root: &'a Path,
-    pagemap: &'a File,
+pub(crate) struct Whole<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) pagemap: &'a File,
     /// All mappings that touch the slots looked at, in order of address.
-    vmas: &'a [Vma],
-    settings: &'a Settings,
-    frames: Option<Frames>,
-    past: &'a Past,
+    pub(crate) vmas: &'a [Vma],
+    pub(crate) settings: &'a Settings,
+    pub(crate) frames: Option<Frames>,
+    pub(crate) past: &'a Past,
 }
 
 impl Whole<'_> {
     /// Looks at `[start, end)`, whole pages.
-    fn look(&self, start: u64, end: u64, asked: PageSize, may_scan: bool) -> Result<Got, MapError> {
+    pub(crate) fn look(&self, start: u64, end: u64, asked: PageSize, may_scan: bool) -> Result<Got, ResidencyError> {
         let (regions, source) = regions(self.pagemap, start, end, may_scan)?;
         Ok(self.judge(start, end, asked, &regions, source))
     }
 
     /// Tells for each slot of `[start, end)`, which holds `regions`, what it has and why not more.
-    fn judge(&self, start: u64, end: u64, asked: PageSize, regions: &[Region], source: Source) -> Got {
+    pub(crate) fn judge(&self, start: u64, end: u64, asked: PageSize, regions: &[Region], source: Source) -> Got {
         let vmas = touching(self.vmas, start & !(SLOT - 1), end.next_multiple_of(SLOT));
         let mut slots = divided(start, end);
         let sizes: Vec<PageBytes> = vmas.iter().map(|vma| PageBytes::of(vma, regions, &source)).collect();
@@ -259,19 +242,19 @@ impl Whole<'_> {
 }
 
 /// The mappings that touch `[low, high)`.
-fn touching(vmas: &[Vma], low: u64, high: u64) -> &[Vma] {
+pub(crate) fn touching(vmas: &[Vma], low: u64, high: u64) -> &[Vma] {
     let after = vmas.get(vmas.partition_point(|vma| vma.end <= low)..).unwrap_or_default();
     after.get(..after.partition_point(|vma| vma.start < high)).unwrap_or_default()
 }
 
-fn regions(pagemap: &File, start: u64, end: u64, may_scan: bool) -> Result<(Vec<Region>, Source), MapError> {
-    let why = match if may_scan { scan::scan(pagemap, start, end) } else { Err(NoScan::Missing) } {
+fn regions(pagemap: &File, start: u64, end: u64, may_scan: bool) -> Result<(Vec<Region>, Source), ResidencyError> {
+    let why = match if may_scan { pagemap::scan(pagemap, start, end) } else { Err(NoScan::Missing) } {
         Ok(regions) => return Ok((regions, Source::PagemapScan)),
         Err(NoScan::Failed(error)) => return Err(error),
         Err(NoScan::Missing) => "PAGEMAP_SCAN: this kernel has no such request (Linux 6.7 and later do)".to_owned(),
     };
-    let entries = scan::entries(pagemap, start, end)?;
-    Ok((scan::regions_of(&entries, start), Source::Smaps { why }))
+    let entries = pagemap::entries(pagemap, start, end)?;
+    Ok((pagemap::regions_of(&entries, start), Source::Smaps { why }))
 }
 
 /// The slots of a range, with nothing known yet.
@@ -293,7 +276,7 @@ fn divided(start: u64, end: u64) -> Vec<Slot> {
 }
 
 /// The parts of sorted `regions` that lie in the slot: bytes and categories.
-fn parts<'a>(slot: &Slot, regions: &'a [Region]) -> impl Iterator<Item = (u64, u64, u64)> + 'a {
+pub(crate) fn parts<'a>(slot: &Slot, regions: &'a [Region]) -> impl Iterator<Item = (u64, u64, u64)> + 'a {
     let (low, high) = (slot.address as u64, (slot.address + slot.bytes) as u64);
     let first = regions.partition_point(|region| region.end <= low);
     let after = regions.get(first..).unwrap_or_default();
@@ -312,7 +295,7 @@ fn mapped_bytes(slot: &Slot, vmas: &[Vma]) -> usize {
 }
 
 /// `sizes` are those of `vmas`.
-fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], sizes: &[PageBytes]) -> Option<Held> {
+pub(crate) fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], sizes: &[PageBytes]) -> Option<Held> {
     let mut sum = Held::default();
     for (from, to, categories) in parts(slot, regions) {
         if categories & IS_PRESENT == 0 {
@@ -340,7 +323,7 @@ fn held(slot: &Slot, regions: &[Region], vmas: &[Vma], sizes: &[PageBytes]) -> O
 
 /// The size of the pages that are present in a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PageBytes {
+pub(crate) enum PageBytes {
     /// All of this size; 0 for base pages.
     All(u64),
     /// As the page tables say, region by region.
@@ -350,7 +333,7 @@ enum PageBytes {
 }
 
 impl PageBytes {
-    fn of(vma: &Vma, regions: &[Region], source: &Source) -> Self {
+    pub(crate) fn of(vma: &Vma, regions: &[Region], source: &Source) -> Self {
         // A hugetlb pool, or a character device of direct access: such mappings have no other pages.
         if vma.is_hugetlb() || vma.kernel_page_bytes >= SLOT {
             return Self::All(vma.kernel_page_bytes);
@@ -358,7 +341,7 @@ impl PageBytes {
         if let Source::PagemapScan = source {
             return Self::ByRegion;
         }
-        match vma.huge_bytes {
+        match vma.huge_bytes() {
             0 => Self::of_direct_access(vma, regions),
             huge if huge >= vma.resident_bytes => Self::All(SLOT),
             _ => Self::Mixed,
@@ -400,17 +383,19 @@ impl PageBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::Map;
+    use crate::page_size::HUGE_2M_BYTES;
+    use crate::testing::Memory;
 
     /// Where no mapping holds pages of both sizes, the way without PAGEMAP_SCAN tells the same.
     #[test]
     fn both_ways_tell_the_same() {
-        for page_size in [PageSize::Base, PageSize::Huge2M] {
-            let map = Map::options().page_size(page_size).anonymous(3 * HUGE_2M_BYTES).expect("map");
-            map.prefault(0, HUGE_2M_BYTES).expect("prefault");
+        for (page_size, advice) in [(PageSize::Base, libc::MADV_NOHUGEPAGE), (PageSize::Huge2M, libc::MADV_HUGEPAGE)] {
+            let memory = Memory::new(3);
+            assert!(memory.advise(0, 3 * HUGE_2M_BYTES, advice));
+            assert!(memory.advise(0, HUGE_2M_BYTES, libc::MADV_POPULATE_WRITE));
             let look_at = |may_scan| {
-                look(Path::new("/"), map.address(), map.len_bytes(), page_size, &Past::default(), may_scan)
-                    .expect("look")
+                let (at, bytes) = (memory.address, 3 * HUGE_2M_BYTES);
+                look(Path::new("/"), at, bytes, page_size, &Past::default(), may_scan).expect("look")
             };
             let (scanned, summed) = (look_at(true), look_at(false));
             assert!(matches!(&summed.source, Source::Smaps { why } if why.contains("6.7")));
@@ -422,7 +407,7 @@ mod tests {
     /// A mapping with both: what cannot be told is not told.
     #[test]
     fn a_mixed_mapping_is_unknown_without_the_page_tables() {
-        let huge = Vma { huge_bytes: SLOT, resident_bytes: SLOT + 4096, end: 4 * SLOT, ..Vma::default() };
+        let huge = Vma { anonymous_huge_bytes: SLOT, resident_bytes: SLOT + 4096, end: 4 * SLOT, ..Vma::default() };
         let region = Region { start: 0, end: SLOT, categories: IS_PRESENT };
         let slot = Slot { address: 0, bytes: HUGE_2M_BYTES, mapped_bytes: 0, held: None, reason: None };
         let source = Source::Smaps { why: String::new() };

@@ -3,17 +3,21 @@
 use std::cell::OnceCell;
 use std::fs;
 
-use super::frames::FrameEvidence;
-use super::host::{Counters, Rule, Settings};
-use super::memory::{self, GroupLimit, Memory};
-use super::scan::{IS_FILE, IS_PRESENT, IS_ZERO_PAGE, Region};
-use super::vmas::Vma;
-use super::why::{self, Evidence};
-use super::{Reason, SLOT, Slot, Switch, Whole, hugetlb, parts, scan, touching};
+use crate::frames::FrameEvidence;
+use crate::hugetlb;
+use crate::maps::Vma;
+use crate::memory::{self, GroupLimit, Memory};
+use crate::page_size::SLOT;
 use crate::page_size::{PageSize, base_page_bytes};
+use crate::pagemap;
+use crate::pagemap::{IS_FILE, IS_PRESENT, IS_ZERO_PAGE, Region};
+use crate::reason::{Reason, Switch};
+use crate::slots::{Slot, Whole, parts, touching};
+use crate::thp::{Counters, Rule, Settings};
+use crate::why::{self, Evidence};
 
 /// What all slots of one look share. What the host has now is read once, and only if it is asked for.
-pub(super) struct Context<'a> {
+pub(crate) struct Context<'a> {
     whole: &'a Whole<'a>,
     vmas: &'a [Vma],
     range: (u64, u64),
@@ -27,12 +31,12 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(whole: &'a Whole<'a>, vmas: &'a [Vma], range: (u64, u64), asked: PageSize) -> Self {
+    pub(crate) fn new(whole: &'a Whole<'a>, vmas: &'a [Vma], range: (u64, u64), asked: PageSize) -> Self {
         let (now, memory, full_groups, missing) = Default::default();
         Self { whole, vmas, range, asked, now, memory, full_groups, missing }
     }
 
-    pub(super) fn why(&self, slot: &Slot, regions: &[Region]) -> Option<Reason> {
+    pub(crate) fn why(&self, slot: &Slot, regions: &[Region]) -> Option<Reason> {
         let start = slot.address as u64 & !(SLOT - 1);
         let vmas = touching(self.vmas, start, start + SLOT);
         why::why(slot, &OfSlot { context: self, slot, vmas, regions })
@@ -47,7 +51,7 @@ impl<'a> Context<'a> {
     fn frames_of(&self, slot: &Slot) -> Option<FrameEvidence> {
         let frames = self.whole.frames.as_ref().filter(|_| slot.held.is_some_and(|held| held.base_bytes > 0))?;
         let (low, high) = (slot.address as u64, (slot.address + slot.bytes) as u64);
-        let entries = scan::entries(self.whole.pagemap, low, high).ok()?;
+        let entries = pagemap::entries(self.whole.pagemap, low, high).ok()?;
         frames.evidence(&entries, low % SLOT / base_page_bytes() as u64)
     }
 }
@@ -93,12 +97,11 @@ impl Evidence for OfSlot<'_> {
     }
 
     fn rule(&self, vma: &Vma) -> Option<(Rule, Switch)> {
-        let settings = self.settings();
-        if vma.is_file() {
-            settings.of_file_by(vma)
-        } else {
-            settings.anonymous.map(|rule| (rule, settings.anonymous_by.clone()))
-        }
+        self.settings().rule_of(vma)
+    }
+
+    fn is_direct_access(&self, vma: &Vma) -> bool {
+        self.settings().is_direct_access(vma)
     }
 
     fn is_disabled_for_process(&self) -> bool {
@@ -149,11 +152,11 @@ impl Evidence for OfSlot<'_> {
 
     fn defrag(&self, advised: bool) -> Option<(String, bool)> {
         let settings = self.settings();
-        settings.defrag.clone().zip(settings.may_compact(advised))
+        settings.host.defrag.clone().zip(settings.host.may_compact(advised))
     }
 
     fn khugepaged_limit(&self, missing: u64, swapped: u64, shared: u64) -> Option<(&'static str, u64)> {
-        let limits = &self.settings().khugepaged;
+        let limits = &self.settings().host.khugepaged;
         let all = [
             ("max_ptes_none", limits.max_ptes_none, missing),
             ("max_ptes_swap", limits.max_ptes_swap, swapped),

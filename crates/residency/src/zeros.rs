@@ -16,11 +16,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-use super::SLOT;
-use super::process::{LookOptions, Told, as_root};
-use super::scan::{self, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
-use super::vmas::Vma;
+use crate::maps::Vma;
+use crate::page_size::SLOT;
 use crate::page_size::base_page_bytes;
+use crate::pagemap::{self, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, Region};
+use crate::process::{LookOptions, Told, as_root};
 
 /// What the parts of the huge pages of one mapping hold. A part is a base page (4 KiB on x86-64).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -87,7 +87,7 @@ impl ZeroFilled {
 
 /// The huge pages of one mapping, and how far the look at them has come.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     /// Each at most 2 MiB, in order of address.
     all: Vec<(u64, u64)>,
     /// In which order they are read; filled when the first is.
@@ -102,7 +102,7 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// The pieces of the huge pages among `regions`, all of `vma`.
-    pub(super) fn of(vma: &Vma, regions: &[Region]) -> Self {
+    pub(crate) fn of(vma: &Vma, regions: &[Region]) -> Self {
         let is_pool = vma.is_hugetlb();
         let is_huge = |region: &&Region| {
             region.categories & IS_PRESENT != 0
@@ -124,7 +124,7 @@ impl Pieces {
     }
 
     /// What came of it.
-    pub(super) fn told(self, seconds: f64) -> Told<ZeroFilled> {
+    pub(crate) fn told(self, seconds: f64) -> Told<ZeroFilled> {
         match (self.refused, self.failed) {
             _ if self.all.is_empty() => Ok(self.found),
             (Some(why), _) => Err(why),
@@ -145,7 +145,7 @@ fn refused(vma: &Vma, huge_bytes: u64) -> Option<String> {
         return Some("memory of a device is not read".to_owned());
     }
     // smaps leaves out huge pages of devices (DAX), which the page tables show.
-    if !vma.is_hugetlb() && vma.is_file() && vma.huge_bytes < huge_bytes {
+    if !vma.is_hugetlb() && vma.is_file() && vma.huge_bytes() < huge_bytes {
         return Some(
             "smaps counts fewer huge pages than the page tables have: memory of a device (DAX), which is not read, or they came \
              meanwhile"
@@ -158,7 +158,7 @@ fn refused(vma: &Vma, huge_bytes: u64) -> Option<String> {
 /// Reads the huge pages of all mappings, one after the other of each in an order that spreads any beginning evenly, and of larger
 /// mappings as many more as they are larger, until all are read or the time is over. `max_ptes_none` is khugepaged's: so many
 /// zero-filled parts a huge page may have before the kernel calls it underused.
-pub(super) fn look(
+pub(crate) fn look(
     folder: &Path,
     pagemap: &File,
     max_ptes_none: Option<u64>,
@@ -226,7 +226,7 @@ impl Reader<'_> {
     /// Zero-filled bytes of a piece, and whether the kernel would call it underused.
     fn read(&self, (from, to): (u64, u64), is_pool: bool, buffer: &mut [u8]) -> Result<(u64, bool), String> {
         let gone = || "its huge pages went while they were read".to_owned();
-        let now = scan::scan(self.pagemap, from, to).map_err(|_| gone())?;
+        let now = pagemap::scan(self.pagemap, from, to).map_err(|_| gone())?;
         let whole = |region: &Region| {
             (region.start, region.end) == (from, to)
                 && region.categories & IS_PRESENT != 0
@@ -258,9 +258,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::got::{process, process_with};
-    use crate::map::Map;
     use crate::page_size::{HUGE_2M_BYTES, PageSize};
+    use crate::process::{process, process_with};
+    use crate::slots::inspect;
+    use crate::testing::Memory;
 
     /// Every piece comes once, and any beginning is spread: no gap is much longer than an even one.
     #[test]
@@ -296,8 +297,8 @@ mod tests {
     #[test]
     fn what_others_look_after_is_not_read() {
         let vma = |flags: &str, huge_bytes, inode| Vma {
-            flags: flags.split_whitespace().map(str::to_owned).collect(),
-            huge_bytes,
+            flags: flags.to_owned(),
+            anonymous_huge_bytes: huge_bytes,
             inode,
             ..Vma::default()
         };
@@ -314,16 +315,17 @@ mod tests {
     /// Of two huge pages with one touched part each, this process sees the other 511.
     #[test]
     fn parts_of_this_process_are_counted() {
-        let map = Map::options().page_size(PageSize::Huge2M).anonymous(2 * HUGE_2M_BYTES).expect("map");
-        map.write_at(5, b"x").expect("write");
-        map.write_at(2 * HUGE_2M_BYTES - 1, b"x").expect("write");
-        let held = map.got().expect("got").total().expect("told");
+        let memory = Memory::advised(2);
+        memory.touch(5);
+        memory.touch(2 * HUGE_2M_BYTES - 1);
+        let got = inspect(memory.address, 2 * HUGE_2M_BYTES, PageSize::Huge2M).expect("look");
+        let held = got.total().expect("told");
         let of = |options: &LookOptions| {
             let seen = process_with(std::process::id(), options).expect("its own");
             let mine = seen
                 .mappings
                 .into_iter()
-                .find(|one| one.start <= map.address() as u64 && (map.address() as u64) < one.end);
+                .find(|one| one.start <= memory.address as u64 && (memory.address as u64) < one.end);
             mine.expect("a mapping of its own").zero_filled
         };
         let found = of(&LookOptions::default()).expect("read");

@@ -3,27 +3,27 @@
 use std::fs;
 use std::path::Path;
 
-use super::SLOT;
 use crate::buddyinfo;
 use crate::groups;
+use crate::page_size::SLOT;
 use crate::page_size::base_page_bytes;
 
 /// With fewer free blocks than this the host counts as having none: a look and the faults before it are not the same moment, and
 /// somebody always ends.
-pub(super) const FEW_BLOCKS: u64 = 16;
+pub(crate) const FEW_BLOCKS: u64 = 16;
 
 /// What the page allocator has for a process now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Free blocks of 2 MiB in zones that user memory may be taken from.
-    pub(super) blocks: u64,
+    pub(crate) blocks: u64,
     /// Free bytes in those zones.
-    pub(super) free_bytes: u64,
+    pub(crate) free_bytes: u64,
 }
 
 impl Memory {
     /// Reads it below `root`, for a process that may use `nodes` (all if `None`). `None` if `/proc/buddyinfo` does not tell.
-    pub(super) fn read(root: &Path, nodes: Option<&[u32]>) -> Option<Self> {
+    pub(crate) fn read(root: &Path, nodes: Option<&[u32]>) -> Option<Self> {
         let zones = buddyinfo::read(root).filter(|zones| !zones.is_empty())?;
         let marks = fs::read_to_string(root.join("proc/zoneinfo")).map(|text| marks(&text)).unwrap_or_default();
         let page = base_page_bytes() as u64;
@@ -72,7 +72,7 @@ fn marks(text: &str) -> Vec<Mark> {
 }
 
 /// The nodes of `Mems_allowed_list:\t0-1,3` in `/proc/PID/status`.
-pub(super) fn allowed_nodes(status: &str) -> Option<Vec<u32>> {
+pub(crate) fn allowed_nodes(status: &str) -> Option<Vec<u32>> {
     let list = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?;
     let mut nodes = Vec::new();
     for part in list.trim().split(',') {
@@ -98,7 +98,7 @@ pub struct GroupLimit {
 /// The group of a process, or the one above it, that has been at its limit and has no room for a huge page now. What it could let go of
 /// at once (`memory.stat`: file pages) counts as room if the fault may reclaim; v1 and v2 name their files differently
 /// (Documentation/admin-guide/cgroup-v1/memory.rst, cgroup-v2.rst).
-pub(super) fn full_group(root: &Path, process: &Path, may_reclaim: bool) -> Option<GroupLimit> {
+pub(crate) fn full_group(root: &Path, process: &Path, may_reclaim: bool) -> Option<GroupLimit> {
     groups::of(root, process, "memory").into_iter().find_map(|group| {
         let (limit, usage) = limit_files(group.is_v2);
         let (limit_bytes, used_bytes) = (group.number(limit)?, group.number(usage)?);
@@ -114,7 +114,7 @@ pub(super) fn full_group(root: &Path, process: &Path, may_reclaim: bool) -> Opti
 }
 
 /// The group of a process, or the one above it, with the least room under its limit.
-pub(super) fn tightest_group(root: &Path, process: &Path) -> Option<GroupLimit> {
+pub(crate) fn tightest_group(root: &Path, process: &Path) -> Option<GroupLimit> {
     let groups = groups::of(root, process, "memory").into_iter().filter_map(|group| {
         let (limit, usage) = limit_files(group.is_v2);
         let file = group.folder.join(limit).display().to_string();
@@ -133,7 +133,7 @@ fn hits(group: &groups::Group) -> Option<u64> {
 }
 
 /// How often the process's own memory group has been at its limit.
-pub(super) fn own_limit_hits(root: &Path, process: &Path) -> Option<u64> {
+pub(crate) fn own_limit_hits(root: &Path, process: &Path) -> Option<u64> {
     groups::of(root, process, "memory").iter().find_map(hits)
 }
 

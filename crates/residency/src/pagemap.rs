@@ -1,39 +1,43 @@
-//! What the page tables hold: the PAGEMAP_SCAN request on `/proc/self/pagemap` (Linux 6.7 and later; the kernel's
+//! What the page tables hold: the PAGEMAP_SCAN request on `/proc/PID/pagemap` (Linux 6.7 and later; the kernel's
 //! Documentation/admin-guide/mm/pagemap.rst describes it), and the file itself where there is no such request.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use crate::error::{MapError, last_errno};
+use crate::error::ResidencyError;
 use crate::page_size::base_page_bytes;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::Ioctl = 0xC060_6610u32 as libc::Ioctl;
 
 /// Categories of include/uapi/linux/fs.h.
-pub(super) const IS_FILE: u64 = 1 << 2;
-pub(super) const IS_PRESENT: u64 = 1 << 3;
-pub(super) const IS_SWAPPED: u64 = 1 << 4;
+pub(crate) const IS_FILE: u64 = 1 << 2;
+pub(crate) const IS_PRESENT: u64 = 1 << 3;
+pub(crate) const IS_SWAPPED: u64 = 1 << 4;
 /// The kernel's page of zeros, small or huge: no memory of the process.
-pub(super) const IS_ZERO_PAGE: u64 = 1 << 5;
-pub(super) const IS_HUGE: u64 = 1 << 6;
+pub(crate) const IS_ZERO_PAGE: u64 = 1 << 5;
+pub(crate) const IS_HUGE: u64 = 1 << 6;
 /// madvise(MADV_GUARD_INSTALL): says SWAPPED, too, and is not. Kernels before 6.16 do not know the word.
-pub(super) const IS_GUARD: u64 = 1 << 8;
+pub(crate) const IS_GUARD: u64 = 1 << 8;
 
 /// Requests refuse a range that ends higher, on x86-64 with four levels of page tables.
 const HIGHEST_END: u64 = (1 << 47) - 4096;
 
 /// Regions that one request fills in.
-const REGIONS: usize = 512;
+const REGIONS: usize = 1024;
+
+/// One request looks at no more than this: meanwhile the process cannot change its mappings.
+const STEP_BYTES: u64 = 4 << 30;
 
 /// Neighbouring pages that are alike.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Region {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) categories: u64,
+pub(crate) struct Region {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) categories: u64,
 }
 
 #[repr(C)]
@@ -55,61 +59,84 @@ struct ScanArg {
 
 /// Why there are no regions.
 #[derive(Debug)]
-pub(super) enum NoScan {
+pub(crate) enum NoScan {
     /// The kernel has no such request.
     Missing,
     /// It failed.
-    Failed(MapError),
+    Failed(ResidencyError),
 }
 
 /// The present and swapped pages of `[start, end)`, in order.
-pub(super) fn scan(pagemap: &File, start: u64, end: u64) -> Result<Vec<Region>, NoScan> {
+pub(crate) fn scan(pagemap: &File, start: u64, end: u64) -> Result<Vec<Region>, NoScan> {
     let mut found = Vec::new();
+    scan_into(pagemap, start, end, IS_FILE | QUICK, &mut found)?;
+    Ok(found)
+}
+
+/// The categories that the entry of a page tells. [`IS_FILE`] takes a look at the page itself: with it a scan takes 65 ns for each
+/// small page, without 14 (measured on Linux 6.18).
+pub(crate) const QUICK: u64 = IS_PRESENT | IS_SWAPPED | IS_ZERO_PAGE | IS_HUGE | IS_GUARD;
+
+/// Appends the present and swapped pages of `[start, end)` to `found`, in order, with those of `categories` that they are in.
+pub(crate) fn scan_into(
+    pagemap: &File,
+    start: u64,
+    end: u64,
+    mut categories: u64,
+    found: &mut Vec<Region>,
+) -> Result<(), NoScan> {
     let mut regions = vec![Region::default(); REGIONS];
     let end = end.min(HIGHEST_END);
     let mut from = start;
-    let mut told = IS_FILE | IS_PRESENT | IS_SWAPPED | IS_ZERO_PAGE | IS_HUGE | IS_GUARD;
     while from < end {
+        let upto = from.saturating_add(STEP_BYTES).min(end);
         let mut arg = ScanArg {
             size: size_of::<ScanArg>() as u64,
             start: from,
-            end,
+            end: upto,
             vec: regions.as_mut_ptr() as u64,
             vec_len: REGIONS as u64,
             // Memory of a hugetlb pool that nobody has touched says HUGE alone: ask for what is there.
             category_anyof_mask: IS_PRESENT | IS_SWAPPED,
-            return_mask: told,
+            return_mask: categories,
             ..ScanArg::default()
         };
         // SAFETY: the kernel reads `arg` and writes at most `vec_len` regions where `vec` points.
         let filled = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
         let Ok(filled) = usize::try_from(filled) else {
-            return Err(match last_errno() {
+            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
+            return Err(match errno {
                 libc::ENOTTY => NoScan::Missing,
-                libc::EINVAL if told & IS_GUARD != 0 => {
-                    told &= !IS_GUARD;
+                libc::EINVAL if categories & IS_GUARD != 0 => {
+                    categories &= !IS_GUARD;
                     continue;
                 }
-                errno => NoScan::Failed(MapError::System { what: "PAGEMAP_SCAN", errno }),
+                errno => NoScan::Failed(ResidencyError::System { what: "PAGEMAP_SCAN", errno }),
             });
         };
-        found.extend(regions.iter().take(filled));
+        for region in regions.iter().take(filled) {
+            // A step may end between pages that are alike.
+            match found.last_mut() {
+                Some(last) if last.end == region.start && last.categories == region.categories => last.end = region.end,
+                _ => found.push(*region),
+            }
+        }
         // The walk ends early when the vector is full; an end that does not move would never end.
-        from = if arg.walk_end > from { arg.walk_end } else { end };
+        from = if arg.walk_end > from { arg.walk_end } else { upto };
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Entries of `/proc/self/pagemap` read at once.
 const ENTRIES: usize = 4096;
-pub(super) const ENTRY_PRESENT: u64 = 1 << 63;
+pub(crate) const ENTRY_PRESENT: u64 = 1 << 63;
 const ENTRY_SWAPPED: u64 = 1 << 62;
 const ENTRY_FILE: u64 = 1 << 61;
 /// The frame number; 0 without CAP_SYS_ADMIN.
-pub(super) const ENTRY_FRAME: u64 = (1 << 55) - 1;
+pub(crate) const ENTRY_FRAME: u64 = (1 << 55) - 1;
 
 /// The pagemap entries of `[start, end)`, one for each base page; fewer if the file ends.
-pub(super) fn entries(pagemap: &File, start: u64, end: u64) -> Result<Vec<u64>, MapError> {
+pub(crate) fn entries(pagemap: &File, start: u64, end: u64) -> Result<Vec<u64>, ResidencyError> {
     let page = base_page_bytes() as u64;
     let pages = (end.saturating_sub(start) / page) as usize;
     let mut all = Vec::with_capacity(pages);
@@ -118,9 +145,10 @@ pub(super) fn entries(pagemap: &File, start: u64, end: u64) -> Result<Vec<u64>, 
         let wanted = (pages - all.len()).min(ENTRIES) * 8;
         let at = (start / page + all.len() as u64) * 8;
         let part = bytes.get_mut(..wanted).unwrap_or_default();
-        let read = pagemap
-            .read_at(part, at)
-            .map_err(|error| MapError::Unreadable { path: "/proc/self/pagemap".to_owned(), why: error.to_string() })?;
+        let read = pagemap.read_at(part, at).map_err(|error| ResidencyError::Unreadable {
+            path: "/proc/self/pagemap".to_owned(),
+            why: error.to_string(),
+        })?;
         if read < 8 {
             break;
         }
@@ -131,7 +159,7 @@ pub(super) fn entries(pagemap: &File, start: u64, end: u64) -> Result<Vec<u64>, 
 }
 
 /// The same regions made from pagemap entries, which do not say what is huge.
-pub(super) fn regions_of(entries: &[u64], start: u64) -> Vec<Region> {
+pub(crate) fn regions_of(entries: &[u64], start: u64) -> Vec<Region> {
     let page = base_page_bytes() as u64;
     let mut found: Vec<Region> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -152,22 +180,21 @@ pub(super) fn regions_of(entries: &[u64], start: u64) -> Vec<Region> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::got::inspect;
-    use crate::map::Map;
     use crate::page_size::PageSize;
+    use crate::slots::inspect;
+    use crate::testing::Memory;
 
     /// Guarded pages (madvise(MADV_GUARD_INSTALL), Linux 6.13) have entries that look like swap.
     #[test]
     fn guarded_pages_are_not_swap() {
         const MADV_GUARD_INSTALL: libc::c_int = 102;
-        let map = Map::options().page_size(PageSize::Base).anonymous(1 << 20).expect("map");
-        map.write_at(0, b"x").expect("write");
-        let guarded = (map.address() + (1 << 19)) as *mut libc::c_void;
-        // SAFETY: a part of the map that nobody reads or writes.
-        if unsafe { libc::madvise(guarded, 1 << 18, MADV_GUARD_INSTALL) } != 0 {
-            return eprintln!("this kernel has no guarded pages: error {}", last_errno());
+        let memory = Memory::new(1);
+        assert!(memory.advise(0, 2 << 20, libc::MADV_NOHUGEPAGE));
+        memory.touch(0);
+        if !memory.advise(1 << 19, 1 << 18, MADV_GUARD_INSTALL) {
+            return eprintln!("this kernel has no guarded pages: {}", io::Error::last_os_error());
         }
-        let held = inspect(map.address(), 1 << 20, PageSize::Base).expect("look").total().expect("told");
+        let held = inspect(memory.address, 1 << 20, PageSize::Base).expect("look").total().expect("told");
         assert_eq!((held.swapped_bytes, held.present_bytes()), (0, base_page_bytes() as u64));
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pagelab_vocab::terminal::shell_word;
 
-use super::memory::GroupLimit;
+use crate::memory::GroupLimit;
 
 /// Settings that decide who gets transparent huge pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Switch {
     SizeEnabled,
     /// Of shared memory without a mount: memfd, MAP_SHARED|MAP_ANONYMOUS, SysV segments.
     Shmem,
-    /// The same, for pages of 2 MiB alone.
+    /// The same for pages of 2 MiB alone, which segments do not follow.
     SizeShmem,
     /// `deny` or `force` for shared memory, which holds for files of all tmpfs mounts, too.
     ShmemAboveMounts,
@@ -24,16 +24,23 @@ pub enum Switch {
 }
 
 impl Switch {
+    /// The file under `/sys/kernel/mm/transparent_hugepage`; `None` for a mount's option.
+    pub fn file(&self) -> Option<&'static str> {
+        match self {
+            Self::Enabled => Some("enabled"),
+            Self::SizeEnabled => Some("hugepages-2048kB/enabled"),
+            Self::Shmem | Self::ShmemAboveMounts => Some("shmem_enabled"),
+            Self::SizeShmem => Some("hugepages-2048kB/shmem_enabled"),
+            Self::Mount(_) => None,
+        }
+    }
+
     /// Where it stands.
     fn place(&self) -> String {
-        let file = match self {
-            Self::Enabled => "enabled",
-            Self::SizeEnabled => "hugepages-2048kB/enabled",
-            Self::Shmem | Self::ShmemAboveMounts => "shmem_enabled",
-            Self::SizeShmem => "hugepages-2048kB/shmem_enabled",
-            Self::Mount(point) => return format!("huge= of the mount {point}"),
-        };
-        format!("{THP}/{file}")
+        match (self, self.file()) {
+            (Self::Mount(point), _) => format!("huge= of the mount {point}"),
+            (_, file) => format!("{THP}/{}", file.unwrap_or_default()),
+        }
     }
 
     /// The command that sets it so that advice is enough, or so that none is needed.

@@ -4,17 +4,18 @@
 //! to a huge page that was there, and last what a fault can have lacked. For the last there is no trace of the past in another process,
 //! so the state of the host now decides, and the words say so.
 
-use super::host::Rule;
-use super::memory::{FEW_BLOCKS, GroupLimit, Memory};
-use super::reason::Switch;
-use super::vmas::Vma;
-use super::{Held, Reason, SLOT, Slot};
+use crate::maps::Vma;
+use crate::memory::{FEW_BLOCKS, GroupLimit, Memory};
+use crate::page_size::SLOT;
 use crate::page_size::{PageSize, base_page_bytes};
+use crate::reason::{Reason, Switch};
+use crate::slots::{Held, Slot};
+use crate::thp::Rule;
 
-pub(super) use super::frames::FrameEvidence;
+use crate::frames::FrameEvidence;
 
 /// What is known about a slot when the reason is looked for.
-pub(super) trait Evidence {
+pub(crate) trait Evidence {
     fn asked(&self) -> PageSize;
     /// Mappings that touch the slot's whole 2 MiB, in order.
     fn vmas(&self) -> &[Vma];
@@ -26,6 +27,8 @@ pub(super) trait Evidence {
     fn has_anonymous(&self) -> bool;
     /// The rule of anonymous memory, or of the file under a mapping, and the setting that it comes from.
     fn rule(&self, vma: &Vma) -> Option<(Rule, Switch)>;
+    /// Whether the mapping is of a file on persistent memory that is mapped directly.
+    fn is_direct_access(&self, vma: &Vma) -> bool;
     fn is_disabled_for_process(&self) -> bool;
     /// Whether the mapping is of something that lies in no file system.
     fn is_no_file_of_a_mount(&self, vma: &Vma) -> bool;
@@ -56,7 +59,7 @@ pub(super) trait Evidence {
 }
 
 /// Why `slot` has less than asked for; `None` if it has not.
-pub(super) fn why(slot: &Slot, evidence: &dyn Evidence) -> Option<Reason> {
+pub(crate) fn why(slot: &Slot, evidence: &dyn Evidence) -> Option<Reason> {
     let held = slot.held.as_ref()?;
     if !short_of(held, slot.bytes as u64, evidence.asked()) {
         return None;
@@ -107,7 +110,7 @@ fn of_edge(start: u64, vma: &Vma, evidence: &dyn Evidence) -> Reason {
 
 /// Whether two neighbours can have been one mapping: both anonymous, or of one file and on.
 fn are_of_one(first: &Vma, second: &Vma) -> bool {
-    let is_plain = |vma: &Vma| vma.path.is_empty() || vma.path.starts_with("[anon");
+    let is_plain = |vma: &Vma| vma.path.is_empty() || vma.path.starts_with(b"[anon");
     first.end == second.start
         && match (first.is_file(), second.is_file()) {
             (false, false) => is_plain(first) && is_plain(second),
@@ -161,7 +164,9 @@ fn of_one(start: u64, vma: &Vma, held: &Held, evidence: &dyn Evidence) -> Reason
     }
     // VM_IO, VM_PFNMAP, VM_MIXEDMAP: memory of a device or of the kernel.
     let is_special = ["io", "pf", "mm"].iter().any(|flag| vma.has_flag(flag)) || evidence.is_no_file_of_a_mount(vma);
-    if is_special && vma.thp_eligible == Some(false) {
+    // Of direct access smaps says "not eligible", which is about khugepaged: faults do give huge pages.
+    let refuses = vma.thp_eligible == Some(false) && !evidence.is_direct_access(vma);
+    if is_special && refuses {
         return Reason::NotEligible;
     }
     if vma.has_flag("um") {
@@ -179,7 +184,7 @@ fn of_one(start: u64, vma: &Vma, held: &Held, evidence: &dyn Evidence) -> Reason
     if let Some(reason) = rule.clone().and_then(|rule| of_rule(start, vma, held, rule, evidence)) {
         return reason;
     }
-    if vma.thp_eligible == Some(false) {
+    if refuses {
         match rule {
             // Nothing else takes huge pages from ordinary memory that has them by rule.
             Some((Rule::Always, _)) if !vma.is_file() && !vma.has_flag("hg") => return Reason::DisabledExceptAdvised,

@@ -7,10 +7,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::process::{Told, as_root};
-use super::scan::{IS_FILE, IS_PRESENT, Region};
-use super::vmas::{self, Vma};
-use crate::page_size::Pool;
+use crate::maps::{self, Vma};
+use crate::pagemap::{IS_FILE, IS_PRESENT, Region};
+use crate::pool::Pool;
+use crate::process::{Told, as_root};
 
 /// What a mapping of a hugetlb pool has of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct PoolBytes {
 }
 
 /// What `vma`, of a hugetlb pool, has of it.
-pub(super) fn of(root: &Path, folder: &Path, status: &str, vma: &Vma, regions: &[Region]) -> PoolBytes {
-    let bytes = vma.end - vma.start;
+pub(crate) fn of(root: &Path, folder: &Path, status: &str, vma: &Vma, regions: &[Region]) -> PoolBytes {
+    let bytes = vma.len_bytes();
     let sum = |mask: u64, wanted: u64| -> u64 {
         let held = regions.iter().filter(|region| region.categories & mask == wanted);
         held.map(|region| region.end - region.start).sum()
@@ -71,7 +71,7 @@ fn of_private(root: &Path, status: &str, vma: &Vma, untouched: u64) -> u64 {
     let Some(parent) = parent.filter(|pid| *pid > 0) else { return untouched };
     let folder = root.join(format!("proc/{parent}"));
     // A parent that cannot be read is another user's: it did not fork a process with this memory, or exec came between.
-    let inherited = vmas::mapped(&folder, vma).unwrap_or(false);
+    let inherited = maps::mapped(&folder, vma).unwrap_or(false);
     if inherited { 0 } else { untouched }
 }
 
