@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use pagelab_residency::maps;
+use pagelab_residency::stat::{self, Stat};
+
 const PROT_READ: u32 = 1;
 const PROT_WRITE: u32 = 2;
 const PROT_EXEC: u32 = 4;
@@ -42,29 +45,17 @@ impl<'a> MapsLine<'a> {
 
     /// Reads a line.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
-        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let mut rest = line;
-        let mut word = || {
-            let from = rest.trim_ascii_start();
-            let end = from.iter().position(|byte| *byte == b' ').unwrap_or(from.len());
-            let (word, after) = from.split_at(end);
-            rest = after;
-            std::str::from_utf8(word).ok()
-        };
-        let (start, end) = word()?.split_once('-')?;
-        let (perms, offset, (major, minor), ino) =
-            (word()?, hex(word()?)?, word()?.split_once(':')?, word()?.parse().ok()?);
-        let path = rest.trim_ascii_start();
-        let bit = |letter, bit| if perms.contains(letter) { bit } else { 0 };
+        let line = maps::Line::parse(line)?;
+        let bit = |letter, bit| if line.permissions.contains(letter) { bit } else { 0 };
         Some(Self {
-            start: hex(start)?,
-            end: hex(end)?,
+            start: line.start,
+            end: line.end,
             prot: bit('r', PROT_READ) | bit('w', PROT_WRITE) | bit('x', PROT_EXEC),
             flags: bit('s', MAP_SHARED) | bit('p', MAP_PRIVATE),
-            offset,
-            dev: libc::makedev(hex(major)? as u32, hex(minor)? as u32),
-            ino,
-            path: path.strip_suffix(b" (deleted)").unwrap_or(path),
+            offset: line.offset,
+            dev: line.device_number()?,
+            ino: line.inode,
+            path: line.path.strip_suffix(b" (deleted)").unwrap_or(line.path),
         })
     }
 }
@@ -106,30 +97,27 @@ pub struct Accounts {
 
 /// The accounts of one thread. They can be read until it is reaped.
 pub fn thread_accounts(pid: u32, tid: u32) -> Option<Accounts> {
-    read_accounts(Path::new(&format!("/proc/{pid}/task/{tid}/stat")))
+    read_accounts(Path::new(&format!("/proc/{pid}/task/{tid}")))
 }
 
 /// The accounts of a process. They can be read until it is reaped.
 pub fn accounts(pid: u32) -> Option<Accounts> {
-    read_accounts(Path::new(&format!("/proc/{pid}/stat")))
+    read_accounts(Path::new(&format!("/proc/{pid}")))
 }
 
-fn read_accounts(path: &Path) -> Option<Accounts> {
+fn read_accounts(folder: &Path) -> Option<Accounts> {
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    // The name in it may be any bytes.
-    parse_accounts(&String::from_utf8_lossy(&std::fs::read(path).ok()?), tick_ns)
+    parse_accounts(&stat::read(folder)?, tick_ns)
 }
 
 /// Reads a line of `stat`, `proc_pid_stat(5)`: the name may hold anything, so fields are counted from behind it.
 fn parse_accounts(text: &str, tick_ns: u64) -> Option<Accounts> {
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    // The state is the third field of the line.
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    let ended = matches!(*fields.first()?, "Z" | "X");
+    let stat = Stat::of(text)?;
+    let ended = matches!(stat.state()?, 'Z' | 'X');
     Some(Accounts {
-        exit_code: number(52).filter(|_| ended).map(|status| status as i32),
-        faults: (number(10)?, number(12)?),
-        cpu_ns: (number(14)? * tick_ns, number(15)? * tick_ns),
+        exit_code: stat.number(52).filter(|_| ended).map(|status| status as i32),
+        faults: (stat.number(10)?, stat.number(12)?),
+        cpu_ns: (stat.number(14)? * tick_ns, stat.number(15)? * tick_ns),
     })
 }
 

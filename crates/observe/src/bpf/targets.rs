@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{Iter, MapCore};
+use pagelab_residency::mounts;
 
 use super::skeleton::{OpenObserverSkel, types};
 use super::{BpfError, Members as M, Observer, refused};
@@ -86,14 +87,9 @@ fn is_empty(folder: &Path) -> bool {
 
 /// Type and options of the cgroup file system that `path` lies in, from the text of `/proc/self/mountinfo`.
 fn mounted_at(mountinfo: &str, path: &Path) -> Option<(String, String)> {
-    let mounts = mountinfo.lines().filter_map(|line| {
-        let (place, source) = line.split_once(" - ")?;
-        let (point, mut source) = (place.split(' ').nth(4)?, source.split(' '));
-        Some((point.to_owned(), source.next()?.to_owned(), source.nth(1)?.to_owned()))
-    });
-    let (_, kind, options) =
-        mounts.filter(|(point, ..)| path.starts_with(point)).max_by_key(|(point, ..)| point.len())?;
-    kind.starts_with("cgroup").then_some((kind, options))
+    let mounts = mounts::parse(mountinfo);
+    let mount = mounts::of_path(&mounts, path)?;
+    mount.fs.starts_with("cgroup").then(|| (mount.fs.clone(), mount.fs_options.join(",")))
 }
 
 /// The number of the version 1 hierarchy with one of the controllers in the mount options, from `/proc/self/cgroup`.

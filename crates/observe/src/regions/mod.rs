@@ -13,21 +13,14 @@
 //! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in
 //! smaps, which know nothing of DAX.
 
-mod judge;
-mod scan;
-mod smaps;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use judge::{HUGE_BYTES, Pages, Policy};
+use pagelab_residency::{Glance, Glancer, HUGE_1G_BYTES, HUGE_2M_BYTES, Reason, Source as Pages};
 use rustix::time::{ClockId, clock_gettime};
-use smaps::Area;
 
 /// Rest after a look, in times of what it cost.
 const REST: u32 = 200;
@@ -35,9 +28,6 @@ const REST: u32 = 200;
 const SHORTEST: Duration = Duration::from_millis(100);
 /// A new address space gets this time to fill before it is looked at.
 const SETTLE: Duration = Duration::from_millis(20);
-
-/// Areas that lie so near are asked for together.
-const NEAR_BYTES: u64 = 64 << 20;
 
 /// A region at one look, in pages of one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +42,7 @@ pub struct Region {
     pub page_size_bytes: u64,
     /// Bytes of the region that are in memory in such pages.
     pub bytes: u64,
-    /// `hugetlb`, `dax`, `madvise` or `always`; none if no huge pages were asked for.
+    /// `hugetlb`, `dax`, `madvise`, `mount` or `always`; none if no huge pages were asked for.
     pub asked: Option<&'static str>,
     /// Why it is less; none if it is not.
     pub reason: Option<&'static str>,
@@ -160,41 +150,21 @@ pub struct Regions {
     thread: Option<JoinHandle<()>>,
 }
 
-fn proc_file(pid: u32, name: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/{pid}/{name}"))
-}
-
-/// Which source there is, found out on this process.
-fn source() -> Result<Source, String> {
-    let smaps = Path::new("/proc/self/smaps");
-    if let Err(error) = fs::metadata(smaps) {
-        return Err(format!(
-            "/proc/self/smaps: {error}; needed: a kernel with CONFIG_PROC_PAGE_MONITOR, and /proc mounted"
-        ));
-    }
-    let tried =
-        File::open("/proc/self/pagemap").and_then(|pagemap| scan::scan(&pagemap, 0, HUGE_BYTES, &mut Vec::new()));
-    Ok(match tried {
-        Ok(()) => Source::PagemapScan,
-        Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
-            Source::Smaps("the kernel has no PAGEMAP_SCAN (Linux 6.7 and later do)".to_owned())
-        }
-        Err(error) => Source::Smaps(format!("PAGEMAP_SCAN: {error}")),
-    })
-}
-
 impl Regions {
     /// Starts the thread; it has nothing to look at yet.
     ///
     /// # Errors
     /// The reason in words if this host has no source.
     pub fn start() -> Result<Self, String> {
-        let source = source()?;
+        let source = match Glancer::new(Path::new("/"))?.source() {
+            Pages::PagemapScan => Source::PagemapScan,
+            Pages::Smaps { why } => Source::Smaps(why.clone()),
+        };
         let shared: Arc<Shared> = Arc::default();
-        let (own, may_scan) = (Arc::clone(&shared), source == Source::PagemapScan);
+        let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("pagelab-regions".to_owned())
-            .spawn(move || watch(&own, may_scan))
+            .spawn(move || watch(&own))
             .map_err(|error| format!("starting a thread: {error}"))?;
         Ok(Self { shared, source, thread: Some(thread) })
     }
@@ -281,12 +251,13 @@ fn monotonic_ns() -> u64 {
 }
 
 /// The thread: looks at whoever has waited longest, and rests.
-fn watch(shared: &Shared, may_scan: bool) {
-    let policy = Policy::read(Path::new("/"));
+fn watch(shared: &Shared) {
+    // It said what it looks at before the thread was started.
+    let Ok(mut glancer) = Glancer::new(Path::new("/")) else { return };
     let (begun, mut rest) = (Instant::now(), Duration::ZERO);
     while let Some((mm_id, pid)) = next_after(shared, begun, rest) {
         let begun_ns = thread_cpu_ns();
-        let found = look_at(pid, &policy, may_scan);
+        let found = glancer.look(pid);
         let ts = monotonic_ns();
         let cpu_ns = thread_cpu_ns().saturating_sub(begun_ns);
         rest = Duration::from_nanos(cpu_ns) * REST;
@@ -299,7 +270,7 @@ fn watch(shared: &Shared, may_scan: bool) {
             if let Ok(regions) = found
                 && target.pids.contains(&pid)
             {
-                target.pending = Some(Look { ts, regions });
+                target.pending = Some(Look { ts, regions: rows(&regions) });
             }
         }
     }
@@ -330,61 +301,37 @@ fn next_after(shared: &Shared, begun: Instant, rest: Duration) -> Option<(u32, u
     }
 }
 
-/// Looks at a process.
-fn look_at(pid: u32, policy: &Policy, may_scan: bool) -> io::Result<Vec<Region>> {
-    // Both are of the address space that the process has at this moment, whatever it does while they are read.
-    let (text, pagemap) = (File::open(proc_file(pid, "smaps"))?, File::open(proc_file(pid, "pagemap"))?);
-    let areas = smaps::read(BufReader::with_capacity(1 << 16, text))?;
-    let disabled = fs::read_to_string(proc_file(pid, "status")).is_ok_and(|status| thp_disabled(&status));
-    let mut runs = Vec::new();
-    if may_scan {
-        // The address space is nearly empty; each island of areas is asked for by itself.
-        for island in areas.chunk_by(|one, next| next.start.saturating_sub(one.end) <= NEAR_BYTES) {
-            if let (Some(first), Some(last)) = (island.first(), island.last()) {
-                scan::scan(&pagemap, first.start, last.end, &mut runs)?;
-            }
-        }
-    }
-    // The memory of a process that ends goes before the process does.
-    let mut byte = [0_u8];
-    if File::open(proc_file(pid, "maps"))?.read(&mut byte)? == 0 {
-        return Err(io::Error::other("the process has ended"));
-    }
+/// One row for each size of page in a mapping, in order of address.
+fn rows(glances: &[Glance]) -> Vec<Region> {
     let mut found = Vec::new();
-    // smaps counts a huge page of a DAX file as one base page: such areas are left out rather than told wrong.
-    for area in areas.iter().filter(|area| may_scan || !policy.is_dax(area)) {
-        let pages = if may_scan { Pages::scanned(area, &runs) } else { Pages::summed(area) };
-        rows(area, &pages, policy, disabled, &mut found);
+    for glance in glances {
+        add_rows(glance, &mut found);
     }
-    Ok(found)
+    found
 }
 
-/// Whether `prctl(PR_SET_THP_DISABLE)` holds, from `/proc/PID/status`.
-fn thp_disabled(status: &str) -> bool {
-    status.lines().any(|line| line.strip_prefix("THP_enabled:").is_some_and(|value| value.trim() == "0"))
-}
-
-/// One row for each size of page in the area.
-fn rows(area: &Area, pages: &Pages, policy: &Policy, disabled: bool, found: &mut Vec<Region>) {
-    let asked = judge::asked(area, policy);
-    let reason = judge::reason(area, pages, policy, disabled);
+fn add_rows(glance: &Glance, found: &mut Vec<Region>) {
+    let Glance { vma, held, asked, .. } = glance;
     let base_page_bytes = rustix::param::page_size() as u64;
+    let reason = glance.reason.as_ref().map(Reason::word);
     let mut push = |page_size_bytes, bytes, reason| {
-        let path = (!area.path.is_empty()).then(|| area.path.clone());
-        found.push(Region { start: area.start, end: area.end, path, page_size_bytes, bytes, asked, reason });
+        let path = (!vma.path.is_empty()).then(|| vma.path.clone());
+        let asked = asked.map(pagelab_residency::Asked::word);
+        found.push(Region { start: vma.start, end: vma.end, path, page_size_bytes, bytes, asked, reason });
     };
     // The reason speaks of the small pages; what is huge is as asked.
     for (size, bytes, reason) in [
-        (base_page_bytes, pages.base_bytes, reason),
-        (HUGE_BYTES, pages.huge_bytes, None),
-        (area.kernel_page_bytes, pages.pool_bytes, None),
+        (base_page_bytes, held.base_bytes, reason),
+        (HUGE_2M_BYTES as u64, held.huge_2m_bytes, None),
+        (HUGE_1G_BYTES as u64, held.huge_1g_bytes, None),
+        (vma.kernel_page_bytes, glance.pool_bytes, None),
     ] {
         if bytes > 0 {
             push(size, bytes, reason);
         }
     }
-    if pages.present_bytes() == 0 && asked.is_some() {
-        let size = if area.is_hugetlb() { area.kernel_page_bytes } else { base_page_bytes };
+    if glance.present_bytes() == 0 && asked.is_some() {
+        let size = if vma.is_hugetlb() { vma.kernel_page_bytes } else { base_page_bytes };
         push(size, 0, reason);
     }
 }

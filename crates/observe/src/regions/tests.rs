@@ -2,7 +2,28 @@
 
 use std::process::Command;
 
+use std::fs;
+use std::io;
+
 use super::*;
+
+const HUGE_BYTES: u64 = HUGE_2M_BYTES as u64;
+
+/// Looks with the page tables, where the kernel shows them, and without.
+fn glancers() -> Vec<Glancer> {
+    let root = Path::new("/");
+    let scanning = Glancer::new(root).expect("this host has smaps");
+    let summing = Glancer::without_page_tables(root);
+    if *scanning.source() == Pages::PagemapScan { vec![scanning, summing] } else { vec![summing] }
+}
+
+fn look_at(pid: u32, glancer: &mut Glancer) -> io::Result<Vec<Region>> {
+    Ok(rows(&glancer.look(pid)?))
+}
+
+fn proc_file(pid: u32, name: &str) -> String {
+    format!("/proc/{pid}/{name}")
+}
 
 /// Anonymous memory of this process, aligned to a slot, gone when dropped.
 struct Memory {
@@ -51,14 +72,10 @@ fn small_pages_in_a_slot_that_was_advised_against_are_counted_one_by_one() {
     for page in [0, 1, 7] {
         memory.touch(0, page);
     }
-    let policy = Policy::read(Path::new("/"));
-    for may_scan in [true, false] {
-        if may_scan && source() != Ok(Source::PagemapScan) {
-            continue;
-        }
-        let looked = look_at(std::process::id(), &policy, may_scan).expect("this process");
+    for mut glancer in glancers() {
+        let looked = look_at(std::process::id(), &mut glancer).expect("this process");
         let found = with(&looked, memory.slot);
-        let [one] = found.as_slice() else { panic!("scan {may_scan}: {found:?}") };
+        let [one] = found.as_slice() else { panic!("{:?}: {found:?}", glancer.source()) };
         assert_eq!((one.page_size_bytes, one.bytes, one.asked, one.reason), (4096, 3 * 4096, None, None));
     }
 }
@@ -69,8 +86,8 @@ fn advice_shows_with_what_came_of_it() {
     memory.advise(0, libc::MADV_HUGEPAGE);
     memory.advise(2, libc::MADV_HUGEPAGE);
     memory.touch(0, 5);
-    let policy = Policy::read(Path::new("/"));
-    let looked = look_at(std::process::id(), &policy, source() == Ok(Source::PagemapScan)).expect("this process");
+    let mut glancer = Glancer::new(Path::new("/")).expect("this host has smaps");
+    let looked = look_at(std::process::id(), &mut glancer).expect("this process");
     let touched = with(&looked, memory.slot);
     let [one] = touched.as_slice() else { panic!("{touched:?}") };
     assert_eq!(one.asked, Some("madvise"));
@@ -99,17 +116,16 @@ fn regions_add_up_to_the_resident_size() {
         std::thread::sleep(Duration::from_millis(2));
     }
     let before = rss();
-    for may_scan in [true, false] {
-        if may_scan && source() != Ok(Source::PagemapScan) {
-            continue;
-        }
-        let looked = look_at(child.id(), &Policy::default(), may_scan).expect("the child lives");
+    for mut glancer in glancers() {
+        let looked = look_at(child.id(), &mut glancer).expect("the child lives");
         let sum: u64 = looked.iter().filter(|one| one.path.as_deref() != Some(b"[vvar]")).map(|one| one.bytes).sum();
         // Pages of the kernel's own ([vdso], [vvar]) are mapped and not resident; there are fewer than 16.
-        assert!((before..=before + (16 << 12)).contains(&sum), "scan {may_scan}: {sum} of {before}");
+        assert!((before..=before + (16 << 12)).contains(&sum), "{:?}: {sum} of {before}", glancer.source());
     }
     child.kill().and_then(|()| child.wait()).expect("our child");
-    assert!(look_at(child.id(), &Policy::default(), true).is_err(), "who has ended cannot be looked at");
+    for mut glancer in glancers() {
+        assert!(look_at(child.id(), &mut glancer).is_err(), "who has ended cannot be looked at");
+    }
 }
 
 #[test]
@@ -179,9 +195,4 @@ fn a_second_look_waits_until_its_cost_is_earned() {
     assert_eq!(second.due(begun, Cost::default()).max(looked + SHORTEST), begun + Duration::from_secs(2));
     let cheap = Target { looked: Some((looked, 100)), ..second };
     assert_eq!(cheap.due(begun, Cost::default()), looked + SHORTEST);
-}
-
-#[test]
-fn the_switch_of_a_process_is_read() {
-    assert!(thp_disabled("Name:\tx\nTHP_enabled:\t0\n") && !thp_disabled("THP_enabled:\t1\n") && !thp_disabled(""));
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use framehop::ExplicitModuleSectionInfo;
 use gimli::BaseAddresses;
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
+use pagelab_residency::maps;
 
 use super::cfi;
 use super::hostile::{self, Bounded, guarded};
@@ -270,13 +271,10 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// This process's own vDSO.
 fn own_vdso() -> Option<Vec<u8>> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
+    let vdso = maps::list(Path::new("/proc/self")).ok()?.find(|vma| vma.path == b"[vdso]")?;
+    let mut bytes = vec![0; usize::try_from(vdso.len_bytes()).ok()?];
     let memory = File::open("/proc/self/mem").ok()?;
-    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, start).ok()?;
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, vdso.start).ok()?;
     Some(bytes)
 }
 
