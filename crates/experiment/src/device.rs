@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pagelab_residency::mounts::{self, Mount};
+
 /// Why a directory has no block device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoDevice {
@@ -27,7 +29,7 @@ pub fn block_device_of(root: &Path, path: &Path) -> Result<String, NoDevice> {
     let meta = fs::metadata(existing).map_err(|error| no_device(format!("{}: {error}", existing.display())))?;
     let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
     device_by_number(root, major, minor).or_else(|| device_by_mount(root, major, minor)).ok_or_else(|| {
-        let kind = mount_of(root, major, minor).map_or("an unknown file system".to_owned(), |mount| mount.fs_type);
+        let kind = mount_of(root, major, minor).map_or("an unknown file system".to_owned(), |mount| mount.fs);
         no_device(format!("{} on {kind}, device {major}:{minor}, which is no block device", existing.display()))
     })
 }
@@ -56,20 +58,10 @@ fn device_by_mount(root: &Path, major: u32, minor: u32) -> Option<String> {
     whole_device(root, &fs::read_link(root.join("sys/class/block").join(&name)).ok()?)
 }
 
-struct Mount {
-    fs_type: String,
-    source: String,
-}
-
-/// The mount with this device number: fields of /proc/self/mountinfo, see proc(5).
+/// The mount with this device number.
 fn mount_of(root: &Path, major: u32, minor: u32) -> Option<Mount> {
-    let text = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
     let number = format!("{major}:{minor}");
-    text.lines().filter(|line| line.split(' ').nth(2) == Some(number.as_str())).find_map(|line| {
-        let (_, after) = line.split_once(" - ")?;
-        let mut fields = after.split(' ');
-        Some(Mount { fs_type: fields.next()?.to_owned(), source: fields.next()?.to_owned() })
-    })
+    mounts::table(root, None).ok()?.into_iter().find(|mount| mount.device == number)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use pagelab_residency::thp::{ProcessSwitch, rule_of_size};
 use pagelab_vocab::settings::{format_size, parse_size};
 
 use crate::mappings::ThpAdvice;
@@ -44,17 +45,22 @@ impl ThpPolicy {
     /// The largest size allowed for memory with that advice; `None`: base pages only.
     pub(crate) fn allows(&self, advice: ThpAdvice) -> Option<u64> {
         let advised = advice == ThpAdvice::Huge;
-        let process_forbids = match self.process.as_deref() {
-            Some("1") => true,
-            Some("except-advised") => !advised,
-            _ => false,
-        };
-        if process_forbids || matches!(advice, ThpAdvice::NoHuge | ThpAdvice::Prctl) {
+        if !self.process_switch().allows(advised) || matches!(advice, ThpAdvice::NoHuge | ThpAdvice::Prctl) {
             return None;
         }
-        let permits = |value: &str| value == "always" || (value == "madvise" && advised);
-        let open = |value: &String| if value == "inherit" { permits(&self.enabled) } else { permits(value) };
-        self.sizes.range(..=self.largest).rev().find(|(_, value)| open(value)).map(|(size, _)| *size)
+        let open = |own: &str| {
+            let (rule, _) = rule_of_size(Some(&self.enabled), Some(own));
+            rule.is_some_and(|rule| rule.allows(advised))
+        };
+        self.sizes.range(..=self.largest).rev().find(|(_, own)| open(own)).map(|(size, _)| *size)
+    }
+
+    fn process_switch(&self) -> ProcessSwitch {
+        match self.process.as_deref() {
+            Some("1") => ProcessSwitch::Closed,
+            Some("except-advised") => ProcessSwitch::ExceptAdvised,
+            _ => ProcessSwitch::Open,
+        }
     }
 
     /// The same policy with one setting replaced.
@@ -95,7 +101,7 @@ impl ThpPolicy {
 
     /// Whether huge pages are forbidden for the whole process, whatever it asks for.
     pub(crate) fn process_forbids_all(&self) -> bool {
-        self.process.as_deref() == Some("1")
+        self.process_switch() == ProcessSwitch::Closed
     }
 
     /// Whether the process has any prohibition.

@@ -1,7 +1,6 @@
 //! Who mapped the memory of a process: its mapping calls, from a recording of it.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -10,6 +9,7 @@ use pagelab_host::doctor::process::{MappedBy, MappingCall, MappingCalls, Process
 use pagelab_host::facts;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{MappingsRow, TasksRow};
+use pagelab_residency::stat::{self, Stat};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::commands::show::read::{each, each_in_time};
@@ -104,9 +104,9 @@ fn space_of(recording: &Recording, pid: u32, dir: &Path) -> Result<u32, Failure>
 
 /// When the process began, CLOCK_MONOTONIC ns; `None` if it is gone.
 fn started_ns(pid: u32) -> Option<i64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name, which may hold anything: field 22 of proc(5), in ticks since boot with the time asleep.
-    let ticks: i64 = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let stat = stat::read(&Path::new("/proc").join(pid.to_string()))?;
+    // In ticks since boot, with the time asleep.
+    let ticks = i64::try_from(Stat::of(&stat)?.number(22)?).ok()?;
     let per_second = i64::try_from(rustix::param::clock_ticks_per_second()).ok()?;
     let ns = |clock| {
         let now = clock_gettime(clock);
