@@ -13,7 +13,7 @@ use std::process::Command as Program;
 use std::time::Duration;
 
 use common::{binary, scratch};
-use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Program as GuestProgram};
+use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Program as GuestProgram, Vm};
 use serde_json::Value;
 
 /// Writes one byte of each 2 MiB of a file that is mapped whole at a multiple of 2 MiB.
@@ -151,7 +151,7 @@ fn host_slots_on_direct_access_are_as_the_kernel_maps_them() {
     for kernel in Kernel::ALL {
         let options = Options {
             name: NAME.to_owned(),
-            kernel,
+            vm: Vm { kernel, ..Vm::default() },
             share: Some(share.clone()),
             programs: vec![GuestProgram::stripped(binary())],
             supervisor: Some(binary()),

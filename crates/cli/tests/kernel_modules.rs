@@ -12,7 +12,7 @@ use std::process::Command as Program;
 use std::time::Duration;
 
 use common::{binary, scratch};
-use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Pmem, PmemKind, Program as GuestProgram};
+use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Pmem, PmemKind, Program as GuestProgram, Vm};
 
 const NAME: &str = "kernel-modules";
 
@@ -29,11 +29,14 @@ impl Guest {
     fn up(kernel: Kernel, share: &Path) -> Self {
         let options = Options {
             name: NAME.to_owned(),
-            kernel,
+            vm: Vm {
+                kernel,
+                pmem: Some(Pmem { bytes: 256 << 20, kind: PmemKind::Memmap }),
+                modules: ["ramblk", "ext4-dax-read"].map(str::to_owned).to_vec(),
+                ..Vm::default()
+            },
             share: Some(share.to_owned()),
-            pmem: Some(Pmem { bytes: 256 << 20, kind: PmemKind::Memmap }),
             programs: vec![GuestProgram::stripped(binary())],
-            modules: ["ramblk", "ext4-dax-read"].map(str::to_owned).to_vec(),
             supervisor: Some(binary()),
             ..Options::default()
         };

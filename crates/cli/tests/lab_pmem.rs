@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{binary, pagelab, run, scratch};
-use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Program as GuestProgram};
+use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Program as GuestProgram, Vm};
 use serde_json::Value;
 
 const NAME: &str = "lab-pmem";
@@ -120,12 +120,11 @@ fn host_engines_on_persistent_memory_write_what_fio_reads() {
         fs::create_dir(&share).expect("a folder");
         let options = Options {
             name: NAME.to_owned(),
-            kernel,
+            // pagelab as tests build it, and fio with its libraries, are unpacked into memory.
+            vm: Vm { kernel, memory_bytes: 2 << 30, ..Vm::default() },
             share: Some(share.clone()),
             programs: vec![GuestProgram::stripped(binary()), GuestProgram::whole("fio"), GuestProgram::whole("ndctl")],
             supervisor: Some(binary()),
-            // pagelab as tests build it, and fio with its libraries, are unpacked into memory.
-            memory_bytes: 2 << 30,
             ..Options::default()
         };
         let _down = Down;

@@ -14,7 +14,7 @@ use std::process::Command as Program;
 use std::time::Duration;
 
 use common::{binary, scratch};
-use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Program as GuestProgram};
+use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Program as GuestProgram, Vm};
 use pagelab_recording::Recording;
 
 /// Work for every stream: a file written through to a disk and read back, memory with advice, a file on direct access that is mapped
@@ -100,7 +100,7 @@ impl Drop for Down {
 fn record(kernel: Kernel, share: &Path) -> String {
     let options = Options {
         name: NAME.to_owned(),
-        kernel,
+        vm: Vm { kernel, ..Vm::default() },
         share: Some(share.to_owned()),
         programs: vec![GuestProgram::stripped(binary())],
         supervisor: Some(binary()),

@@ -88,12 +88,12 @@ impl Door for FakeDoor {
         self.0.boots.set(number);
         assert!(options.bound, "it would outlive a kill");
         assert!(options.mirror.as_ref().is_some_and(|dir| dir.join("plan.toml").exists()));
-        assert_eq!((options.memory_bytes, options.pmem), (512 << 20, None));
+        assert_eq!((options.vm.memory_bytes, options.vm.pmem), (512 << 20, None));
         assert!(options.programs.iter().any(|program| program.path.ends_with("pagelab") && program.strip));
         if let Some(error) = (self.0.refuse_boot)(number) {
             return Err(error);
         }
-        self.0.note(format!("boot {number} {} {}", options.kernel.name(), options.cmdline.join(" ")));
+        self.0.note(format!("boot {number} {} {}", options.vm.kernel.name(), options.vm.cmdline.join(" ")));
         self.0.alive.set(self.0.alive.get() + 1);
         Ok(Box::new(FakeMachine { number, folder: options.share.clone().unwrap(), world: self.0.clone() }))
     }

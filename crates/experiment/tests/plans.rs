@@ -229,8 +229,24 @@ const CASES: &[Case] = &[
         2,
         &["plan.toml:4", "evn.A"],
     ),
+    // What is wrong by itself is said of the first such key in the file, whatever its name, before what plans lack.
+    ("warmup = 'x'\nruns = 1\n", 2, &["plan.toml:1", "warmup: found \"x\"", "from 0 to 100"]),
+    (
+        "runs = 2\n[value]\nx = { regx = '(.)' }\n",
+        2,
+        &["plan.toml:3", "`value.x.regx`", "'value.x.regex'", "regex, direction"],
+    ),
+    ("runs = 2\nvalue.x.direction = 'up'\n", 2, &["plan.toml:2", "value.x.direction: found \"up\"", "\"higher\""]),
+    ("runs = 2\ntitle = 5\n", 2, &["plan.toml:2", "title: found 5", "text in quotes: title = \"...\""]),
+    ("runs = 2\ncommand = ['a', 5]\n", 2, &["plan.toml:2", "command: found [\"a\", 5]", "a list of them in [ ]"]),
+    (
+        "runs = 2\n[decoys]\npool = 'env.A'\n",
+        2,
+        &["plan.toml:3", "decoys.pool: found \"env.A\"", "a table: [decoys.pool]"],
+    ),
     // The lab.
-    ("runs = 2\n[lab]\nkernal = '6.1'\n", 2, &["at least 2 variants"]),
+    ("runs = 2\n[lab]\nkernal = '6.1'\n", 2, &["plan.toml:3", "lab.kernal", "did you mean 'lab.kernel'"]),
+    ("runs = 2\n[lab]\nkernel = '6.1'\n", 2, &["at least 2 variants"]),
     (
         "runs = 2\ncommand='x'\n[lab]\nkernal = '6.1'\n[variant.a]\n[variant.b]\n",
         2,
@@ -239,12 +255,12 @@ const CASES: &[Case] = &[
     (
         "runs = 2\ncommand='x'\n[lab]\nkernel = '6.11'\n[variant.a]\n[variant.b]\n",
         2,
-        &["plan.toml:4", "lab.kernel: found \"6.11\"", "6.1, 6.12", "did you mean"],
+        &["plan.toml:4", "lab.kernel: found \"6.11\"", "6.1 or 6.12", "did you mean"],
     ),
     (
         "runs = 2\ncommand='x'\n[lab]\nkernel = 6.1\n[variant.a]\n[variant.b]\n",
         2,
-        &["plan.toml:4", "lab.kernel: found 6.1", "6.1, 6.12"],
+        &["plan.toml:4", "lab.kernel: found 6.1", "6.1 or 6.12"],
     ),
     (
         "runs = 2\ncommand='x'\n[lab]\nmemory = '1 GB'\n[variant.a]\n[variant.b]\n",
@@ -270,6 +286,14 @@ const CASES: &[Case] = &[
         "runs = 2\ncommand='x'\n[lab]\nicount = 11\n[variant.a]\n[variant.b]\n",
         2,
         &["plan.toml:4", "lab.icount: found 11", "0 to 10"],
+    ),
+    ("runs = 2\n[lab]\nicount = 256\n", 2, &["plan.toml:3", "lab.icount: found 256", "from 0 to 255"]),
+    ("runs = 2\n[lab]\nmodules = [1]\n", 2, &["plan.toml:3", "lab.modules: found [1]", "a list of them in [ ]"]),
+    ("runs = 2\n[lab]\nmemory = true\n", 2, &["plan.toml:3", "lab.memory: found true", "\"512M\""]),
+    (
+        "runs = 2\ncommand='x'\n[lab]\nprograms = 'gdb '\npmem = 'much'\n[variant.a]\n[variant.b]\n",
+        2,
+        &["plan.toml:5", "lab.pmem: found \"much\"", "\"none\"", "\"1G\""],
     ),
     (
         "runs = 2\ncommand='x'\n[lab]\nicount = 3\naccel = 'kvm'\n[variant.a]\n[variant.b]\n",
@@ -299,7 +323,7 @@ const CASES: &[Case] = &[
     (
         "runs = 2\ncommand='x'\n[lab]\n[variant.a]\n[variant.b.settings]\nkernel = '6.2'\n",
         2,
-        &["plan.toml:6", "kernel: found \"6.2\"", "6.1, 6.12"],
+        &["plan.toml:6", "kernel: found \"6.2\"", "6.1 or 6.12"],
     ),
     (
         "runs = 2\ncommand='x'\n[lab]\n[variant.a]\n[variant.b.settings]\n'cmdline.a' = ''\n",

@@ -93,7 +93,7 @@ impl<'a> Parts<'a> {
         if options.mirror.is_some() {
             load.push("overlay");
         }
-        match options.pmem.map(|pmem| pmem.kind) {
+        match options.vm.pmem.map(|pmem| pmem.kind) {
             Some(PmemKind::Memmap) => load.extend(["nd_e820", "nd_pmem"]),
             Some(PmemKind::Nvdimm) => load.extend(["nfit", "nd_pmem"]),
             None => {}
@@ -104,11 +104,11 @@ impl<'a> Parts<'a> {
         for name in AVAILABLE.iter().filter(|name| modules.has(name)).copied().collect::<Vec<_>>() {
             modules.take(name)?;
         }
-        for name in &options.modules {
+        for name in &options.vm.modules {
             modules.take(kmod::provides(name))?;
         }
         let mut parts = Parts { options, modules, busybox, load, programs: Vec::new(), roots: Vec::new() };
-        let ndctl = options.pmem.is_some_and(|pmem| pmem.kind == PmemKind::Nvdimm).then_some("ndctl");
+        let ndctl = options.vm.pmem.is_some_and(|pmem| pmem.kind == PmemKind::Nvdimm).then_some("ndctl");
         let own = PROGRAMS.into_iter().chain(ndctl).map(Program::whole);
         for program in own.chain(options.programs.iter().cloned()) {
             parts.add(&program, apt, say)?;
@@ -163,12 +163,12 @@ impl<'a> Parts<'a> {
     /// and the kernel (66 MiB) leave.
     fn fits(&self, bytes: u64) -> Result<()> {
         let needed = (bytes * 5 / 2 + (128 << 20)).max(bytes * 3 + (80 << 20));
-        if self.options.memory_bytes >= needed {
+        if self.options.vm.memory_bytes >= needed {
             return Ok(());
         }
         Err(LabError::Option {
             option: "--memory",
-            found: format!("{} bytes", self.options.memory_bytes),
+            found: format!("{} bytes", self.options.vm.memory_bytes),
             needed: format!(
                 "{} MiB or more: the initramfs with its programs has {} MiB; or leave programs in the shared folder",
                 needed.div_ceil(1 << 20),

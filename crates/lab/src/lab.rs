@@ -123,7 +123,7 @@ impl Lab {
 
     /// Instructions that the guest has run since it was switched on; `None` if they are not counted.
     pub fn instructions(&self) -> Result<Option<u64>> {
-        if self.state.options.icount_shift.is_none() {
+        if self.state.options.vm.icount_shift.is_none() {
             return Ok(None);
         }
         let answer = qmp::ask(&self.folder, "query-replay").map_err(|error| LabError::Io {

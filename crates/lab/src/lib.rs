@@ -54,7 +54,7 @@ pub use event::Event;
 pub use folders::Folders;
 pub use interrupt::{interrupt, interrupt_on_signals};
 pub use lab::{Lab, State, Status};
-pub use options::{Accel, Kernel, Options, Pmem, PmemKind, Program, parse_bytes};
+pub use options::{Accel, Kernel, Options, Pmem, PmemKind, Program, Vm, VmArgs, parse_bytes};
 pub use qemu::Machine;
 pub use run::{Command, Exit, Limits, Output, RunResult, Stream};
 pub use supervisor::{Ended, SUPERVISOR_COMMAND, supervisor_main};

@@ -55,12 +55,12 @@ pub(crate) fn find(asked: Option<&Path>) -> Result<PathBuf> {
 pub(crate) fn cmdline(options: &Options) -> String {
     // A panic ends QEMU at once (with -no-reboot), which is how the host learns of it.
     let mut text = String::from("console=ttyS0 panic=-1");
-    if let Some(pmem) = options.pmem
+    if let Some(pmem) = options.vm.pmem
         && pmem.kind == PmemKind::Memmap
     {
         let _ = write!(text, " memmap={}M!{}M", pmem.bytes >> 20, DIVIDE >> 20);
     }
-    for word in &options.cmdline {
+    for word in &options.vm.cmdline {
         text.push(' ');
         text.push_str(word);
     }
@@ -78,19 +78,19 @@ pub(crate) fn arguments(options: &Options, machine: Machine, cpu: &str, kernel: 
     add("-name", format!("pagelab-lab-{}", options.name));
     add(
         "-accel",
-        match (machine, options.icount_shift) {
+        match (machine, options.vm.icount_shift) {
             (Machine::Kvm, _) => "kvm".to_owned(),
             (Machine::Tcg, None) => "tcg,thread=multi".to_owned(),
             // Instructions are counted in one thread.
             (Machine::Tcg, Some(_)) => "tcg,thread=single".to_owned(),
         },
     );
-    if let Some(shift) = options.icount_shift {
+    if let Some(shift) = options.vm.icount_shift {
         // With `sleep=off` an idle guest would run from tick to tick as fast as it can, and count that.
         add("-icount", format!("shift={shift},sleep=on"));
     }
     add("-cpu", cpu.to_owned());
-    add("-smp", options.cpus.to_string());
+    add("-smp", options.vm.cpus.to_string());
     let nvdimm = if memory.nvdimm > 0 { ",nvdimm=on" } else { "" };
     add("-machine", format!("pc,max-ram-below-4g={}M{nvdimm}", memory.below >> 20));
     let slots = if memory.nvdimm > 0 {
@@ -142,20 +142,20 @@ impl Memory {
     /// Memory for `memmap` begins at 4 GiB exactly: aligned for the largest pages, and clear of firmware, kernel and
     /// initramfs, which are below.
     fn of(options: &Options) -> Self {
-        let below = options.memory_bytes.min(MOST_BELOW);
-        let (memmap, nvdimm) = match options.pmem.map(|pmem| (pmem.kind, pmem.bytes)) {
+        let below = options.vm.memory_bytes.min(MOST_BELOW);
+        let (memmap, nvdimm) = match options.vm.pmem.map(|pmem| (pmem.kind, pmem.bytes)) {
             Some((PmemKind::Memmap, bytes)) => (bytes, 0),
             Some((PmemKind::Nvdimm, bytes)) => (0, bytes),
             None => (0, 0),
         };
-        Memory { below, total: options.memory_bytes + memmap, nvdimm }
+        Memory { below, total: options.vm.memory_bytes + memmap, nvdimm }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Pmem;
+    use crate::options::{Pmem, Vm};
 
     fn line(options: &Options, machine: Machine) -> String {
         arguments(options, machine, "max", Path::new("/k")).join(" ")
@@ -163,24 +163,24 @@ mod tests {
 
     #[test]
     fn persistent_memory_lies_where_the_kernel_is_told() {
-        let mut options = Options { memory_bytes: 512 << 20, ..Options::default() };
+        let mut options = Options { vm: Vm { memory_bytes: 512 << 20, ..Vm::default() }, ..Options::default() };
         let text = line(&options, Machine::Tcg);
         assert!(text.contains("-m 1536M ") && text.contains("max-ram-below-4g=512M "), "{text}");
         assert!(text.contains("memmap=1024M!4096M"), "{text}");
-        options.memory_bytes = 3 << 30;
+        options.vm.memory_bytes = 3 << 30;
         let text = line(&options, Machine::Tcg);
         assert!(text.contains("-m 4096M ") && text.contains("max-ram-below-4g=2048M "), "{text}");
-        options.pmem = Some(Pmem { bytes: 256 << 20, kind: PmemKind::Nvdimm });
+        options.vm.pmem = Some(Pmem { bytes: 256 << 20, kind: PmemKind::Nvdimm });
         let text = line(&options, Machine::Tcg);
         assert!(text.contains("-m 3072M,slots=1,maxmem=7424M ") && text.contains(",nvdimm=on"), "{text}");
         assert!(text.contains("size=256M") && !text.contains("memmap"), "{text}");
-        options.pmem = None;
+        options.vm.pmem = None;
         assert!(!line(&options, Machine::Tcg).contains("nvdimm"));
     }
 
     #[test]
     fn there_is_no_network_and_counting_needs_one_thread() {
-        let options = Options { icount_shift: Some(3), ..Options::default() };
+        let options = Options { vm: Vm { icount_shift: Some(3), ..Vm::default() }, ..Options::default() };
         let text = line(&options, Machine::Tcg);
         assert!(text.contains("-icount shift=3,sleep=on") && text.contains("tcg,thread=single"), "{text}");
         assert!(!text.contains("-net") && text.starts_with("-nodefaults"), "{text}");
@@ -189,7 +189,11 @@ mod tests {
 
     #[test]
     fn a_comma_in_the_shared_folder_is_no_option() {
-        let options = Options { share: Some("/a,b".into()), cmdline: vec!["x=1".into()], ..Options::default() };
+        let options = Options {
+            share: Some("/a,b".into()),
+            vm: Vm { cmdline: vec!["x=1".into()], ..Vm::default() },
+            ..Options::default()
+        };
         let text = line(&options, Machine::Tcg);
         assert!(text.contains("path=/a,,b,security_model"), "{text}");
         assert!(text.contains(" x=1 ") && !text.contains("readonly"), "{text}");

@@ -132,14 +132,14 @@ struct KernelFiles {
 /// Fetches what is needed and writes the initramfs.
 fn prepare(folders: &Folders, options: &Options, folder: &Path, say: &mut dyn FnMut(Event)) -> Result<KernelFiles> {
     let apt = Apt::open(&folders.cache, options.refresh, say)?;
-    let package = newest_kernel(&apt, options.kernel)?;
+    let package = newest_kernel(&apt, options.vm.kernel)?;
     let kernel = package.unpack(&apt, say)?;
-    package.prune_others(&apt, &format!("linux-image-{}.", options.kernel.name()));
+    package.prune_others(&apt, &format!("linux-image-{}.", options.vm.kernel.name()));
     let busybox = apt.unpacked_package("busybox-static", say)?.root.join("bin/busybox");
     let mut modules = Modules::open(&kernel.root, &busybox)?;
     let release = modules.release.clone();
-    let target = Target { package: &package, release: &release, series: options.kernel.name() };
-    for built in kmod::build(&apt, &folders.cache, &options.modules, target, say)? {
+    let target = Target { package: &package, release: &release, series: options.vm.kernel.name() };
+    for built in kmod::build(&apt, &folders.cache, &options.vm.modules, target, say)? {
         modules.add(built.module, built.file);
     }
     let image = kernel.root.join(format!("boot/vmlinuz-{release}"));
@@ -194,7 +194,7 @@ impl Boot<'_> {
 
     /// `None` if KVM is not to be used; why is in `no_kvm`.
     fn by_kvm(&mut self, say: &mut dyn FnMut(Event)) -> Result<Option<Booted>> {
-        match (self.options.accel, self.options.icount_shift) {
+        match (self.options.vm.accel, self.options.vm.icount_shift) {
             (Accel::Tcg, _) => self.no_kvm = Some("tcg was asked for".to_owned()),
             (Accel::Auto, Some(_)) => self.no_kvm = Some("only an emulator counts instructions".to_owned()),
             (accel, _) => {
@@ -215,7 +215,7 @@ impl Boot<'_> {
     }
 
     fn try_kvm(&mut self, say: &mut dyn FnMut(Event)) -> Result<Option<Booted>> {
-        let must = self.options.accel == Accel::Kvm;
+        let must = self.options.vm.accel == Accel::Kvm;
         if let Some(why) = accel::no_kvm() {
             if must {
                 let needed = "a processor with virtualisation, and rights to /dev/kvm; or tcg".to_owned();
@@ -427,12 +427,12 @@ fn settle(boot: &Boot, booted: &Booted, kernel: &KernelFiles, say: &mut dyn FnMu
     }
     let cpus = fact("cpus").unwrap_or_default();
     // Who limits them on the command line asked for fewer.
-    let limited = options.cmdline.iter().any(|word| word.starts_with("maxcpus") || word.starts_with("nr_cpus"));
-    if cpus != options.cpus.to_string() && !limited {
-        return Err(differs("the number of processors", cpus, options.cpus.to_string()));
+    let limited = options.vm.cmdline.iter().any(|word| word.starts_with("maxcpus") || word.starts_with("nr_cpus"));
+    if cpus != options.vm.cpus.to_string() && !limited {
+        return Err(differs("the number of processors", cpus, options.vm.cpus.to_string()));
     }
     let memory_kib: u64 = fact("memory_kib").and_then(|kib| kib.parse().ok()).unwrap_or(0);
-    let pmem_bytes = match options.pmem {
+    let pmem_bytes = match options.vm.pmem {
         None => None,
         Some(pmem) => {
             if pmem.kind == PmemKind::Nvdimm {

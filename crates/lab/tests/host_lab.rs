@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pagelab_lab::{
     Accel, Command, Event, Exit, Folders, Kernel, Lab, LabError, Limits, Machine, Options, Pmem, PmemKind, Result,
-    RunResult,
+    RunResult, Vm,
 };
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_pagelab-lab-fixture");
@@ -257,7 +257,7 @@ fn interrupted(labs: &Labs, arguments: &[&str], word: &str) {
 fn host_an_up_that_dies_or_fails_leaves_nothing() {
     let labs = Labs::new();
     // Killed while the guest boots: as by Ctrl-C, but with a signal that nobody can handle.
-    let options = Options { accel: Accel::Tcg, ..options("killed") };
+    let options = Options { vm: Vm { accel: Accel::Tcg, ..Vm::default() }, ..options("killed") };
     let mut up = Program::new(FIXTURE);
     up.arg("up").arg(serde_json::to_string(&options).expect("JSON")).env("PAGELAB_LAB_DIR", labs.folder.path());
     let mut up = up.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("up");
@@ -289,7 +289,7 @@ fn host_an_up_that_dies_or_fails_leaves_nothing() {
     labs.assert_nothing_left();
     // A guest that hangs, in each attempt; a guest whose kernel panics before the agent speaks.
     let hang = Options {
-        cmdline: vec!["rdinit=/bin/sleep".into(), "--".into(), "86398".into()],
+        vm: Vm { cmdline: vec!["rdinit=/bin/sleep".into(), "--".into(), "86398".into()], ..options.vm.clone() },
         boot_limit: Duration::from_secs(if is_full() { 20 } else { 8 }),
         boot_attempts: 2,
         ..options.clone()
@@ -297,7 +297,8 @@ fn host_an_up_that_dies_or_fails_leaves_nothing() {
     let error = labs.up(&hang).expect_err("it hangs");
     assert!(matches!(&error, LabError::BootHang { attempts: 2, console, .. } if !console.is_empty()), "{error}");
     labs.assert_nothing_left();
-    let panic = Options { cmdline: vec!["rdinit=/nonexistent".into(), "init=/nonexistent".into()], ..options };
+    let cmdline = vec!["rdinit=/nonexistent".into(), "init=/nonexistent".into()];
+    let panic = Options { vm: Vm { cmdline, ..options.vm.clone() }, ..options };
     let error = labs.up(&panic).expect_err("it panics");
     assert!(
         matches!(&error, LabError::GuestPanic { what, console } if !what.is_empty() && !console.is_empty()),
@@ -347,7 +348,11 @@ fn host_a_full_disk_is_said() {
 fn host_packages_are_checked_and_missing_ones_are_said() {
     let labs = Labs::new();
     // Everything up to the boot, which fails at once.
-    let options = Options { qemu: Some("/bin/false".into()), accel: Accel::Tcg, ..options("packages") };
+    let options = Options {
+        qemu: Some("/bin/false".into()),
+        vm: Vm { accel: Accel::Tcg, ..Vm::default() },
+        ..options("packages")
+    };
     let up = |folders: &Folders| {
         let mut said = Vec::new();
         let error = Lab::up_in(folders, &options, &mut |event| said.push(event)).expect_err("no QEMU");
@@ -397,7 +402,8 @@ fn both_kernels_and_both_kinds_of_pmem_give_dax() {
         [(Kernel::V6_1, PmemKind::Nvdimm), (Kernel::V6_12, PmemKind::Memmap), (Kernel::V6_12, PmemKind::Nvdimm)]
     {
         let pmem = Some(Pmem { bytes: GIB, kind });
-        let lab = labs.up(&Options { kernel, pmem, share: Some(share.clone()), ..options("dax") }).expect("up");
+        let vm = Vm { kernel, pmem, ..Vm::default() };
+        let lab = labs.up(&Options { vm, share: Some(share.clone()), ..options("dax") }).expect("up");
         eprintln!("{} {kind:?}: boot {} ms, {:?} bytes", lab.state.release, lab.state.boot_ms, lab.state.pmem_bytes);
         assert!(lab.state.release.starts_with(&format!("{}.", kernel.name())), "{}", lab.state.release);
         assert_dax(&lab, "ext4");
@@ -415,7 +421,11 @@ fn host_instructions_are_counted() {
         return;
     }
     let labs = Labs::new();
-    let counting = Options { icount_shift: Some(0), cpus: 1, boot_limit: Duration::from_mins(4), ..options("count") };
+    let counting = Options {
+        vm: Vm { icount_shift: Some(0), cpus: 1, ..Vm::default() },
+        boot_limit: Duration::from_mins(4),
+        ..options("count")
+    };
     let lab = labs.up(&counting).expect("up");
     eprintln!("boot: {} ms", lab.state.boot_ms);
     let cost = |line: &str| {

@@ -1,5 +1,8 @@
 //! Pointers into JSON documents: RFC 6901, and three kinds of parts beyond it, since lists of pagelab's documents are
 //! sorted by what was found and have no fixed places.
+//!
+//! JSONPath (RFC 9535, crate serde_json_path) does not read these expressions, which recipes and `measured.toml` have, and it
+//! cannot ask for the place of an element in its list: `#[...]`, "which rank has this metric".
 
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pagelab_experiment::Place;
-use pagelab_experiment::document::with_document;
+use pagelab_experiment::document::Document;
 use pagelab_vocab::nearest::hint_for;
 
 use crate::error::ReproduceError;
@@ -28,9 +28,8 @@ impl Published {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(ReproduceError::io("read", &file)(error)),
         };
-        // For the line of a mistake.
-        with_document(&file, &text, |_| Ok(()))?;
-        Ok(Self { values: text.parse().unwrap_or_default(), file })
+        let values = Document::parse(&file, &text)?.read()?;
+        Ok(Self { values, file })
     }
 
     /// The value of a dotted key.

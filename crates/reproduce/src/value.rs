@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A number, a text, or true or false.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number, a text, or true or false")]
 pub enum Value {
     /// True or false.
     Truth(bool),

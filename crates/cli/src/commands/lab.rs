@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use pagelab_lab::{
-    Accel, Command, Exit, Kernel, Lab, LabError, Limits, Machine, Options, Pmem, PmemKind, Program, RunResult, Status,
-    Stream, interrupt_on_signals, parse_bytes,
+    Command, Exit, Lab, LabError, Limits, Machine, Options, Program, RunResult, Status, Stream, VmArgs,
+    interrupt_on_signals, parse_bytes,
 };
 use serde_json::json;
 
@@ -57,46 +57,17 @@ struct UpArgs {
     /// One lab of each name.
     #[arg(long, default_value = DEFAULT)]
     name: String,
-    /// The distribution's 6.1, or the 6.12 of its backports.
-    #[arg(long, default_value = "6.1")]
-    kernel: String,
-    /// Further kernel parameters, separated by blanks; may be given again.
-    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
-    cmdline: Vec<String>,
-    /// Guest RAM, without persistent memory.
-    #[arg(long, default_value = "1G", value_name = "SIZE")]
-    memory: String,
-    /// Processors.
-    #[arg(long, default_value_t = 2)]
-    cpus: u32,
-    /// Persistent memory, /dev/pmem0 in the guest; `none` for none.
-    #[arg(long, default_value = "1G", value_name = "SIZE")]
-    pmem: String,
-    /// `memmap`: memory that the kernel takes for persistent; `nvdimm`: a device of QEMU's with a namespace of mode fsdax.
-    #[arg(long, default_value = "memmap", value_name = "KIND")]
-    pmem_kind: String,
-    /// Count instructions: each takes 2^SHIFT ns of the guest's time.
-    #[arg(long, value_name = "SHIFT")]
-    icount: Option<u8>,
-    /// `auto`: KVM where it boots a guest, else emulation; `kvm`; `tcg`.
-    #[arg(long, default_value = "auto")]
-    accel: String,
+    #[command(flatten)]
+    vm: VmArgs,
     /// A folder that the guest sees as /share, to read and to write.
     #[arg(long, value_name = "DIR")]
     share: Option<PathBuf>,
-    /// A program of the host for the guest, with its libraries; may be given again.
-    #[arg(long, value_name = "PATH")]
-    program: Vec<PathBuf>,
     /// Leave pagelab itself out of the guest: a smaller initramfs, for guests of less than 512 MiB.
     #[arg(long)]
     no_pagelab: bool,
     /// Put this pagelab into the guest: the default.
     #[arg(long, hide = true, conflicts_with = "no_pagelab")]
     pagelab: bool,
-    /// A kernel module beyond those that every lab has, or one of pagelab's own, which is built first: `ramblk`,
-    /// `ext4-dax-read`; may be given again.
-    #[arg(long, value_name = "NAME")]
-    module: Vec<String>,
     /// Seconds that one boot may take; a boot that hangs is tried again.
     #[arg(long, default_value_t = 90, value_name = "SECONDS")]
     boot_limit: u64,
@@ -201,23 +172,12 @@ impl From<Failure> for Trouble {
 
 impl UpArgs {
     fn options(&self) -> Result<Options, LabError> {
-        let pmem = match self.pmem.as_str() {
-            "none" => None,
-            size => Some(Pmem { bytes: parse_bytes("--pmem", size)?, kind: PmemKind::parse(&self.pmem_kind)? }),
-        };
         let own = pagelab_host::own::program().ok().filter(|_| !self.no_pagelab).map(Program::stripped);
         Ok(Options {
             name: self.name.clone(),
-            kernel: Kernel::parse(&self.kernel)?,
-            cmdline: self.cmdline.iter().flat_map(|words| words.split_whitespace()).map(str::to_owned).collect(),
-            memory_bytes: parse_bytes("--memory", &self.memory)?,
-            cpus: self.cpus,
-            pmem,
-            icount_shift: self.icount,
-            accel: Accel::parse(&self.accel)?,
+            vm: self.vm.vm()?,
             share: self.share.clone(),
-            programs: self.program.iter().map(Program::whole).chain(own).collect(),
-            modules: self.module.clone(),
+            programs: self.vm.programs.iter().map(Program::whole).chain(own).collect(),
             boot_limit: Duration::from_secs(self.boot_limit),
             refresh: self.refresh,
             ..Options::default()

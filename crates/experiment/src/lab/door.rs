@@ -69,8 +69,8 @@ impl Machine for Lab {
             "memory_bytes": state.memory_bytes,
             "cpus": state.cpus,
             "pmem_bytes": state.pmem_bytes,
-            "pmem_kind": state.options.pmem.map(|pmem| pmem.kind),
-            "icount_shift": state.options.icount_shift,
+            "pmem_kind": state.options.vm.pmem.map(|pmem| pmem.kind),
+            "icount_shift": state.options.vm.icount_shift,
             "boot_ms": state.boot_ms,
             "hung_boots": state.hung_boots,
         })

@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 
-use pagelab_lab::{Accel, Kernel, LabError, Options, Pmem, PmemKind, Program, parse_bytes};
-use pagelab_vocab::nearest::hint_for;
+use pagelab_lab::{Kernel, LabError, Options, Program, Vm, VmArgs};
 use serde::{Deserialize, Serialize};
 
 use super::{PlannedSetting, Variant, nowhere};
-use crate::document::{Item, Place, Table};
+use crate::document::{Document, Place};
 use crate::error::PlanError;
-
-/// Keys of the table.
-const KEYS: &[&str] =
-    &["kernel", "cmdline", "memory", "cpus", "pmem", "pmem_kind", "icount", "accel", "modules", "programs"];
 
 /// The setting that names the kernel.
 pub(crate) const KERNEL: &str = "kernel";
@@ -27,24 +23,11 @@ const BARE: &str = "set";
 /// The VM of a plan, as it was written; what is left out is as `pagelab lab up` has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabPlan {
-    /// The kernel of variants that name none.
-    pub kernel: Kernel,
-    /// Kernel parameters of all variants, beside the lab's own.
-    pub cmdline: Vec<String>,
-    /// Memory beside the persistent one, bytes.
-    pub memory_bytes: u64,
-    /// Processors.
-    pub cpus: u32,
-    /// Persistent memory.
-    pub pmem: Option<Pmem>,
-    /// Count instructions: every guest instruction takes `2^shift` ns of the guest's time.
-    pub icount_shift: Option<u8>,
-    /// How instructions are run.
-    pub accel: Accel,
-    /// Kernel modules beyond those that every lab has.
-    pub modules: Vec<String>,
+    /// The VM; its kernel is that of variants that name none, its kernel parameters are those of all variants.
+    #[serde(flatten)]
+    pub vm: Vm,
     /// Programs of the host for the guest.
-    pub programs: Vec<String>,
+    pub programs: Vec<PathBuf>,
     /// Where it was written.
     #[serde(skip, default = "nowhere")]
     pub at: Place,
@@ -72,88 +55,25 @@ pub(crate) fn is_boot_key(key: &str) -> bool {
     key == KERNEL || key.starts_with(CMDLINE)
 }
 
-pub(super) fn lab(item: &Item<'_>) -> Result<LabPlan, PlanError> {
-    let table = item.table()?;
-    table.only(KEYS)?;
-    let usual = Options::default();
-    let mut plan = LabPlan {
-        kernel: table.get("kernel").map_or(Ok(usual.kernel), |item| kernel(&item))?,
-        cmdline: words(&table, "cmdline")?,
-        memory_bytes: table.get("memory").map_or(Ok(usual.memory_bytes), |item| bytes(&item))?,
-        cpus: table.get("cpus").map_or(Ok(u64::from(usual.cpus)), |item| item.number(1, 64))? as u32,
-        pmem: pmem(&table, usual.pmem)?,
-        icount_shift: table.get("icount").map(|item| item.number(0, 10)).transpose()?.map(|shift| shift as u8),
-        accel: table.get("accel").map_or(Ok(usual.accel), |item| accel(&item))?,
-        modules: names(&table, "modules", "the names of kernel modules")?,
-        programs: names(&table, "programs", "names or paths of programs of this host")?,
-        at: item.at.clone(),
-    };
-    plan.cmdline = plan.cmdline.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
-    let first = Boot { kernel: plan.kernel.name().to_owned(), cmdline: plan.cmdline.clone() };
-    plan.options(&first)?.validate().map_err(|error| refused(&table, item, &error))?;
-    Ok(plan)
+pub(super) fn lab(args: &VmArgs, document: &Document<'_>) -> Result<LabPlan, PlanError> {
+    let vm = args.vm().map_err(|error| refused(document, &error))?;
+    Ok(LabPlan { vm, programs: args.programs.clone(), at: document.place(&document.span_of("lab")) })
 }
 
-/// What the lab says about its options, about the key that the plan has for the option.
-fn refused(table: &Table<'_>, item: &Item<'_>, error: &LabError) -> PlanError {
+/// What the lab says about an option, about the key that the plan has for it.
+fn refused(document: &Document<'_>, error: &LabError) -> PlanError {
+    let table = document.span_of("lab");
     let LabError::Option { option, found, needed } = error else {
-        return item.wrong(error.to_string());
+        return document.wrong(&table, error.to_string());
     };
-    let key = option.trim_start_matches('-').replace('-', "_");
-    let key = if key == "module" { "modules".to_owned() } else { key };
-    let at = table.get(&key).map_or_else(|| item.at.clone(), |found| found.at);
-    PlanError::Value { at, key: format!("lab.{key}"), found: found.clone(), needed: needed.clone() }
-}
-
-/// The known words, and the one that was probably meant.
-fn one_of(item: &Item<'_>, found: &str, known: &[&str]) -> PlanError {
-    let near = hint_for(found, known.iter().copied());
-    item.wrong(format!("one of {}{}", known.join(", "), near))
-}
-
-/// A kernel may be written without quotes; TOML takes that for a number, which ends in the same digits or does not.
-fn kernel(item: &Item<'_>) -> Result<Kernel, PlanError> {
-    let known = Kernel::ALL.map(Kernel::name);
-    let text = item.text().map_err(|_| one_of(item, "", &known))?;
-    Kernel::parse(&text).map_err(|_| one_of(item, &text, &known))
-}
-
-fn accel(item: &Item<'_>) -> Result<Accel, PlanError> {
-    let text = item.text()?;
-    Accel::parse(&text).map_err(|_| one_of(item, &text, &["auto", "kvm", "tcg"]))
-}
-
-fn bytes(item: &Item<'_>) -> Result<u64, PlanError> {
-    let text = item.setting_value()?;
-    parse_bytes("", &text).map_err(|_| item.wrong("a size: \"512M\", \"1G\", or bytes"))
-}
-
-fn pmem(table: &Table<'_>, usual: Option<Pmem>) -> Result<Option<Pmem>, PlanError> {
-    let kind = match table.get("pmem_kind") {
-        None => usual.map(|pmem| pmem.kind).unwrap_or_default(),
-        Some(item) => {
-            let text = item.text()?;
-            PmemKind::parse(&text).map_err(|_| one_of(&item, &text, &["memmap", "nvdimm"]))?
-        }
+    let key = match *option {
+        "--module" => "lab.modules".to_owned(),
+        "--program" => "lab.programs".to_owned(),
+        option => format!("lab.{}", option.trim_start_matches('-').replace('-', "_")),
     };
-    let Some(item) = table.get("pmem") else { return Ok(usual.map(|pmem| Pmem { kind, ..pmem })) };
-    if item.text().is_ok_and(|text| text == "none") {
-        return Ok(None);
-    }
-    let bytes = bytes(&item).map_err(|_| item.wrong("a size such as \"1G\", or \"none\""))?;
-    Ok((bytes > 0).then_some(Pmem { bytes, kind }))
-}
-
-fn words(table: &Table<'_>, key: &str) -> Result<Vec<String>, PlanError> {
-    table.get(key).map_or(Ok(Vec::new()), |item| item.texts())
-}
-
-fn names(table: &Table<'_>, key: &str, needed: &str) -> Result<Vec<String>, PlanError> {
-    let names = words(table, key)?;
-    match table.get(key) {
-        Some(item) if names.iter().any(|name| name.trim().is_empty()) => Err(item.wrong(needed)),
-        _ => Ok(names),
-    }
+    // A key that is not written has its usual value, which another key does not go with.
+    let span = Some(document.span_of(&key)).filter(|span| !span.is_empty()).unwrap_or(table);
+    PlanError::Value { at: document.place(&span), key, found: found.clone(), needed: needed.clone() }
 }
 
 /// Checks a setting that is decided at boot.
@@ -165,9 +85,11 @@ pub(super) fn check_setting(key: &str, setting: &PlannedSetting) -> Result<(), P
         needed,
     };
     if key == KERNEL {
-        return Kernel::parse(&setting.value)
-            .map(|_| ())
-            .map_err(|_| wrong(format!("one of {}", Kernel::ALL.map(Kernel::name).join(", "))));
+        return match Kernel::parse(&setting.value) {
+            Err(LabError::Option { needed, .. }) => Err(wrong(needed)),
+            Err(error) => Err(wrong(error.to_string())),
+            Ok(_) => Ok(()),
+        };
     }
     let name = key.strip_prefix(CMDLINE).unwrap_or_default();
     let odd = |c: char| c.is_whitespace() || c == '"' || c == '=' || c == '\0';
@@ -180,11 +102,11 @@ pub(super) fn check_setting(key: &str, setting: &PlannedSetting) -> Result<(), P
 impl LabPlan {
     /// Its hardware, in one line.
     pub fn words(&self) -> String {
-        let mut words = format!("{} CPUs, {} MiB", self.cpus, self.memory_bytes >> 20);
-        if let Some(pmem) = self.pmem {
+        let mut words = format!("{} CPUs, {} MiB", self.vm.cpus, self.vm.memory_bytes >> 20);
+        if let Some(pmem) = self.vm.pmem {
             let _ = write!(words, ", {} MiB persistent", pmem.bytes >> 20);
         }
-        if let Some(shift) = self.icount_shift {
+        if let Some(shift) = self.vm.icount_shift {
             let _ = write!(words, ", {} ns an instruction", 1u32 << shift);
         }
         words
@@ -193,13 +115,13 @@ impl LabPlan {
     /// What the VM of a variant boots with.
     pub(super) fn boot(&self, variant: &Variant) -> Boot {
         let settings = &variant.settings;
-        let kernel = settings.get(KERNEL).map_or_else(|| self.kernel.name().to_owned(), |found| found.value.clone());
+        let kernel = settings.get(KERNEL).map_or_else(|| self.vm.kernel.name().to_owned(), |found| found.value.clone());
         let own: BTreeMap<&str, &str> = settings
             .iter()
             .filter_map(|(key, setting)| Some((key.strip_prefix(CMDLINE)?, setting.value.as_str())))
             .collect();
         // What a variant says goes before what the table says, as with all settings.
-        let kept = self.cmdline.iter().filter(|word| !own.contains_key(parameter_name(word).as_str())).cloned();
+        let kept = self.vm.cmdline.iter().filter(|word| !own.contains_key(parameter_name(word).as_str())).cloned();
         let cmdline = kept.chain(own.iter().flat_map(|(name, value)| parameter_words(name, value))).collect();
         Boot { kernel, cmdline }
     }
@@ -213,14 +135,7 @@ impl LabPlan {
             needed: error.to_string(),
         })?;
         Ok(Options {
-            kernel,
-            cmdline: boot.cmdline.clone(),
-            memory_bytes: self.memory_bytes,
-            cpus: self.cpus,
-            pmem: self.pmem,
-            icount_shift: self.icount_shift,
-            accel: self.accel,
-            modules: self.modules.clone(),
+            vm: Vm { kernel, cmdline: boot.cmdline.clone(), ..self.vm.clone() },
             programs: self.programs.iter().map(Program::whole).collect(),
             ..Options::default()
         })

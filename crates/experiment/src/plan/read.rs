@@ -1,70 +1,208 @@
 //! From the text of a plan to a [`Plan`], every mistake reported with its line.
+//!
+//! Serde reads the text into [`PlanText`] and the types of its fields, which refuse what is wrong by itself: a number out of
+//! its range, a word that is not known. What follows from other keys, the vocabulary or job files is checked from there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use pagelab_host::process::ProcessSettings;
 use pagelab_host::settings::SettingError;
+use pagelab_lab::VmArgs;
 use pagelab_observe::streams::StreamSet;
 use pagelab_session::VALUE_PREFIX;
 use pagelab_vocab::metrics::{MetricKind, metric};
 use pagelab_vocab::nearest::hint_for;
 use pagelab_vocab::settings::{Scope, nearest, setting};
+use serde::Deserialize;
+use toml::Spanned;
 
 use super::fill::has_placeholder;
 use super::{Better, Between, Decoys, LabPlan, Plan, PlannedSetting, PrimaryMetric, ValueSpec, Variant, Work, lab};
+use crate::checked;
 use crate::decoys::PoolEntry;
-use crate::document::{Item, Table, with_document};
+use crate::document::{Document, InOrder, Period, TextOr, Texts, Whole, Words};
 use crate::error::PlanError;
 
 /// Most rounds of a plan: a slip of the finger should not start a week of runs.
 const MOST_RUNS: u64 = 10_000;
 
+/// Seeds up to here are exact in JSON.
+const MOST_SEED: u64 = (1 << 53) - 1;
+
 /// Where one variant begins; also what a plan without variants is told to write.
 const VARIANT_EXAMPLE: &str =
     "two tables such as [variant.good] and [variant.bad], each with job = \"FILE.fio\" or command = \"...\"";
 
-/// Keys of the top table.
-const TOP_KEYS: &[&str] = &[
-    "title", "runs", "seed", "observe", "primary", "value", "warmup", "prepare", "cleanup", "between", "timeout",
-    "workdir", "base", "job", "command", "settings", "decoys", "variant", "lab",
-];
+/// What may stand in a plan; messages name the keys in this order.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanText {
+    title: Option<Words>,
+    runs: Option<Whole<2, MOST_RUNS>>,
+    seed: Option<Whole<0, MOST_SEED>>,
+    observe: Option<Streams>,
+    primary: Option<PrimaryText>,
+    value: Option<InOrder<TextOr<ValueText>>>,
+    warmup: Option<Whole<0, 100>>,
+    prepare: Option<Program>,
+    cleanup: Option<Program>,
+    between: Option<Steps>,
+    timeout: Option<Period>,
+    workdir: Option<Words>,
+    base: Option<Spanned<String>>,
+    job: Option<Spanned<JobFiles>>,
+    command: Option<Spanned<Program>>,
+    settings: Option<SettingsText>,
+    decoys: Option<DecoysText>,
+    variant: Option<InOrder<VariantText>>,
+    lab: Option<VmArgs>,
+}
+
+/// A table of `variant`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct VariantText {
+    job: Option<Spanned<JobFiles>>,
+    command: Option<Spanned<Program>>,
+    settings: Option<SettingsText>,
+}
+
+/// The table `settings`: keys in quotes (`"thp.enabled" = "always"`), or dotted, which makes tables in tables.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct SettingsText(InOrder<TextOr<SettingsText>>);
+
+/// The table `primary`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct PrimaryText {
+    metric: Option<Spanned<Words>>,
+    direction: Option<Direction>,
+}
+
+/// A number to look for, with its direction.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct ValueText {
+    regex: Option<Words>,
+    direction: Option<Direction>,
+}
+
+/// The table `decoys`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct DecoysText {
+    count: Option<Whole<1, 1000>>,
+    pool: Option<InOrder<Texts>>,
+}
+
+checked! {
+    /// Streams to observe, as `--observe` takes them.
+    struct Streams(String) from Texts: |texts| {
+        let list = texts.into_vec().join(",");
+        match StreamSet::parse(&list) {
+            Ok(_) => Ok(list),
+            Err(error) => Err(error.to_string().trim_start_matches("--observe: ").to_owned()),
+        }
+    }
+}
+
+checked! {
+    /// A program: a text is for the shell, a list is program and arguments.
+    struct Program(Vec<String>) from Texts: |texts| {
+        let words = match texts {
+            Texts::One(line) if line.trim().is_empty() => Vec::new(),
+            Texts::One(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line],
+            Texts::List(words) => words,
+        };
+        let no_program = words.first().is_none_or(|program| program.trim().is_empty());
+        if no_program || words.iter().any(|word| word.contains('\0')) {
+            return Err("a command line in quotes, or program and arguments in [ ], without NUL bytes");
+        }
+        Ok(words)
+    }
+}
+
+checked! {
+    /// Names of job files.
+    struct JobFiles(Vec<String>) from Texts: |texts| {
+        let names = texts.into_vec();
+        if names.is_empty() || names.iter().any(|name| name.trim().is_empty()) {
+            return Err("the name of a job file, or a list of them");
+        }
+        Ok(names)
+    }
+}
+
+checked! {
+    /// What is done between runs: a list, or words with blanks or commas between them.
+    struct Steps(Vec<Between>) from Texts: |texts| {
+        let mut steps = Vec::new();
+        let texts = texts.into_vec();
+        for word in texts.iter().flat_map(|text| text.split([' ', ','])).filter(|word| !word.is_empty()) {
+            let Some((step, _)) = Between::ALL.iter().find(|(_, known)| *known == word) else {
+                let known = Between::ALL.map(|(_, word)| word);
+                return Err(format!("a list out of {}{}", known.join(", "), hint_for(word, known)));
+            };
+            steps.push(*step);
+        }
+        Ok(steps)
+    }
+}
+
+checked! {
+    /// Which way a number is better.
+    struct Direction(Better) from String: |word| {
+        word.parse().map_err(|_| "\"higher\" or \"lower\", whichever is better")
+    }
+}
 
 pub(super) fn plan(shown: &Path, absolute: &Path, text: &str) -> Result<Plan, PlanError> {
-    with_document(shown, text, |top| {
-        top.only(TOP_KEYS)?;
-        let dir = absolute.parent().unwrap_or(Path::new("/"));
-        let shared = Shared { work: work(top, dir)?, settings: settings(top)? };
-        let variants = variants(top, dir, &shared)?;
-        let base = base(top, &variants)?;
-        let values = top.get("value").map_or(Ok(Vec::new()), |item| values(&item))?;
-        let lab = top.get("lab").map(|item| lab::lab(&item)).transpose()?;
-        check_boot_settings(lab.as_ref(), &variants)?;
-        let mut plan = Plan {
-            path: absolute.to_owned(),
-            title: title(top, absolute)?,
-            runs: runs(top)?,
-            seed: top.get("seed").map(|item| item.number(0, (1 << 53) - 1)).transpose()?,
-            observe: observe(top)?,
-            primary: top.get("primary").map(|item| primary(&item, &values)).transpose()?,
-            values,
-            warmup: top.get("warmup").map_or(Ok(0), |item| item.number(0, 100))? as usize,
-            prepare: top.get("prepare").map(|item| program(&item)).transpose()?,
-            cleanup: top.get("cleanup").map(|item| program(&item)).transpose()?,
-            between: top.get("between").map_or(Ok(Vec::new()), |item| between(&item))?,
-            timeout: top.get("timeout").map(|item| item.duration()).transpose()?,
-            workdir: top.get("workdir").map(|item| item.words()).transpose()?,
-            base,
-            variants,
-            decoys: top.get("decoys").map(|item| decoys(&item)).transpose()?,
-            lab,
-            notes: Vec::new(),
-        };
-        refuse_in_lab(&plan)?;
-        plan.notes = notes(&plan);
-        Ok(plan)
-    })
+    let document = Document::parse(shown, text)?;
+    let text: PlanText = document.read()?;
+    let dir = absolute.parent().unwrap_or(Path::new("/"));
+    let reader = Reader { document, dir };
+    let work = reader.work(text.job, text.command)?;
+    let shared = Shared { work, settings: reader.settings(text.settings)? };
+    let variants = reader.variants(text.variant, &shared)?;
+    let base = reader.base(text.base, &variants)?;
+    let values = reader.values(text.value)?;
+    let lab = text.lab.map(|lab| lab::lab(&lab, &reader.document)).transpose()?;
+    check_boot_settings(lab.as_ref(), &variants)?;
+    let Some(Whole(runs)) = text.runs else {
+        let needed = "runs of each variant, at least 2: runs = 10";
+        return Err(reader.document.missing(&TOP, "`runs`", needed));
+    };
+    let file_stem = || absolute.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut plan = Plan {
+        path: absolute.to_owned(),
+        title: text.title.map_or_else(file_stem, |title| title.0),
+        runs: runs as usize,
+        seed: text.seed.map(|seed| seed.0),
+        observe: text.observe.map_or_else(|| "default".to_owned(), |streams| streams.0),
+        primary: text.primary.map(|primary| reader.primary(primary, &values)).transpose()?,
+        values,
+        warmup: text.warmup.map_or(0, |runs| runs.0 as usize),
+        prepare: text.prepare.map(|program| program.0),
+        cleanup: text.cleanup.map(|program| program.0),
+        between: text.between.map_or_else(Vec::new, |steps| steps.0),
+        timeout: text.timeout.map(|period| period.0),
+        workdir: text.workdir.map(|words| words.0),
+        base,
+        variants,
+        decoys: text.decoys.map(|decoys| reader.decoys(decoys)).transpose()?,
+        lab,
+        notes: Vec::new(),
+    };
+    refuse_in_lab(&plan)?;
+    plan.notes = notes(&plan);
+    Ok(plan)
 }
+
+/// Where the top table begins.
+const TOP: Range<usize> = 0..0;
 
 /// What holds for all variants.
 struct Shared {
@@ -72,175 +210,195 @@ struct Shared {
     settings: BTreeMap<String, PlannedSetting>,
 }
 
-fn title(top: &Table<'_>, path: &Path) -> Result<String, PlanError> {
-    match top.get("title") {
-        Some(item) => item.words(),
-        None => Ok(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()),
-    }
+/// Checks what a plan means; for the messages it has the document, and for job files the plan's folder.
+struct Reader<'a> {
+    document: Document<'a>,
+    dir: &'a Path,
 }
 
-fn runs(top: &Table<'_>) -> Result<usize, PlanError> {
-    match top.get("runs") {
-        Some(item) => Ok(item.number(2, MOST_RUNS)? as usize),
-        None => Err(PlanError::Missing {
-            at: top.at().clone(),
-            what: "`runs`".to_owned(),
-            needed: "runs of each variant, at least 2: runs = 10".to_owned(),
-        }),
-    }
-}
-
-fn observe(top: &Table<'_>) -> Result<String, PlanError> {
-    let Some(item) = top.get("observe") else { return Ok("default".to_owned()) };
-    let list = item.texts()?.join(",");
-    match StreamSet::parse(&list) {
-        Ok(_) => Ok(list),
-        Err(error) => Err(item.wrong(error.to_string().trim_start_matches("--observe: ").to_owned())),
-    }
-}
-
-/// The table `value`: a regular expression for each name, or a table with it and the direction.
-fn values(item: &Item<'_>) -> Result<Vec<ValueSpec>, PlanError> {
-    let mut out = Vec::new();
-    for item in item.table()?.items() {
-        let (regex, direction) = if item.is_table() {
-            let table = item.table()?;
-            table.only(&["regex", "direction"])?;
-            let Some(regex) = table.get("regex") else {
-                return Err(item.wrong("`regex`: { regex = \"tps = ([0-9.]+)\", direction = \"higher\" }"));
+impl Reader<'_> {
+    /// The table `value`: a regular expression for each name, or a table with it and the direction.
+    fn values(&self, text: Option<InOrder<TextOr<ValueText>>>) -> Result<Vec<ValueSpec>, PlanError> {
+        let mut out = Vec::new();
+        for (name, value) in text.map(|values| values.0).unwrap_or_default() {
+            let (regex, direction) = match value {
+                TextOr::Text(regex) => (Some(regex), None),
+                TextOr::Table(table) => (table.regex.map(|words| words.0), table.direction),
             };
-            (regex.words()?, table.get("direction").map(|item| direction(&item)).transpose()?)
-        } else {
-            (item.words()?, None)
+            let wrong = |needed: String| self.document.wrong(&name.span(), needed);
+            let Some(regex) = regex.filter(|regex| !regex.trim().is_empty()) else {
+                return Err(wrong("`regex`: { regex = \"tps = ([0-9.]+)\", direction = \"higher\" }".to_owned()));
+            };
+            let direction = direction.map(|direction| direction.0);
+            out.push(ValueSpec::new(name.get_ref(), direction, &regex).map_err(wrong)?);
+        }
+        Ok(out)
+    }
+
+    fn primary(&self, text: PrimaryText, values: &[ValueSpec]) -> Result<PrimaryMetric, PlanError> {
+        let Some(name) = text.metric else {
+            let needed =
+                "the metric that is to be compared: primary = { metric = \"load.iops\", direction = \"higher\" }";
+            return Err(self.document.missing(&self.document.span_of("primary"), "primary.metric", needed));
         };
-        out.push(ValueSpec::new(&item.key, direction, &regex).map_err(|error| item.wrong(error))?);
+        let wrong = |needed: String| self.document.wrong(&name.span(), needed);
+        let Words(metric_name) = name.get_ref().clone();
+        if metric_name.starts_with(VALUE_PREFIX) && !values.iter().any(|value| value.metric() == metric_name) {
+            let known: Vec<String> = values.iter().map(ValueSpec::metric).collect();
+            let found = if known.is_empty() { "this plan has none".to_owned() } else { known.join(", ") };
+            return Err(wrong(format!(
+                "a number that the plan looks for in the output, in its table `value` ({found})"
+            )));
+        }
+        // A statistic of a histogram is named after it: load.lat_ns.p99.
+        let declared = metric(&metric_name).or_else(|| metric(metric_name.rsplit_once('.')?.0));
+        if declared.is_none() {
+            let names: Vec<String> = pagelab_vocab::metrics::declared().map(|info| info.name).collect();
+            let near = hint_for(&metric_name, names.iter().map(String::as_str));
+            return Err(wrong(format!("a metric of docs/metrics.md{near}")));
+        }
+        if metric(&metric_name).is_some_and(|info| info.kind == MetricKind::Histogram) {
+            return Err(wrong(format!("one number of the histogram: {metric_name}.mean, .p50 or .p99")));
+        }
+        Ok(PrimaryMetric { metric: metric_name, direction: text.direction.map(|direction| direction.0) })
     }
-    Ok(out)
-}
 
-fn direction(item: &Item<'_>) -> Result<Better, PlanError> {
-    item.text()?.parse().map_err(|_| item.wrong("\"higher\" or \"lower\", whichever is better"))
-}
-
-fn primary(item: &Item<'_>, values: &[ValueSpec]) -> Result<PrimaryMetric, PlanError> {
-    let table = item.table()?;
-    table.only(&["metric", "direction"])?;
-    let Some(name) = table.get("metric") else {
-        return Err(PlanError::Missing {
-            at: table.at().clone(),
-            what: "primary.metric".to_owned(),
-            needed: "the metric that is to be compared: primary = { metric = \"load.iops\", direction = \"higher\" }"
-                .to_owned(),
-        });
-    };
-    let metric_name = name.words()?;
-    if metric_name.starts_with(VALUE_PREFIX) && !values.iter().any(|value| value.metric() == metric_name) {
-        let known: Vec<String> = values.iter().map(ValueSpec::metric).collect();
-        let found = if known.is_empty() { "this plan has none".to_owned() } else { known.join(", ") };
-        return Err(
-            name.wrong(format!("a number that the plan looks for in the output, in its table `value` ({found})"))
-        );
-    }
-    // A statistic of a histogram is named after it: load.lat_ns.p99.
-    let declared = metric(&metric_name).or_else(|| metric(metric_name.rsplit_once('.')?.0));
-    if declared.is_none() {
-        let names: Vec<String> = pagelab_vocab::metrics::declared().map(|info| info.name).collect();
-        let near = hint_for(&metric_name, names.iter().map(String::as_str));
-        return Err(name.wrong(format!("a metric of docs/metrics.md{near}")));
-    }
-    if metric(&metric_name).is_some_and(|info| info.kind == MetricKind::Histogram) {
-        return Err(name.wrong(format!("one number of the histogram: {metric_name}.mean, .p50 or .p99")));
-    }
-    let direction = match table.get("direction") {
-        None => None,
-        Some(item) => Some(direction(&item)?),
-    };
-    Ok(PrimaryMetric { metric: metric_name, direction })
-}
-
-/// A program: a text is for the shell, a list is program and arguments.
-fn program(item: &Item<'_>) -> Result<Vec<String>, PlanError> {
-    let words = item.texts()?;
-    let first = words.first().map(|word| word.trim()).unwrap_or_default();
-    if first.is_empty() || words.iter().any(|word| word.contains('\0')) {
-        return Err(item.wrong("a command line in quotes, or program and arguments in [ ], without NUL bytes"));
-    }
-    if item.is_list() {
-        return Ok(words);
-    }
-    Ok(["/bin/sh".to_owned(), "-c".to_owned()].into_iter().chain(words).collect())
-}
-
-fn between(item: &Item<'_>) -> Result<Vec<Between>, PlanError> {
-    let words: Vec<String> =
-        item.texts()?.iter().flat_map(|text| text.split([' ', ',']).map(str::to_owned).collect::<Vec<_>>()).collect();
-    let mut steps = Vec::new();
-    for word in words.iter().filter(|word| !word.is_empty()) {
-        if let Some((step, _)) = Between::ALL.iter().find(|(_, known)| known == word) {
-            steps.push(*step);
-        } else {
-            let known: Vec<&str> = Between::ALL.iter().map(|(_, word)| *word).collect();
-            let near = hint_for(word, known.iter().copied());
-            return Err(item.wrong(format!("a list out of {}{}", known.join(", "), near)));
+    /// `job` or `command` of a table; not both.
+    fn work(
+        &self,
+        job: Option<Spanned<JobFiles>>,
+        command: Option<Spanned<Program>>,
+    ) -> Result<Option<Work>, PlanError> {
+        match (job, command) {
+            (None, None) => Ok(None),
+            (Some(_), Some(command)) => {
+                Err(self.document.wrong(&command.span(), "either job or command, not both in one table"))
+            }
+            (None, Some(command)) => Ok(Some(Work::Command(command.into_inner().0))),
+            (Some(job), None) => self.job(&job).map(Some),
         }
     }
-    Ok(steps)
-}
 
-/// `job` or `command` of a table; not both.
-fn work(table: &Table<'_>, dir: &Path) -> Result<Option<Work>, PlanError> {
-    match (table.get("job"), table.get("command")) {
-        (None, None) => Ok(None),
-        (Some(_), Some(command)) => Err(command.wrong("either job or command, not both in one table")),
-        (None, Some(command)) => Ok(Some(Work::Command(program(&command)?))),
-        (Some(job), None) => {
-            let names = job.texts()?;
-            if names.is_empty() || names.iter().any(|name| name.trim().is_empty()) {
-                return Err(job.wrong("the name of a job file, or a list of them"));
+    fn job(&self, job: &Spanned<JobFiles>) -> Result<Work, PlanError> {
+        let at = self.document.place(&job.span());
+        let files: Vec<PathBuf> = job.get_ref().0.iter().map(|name| self.dir.join(name)).collect();
+        for path in &files {
+            let is_there = std::fs::metadata(path).and_then(|_| std::fs::File::open(path));
+            if let Err(error) = is_there {
+                return Err(PlanError::NoJob { at, path: path.clone(), reason: error.to_string() });
             }
-            let files: Vec<PathBuf> = names.iter().map(|name| dir.join(name)).collect();
-            for path in &files {
-                let is_there = std::fs::metadata(path).and_then(|_| std::fs::File::open(path));
-                if let Err(error) = is_there {
-                    let reason = error.to_string();
-                    return Err(PlanError::NoJob { at: job.at.clone(), path: path.clone(), reason });
+        }
+        let workload = pagelab_load::parse_files(&files).map_err(|error| PlanError::Job { at, error })?;
+        Ok(Work::Job { files, workload: Box::new(workload) })
+    }
+
+    fn settings(&self, text: Option<SettingsText>) -> Result<BTreeMap<String, PlannedSetting>, PlanError> {
+        let mut out = BTreeMap::new();
+        if let Some(text) = text {
+            self.collect_settings(text, "", &mut out)?;
+        }
+        Ok(out)
+    }
+
+    fn collect_settings(
+        &self,
+        text: SettingsText,
+        prefix: &str,
+        out: &mut BTreeMap<String, PlannedSetting>,
+    ) -> Result<(), PlanError> {
+        for (word, value) in text.0.0 {
+            let key = if prefix.is_empty() { word.get_ref().clone() } else { format!("{prefix}.{}", word.get_ref()) };
+            let value = match value {
+                TextOr::Table(table) => {
+                    self.collect_settings(table, &key, out)?;
+                    continue;
                 }
+                TextOr::Text(value) => value,
+            };
+            let at = self.document.place(&word.span());
+            let key = checked_key(&key, &value).map_err(|error| PlanError::Setting { at: at.clone(), error })?;
+            if out.contains_key(&key) {
+                let needed = format!("one value: {key} is set twice in this table");
+                return Err(self.document.wrong(&word.span(), needed));
             }
-            let workload =
-                pagelab_load::parse_files(&files).map_err(|error| PlanError::Job { at: job.at.clone(), error })?;
-            Ok(Some(Work::Job { files, workload: Box::new(workload) }))
+            out.insert(key, PlannedSetting { value, at });
         }
+        Ok(())
     }
-}
 
-/// The table `settings`: keys in quotes (`"thp.enabled" = "always"`), or dotted, which makes tables in tables.
-fn settings(table: &Table<'_>) -> Result<BTreeMap<String, PlannedSetting>, PlanError> {
-    let mut out = BTreeMap::new();
-    if let Some(item) = table.get("settings") {
-        collect_settings(&item.table()?, "", &mut out)?;
+    fn variants(&self, text: Option<InOrder<VariantText>>, shared: &Shared) -> Result<Vec<Variant>, PlanError> {
+        let mut out = Vec::new();
+        for (name, text) in text.map(|tables| tables.0).unwrap_or_default() {
+            out.push(self.variant(name, text, shared)?);
+        }
+        if out.len() < 2 {
+            let found = out.first().map_or("no variant".to_owned(), |only| format!("only one, {}", only.name));
+            return Err(PlanError::Value {
+                at: self.document.place(&self.document.span_of("variant")),
+                key: "variant".to_owned(),
+                found,
+                needed: format!("at least 2 variants: {VARIANT_EXAMPLE}"),
+            });
+        }
+        Ok(out)
     }
-    Ok(out)
-}
 
-fn collect_settings(
-    table: &Table<'_>,
-    prefix: &str,
-    out: &mut BTreeMap<String, PlannedSetting>,
-) -> Result<(), PlanError> {
-    for item in table.items() {
-        let key = if prefix.is_empty() { item.key.clone() } else { format!("{prefix}.{}", item.key) };
-        if item.is_table() {
-            collect_settings(&item.table()?, &key, out)?;
-            continue;
+    fn variant(&self, name: Spanned<String>, text: VariantText, shared: &Shared) -> Result<Variant, PlanError> {
+        let span = name.span();
+        let at = self.document.place(&span);
+        let name = name.into_inner();
+        // The name becomes a folder, `variant=NAME`, and a value in SQL.
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+        if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(fits) {
+            return Err(PlanError::Value {
+                at,
+                key: "variant".to_owned(),
+                found: format!("the name {name:?}"),
+                needed: "a name of letters, digits and - _ . +, at most 64, that does not begin with a dot".to_owned(),
+            });
         }
-        let value = item.setting_value()?;
-        let key = checked_key(&key, &value).map_err(|error| PlanError::Setting { at: item.at.clone(), error })?;
-        if out.contains_key(&key) {
-            return Err(item.wrong(format!("one value: {key} is set twice in this table")));
-        }
-        out.insert(key, PlannedSetting { value, at: item.at });
+        let Some(work) = self.work(text.job, text.command)?.or_else(|| shared.work.clone()) else {
+            let needed = "job = \"FILE.fio\" or command = \"...\", there or, for all variants, above the first table";
+            return Err(self.document.missing(&span, &format!("what [variant.{name}] runs"), needed));
+        };
+        let mut all = shared.settings.clone();
+        all.extend(self.settings(text.settings)?);
+        Ok(Variant { name, work, settings: all, at })
     }
-    Ok(())
+
+    fn base(&self, text: Option<Spanned<String>>, variants: &[Variant]) -> Result<String, PlanError> {
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        let Some(base) = text else { return Ok(names.first().copied().unwrap_or_default().to_owned()) };
+        if names.contains(&base.get_ref().as_str()) {
+            return Ok(base.into_inner());
+        }
+        Err(self.document.wrong(&base.span(), format!("the name of a variant: {}", names.join(", "))))
+    }
+
+    fn decoys(&self, text: DecoysText) -> Result<Decoys, PlanError> {
+        let mut pool = Vec::new();
+        for (written, values) in text.pool.map(|pool| pool.0).unwrap_or_default() {
+            let span = written.span();
+            let [one, other] = &values.into_vec()[..] else {
+                return Err(self.document.wrong(&span, "two harmless values: \"KEY\" = [\"ONE\", \"OTHER\"]"));
+            };
+            if one == other {
+                return Err(self.document.wrong(&span, "two values that differ"));
+            }
+            let mut key = String::new();
+            for value in [one, other] {
+                key = checked_key(written.get_ref(), value)
+                    .map_err(|error| PlanError::Setting { at: self.document.place(&span), error })?;
+            }
+            pool.push(PoolEntry { key, values: [one.clone(), other.clone()] });
+        }
+        let distinct: BTreeSet<&str> = pool.iter().map(|entry| entry.key.as_str()).collect();
+        if distinct.len() != pool.len() {
+            return Err(self.document.wrong(&self.document.span_of("decoys.pool"), "each setting once"));
+        }
+        let at = self.document.place(&self.document.span_of("decoys"));
+        Ok(Decoys { count: text.count.map_or(8, |count| count.0 as usize), pool, at })
+    }
 }
 
 /// The key in its one spelling, if the vocabulary lets a plan set it. Whether the host has it is looked at later.
@@ -258,98 +416,6 @@ fn checked_key(key: &str, value: &str) -> Result<String, SettingError> {
         // Whether there is a lab to boot is looked at when the whole plan is known.
         Scope::Host | Scope::Boot => Ok(info.key),
     }
-}
-
-fn variants(top: &Table<'_>, dir: &Path, shared: &Shared) -> Result<Vec<Variant>, PlanError> {
-    let missing = |at, found: String| PlanError::Value {
-        at,
-        key: "variant".to_owned(),
-        found,
-        needed: format!("at least 2 variants: {VARIANT_EXAMPLE}"),
-    };
-    let Some(item) = top.get("variant") else {
-        return Err(missing(top.at().clone(), "no variant".to_owned()));
-    };
-    let table = item.table()?;
-    let mut out = Vec::new();
-    for item in table.items() {
-        out.push(variant(&item, dir, shared)?);
-    }
-    if out.len() < 2 {
-        let found = out.first().map_or("no variant".to_owned(), |only| format!("only one, {}", only.name));
-        return Err(missing(item.at.clone(), found));
-    }
-    Ok(out)
-}
-
-fn variant(item: &Item<'_>, dir: &Path, shared: &Shared) -> Result<Variant, PlanError> {
-    let table = item.table()?;
-    table.only(&["job", "command", "settings"])?;
-    let name = item.key.clone();
-    // The name becomes a folder, `variant=NAME`, and a value in SQL.
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-    if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(fits) {
-        return Err(PlanError::Value {
-            at: item.at.clone(),
-            key: "variant".to_owned(),
-            found: format!("the name {name:?}"),
-            needed: "a name of letters, digits and - _ . +, at most 64, that does not begin with a dot".to_owned(),
-        });
-    }
-    let Some(work) = work(&table, dir)?.or_else(|| shared.work.clone()) else {
-        return Err(PlanError::Missing {
-            at: item.at.clone(),
-            what: format!("what [{}] runs", item.name),
-            needed: "job = \"FILE.fio\" or command = \"...\", there or, for all variants, above the first table"
-                .to_owned(),
-        });
-    };
-    let mut all = shared.settings.clone();
-    all.extend(settings(&table)?);
-    Ok(Variant { name, work, settings: all, at: item.at.clone() })
-}
-
-fn base(top: &Table<'_>, variants: &[Variant]) -> Result<String, PlanError> {
-    let names = || variants.iter().map(|variant| variant.name.as_str());
-    match top.get("base") {
-        None => Ok(names().next().unwrap_or_default().to_owned()),
-        Some(item) => {
-            let base = item.text()?;
-            if names().any(|name| name == base) {
-                return Ok(base);
-            }
-            Err(item.wrong(format!("the name of a variant: {}", names().collect::<Vec<_>>().join(", "))))
-        }
-    }
-}
-
-fn decoys(item: &Item<'_>) -> Result<Decoys, PlanError> {
-    let table = item.table()?;
-    table.only(&["count", "pool"])?;
-    let count = table.get("count").map_or(Ok(8), |item| item.number(1, 1000))? as usize;
-    let mut pool = Vec::new();
-    if let Some(item) = table.get("pool") {
-        for item in item.table()?.items() {
-            let values = item.texts()?;
-            let [one, other] = values.as_slice() else {
-                return Err(item.wrong("two harmless values: \"KEY\" = [\"ONE\", \"OTHER\"]"));
-            };
-            if one == other {
-                return Err(item.wrong("two values that differ"));
-            }
-            let mut key = String::new();
-            for value in [one, other] {
-                key =
-                    checked_key(&item.key, value).map_err(|error| PlanError::Setting { at: item.at.clone(), error })?;
-            }
-            pool.push(PoolEntry { key, values: [one.clone(), other.clone()] });
-        }
-        let distinct: BTreeSet<&str> = pool.iter().map(|entry| entry.key.as_str()).collect();
-        if distinct.len() != pool.len() {
-            return Err(item.wrong("each setting once"));
-        }
-    }
-    Ok(Decoys { count, pool, at: item.at.clone() })
 }
 
 /// Settings that are decided at boot need something that boots.
