@@ -59,14 +59,14 @@ pub use error::{ExperimentError, PlanError};
 pub use execute::{Event, Executed, Progress, RunOptions, Silent, execute, unchanged};
 pub use failure::{Failure, FailureKind};
 pub use kept::{KeptSet, one_of_each};
-pub use lab::{Answer, Door, GUEST_COMMAND, LabRunner, Machine, Request, guest_main};
+pub use lab::{Answer, BootVm, GUEST_COMMAND, LabRunner, Request, RunningVm, guest_main};
 pub use local::{LocalRunner, default_set_dir};
 pub use pagelab_recording::set::{ABORTED, WARMUP};
 pub use plan::{
     Better, Between, Boot, Decoys, Filled, FilledVariant, LabPlan, Plan, PlannedSetting, PrimaryMetric, Surroundings,
     ValueSpec, Variant, Work,
 };
-pub use runner::{Change, Host, InForce, Made, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
+pub use runner::{Change, HostControl, Made, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Runner, Step};
 pub use set::{RunDetails, Set, WARMUP_REASON};
 
 /// An experiment that has ended.

@@ -15,7 +15,7 @@ use pagelab_session::{Ended, Output, SessionError, SessionOptions, SessionOutcom
 use pagelab_vocab::settings::setting;
 
 use crate::plan::{Between, Plan, Work};
-use crate::runner::{Change, Host, InForce, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Step};
+use crate::runner::{Change, HostControl, Program, RunError, RunErrorKind, RunOutcome, RunSpec, Step};
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
@@ -23,7 +23,7 @@ const COMPACT: &str = "/proc/sys/vm/compact_memory";
 /// How often a step's program is looked at.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Makes runs on this host.
+/// Makes runs on this host. Settings that are changed when it goes, also by a panic, are put back by its guard.
 #[derive(Default)]
 pub struct LocalRunner {
     guard: Mutex<Option<Guard>>,
@@ -48,16 +48,9 @@ impl LocalRunner {
         *slot = Some(guard);
         result
     }
-
-    fn restore(&self) -> Vec<String> {
-        let mut slot = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(guard) = slot.as_mut() else { return Vec::new() };
-        let report = guard.restore();
-        if report.is_clean() { Vec::new() } else { report.to_string().lines().map(str::to_owned).collect() }
-    }
 }
 
-impl Host for LocalRunner {
+impl HostControl for LocalRunner {
     fn check(&self, settings: &BTreeMap<String, String>, between: &[Between]) -> Result<(), RunError> {
         for key in settings.keys() {
             let Some(path) = setting(key).and_then(|info| info.path()) else { continue };
@@ -88,21 +81,30 @@ impl Host for LocalRunner {
         }
     }
 
-    fn apply(&self, settings: &BTreeMap<String, String>) -> Result<Box<dyn InForce + '_>, RunError> {
-        let mut in_force = Guarded { runner: self, changes: Vec::new(), undone: false };
+    fn change_settings(&self, settings: &BTreeMap<String, String>) -> Result<Vec<Change>, RunError> {
+        let mut changes = Vec::new();
         for (key, value) in settings {
-            // An error drops `in_force`, which puts back what was changed so far.
-            let applied = self.with_guard(|guard| guard.set(key, value))?;
+            let applied = match self.with_guard(|guard| guard.set(key, value)) {
+                Ok(applied) => applied,
+                Err(error) => {
+                    for line in self.restore_settings() {
+                        tracing::warn!("{line}");
+                    }
+                    return Err(error);
+                }
+            };
             // Two spellings of a number are one value; the guard knows.
             let got = if applied.granted() { applied.requested.clone() } else { applied.got };
-            in_force.changes.push(Change {
-                key: applied.key,
-                previous: applied.previous,
-                asked: applied.requested,
-                got,
-            });
+            changes.push(Change { key: applied.key, previous: applied.previous, asked: applied.requested, got });
         }
-        Ok(Box::new(in_force))
+        Ok(changes)
+    }
+
+    fn restore_settings(&self) -> Vec<String> {
+        let mut slot = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(guard) = slot.as_mut() else { return Vec::new() };
+        let report = guard.restore();
+        if report.is_clean() { Vec::new() } else { report.to_string().lines().map(str::to_owned).collect() }
     }
 
     fn run(&self, spec: &RunSpec) -> Result<RunOutcome, RunError> {
@@ -167,34 +169,6 @@ fn outcome_of(outcome: &SessionOutcome) -> RunOutcome {
 
 fn missing(found: &ValueFound) -> Option<(String, String)> {
     Some((found.spec.name.clone(), found.note.clone()?))
-}
-
-/// Settings that the guard holds.
-struct Guarded<'a> {
-    runner: &'a LocalRunner,
-    changes: Vec<Change>,
-    undone: bool,
-}
-
-impl InForce for Guarded<'_> {
-    fn changes(&self) -> &[Change] {
-        &self.changes
-    }
-
-    fn undo(mut self: Box<Self>) -> Vec<String> {
-        self.undone = true;
-        self.runner.restore()
-    }
-}
-
-impl Drop for Guarded<'_> {
-    fn drop(&mut self) {
-        if !self.undone {
-            for line in self.runner.restore() {
-                tracing::warn!("{line}");
-            }
-        }
-    }
 }
 
 /// Whether a file of /proc or /sys may be written. Opening it changes nothing.

@@ -1,7 +1,7 @@
-//! The door between an experiment's logic and what its runs are made on.
+//! What an experiment's logic needs of the machines that its runs are made on.
 //!
 //! [`Runner`] is what an experiment asks for: a machine made ready for a variant, steps, runs under settings. Two stand
-//! behind it: any [`Host`], which changes its own settings and puts them back ([`crate::LocalRunner`] is the real one; tests
+//! behind it: any [`HostControl`], which changes its own settings and puts them back ([`crate::LocalRunner`] is the real one; tests
 //! put another one there that fails or dies wherever they want it to), and [`crate::LabRunner`], which has the same done in
 //! VMs, by a pagelab with a [`crate::LocalRunner`] of its own.
 
@@ -166,15 +166,6 @@ impl RunError {
     }
 }
 
-/// Settings while they are in force.
-pub trait InForce {
-    /// What was asked for, and what was got.
-    fn changes(&self) -> &[Change];
-
-    /// Puts back what was there. Says what could not be put back, or was changed by somebody else meanwhile and left.
-    fn undo(self: Box<Self>) -> Vec<String>;
-}
-
 /// What became of a run under settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
@@ -213,17 +204,17 @@ pub trait Runner {
     fn stopped(&self) -> bool;
 }
 
-impl<H: Host> Runner for H {
+impl<H: HostControl> Runner for H {
     fn ready(&self, _variant: &FilledVariant) -> Result<(), RunError> {
         Ok(())
     }
 
     fn check(&self, variant: &FilledVariant, between: &[Between]) -> Result<(), RunError> {
-        Host::check(self, &variant.host, between)
+        HostControl::check(self, &variant.host, between)
     }
 
     fn step(&self, step: &Step) -> Result<(), RunError> {
-        Host::step(self, step)
+        HostControl::step(self, step)
     }
 
     fn make(&self, variant: &FilledVariant, spec: &RunSpec) -> Made {
@@ -231,28 +222,33 @@ impl<H: Host> Runner for H {
     }
 
     fn stopped(&self) -> bool {
-        Host::stopped(self)
+        HostControl::stopped(self)
     }
 }
 
 /// Makes one run of a host under settings. `before` are changes that were made earlier: those of a boot.
-pub(crate) fn under(host: &dyn Host, settings: &BTreeMap<String, String>, before: Vec<Change>, spec: &RunSpec) -> Made {
+pub(crate) fn under(
+    host: &dyn HostControl,
+    settings: &BTreeMap<String, String>,
+    before: Vec<Change>,
+    spec: &RunSpec,
+) -> Made {
     let mut made = Made { changes: before, warnings: Vec::new(), result: Err(None) };
-    let applied = (!settings.is_empty()).then(|| host.apply(settings)).transpose();
-    let in_force = match applied {
-        Ok(in_force) => in_force,
-        Err(error) => {
-            made.result = Err(failed(FailureKind::SettingRefused)(error));
-            return made;
+    if !settings.is_empty() {
+        match host.change_settings(settings) {
+            Ok(changes) => made.changes.extend(changes),
+            Err(error) => {
+                made.result = Err(failed(FailureKind::SettingRefused)(error));
+                return made;
+            }
         }
-    };
-    made.changes.extend(in_force.iter().flat_map(|in_force| in_force.changes().iter().cloned()));
+    }
     made.result = match Failure::of_changes(&made.changes) {
         Some(failure) => Err(Some(failure)),
         None => host.run(spec).map_err(failed(FailureKind::NotStarted)),
     };
-    if let Some(in_force) = in_force {
-        made.warnings.extend(in_force.undo());
+    if !settings.is_empty() {
+        made.warnings.extend(host.restore_settings());
     }
     if let Ok(outcome) = &made.result {
         made.warnings.extend(outcome.warnings.iter().cloned());
@@ -261,7 +257,7 @@ pub(crate) fn under(host: &dyn Host, settings: &BTreeMap<String, String>, before
 }
 
 /// A host whose settings this process changes.
-pub trait Host {
+pub trait HostControl {
     /// Says whether the host can do what the experiment needs, before anything is changed: may these settings be
     /// written, may these steps be done.
     fn check(&self, settings: &BTreeMap<String, String>, between: &[Between]) -> Result<(), RunError>;
@@ -269,8 +265,13 @@ pub trait Host {
     /// Does one step.
     fn step(&self, step: &Step) -> Result<(), RunError>;
 
-    /// Changes settings of the host. On an error nothing stays changed.
-    fn apply(&self, settings: &BTreeMap<String, String>) -> Result<Box<dyn InForce + '_>, RunError>;
+    /// Changes settings of the host, until [`Self::restore_settings`] or the end of this value. On an error nothing stays
+    /// changed.
+    fn change_settings(&self, settings: &BTreeMap<String, String>) -> Result<Vec<Change>, RunError>;
+
+    /// Puts back what [`Self::change_settings`] changed. Gives a line for each setting that could not be put back, or that
+    /// somebody else changed meanwhile and that was left.
+    fn restore_settings(&self) -> Vec<String>;
 
     /// Makes one recorded run.
     fn run(&self, spec: &RunSpec) -> Result<RunOutcome, RunError>;

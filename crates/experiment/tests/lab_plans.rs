@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pagelab_experiment::{
-    Answer, Boot, Change, Door, Executed, ExperimentError, LabRunner, Machine, Made, Request, RunError, RunErrorKind,
-    Silent, dry_run, execute, failed_runs, guest_main,
+    Answer, Boot, BootVm, Change, Executed, ExperimentError, LabRunner, Made, Request, RunError, RunErrorKind,
+    RunningVm, Silent, dry_run, execute, failed_runs, guest_main,
 };
 use pagelab_lab::{LabError, Options};
 use pagelab_recording::set::RunState;
@@ -74,32 +74,30 @@ impl World {
     }
 }
 
-struct FakeDoor(Rc<World>);
-
-struct FakeMachine {
+struct FakeVm {
     number: usize,
     folder: PathBuf,
     world: Rc<World>,
 }
 
-impl Door for FakeDoor {
-    fn boot(&self, options: &Options) -> Result<Box<dyn Machine>, LabError> {
-        let number = self.0.boots.get() + 1;
-        self.0.boots.set(number);
+fn boot_vms(world: Rc<World>) -> BootVm {
+    Box::new(move |options: &Options| {
+        let number = world.boots.get() + 1;
+        world.boots.set(number);
         assert!(options.bound, "it would outlive a kill");
         assert!(options.mirror.as_ref().is_some_and(|dir| dir.join("plan.toml").exists()));
         assert_eq!((options.vm.memory_bytes, options.vm.pmem), (512 << 20, None));
         assert!(options.programs.iter().any(|program| program.path.ends_with("pagelab") && program.strip));
-        if let Some(error) = (self.0.refuse_boot)(number) {
+        if let Some(error) = (world.refuse_boot)(number) {
             return Err(error);
         }
-        self.0.note(format!("boot {number} {} {}", options.vm.kernel.name(), options.vm.cmdline.join(" ")));
-        self.0.alive.set(self.0.alive.get() + 1);
-        Ok(Box::new(FakeMachine { number, folder: options.share.clone().unwrap(), world: self.0.clone() }))
-    }
+        world.note(format!("boot {number} {} {}", options.vm.kernel.name(), options.vm.cmdline.join(" ")));
+        world.alive.set(world.alive.get() + 1);
+        Ok(Box::new(FakeVm { number, folder: options.share.clone().unwrap(), world: world.clone() }))
+    })
 }
 
-impl Drop for FakeMachine {
+impl Drop for FakeVm {
     fn drop(&mut self) {
         assert!(self.folder.exists(), "the folder goes after the machine");
         self.world.note(format!("down {}", self.number));
@@ -107,7 +105,7 @@ impl Drop for FakeMachine {
     }
 }
 
-impl Machine for FakeMachine {
+impl RunningVm for FakeVm {
     fn run(&self, argv: &[String], limit: Option<Duration>) -> Result<(Option<i32>, String), LabError> {
         assert_eq!(argv[1..], ["__guest", "/share"]);
         assert!(limit.is_some_and(|limit| limit >= Duration::from_secs(10)), "{limit:?}");
@@ -151,8 +149,8 @@ fn hang() -> LabError {
 
 fn runner(place: &Place, world: &Rc<World>, text: &str) -> (pagelab_experiment::Plan, LabRunner) {
     let plan = place.plan(text);
-    let door = Box::new(FakeDoor(world.clone()));
-    let runner = LabRunner::behind(door, &plan, &place.set(), PathBuf::from("/usr/bin/pagelab")).unwrap();
+    let runner =
+        LabRunner::with_vms(boot_vms(world.clone()), &plan, &place.set(), PathBuf::from("/usr/bin/pagelab")).unwrap();
     (plan, runner)
 }
 

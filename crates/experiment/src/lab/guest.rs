@@ -12,7 +12,7 @@ use super::{ANSWER, Answer, RECORDING, REQUEST, Request, share};
 use crate::failure::{Failure, FailureKind};
 use crate::local::LocalRunner;
 use crate::plan::{Between, FilledVariant, filled_device, has_placeholder};
-use crate::runner::{Change, Host, Made, RunError, RunErrorKind, RunSpec, Step, under};
+use crate::runner::{Change, HostControl, Made, RunError, RunErrorKind, RunSpec, Step, under};
 
 /// Where recordings are made: the guest's memory.
 const HERE: &str = "/run/pagelab-recording";

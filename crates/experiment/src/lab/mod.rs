@@ -9,16 +9,16 @@
 //! The plan's folder has the same path in the guest as on the host; what is written there stays in the guest, as does
 //! everything else but recordings.
 
-mod door;
 mod guest;
 mod runner;
 mod share;
+mod vm;
 
 use serde::{Deserialize, Serialize};
 
-pub use door::{Door, Machine};
 pub use guest::guest_main;
 pub use runner::LabRunner;
+pub use vm::{BootVm, RunningVm};
 
 use crate::plan::{Between, FilledVariant};
 use crate::runner::{Made, RunError, RunSpec, Step};

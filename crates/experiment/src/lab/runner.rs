@@ -13,8 +13,8 @@ use pagelab_recording::{MANIFEST, Manifest};
 use pagelab_session::signals;
 use serde_json::Value;
 
-use super::door::{Door, LabDoor, Machine};
 use super::share::{self, Share};
+use super::vm::{BootVm, RunningVm, boot_in_lab};
 use super::{ANSWER, Answer, GUEST_COMMAND, RECORDING, REQUEST, Request};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{Between, Boot, FilledVariant, LabPlan, Plan};
@@ -33,7 +33,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Makes runs in VMs. They end with this value.
 pub struct LabRunner {
-    door: Box<dyn Door>,
+    boot_vm: BootVm,
     lab: LabPlan,
     /// The pagelab that the guests get.
     program: PathBuf,
@@ -51,7 +51,7 @@ pub struct LabRunner {
 }
 
 struct Up {
-    machine: Box<dyn Machine>,
+    machine: Box<dyn RunningVm>,
     folder: PathBuf,
 }
 
@@ -60,7 +60,7 @@ impl LabRunner {
     pub fn new(plan: &Plan, set: &Path, say: Box<dyn Fn(&str)>) -> std::io::Result<Self> {
         signals::install()?;
         let program = pagelab_host::own::program()?;
-        let runner = Self::behind(Box::new(LabDoor { say }), plan, set, program)?;
+        let runner = Self::with_vms(boot_in_lab(say), plan, set, program)?;
         let over = runner.over.clone();
         // The first signal ends the work: what waits for a guest has to learn of it.
         std::thread::spawn(move || {
@@ -75,11 +75,11 @@ impl LabRunner {
         Ok(runner)
     }
 
-    /// The same with another door.
-    pub fn behind(door: Box<dyn Door>, plan: &Plan, set: &Path, program: PathBuf) -> std::io::Result<Self> {
+    /// The same with other VMs than the lab's.
+    pub fn with_vms(boot_vm: BootVm, plan: &Plan, set: &Path, program: PathBuf) -> std::io::Result<Self> {
         let lab = plan.lab.clone().ok_or_else(|| std::io::Error::other("the plan has no [lab]"))?;
         Ok(Self {
-            door,
+            boot_vm,
             lab,
             program,
             plan_dir: plan.dir().to_owned(),
@@ -121,7 +121,7 @@ impl LabRunner {
         };
         let folder = share.next(number)?;
         let options = self.options(boot, number, &folder)?;
-        let machine = self.door.boot(&options).map_err(|error| not_up(&error, boot))?;
+        let machine = (self.boot_vm)(&options).map_err(|error| not_up(&error, boot))?;
         self.machines.borrow_mut().insert(boot.clone(), Up { machine, folder });
         Ok(())
     }

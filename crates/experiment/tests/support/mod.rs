@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use pagelab_experiment::{
-    Between, Change, Event, Host, InForce, Plan, Progress, RunError, RunErrorKind, RunOptions, RunOutcome, RunSpec,
-    Step,
+    Between, Change, Event, HostControl, Plan, Progress, RunError, RunErrorKind, RunOptions, RunOutcome, RunSpec, Step,
 };
 
 /// What a killed process leaves by.
@@ -90,6 +89,8 @@ type StepScript = Box<dyn Fn(&Step, usize) -> Result<(), RunError>>;
 pub struct FakeRunner {
     pub log: RefCell<Vec<String>>,
     pub values: Rc<RefCell<BTreeMap<String, String>>>,
+    /// What is changed at present.
+    pub changes: RefCell<Vec<Change>>,
     pub script: Script,
     pub steps: StepScript,
     /// What the host makes of a value.
@@ -128,6 +129,7 @@ impl Default for FakeRunner {
         Self {
             log: RefCell::default(),
             values: Rc::default(),
+            changes: RefCell::default(),
             script: Box::new(|_| Ok(good())),
             steps: Box::new(|_, _| Ok(())),
             grants: str::to_owned,
@@ -153,27 +155,7 @@ impl FakeRunner {
     }
 }
 
-pub struct FakeInForce {
-    values: Rc<RefCell<BTreeMap<String, String>>>,
-    changes: Vec<Change>,
-    clock: Rc<Clock>,
-}
-
-impl InForce for FakeInForce {
-    fn changes(&self) -> &[Change] {
-        &self.changes
-    }
-
-    fn undo(self: Box<Self>) -> Vec<String> {
-        self.clock.tick();
-        for change in &self.changes {
-            self.values.borrow_mut().insert(change.key.clone(), change.previous.clone());
-        }
-        Vec::new()
-    }
-}
-
-impl Host for FakeRunner {
+impl HostControl for FakeRunner {
     fn check(&self, settings: &BTreeMap<String, String>, _between: &[Between]) -> Result<(), RunError> {
         self.clock.tick();
         self.note(format!("check {}", settings.len()));
@@ -188,7 +170,7 @@ impl Host for FakeRunner {
         (self.steps)(step, number)
     }
 
-    fn apply(&self, settings: &BTreeMap<String, String>) -> Result<Box<dyn InForce + '_>, RunError> {
+    fn change_settings(&self, settings: &BTreeMap<String, String>) -> Result<Vec<Change>, RunError> {
         self.clock.tick();
         let mut changes = Vec::new();
         for (key, asked) in settings {
@@ -197,7 +179,16 @@ impl Host for FakeRunner {
             changes.push(Change { key: key.clone(), previous, asked: asked.clone(), got });
         }
         self.clock.tick();
-        Ok(Box::new(FakeInForce { values: self.values.clone(), changes, clock: self.clock.clone() }))
+        self.changes.borrow_mut().clone_from(&changes);
+        Ok(changes)
+    }
+
+    fn restore_settings(&self) -> Vec<String> {
+        self.clock.tick();
+        for change in self.changes.take() {
+            self.values.borrow_mut().insert(change.key, change.previous);
+        }
+        Vec::new()
     }
 
     fn run(&self, spec: &RunSpec) -> Result<RunOutcome, RunError> {

@@ -1,4 +1,5 @@
-//! The door between the runner's logic and VMs; tests put VMs behind it that hang, panic or do not boot.
+//! What [`super::LabRunner`] needs of VMs. Those of the lab are the real ones; tests have others, which hang, panic or do not
+//! boot.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -7,14 +8,11 @@ use pagelab_lab::{Command, Lab, LabError, Limits, Options, Stream};
 use pagelab_vocab::terminal::{Allow, Escaping};
 use serde_json::{Value, json};
 
-/// Boots machines.
-pub trait Door {
-    /// Boots one. It ends when the value is dropped.
-    fn boot(&self, options: &Options) -> Result<Box<dyn Machine>, LabError>;
-}
+/// Boots a VM. It ends when the value is dropped.
+pub type BootVm = Box<dyn Fn(&Options) -> Result<Box<dyn RunningVm>, LabError>>;
 
-/// A machine that is up.
-pub trait Machine {
+/// A VM that is up.
+pub trait RunningVm {
     /// Runs a program in it. Gives its exit status, `None` if the time was over, and the end of what it said.
     fn run(&self, argv: &[String], limit: Option<Duration>) -> Result<(Option<i32>, String), LabError>;
 
@@ -25,20 +23,15 @@ pub trait Machine {
 /// So much of what a program says is kept for messages, bytes; all of it goes to standard error.
 const KEPT: usize = 4096;
 
-/// The lab.
-pub struct LabDoor {
-    /// Told what happens.
-    pub say: Box<dyn Fn(&str)>,
-}
-
-impl Door for LabDoor {
-    fn boot(&self, options: &Options) -> Result<Box<dyn Machine>, LabError> {
-        let lab = Lab::up(options, &mut |event| (self.say)(&format!("lab: {event}")))?;
+/// Boots VMs of the lab; `say` is told what happens to them.
+pub fn boot_in_lab(say: Box<dyn Fn(&str)>) -> BootVm {
+    Box::new(move |options| {
+        let lab = Lab::up(options, &mut |event| say(&format!("lab: {event}")))?;
         Ok(Box::new(lab))
-    }
+    })
 }
 
-impl Machine for Lab {
+impl RunningVm for Lab {
     fn run(&self, argv: &[String], limit: Option<Duration>) -> Result<(Option<i32>, String), LabError> {
         let limits = Limits { time: limit, stdout_bytes: 1 << 20, stderr_bytes: 1 << 20, ..Limits::default() };
         let mut said: Vec<u8> = Vec::new();
