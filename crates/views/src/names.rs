@@ -5,12 +5,12 @@
 use pagelab_vocab::syscalls::{self, Words};
 
 /// The errno in the result of a call; null if the call succeeded or its result is not known.
-pub fn errno_of(ret: Option<i64>) -> Option<i64> {
+pub(crate) fn errno_of(ret: Option<i64>) -> Option<i64> {
     ret.filter(|ret| (-4095..0).contains(ret)).map(|ret| -ret)
 }
 
 /// The name of an errno.
-pub fn errno(number: i64) -> String {
+pub(crate) fn errno(number: i64) -> String {
     syscalls::errno(number).map_or_else(|| format!("errno {number}"), str::to_owned)
 }
 
@@ -20,7 +20,7 @@ pub fn signal(number: i32) -> String {
 }
 
 /// PROT_ bits by name.
-pub fn prot(bits: u32) -> String {
+pub(crate) fn prot(bits: u32) -> String {
     Words::Prot.decode(bits)
 }
 
@@ -30,7 +30,7 @@ pub fn prot_short(bits: u32) -> String {
 }
 
 /// The flags of a mapping call by name; which flags they are depends on the call. Empty for none.
-pub fn flags(op: &str, bits: u32) -> String {
+pub(crate) fn flags(op: &str, bits: u32) -> String {
     let words = match op {
         "mremap" => Words::Mremap,
         "shmat" => Words::Shmat,
@@ -41,7 +41,7 @@ pub fn flags(op: &str, bits: u32) -> String {
 }
 
 /// The advice of madvise, or of prctl(PR_SET_THP_DISABLE), by name.
-pub fn advice(op: &str, number: i32) -> String {
+pub(crate) fn advice(op: &str, number: i32) -> String {
     if op == "prctl_thp" {
         return format!("PR_SET_THP_DISABLE {number}");
     }
@@ -50,7 +50,7 @@ pub fn advice(op: &str, number: i32) -> String {
 }
 
 /// How a task ended, from the wait status as the kernel keeps it: the code, or the signal's name.
-pub fn exit_status(status: i32) -> String {
+pub(crate) fn exit_status(status: i32) -> String {
     match status & 0x7f {
         0 => (status >> 8 & 0xff).to_string(),
         number => signal(number),

@@ -33,7 +33,7 @@ pub fn each_in_time<R: Row>(
 }
 
 /// The larger first; what is not known last.
-pub fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
+pub(crate) fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => b.total_cmp(&a),
         (a, b) => b.is_some().cmp(&a.is_some()),
@@ -77,12 +77,12 @@ pub fn nothing(recording: &Recording, stream: &str, what: &str, all: u64, select
 }
 
 /// A path as text that no terminal acts on.
-pub fn path_text(path: &[u8]) -> String {
+pub(crate) fn path_text(path: &[u8]) -> String {
     escape(&String::from_utf8_lossy(path))
 }
 
 /// What to call a file: its path, or what is known if it has none.
-pub fn file_title(file_id: u32, file: Option<&File>) -> String {
+pub(crate) fn file_title(file_id: u32, file: Option<&File>) -> String {
     let Some(file) = file else { return format!("file {file_id}") };
     if let Some(path) = &file.path {
         return String::from_utf8_lossy(path).into_owned();
@@ -116,7 +116,7 @@ impl PathText {
 }
 
 /// A device as `lsblk` prints it: major and minor number.
-pub fn device(dev: u64) -> String {
+pub(crate) fn device(dev: u64) -> String {
     format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev))
 }
 

@@ -47,7 +47,7 @@ pub struct Selection {
 
 impl Selection {
     /// Rows of a ranking (`ranked`) or of a listing. What `--sort` has put in order is a ranking.
-    pub fn limit(&self, ranked: bool) -> usize {
+    pub(crate) fn limit(&self, ranked: bool) -> usize {
         match self.top {
             Some(0) => usize::MAX,
             Some(top) => top,
@@ -57,27 +57,27 @@ impl Selection {
     }
 
     /// The column to rank by: the one asked for, or the first of `columns`.
-    pub fn sort_by(&self, columns: &[&'static str]) -> Result<&'static str> {
+    pub(crate) fn sort_by(&self, columns: &[&'static str]) -> Result<&'static str> {
         chosen("--sort", self.sort.as_deref(), columns)
     }
 
     /// What to put rows together by: what was asked for, or the first of `kinds`.
-    pub fn group_by(&self, kinds: &[&'static str]) -> Result<&'static str> {
+    pub(crate) fn group_by(&self, kinds: &[&'static str]) -> Result<&'static str> {
         chosen("--by", self.by.as_deref(), kinds)
     }
 
     /// Whether a name has one of the words in it. Without words every name does.
-    pub fn wants_name(&self, name: &str) -> bool {
+    pub(crate) fn wants_name(&self, name: &str) -> bool {
         self.words.is_empty() || self.words.iter().any(|word| name.contains(word.as_str()))
     }
 
     /// Whether tasks are selected.
-    pub fn by_task(&self) -> bool {
+    pub(crate) fn by_task(&self) -> bool {
         self.pid.is_some() || self.comm.is_some()
     }
 
     /// Whether a mapping of `path` is wanted: the path asked for is all of it, or its last components.
-    pub fn wants_path(&self, path: Option<&[u8]>) -> bool {
+    pub(crate) fn wants_path(&self, path: Option<&[u8]>) -> bool {
         let Some(asked) = &self.file else { return true };
         let asked = asked.as_os_str().as_bytes();
         path.is_some_and(|path| {
@@ -101,7 +101,7 @@ fn chosen(option: &str, asked: Option<&str>, words: &[&'static str]) -> Result<&
 }
 
 /// The first `limit` rows, and how many there were.
-pub fn cut<T>(mut rows: Vec<T>, limit: usize) -> (Vec<T>, usize) {
+pub(crate) fn cut<T>(mut rows: Vec<T>, limit: usize) -> (Vec<T>, usize) {
     let total = rows.len();
     rows.truncate(limit);
     (rows, total)

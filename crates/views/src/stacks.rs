@@ -45,7 +45,7 @@ impl Stacks {
 
 /// The functions at places in modules, as far as a stack of the recording went through exactly there. `wanted` holds paths of
 /// modules and offsets in their files.
-pub fn functions_at(
+pub(crate) fn functions_at(
     recording: &Recording,
     wanted: &HashSet<(Vec<u8>, u64)>,
     notes: &mut Vec<String>,
@@ -66,7 +66,7 @@ pub fn functions_at(
 }
 
 /// The function, or the place in its module.
-pub fn name_of(row: &FramesRow<'_>) -> String {
+pub(crate) fn name_of(row: &FramesRow<'_>) -> String {
     if let Some(symbol) = row.symbol {
         return symbol.to_owned();
     }
