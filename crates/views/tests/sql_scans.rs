@@ -52,9 +52,8 @@ fn parts(dir: &Path, table: &str) -> Vec<PathBuf> {
     Recording::open(dir).unwrap().parts(table).unwrap()
 }
 
-fn flip(part: &Path, at: impl Fn(usize) -> usize) {
+fn flip(part: &Path, at: usize) {
     let mut bytes = std::fs::read(part).unwrap();
-    let at = at(bytes.len());
     bytes[at] ^= 0xff;
     std::fs::write(part, bytes).unwrap();
 }
@@ -135,7 +134,9 @@ fn a_part_that_fails_in_mid_query_is_left_out_and_named() {
     });
     let damaged = [&parts(&dirs[0], "faults")[0], &parts(&dirs[2], "faults")[0]];
     // The first column chunk, that of ts, begins behind the magic number.
-    damaged.map(|part| flip(part, |_| 60));
+    for part in damaged {
+        flip(part, 60);
+    }
     let sql = "SELECT run, count(ts) AS n, max(ts) AS last FROM faults GROUP BY run";
     let (found, answer) = ask(&dirs, sql, &QueryOptions::default());
     assert_eq!(found, json!([{"run": 2, "n": 1000, "last": 999}]));
