@@ -19,8 +19,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pagelab_vocab::units::parse_time;
 use pagelab_vocab::nearest::nearest;
+use pagelab_vocab::units::parse_time;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};

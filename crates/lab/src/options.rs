@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagelab_vocab::nearest::hint_for;
+use pagelab_vocab::units::parse_size;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use pagelab_vocab::units::parse_size;
 
 use crate::error::{LabError, Result};
 

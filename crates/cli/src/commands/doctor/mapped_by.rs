@@ -8,11 +8,11 @@ use pagelab_host::doctor::process::{MappedBy, MappingCall, MappingCalls, Process
 use pagelab_host::facts;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{MappingsRow, TasksRow};
+use pagelab_residency::stat::{self, Stat};
 use pagelab_views::mappings::{Ranges, page_bytes_of, ranges_of};
 use pagelab_views::read::{each, each_in_time};
 use pagelab_views::stacks::Stacks;
 use pagelab_vocab::terminal::shell_path;
-use pagelab_residency::stat::{self, Stat};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::failure::Failure;
