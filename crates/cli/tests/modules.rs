@@ -244,7 +244,7 @@ impl Graph {
     fn reached_from<'a>(&'a self, start: &String) -> BTreeSet<&'a String> {
         let (mut reached, mut left) = (BTreeSet::new(), vec![start]);
         while let Some(node) = left.pop() {
-            for ((from, to), _) in &self.arrows {
+            for (from, to) in self.arrows.keys() {
                 if from == node && reached.insert(to) {
                     left.push(to);
                 }
