@@ -9,7 +9,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
@@ -97,6 +97,7 @@ impl RegistryTable {
         files: &[Arc<File>],
         places: Vec<usize>,
         limit: Option<usize>,
+        split: FileGroupPartitioner,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let scan = Arc::new(Scan { table: self.table, files: files.to_vec() });
         let mut source = ParquetSource::new(self.read_as.clone())
@@ -108,9 +109,11 @@ impl RegistryTable {
         }
         let rows: usize = files.iter().map(|file| rows(file)).sum();
         let planned: Vec<PartitionedFile> = files.iter().map(|file| self.planned(file, &scan)).collect();
+        let whole = vec![FileGroup::new(planned)];
+        let groups = split.repartition_file_groups(&whole).unwrap_or(whole);
         let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
             .with_statistics(self.statistics(rows))
-            .with_file_group(FileGroup::new(planned))
+            .with_file_groups(groups)
             .with_expr_adapter(Some(Arc::new(Columns(self.table))))
             .with_limit(limit)
             .with_projection_indices(Some(places))?
@@ -168,15 +171,20 @@ impl TableProvider for RegistryTable {
     /// One scan of all files; with a span, which is another time in each recording, one for each time.
     async fn scan(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         projection: Option<&Vec<usize>>,
         _filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let files = self.catalogue.files(self.table)?;
+        let options = state.config_options();
+        // The engine would split files below some operators only; joins would read with one thread.
+        let split = FileGroupPartitioner::new()
+            .with_target_partitions(options.execution.target_partitions)
+            .with_repartition_file_min_size(options.optimizer.repartition_file_min_size);
         let mut scans: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
         for same in files.chunk_by(|a, b| a.span == b.span) {
-            scans.push(self.scan_files(same, self.read_places(projection), limit)?);
+            scans.push(self.scan_files(same, self.read_places(projection), limit, split)?);
         }
         match scans.len() {
             0 => {

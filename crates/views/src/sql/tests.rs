@@ -17,13 +17,19 @@ use super::catalogue::{Catalogue, check_planned};
 use super::engine::{Query, context};
 use super::{Damaged, Format, QueryOptions};
 
+/// A number without a pattern that an encoding could use.
+fn mixed(number: u64) -> u64 {
+    let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (spread ^ (spread >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
 /// A recording of `parts` parts of `faults` faults each.
 fn recording(dir: &Path, parts: i64, faults: i64) -> PathBuf {
     let options = WriterOptions { compact: false, ..WriterOptions::default() };
     let mut writer = RecordingWriter::create(dir, Manifest::default(), options).unwrap();
     for part in 0..parts {
         for i in 0..faults {
-            let (ts, addr) = (part * faults + i, (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let (ts, addr) = (part * faults + i, mixed(i as u64));
             writer.push_faults(&FaultsRow { ts, addr, ip: addr, ..FaultsRow::default() });
         }
         writer.flush((part + 1) * faults).unwrap();
