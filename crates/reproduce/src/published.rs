@@ -29,7 +29,7 @@ impl Published {
             Err(error) => return Err(ReproduceError::io("read", &file)(error)),
         };
         let values = Document::parse(&file, &text)?.read()?;
-        Ok(Self { values, file })
+        Ok(Self { file, values })
     }
 
     /// The value of a dotted key.

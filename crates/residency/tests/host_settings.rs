@@ -47,7 +47,7 @@ fn reason(address: usize) -> Option<&'static str> {
     // SAFETY: inside a mapping that is writable.
     (0..HUGE_2M_BYTES).step_by(4096).for_each(|at| unsafe { ((address + at) as *mut u8).write_volatile(1) });
     let got = inspect(address, HUGE_2M_BYTES, PageSize::Huge2M).expect("look");
-    let reason = got.slots.first().expect("a slot").reason.as_ref().map(|reason| reason.word());
+    let reason = got.slots.first().expect("a slot").reason.as_ref().map(pagelab_residency::Reason::word);
     assert_eq!(got.total().expect("told").huge_2m_bytes == HUGE_2M_BYTES as u64, reason.is_none(), "{got}");
     reason
 }

@@ -16,6 +16,8 @@ use pagelab_residency::stat::{self, Stat};
 use pagelab_residency::{Asked, Glance, Glancer, HUGE_2M_BYTES, Mapping, Reason, process};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change, mount_remount};
 
+/// `PR_THP_DISABLE_EXCEPT_ADVISED` of Linux 6.18.
+const EXCEPT_ADVISED: libc::c_ulong = 2;
 const SLOT: usize = HUGE_2M_BYTES;
 const CHILD: &str = "PAGELAB_RESIDENCY_SITUATIONS";
 const NAME: &str = "a_glance_and_a_close_look_agree_with_each_other_and_with_the_kernel";
@@ -226,8 +228,7 @@ fn situations() {
     let segment = unsafe { libc::shmat(libc::shmget(0, SLOT, 0o1600), std::ptr::null(), 0) };
     write(segment as usize, SLOT);
 
-    // Linux 6.18. From here on only advised memory gets huge pages.
-    const EXCEPT_ADVISED: libc::c_ulong = 2;
+    // From here on only advised memory gets huge pages.
     // SAFETY: a flag of the process.
     if unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, EXCEPT_ADVISED, 0, 0) } == 0 && always {
         let plain = map(None, 2 * SLOT, 0, libc::MAP_PRIVATE);

@@ -287,7 +287,9 @@ impl Recorder {
             self.push_marks(&came);
             marks.answer(&came);
         }
-        self.probes.all_mut().for_each(|watcher| watcher.stop());
+        for watcher in self.probes.all_mut() {
+            watcher.stop();
+        }
         self.drain();
         let mut extra = serde_json::Map::new();
         let Self { probes, writer, caller, .. } = self;

@@ -3,6 +3,7 @@
 //! A process `cache` (pid 100) maps 4 MiB, touches it page by page from the top down by way of code in `libx.so`, and
 //! forks a child (pid 101) that has the library at another address, maps memory of its own and touches it upwards. One
 //! fault hits nothing, some are the kernel's.
+#![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
 pub mod machine;
 

@@ -1,4 +1,5 @@
 //! `pagelab show`, run on a recording, and what it printed.
+#![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 #![allow(dead_code, reason = "each test file uses some of this")]
 
 use std::path::Path;

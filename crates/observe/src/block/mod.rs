@@ -126,12 +126,11 @@ impl Words {
     ) {
         let Self { ops, devices } = self;
         let unnamed;
-        let op = match ops.get(&raw.op) {
-            Some(op) => op,
-            None => {
-                unnamed = format!("op {}", raw.op);
-                &unnamed
-            }
+        let op = if let Some(op) = ops.get(&raw.op) {
+            op
+        } else {
+            unnamed = format!("op {}", raw.op);
+            &unnamed
         };
         let dev = user_dev(raw.dev);
         sink(&BlockIosRow {

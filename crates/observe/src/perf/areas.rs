@@ -115,6 +115,8 @@ impl Areas {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
+
     use super::*;
 
     fn area(prot: u32) -> Area {

@@ -201,7 +201,7 @@ impl<V: Content + PartialEq> Space<V> {
             return parts;
         }
         let end = self.run_end(addr);
-        if end > addr { vec![addr..end] } else { Vec::new() }
+        if end > addr { std::iter::once(addr..end).collect() } else { Vec::new() }
     }
 
     /// What a move of the heap's end to `after` takes away, and what it maps. Without an end before, the one that the last

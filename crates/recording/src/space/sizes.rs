@@ -50,17 +50,18 @@ impl PageSizes {
     /// The same with what settings, as keys and values, tell: `hugetlb.default_size`, `mount.<path>.fs` and
     /// `mount.<path>.options`.
     #[must_use]
-    pub fn with_settings<'a>(mut self, settings: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Self {
-        let default = settings.clone().find(|(key, _)| *key == "hugetlb.default_size");
+    pub fn with_settings<'a>(mut self, settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let settings: Vec<(&str, &str)> = settings.into_iter().collect();
+        let default = settings.iter().find(|(key, _)| *key == "hugetlb.default_size");
         if let Some(bytes) = default.and_then(|(_, value)| bytes(value)) {
             self.hugetlb_bytes = bytes;
         }
-        for (key, value) in settings.clone() {
+        for &(key, value) in &settings {
             let path = key.strip_prefix("mount.").and_then(|key| key.strip_suffix(".fs"));
             let Some(path) = path.filter(|_| value == "hugetlbfs") else { continue };
             let has_options =
                 |key: &str| key.strip_prefix("mount.").and_then(|key| key.strip_suffix(".options")) == Some(path);
-            let options = settings.clone().find(|(key, _)| has_options(key)).map_or("", |(_, value)| value);
+            let options = settings.iter().find(|(key, _)| has_options(key)).map_or("", |(_, value)| *value);
             let size = options.split(',').find_map(|option| bytes(option.strip_prefix("pagesize=")?));
             let page_bytes = size.unwrap_or(self.hugetlb_bytes);
             self.mounts.push(Mount { path: path.trim_end_matches('/').as_bytes().to_vec(), page_bytes });
@@ -132,7 +133,7 @@ mod tests {
             ("mount./mnt/gigantic.fs", "hugetlbfs"),
             ("mount./dev.fs", "devtmpfs"),
         ];
-        let sizes = PageSizes::new(4096).with_settings(settings.into_iter());
+        let sizes = PageSizes::new(4096).with_settings(settings);
         assert_eq!(sizes.hugetlb_bytes(abi::MAP_HUGETLB, b""), Some(1 << 30));
         assert_eq!(sizes.hugetlb_bytes(abi::MAP_HUGETLB | 21 << abi::MAP_HUGE_SHIFT, b""), Some(2 << 20));
         assert_eq!(sizes.hugetlb_bytes(0, b"/dev/huge/a"), Some(2 << 20));

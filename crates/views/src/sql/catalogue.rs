@@ -194,7 +194,7 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, found: &mut HashMap<*const Scan, (Arc<
     }
     let Some(source) = plan.downcast_ref::<DataSourceExec>() else { return Ok(()) };
     let Some(config) = source.data_source().downcast_ref::<FileScanConfig>() else { return Ok(()) };
-    for file in config.file_groups.iter().flat_map(|group| group.iter()) {
+    for file in config.file_groups.iter().flat_map(datafusion::datasource::physical_plan::FileGroup::iter) {
         let Some(planned) = file.extension::<Planned>() else {
             let location = file.object_meta.location.to_string();
             return Err(DataFusionError::Internal(format!("{location} is planned and was not catalogued")));

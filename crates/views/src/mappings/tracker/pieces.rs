@@ -88,7 +88,8 @@ impl Tracker {
 
     /// Keeps a piece that is `range`, and returns its number.
     pub(super) fn number(&mut self, range: &Range<u64>, piece: Piece) -> u32 {
-        let piece = Piece { start: range.start, len: range.end - range.start, ..piece };
+        let mut piece = piece;
+        (piece.start, piece.len) = (range.start, range.end - range.start);
         let Some(number) = self.free.pop() else {
             self.pieces.push(piece);
             return (self.pieces.len() - 1) as u32;
