@@ -43,6 +43,7 @@ mod show;
 mod show_calls;
 mod show_fixture;
 mod show_machine;
+mod show_sides;
 mod shown;
 mod size;
 mod status;

@@ -3,6 +3,7 @@
 //! What comes out of a recording was chosen by other programs: names may hold line ends and escape sequences. Every
 //! cell goes through [`clean`], so that a recording cannot draw on the terminal of who looks at it.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub use pagelab_vocab::terminal::escape as clean;
@@ -17,26 +18,26 @@ const LAST_AT_LEAST: usize = 24;
 const TEXT_AT_LEAST: usize = 8;
 
 /// One column.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Column {
-    head: &'static str,
+    head: Cow<'static, str>,
     right: bool,
     at_most: usize,
 }
 
 /// A column of text.
-pub const fn left(head: &'static str) -> Column {
-    Column { head, right: false, at_most: usize::MAX }
+pub fn left(head: impl Into<Cow<'static, str>>) -> Column {
+    Column { head: head.into(), right: false, at_most: usize::MAX }
 }
 
 /// A column of numbers.
-pub const fn right(head: &'static str) -> Column {
-    Column { head, right: true, at_most: usize::MAX }
+pub fn right(head: impl Into<Cow<'static, str>>) -> Column {
+    Column { head: head.into(), right: true, at_most: usize::MAX }
 }
 
 impl Column {
     /// Longer texts are shortened to `width`.
-    pub const fn at_most(self, width: usize) -> Self {
+    pub fn at_most(self, width: usize) -> Self {
         Self { at_most: width, ..self }
     }
 }
@@ -85,7 +86,7 @@ impl Table {
     /// Appends the table to `out`, each line behind `indent` blanks.
     pub fn write(&self, indent: usize, out: &mut String) {
         let widths = self.widths(indent);
-        self.line(indent, &widths, self.columns.iter().map(|column| column.head), out);
+        self.line(indent, &widths, self.columns.iter().map(|column| column.head.as_ref()), out);
         if self.ruled {
             let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
             self.line(indent, &widths, rules.iter().map(String::as_str), out);

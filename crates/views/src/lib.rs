@@ -3,6 +3,7 @@
 //! | question | where |
 //! |---|---|
 //! | one of the sixteen of `pagelab show` | [`view`], one file or folder each |
+//! | what changed between two sides, by any of them | [`sides`] |
 //! | one recording to one number per metric, in the measured time | [`run::RunData::load`] |
 //! | which mappings faulted, and whether they got the huge pages they could hold | [`mappings`] |
 //! | the picture of it | [`faultmap`] |
@@ -55,6 +56,7 @@ pub mod names;
 pub mod read;
 pub mod run;
 pub mod selection;
+pub mod sides;
 #[cfg(feature = "sql")]
 pub mod sql;
 pub mod stacks;

@@ -15,6 +15,7 @@ mod profile;
 mod regions;
 mod sched;
 mod settings;
+mod sides;
 mod summary;
 mod syscalls;
 pub mod table;
@@ -44,6 +45,7 @@ use pagelab_views::view::tasks::TasksView;
 
 use pagelab_vocab::units::significant;
 
+pub use sides::sides;
 pub use syscalls::log_line;
 
 /// A view that can be drawn.

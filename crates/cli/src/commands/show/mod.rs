@@ -9,16 +9,18 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use pagelab_recording::Recording;
+use pagelab_recording::set::discover;
 use pagelab_report::view::table::{clean, width};
-use pagelab_report::view::{Page, log_line, more, page};
+use pagelab_report::view::{Page, log_line, more, page, sides};
 use pagelab_report::{Style, io_map_columns};
 use pagelab_views::ViewError;
 use pagelab_views::answer::Answer;
 use pagelab_views::selection::Selection;
+use pagelab_views::sides::changes;
 use pagelab_views::view::syscalls::log::Log;
 use pagelab_views::view::{
-    block, counters, dax, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings, summary,
-    syscalls, tasks,
+    block, counters, dax, document, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings,
+    summary, syscalls, tasks,
 };
 use serde::Serialize;
 
@@ -31,7 +33,7 @@ use views::View;
 /// The recording and the view of it.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "pagelab show [DIR] [VIEW] [OPTIONS]\n       pagelab show VIEW --help",
+    override_usage = "pagelab show [DIR] [VIEW] [OPTIONS]\n       pagelab show --base DIR --test DIR [VIEW] [OPTIONS]\n       pagelab show VIEW --help",
     subcommand_value_name = "VIEW",
     subcommand_help_heading = "Views",
     disable_help_subcommand = true,
@@ -58,6 +60,7 @@ Examples:
   pagelab show good.rec faults --comm postgres --top 5
   pagelab show good.rec settings thp. hugetlb.
   pagelab show good.rec metrics vmstat.thp_ --json
+  pagelab show --base good.rec --test bad.rec syscalls
 
 JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_bytes_hex` stands beside `path`.
 --top and --sort choose the same rows as in the text; `..._total` beside a list is the number of rows it was taken from.
@@ -65,6 +68,9 @@ Addresses are hexadecimal text, because many readers of JSON round large numbers
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    if !args.view.common().base.is_empty() {
+        return two_sides(args);
+    }
     let dir = args.dir.clone().map_or_else(newest, Ok)?;
     let style = Style { width: width(), ..Style::default() };
     let rows = Selection { columns: Some(io_map_columns(&style)), ..args.view.selection() };
@@ -90,6 +96,35 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         View::Regions(_) => print(json, regions::collect(&recording, &rows)),
         View::Loss(_) => print(json, loss::collect(&recording, &rows)),
     }?;
+    Ok(0)
+}
+
+/// Shows what changed between two sides. Lists are made whole: rows are paired before any is left out.
+fn two_sides(args: &Args) -> Result<u8, Failure> {
+    let (common, asked) = (args.view.common(), args.view.selection());
+    if let Some(dir) = &args.dir {
+        let needed = "found DIR and --base; needed either one recording, or --base and --test";
+        return Err(Failure::input(anyhow::anyhow!("{}: {needed}", clean(&dir.to_string_lossy()))));
+    }
+    if matches!(&args.view, View::Syscalls(calls) if calls.log) {
+        let needed = "--log shows the calls of one recording; needed without it, or one recording and no --base";
+        return Err(Failure::input(anyhow::anyhow!(needed)));
+    }
+    let whole = Selection { top: Some(0), sort: None, ..asked.clone() };
+    let view = args.view.name();
+    let side = |paths: &[PathBuf]| -> Result<Vec<serde_json::Value>, Failure> {
+        let mut documents = Vec::new();
+        for found in discover(paths)? {
+            documents.push(document(view, &common.span.open(&found.dir)?, &whole)?);
+        }
+        Ok(documents)
+    };
+    let changes = changes(view, &side(&common.base)?, &side(&common.test)?, &asked);
+    if common.json {
+        print::json(&changes)?
+    } else {
+        print::text(&sides(&changes))?
+    }
     Ok(0)
 }
 

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// The view if none is named.
 const DEFAULT: &str = "summary";
 /// Options that every view has; a message about the others leaves them out.
-const COMMON: [&str; 4] = ["json", "from", "to", "help"];
+const COMMON: [&str; 6] = ["json", "from", "to", "base", "test", "help"];
 
 /// The order in which a message lists what a view takes.
 const ORDER: [&str; 12] = [

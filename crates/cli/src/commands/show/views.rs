@@ -166,6 +166,12 @@ pub struct Common {
     /// Print one JSON document in place of text
     #[arg(long)]
     pub json: bool,
+    /// Recording or set to compare --test with, in place of DIR; may be repeated
+    #[arg(long, value_name = "DIR", requires = "test")]
+    pub base: Vec<PathBuf>,
+    /// Recording or set whose changes against --base are shown; may be repeated
+    #[arg(long, value_name = "DIR", requires = "base")]
+    pub test: Vec<PathBuf>,
     #[command(flatten)]
     pub span: SpanArgs,
 }
@@ -373,6 +379,28 @@ impl View {
             Self::Metrics(args) => &args.common,
             Self::Settings(args) => &args.common,
             Self::Loss(args) => &args.common,
+        }
+    }
+
+    /// Its name on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Summary(_) => "summary",
+            Self::Tasks(_) => "tasks",
+            Self::Faults(_) => "faults",
+            Self::Maps(_) => "maps",
+            Self::Dax(_) => "dax",
+            Self::Syscalls(_) => "syscalls",
+            Self::Io(_) => "io",
+            Self::Sched(_) => "sched",
+            Self::Profile(_) => "profile",
+            Self::Counters(_) => "counters",
+            Self::Metrics(_) => "metrics",
+            Self::Settings(_) => "settings",
+            Self::Latency(_) => "latency",
+            Self::Block(_) => "block",
+            Self::Regions(_) => "regions",
+            Self::Loss(_) => "loss",
         }
     }
 

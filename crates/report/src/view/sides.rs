@@ -1,0 +1,112 @@
+//! What changed between two sides, as text.
+
+use pagelab_views::sides::{Change, ChangedList, ChangedRow, Presence, SidesView};
+
+use pagelab_vocab::units::quantity;
+
+use super::short_time;
+use super::table::{Table, clean, figure, left, right};
+
+/// Figures of a row that have columns of their own; the JSON document has all.
+const SHOWN: usize = 2;
+
+/// The view as text.
+pub fn sides(view: &SidesView) -> String {
+    let mut out = String::new();
+    let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("mean of {count} runs") };
+    out.push_str(&format!(
+        "What changed in {}: base is {}, test is {}.\n",
+        view.view,
+        runs(view.base_runs),
+        runs(view.test_runs)
+    ));
+    for note in &view.notes {
+        out.push_str(&format!("  note: {}\n", clean(note)));
+    }
+    if !view.totals.is_empty() {
+        out.push_str("\nTOTALS\n");
+        let mut table = Table::new([left(""), right("BASE"), right("TEST"), right("CHANGE"), right("RATIO")]);
+        for (name, change) in &view.totals {
+            table.row([name.clone()].into_iter().chain(cells(name, change)));
+        }
+        table.write(2, &mut out);
+    }
+    for list in &view.lists {
+        list_text(list, &mut out);
+    }
+    out
+}
+
+fn list_text(list: &ChangedList, out: &mut String) {
+    out.push_str(&format!("\n{}\n", list.list.to_uppercase()));
+    let changed: Vec<&ChangedRow> = list.rows.iter().filter(|row| has_changed(row)).collect();
+    if changed.is_empty() {
+        let rows = if list.rows_total == 1 { "row" } else { "rows" };
+        out.push_str(&format!("  no change in {} {rows}\n", list.rows_total));
+        return;
+    }
+    let shown: Vec<&'static str> = list.figures.iter().copied().take(SHOWN).collect();
+    let mut columns = vec![left("")];
+    columns.extend(list.key.iter().map(|name| left(name.to_uppercase())));
+    for name in &shown {
+        let name = name.to_uppercase();
+        columns.extend([right(format!("{name} BASE")), right("TEST"), right("CHANGE"), right("RATIO")]);
+    }
+    if changed.iter().any(|row| !row.words.is_empty()) {
+        columns.push(left("WORDS"));
+    }
+    let with_words = columns.len() > 1 + list.key.len() + 4 * shown.len();
+    let mut table = Table::new(columns);
+    for row in &changed {
+        let mark = match row.presence {
+            Presence::Both => "",
+            Presence::Vanished => "gone",
+            Presence::New => "new",
+        };
+        let mut line = vec![mark.to_owned()];
+        line.extend(row.key.iter().map(|word| word.as_deref().map_or_else(|| "-".to_owned(), clean)));
+        for name in &shown {
+            line.extend(row.figures.get(name).map_or_else(Default::default, |change| cells(name, change)));
+        }
+        if with_words {
+            line.push(words(row));
+        }
+        table.row(line);
+    }
+    table.write(2, out);
+    if list.rows.len() < list.rows_total {
+        out.push_str(&super::more(list.rows.len(), list.rows_total));
+    }
+    if list.vanished + list.new > 0 {
+        out.push_str(&format!("  {} rows only on base, {} only on test\n", list.vanished, list.new));
+    }
+}
+
+fn has_changed(row: &ChangedRow) -> bool {
+    row.presence != Presence::Both
+        || row.figures.values().any(|change| change.size() != 0.0 || change.base.is_some() != change.test.is_some())
+        || row.words.values().any(|word| word.base != word.test)
+}
+
+/// Words that differ, `sequential -> random`.
+fn words(row: &ChangedRow) -> String {
+    let differing = row.words.iter().filter(|(_, word)| word.base != word.test);
+    let side = |words: &[String]| if words.is_empty() { "-".to_owned() } else { clean(&words.join(",")) };
+    let each: Vec<String> =
+        differing.map(|(name, word)| format!("{name}: {} -> {}", side(&word.base), side(&word.test))).collect();
+    each.join("; ")
+}
+
+/// Base, test, difference and ratio.
+fn cells(name: &str, change: &Change) -> [String; 4] {
+    let value = |value: Option<f64>| match value {
+        None => "-".to_owned(),
+        Some(value) if name.ends_with("ns") => short_time(value),
+        Some(value) if name.ends_with("bytes") => quantity(value, "bytes"),
+        Some(value) => figure(value),
+    };
+    let signed = |difference: f64| if difference > 0.0 { "+" } else { "" };
+    let difference = change.difference.map_or_else(|| "-".to_owned(), |d| format!("{}{}", signed(d), value(Some(d))));
+    let ratio = change.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
+    [value(change.base), value(change.test), difference, ratio]
+}
