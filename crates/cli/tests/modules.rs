@@ -16,7 +16,7 @@ use syn::visit::{self, Visit};
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "analysis",
-        &["compare", "mappings", "metrics", "rules", "run", "settings_diff"],
+        &["compare", "rules", "settings_diff"],
         "to be untied: a comparison is made by rules from it, and metrics are read with what a comparison asks for",
     ),
     (
@@ -30,39 +30,60 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "a case is found by its name in the table of all cases, which are cases",
     ),
     ("conformance", &["outcome", "sys"], "to be untied: a wrapper of a system call ends the case that called it"),
-    ("experiment", &["decoys", "plan"], "to be untied: what decoys a plan asks for is read where they are started"),
+    (
+        "experiment",
+        &["compare", "decoys", "failure", "plan", "runner", "set", "the root"],
+        "to be untied: a plan names decoys and streams by what starts them, and a set is compared by its plan",
+    ),
     ("experiment", &["document", "error"], "an error tells the place in the document, and reading it gives errors"),
-    ("experiment", &["failure", "runner"], "a failure names the change that failed, and a runner gives failures"),
     (
         "host",
         &["process", "settings"],
         "to be untied: settings of a process are checked with the error of all settings",
     ),
     ("lab", &["lab", "run", "up"], "to be untied: a lab is brought up and run by modules that take the lab"),
-    (
-        "mapping",
-        &["error", "page_size"],
-        "an error names the page sizes that there are, and asking for one gives errors",
-    ),
     ("mapping", &["map", "options"], "options map by a method of their own, as those of `std::fs::OpenOptions` open"),
     (
         "observe",
-        &["bpf", "cpu", "stacks", "streams", "syscalls"],
-        "to be untied: readers of the rings know what each probe makes of its records",
+        &["bpf", "cpu", "details", "feed", "perf", "stacks", "streams", "syscalls", "watcher"],
+        "to be untied: readers of the rings know what each probe makes of its records, and watchers how to attach them",
     ),
     (
         "recording",
-        &["attribution", "compact", "encode", "merge", "part", "reader", "span", "tables", "writer"],
+        &[
+            "attribution",
+            "compact",
+            "encode",
+            "lifetimes",
+            "merge",
+            "part",
+            "reader",
+            "space",
+            "span",
+            "tables",
+            "writer",
+        ],
         "to be untied: reading takes what a compaction left, compacting reads and writes",
     ),
     ("report", &["explanation", "verdict"], "a verdict shows its explanation, which shows the verdicts considered"),
     (
         "session",
-        &["close", "cost", "first_task", "marks", "recorder", "run", "signals", "watch"],
+        &["close", "cost", "first_task", "marks", "recorder", "recording_loop", "run"],
         "to be untied: the parts of a run share its state, which the module of the run declares",
     ),
     ("session", &["options", "output"], "to be untied: an output is opened as the options say, which hold it"),
-    ("session", &["probes", "subject"], "to be untied: the subject of a recording names the scope of its probes"),
+    (
+        "reproduce",
+        &["figures", "measured", "readme", "steps", "the root"],
+        "to be untied: the names that the crate gives its users are declared where they are used",
+    ),
+    ("reproduce", &["read", "recipe"], "a recipe is read by a module that makes recipes"),
+    (
+        "residency",
+        &["context", "folios", "hugetlb", "process", "reserved", "slots", "thp", "why", "zeros"],
+        "to be untied: what a look at a process gathers is asked of each kind of memory, which names the look's options",
+    ),
+    ("views", &["metrics", "run"], "a run is made of metrics, and a metric is read with what is known of the run"),
 ];
 
 /// The name of a crate's root among its modules.

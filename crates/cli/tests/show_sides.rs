@@ -10,7 +10,8 @@ use std::path::Path;
 use common::{json, pagelab, run, scratch};
 use serde_json::Value;
 
-const VIEWS: &str = "summary tasks faults maps dax syscalls io sched profile counters metrics settings latency block regions loss";
+const VIEWS: &str =
+    "summary tasks faults maps dax syscalls io sched profile counters metrics settings latency block regions loss";
 
 /// Touches memory, reads a file, sleeps and computes; the test side more of each, and opens a file of its own.
 const WORK: &str = "import mmap, os, sys, time

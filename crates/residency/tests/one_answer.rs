@@ -154,50 +154,68 @@ fn situations() {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).expect("a namespace of its own");
     let place = tempfile::tempdir().expect("tempdir");
     let always = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").expect("THP").contains("[always]");
-    let say = |name: &str, address: usize, expected: &str| println!("|{name}|{address}|{expected}");
-    let tmpfs = |name: &str, options: &str| -> PathBuf {
-        let point = place.path().join(name);
-        fs::create_dir(&point).expect("mkdir");
-        mount(
-            "none",
-            &point,
-            "tmpfs",
-            MountFlags::empty(),
-            Some(std::ffi::CString::new(options).expect("text").as_c_str()),
-        )
-        .expect("tmpfs");
-        point
-    };
-    // The name of the file has two blanks in a row.
-    let file_of = |folder: &Path, bytes: usize| -> File {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(folder.join("a  file"));
-        let file = file.expect("a file");
-        file.set_len(bytes as u64).expect("length");
-        file
-    };
+    files_on_tmpfs(place.path());
+    other_memory(always);
+    // From here on only advised memory gets huge pages.
+    // SAFETY: a flag of the process.
+    if unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, EXCEPT_ADVISED, 0, 0) } == 0 && always {
+        let plain = map(None, 2 * SLOT, 0, libc::MAP_PRIVATE);
+        write(plain, 2 * SLOT);
+        say("except advised", plain, "always disabled_except_advised 0");
+    }
+    println!("ready");
+    let _ = std::io::stdin().read(&mut [0]);
+}
 
-    let within = file_of(&tmpfs("within", "huge=within_size"), 3 << 20);
+/// Tells the parent where memory lies, and what is to be said of it.
+fn say(name: &str, address: usize, expected: &str) {
+    println!("|{name}|{address}|{expected}");
+}
+
+/// A tmpfs of its own with these options.
+fn tmpfs(place: &Path, name: &str, options: &str) -> PathBuf {
+    let point = place.join(name);
+    fs::create_dir(&point).expect("mkdir");
+    let options = std::ffi::CString::new(options).expect("text");
+    mount("none", &point, "tmpfs", MountFlags::empty(), Some(options.as_c_str())).expect("tmpfs");
+    point
+}
+
+/// A file of this length. Its name has two blanks in a row.
+fn file_of(folder: &Path, bytes: usize) -> File {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(folder.join("a  file"));
+    let file = file.expect("a file");
+    file.set_len(bytes as u64).expect("length");
+    file
+}
+
+/// Files on tmpfs by the options of the mount.
+fn files_on_tmpfs(place: &Path) {
+    let within = file_of(&tmpfs(place, "within", "huge=within_size"), 3 << 20);
     say("within_size", shared(&within, 2 * SLOT, 0, 3 << 20), "mount beyond_file_size 2");
-    let whole = file_of(&tmpfs("always", "huge=always"), 3 << 20);
+    let whole = file_of(&tmpfs(place, "always", "huge=always"), 3 << 20);
     say("always", shared(&whole, 2 * SLOT, 0, 3 << 20), "mount - 4");
 
     // Two obstacles at once, and then only the first: it stays when the second is gone.
-    let never = tmpfs("never", "huge=never");
+    let never = tmpfs(place, "never", "huge=never");
     let file = file_of(&never, 2 * SLOT);
     say("misaligned and never", advised(&file, 2 * SLOT, 1 << 20), "madvise not_aligned 0");
     say("never", advised(&file, 2 * SLOT, 0), "madvise file_system_never 0");
-    let point = tmpfs("remounted", "huge=never");
+    let point = tmpfs(place, "remounted", "huge=never");
     let file = file_of(&point, 2 * SLOT);
     let huge = std::ffi::CString::new("huge=always").expect("text");
     mount_remount(&point, MountFlags::empty(), huge.as_c_str()).expect("remount");
     say("misaligned", shared(&file, 2 * SLOT, 1 << 20, 2 * SLOT), "mount not_aligned 0");
 
-    let copied = file_of(&tmpfs("copied", "huge=always"), SLOT);
+    let copied = file_of(&tmpfs(place, "copied", "huge=always"), SLOT);
     shared(&copied, SLOT, 0, SLOT);
     let private = map(Some(&copied), SLOT, 0, libc::MAP_PRIVATE);
     write(private, 1);
     say("copied", private, "mount copied_on_write 0");
+}
 
+/// Memory of other kinds. `always`: anonymous memory gets huge pages without advice.
+fn other_memory(always: bool) {
     let zeros = File::options().read(true).write(true).open("/dev/zero").expect("/dev/zero");
     let anonymous = map(Some(&zeros), SLOT, 0, libc::MAP_PRIVATE);
     write(anonymous, SLOT);
@@ -227,16 +245,6 @@ fn situations() {
     // SAFETY: a segment of this namespace, which goes with it.
     let segment = unsafe { libc::shmat(libc::shmget(0, SLOT, 0o1600), std::ptr::null(), 0) };
     write(segment as usize, SLOT);
-
-    // From here on only advised memory gets huge pages.
-    // SAFETY: a flag of the process.
-    if unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, EXCEPT_ADVISED, 0, 0) } == 0 && always {
-        let plain = map(None, 2 * SLOT, 0, libc::MAP_PRIVATE);
-        write(plain, 2 * SLOT);
-        say("except advised", plain, "always disabled_except_advised 0");
-    }
-    println!("ready");
-    let _ = std::io::stdin().read(&mut [0]);
 }
 
 /// A mapping of `bytes` at a multiple of 2 MiB, or `shift` beyond one, with nothing beside it.
