@@ -276,3 +276,93 @@ impl Whole<'_> {
         glance
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::testing::Memory;
+    use crate::thp::{anonymous_rule, chosen_word};
+
+    /// Whether this host gives advised anonymous memory huge pages of 2 MiB.
+    fn gives_by_advice() -> bool {
+        let word = |name: &str| {
+            let text = fs::read_to_string(Path::new("/sys/kernel/mm/transparent_hugepage").join(name)).ok()?;
+            Some(chosen_word(&text)?.to_owned())
+        };
+        let rule = anonymous_rule(word("enabled").as_deref(), word("hugepages-2048kB/enabled").as_deref());
+        rule.is_some_and(|(rule, _)| rule.allows(true))
+    }
+
+    fn ways() -> [Glancer; 2] {
+        [Glancer::new(Path::new("/")).expect("smaps"), Glancer::without_page_tables(Path::new("/"))]
+    }
+
+    #[test]
+    fn the_edges_of_a_mapping_have_no_whole_slot() {
+        // A place with nothing beside it, from the middle of a slot over two slots to the middle of the fourth.
+        let place = Memory::new(6);
+        let (start, bytes) = (place.address + 3 * (SLOT / 2) as usize, 3 * SLOT as usize);
+        drop(place);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping that replaces none.
+        let mapped = unsafe { libc::mmap(start as *mut _, bytes, protection, flags, -1, 0) };
+        assert_eq!(mapped as usize, start, "the place is free");
+        // SAFETY: exactly what was mapped.
+        assert_eq!(unsafe { libc::madvise(mapped, bytes, libc::MADV_HUGEPAGE) }, 0);
+        for at in (0..3 * SLOT as usize).step_by(4096) {
+            // SAFETY: inside the memory, which is writable.
+            unsafe { ((start + at) as *mut u8).write_volatile(1) };
+        }
+        for mut glancer in ways() {
+            let glances = glancer.look(std::process::id()).expect("this process");
+            let glance = glances.iter().find(|glance| glance.vma.start == start as u64).expect("the mapping");
+            assert_eq!((glance.asked, glance.present_bytes()), (Some(Asked::Advice), 3 * SLOT));
+            if gives_by_advice() && glance.held.huge_2m_bytes == 2 * SLOT {
+                assert_eq!(glance.held.base_bytes, SLOT, "half a slot at either end");
+                // smaps does not tell where in the mapping small pages are.
+                if *glancer.source() == Source::PagemapScan {
+                    assert_eq!(glance.reason, Some(Reason::LeavesMapping));
+                }
+            }
+        }
+        // SAFETY: exactly what was mapped.
+        assert_eq!(unsafe { libc::munmap(mapped, bytes) }, 0);
+    }
+
+    #[test]
+    fn a_process_may_have_huge_pages_switched_off() {
+        let program = "import mmap, sys\n\
+                       memory = mmap.mmap(-1, 6 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n\
+                       memory.madvise(mmap.MADV_HUGEPAGE)\n\
+                       memory[:] = b'x' * (6 << 20)\n\
+                       print('r', end='', flush=True)\n\
+                       sys.stdin.read()";
+        let mut command = Command::new("python3");
+        command.args(["-c", program]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // SAFETY: prctl may be called between fork and exec; the switch outlives exec.
+        unsafe {
+            command.pre_exec(|| {
+                _ = libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
+                Ok(())
+            })
+        };
+        let mut child = command.spawn().expect("python3");
+        let mut ready = [0];
+        child.stdout.as_mut().expect("piped").read_exact(&mut ready).expect("the memory is written");
+        for mut glancer in ways() {
+            let glances = glancer.look(child.id()).expect("the child lives");
+            let advised = glances.iter().find(|glance| glance.asked == Some(Asked::Advice)).expect("the memory");
+            assert_eq!(advised.held.huge_2m_bytes, 0);
+            if gives_by_advice() {
+                assert_eq!(advised.reason, Some(Reason::DisabledForProcess));
+            }
+        }
+        drop(child.stdin.take());
+        child.wait().expect("the child ends");
+    }
+}
