@@ -23,7 +23,7 @@ struct place_key {
 struct known_place {
 	__u32 number;       /* the recorder's, from 1 */
 	__u32 words;
-	__u32 wants_chain;  /* the stack could not be unwound; the chain of frame pointers is to be had, too */
+	__u32 wants_chain;  /* the stack could not be unwound; its frame pointers may still be followed */
 	__u32 padding;
 	__u32 offsets[PLACE_WORDS];
 	__u64 values[PLACE_WORDS];

@@ -52,12 +52,12 @@ impl Topic {
     }
 }
 
-/// What a case cannot do without. Where it is not to be had the case is skipped, with what was found.
+/// What a case cannot do without. Where it is not available the case is skipped, with what was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// So many 2 MiB pages in the pool, free and not reserved; those beyond 128 come as surplus pages.
+    /// 2 MiB pages in the pool, free and not reserved; those beyond 128 come as surplus pages.
     Pool(u32),
-    /// So many free pages of 1 GiB.
+    /// Free pages of 1 GiB.
     Gigantic(u32),
     /// A setting of the host for the time of the case.
     Setting(&'static str, &'static str),

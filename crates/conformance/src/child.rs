@@ -118,7 +118,7 @@ impl Context {
         self.pool.read().map_err(Stop::inconclusive)
     }
 
-    /// The counters must have changed since the start by so much: [nr, free, resv, surplus], in pages.
+    /// Demands that the counters have changed by this much since the start: [nr, free, resv, surplus], in pages.
     pub(crate) fn at(&mut self, after: &str, change: [i64; 4]) -> Outcome {
         let expected = self.start.plus(change);
         let seen = self.pool.settled(expected).map_err(Stop::inconclusive)?;
@@ -140,7 +140,7 @@ impl Context {
         answer.map(drop).map_err(failed)
     }
 
-    /// Maps so many 2 MiB pages that have no file.
+    /// Maps this many anonymous 2 MiB pages.
     pub(crate) fn anonymous(&self, pages: usize, flags: i32) -> Result<Region, Stop> {
         must("mmap with MAP_HUGETLB", sys::map(pages * HUGE.page, flags | HUGETLB, None))
     }
@@ -163,7 +163,7 @@ impl Context {
         Ok(file)
     }
 
-    /// Maps so many 2 MiB pages of a file from its beginning.
+    /// Maps the first 2 MiB pages of a file, this many.
     pub(crate) fn map_file(&self, file: &Fd, pages: usize, flags: i32) -> Result<Region, Stop> {
         must("mmap of a hugetlbfs file", sys::map(pages * HUGE.page, flags, Some((file, 0))))
     }

@@ -15,7 +15,7 @@ use crate::outcome::{Stop, Verdict};
 
 /// Longest text that is taken from a case.
 const LONGEST: usize = 1 << 20;
-/// So much of what a case printed is shown when it dies.
+/// Bytes of a case's output that are shown when it dies.
 const SHOWN_BYTES: usize = 600;
 
 /// Runs the case in a process of its own. `set` is asked for settings of the host.

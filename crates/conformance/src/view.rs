@@ -34,7 +34,7 @@ pub(crate) fn held(region: &Region) -> Result<Held, Stop> {
     got.total().ok_or_else(|| Stop::inconclusive("the kernel does not say what the page tables hold"))
 }
 
-/// So many bytes must lie on 2 MiB entries.
+/// Bytes that 2 MiB entries must map.
 pub(crate) fn huge_is(what: &str, region: &Region, expected: u64) -> Outcome {
     equal(&format!("{what}, bytes on 2 MiB entries"), held(region)?.huge_2m_bytes, expected)
 }

@@ -64,7 +64,7 @@ impl HostControl for LocalRunner {
             };
             may_write(Path::new(path), &format!("between = \"{}\"", step.word()))?;
         }
-        // The guard's journal and helper must be to be had before the first run, not in its middle.
+        // The guard's journal and helper must be available before the first run, not in its middle.
         if settings.is_empty() { Ok(()) } else { self.with_guard(|_| Ok(())) }
     }
 

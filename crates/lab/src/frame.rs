@@ -81,7 +81,7 @@ pub(crate) fn flush() -> Vec<u8> {
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     buffer: Vec<u8>,
-    /// So many bytes of the buffer are done with.
+    /// Bytes of the buffer that have been read.
     start: usize,
 }
 

@@ -14,9 +14,9 @@ use crate::lab;
 use crate::qemu::AGENT_SOCKET;
 use crate::supervisor::CONSOLE;
 
-/// So much of the console is shown with an error.
+/// Bytes of the console that an error shows.
 pub(crate) const SHOWN_BYTES: usize = 4000;
-/// So much of what the console said meanwhile is in a result.
+/// Bytes of the console's output during the command that a result holds.
 const CONSOLE_BYTES: u64 = 64 << 10;
 /// How often a silent guest is asked whether it is there.
 const PING: Duration = Duration::from_secs(5);

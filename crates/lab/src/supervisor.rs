@@ -38,7 +38,7 @@ pub(crate) const QUIT: u8 = b'q';
 /// The logs.
 pub(crate) const CONSOLE: &str = "console";
 pub(crate) const QEMU_LOG: &str = "qemu";
-/// So much of what QEMU itself says is kept, twice.
+/// Bytes of QEMU's own output that are kept; up to twice as many lie on disk.
 const QEMU_LOG_BYTES: u64 = 64 << 10;
 /// How long QEMU has to end after being asked.
 const POLITE: Duration = Duration::from_secs(3);

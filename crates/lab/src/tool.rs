@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::error::{LabError, Result, free_bytes};
 use crate::interrupt;
 
-/// So much of what a failed program said is shown: the end.
+/// Bytes of a failed program's output that are shown, its end.
 const SHOWN_BYTES: usize = 2000;
 /// Folders that hold programs of root's and are often not in the PATH of others.
 const MORE_FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
@@ -66,7 +66,7 @@ pub(crate) fn die_with_parent(command: &mut Command) {
     }
 }
 
-/// The end of a text, at most so many bytes, from the beginning of a line if there is one.
+/// The end of a text, at most `bytes` bytes, from the beginning of a line if there is one.
 pub(crate) fn tail(text: &str, bytes: usize) -> &str {
     let Some(from) = text.len().checked_sub(bytes) else { return text };
     let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());

@@ -289,7 +289,7 @@ impl Depths {
 pub struct SteadyReport {
     /// What had to hold.
     pub goal: SteadyGoal,
-    /// For how long, s; so many samples are looked at.
+    /// Window in seconds, which is also the number of samples that are looked at.
     pub duration_s: u64,
     /// It did hold, which ended the job.
     pub attained: bool,

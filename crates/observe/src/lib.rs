@@ -13,7 +13,7 @@
 //! | [`khugepaged`] | huge pages made of small ones, by khugepaged and MADV_COLLAPSE | BPF on raw tracepoints |
 //! | [`feed`] | nothing; it turns what the observers see of a tree into rows | |
 //! | [`metrics`] | counters and gauges of host and target, ten times a second | `/proc` and `/sys` |
-//! | [`perf`] | page faults, mappings, tasks, system calls and samples of a process tree, where BPF is not to be had | `perf_event_open` |
+//! | [`perf`] | page faults, mappings, tasks, system calls and samples of a process tree, without BPF | `perf_event_open` |
 //! | [`process`] | nothing; it reads what `/proc` says of one process | `/proc` |
 //! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
 //! | [`tree`] | nothing; it is BPF or perf, whichever follows the recorded tree | |

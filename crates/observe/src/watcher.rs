@@ -33,7 +33,7 @@ pub struct ProbeOptions {
     pub starts_late: bool,
     /// Bytes of ring per CPU, for page faults and for samples; system calls get twice as many.
     pub ring_bytes_per_cpu: usize,
-    /// Of so many minor faults the end of one is recorded; 0: of none.
+    /// The end of 1 in N minor faults is recorded; 0: of none.
     pub fault_details: u64,
     /// How stacks of user space are found.
     pub unwinding: Unwinding,

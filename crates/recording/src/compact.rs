@@ -47,7 +47,7 @@ const GROUP_BYTES: usize = 12 << 20;
 
 /// Tables of fewer rows are compressed as hard as still costs no more than some milliseconds.
 const SMALL_TABLE: u64 = 100_000;
-/// New parts that a batch of tables may have before it is committed: so much more space than the recording is needed.
+/// New parts that a batch of tables may have before it is committed: the space that compaction needs beyond the recording.
 const BATCH_BYTES: u64 = 64 << 20;
 /// Compaction records have some 1,000 bytes.
 const LARGEST_COMMIT: u64 = 1 << 20;
@@ -61,7 +61,7 @@ pub(crate) struct Commit {
     tables: Vec<Replaced>,
 }
 
-/// A table's parts have been replaced by so many.
+/// The number of parts that have replaced a table's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Replaced {
     table: String,

@@ -9,7 +9,7 @@ use pagelab_recording::tables::TasksRow;
 use crate::recorder::{Recorder, monotonic_ns};
 use crate::subject::Subject;
 
-/// The first tasks are in the table also where neither BPF nor perf events are to be had.
+/// The first tasks are in the table also where neither BPF nor perf events are available.
 pub fn note_start(recorder: &mut Recorder, subject: &Subject) {
     let found = matches!(subject, Subject::Found(_));
     for (task_id, (pid, _)) in (1..).zip(subject.processes()) {

@@ -1,4 +1,4 @@
-//! What a reader wants beside the test: what each side ran, how its values spread, and what so many runs can show.
+//! Facts beside the test: what each side ran, how its values spread, and how small a difference this number of runs can show.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct Facts {
     pub base: SideFacts,
     /// The test side.
     pub test: SideFacts,
-    /// What so many runs with such a spread can show; null without an interval of the ratio.
+    /// The difference that this number of runs with this spread can show; null without an interval of the ratio.
     pub power: Option<Power>,
     /// Why the sides are perhaps not what the user takes them for: runs of several variants or commands in one.
     pub cautions: Vec<String>,
@@ -56,7 +56,7 @@ pub struct SideFacts {
 /// What an experiment of this size can show.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Power {
-    /// The smallest difference, in per cent of the base, that so many runs would find in `chance` of all repetitions.
+    /// The smallest difference, in per cent of the base, that this number of runs would find in `chance` of all repetitions.
     pub detectable_pct: f64,
     /// That share, 0 to 1.
     pub chance: f64,
@@ -145,7 +145,7 @@ fn power(comparison: &Comparison) -> Option<Power> {
     power_of(primary.ratio_ci95?, primary.result.df?, comparison.base.n.min(comparison.test.n))
 }
 
-/// The power of an interval of the ratio with its degrees of freedom, from so many runs of each side.
+/// The power of an interval of the ratio with its degrees of freedom, from the number of runs of each side.
 fn power_of([low, high]: [f64; 2], df: f64, runs: usize) -> Option<Power> {
     if !(low > 0.0 && high > low) {
         return None;

@@ -195,7 +195,7 @@ const LEAST_SAMPLES: f64 = 50.0;
 /// What the faults of one sort cost, `events` of them in the window of a run. With a profile it is the kernel time
 /// sampled under the entry of faults, on both sides: other faults are in both, and what takes the place of these on the
 /// other side is taken off; without one it is all time in the kernel, and no more
-/// than so many faults can cost: anything that the kernel did besides is in there too.
+/// than that number of faults can cost: it also holds everything else that the kernel did.
 pub(crate) fn faults<'a>(
     scene: &'a Scene<'_>,
     about: &About,
@@ -281,7 +281,7 @@ pub(crate) fn waiting_time(run: &RunEvidence) -> Option<f64> {
     (run.whole_life && cpu <= run.window_ns * 1.1).then_some(run.window_ns - cpu)
 }
 
-/// Least share of the lost time: a cause that cannot explain so much (upper end of its interval) is refuted, and one
+/// Least share of the lost time: a cause that cannot explain that much (upper end of its interval) is refuted, and one
 /// that may explain less (lower end) is no mechanism.
 pub(crate) const MATERIAL_TIME: f64 = 0.05;
 

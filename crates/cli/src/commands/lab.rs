@@ -20,7 +20,7 @@ use crate::say;
 const TIMED_OUT: u8 = 124;
 /// The lab that is meant where none is named.
 const DEFAULT: &str = "default";
-/// So much of each output of a command is brought out, where nothing else is said.
+/// Default of --output-limit: bytes of each output of a command that are copied out of the guest.
 const OUTPUT_LIMIT: &str = "16M";
 /// As shells say SIGINT.
 const INTERRUPTED: u8 = 130;

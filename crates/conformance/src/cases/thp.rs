@@ -114,7 +114,7 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-/// So many aligned 2 MiB of private memory, kept apart from neighbours, with advice.
+/// Advised private memory: this many aligned slots of 2 MiB, with a gap to its neighbours.
 pub(super) fn aligned(slots: usize, advice: Option<i32>) -> Result<Region, Stop> {
     let flags = PRIVATE | libc::MAP_NORESERVE;
     let room = must("mmap", sys::map((slots + 2) * PAGE, flags, None))?;

@@ -20,7 +20,7 @@ pub trait RunningVm {
     fn facts(&self) -> Value;
 }
 
-/// So much of what a program says is kept for messages, bytes; all of it goes to standard error.
+/// Bytes of a program's output that are kept for messages; all of it goes to standard error.
 const KEPT: usize = 4096;
 
 /// Boots VMs of the lab; `say` is told what happens to them.

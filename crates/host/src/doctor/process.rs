@@ -11,7 +11,7 @@ pub use self::bytes::{FolioReport, PoolReport, ZeroFilledReport};
 pub use self::stacks::{Holding, MappedBy, MappingCall, MappingCalls};
 use super::{Finding, Level};
 
-/// Memory in small pages, which nobody asked to be huge, is worth a word from so many bytes on.
+/// Memory in small pages that nobody asked to be huge is reported from this size on, in bytes.
 const WORTH_A_WORD: u64 = 32 << 20;
 
 /// Slots of a region that have less than a huge page for one reason.

@@ -1,4 +1,4 @@
-//! How large a pool has to be for so many bytes, whether memory has room for it, and what to write where so that it is
+//! How large a pool has to be for a number of bytes, whether memory has room for it, and what to write where so that it is
 //! there after the next boot as well.
 
 use std::fmt;

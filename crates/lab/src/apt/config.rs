@@ -15,7 +15,7 @@ use crate::tool;
 
 /// Lists that are older are read anew.
 const FRESH: Duration = Duration::from_hours(7 * 24);
-/// Lists of packages: so much is needed to hold them, old and new.
+/// Bytes of disk that the package lists need, old and new together.
 const LISTS_BYTES: u64 = 150 << 20;
 /// Settings of the host that say how to reach the network; its hooks and its own sources are left out.
 const NETWORK: [&str; 8] = [

@@ -1,4 +1,4 @@
-//! Numbers as fio prints them: at most so many characters, then the next prefix.
+//! Numbers as fio prints them: up to a number of characters, then with the next prefix.
 
 /// `value` in at most `width` digits, with a prefix where it has more: `num(4_194_304, 4, 1000)` is `4194k`, and with base 1024
 /// `4096Ki`. Decimals fill the room that is left after dividing: 17179869184 in four characters of base 1024 is `16.0Gi`.

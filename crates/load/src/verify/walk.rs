@@ -72,9 +72,9 @@ impl History {
 enum Now<W> {
     /// The pass itself.
     Walking,
-    /// Its writes once more; so many were met.
+    /// Replays its writes; counts those met.
     Again { walk: Box<W>, met: u64 },
-    /// Blocks from the map; so many at most. `last`: the pass is over.
+    /// At most this many blocks from the map. `last`: the pass is over.
     Listed { left: u64, last: bool },
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Histograms {
 }
 
 impl Histograms {
-    /// With a line every so many ms (0: none at all), of 1856 >> `coarseness` counts.
+    /// Writes a line every `every_ms` (0: none), of 1856 >> `coarseness` counts.
     pub(super) fn new(every_ms: u64, coarseness: u64) -> Self {
         let counts = || Counts { counts: vec![0; BUCKETS], since_ms: 0 };
         let directions = pagelab_fiojob::Direction::ALL.map(|_| counts()).into();

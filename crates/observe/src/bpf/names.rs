@@ -7,7 +7,7 @@ use super::skeleton::types::name_limits;
 /// How many numbers back a program may refer to a name (`bpf/wire.h`); what is older need not be kept.
 const KEPT: u64 = name_limits::PATHS_KEPT.0 as u64;
 
-/// Values by number of a name. The last so many numbers are kept that a program may still refer to: a recording of any
+/// Values by number of a name. The last numbers are kept, because a program may still refer to them: a recording of any
 /// length takes the same memory.
 #[derive(Debug, Clone)]
 pub struct ByNumber<T> {

@@ -14,7 +14,7 @@ use super::BpfError;
 use crate::btf::KernelTypes;
 use crate::cpu::event_refused;
 
-/// What libbpf said since the last load began: the verifier's words are only to be had this way.
+/// What libbpf said since the last load began: the verifier's words are only available this way.
 static LIBBPF_SAID: Mutex<String> = Mutex::new(String::new());
 
 pub(crate) const NEEDED_TO_LOAD: &str = "root (or CAP_BPF and CAP_PERFMON), a kernel with BTF (/sys/kernel/btf/vmlinux) and raw tracepoints; try: sudo pagelab record ...";

@@ -203,7 +203,7 @@ impl Observer {
             match iter.read(&mut byte) {
                 Ok(0) => return Ok(found),
                 Ok(_) => found += 1,
-                // So many tasks were none of ours; the kernel lets others have the CPU and goes on.
+                // A long run of tasks that are not ours; the kernel lets others have the CPU and continues.
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(error) => return Err(error),
             }

@@ -23,7 +23,7 @@ pub struct TaskStackOptions {
     pub copied_bytes: u32,
     /// Of tasks that go to sleep, where times off the CPU are recorded.
     pub of_sleep: bool,
-    /// Of calls that map so many bytes or more, of advice about huge pages for so many, and of prctl(PR_SET_THP_DISABLE), where
+    /// Of calls that map at least this many bytes, of advice about huge pages for as many, and of prctl(PR_SET_THP_DISABLE), where
     /// mapping actions are recorded.
     pub of_maps_from_bytes: Option<u64>,
 }

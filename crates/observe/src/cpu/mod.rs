@@ -59,7 +59,7 @@ impl Frequency {
     /// For somebody who wants to know what happens, at a cost that is not felt where every sample is a timer's interrupt.
     pub const CHEAP: Self = Self { timer_hz: 97, ..Self::FULL };
 
-    /// So many, whatever makes them.
+    /// This frequency, whatever triggers the samples.
     pub const fn of(hz: u64) -> Self {
         Self { cycles_hz: hz, timer_hz: hz }
     }

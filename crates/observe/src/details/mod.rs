@@ -34,8 +34,8 @@ mod skeleton {
 
 use skeleton::{DetailsSkel, DetailsSkelBuilder, types};
 
-/// Of so many minor faults one is looked at, unless said otherwise: of none. The event alone costs every minor fault some 80 ns,
-/// and looking at one of 64 makes faults a fifth dearer; major ones cost so much that theirs is not seen.
+/// Default of N, where the end of 1 in N minor faults is recorded: 0, none. The event alone costs every minor fault some 80 ns,
+/// and looking at one of 64 makes faults a fifth dearer; major ones are so slow that it does not show.
 pub const ONE_IN: u64 = 0;
 /// `DETAIL_NO_POSITION` of `bpf/details.h`.
 const NO_POSITION: u64 = u64::MAX;
@@ -136,7 +136,7 @@ impl FaultDetails {
         Ok(())
     }
 
-    /// Of so many minor faults one is looked at; none: of none.
+    /// The end of 1 in N minor faults is recorded; none: of none.
     pub fn one_in(&self) -> Option<u64> {
         (self.one_in > 0).then_some(self.one_in)
     }

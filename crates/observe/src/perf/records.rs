@@ -94,7 +94,7 @@ pub struct Mmap {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Record {
     Item(Item),
-    /// So many records found no room.
+    /// Records that found no room.
     Lost(u64),
     /// Nothing that matters here.
     Other,

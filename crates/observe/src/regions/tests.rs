@@ -91,7 +91,7 @@ fn advice_shows_with_what_came_of_it() {
     let touched = with(&looked, memory.slot);
     let [one] = touched.as_slice() else { panic!("{touched:?}") };
     assert_eq!(one.asked, Some("madvise"));
-    // Whether there was a huge page to be had is the host's affair; either way the words fit the sizes.
+    // Whether there was a huge page available is the host's affair; either way the words fit the sizes.
     assert_eq!(one.page_size_bytes == HUGE_BYTES, one.reason.is_none(), "{one:?}");
     assert!(one.bytes == one.page_size_bytes, "{one:?}");
     let untouched = with(&looked, memory.slot + 2 * HUGE_BYTES);

@@ -57,13 +57,13 @@ pub fn is_trusted(file: &File) -> bool {
     file.metadata().is_ok_and(|meta| (meta.uid() == 0 || meta.uid() == own) && meta.mode() & 0o022 == 0)
 }
 
-/// A file of which at most so many bytes are read, whatever its headers claim.
+/// A file that is read up to a limit of bytes, whatever its headers claim.
 pub struct Bounded<'a, R: ReadCacheOps> {
     cache: &'a ReadCache<R>,
     left: &'a Cell<u64>,
 }
 
-/// A string is read in pieces of so many bytes.
+/// Bytes of a string that are read at a time.
 const STRING_BYTES: u64 = 256;
 
 impl<'a, R: ReadCacheOps> Bounded<'a, R> {

@@ -247,7 +247,7 @@ impl Probes {
         }
     }
 
-    /// Nothing tells of tasks: neither BPF nor perf events are to be had, or not asked for.
+    /// Nothing tells of tasks: neither BPF nor perf events are available, or not asked for.
     pub fn are_alone(&self) -> bool {
         self.tree.is_none()
     }

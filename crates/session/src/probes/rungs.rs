@@ -14,7 +14,7 @@ fn mended_by_root(stream: Stream) -> Option<String> {
     (!root).then(|| format!("sudo pagelab record --observe {stream} ..."))
 }
 
-/// Why BPF is not to be had; where a seccomp filter is in force, no right alone will help.
+/// Why BPF is not available; where a seccomp filter is in force, no right alone will help.
 pub fn with_filter(reason: String) -> String {
     if process::is_filtered() {
         return format!("{reason}; found a seccomp filter, as containers have it: it must let bpf pass, too");

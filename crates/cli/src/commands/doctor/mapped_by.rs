@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::failure::Failure;
 use crate::say;
 
-/// A process that began so much after the recording met it is another one with its number.
+/// A process that began this much later than the recording met it is another one that reuses its number.
 const SLACK_NS: i64 = 1_000_000_000;
 
 /// What is kept of a row that maps something.

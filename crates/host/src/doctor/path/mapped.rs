@@ -6,9 +6,9 @@ use super::report::{SLOT_BYTES, SlotReason, SlotRun};
 /// How the file will be mapped. The default is one shared mapping, as long as the file, whose address equals the offset modulo 2 MiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MappedAs {
-    /// In pieces of so many bytes, from offset 0 on, which stay mappings of their own; none for a single one.
+    /// Bytes of the pieces that it is mapped in, from offset 0, each a mapping of its own; none for one mapping.
     pub piece_bytes: Option<u64>,
-    /// Addresses are so many bytes off the offsets, modulo 2 MiB.
+    /// Bytes by which addresses differ from offsets, modulo 2 MiB.
     pub shift_bytes: u64,
     /// Mapped with MAP_PRIVATE, and written.
     pub is_private_written: bool,
