@@ -46,16 +46,19 @@ fn list_text(list: &ChangedList, out: &mut String) {
         return;
     }
     let shown: Vec<&'static str> = list.figures.iter().copied().take(SHOWN).collect();
+    // A key that no row has, as the path where calls are added up by name, has no column.
+    let has_key = |at: usize| changed.iter().any(|row| row.key.get(at).is_some_and(Option::is_some));
+    let keys: Vec<usize> = (0..list.key.len()).filter(|at| has_key(*at)).collect();
     let mut columns = vec![left("")];
-    columns.extend(list.key.iter().map(|name| left(name.to_uppercase())));
+    columns.extend(keys.iter().map(|at| left(list.key[*at].to_uppercase())));
     for name in &shown {
         let name = name.to_uppercase();
         columns.extend([right(format!("{name} BASE")), right("TEST"), right("CHANGE"), right("RATIO")]);
     }
-    if changed.iter().any(|row| !row.words.is_empty()) {
+    let with_words = changed.iter().any(|row| !words(row).is_empty());
+    if with_words {
         columns.push(left("WORDS"));
     }
-    let with_words = columns.len() > 1 + list.key.len() + 4 * shown.len();
     let mut table = Table::new(columns);
     for row in &changed {
         let mark = match row.presence {
@@ -64,7 +67,7 @@ fn list_text(list: &ChangedList, out: &mut String) {
             Presence::New => "new",
         };
         let mut line = vec![mark.to_owned()];
-        line.extend(row.key.iter().map(|word| word.as_deref().map_or_else(|| "-".to_owned(), clean)));
+        line.extend(keys.iter().map(|at| row.key[*at].as_deref().map_or_else(|| "-".to_owned(), clean)));
         for name in &shown {
             line.extend(row.figures.get(name).map_or_else(Default::default, |change| cells(name, change)));
         }
@@ -88,8 +91,11 @@ fn has_changed(row: &ChangedRow) -> bool {
         || row.words.values().any(|word| word.base != word.test)
 }
 
-/// Words that differ, `sequential -> random`.
+/// Words that differ, `sequential -> random`, of a row that both sides have.
 fn words(row: &ChangedRow) -> String {
+    if row.presence != Presence::Both {
+        return String::new();
+    }
     let differing = row.words.iter().filter(|(_, word)| word.base != word.test);
     let side = |words: &[String]| if words.is_empty() { "-".to_owned() } else { clean(&words.join(",")) };
     let each: Vec<String> =

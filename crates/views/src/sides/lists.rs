@@ -80,7 +80,7 @@ pub const LISTS: &[ListDef] = &[
             word("order"),
         ],
     ),
-    list("faults", "instructions", &["path", "symbol", "module_offset"], &[sum("faults")]),
+    list("faults", "instructions", &["path", "module_offset"], &[sum("faults"), word("symbol")]),
     list("faults", "orders", &["order"], &[sum("faults"), sum("mappings")]),
     list("faults", "tasks", &["comm"], &[sum("faults")]),
     list("maps", "totals", &["op"], &[sum("count"), sum("failed"), sum("not_calls"), sum("len_bytes")]),
