@@ -24,7 +24,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "journals below a held descriptor, with openat and O_NOFOLLOW; /proc and cgroup files of its own",
     ),
     ("crates/host/src/testing.rs", "a tree for tests"),
-    ("crates/mapping/src/testing.rs", "a tree for tests"),
+    ("crates/residency/src/testing.rs", "a tree for tests"),
     ("crates/mapping/src/lib.rs", "an example in the manual"),
     ("crates/lab/", "its folders belong to this user, and so does the way to them (`folders::check_way`)"),
     ("crates/load/src/safety.rs", "targets and logs of jobs: O_EXCL, marked, held by a permit"),

@@ -47,6 +47,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo pagelab record --observe", How::Run),
     ("pagelab show all.rec syscalls", How::Run),
     ("pagelab show all.rec io", How::Run),
+    ("pagelab show --base good.rec", How::Run),
     ("sudo pagelab record -o db.rec", How::Begin),
     ("sudo pagelab record -o slice.rec", How::BeginAndKeep),
     ("sudo pagelab mark warm", How::RunAndAwait),

@@ -426,7 +426,7 @@ fn each_view_has_help_about_its_own_options() {
         }
         assert!(shown.iter().all(|(_, lines)| *lines <= 2), "{view}: {help}");
         let shown: Vec<&str> = shown.into_iter().map(|(name, _)| name).collect();
-        let common = ["json", "from", "to"];
+        let common = ["json", "base", "test", "from", "to"];
         let expected: Vec<&str> = own.iter().map(|name| name.trim_start_matches('-')).chain(common).collect();
         assert_eq!(shown, expected, "{view}: {help}");
     }

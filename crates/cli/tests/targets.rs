@@ -1,7 +1,7 @@
 //! `pagelab record` of what runs already, of parts of a command's life, and of programs that make it hard: it returns,
 //! nothing is left attached, and what was recorded can be read.
 
-use crate::common;
+mod common;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
