@@ -1,7 +1,7 @@
 //! Whole recordings of what runs already, and of a part of a command's life. Needs root; the BPF side of finding tasks is
 //! tested in `pagelab-observe`, the binary in `pagelab-cli`.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -467,8 +467,11 @@ fn what_goes_on_when_recording_ends_has_a_row_without_an_end() {
     let mut sleeper = Command::new("sleep").arg("600").spawn().expect("sleep");
     let pid = sleeper.id();
     // It has begun to sleep before it is recorded; this one sleeps again and again.
-    let script = "import time\nwhile True: time.sleep(0.01); time.sleep(0.7)";
-    let mut again = Command::new("python3").args(["-c", script]).spawn().expect("python3 (make setup-test)");
+    let script = "import time\nprint(end='r', flush=True)\nwhile True: time.sleep(0.01); time.sleep(0.7)";
+    let mut python = Command::new("python3");
+    let mut again = python.args(["-c", script]).stdout(Stdio::piped()).spawn().expect("python3 (make setup-test)");
+    // What is called python3 may be a script that runs other programs before it becomes the interpreter.
+    again.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("the loop begins");
     let made = record(Target::Processes(vec![pid, again.id()]), |options| {
         options.streams = StreamSet::parse("tasks,syscalls,sched").expect("streams");
         options.duration = Some(Duration::from_millis(2500));

@@ -87,7 +87,7 @@ impl Space {
     /// Applies an action; `mapped` is the file that it maps.
     pub fn apply(&mut self, change: &Change<Map<'_>>, mapped: Option<Mapped>) {
         // Most actions are about memory without a file, on which nothing depends.
-        if mapped.is_none() && !self.is_touched_by(change) {
+        if mapped.is_none() && !self.is_touched_by(change) && !self.moves_something(change) {
             return;
         }
         self.maps.apply(change, |made| match made {
@@ -96,6 +96,14 @@ impl Space {
             Made::Grown(_) => None,
         });
         self.changed();
+    }
+
+    /// Whether an action moves, or maps a second time, what is mapped.
+    fn moves_something(&self, change: &Change<Map<'_>>) -> bool {
+        let Change::Remap(remap) = change else { return false };
+        // Of what is mapped a second time no length is told.
+        let old_bytes = remap.old_len.unwrap_or(u64::MAX).max(1);
+        self.maps.any_in(&(remap.old..remap.old.saturating_add(old_bytes)))
     }
 
     /// Maps a file; what was there before is gone.

@@ -100,9 +100,12 @@ fn remap(
     (keep, again): (bool, bool),
     id: u32,
 ) {
+    // What is too much at the end goes before the rest is moved.
+    let kept_end = if keep || again { end } else { end.min(old + pages) };
+    fill(owners, kept_end, end, None);
     let before = *owners;
     let shrinks = old == new && end - old >= pages;
-    let end_known = if again { old + 1 } else { end };
+    let end_known = if again { old + 1 } else { kept_end };
     let first = before[old..end_known].iter().flatten().next().copied();
     let moved = |(_, grows, segment): Owner| (id, grows, segment.map(|at| at + new as isize - old as isize));
     if !keep && !again {

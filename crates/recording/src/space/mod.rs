@@ -290,7 +290,12 @@ impl<V: Content + PartialEq> Space<V> {
             Some(len) => remap.old.saturating_add(len),
             None => self.run_end(remap.old),
         };
-        let old = remap.old..old_end;
+        let kept_end = remap.old.saturating_add(remap.new_len).min(old_end);
+        if !remap.keeps_old() {
+            // The kernel takes off the end that is too much before it moves the rest (mremap_to and shrink_vma in mm/mremap.c).
+            self.unmap(&(kept_end..old_end));
+        }
+        let old = remap.old..if remap.keeps_old() { old_end } else { kept_end };
         let moved = self.taken(&old, &remap);
         let target = remap.new_range();
         if moved.is_empty() {
