@@ -164,6 +164,11 @@ fn commands(hostile: &Path, recording: &str) -> Vec<Vec<String>> {
     all
 }
 
+/// Rounds of all commands in the long form, and the most in the short one.
+const MOST_ROUNDS: usize = 40;
+/// Plantings below which the commands were not put to the test.
+const LEAST_PLANTED: u64 = 200;
+
 #[test]
 fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
     let dir = scratch();
@@ -191,11 +196,16 @@ fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
         fs::create_dir(&quiet).expect("scratch");
         run(pagelab().args(&words).current_dir(&quiet), 0);
     }
-    let rounds = if std::env::var_os("PAGELAB_TEST_FULL").is_some() { 40 } else { 1 };
+    let least = if std::env::var_os("PAGELAB_TEST_FULL").is_some() { MOST_ROUNDS } else { 1 };
+    let planted = || neighbour.planted.load(Ordering::Relaxed);
     let mut statuses = std::collections::BTreeMap::new();
     std::thread::scope(|scope| {
         scope.spawn(|| neighbour.plant());
-        for _ in 0..rounds {
+        for round in 0..MOST_ROUNDS {
+            // On a busy machine the neighbour comes to few plantings in one round.
+            if round >= least && planted() > LEAST_PLANTED {
+                break;
+            }
             for words in commands(&place.hostile, &recording) {
                 let output = pagelab().args(&words).current_dir(&place.hostile).output().expect("it starts");
                 let now = place.state();
@@ -209,9 +219,9 @@ fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
         }
         neighbour.enough.store(true, Ordering::Relaxed);
     });
-    println!("planted {}: {statuses:?}", neighbour.planted.load(Ordering::Relaxed));
+    println!("planted {}: {statuses:?}", planted());
     // It must have been tried, and commands must have come to their ends in between.
-    assert!(neighbour.planted.load(Ordering::Relaxed) > 200, "{statuses:?}");
+    assert!(planted() > LEAST_PLANTED, "{statuses:?}");
     assert!(statuses.keys().any(|(_, status)| *status == Some(0)), "{statuses:?}");
     assert!(!statuses.keys().any(|(_, status)| *status == Some(101)), "a panic: {statuses:?}");
 }
