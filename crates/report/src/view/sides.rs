@@ -1,5 +1,7 @@
 //! What changed between two sides, as text.
 
+use std::fmt::Write as _;
+
 use pagelab_views::sides::{Change, ChangedList, ChangedRow, Presence, SidesView};
 
 use pagelab_vocab::units::quantity;
@@ -14,14 +16,15 @@ const SHOWN: usize = 2;
 pub fn sides(view: &SidesView) -> String {
     let mut out = String::new();
     let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("mean of {count} runs") };
-    out.push_str(&format!(
-        "What changed in {}: base is {}, test is {}.\n",
+    let _ = writeln!(
+        out,
+        "What changed in {}: base is {}, test is {}.",
         view.view,
         runs(view.base_runs),
         runs(view.test_runs)
-    ));
+    );
     for note in &view.notes {
-        out.push_str(&format!("  note: {}\n", clean(note)));
+        let _ = writeln!(out, "  note: {}", clean(note));
     }
     if !view.totals.is_empty() {
         out.push_str("\nTOTALS\n");
@@ -38,11 +41,11 @@ pub fn sides(view: &SidesView) -> String {
 }
 
 fn list_text(list: &ChangedList, out: &mut String) {
-    out.push_str(&format!("\n{}\n", list.list.to_uppercase()));
+    let _ = writeln!(out, "\n{}", list.list.to_uppercase());
     let changed: Vec<&ChangedRow> = list.rows.iter().filter(|row| has_changed(row)).collect();
     if changed.is_empty() {
         let rows = if list.rows_total == 1 { "row" } else { "rows" };
-        out.push_str(&format!("  no change in {} {rows}\n", list.rows_total));
+        let _ = writeln!(out, "  no change in {} {rows}", list.rows_total);
         return;
     }
     let shown: Vec<&'static str> = list.figures.iter().copied().take(SHOWN).collect();
@@ -81,7 +84,7 @@ fn list_text(list: &ChangedList, out: &mut String) {
         out.push_str(&super::more(list.rows.len(), list.rows_total));
     }
     if list.vanished + list.new > 0 {
-        out.push_str(&format!("  {} rows only on base, {} only on test\n", list.vanished, list.new));
+        let _ = writeln!(out, "  {} rows only on base, {} only on test", list.vanished, list.new);
     }
 }
 

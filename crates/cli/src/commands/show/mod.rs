@@ -121,9 +121,9 @@ fn two_sides(args: &Args) -> Result<u8, Failure> {
     };
     let changes = changes(view, &side(&common.base)?, &side(&common.test)?, &asked);
     if common.json {
-        print::json(&changes)?
+        print::json(&changes)?;
     } else {
-        print::text(&sides(&changes))?
+        print::text(&sides(&changes))?;
     }
     Ok(0)
 }
