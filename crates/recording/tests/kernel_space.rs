@@ -87,7 +87,8 @@ impl Kernel {
         // SAFETY: as for `mmap`.
         let ret = unsafe { libc::syscall(libc::SYS_mremap, old, old_len, len, flags, to) };
         let (old_addr, old_len, flags) = (Some(old), Some(old_len), Some(flags as u32));
-        self.replay(&MappingsRow { old_addr, old_len, len: Some(len), flags, ..row("mremap", failed(ret)) })
+        let addr = Some(to);
+        self.replay(&MappingsRow { addr, old_addr, old_len, len: Some(len), flags, ..row("mremap", failed(ret)) })
     }
 
     fn mprotect(&mut self, at: u64, len: u64, prot: i32) -> i64 {
@@ -355,6 +356,20 @@ fn smaps_flags(addr: u64) -> String {
     let text = std::fs::read_to_string("/proc/self/smaps").expect("own smaps");
     let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("{addr:x}-")));
     lines.find(|line| line.starts_with("VmFlags:")).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_failed_move_onto_itself_unmaps_its_target() {
+    let mut kernel = Kernel::new(6, 64 * PAGE);
+    let at = |page: u64| kernel_page(6, page);
+    kernel.mmap(at(9), 7 * PAGE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED, -1);
+    let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    for page in [14, 20] {
+        let ret = kernel.mremap(at(page), 0, 2 * PAGE, fixed, at(page));
+        assert_eq!(ret, -i64::from(libc::EFAULT));
+        kernel.check("a move onto itself");
+    }
+    assert!(kernel.space.find(at(13)).is_some() && kernel.space.find(at(14)).is_none());
 }
 
 #[test]

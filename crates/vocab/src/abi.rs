@@ -60,6 +60,8 @@ pub const FAULT_INSTRUCTION: u32 = 1 << 4;
 
 /// No memory; of calls on a range also: some of it was not mapped.
 pub const ENOMEM: i32 = 12;
+/// Bad address: nothing is mapped there.
+pub const EFAULT: i32 = 14;
 
 /// The largest errno: results of calls from its negative up to -1 are errors (`MAX_ERRNO`, include/linux/err.h).
 pub const MAX_ERRNO: i64 = 4095;

@@ -188,6 +188,14 @@ pub enum Change<M> {
     Detach(u64),
     /// A mapping was moved, grown or shrunk.
     Remap(Remap),
+    /// A request to map shared memory a second time onto its own first page failed: the kernel had unmapped the target
+    /// before it looked for the memory, if that was mapped at all (`mremap_to` in mm/mremap.c).
+    Clobber {
+        /// What was to be mapped anew.
+        target: Range<u64>,
+        /// The first byte of the memory, within the target.
+        source: u64,
+    },
     /// The heap's end moved; where from is none if it is not known.
     Break {
         /// The end before, rounded up.
@@ -233,11 +241,11 @@ impl<'a> Change<Map<'a>> {
                 None => Some(Self::Map(map_of(row, (op, kind), place(row, kind)?, sizes))),
             };
         }
-        let gave_advice = op == Op::Madvise && errno == Some(abi::ENOMEM);
-        if errno.is_some() && !gave_advice {
-            return None;
-        }
         let page = sizes.page_bytes();
+        let gave_advice = op == Op::Madvise && errno == Some(abi::ENOMEM);
+        if let Some(errno) = errno.filter(|_| !gave_advice) {
+            return if op == Op::Mremap { clobbered(row, errno, page) } else { None };
+        }
         match op {
             Op::Mmap | Op::Shmat => None,
             Op::Munmap => Some(Self::Unmap(pages(row.addr?, row.len?, page))),
@@ -280,6 +288,7 @@ impl<M> Change<M> {
             Self::Unmap(range) => Change::Unmap(range),
             Self::Detach(addr) => Change::Detach(addr),
             Self::Remap(remap) => Change::Remap(remap),
+            Self::Clobber { target, source } => Change::Clobber { target, source },
             Self::Break { before, after, mapping_id } => Change::Break { before, after, mapping_id },
             Self::Advise(range, advice) => Change::Advise(range, advice),
             Self::AdviseElsewhere { pidfd, advice, bytes } => Change::AdviseElsewhere { pidfd, advice, bytes },
@@ -288,6 +297,14 @@ impl<M> Change<M> {
             Self::ForbidThp(forbidden) => Change::ForbidThp(forbidden),
         }
     }
+}
+
+/// What `mremap` unmapped before it failed. Any other range that it takes from lies outside of its target.
+fn clobbered<M>(row: &MappingsRow<'_>, errno: i32, page: u64) -> Option<Change<M>> {
+    let source = row.old_addr?;
+    let target = pages(row.addr?, row.len?, page);
+    let is_second = row.flags? & abi::MREMAP_FIXED != 0 && row.old_len == Some(0);
+    (errno == abi::EFAULT && is_second && target.contains(&source)).then_some(Change::Clobber { target, source })
 }
 
 /// Where the mapping is: a call's result says it, and what it asked for is a hint.
@@ -351,7 +368,9 @@ impl Ranges {
         let range = |range: Range<u64>| (!range.is_empty()).then_some((range.start, range.end));
         match change {
             Change::Map(map) => Self { maps: range(map.range()), unmaps: None },
-            Change::Unmap(gone) => Self { maps: None, unmaps: range(gone.clone()) },
+            Change::Unmap(gone) | Change::Clobber { target: gone, .. } => {
+                Self { maps: None, unmaps: range(gone.clone()) }
+            }
             Change::Remap(remap) => {
                 let gone = remap.old_len.filter(|_| !remap.keeps_old());
                 let unmaps = gone.and_then(|len| range(remap.old..remap.old.saturating_add(len)));

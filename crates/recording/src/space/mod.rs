@@ -162,6 +162,11 @@ impl<V: Content + PartialEq> Space<V> {
                 }
             }
             Change::Remap(remap) => self.remap(remap, make),
+            Change::Clobber { target, source } => {
+                if self.held.at(*source).is_some() {
+                    self.unmap(target);
+                }
+            }
             Change::Break { before, after, mapping_id } => {
                 let (gone, grown) = self.move_break(*before, *after);
                 self.unmap(&gone);
@@ -286,16 +291,16 @@ impl<V: Content + PartialEq> Space<V> {
 
     fn remap(&mut self, remap: &Remap, mut make: impl FnMut(Made<'_, V>) -> Option<V>) {
         let remap = self.rounded(remap);
-        let old_end = match remap.old_len {
+        let mut old = remap.old..match remap.old_len {
             Some(len) => remap.old.saturating_add(len),
             None => self.run_end(remap.old),
         };
-        let kept_end = remap.old.saturating_add(remap.new_len).min(old_end);
         if !remap.keeps_old() {
             // The kernel takes off the end that is too much before it moves the rest (mremap_to and shrink_vma in mm/mremap.c).
-            self.unmap(&(kept_end..old_end));
+            let kept_end = remap.old.saturating_add(remap.new_len).min(old.end);
+            self.unmap(&(kept_end..old.end));
+            old.end = kept_end;
         }
-        let old = remap.old..if remap.keeps_old() { old_end } else { kept_end };
         let moved = self.taken(&old, &remap);
         let target = remap.new_range();
         if moved.is_empty() {

@@ -96,6 +96,11 @@ impl Tracker {
                 }
             }
             Change::Remap(remap) => self.remap(ts, mm_id, remap),
+            Change::Clobber { target, source } => {
+                if self.space(mm_id).areas.at(*source).is_some() {
+                    self.unmap(ts, mm_id, target.clone());
+                }
+            }
             Change::Break { before, after, .. } => self.set_break(ts, task_id, mm_id, *before, *after),
             Change::Advise(range, advice) => self.advise(mm_id, range.clone(), *advice),
             // Which memory it was given about is not known.
