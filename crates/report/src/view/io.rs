@@ -3,8 +3,9 @@
 use pagelab_views::iopattern::Pattern;
 use pagelab_views::view::io::{IoView, OneDirection, Size};
 
+use pagelab_vocab::units::short_duration;
+
 use super::more;
-use super::short_time;
 use super::table::{Table, left, or_dash, percent, right, width};
 use crate::{Style, io_map, quantity};
 
@@ -58,7 +59,7 @@ fn files(data: &IoView, out: &mut String) {
             row.writes.calls.to_string(),
             short(row.writes.bytes as f64),
             or_dash(row.writes.mean_bytes.map(short)),
-            short_time(time),
+            short_duration(time),
             format!("{}{copied}", row.name),
         ]);
     }

@@ -4,8 +4,10 @@ use pagelab_views::mappings::bytes;
 use pagelab_views::run::MetricKey;
 use pagelab_views::view::metrics::MetricsView;
 
+use pagelab_vocab::units::short_duration;
+
+use super::more;
 use super::table::{Table, figure, left, or_dash, paragraph, right, room};
-use super::{more, short_time};
 
 /// Whether a number of this unit is printed with one of its multiples.
 fn in_itself(unit: &str) -> bool {
@@ -15,7 +17,7 @@ fn in_itself(unit: &str) -> bool {
 /// A number as people read it: time and memory with the multiple of the unit that suits them.
 fn in_unit(value: f64, unit: Option<&str>) -> String {
     match unit {
-        Some("ns") => short_time(value),
+        Some("ns") => short_duration(value),
         Some("bytes") => {
             let sign = if value < 0.0 { "-" } else { "" };
             format!("{sign}{}", bytes(value.abs() as u64))

@@ -43,8 +43,6 @@ use pagelab_views::view::syscalls::SyscallsView;
 use pagelab_views::view::syscalls::log::LogView;
 use pagelab_views::view::tasks::TasksView;
 
-use pagelab_vocab::units::significant;
-
 pub use sides::sides;
 pub use syscalls::log_line;
 
@@ -99,17 +97,6 @@ fn indented(text: &str, out: &mut String) {
 /// The line below a list that was cut; empty if it was not.
 pub fn more(shown: usize, total: usize) -> String {
     if shown < total { format!("  {} more of {total}; all: --top 0\n", total - shown) } else { String::new() }
-}
-
-/// A time in a cell: three figures and its unit, without a blank.
-fn short_time(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        size if size >= 1e9 => (ns / 1e9, "s"),
-        size if size >= 1e6 => (ns / 1e6, "ms"),
-        size if size >= 1e3 => (ns / 1e3, "us"),
-        _ => (ns, "ns"),
-    };
-    format!("{}{unit}", significant(value, 3))
 }
 
 impl Page for LogView {

@@ -2,8 +2,9 @@
 
 use pagelab_views::view::sched::{OneStack, SchedView, Waits};
 
+use pagelab_vocab::units::short_duration;
+
 use super::more;
-use super::short_time;
 use super::table::{Table, left, or_dash, paragraph, percent, right};
 
 /// Functions of a stack that are shown; JSON has all of them.
@@ -29,7 +30,7 @@ pub(super) fn text(data: &SchedView) -> String {
 }
 
 fn short(ns: u64) -> String {
-    short_time(ns as f64)
+    short_duration(ns as f64)
 }
 
 fn tasks(data: &SchedView, out: &mut String) {

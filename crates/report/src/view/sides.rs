@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use pagelab_views::sides::{Change, ChangedList, ChangedRow, Presence, SidesView};
 
-use pagelab_vocab::units::quantity;
+use pagelab_vocab::units::{quantity, short_duration};
 
-use super::short_time;
 use super::table::{Table, clean, figure, left, right};
 
 /// Figures of a row that have columns of their own; the JSON document has all.
@@ -110,7 +109,7 @@ fn words(row: &ChangedRow) -> String {
 fn cells(name: &str, change: &Change) -> [String; 4] {
     let value = |value: Option<f64>| match value {
         None => "-".to_owned(),
-        Some(value) if name.ends_with("ns") => short_time(value),
+        Some(value) if name.ends_with("ns") => short_duration(value),
         Some(value) if name.ends_with("bytes") => quantity(value, "bytes"),
         Some(value) => figure(value),
     };

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use pagelab_views::view::syscalls::log::LoggedCall;
 use pagelab_views::view::syscalls::{Group, SyscallsView};
 
+use super::more;
 use super::table::{Table, clean, left, or_dash, paragraph, percent, right};
-use super::{more, short_time};
-use pagelab_vocab::units::duration;
+use pagelab_vocab::units::{duration, short_duration};
 
 pub(super) fn text(data: &SyscallsView) -> String {
     if data.calls == 0 {
@@ -61,18 +61,18 @@ pub(super) fn text(data: &SyscallsView) -> String {
 }
 
 fn cells(group: &Group, whole_ns: u64) -> [String; 12] {
-    let time = |ns: Option<u64>| or_dash(ns.map(|ns| short_time(ns as f64)));
+    let time = |ns: Option<u64>| or_dash(ns.map(|ns| short_duration(ns as f64)));
     let share = |part: Option<u64>| or_dash(part.zip(group.split_ns).map(|(part, whole)| percent(part, whole)));
     let cpu = match group.split_ns {
         Some(_) => share(group.on_cpu_ns),
         None => or_dash(group.cpu_ns.map(|cpu| percent(cpu, group.total_ns))),
     };
     [
-        short_time(group.total_ns as f64),
+        short_duration(group.total_ns as f64),
         percent(group.total_ns, whole_ns),
         group.calls.to_string(),
         group.errors.to_string(),
-        or_dash(group.mean_ns.map(short_time)),
+        or_dash(group.mean_ns.map(short_duration)),
         time(group.p50_ns),
         time(group.p99_ns),
         time(group.max_ns),

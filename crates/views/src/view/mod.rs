@@ -13,7 +13,7 @@
 //! 2. Say in a note what was left out, lost or not recorded, with the command that records it
 //!    ([`crate::read::lost`], [`crate::read::nothing`]).
 //! 3. Draw it in a file of `pagelab_report::view`, and give it a subcommand in the binary's `commands/show`.
-//! 4. Add it to [`document`], and its lists to [`crate::sides::lists`], so that two sides can be compared by it.
+//! 4. Add its lists to [`crate::sides::lists`], so that two sides can be compared by it.
 //! 5. Hold it in `crates/cli/tests/show.rs`.
 
 pub mod block;
@@ -32,35 +32,3 @@ pub mod settings;
 pub mod summary;
 pub mod syscalls;
 pub mod tasks;
-
-use pagelab_recording::Recording;
-use serde_json::Value;
-
-use crate::error::{Result, ViewError};
-use crate::selection::Selection;
-
-/// The document of the view of this name.
-///
-/// # Errors
-/// There is no such view, or what is asked for does not go with it.
-pub fn document(view: &str, recording: &Recording, selection: &Selection) -> Result<Value> {
-    match view {
-        "summary" => summary::collect(recording, selection)?.document(),
-        "tasks" => tasks::collect(recording, selection)?.document(),
-        "faults" => faults::collect(recording, selection)?.document(),
-        "maps" => maps::collect(recording, selection)?.document(),
-        "dax" => dax::collect(recording, selection)?.document(),
-        "syscalls" => syscalls::collect(recording, selection)?.document(),
-        "io" => io::collect(recording, selection)?.document(),
-        "sched" => sched::collect(recording, selection)?.document(),
-        "profile" => profile::collect(recording, selection)?.document(),
-        "counters" => counters::collect(recording, selection)?.document(),
-        "metrics" => metrics::collect(recording, selection)?.document(),
-        "settings" => settings::collect(recording, selection)?.document(),
-        "latency" => latency::collect(recording, selection)?.document(),
-        "block" => block::collect(recording, selection)?.document(),
-        "regions" => regions::collect(recording, selection)?.document(),
-        "loss" => loss::collect(recording, selection)?.document(),
-        other => Err(ViewError::Asked(format!("there is no view {other:?}"))),
-    }
-}

@@ -19,10 +19,11 @@ use pagelab_views::selection::Selection;
 use pagelab_views::sides::changes;
 use pagelab_views::view::syscalls::log::Log;
 use pagelab_views::view::{
-    block, counters, dax, document, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings,
-    summary, syscalls, tasks,
+    block, counters, dax, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings, summary,
+    syscalls, tasks,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::print;
@@ -76,27 +77,52 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let rows = Selection { columns: Some(io_map_columns(&style)), ..args.view.selection() };
     let common = args.view.common();
     let recording = common.span.open(&dir)?;
-    let json = common.json;
-    match &args.view {
-        View::Summary(_) => print(json, summary::collect(&recording, &rows)),
-        View::Tasks(_) => print(json, tasks::collect(&recording, &rows)),
-        View::Faults(_) => print(json, faults::collect(&recording, &rows)),
-        View::Maps(_) => print(json, maps::collect(&recording, &rows)),
-        View::Dax(_) => print(json, dax::collect(&recording, &rows)),
-        View::Syscalls(calls) if calls.log => print_log(json, &recording, &rows),
-        View::Syscalls(_) => print(json, syscalls::collect(&recording, &rows)),
-        View::Io(_) => print(json, io::collect(&recording, &rows)),
-        View::Sched(_) => print(json, sched::collect(&recording, &rows)),
-        View::Profile(_) => print(json, profile::collect(&recording, &rows)),
-        View::Counters(_) => print(json, counters::collect(&recording, &rows)),
-        View::Metrics(_) => print(json, metrics::collect(&recording, &rows)),
-        View::Settings(_) => print(json, settings::collect(&recording, &rows)),
-        View::Latency(_) => print(json, latency::collect(&recording, &rows)),
-        View::Block(_) => print(json, block::collect(&recording, &rows)),
-        View::Regions(_) => print(json, regions::collect(&recording, &rows)),
-        View::Loss(_) => print(json, loss::collect(&recording, &rows)),
-    }?;
+    if matches!(&args.view, View::Syscalls(calls) if calls.log) {
+        print_log(common.json, &recording, &rows)?;
+    } else {
+        print(common.json, &*answer(&args.view, &recording, &rows)?)?;
+    }
     Ok(0)
+}
+
+/// An answer of any view.
+trait Shown {
+    /// As a document.
+    fn document(&self) -> Result<Value, ViewError>;
+    /// As text.
+    fn text(&self) -> String;
+}
+
+impl<T: Serialize + Page> Shown for Answer<T> {
+    fn document(&self) -> Result<Value, ViewError> {
+        Answer::document(self)
+    }
+
+    fn text(&self) -> String {
+        page(self)
+    }
+}
+
+/// What the view says of the recording.
+fn answer(view: &View, recording: &Recording, rows: &Selection) -> Result<Box<dyn Shown>, Failure> {
+    Ok(match view {
+        View::Summary(_) => Box::new(summary::collect(recording, rows)?),
+        View::Tasks(_) => Box::new(tasks::collect(recording, rows)?),
+        View::Faults(_) => Box::new(faults::collect(recording, rows)?),
+        View::Maps(_) => Box::new(maps::collect(recording, rows)?),
+        View::Dax(_) => Box::new(dax::collect(recording, rows)?),
+        View::Syscalls(_) => Box::new(syscalls::collect(recording, rows)?),
+        View::Io(_) => Box::new(io::collect(recording, rows)?),
+        View::Sched(_) => Box::new(sched::collect(recording, rows)?),
+        View::Profile(_) => Box::new(profile::collect(recording, rows)?),
+        View::Counters(_) => Box::new(counters::collect(recording, rows)?),
+        View::Metrics(_) => Box::new(metrics::collect(recording, rows)?),
+        View::Settings(_) => Box::new(settings::collect(recording, rows)?),
+        View::Latency(_) => Box::new(latency::collect(recording, rows)?),
+        View::Block(_) => Box::new(block::collect(recording, rows)?),
+        View::Regions(_) => Box::new(regions::collect(recording, rows)?),
+        View::Loss(_) => Box::new(loss::collect(recording, rows)?),
+    })
 }
 
 /// Shows what changed between two sides. Lists are made whole: rows are paired before any is left out.
@@ -111,15 +137,16 @@ fn two_sides(args: &Args) -> Result<u8, Failure> {
         return Err(Failure::input(anyhow::anyhow!(needed)));
     }
     let whole = Selection { top: Some(0), sort: None, ..asked.clone() };
-    let view = args.view.name();
-    let side = |paths: &[PathBuf]| -> Result<Vec<serde_json::Value>, Failure> {
+    let side = |paths: &[PathBuf]| -> Result<Vec<Value>, Failure> {
         let mut documents = Vec::new();
         for found in discover(paths)? {
-            documents.push(document(view, &common.span.open(&found.dir)?, &whole)?);
+            documents.push(answer(&args.view, &common.span.open(&found.dir)?, &whole)?.document()?);
         }
         Ok(documents)
     };
-    let changes = changes(view, &side(&common.base)?, &side(&common.test)?, &asked);
+    let (base, test) = (side(&common.base)?, side(&common.test)?);
+    let view = base.first().and_then(|run| run["view"].as_str()).unwrap_or_default();
+    let changes = changes(view, &base, &test, &asked);
     if common.json {
         print::json(&changes)?;
     } else {
@@ -129,16 +156,15 @@ fn two_sides(args: &Args) -> Result<u8, Failure> {
 }
 
 /// Prints an answer, as text or as a document.
-fn print<T: Serialize + Page>(json: bool, answer: Result<Answer<T>, ViewError>) -> Result<(), Failure> {
-    let answer = answer?;
-    if json { print::json(&answer.document()?) } else { print::text(&page(&answer)) }
+fn print(json: bool, answer: &dyn Shown) -> Result<(), Failure> {
+    if json { print::json(&answer.document()?) } else { print::text(&answer.text()) }
 }
 
 /// Prints the calls one by one.
 fn print_log(json: bool, recording: &Recording, selection: &Selection) -> Result<(), Failure> {
     let log = Log::open(recording, selection)?;
     if json {
-        return print(json, log.collect());
+        return print(json, &log.collect()?);
     }
     let head = log.head();
     print::text(&page(&head))?;

@@ -382,28 +382,6 @@ impl View {
         }
     }
 
-    /// Its name on the command line.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Summary(_) => "summary",
-            Self::Tasks(_) => "tasks",
-            Self::Faults(_) => "faults",
-            Self::Maps(_) => "maps",
-            Self::Dax(_) => "dax",
-            Self::Syscalls(_) => "syscalls",
-            Self::Io(_) => "io",
-            Self::Sched(_) => "sched",
-            Self::Profile(_) => "profile",
-            Self::Counters(_) => "counters",
-            Self::Metrics(_) => "metrics",
-            Self::Settings(_) => "settings",
-            Self::Latency(_) => "latency",
-            Self::Block(_) => "block",
-            Self::Regions(_) => "regions",
-            Self::Loss(_) => "loss",
-        }
-    }
-
     /// The rows that are asked for.
     pub fn selection(&self) -> Selection {
         let of_words = |words: &[String]| Selection { words: words.to_vec(), ..Selection::default() };
