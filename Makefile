@@ -13,7 +13,7 @@ TEST_PACKAGES := fio fio-examples linux-perf sqlite3 git postgresql strace pytho
 # Runtimes whose stacks the long form looks at.
 RUNTIME_PACKAGES := nodejs default-jdk-headless
 
-.PHONY: help setup setup-test setup-runtimes build demo test test-programs test-all experiments experiments-check check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes build demo test ready-to-test test-programs test-all experiments experiments-check check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -33,9 +33,11 @@ build: setup ## build pagelab into target/debug (optimised where it measures)
 demo: build ## a regression goes in, its cause comes out (needs root)
 	tools/demo
 
-test: setup ## everything that must pass; under 40 minutes on 2 cores
-	@$(MAKE) --no-print-directory -j2 test-programs setup-test
+test: ready-to-test ## everything that must pass; under 40 minutes on 2 cores
 	tools/test short
+
+ready-to-test: setup
+	@$(MAKE) --no-print-directory -j2 test-programs setup-test
 
 # Beside what is fetched for the tests: compiling needs the processors, fetching the network. Without MAKEFLAGS, or cargo would
 # share make's two jobs with the fetching.
@@ -43,7 +45,7 @@ test-programs: setup
 	env -u MAKEFLAGS -u MFLAGS $(CARGO) build --locked --workspace --bins
 	env -u MAKEFLAGS -u MFLAGS $(CARGO) test --locked --workspace --no-run
 
-test-all: build setup-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
+test-all: ready-to-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full
 
 # Folders of the experiments that can be carried out again.
