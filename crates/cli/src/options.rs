@@ -16,8 +16,8 @@ use crate::failure::Failure;
 
 /// What `--observe` takes beside the names of streams: for the end of a command's help.
 pub const STREAMS_HELP: &str = "\
-Streams (--observe): syscalls:LIST records only these classes (desc, file, memory, process, network, signal, ipc) or calls;
-sched:nostacks records no stacks of waits, maps:nostacks none of mapping calls.";
+Streams (--observe): syscalls:LIST records only these classes (desc, file, memory, process, network, signal, ipc) or calls; \
+sched:nostacks leaves out the stacks of waits, maps:nostacks those of mapping calls.";
 
 /// How and where to record.
 #[derive(Debug, Args)]

@@ -182,7 +182,8 @@ const HEAD: &str = "# Fallbacks: what is recorded without BPF
 
 Made from `crates/session/src/fallbacks.rs`; do not edit. After a change there: `PAGELAB_BLESS=1 cargo test -p pagelab-session --test integration docs_page`.
 
-Every stream works through the first of these that the kernel gives (its *rung*), found by trying and never by version:
+Each stream uses the first of these mechanisms that works on the host (its *rung*). The recorder tries them; it does not go by the
+kernel's version:
 
 - `bpf`: BPF programs on raw tracepoints. Needs root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF.
 - `perf`: perf events on the target's own tasks. Needs `kernel.perf_event_paranoid` at most 2 (or CAP_PERFMON), and no seccomp
@@ -190,11 +191,13 @@ Every stream works through the first of these that the kernel gives (its *rung*)
   takes on the program's memory (a `read` into fresh memory), and kernel stacks, are not; the manifest says `user_mode_only`.
 - `procfs`: files of `/proc` and `/sys`. Needs to be the target's user.
 
-Neither tracefs nor debugfs is needed on any rung, but for `syscalls` and a part of `maps` on `perf`: there system calls are seen
-by the tracepoints raw_syscalls:sys_enter and sys_exit, whose numbers only tracefs tells, and only with `kernel.perf_event_paranoid`
-at most 1 or CAP_PERFMON; without, the manifest says `areas_only_because` of `maps`. The manifest's `probes` have the rung of each stream and, below the highest,
-the reason and what would mend it. A stream that can stand on none of the rungs given is refused with the reason.
-Columns named as filled are so if the target does what they are about; a null is a value that could not be measured.
+Tracefs and debugfs are not needed, with one exception: on the rung `perf`, `syscalls` and a part of `maps` use the tracepoints
+raw_syscalls:sys_enter and sys_exit. Their numbers stand in tracefs alone, and they need `kernel.perf_event_paranoid` at most 1 or
+CAP_PERFMON; without them the manifest gives the reason as `areas_only_because` of `maps`.
+
+`probes` in the manifest names the rung of each stream; below the highest rung also the reason and what to do about it. A stream
+for which no rung works is refused, with the reason. A column listed as filled has values if the target does what the column is
+about; null means that the value could not be measured.
 
 | stream | rung | filled | null there | and missing |
 |---|---|---|---|---|

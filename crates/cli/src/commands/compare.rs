@@ -59,8 +59,8 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Commands: one word is a command line for `sh -c`, so quote it; several words are a program and its arguments. With
---setting there is one command, in either form; without it there are two, one word each.
+Commands: one word is a command line for `sh -c`, so quote it; several words are a program and its arguments. With \
+--setting give one command, in either form; without it give two, one word each.
 
 Examples:
   pagelab compare good.rec bad.rec
@@ -72,8 +72,8 @@ Examples:
   pagelab compare -n 10 --value 'rps:higher=GET: ([0-9.]+)' --setting thp.enabled=always,never \\
       -- redis-benchmark -q -t get
 
-A --value is looked for in every line that the command prints, on either output; the last match decides, and its first
-pair of parentheses holds a plain number (12, 0.5, 1e5). A run without it counts as failed if the number decides.";
+--value is matched against each line of standard output and standard error; the last match counts. Its first group must \
+hold a plain number (12, 0.5, 1e5). If the value is what the sides are compared by, a run without it counts as failed.";
 
 /// What `compare SET --json` prints: the first comparison, and beside it the others.
 #[derive(Serialize)]

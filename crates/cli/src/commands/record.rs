@@ -83,12 +83,14 @@ Examples:
   pagelab record --cgroup /sys/fs/cgroup/system.slice/db.service --last 30 & ... kill -USR2 $!
   pagelab show good.rec summary
 
-Options stand before CMD; the words after it are its own arguments. Recording running processes does not disturb them; it
-ends when all of them have ended, when the cgroup has become empty, when CMD ends, after --duration, or on SIGINT, SIGTERM
-or SIGHUP. Their earlier children are recorded only if they are named or belong to the cgroup; with --skip and a command,
-all its children are.
-With --last, event tables hold at least the last S seconds and at most one more; tasks, mappings, files and settings are
-kept from the start, because events cannot be read without them.";
+Options stand before CMD; the words after it are its own arguments.
+
+Processes that run already are recorded without being stopped. Recording ends when all of them have ended, when the cgroup \
+is empty, when CMD ends, after --duration, or on SIGINT, SIGTERM or SIGHUP. Children that they started before are recorded \
+only if they are named too or belong to the cgroup; with --skip and a command, all its children are recorded.
+
+With --last S, event tables hold the last S seconds, and at most one second more; tasks, mappings, files and settings are \
+kept from the start, because events cannot be interpreted without them.";
 
 impl Args {
     fn target(&self) -> Target {

@@ -49,11 +49,11 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Each view has options of its own, which may stand before or behind its name: pagelab show VIEW --help.
-All views have --json, --from and --to.
+Each view has options of its own, which may stand before or after its name: pagelab show VIEW --help. All views have \
+--json, --from and --to.
 
-Times are seconds since recording began; --from and --to count in them, too. What is not known is `-`, in JSON null. A
-recording that broke off is shown as far as it goes, and its first line says so.
+Times are seconds since the start of the recording, for --from and --to too. A value that is not known is `-`, in JSON null. \
+A recording without a clean end is shown up to where it broke off, and the first line says so.
 
 Examples:
   pagelab show
@@ -63,9 +63,9 @@ Examples:
   pagelab show good.rec metrics vmstat.thp_ --json
   pagelab show --base good.rec --test bad.rec syscalls
 
-JSON: a path is text with what is not UTF-8 replaced; if anything was, `path_bytes_hex` stands beside `path`.
---top and --sort choose the same rows as in the text; `..._total` beside a list is the number of rows it was taken from.
-Addresses are hexadecimal text, because many readers of JSON round large numbers.";
+JSON: --top and --sort select the same rows as in the text; `..._total` beside a list is its length before --top. Bytes of a \
+path that are not UTF-8 are replaced, and `path_bytes_hex` beside `path` has all bytes. Addresses are hexadecimal text, \
+because many JSON parsers round large numbers.";
 
 /// Shows the view asked for.
 pub fn run(args: &Args) -> Result<u8, Failure> {

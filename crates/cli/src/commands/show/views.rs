@@ -105,45 +105,46 @@ pub enum View {
 const TOP_OF_LISTING: &str = "Rows shown; 0 for all [default: all; 20 with --sort]";
 
 const TASKS: &str = "\
-FAULTS are the rows of the task in the recording, MIN+MAJ what the kernel accounts to it when it ends, DIFF how
-many more that is. The kernel also accounts the faults that it takes on a task's behalf without an exception
-(get_user_pages, as for direct I/O and ptrace), those of exec before the new program runs, and faults repeated
-after waiting for a lock; faults lost by the recorder count here too, and are told apart by: show DIR loss.";
+FAULTS is the number of the task's faults in the recording, MIN+MAJ the number that the kernel had counted for it when it \
+ended, DIFF the difference. The kernel also counts faults that it takes for a task without an exception (get_user_pages, as \
+for direct I/O and ptrace), faults of exec before the new program runs, and faults repeated after waiting for a lock. \
+Faults that the recorder lost are in DIFF too; show DIR loss lists them.";
 
 const FAULTS: &str = "\
-PER_PAGE and PER_SLOT count the faults that found no page, for each base page mapped and for each aligned slot of
-the huge page size that was touched. One per slot is what huge pages give.
+PER_PAGE is the number of faults on missing pages per base page mapped, PER_SLOT the number per touched slot: an aligned \
+range of the size of a huge page. With huge pages PER_SLOT is 1.
 
 Example:
   pagelab show good.rec faults --comm postgres --top 5";
 
 const MAPS: &str = "\
-NOT_CALLS are mappings that the kernel made, that a fork inherited, or that were there before recording began.";
+NOT_CALLS counts mappings made by the kernel, inherited by fork, or present when recording began.";
 
 const SYSCALLS: &str = "\
-Times are from entry to return; a call that never returned has none. --log prints every call; the name of the file
-stands behind its descriptor, addresses as they are.
+Durations are from entry to return; a call that never returned has none. --log prints every call, with the file's name \
+after its descriptor and addresses as numbers.
 
 Example:
   pagelab show good.rec syscalls --by file --name %desc --sort p99";
 
 const IO: &str = "\
-An operation is sequential if it begins where an earlier one ended (of the same task, or of any that shares the
-file), descending if it ends where one began, strided in a progression of equal steps, SAME at the place of the one
-before, else random. The pattern has 60 % of the operations, or it is mixed. STREAMS is how many sequential, strided
-or descending runs of 8 and more there were. Reads and writes through mappings are seen by their faults only, those
-of io_uring and libaio not at all.";
+An operation is sequential if it starts where an earlier one ended (of this task, or of another that works on the same \
+file), descending if it ends where an earlier one started, strided if the steps are equal, same if it repeats the offset \
+of the one before, and random otherwise. PATTERN names the kind of at least 60 % of the operations, or is mixed. STREAMS counts \
+sequential, strided and descending runs of 8 or more operations. Accesses through mappings show only as page faults; those of \
+io_uring and libaio are not seen.";
 
 const SCHED: &str = "\
-ASLEEP is until the task was woken; QUEUE is ready without a CPU, woken or PREEMPTED. BY STACK says where tasks slept.";
+ASLEEP is the time until the task was woken; QUEUE the time it was ready and had no CPU, after a wakeup or preempted. BY STACK \
+shows where tasks slept.";
 
 const PROFILE: &str = "\
 Example:
   pagelab show good.rec profile --callers memcpy --group 'copy=^(copy_|memcpy|memmove)'";
 
 const COUNTERS: &str = "\
-~ is an estimate of a count that was taken in a part of the time, because the processor has too few counters for
-all events at once; derived numbers are made of events that were counted at the same times, and of no others.";
+~ marks an estimate: the event was counted for a part of the time only, because the processor has fewer counters than there \
+are events (multiplexing). Derived figures use only events that were counted at the same times.";
 
 const METRICS: &str = "\
 Example:
@@ -154,11 +155,11 @@ Example:
   pagelab show good.rec settings thp. hugetlb.";
 
 const BLOCK: &str = "\
-These are all requests on the host's disks. What a program writes into the page cache is written to the disk by kernel
-threads: such requests belong to no task, and --pid and --comm leave them out.";
+Requests of all programs on the host's disks. Kernel threads write back what a program has written into the page cache: such \
+requests belong to no task, and --pid and --comm leave them out.";
 
 const REGIONS: &str = "\
-Each address space is shown as it was when it was last looked at, which is some time before its end.";
+Each address space is shown as of the last look at it, a short time before its end.";
 
 /// Options that every view has.
 #[derive(Debug, Args)]
