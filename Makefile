@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 CARGO ?= cargo
-PAGELAB := target/debug/pagelab
+PAGELAB := target/release/pagelab
 
 # Debian packages: clang and the two headers to build; the rest are what the tests compare with.
 BUILD_PACKAGES := clang libelf-dev zlib1g-dev pkg-config gcc make
@@ -27,13 +27,13 @@ setup-test: setup ## install what the tests compare with
 	@tools/install-venv dataframes
 	@tools/fio-conformance --fetch
 
-build: setup ## build pagelab into target/debug (optimised where it measures)
-	$(CARGO) build --locked -p pagelab-cli
+build: setup ## build pagelab into target/release
+	$(CARGO) build --release --locked -p pagelab-cli
 
 demo: build ## a regression goes in, its cause comes out (needs root)
 	tools/demo
 
-test: ready-to-test ## everything that must pass; under 40 minutes on 2 cores
+test: ready-to-test ## everything that must pass; under 25 minutes on 2 cores
 	tools/test short
 
 ready-to-test: setup
@@ -42,8 +42,8 @@ ready-to-test: setup
 # Beside what is fetched for the tests: compiling needs the processors, fetching the network. Without MAKEFLAGS, or cargo would
 # share make's two jobs with the fetching.
 test-programs: setup
-	env -u MAKEFLAGS -u MFLAGS $(CARGO) build --locked --workspace --bins
-	env -u MAKEFLAGS -u MFLAGS $(CARGO) test --locked --workspace --no-run
+	env -u MAKEFLAGS -u MFLAGS $(CARGO) build --release --locked --workspace --bins
+	env -u MAKEFLAGS -u MFLAGS $(CARGO) test --release --locked --workspace --no-run
 
 test-all: ready-to-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full
@@ -59,7 +59,7 @@ experiments-check: build ## every figure of the experiments computed once more f
 
 check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass
 	$(CARGO) check --locked --workspace --all-targets
-	$(if $(CRATE),$(CARGO) test --locked -p pagelab-$(CRATE))
+	$(if $(CRATE),$(CARGO) test --release --locked -p pagelab-$(CRATE))
 
 bench: build ## side-by-side measurements against perf and plain loops; results in benches/results
 	tools/bench
@@ -72,12 +72,12 @@ lint: ## rustfmt, clippy, style
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 docs: ## write the generated pages in docs/ anew
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-recording --test integration docs_page
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-fiojob --test job_docs
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-session --test integration docs_page
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-conformance --test docs docs_page
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-vocab docs_page
-	PAGELAB_BLESS=1 $(CARGO) test --locked -p pagelab-analysis --lib docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-recording --test integration docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-fiojob --test job_docs
+	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-session --test integration docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-conformance --test docs docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-vocab docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-analysis --lib docs_page
 
 clean: ## remove what was built
 	$(CARGO) clean

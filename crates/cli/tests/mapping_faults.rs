@@ -21,11 +21,15 @@ const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 fn situations() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "--locked", "-p", "pagelab-mapping", "--example", "situations"]);
-        run(command.current_dir(env!("CARGO_MANIFEST_DIR")), 0);
         let tests = std::env::current_exe().expect("own path");
-        let target = tests.parent().and_then(|deps| deps.parent()).expect("target/debug/deps");
+        let target = tests.parent().and_then(|deps| deps.parent()).expect("target/release/deps");
+        let mut command = Command::new(env!("CARGO"));
+        // The whole workspace's, as the tests were built: with other features of libraries it would be compiled once more.
+        command.args(["build", "--quiet", "--locked", "--workspace", "--example", "situations"]);
+        if target.ends_with("release") {
+            command.arg("--release");
+        }
+        run(command.current_dir(env!("CARGO_MANIFEST_DIR")), 0);
         target.join("examples/situations")
     })
 }

@@ -24,7 +24,7 @@ pub fn pagelab() -> Command {
 /// A program of the workspace, built beside the binary.
 pub fn beside(name: &str) -> PathBuf {
     let path = binary().with_file_name(name);
-    assert!(path.is_file(), "{} is not built; type: cargo build --workspace --bins", path.display());
+    assert!(path.is_file(), "{} is not built; type: cargo build --release --workspace --bins", path.display());
     path
 }
 
