@@ -109,5 +109,9 @@ fn a_figure_is_measured_written_and_computed_once_more() {
 
     change(&folder.join("reproduce.toml"), "[[step]]\nname = \"job\"", "[[stp]]\nname = \"job\"");
     let wrong = run(&mut command(&[]), 2);
-    assert!(stderr(&wrong).contains("reproduce.toml:8: unknown key `stp`; did you mean 'step'?"), "{}", stderr(&wrong));
+    assert!(
+        stderr(&wrong).contains("reproduce.toml:8: unknown key `stp` (did you mean 'step'?)"),
+        "{}",
+        stderr(&wrong)
+    );
 }

@@ -202,7 +202,7 @@ fn wrong_words_are_answered_with_the_right_ones() {
         (&["syscalls", "--name", "raed"], "did you mean 'read'?"),
         (&["syscalls", "--name", "%disk"], "%desc %file %memory %process %network %signal %ipc"),
         (&["syscalls", "--file", "/nowhere"], "--by file"),
-        (&["syscalls", "--log", "--sort", "mean"], "this view has: time"),
+        (&["syscalls", "--log", "--sort", "mean"], "needed one of: time"),
         (&["io", "--sort", "x"], "bytes read written reads writes opens time file"),
         (&["io", "--by", "task"], "view io does not take --by"),
         (&["sched", "--sort", "x"], "waiting preempted queue off oncpu times max task"),

@@ -413,7 +413,7 @@ mod tests {
             ("prices = 1", "shop.toml:1: prices: found 1; needed: a table: [prices]"),
             (
                 "[[item]]\n[[item]]\nnaem = 'x'",
-                "shop.toml:3: unknown key `item.naem`; did you mean 'item.name'?; known here: name, weight, count",
+                "shop.toml:3: unknown key `item.naem` (did you mean 'item.name'?); known here: name, weight, count",
             ),
         ] {
             assert_eq!(refused(text), message, "{text}");

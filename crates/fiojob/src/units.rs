@@ -99,7 +99,7 @@ fn size_atom(text: &str, context: ParseContext) -> Result<u64, String> {
     };
     // fio knows no exbibytes, and no prefix that is only `i`.
     let power = power_of_1024(prefix).filter(|power| *power <= 5 && !(*power == 0 && binary_spelling));
-    let unknown = || format!("unknown unit '{suffix}'; sizes take k, m, g, t, p, with i and b at will");
+    let unknown = || format!("unknown unit '{suffix}'; needed k, m, g, t or p, as in 4k, 4kb or 4kib");
     let power = power.ok_or_else(unknown)?;
     // kb_base=1024: plain prefixes are powers of two and the `i` forms powers of ten; kb_base=1000: the standards.
     let base: u64 = if (context.kb_base == 1024) == binary_spelling { 1000 } else { 1024 };

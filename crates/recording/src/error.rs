@@ -33,7 +33,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// `--from` or `--to` name a mark that the recording lacks.
-    #[error("{dir}: there is no mark {name:?}; {known}", dir = dir.display())]
+    #[error("--from or --to: found {name:?}, needed seconds or a mark; {dir} has {known}", dir = dir.display())]
     NoSuchMark {
         /// The recording.
         dir: PathBuf,

@@ -115,7 +115,7 @@ fn instant(recording: &Recording, bound: &Bound, first: bool) -> Result<i64> {
     found.ok_or_else(|| Error::NoSuchMark {
         dir: recording.dir().to_owned(),
         name: wanted.clone(),
-        known: if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) },
+        known: if known.is_empty() { "no marks".to_owned() } else { format!("the marks {}", known.join(", ")) },
     })
 }
 

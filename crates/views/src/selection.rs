@@ -97,7 +97,7 @@ fn chosen(option: &str, asked: Option<&str>, words: &[&'static str]) -> Result<&
     }
     let near = hint_for(asked, words.iter().copied());
     let list = words.join(" ");
-    Err(ViewError::Asked(format!("{option}: found {asked:?}{near}; this view has: {list}")))
+    Err(ViewError::Asked(format!("{option}: found {asked:?}{near}; needed one of: {list}")))
 }
 
 /// The first `limit` rows, and how many there were.

@@ -24,7 +24,7 @@ pub(crate) fn slips(word: &str, name: &str) -> Option<usize> {
 
 /// What a message adds for the nearest word; nothing if none is near.
 pub fn hint(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"))
+    nearest.map_or_else(String::new, |nearest| format!(" (did you mean '{nearest}'?)"))
 }
 
 /// As [`hint`] of [`nearest`].
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_message_asks_only_for_what_is_near() {
-        assert_eq!(hint_for("numjob", ["numjobs"]), "; did you mean 'numjobs'?");
+        assert_eq!(hint_for("numjob", ["numjobs"]), " (did you mean 'numjobs'?)");
         assert_eq!(hint_for("nothing", ["numjobs"]), "");
     }
 }

@@ -90,7 +90,7 @@ impl<'a> CallFilter<'a> {
                 let near = pagelab_vocab::nearest::hint_for(name, syscalls::all().iter().map(|call| call.name));
                 let classes: Vec<String> = Class::ALL.iter().map(|class| format!("%{}", class.name())).collect();
                 return Err(ViewError::Asked(format!(
-                    "--name: found {name:?}{near}; needed the name of a call, or of a class: {}",
+                    "--name: found {name:?}{near}; needed a system call or a class of them: {}",
                     classes.join(" ")
                 )));
             }

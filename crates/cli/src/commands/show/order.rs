@@ -196,16 +196,16 @@ fn check(command: &Command, view: &OsStr, names: &[String], words: &[OsString]) 
 fn neither(command: &Command, word: &str) -> Failure {
     if !word.contains('/') && Path::new(word).extension().is_none_or(|ext| ext != "rec") {
         let failure = no_view(command, word);
-        return Failure::input(anyhow::anyhow!("there is no recording {word:?}, and {failure}"));
+        return Failure::input(anyhow::anyhow!("no recording {word:?}, {failure}"));
     }
-    Failure::input(anyhow::anyhow!("there is no recording {word:?}; needed: the directory named with record -o"))
+    Failure::input(anyhow::anyhow!("no recording {word:?}; needed the directory given to record -o"))
 }
 
 fn no_view(command: &Command, name: &str) -> Failure {
     let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
     let list = known.join(", ");
     let near = hint_for(name, known.iter().copied());
-    Failure::input(anyhow::anyhow!("there is no view {name:?}{near}; the views are: {list}"))
+    Failure::input(anyhow::anyhow!("no view {name:?}{near}; views: {list}"))
 }
 
 #[cfg(test)]
