@@ -130,8 +130,8 @@ fn a_run_without_the_number_that_decides_has_failed() {
 #[test]
 fn what_is_advised_after_an_interruption_works_as_it_is() {
     let dir = scratch();
-    // The third run plays the user and presses Ctrl-C.
-    let command = counting("if [ $n = 3 ]; then kill -INT $PPID; sleep 60; fi; echo 'it'\\''s' >> done");
+    // The third run plays the user and presses Ctrl-C. The shell ends when its sleep does.
+    let command = counting("if [ $n = 3 ]; then kill -INT $PPID; sleep 3; fi; echo 'it'\\''s' >> done");
     let output = run(
         &mut compare(dir.path(), &["-n", "3", "--observe", "settings", "--name", "a,b", "--", &command, "true"]),
         130,
