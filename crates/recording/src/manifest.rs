@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, FORMAT, Result};
+use crate::rollup::WrittenRollup;
 use crate::storage::{Storage, replace_document, write_atomically};
 
 pub use run::{Better, EndedBy, FoundTarget, Measured, MeasuredBy, PrintedValue, Rusage};
@@ -127,6 +128,12 @@ pub struct Manifest {
     /// Faults that no mapping explains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults_unattributed: Option<u64>,
+    /// Rollups that were written, by table; see [`crate::rollup`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rollups: BTreeMap<String, WrittenRollup>,
+    /// Why rollups could not be made although the recording was closed well. Views make their figures from events then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollups_missing: Option<String>,
     /// Further keys, such as what each probe reports of itself under its own name.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
@@ -168,6 +175,8 @@ impl Default for Manifest {
             incomplete_reason: None,
             rows_dropped: BTreeMap::new(),
             faults_unattributed: None,
+            rollups: BTreeMap::new(),
+            rollups_missing: None,
             extra: Map::new(),
         }
     }
