@@ -110,6 +110,7 @@ pub struct Attribution {
     departed: Departed,
     spaces: AddressSpaces,
     next_action: i64,
+    changes: u64,
     unattributed: u64,
 }
 
@@ -129,6 +130,7 @@ impl Attribution {
             departed: Departed::new(GRACE_NS),
             spaces: AddressSpaces::new(PageSizes::of(recording)),
             next_action: i64::MIN,
+            changes: 1,
             unattributed: 0,
         })
     }
@@ -136,6 +138,15 @@ impl Attribution {
     /// Faults so far that joined no mapping.
     pub fn unattributed(&self) -> u64 {
         self.unattributed
+    }
+
+    /// How often what is mapped may have changed up to `ts`, counted from 1. While that stays the same, the same address has
+    /// the same mapping. Times come in order.
+    pub fn changes_until(&mut self, ts: i64) -> Result<u64> {
+        if ts >= self.next_action {
+            self.advance(ts)?;
+        }
+        Ok(self.changes)
     }
 
     /// The mapping of a fault. Faults come in order of time.
@@ -160,6 +171,7 @@ impl Attribution {
 
     /// Applies what happened up to `ts`, and finds when the next thing happens.
     fn advance(&mut self, ts: i64) -> Result<()> {
+        self.changes += 1;
         let mut next = i64::MAX;
         while let Some(row) = self.mappings.peek()? {
             if row.ts > ts {

@@ -339,8 +339,8 @@ pub fn write(dir: &Path, witnesses: &dyn Witnesses) -> Result<Outcome> {
         return Ok(Outcome::Left("the recording is not complete".to_owned()));
     }
     let report = check(dir)?;
-    let mut problems = report.problems.iter().filter(|problem| problem.level == Level::Problem);
-    if let Some(problem) = problems.find(|problem| !is_of_rollup(dir, &problem.path)) {
+    let mut damage = report.problems.iter().filter(|it| it.level == Level::Problem && it.id.starts_with("part."));
+    if let Some(problem) = damage.find(|problem| !is_of_rollup(dir, &problem.path)) {
         return Ok(Outcome::Left(format!("{}: {}", problem.path.display(), problem.message)));
     }
     let made = match made(&recording, witnesses)? {
@@ -375,10 +375,7 @@ fn is_of_rollup(dir: &Path, path: &Path) -> bool {
 }
 
 /// All rollups of a recording, or why there can be none.
-fn made(
-    recording: &Recording,
-    witnesses: &dyn Witnesses,
-) -> Result<std::result::Result<Vec<RollupRows>, String>> {
+fn made(recording: &Recording, witnesses: &dyn Witnesses) -> Result<std::result::Result<Vec<RollupRows>, String>> {
     let mut made = Vec::new();
     for table in tables::all().iter().filter(|table| is_added_up(table)) {
         let mut witness = match witnesses.of(recording, table) {

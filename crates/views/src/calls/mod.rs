@@ -2,8 +2,9 @@
 //!
 //! [`scan`] visits the rows of `syscalls` without making a struct of text for each: names are looked up once per batch, and
 //! columns that nobody asked for are not read. Ten million calls take seconds. [`Totals`] sums calls up as `strace -c`
-//! does, with percentiles of their durations.
+//! does, with percentiles of their durations, `Groups` those of one name, task, name of a task or file.
 
+mod groups;
 mod totals;
 
 use std::collections::{HashMap, HashSet};
@@ -12,6 +13,7 @@ use arrow::array::{Array, AsArray, FixedSizeListArray, PrimitiveArray, RecordBat
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::{Error, Recording};
 
+pub(crate) use groups::{Group, Groups, Key};
 pub use totals::{Durations, Split, Totals};
 
 use crate::error::Result;
@@ -123,7 +125,7 @@ pub fn is_damage(error: &Error) -> bool {
 
 /// Names seen so far, numbered.
 #[derive(Default)]
-struct Names {
+pub(crate) struct Names {
     ids: HashMap<String, usize>,
 }
 
@@ -186,7 +188,8 @@ fn args_of(batch: &RecordBatch) -> &[u64] {
     words.map_or(&[], |words| words.values())
 }
 
-fn visit(batch: &RecordBatch, names: &mut Names, each: &mut impl FnMut(&Call<'_>)) {
+/// Visits the calls of a batch.
+pub(crate) fn visit(batch: &RecordBatch, names: &mut Names, each: &mut impl FnMut(&Call<'_>)) {
     let (ts, dur) = (Numbers::<Int64Type>::of(batch, "ts"), Numbers::<Int64Type>::of(batch, "dur"));
     let (task, file) = (Numbers::<UInt32Type>::of(batch, "task_id"), Numbers::<UInt32Type>::of(batch, "file_id"));
     let (fd, ret) = (Numbers::<Int32Type>::of(batch, "fd"), Numbers::<Int64Type>::of(batch, "ret"));

@@ -3,7 +3,6 @@
 //! State is kept for what exists: a mapping that goes, and a slot that loses its page table, are added to their class
 //! and forgotten, so memory follows the size of the address spaces and not the length of the recording.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use pagelab_recording::lifetimes::Lifetimes;
@@ -14,6 +13,7 @@ use super::class::{MemoryKind, size_class_of};
 use super::events::{Change, Names, Origin, Request};
 use super::ledger::{Ledger, RawKey, Scale};
 use super::space::{Areas, Attrs, bits};
+use crate::fast::FastMap;
 
 mod advice;
 mod faults;
@@ -35,7 +35,7 @@ struct Space {
     areas: Areas,
     /// Numbers of pieces.
     held: Mapped<u32>,
-    slots: HashMap<u64, Slot>,
+    slots: FastMap<u64, Slot>,
     thp_forbidden: bool,
 }
 
@@ -49,7 +49,7 @@ struct Refusal {
 #[derive(Debug)]
 pub(super) struct Tracker {
     scale: Scale,
-    spaces: HashMap<u32, Space>,
+    spaces: FastMap<u32, Space>,
     tasks: Lifetimes<u32, Task>,
     pieces: Vec<Piece>,
     free: Vec<u32>,
@@ -62,7 +62,7 @@ impl Tracker {
     pub(super) fn new(scale: Scale) -> Self {
         Self {
             scale,
-            spaces: HashMap::new(),
+            spaces: FastMap::default(),
             tasks: Lifetimes::default(),
             pieces: Vec::new(),
             free: Vec::new(),

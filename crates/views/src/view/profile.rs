@@ -1,7 +1,7 @@
 //! `show DIR profile`: where the recorded tasks spent their CPU time, by function, module, name and CPU.
 
 mod stacks;
-mod tally;
+pub(crate) mod tally;
 
 use pagelab_recording::tables::LossRow;
 use pagelab_recording::{Measured, Recording};

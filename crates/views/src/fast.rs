@@ -1,0 +1,99 @@
+//! Counting by small keys: what every event does, so it may cost a few nanoseconds only.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+/// A hash of numbers by one multiplication per word, as the Rust compiler uses it. Keys come from recordings and not from
+/// strangers, so nobody chooses them to collide.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Multiply(u64);
+
+impl Multiply {
+    fn add(&mut self, word: u64) {
+        self.0 = self.0.wrapping_add(word).wrapping_mul(0xf135_7aea_2e62_a9c5);
+    }
+}
+
+impl Hasher for Multiply {
+    /// The best bits of a product are its upper ones, and tables look at the lower.
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(26)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.add(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, word: u8) {
+        self.add(u64::from(word));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.add(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.add(word);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.add(word as u64);
+    }
+}
+
+/// A map whose keys are numbers.
+pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
+
+/// Counts by key. Events come in runs with the same key, which then needs no search.
+#[derive(Debug)]
+pub(crate) struct Tally<K, V = u64> {
+    numbers: FastMap<K, u32>,
+    entries: Vec<(K, V)>,
+    last: usize,
+}
+
+impl<K, V> Default for Tally<K, V> {
+    fn default() -> Self {
+        Self { numbers: FastMap::default(), entries: Vec::new(), last: 0 }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Default> Tally<K, V> {
+    /// The number of a key, from 0.
+    pub(crate) fn number(&mut self, key: K) -> usize {
+        if self.entries.get(self.last).is_some_and(|(last, _)| *last == key) {
+            return self.last;
+        }
+        let entries = &mut self.entries;
+        self.last = *self.numbers.entry(key).or_insert_with(|| {
+            entries.push((key, V::default()));
+            (entries.len() - 1) as u32
+        }) as usize;
+        self.last
+    }
+
+    /// What is counted under a key.
+    pub(crate) fn of(&mut self, key: K) -> &mut V {
+        let number = self.number(key);
+        self.at(number)
+    }
+
+    /// What is counted under a number that [`Tally::number`] gave.
+    pub(crate) fn at(&mut self, number: usize) -> &mut V {
+        &mut self.entries[number].1
+    }
+
+    /// Keys met so far.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// All keys, in the order in which they were met first.
+    pub(crate) fn into_entries(self) -> Vec<(K, V)> {
+        self.entries
+    }
+}

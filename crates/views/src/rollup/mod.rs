@@ -1,0 +1,112 @@
+//! Rollups: what a view takes from small tables of a recording instead of its events.
+//!
+//! [`pagelab_recording::rollup`] says when a rollup is written and when it is read. Here is what is in them. Each view
+//! collects its figures into one struct, from events or from the rows of its rollup, and everything behind that (titles,
+//! ranking, cutting, notes) is the same code:
+//!
+//! | rollups | made by the pass over | read by |
+//! |---|---|---|
+//! | `rollup_faults`, `rollup_fault_*` | `faults` | `show faults`, mapped files of `show io`, the metrics `faults.*` |
+//! | `rollup_mappings`, `rollup_mapping_classes`, `rollup_hugetlb_refusals` | `faults` | [`crate::mappings::MappingProfile`] |
+//! | `rollup_calls`, `rollup_call_durations` | `syscalls` | `show syscalls` |
+//! | `rollup_samples` | `samples` | `show profile` |
+//!
+//! Whatever is narrowed (to a part of the time, to tasks, files or names) is made from events.
+//!
+//! # How to add one
+//! 1. Declare the table in the registry, with `rollup(1; SOURCE, ...)` in its head.
+//! 2. Write how its rows are made of a view's figures, and the figures of its rows, in a file here.
+//! 3. Make it in [`Makers`], and read it where the view takes its figures.
+//! 4. Hold view with rollups equal to view without in `tests/rollups.rs`.
+
+pub(crate) mod calls;
+pub(crate) mod faults;
+pub(crate) mod profile;
+pub(crate) mod samples;
+
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use pagelab_recording::rollup::{Outcome, RollupRows, Witness, Witnesses};
+use pagelab_recording::tables::TableDef;
+use pagelab_recording::{Recording, Result};
+
+use crate::mappings::{ProfileOptions, Walk};
+use crate::view::faults::count::{Counter, FaultScale};
+
+/// Keys (mappings, instructions, tasks, 64 slots of memory, durations) that adding up may keep: some 50 MB. What has more
+/// is no small table.
+const MOST_KEPT: usize = 1 << 20;
+
+/// Knows how all rollups are made; for [`pagelab_recording::RecordingWriter::set_witnesses`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Makers;
+
+impl Witnesses for Makers {
+    fn of(
+        &self,
+        recording: &Recording,
+        table: &'static TableDef,
+    ) -> std::result::Result<Option<Box<dyn Witness>>, String> {
+        let said = |error: crate::ViewError| error.to_string();
+        Ok(match table.name {
+            "faults" => Some(Box::new(OfFaults::new(recording).map_err(said)?)),
+            "syscalls" => Some(Box::new(calls::OfCalls::new(recording).map_err(said)?)),
+            "samples" => Some(Box::new(samples::OfSamples::new(recording).map_err(said)?)),
+            _ => None,
+        })
+    }
+}
+
+/// Makes the rollups of a closed recording anew.
+///
+/// # Errors
+/// As [`pagelab_recording::rollup::write`].
+pub fn write(dir: &Path) -> Result<Outcome> {
+    pagelab_recording::rollup::write(dir, &Makers)
+}
+
+/// Why there are no rollups: adding up would take too much memory.
+fn few_enough(kept: usize) -> std::result::Result<(), String> {
+    if kept <= MOST_KEPT {
+        return Ok(());
+    }
+    Err(format!("there are too many different events to add up: found {kept} keys, needed at most {MOST_KEPT}"))
+}
+
+/// Adds up faults.
+struct OfFaults {
+    counter: Counter,
+    walk: Option<Walk>,
+}
+
+impl OfFaults {
+    fn new(recording: &Recording) -> crate::error::Result<Self> {
+        let options = ProfileOptions::of_recording(recording, &mut Vec::new())?;
+        let scale = FaultScale::of(recording, options.huge_bytes);
+        let known = !recording.parts("mappings")?.is_empty();
+        let walk = if known { Some(Walk::new(recording, &options)?) } else { None };
+        Ok(Self { counter: Counter::new(recording, scale, options.window)?, walk })
+    }
+}
+
+impl Witness for OfFaults {
+    fn batch(&mut self, batch: &RecordBatch) -> std::result::Result<(), String> {
+        self.counter.batch(batch, None).map_err(|error| error.to_string())?;
+        if let Some(walk) = self.walk.as_mut() {
+            walk.batch(batch);
+        }
+        few_enough(self.counter.kept())
+    }
+
+    fn finish(self: Box<Self>) -> std::result::Result<Vec<RollupRows>, String> {
+        let (joined, kinds) = self.counter.finish();
+        if let Some(error) = joined.failed {
+            return Err(error);
+        }
+        let profile = self.walk.map(Walk::finish);
+        let mut rows = faults::rows(&joined, &kinds).map_err(|error| error.to_string())?;
+        rows.extend(profile::rows(profile.as_ref()).map_err(|error| error.to_string())?);
+        Ok(rows)
+    }
+}
