@@ -1,7 +1,7 @@
 //! Counting by small keys: what every event does, so it may cost a few nanoseconds only.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
 /// A hash of numbers by one multiplication per word, as the Rust compiler uses it. Keys come from recordings and not from
 /// strangers, so nobody chooses them to collide.
@@ -48,32 +48,38 @@ impl Hasher for Multiply {
 /// A map whose keys are numbers.
 pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
 
-/// Counts by key. Events come in runs with the same key, which then needs no search.
+/// Counts by key. Events come in runs with the same key, or with a few keys in turns, which then need no search.
 #[derive(Debug)]
 pub(crate) struct Tally<K, V = u64> {
     numbers: FastMap<K, u32>,
     entries: Vec<(K, V)>,
-    last: usize,
+    /// The numbers of some keys met lately, by hash.
+    recent: [u32; RECENT],
 }
+
+/// Keys of which the numbers are remembered.
+const RECENT: usize = 64;
 
 impl<K, V> Default for Tally<K, V> {
     fn default() -> Self {
-        Self { numbers: FastMap::default(), entries: Vec::new(), last: 0 }
+        Self { numbers: FastMap::default(), entries: Vec::new(), recent: [0; RECENT] }
     }
 }
 
 impl<K: Copy + Eq + Hash, V: Default> Tally<K, V> {
     /// The number of a key, from 0.
+    #[inline]
     pub(crate) fn number(&mut self, key: K) -> usize {
-        if self.entries.get(self.last).is_some_and(|(last, _)| *last == key) {
-            return self.last;
-        }
         let entries = &mut self.entries;
-        self.last = *self.numbers.entry(key).or_insert_with(|| {
+        let recent = &mut self.recent[(self.numbers.hasher().hash_one(key) >> 20) as usize % RECENT];
+        if entries.get(*recent as usize).is_some_and(|(known, _)| *known == key) {
+            return *recent as usize;
+        }
+        *recent = *self.numbers.entry(key).or_insert_with(|| {
             entries.push((key, V::default()));
             (entries.len() - 1) as u32
-        }) as usize;
-        self.last
+        });
+        *recent as usize
     }
 
     /// What is counted under a key.

@@ -1,9 +1,9 @@
 //! The pass over the faults of a recording: counts by small keys.
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrowPrimitiveType, RecordBatch};
 use pagelab_recording::Recording;
 use pagelab_recording::attribution::Attribution;
-use pagelab_recording::tables::{FaultsView, TableView};
+use pagelab_recording::tables::{FaultsView, PrimitiveView, TableView};
 
 use super::ends::{EndFigures, Ends};
 use super::join::{Joined, KERNEL_HALF, Mappings, OnMapping, PROTECTION};
@@ -12,7 +12,7 @@ use crate::read::Tasks;
 use crate::selection::Selection;
 
 /// What the processor and the probe say of a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FaultKind {
     /// The error code, where it is known.
     pub code: Option<u32>,
@@ -22,6 +22,25 @@ pub(crate) struct FaultKind {
     pub kernel_ip: bool,
     /// Whether it lies in the measured time.
     pub measured: bool,
+}
+
+impl FaultKind {
+    /// The same as one number, which is quicker to look up.
+    fn packed(self) -> u64 {
+        let code = self.code.map_or(0, |code| u64::from(code) | 1 << 32);
+        let major = self.major.map_or(0, |major| 1 << 33 | u64::from(major) << 34);
+        code | major | u64::from(self.kernel_ip) << 35 | u64::from(self.measured) << 36
+    }
+
+    fn of_packed(packed: u64) -> Self {
+        let has = |bit: u32| packed >> bit & 1 == 1;
+        Self {
+            code: has(32).then_some(packed as u32),
+            major: has(33).then(|| has(34)),
+            kernel_ip: has(35),
+            measured: has(36),
+        }
+    }
 }
 
 /// Sizes by which addresses are counted, and how the error code is read.
@@ -65,6 +84,11 @@ impl Narrow<'_> {
     }
 }
 
+/// The values of a column without nulls.
+fn values<T: ArrowPrimitiveType>(column: &PrimitiveView<T>) -> &[T::Native] {
+    column.array().map_or(&[], |array| array.values())
+}
+
 /// Faults on one mapping, while they are counted.
 #[derive(Debug, Default)]
 struct Touched {
@@ -101,7 +125,8 @@ pub(crate) struct Counter {
     failed: Option<String>,
     in_recording: u64,
     unattributed: u64,
-    kinds: Tally<FaultKind>,
+    /// By [`FaultKind::packed`].
+    kinds: Tally<u64>,
     tasks: Tally<u32>,
     mappings: Tally<u32, Touched>,
     /// By the mapping that the instruction lies in, and the instruction.
@@ -148,14 +173,15 @@ impl Counter {
         let narrow_by_task = narrow.filter(|narrow| narrow.selection.by_task());
         let narrow_by_file = narrow.filter(|narrow| narrow.selection.file.is_some());
         self.in_recording += view.len() as u64;
-        for row in 0..view.len() {
-            let (ts, task_id) = (view.ts.value(row), view.task_id.value(row));
+        let (times, tasks) = (values(&view.ts), values(&view.task_id));
+        let (spaces, addrs, ips) = (values(&view.mm_id), values(&view.addr), values(&view.ip));
+        for (row, ((((ts, task_id), mm_id), addr), ip)) in
+            times.iter().zip(tasks).zip(spaces).zip(addrs).zip(ips).enumerate()
+        {
+            let (ts, task_id, mm_id, addr, ip) = (*ts, *task_id, *mm_id, *addr, *ip);
             if narrow_by_task.is_some_and(|narrow| !narrow.tasks.wants(narrow.selection, task_id, ts)) {
                 continue;
             }
-            let mm_id = view.mm_id.value(row);
-            let addr = view.addr.value(row);
-            let ip = view.ip.value(row);
             let place = self.place_of(ts, mm_id, ip);
             // A clean end has filled in what joins; what does not is tried again, because the recorder may not have joined.
             let mapping = match view.mapping_id.get(row) {
@@ -167,7 +193,7 @@ impl Counter {
             }
             let (code, major) = (view.error_code.get(row), view.major.get(row));
             let measured = self.measured.0 <= ts && ts < self.measured.1;
-            *self.kinds.of(FaultKind { code, major, kernel_ip: ip >= KERNEL_HALF, measured }) += 1;
+            *self.kinds.of(FaultKind { code, major, kernel_ip: ip >= KERNEL_HALF, measured }.packed()) += 1;
             *self.tasks.of(task_id) += 1;
             *self.ips.at(place) += 1;
             self.touch(mapping, addr, code.unwrap_or(0));
@@ -227,11 +253,16 @@ impl Counter {
             touched.on.protection_faults += 1;
             return;
         }
-        let page = addr / self.scale.page_bytes;
+        // A division takes as long as all the rest; sizes are powers of two, but what a setting says need not be.
+        let page = addr >> self.scale.page_bytes.trailing_zeros();
         if let Some(last) = touched.last_page.replace(page) {
             touched.on.step(last, page);
         }
-        let slot = addr / self.scale.slot_bytes;
+        let slot_bytes = self.scale.slot_bytes;
+        let slot = match slot_bytes.is_power_of_two() {
+            true => addr >> slot_bytes.trailing_zeros(),
+            false => addr / slot_bytes,
+        };
         if touched.last_slot.replace(slot) != Some(slot) {
             let bits = self.slots.entry((id, slot / 64)).or_default();
             let bit = 1 << (slot % 64);
@@ -257,7 +288,8 @@ impl Counter {
 
     /// Faults by what was said of them.
     pub(crate) fn finish(self) -> (Joined, Vec<(FaultKind, u64)>) {
-        let kinds = self.kinds.into_entries();
+        let kinds = self.kinds.into_entries().into_iter().map(|(kind, faults)| (FaultKind::of_packed(kind), faults));
+        let kinds: Vec<(FaultKind, u64)> = kinds.collect();
         let ends = self.ends.into_iter().map(|(key, times)| (key, EndFigures::of(times)));
         let mut joined = Joined {
             in_recording: self.in_recording,
