@@ -25,6 +25,9 @@ const BURST: u64 = 20_000;
 /// Events of a part.
 const PART: u64 = 600_000;
 
+/// Writes so many events.
+type Push = fn(&mut RecordingWriter, u64);
+
 fn start_of(mapping: u32) -> u64 {
     BASE + u64::from(mapping) * (MAPPING_BYTES + (1 << 20))
 }
@@ -139,7 +142,7 @@ fn push_samples(writer: &mut RecordingWriter, samples: u64) {
 }
 
 /// Seconds that closing took.
-fn close(dir: &Path, events: u64, push: fn(&mut RecordingWriter, u64), with_rollups: bool) -> f64 {
+fn close(dir: &Path, events: u64, push: Push, with_rollups: bool) -> f64 {
     let mut writer = new_writer(dir);
     push(&mut writer, events);
     if with_rollups {
@@ -172,7 +175,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn measure(name: &str, events: u64, rounds: usize, push: fn(&mut RecordingWriter, u64)) {
+fn measure(name: &str, events: u64, rounds: usize, push: Push) {
     let tmp = tempfile::tempdir().expect("a temporary directory");
     let (with, without) = (tmp.path().join("with"), tmp.path().join("without"));
     let (mut times, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
@@ -196,8 +199,7 @@ fn main() {
     let events = words.first().and_then(|word| word.parse().ok()).unwrap_or(10_000_000);
     let rounds = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(5);
     let only = words.get(2).map(String::as_str);
-    let all: [(&str, fn(&mut RecordingWriter, u64)); 3] =
-        [("faults", push_faults), ("syscalls", push_calls), ("profile", push_samples)];
+    let all: [(&str, Push); 3] = [("faults", push_faults), ("syscalls", push_calls), ("profile", push_samples)];
     for (name, push) in all {
         if only.is_none_or(|only| only == name) {
             measure(name, events, rounds, push);

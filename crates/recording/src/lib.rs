@@ -67,7 +67,7 @@ pub use compact::NamedStacks;
 pub use error::{Error, FORMAT, Result, is_hosts_fault};
 pub use manifest::{
     Better, Clock, EndedBy, Exit, FoundTarget, MANIFEST, Manifest, Measured, MeasuredBy, PrintedValue, Probe,
-    ProbeState, Rusage, SelfCost,
+    ProbeState, Rusage, SelfCost, WrittenRollup,
 };
 pub use reader::{BatchReader, Recording, SortedReader};
 pub use scan::{PartBytes, ScanPart};

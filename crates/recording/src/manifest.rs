@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, FORMAT, Result};
-use crate::rollup::WrittenRollup;
 use crate::storage::{Storage, replace_document, write_atomically};
 
 pub use run::{Better, EndedBy, FoundTarget, Measured, MeasuredBy, PrintedValue, Rusage};
@@ -180,6 +179,17 @@ impl Default for Manifest {
             extra: Map::new(),
         }
     }
+}
+
+/// What the manifest says of a rollup that was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenRollup {
+    /// Version of the rollup, as [`crate::tables::RollupDef::version`].
+    pub version: u32,
+    /// Hash of its sources, in hexadecimal.
+    pub source: String,
+    /// Its rows.
+    pub rows: u64,
 }
 
 /// The clock of all `ts` of a recording.

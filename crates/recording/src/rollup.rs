@@ -5,7 +5,7 @@
 //! outside this crate and comes in as [`Witnesses`].
 //!
 //! # When a rollup is read
-//! The manifest names every rollup that was written ([`WrittenRollup`]), with its version and a hash of its sources: the
+//! The manifest names every rollup that was written ([`crate::WrittenRollup`]), with its version and a hash of its sources: the
 //! names and lengths of their parts, and what the manifest says of page size, architecture and measured time. A rollup is
 //! there for readers ([`Recording::parts`], and with it SQL) only if the recording is complete and both are still right;
 //! otherwise it is as if it had never been written.
@@ -22,13 +22,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use arrow::array::RecordBatch;
-use serde::{Deserialize, Serialize};
 
-use crate::check::{Level, check};
 use crate::compact::{Batch, Ended, new_name};
 use crate::encode::{Effort, PartEncoder};
 use crate::error::{Error, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, WrittenRollup};
 use crate::reader::{Recording, list_parts};
 use crate::storage::{FileStorage, Storage, StorageFile, TMP_SUFFIX};
 use crate::tables::{self, RollupDef, Row, TableColumns, TableDef, TableView};
@@ -38,17 +36,6 @@ use crate::writer::part_name;
 const WAITING: usize = 4;
 /// How hard rollups are compressed: they are small.
 const LEVEL: i32 = 3;
-
-/// What the manifest says of a rollup that was written.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrittenRollup {
-    /// Version of the rollup, as [`RollupDef::version`].
-    pub version: u32,
-    /// Hash of its sources, in hexadecimal.
-    pub source: String,
-    /// Its rows.
-    pub rows: u64,
-}
 
 /// The rows of one rollup.
 #[derive(Debug, Clone)]
@@ -292,24 +279,21 @@ fn source_hash(recording: &Recording, manifest: &Manifest, def: RollupDef) -> Re
 
 impl Recording {
     /// What the manifest says of a rollup, if it is still right.
-    pub(crate) fn current_rollup(&self, table: &TableDef) -> Result<Option<&WrittenRollup>> {
-        let (Some(def), Some(written)) = (table.rollup, self.manifest().rollups.get(table.name)) else {
-            return Ok(None);
-        };
+    pub(crate) fn current_rollup(&self, table: &TableDef) -> Option<&WrittenRollup> {
+        let (def, written) = (table.rollup?, self.manifest().rollups.get(table.name)?);
         if !self.manifest().complete || written.version != def.version {
-            return Ok(None);
+            return None;
         }
-        Ok(Some(written).filter(|written| {
-            // Sources that cannot be looked at are not those that it was made of.
-            source_hash(self, self.manifest(), def).is_ok_and(|source| source == written.source)
-        }))
+        // Sources that cannot be looked at are not those that it was made of.
+        let source = source_hash(self, self.manifest(), def).ok()?;
+        Some(written).filter(|written| written.source == source)
     }
 
     /// Calls `each` for every row of a rollup. False if the rollup is not to be used: it was not written, is of another
     /// version or of other sources, lacks rows or is damaged, or a part of the time is asked for. Rows that `each` was given
     /// before that was found mean nothing.
     pub fn for_each_of_rollup<R: Row>(&self, mut each: impl FnMut(<R::View as TableView>::Row<'_>)) -> bool {
-        let Ok(Some(written)) = self.current_rollup(R::TABLE) else { return false };
+        let Some(written) = self.current_rollup(R::TABLE) else { return false };
         let mut rows = 0;
         let read = self.for_each::<R>(|row| {
             rows += 1;
@@ -328,7 +312,8 @@ pub enum Outcome {
     Left(String),
 }
 
-/// Makes the rollups of a closed recording anew. What is not complete, or damaged, is left as it is.
+/// Makes the rollups of a closed recording anew. What is not complete is left as it is, and so is what
+/// cannot be read for damage; tables that are no source are not looked at.
 ///
 /// # Errors
 /// The directory is no recording, or cannot be read or written. Readers then find no rollups, or the old ones if these are
@@ -337,11 +322,6 @@ pub fn write(dir: &Path, witnesses: &dyn Witnesses) -> Result<Outcome> {
     let recording = Recording::open(dir)?;
     if !recording.manifest().complete {
         return Ok(Outcome::Left("the recording is not complete".to_owned()));
-    }
-    let report = check(dir)?;
-    let mut damage = report.problems.iter().filter(|it| it.level == Level::Problem && it.id.starts_with("part."));
-    if let Some(problem) = damage.find(|problem| !is_of_rollup(dir, &problem.path)) {
-        return Ok(Outcome::Left(format!("{}: {}", problem.path.display(), problem.message)));
     }
     let made = match made(&recording, witnesses)? {
         Ok(made) => made,
@@ -369,11 +349,6 @@ pub fn write(dir: &Path, witnesses: &dyn Witnesses) -> Result<Outcome> {
     Ok(Outcome::Written(rows.into_iter().map(|(table, rows)| (table.to_owned(), rows)).collect()))
 }
 
-/// Whether a path is that of a rollup, which is made anew.
-fn is_of_rollup(dir: &Path, path: &Path) -> bool {
-    rollups().any(|(table, _)| path.starts_with(dir.join(table.name)))
-}
-
 /// All rollups of a recording, or why there can be none.
 fn made(recording: &Recording, witnesses: &dyn Witnesses) -> Result<std::result::Result<Vec<RollupRows>, String>> {
     let mut made = Vec::new();
@@ -384,7 +359,11 @@ fn made(recording: &Recording, witnesses: &dyn Witnesses) -> Result<std::result:
             Err(reason) => return Ok(Err(reason)),
         };
         for batch in recording.read(table.name, None)? {
-            if let Err(reason) = witness.batch(&batch?) {
+            let added = match batch {
+                Err(error) if error.is_damage() => Err(error.to_string()),
+                batch => witness.batch(&batch?),
+            };
+            if let Err(reason) = added {
                 return Ok(Err(reason));
             }
         }

@@ -103,3 +103,15 @@ impl<K: Copy + Eq + Hash, V: Default> Tally<K, V> {
         self.entries
     }
 }
+
+/// Keys (mappings, instructions, tasks, 64 slots of memory, durations) that adding up may keep: some 50 MB. What has more
+/// is no small table.
+const MOST_KEPT: usize = 1 << 20;
+
+/// Why there are no rollups: adding up would take too much memory.
+pub(crate) fn few_enough(kept: usize) -> std::result::Result<(), String> {
+    if kept <= MOST_KEPT {
+        return Ok(());
+    }
+    Err(format!("there are too many different events to add up: found {kept} keys, needed at most {MOST_KEPT}"))
+}

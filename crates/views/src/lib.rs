@@ -52,6 +52,7 @@ mod error;
 mod fast;
 pub mod faultmap;
 pub mod iopattern;
+mod kinds;
 pub mod mappings;
 pub mod metrics;
 pub mod names;

@@ -2,9 +2,8 @@
 //!
 //! [`scan`] visits the rows of `syscalls` without making a struct of text for each: names are looked up once per batch, and
 //! columns that nobody asked for are not read. Ten million calls take seconds. [`Totals`] sums calls up as `strace -c`
-//! does, with percentiles of their durations, `Groups` those of one name, task, name of a task or file.
+//! does, with percentiles of their durations.
 
-mod groups;
 mod totals;
 
 use std::collections::{HashMap, HashSet};
@@ -13,7 +12,6 @@ use arrow::array::{Array, AsArray, FixedSizeListArray, PrimitiveArray, RecordBat
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::{Error, Recording};
 
-pub(crate) use groups::{Group, Groups, Key};
 pub use totals::{Durations, Split, Totals};
 
 use crate::error::Result;

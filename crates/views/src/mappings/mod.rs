@@ -13,6 +13,7 @@ mod class;
 mod events;
 mod ledger;
 mod profile;
+pub(crate) mod rollup;
 mod space;
 mod tracker;
 
@@ -33,8 +34,8 @@ pub use pagelab_vocab::units::bytes;
 pub use profile::{ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats, few_pages, many_pages};
 
 use crate::error::Result;
+use crate::kinds::measured_of;
 use crate::read;
-use crate::rollup;
 use crate::run::RunData;
 use events::Events;
 use ledger::Scale;
@@ -101,11 +102,6 @@ impl ProfileOptions {
     }
 }
 
-/// Begin and end of the measured time, if the manifest names both.
-pub(crate) fn measured_of(recording: &Recording) -> Option<(i64, i64)> {
-    recording.manifest().measured.as_ref()?.span_ns()
-}
-
 impl MappingProfile {
     /// The profile of the recording in `dir`, from its rollup where that was made with the same options. `None` if it has no mappings or no faults recorded: nothing is known then,
     /// which is not the same as no faults.
@@ -115,7 +111,7 @@ impl MappingProfile {
             return Ok(None);
         }
         if *options == ProfileOptions::of_recording(&recording, &mut Vec::new())?
-            && let Some(profile) = rollup::profile::read(&recording)
+            && let Some(profile) = rollup::read(&recording)
         {
             return Ok(Some(profile));
         }

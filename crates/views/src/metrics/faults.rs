@@ -9,10 +9,8 @@ use pagelab_vocab::metrics::Unit;
 use super::Metrics;
 use super::info::FAULTS;
 use crate::error::Result;
-use crate::mappings::measured_of;
-use crate::rollup;
+use crate::kinds::{FaultKind, each_kind, measured_of};
 use crate::run::{MetricKey, RunMetric};
-use crate::view::faults::count::FaultKind;
 use crate::window::Window;
 
 const COLUMNS: [&str; 4] = ["ts", "error_code", "major", "ip"];
@@ -77,7 +75,7 @@ impl Counts {
     fn of(recording: &Recording, window: &Window) -> Result<Self> {
         let mut counts = Self::default();
         if measured_of(recording) == Some((window.start_ns, window.end_ns))
-            && rollup::faults::each_kind(recording, |kind, faults| counts.add(kind, faults))
+            && each_kind(recording, |kind, faults| counts.add(kind, faults))
         {
             return Ok(counts);
         }

@@ -3,6 +3,7 @@
 pub(crate) mod count;
 pub(crate) mod ends;
 pub(crate) mod join;
+pub(crate) mod rollup;
 
 use pagelab_recording::Recording;
 use serde::Serialize;

@@ -1,7 +1,8 @@
 //! `show DIR profile`: where the recorded tasks spent their CPU time, by function, module, name and CPU.
 
+pub(crate) mod rollup;
 mod stacks;
-pub(crate) mod tally;
+mod tally;
 
 use pagelab_recording::tables::LossRow;
 use pagelab_recording::{Measured, Recording};

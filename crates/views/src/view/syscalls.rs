@@ -1,7 +1,9 @@
 //! `show DIR syscalls`: calls summed up as `strace -c` does, or one by one as strace prints them.
 
 mod decode;
+mod groups;
 pub mod log;
+pub(crate) mod rollup;
 
 use std::collections::HashSet;
 
@@ -11,11 +13,11 @@ use pagelab_vocab::terminal::shell_path;
 use serde::Serialize;
 
 use crate::answer::Answer;
-use crate::calls::{self, Call, Files, Groups, Key, Totals};
+use crate::calls::{self, Call, Files, Totals};
 use crate::error::{Result, ViewError};
 use crate::read::{self, Tasks};
-use crate::rollup;
 use crate::selection::{Selection, cut};
+use groups::{Groups, Key, Keyed};
 
 /// One group of calls.
 #[derive(Debug, Serialize)]
@@ -140,7 +142,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
     let filter = CallFilter::new(selection, &tasks, &files)?;
     filter.check_file(recording)?;
     let narrowed = selection.by_task() || selection.file.is_some() || !selection.names.is_empty();
-    let rolled_up = if narrowed { None } else { rollup::calls::read(recording, by) };
+    let rolled_up = if narrowed { None } else { rollup::read(recording, by) };
     let grouped = match rolled_up {
         Some(grouped) => grouped,
         None => count(recording, by, &filter, &tasks)?,
@@ -175,13 +177,13 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
 }
 
 /// The calls that are selected, put together.
-pub(crate) struct Grouped {
+struct Grouped {
     /// Calls in the recording.
-    pub calls_in_recording: u64,
+    calls_in_recording: u64,
     /// The calls selected.
-    pub groups: Vec<calls::Group>,
+    groups: Vec<Keyed>,
     /// Damaged parts, which were left out.
-    pub left_out: Vec<String>,
+    left_out: Vec<String>,
 }
 
 /// Puts the calls together one by one.
@@ -196,7 +198,7 @@ fn count(recording: &Recording, by: &'static str, filter: &CallFilter<'_>, tasks
 }
 
 /// Sums over all groups, without the percentiles, which are taken of groups only.
-fn sum(groups: &[calls::Group]) -> Totals {
+fn sum(groups: &[Keyed]) -> Totals {
     let mut all = Totals::default();
     for (_, totals) in groups {
         all.calls += totals.calls;

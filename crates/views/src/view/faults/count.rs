@@ -8,40 +8,9 @@ use pagelab_recording::tables::{FaultsView, PrimitiveView, TableView};
 use super::ends::{EndFigures, Ends};
 use super::join::{Joined, KERNEL_HALF, Mappings, OnMapping, PROTECTION};
 use crate::fast::{FastMap, Tally};
+use crate::kinds::FaultKind;
 use crate::read::Tasks;
 use crate::selection::Selection;
-
-/// What the processor and the probe say of a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FaultKind {
-    /// The error code, where it is known.
-    pub code: Option<u32>,
-    /// Whether it needed I/O, where that is known.
-    pub major: Option<bool>,
-    /// Whether the instruction is the kernel's.
-    pub kernel_ip: bool,
-    /// Whether it lies in the measured time.
-    pub measured: bool,
-}
-
-impl FaultKind {
-    /// The same as one number, which is quicker to look up.
-    fn packed(self) -> u64 {
-        let code = self.code.map_or(0, |code| u64::from(code) | 1 << 32);
-        let major = self.major.map_or(0, |major| 1 << 33 | u64::from(major) << 34);
-        code | major | u64::from(self.kernel_ip) << 35 | u64::from(self.measured) << 36
-    }
-
-    fn of_packed(packed: u64) -> Self {
-        let has = |bit: u32| packed >> bit & 1 == 1;
-        Self {
-            code: has(32).then_some(packed as u32),
-            major: has(33).then(|| has(34)),
-            kernel_ip: has(35),
-            measured: has(36),
-        }
-    }
-}
 
 /// Sizes by which addresses are counted, and how the error code is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +85,9 @@ struct KnownIp {
     number: u32,
 }
 
+/// How a fault ended: whether it was major, and what it got.
+type End = (bool, Option<String>);
+
 /// Counts faults that come in order of time.
 pub(crate) struct Counter {
     scale: FaultScale,
@@ -134,7 +106,7 @@ pub(crate) struct Counter {
     known_ips: Vec<KnownIp>,
     /// 64 slots of a mapping, a bit each.
     slots: FastMap<(u32, u64), u64>,
-    ends: Vec<((bool, Option<String>), Vec<i64>)>,
+    ends: Vec<(End, Vec<i64>)>,
 }
 
 impl Counter {
@@ -259,10 +231,7 @@ impl Counter {
             touched.on.step(last, page);
         }
         let slot_bytes = self.scale.slot_bytes;
-        let slot = match slot_bytes.is_power_of_two() {
-            true => addr >> slot_bytes.trailing_zeros(),
-            false => addr / slot_bytes,
-        };
+        let slot = if slot_bytes.is_power_of_two() { addr >> slot_bytes.trailing_zeros() } else { addr / slot_bytes };
         if touched.last_slot.replace(slot) != Some(slot) {
             let bits = self.slots.entry((id, slot / 64)).or_default();
             let bit = 1 << (slot % 64);

@@ -9,12 +9,13 @@ use arrow::array::RecordBatch;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::MappingsRow;
 
-use super::count::{Counter, FaultKind, FaultScale, Narrow};
+use super::count::{Counter, FaultScale, Narrow};
 use super::ends::Ends;
+use super::rollup;
 use crate::error::Result;
+use crate::kinds::FaultKind;
 use crate::mappings::Order;
 use crate::read::{self, Tasks};
-use crate::rollup;
 use crate::selection::Selection;
 
 /// Bits of the x86 page fault error code (arch/x86/include/asm/trap_pf.h).
@@ -234,7 +235,7 @@ impl Join<'_> {
             notes.push("no mappings were recorded, so it is not known what the faults hit".to_owned());
         }
         let narrowed = self.selection.by_task() || self.selection.file.is_some();
-        let rolled_up = if narrowed { None } else { rollup::faults::read(recording) };
+        let rolled_up = if narrowed { None } else { rollup::read(recording) };
         let joined = match rolled_up {
             Some(joined) => joined,
             None => self.count(recording, notes)?,

@@ -6,11 +6,11 @@ use std::ops::Range;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::SamplesRow;
 
+use super::rollup;
 use super::stacks::Frames;
 use crate::error::Result;
 use crate::fast as counting;
 use crate::read::{self, Comms, Tasks};
-use crate::rollup;
 use crate::selection::Selection;
 
 /// Samples added up.
@@ -46,7 +46,7 @@ pub struct Ends {
 }
 
 /// Stacks of kernel and user space, as they occur together.
-pub(crate) type Pair = (Option<u64>, Option<u64>);
+pub(super) type Pair = (Option<u64>, Option<u64>);
 
 /// The samples selected, added up in every way that the view shows.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ pub struct Tally {
 
 /// Samples that differ in their time only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Alike {
+pub(super) struct Alike {
     /// Event that was sampled.
     pub event: String,
     /// Name of the task at the time.
@@ -126,7 +126,7 @@ impl Words {
 
 /// Puts samples together that are alike.
 #[derive(Debug)]
-pub(crate) struct Samples {
+pub(super) struct Samples {
     window: Range<i64>,
     kinds: counting::Tally<Kind, (u64, u64)>,
     events: Words,
@@ -136,7 +136,7 @@ pub(crate) struct Samples {
 
 impl Samples {
     /// No samples yet.
-    pub(crate) fn new(recording: &Recording) -> Self {
+    pub(super) fn new(recording: &Recording) -> Self {
         let measured = recording.manifest().measured.clone().unwrap_or_default();
         let window = measured.start_ns.unwrap_or(i64::MIN)..measured.end_ns.unwrap_or(i64::MAX);
         Self {
@@ -149,7 +149,7 @@ impl Samples {
     }
 
     /// Adds a sample.
-    pub(crate) fn add(&mut self, row: &SamplesRow<'_>, tasks: &Tasks) {
+    pub(super) fn add(&mut self, row: &SamplesRow<'_>, tasks: &Tasks) {
         let kind = Kind {
             event: self.events.number(row.event),
             comm: self.comms.number(tasks, row.task_id, row.ts) as u32,
@@ -164,12 +164,12 @@ impl Samples {
     }
 
     /// Kinds of samples so far.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.kinds.len()
     }
 
     /// The samples, in the order in which a kind was met first.
-    pub(crate) fn finish(self) -> Vec<Alike> {
+    pub(super) fn finish(self) -> Vec<Alike> {
         let Self { kinds, events, ends, comms, .. } = self;
         let one = |(kind, (samples, weight)): (Kind, (u64, u64))| Alike {
             event: events.word(kind.event),
@@ -195,28 +195,27 @@ impl Tally {
         notes: &mut Vec<String>,
     ) -> Result<Self> {
         let narrowed = selection.by_task() || selection.file.is_some();
-        let rolled_up = if narrowed { None } else { rollup::samples::read(recording) };
+        let rolled_up = if narrowed { None } else { rollup::read(recording) };
         let mut tally = Self::default();
-        let alike = match rolled_up {
-            Some(alike) => {
-                for one in &alike {
-                    tally.note_event(&one.event, one.samples);
+        let alike = if let Some(alike) = rolled_up {
+            for one in &alike {
+                tally.note_event(&one.event, one.samples);
+            }
+            alike
+        } else {
+            let mut samples = Samples::new(recording);
+            read::each::<SamplesRow>(recording, notes, |row| {
+                tally.note_event(row.event, 1);
+                let pair = (row.kstack_id, row.ustack_id);
+                if tasks.wants(selection, row.task_id, row.ts) && wants_file(selection, frames, pair) {
+                    samples.add(&row, tasks);
                 }
-                alike
-            }
-            None => {
-                let mut samples = Samples::new(recording);
-                read::each::<SamplesRow>(recording, notes, |row| {
-                    tally.note_event(row.event, 1);
-                    let pair = (row.kstack_id, row.ustack_id);
-                    if tasks.wants(selection, row.task_id, row.ts) && wants_file(selection, frames, pair) {
-                        samples.add(&row, tasks);
-                    }
-                })?;
-                samples.finish()
-            }
+            })?;
+            samples.finish()
         };
-        alike.iter().for_each(|one| tally.add(one));
+        for one in &alike {
+            tally.add(one);
+        }
         tally.add_functions(frames);
         Ok(tally)
     }

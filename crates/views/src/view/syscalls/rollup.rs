@@ -9,10 +9,11 @@ use pagelab_recording::tables::{
     RollupCallDurationsColumns, RollupCallDurationsRow, RollupCallsColumns, RollupCallsRow,
 };
 
-use crate::calls::{self, Durations, Group, Groups, Key, Split, Totals};
+use super::Grouped;
+use super::groups::{Groups, Key, Keyed};
+use crate::calls::{self, Durations, Split, Totals};
 use crate::read::Tasks;
 use crate::selection::Selection;
-use crate::view::syscalls::Grouped;
 
 /// What calls are put together by in the rollup; names are few, and always there.
 const BY: [&str; 4] = ["name", "task", "comm", "file"];
@@ -20,7 +21,7 @@ const BY: [&str; 4] = ["name", "task", "comm", "file"];
 const MOST_GROUPS: usize = 256;
 
 /// Adds up calls.
-pub(super) struct OfCalls {
+pub(crate) struct OfCalls {
     tasks: Tasks,
     names: calls::Names,
     /// None where there are too many groups.
@@ -32,7 +33,7 @@ pub(super) struct OfCalls {
 
 impl OfCalls {
     /// Reads the tasks.
-    pub(super) fn new(recording: &Recording) -> crate::error::Result<Self> {
+    pub(crate) fn new(recording: &Recording) -> crate::error::Result<Self> {
         let tasks = Tasks::load(recording, &Selection::default(), &mut Vec::new())?;
         let sorts = BY.map(|by| Some(Groups::new(by))).into();
         Ok(Self { tasks, names: calls::Names::default(), sorts, rows: 0, calls: 0 })
@@ -79,7 +80,7 @@ fn push(
     durations: &mut RollupCallDurationsColumns,
     group_id: u32,
     by: &str,
-    (key, totals): &Group,
+    (key, totals): &Keyed,
 ) {
     let (name, id) = match key {
         Key::Name(name) => (Some(name.as_str()), None),
@@ -110,7 +111,7 @@ fn push(
 }
 
 /// All calls of a recording put together by `by`; `None` if it has no rollup that can be used, or none by that.
-pub(crate) fn read(recording: &Recording, by: &str) -> Option<Grouped> {
+pub(super) fn read(recording: &Recording, by: &str) -> Option<Grouped> {
     let mut durations: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let read = recording.for_each_of_rollup::<RollupCallDurationsRow>(|row| {
         durations.entry(row.group_id).or_default().push((row.duration_ns, row.calls));

@@ -9,9 +9,7 @@ use pagelab_recording::tables::{
     RollupMappingsColumns, RollupMappingsRow,
 };
 
-use crate::mappings::{
-    ClassKey, ClassProfile, Example, MappingProfile, MemoryKind, Order, RefusedHugetlb, SlotStats, ThpAdvice,
-};
+use super::{ClassKey, ClassProfile, Example, MappingProfile, MemoryKind, Order, RefusedHugetlb, SlotStats, ThpAdvice};
 
 /// The words for kinds of memory in the table.
 const KINDS: [(&str, MemoryKind); 7] = [
@@ -40,7 +38,7 @@ fn of_word<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
 ///
 /// # Errors
 /// As [`RollupRows::of`].
-pub(super) fn rows(profile: Option<&MappingProfile>) -> pagelab_recording::Result<Vec<RollupRows>> {
+pub(crate) fn rows(profile: Option<&MappingProfile>) -> pagelab_recording::Result<Vec<RollupRows>> {
     let (mut whole, mut classes) = (RollupMappingsColumns::default(), RollupMappingClassesColumns::default());
     let mut refusals = RollupHugetlbRefusalsColumns::default();
     if let Some(profile) = profile {
@@ -127,7 +125,7 @@ fn push_class(columns: &mut RollupMappingClassesColumns, class: &ClassProfile) {
 }
 
 /// The profile of a recording; `None` if it has no rollup that can be used.
-pub(crate) fn read(recording: &Recording) -> Option<MappingProfile> {
+pub(super) fn read(recording: &Recording) -> Option<MappingProfile> {
     let mut profile = None;
     let (mut classes, mut refused) = (Vec::new(), Vec::new());
     let whole = recording.for_each_of_rollup::<RollupMappingsRow>(|row| {

@@ -7,16 +7,16 @@ use pagelab_recording::tables::{
     RollupFaultMappingsRow, RollupFaultTasksColumns, RollupFaultTasksRow, RollupFaultsColumns, RollupFaultsRow,
 };
 
+use super::ends::EndFigures;
+use super::join::{Joined, OnMapping};
+use crate::kinds::{FaultKind, each_kind};
 use crate::mappings::Order;
-use crate::view::faults::count::FaultKind;
-use crate::view::faults::ends::EndFigures;
-use crate::view::faults::join::{Joined, OnMapping};
 
 /// The tables of these figures.
 ///
 /// # Errors
 /// As [`RollupRows::of`].
-pub(super) fn rows(joined: &Joined, kinds: &[(FaultKind, u64)]) -> pagelab_recording::Result<Vec<RollupRows>> {
+pub(crate) fn rows(joined: &Joined, kinds: &[(FaultKind, u64)]) -> pagelab_recording::Result<Vec<RollupRows>> {
     let mut by_kind = RollupFaultsColumns::default();
     for (kind, faults) in kinds {
         let FaultKind { code, major, kernel_ip, measured } = *kind;
@@ -66,7 +66,7 @@ fn sorted<K: Ord, V>(map: &std::collections::HashMap<K, V>) -> impl Iterator<Ite
 }
 
 /// The figures of all faults of a recording; `None` if it has no rollup that can be used.
-pub(crate) fn read(recording: &Recording) -> Option<Joined> {
+pub(super) fn read(recording: &Recording) -> Option<Joined> {
     let mut joined = Joined { attributed: !recording.parts("mappings").ok()?.is_empty(), ..Joined::default() };
     if !each_kind(recording, |kind, faults| joined.add_kind(kind, faults)) {
         return None;
@@ -90,12 +90,4 @@ pub(crate) fn read(recording: &Recording) -> Option<Joined> {
         joined.ends.0.insert(key, EndFigures { faults, p50_ns, p99_ns, total_ns });
     });
     whole.then_some(joined)
-}
-
-/// Calls `each` with every kind of fault and its number; false if there is no rollup that can be used.
-pub(crate) fn each_kind(recording: &Recording, mut each: impl FnMut(FaultKind, u64)) -> bool {
-    recording.for_each_of_rollup::<RollupFaultsRow>(|row| {
-        let RollupFaultsRow { error_code, major, kernel_ip, measured, faults } = row;
-        each(FaultKind { code: error_code, major, kernel_ip, measured }, faults);
-    })
 }

@@ -5,20 +5,20 @@ use pagelab_recording::Recording;
 use pagelab_recording::rollup::{RollupRows, Witness};
 use pagelab_recording::tables::{RollupSamplesColumns, RollupSamplesRow, SamplesView, TableView};
 
-use super::few_enough;
+use super::tally::{Alike, Samples};
+use crate::fast::few_enough;
 use crate::read::Tasks;
 use crate::selection::Selection;
-use crate::view::profile::tally::{Alike, Samples};
 
 /// Adds up samples.
-pub(super) struct OfSamples {
+pub(crate) struct OfSamples {
     tasks: Tasks,
     samples: Samples,
 }
 
 impl OfSamples {
     /// Reads the tasks.
-    pub(super) fn new(recording: &Recording) -> crate::error::Result<Self> {
+    pub(crate) fn new(recording: &Recording) -> crate::error::Result<Self> {
         let tasks = Tasks::load(recording, &Selection::default(), &mut Vec::new())?;
         Ok(Self { tasks, samples: Samples::new(recording) })
     }
@@ -51,7 +51,7 @@ impl Witness for OfSamples {
 }
 
 /// All samples of a recording; `None` if it has no rollup that can be used.
-pub(crate) fn read(recording: &Recording) -> Option<Vec<Alike>> {
+pub(super) fn read(recording: &Recording) -> Option<Vec<Alike>> {
     let mut all = Vec::new();
     let read = recording.for_each_of_rollup::<RollupSamplesRow<'_>>(|row| {
         all.push(Alike {

@@ -15,28 +15,23 @@
 //!
 //! # How to add one
 //! 1. Declare the table in the registry, with `rollup(1; SOURCE, ...)` in its head.
-//! 2. Write how its rows are made of a view's figures, and the figures of its rows, in a file here.
+//! 2. Write how its rows are made of a view's figures, and the figures of its rows, in a file `rollup.rs` beside the view's.
 //! 3. Make it in [`Makers`], and read it where the view takes its figures.
 //! 4. Hold view with rollups equal to view without in `tests/rollups.rs`.
-
-pub(crate) mod calls;
-pub(crate) mod faults;
-pub(crate) mod profile;
-pub(crate) mod samples;
 
 use std::path::Path;
 
 use arrow::array::RecordBatch;
 use pagelab_recording::rollup::{Outcome, RollupRows, Witness, Witnesses};
-use pagelab_recording::tables::TableDef;
-use pagelab_recording::{Recording, Result};
+use pagelab_recording::tables::{self, TableDef};
+use pagelab_recording::{Level, Problem, Recording, Result, check};
 
-use crate::mappings::{ProfileOptions, Walk};
+use crate::fast::few_enough;
+use crate::mappings::{self, ProfileOptions, Walk};
+use crate::view::faults;
 use crate::view::faults::count::{Counter, FaultScale};
-
-/// Keys (mappings, instructions, tasks, 64 slots of memory, durations) that adding up may keep: some 50 MB. What has more
-/// is no small table.
-const MOST_KEPT: usize = 1 << 20;
+use crate::view::profile::rollup::OfSamples;
+use crate::view::syscalls::rollup::OfCalls;
 
 /// Knows how all rollups are made; for [`pagelab_recording::RecordingWriter::set_witnesses`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,27 +46,27 @@ impl Witnesses for Makers {
         let said = |error: crate::ViewError| error.to_string();
         Ok(match table.name {
             "faults" => Some(Box::new(OfFaults::new(recording).map_err(said)?)),
-            "syscalls" => Some(Box::new(calls::OfCalls::new(recording).map_err(said)?)),
-            "samples" => Some(Box::new(samples::OfSamples::new(recording).map_err(said)?)),
+            "syscalls" => Some(Box::new(OfCalls::new(recording).map_err(said)?)),
+            "samples" => Some(Box::new(OfSamples::new(recording).map_err(said)?)),
             _ => None,
         })
     }
 }
 
-/// Makes the rollups of a closed recording anew.
+/// Makes the rollups of a closed recording anew. What is not complete, or damaged, is left as it is.
 ///
 /// # Errors
 /// As [`pagelab_recording::rollup::write`].
 pub fn write(dir: &Path) -> Result<Outcome> {
-    pagelab_recording::rollup::write(dir, &Makers)
-}
-
-/// Why there are no rollups: adding up would take too much memory.
-fn few_enough(kept: usize) -> std::result::Result<(), String> {
-    if kept <= MOST_KEPT {
-        return Ok(());
+    let is_damage = |it: &&Problem| it.level == Level::Problem && it.id.starts_with("part.");
+    let is_rollup =
+        |path: &Path| tables::all().iter().any(|it| it.rollup.is_some() && path.starts_with(dir.join(it.name)));
+    let report = check(dir)?;
+    // Damaged rollups are what this mends.
+    match report.problems.iter().filter(is_damage).find(|problem| !is_rollup(&problem.path)) {
+        Some(problem) => Ok(Outcome::Left(format!("{}: {}", problem.path.display(), problem.message))),
+        None => pagelab_recording::rollup::write(dir, &Makers),
     }
-    Err(format!("there are too many different events to add up: found {kept} keys, needed at most {MOST_KEPT}"))
 }
 
 /// Adds up faults.
@@ -105,8 +100,8 @@ impl Witness for OfFaults {
             return Err(error);
         }
         let profile = self.walk.map(Walk::finish);
-        let mut rows = faults::rows(&joined, &kinds).map_err(|error| error.to_string())?;
-        rows.extend(profile::rows(profile.as_ref()).map_err(|error| error.to_string())?);
+        let mut rows = faults::rollup::rows(&joined, &kinds).map_err(|error| error.to_string())?;
+        rows.extend(mappings::rollup::rows(profile.as_ref()).map_err(|error| error.to_string())?);
         Ok(rows)
     }
 }

@@ -1,12 +1,12 @@
 //! Calls put together by name, task, name of the task or file.
 
-use super::{Call, Totals};
+use crate::calls::{Call, Totals};
 use crate::fast::{FastMap, Tally};
 use crate::read::{Comms, Tasks};
 
 /// What calls are put together by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
+pub(super) enum Key {
     /// The call's name.
     Name(String),
     /// The task.
@@ -18,11 +18,11 @@ pub(crate) enum Key {
 }
 
 /// Calls with the same key.
-pub(crate) type Group = (Key, Totals);
+pub(super) type Keyed = (Key, Totals);
 
 /// Adds calls up by one sort of key.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub(super) struct Groups {
     by: &'static str,
     /// By number: of a name or a name of a task, else of what `numbers` says.
     totals: Vec<Totals>,
@@ -33,12 +33,12 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// No calls yet. `by` is `name`, `task`, `comm` or `file`.
-    pub(crate) fn new(by: &'static str) -> Self {
+    pub(super) fn new(by: &'static str) -> Self {
         Self { by, totals: Vec::new(), names: FastMap::default(), numbers: Tally::default(), comms: Comms::default() }
     }
 
     /// Adds a call.
-    pub(crate) fn add(&mut self, call: &Call<'_>, tasks: &Tasks) {
+    pub(super) fn add(&mut self, call: &Call<'_>, tasks: &Tasks) {
         let number = match self.by {
             "name" => call.name_id,
             "task" => self.numbers.number(Some(call.task_id)),
@@ -56,12 +56,12 @@ impl Groups {
     }
 
     /// Groups so far.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.totals.len()
     }
 
     /// The groups.
-    pub(crate) fn finish(mut self) -> Vec<Group> {
+    pub(super) fn finish(mut self) -> Vec<Keyed> {
         let numbers: Vec<Option<u32>> = self.numbers.into_entries().into_iter().map(|(key, _)| key).collect();
         let mut out = Vec::new();
         for (number, totals) in self.totals.into_iter().enumerate().filter(|(_, totals)| totals.calls > 0) {
