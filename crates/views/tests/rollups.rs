@@ -142,7 +142,7 @@ fn random(writer: &mut RecordingWriter) {
         writer.push_faults(&FaultsRow {
             ip,
             error_code: Some([4, 6, 7, 20, 2][rng.random_range(0..5)]),
-            major: looked_at.then(|| i % 7 == 0),
+            major: looked_at.then_some(i % 7 == 0),
             dur: looked_at.then(|| rng.random_range(100..100_000)),
             got: (looked_at && i % 11 != 0).then(|| ends[rng.random_range(0..4)]),
             ..fault(i * 100_000, 1, addr)
@@ -219,7 +219,7 @@ fn calls(writer: &mut RecordingWriter) {
             task_id: rng.random_range(1..4),
             name,
             file_id: (i % 3 != 0).then(|| rng.random_range(0..40)),
-            ret: returned.then(|| if i % 20 == 0 { -2 } else { 64 }),
+            ret: returned.then_some(if i % 20 == 0 { -2 } else { 64 }),
             cpu_ns: (returned && i % 4 != 0).then_some(90),
             blocked_ns: (returned && i % 8 == 1).then_some(5),
             ..SyscallsRow::default()
