@@ -61,6 +61,8 @@ enum Command {
     Export(commands::export::Args),
     /// Check whether a recording is complete and undamaged.
     Check(commands::check::Args),
+    /// Make the small tables anew from which views read their sums.
+    Rollup(commands::rollup::Args),
     /// Diagnose huge pages and DAX: of the host, of a file, or of a process.
     Doctor(commands::doctor::Args),
     /// Manage huge page pools and mounts, and run programs on huge pages.
@@ -157,6 +159,7 @@ fn main() -> ExitCode {
         Command::Query(args) => commands::query::run(&args),
         Command::Export(args) => commands::export::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Rollup(args) => commands::rollup::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Hugepages(args) => commands::hugepages::run(&args),
         Command::Lab(args) => commands::lab::run(&args),

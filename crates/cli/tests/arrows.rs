@@ -19,7 +19,8 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("fiojob", &[]),
     ("load", &["fiojob", "mapping", "residency", "host", "recording"]),
     ("observe", &["recording", "residency", "host"]),
-    ("session", &["fiojob", "load", "observe", "host", "recording"]),
+    // `views` for the rollups, which are written when a recording is closed.
+    ("session", &["fiojob", "load", "observe", "host", "recording", "views"]),
     ("views", &["recording"]),
     // `residency` for the policy of huge pages, which rules apply to settings of the past.
     ("analysis", &["views", "recording", "residency"]),

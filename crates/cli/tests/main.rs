@@ -39,6 +39,7 @@ mod real_programs;
 mod record;
 mod reference_lab;
 mod reproduce;
+mod rollups;
 mod run;
 mod show;
 mod show_calls;

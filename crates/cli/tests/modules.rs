@@ -58,6 +58,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
             "merge",
             "part",
             "reader",
+            "rollup",
             "space",
             "span",
             "tables",

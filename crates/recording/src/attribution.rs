@@ -34,20 +34,39 @@ impl Content for MappingId {}
 struct AddressSpaces {
     sizes: PageSizes,
     spaces: HashMap<u32, Space<MappingId>>,
-    /// The last answer: most faults hit the mapping of the fault before.
-    last: Option<(u32, Range<u64>, MappingId)>,
+    /// The last answers, by address: faults come in runs on one mapping, or in turns on those of a few tasks.
+    answers: Vec<Option<Answer>>,
+    /// Whether there are any.
+    answered: bool,
+}
+
+/// A range of an address space that is known to belong to a mapping.
+#[derive(Debug, Clone)]
+struct Answer {
+    mm_id: u32,
+    range: Range<u64>,
+    id: MappingId,
+}
+
+/// Answers that are remembered.
+const ANSWERS: usize = 64;
+
+/// Where the answer for an address is remembered: neighbours within 2 MiB share a place.
+fn place_of(mm_id: u32, addr: u64) -> usize {
+    let mixed = ((addr >> 21) ^ (u64::from(mm_id) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 58) as usize % ANSWERS
 }
 
 impl AddressSpaces {
     /// Nothing mapped yet.
     fn new(sizes: PageSizes) -> Self {
-        Self { sizes, spaces: HashMap::new(), last: None }
+        Self { sizes, spaces: HashMap::new(), answers: vec![None; ANSWERS], answered: false }
     }
 
     /// Applies one row of `mappings`. Rows come in order of time.
     fn apply(&mut self, row: &MappingsRow<'_>) {
         let Some(change) = Change::of(row, &self.sizes) else { return };
-        self.last = None;
+        self.forget_answers();
         let space = self.spaces.entry(row.mm_id).or_default();
         space.apply(&change, |made| {
             Some(MappingId(match made {
@@ -59,22 +78,31 @@ impl AddressSpaces {
 
     /// The mapping that `addr` belongs to now.
     fn find(&mut self, mm_id: u32, addr: u64) -> Option<u32> {
-        if let Some((mm, range, id)) = &self.last
-            && *mm == mm_id
-            && range.contains(&addr)
+        let place = place_of(mm_id, addr);
+        if let Some(Some(answer)) = self.answers.get(place)
+            && answer.mm_id == mm_id
+            && answer.range.contains(&addr)
         {
-            return id.0;
+            return answer.id.0;
         }
         let (range, id) = self.spaces.get(&mm_id)?.find(addr)?;
         let id = *id;
-        self.last = Some((mm_id, range, id));
+        self.answers[place] = Some(Answer { mm_id, range, id });
+        self.answered = true;
         id.0
+    }
+
+    /// Something has changed.
+    fn forget_answers(&mut self) {
+        if std::mem::take(&mut self.answered) {
+            self.answers.fill(None);
+        }
     }
 
     /// Forgets an address space that has no tasks left.
     fn forget(&mut self, mm_id: u32) {
         self.spaces.remove(&mm_id);
-        self.last = None;
+        self.forget_answers();
     }
 }
 
@@ -110,6 +138,7 @@ pub struct Attribution {
     departed: Departed,
     spaces: AddressSpaces,
     next_action: i64,
+    changes: u64,
     unattributed: u64,
 }
 
@@ -129,6 +158,7 @@ impl Attribution {
             departed: Departed::new(GRACE_NS),
             spaces: AddressSpaces::new(PageSizes::of(recording)),
             next_action: i64::MIN,
+            changes: 1,
             unattributed: 0,
         })
     }
@@ -136,6 +166,15 @@ impl Attribution {
     /// Faults so far that joined no mapping.
     pub fn unattributed(&self) -> u64 {
         self.unattributed
+    }
+
+    /// How often what is mapped may have changed up to `ts`, counted from 1. While that stays the same, the same address has
+    /// the same mapping. Times come in order.
+    pub fn changes_until(&mut self, ts: i64) -> Result<u64> {
+        if ts >= self.next_action {
+            self.advance(ts)?;
+        }
+        Ok(self.changes)
     }
 
     /// The mapping of a fault. Faults come in order of time.
@@ -160,6 +199,7 @@ impl Attribution {
 
     /// Applies what happened up to `ts`, and finds when the next thing happens.
     fn advance(&mut self, ts: i64) -> Result<()> {
+        self.changes += 1;
         let mut next = i64::MAX;
         while let Some(row) = self.mappings.peek()? {
             if row.ts > ts {

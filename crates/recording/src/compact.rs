@@ -32,6 +32,7 @@ use crate::encode::{Effort, PartEncoder};
 use crate::error::{Error, Result};
 use crate::part::Part;
 use crate::reader::Recording;
+use crate::rollup::{Adding, Rollups, Witnesses};
 use crate::storage::{Storage, StorageFile, write_atomically};
 use crate::tables::TableDef;
 use crate::writer::{WriterOptions, part_name};
@@ -139,7 +140,7 @@ fn list(folder: &Path) -> Result<Vec<fs::DirEntry>> {
 }
 
 /// Name of a new part until the old ones are gone.
-fn new_name(number: u32) -> String {
+pub(crate) fn new_name(number: u32) -> String {
     format!("compact-{number:04}.tmp")
 }
 
@@ -160,6 +161,7 @@ fn part_number(name: &str) -> Option<u32> {
 pub(crate) struct Outcome {
     pub(crate) bytes_written: u64,
     pub(crate) faults_unattributed: Option<u64>,
+    pub(crate) rollups: Rollups,
 }
 
 /// What became of stacks when their frames were named: ids are hashes of the content, so they changed.
@@ -177,6 +179,7 @@ pub(crate) fn compact(
     storage: &Arc<dyn Storage>,
     options: &WriterOptions,
     named: &NamedStacks,
+    witnesses: Option<&Arc<dyn Witnesses>>,
 ) -> Result<Outcome> {
     let recording = Recording::open(dir)?;
     let mut outcome = Outcome::default();
@@ -187,37 +190,48 @@ pub(crate) fn compact(
     let mut batch = Batch::new(dir, storage.as_ref());
     for table in order {
         let mut job = Job::new(&recording, table, storage.as_ref(), options, named)?;
+        match Adding::begin(&recording, table, witnesses) {
+            Ok(adding) => job.adding = adding,
+            Err(reason) => outcome.rollups.give_up(reason),
+        }
         let written = job.write_parts();
         if let Some(join) = &job.join {
             outcome.faults_unattributed = Some(join.unattributed());
         }
         outcome.bytes_written += job.bytes_written;
+        // Before anything that the thread reads is taken away.
+        let adding = job.adding.take();
         batch.add(job.ended());
         if let Err(e) = written {
             batch.discard();
             return Err(e);
         }
+        match adding.map_or(Ok(Vec::new()), Adding::finish) {
+            Ok(made) => outcome.rollups.made.extend(made),
+            Err(reason) => outcome.rollups.give_up(reason),
+        }
         if batch.bytes >= BATCH_BYTES {
             outcome.bytes_written += batch.commit()?;
         }
     }
+    outcome.bytes_written += outcome.rollups.add_to(&mut batch);
     outcome.bytes_written += batch.commit()?;
     Ok(outcome)
 }
 
 /// A table whose new parts are written, but not yet the table.
-struct Ended {
-    table: &'static str,
-    old: Vec<PathBuf>,
-    new: Vec<Box<dyn StorageFile>>,
-    new_parts: u32,
-    bytes: u64,
+pub(crate) struct Ended {
+    pub(crate) table: &'static str,
+    pub(crate) old: Vec<PathBuf>,
+    pub(crate) new: Vec<Box<dyn StorageFile>>,
+    pub(crate) new_parts: u32,
+    pub(crate) bytes: u64,
 }
 
 /// Tables whose new parts are written, and what has to happen until they take the place of the old ones.
-struct Batch<'a> {
-    dir: &'a Path,
-    storage: &'a dyn Storage,
+pub(crate) struct Batch<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) storage: &'a dyn Storage,
     tables: Vec<Ended>,
     bytes: u64,
 }
@@ -227,7 +241,7 @@ impl<'a> Batch<'a> {
         Self { dir, storage, tables: Vec::new(), bytes: 0 }
     }
 
-    fn add(&mut self, table: Ended) {
+    pub(crate) fn add(&mut self, table: Ended) {
         self.bytes += table.bytes;
         self.tables.push(table);
     }
@@ -323,6 +337,8 @@ struct Job<'a> {
     new: Vec<Box<dyn StorageFile>>,
     new_parts: u32,
     bytes_written: u64,
+    /// What makes rollups of the rows, if any are made of this table.
+    adding: Option<Adding>,
 }
 
 /// A new part being written.
@@ -366,6 +382,7 @@ impl<'a> Job<'a> {
             new: Vec::new(),
             new_parts: 0,
             bytes_written: 0,
+            adding: None,
         })
     }
 
@@ -388,6 +405,9 @@ impl<'a> Job<'a> {
             let end = batch.is_none();
             if let Some(batch) = batch {
                 let batch = self.finish_rows(batch)?;
+                if let Some(adding) = self.adding.as_mut() {
+                    adding.batch(&batch);
+                }
                 rows += batch.num_rows();
                 bytes += memory_bytes(&batch)?;
                 group.push(batch);

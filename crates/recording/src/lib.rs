@@ -17,6 +17,7 @@
 //! [`Recording::open`] reads the manifest only; [`Recording::read`] streams batches in the registry's schema. Columns
 //! that a recording lacks read as null, columns and tables that the registry lacks are ignored, a newer major format is
 //! refused. Damage is found by checksums and reported with file and offset; [`check()`] looks at everything.
+//! Tables whose rows are sums over others, which a view reads instead of events, are in [`rollup`].
 //! Sets of recordings are found by [`set::discover`]. What was mapped at an instant, and which tasks lived, is replayed by
 //! [`space`] and [`lifetimes`].
 //!
@@ -52,6 +53,7 @@ mod manifest;
 mod merge;
 mod part;
 mod reader;
+pub mod rollup;
 mod scan;
 pub mod set;
 pub mod space;
@@ -65,7 +67,7 @@ pub use compact::NamedStacks;
 pub use error::{Error, FORMAT, Result, is_hosts_fault};
 pub use manifest::{
     Better, Clock, EndedBy, Exit, FoundTarget, MANIFEST, Manifest, Measured, MeasuredBy, PrintedValue, Probe,
-    ProbeState, Rusage, SelfCost,
+    ProbeState, Rusage, SelfCost, WrittenRollup,
 };
 pub use reader::{BatchReader, Recording, SortedReader};
 pub use scan::{PartBytes, ScanPart};

@@ -127,6 +127,12 @@ pub struct Manifest {
     /// Faults that no mapping explains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults_unattributed: Option<u64>,
+    /// Rollups that were written, by table; see [`crate::rollup`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rollups: BTreeMap<String, WrittenRollup>,
+    /// Why rollups could not be made although the recording was closed well. Views make their figures from events then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollups_missing: Option<String>,
     /// Further keys, such as what each probe reports of itself under its own name.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
@@ -168,9 +174,22 @@ impl Default for Manifest {
             incomplete_reason: None,
             rows_dropped: BTreeMap::new(),
             faults_unattributed: None,
+            rollups: BTreeMap::new(),
+            rollups_missing: None,
             extra: Map::new(),
         }
     }
+}
+
+/// What the manifest says of a rollup that was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenRollup {
+    /// Version of the rollup, as [`crate::tables::RollupDef::version`].
+    pub version: u32,
+    /// Hash of its sources, in hexadecimal.
+    pub source: String,
+    /// Its rows.
+    pub rows: u64,
 }
 
 /// The clock of all `ts` of a recording.

@@ -72,9 +72,14 @@ impl Recording {
         Ok(found)
     }
 
-    /// The files of a table's parts, in order; every row of the table is in exactly one of them.
+    /// The files of a table's parts, in order; every row of the table is in exactly one of them. A rollup that is not what its
+    /// sources would give now has none.
     pub fn parts(&self, table: &str) -> Result<Vec<PathBuf>> {
-        let table = tables::table_or_err(table)?.name;
+        let def = tables::table_or_err(table)?;
+        if def.rollup.is_some() && self.current_rollup(def).is_none() {
+            return Ok(Vec::new());
+        }
+        let table = def.name;
         let replaced = match Commit::load(&self.dir)? {
             Some(commit) => commit.parts(&self.dir, table)?,
             None => None,

@@ -14,6 +14,7 @@ use crate::keep::Keep;
 use crate::late::Late;
 use crate::manifest::Manifest;
 use crate::reader::Recording;
+use crate::rollup::{self, Rollups, Witnesses};
 use crate::storage::{HeldStorage, Storage, StorageFile, TMP_SUFFIX, parent_of};
 use crate::tables::{FaultsColumns, LossColumns, LossRow, Row, TableColumns, TableDef, Tables};
 
@@ -89,6 +90,7 @@ pub struct RecordingWriter {
     tables: Tables,
     loss: Option<LossProvider>,
     named: NamedStacks,
+    witnesses: Option<Arc<dyn Witnesses>>,
     next_part: HashMap<&'static str, u32>,
     pending: VecDeque<PendingPart>,
     last_parts_ns: Option<i64>,
@@ -142,6 +144,7 @@ impl RecordingWriter {
             tables: Tables::default(),
             loss: None,
             named: NamedStacks::default(),
+            witnesses: None,
             next_part: HashMap::new(),
             pending: VecDeque::new(),
             last_parts_ns: None,
@@ -215,6 +218,12 @@ impl RecordingWriter {
     /// at a clean end the old ones are dropped, and every column that refers to a stack gets its new id.
     pub fn set_named_stacks(&mut self, named: NamedStacks) {
         self.named = named;
+    }
+
+    /// Says how rollups are made: [`RecordingWriter::close`] writes them. What the manifest says of page size, architecture and
+    /// measured time by then goes into them; if it is changed after that they do not count.
+    pub fn set_witnesses(&mut self, witnesses: Arc<dyn Witnesses>) {
+        self.witnesses = Some(witnesses);
     }
 
     /// Whether [`RecordingWriter::tick`] at this time writes parts.
@@ -309,6 +318,7 @@ impl RecordingWriter {
             self.manifest.incomplete_reason = Some(reason);
         }
         last(&mut self.manifest);
+        self.note_rollups(done.as_ref().ok());
         let saved = self.save_last_manifest();
         if let Err(error) = &saved
             && self.manifest.complete
@@ -365,19 +375,35 @@ impl RecordingWriter {
         written.map_err(Error::io("write", &path))
     }
 
-    fn close_tables(&mut self, now: i64) -> Result<()> {
+    /// Puts the rollups that were written into the manifest.
+    fn note_rollups(&mut self, made: Option<&Rollups>) {
+        let Some(made) = made.filter(|_| self.manifest.complete) else { return };
+        let entries = match &made.missing {
+            Some(reason) => Err(reason.clone()),
+            None => Recording::open(&self.dir)
+                .and_then(|recording| rollup::entries(&recording, &self.manifest, &made.rows))
+                .map_err(|error| error.to_string()),
+        };
+        match entries {
+            Ok(entries) => self.manifest.rollups = entries,
+            Err(reason) => self.manifest.rollups_missing = Some(reason),
+        }
+    }
+
+    fn close_tables(&mut self, now: i64) -> Result<Rollups> {
         self.flush(now)?;
         if !self.options.compact {
-            return self.sync_parts();
+            self.sync_parts()?;
+            return Ok(Rollups::default());
         }
         // No more rows come, and compaction needs memory of its own.
         self.tables = Tables::default();
-        let outcome = compact::compact(&self.dir, &self.storage, &self.options, &self.named)?;
+        let outcome = compact::compact(&self.dir, &self.storage, &self.options, &self.named, self.witnesses.as_ref())?;
         self.stats.bytes_written += outcome.bytes_written;
         if let Some(count) = outcome.faults_unattributed {
             self.manifest.faults_unattributed = Some(count);
         }
-        Ok(())
+        Ok(outcome.rollups)
     }
 
     /// Forces the parts to the device, as they are.

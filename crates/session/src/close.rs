@@ -1,9 +1,12 @@
 //! The end of a session: what is left in the probes is taken, the recording closed, the outcome put together.
 
+use std::sync::Arc;
+
 use pagelab_load::JobReport;
 use pagelab_observe::bpf::{ProgramCost, own_programs};
 use pagelab_recording::tables::MetricsRow;
 use pagelab_recording::{EndedBy, Exit, Manifest, Measured, MeasuredBy, RecordingWriter, Rusage, SelfCost};
+use pagelab_views::rollup::Makers;
 use serde_json::json;
 
 use crate::child::Ended;
@@ -53,6 +56,9 @@ pub fn finish(
     let measured = measured(good_report, whole, began_ns, ended_ns);
     let kept_since_ns = writer.kept_since_ns();
     let measured = with_start_at_least(measured, kept_since_ns);
+    // Rollups are made while the recording is closed, and some count what lies in the measured time.
+    writer.manifest_mut().measured = Some(measured.clone());
+    writer.set_witnesses(Arc::new(Makers));
     let bytes_so_far = writer.stats().bytes_written;
     // Nothing more is taken from them. Their rings and what they know of symbols would only add to the memory that closing needs.
     drop(probes);

@@ -9,6 +9,7 @@
 //! | the picture of it | [`faultmap`] |
 //! | system calls, added up | [`calls`] |
 //! | reads and writes of files: how many, how large, in which order | [`iopattern`] |
+//! | small tables that some of these are read from instead of events | [`rollup`] |
 //! | anything else | [`sql`] (feature `sql`, on by default) |
 //!
 //! Terminal, JSON, comparison, rules and reports take their answers from here and nowhere else. The crate knows the words
@@ -48,12 +49,15 @@
 pub mod answer;
 pub mod calls;
 mod error;
+mod fast;
 pub mod faultmap;
 pub mod iopattern;
+mod kinds;
 pub mod mappings;
 pub mod metrics;
 pub mod names;
 pub mod read;
+pub mod rollup;
 pub mod run;
 pub mod selection;
 pub mod sides;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::calls::File;
 use crate::error::ViewError;
+use crate::fast::FastMap;
 use crate::selection::Selection;
 
 /// Calls `each` for the rows of a table, parts in their order. What is damaged is left out and noted.
@@ -191,6 +192,39 @@ impl Task {
     pub fn comm_at(&self, ts: i64) -> Option<&str> {
         let after = self.names.partition_point(|(since, _)| *since <= ts);
         self.names.get(after.saturating_sub(1)).map(|(_, name)| name.as_str())
+    }
+}
+
+/// Numbers the names that tasks have when something happens, so that events need not carry text.
+#[derive(Debug, Default)]
+pub(crate) struct Comms {
+    /// By task, and how many of its names are older.
+    known: FastMap<(u32, usize), usize>,
+    numbers: HashMap<Option<String>, usize>,
+    names: Vec<Option<String>>,
+}
+
+impl Comms {
+    /// The number of the name that a task has at `ts`, from 0; a task without a name has one, too.
+    pub(crate) fn number(&mut self, tasks: &Tasks, task_id: u32, ts: i64) -> usize {
+        let task = tasks.get(task_id);
+        let older = task.map_or(0, |task| task.names.partition_point(|(since, _)| *since <= ts));
+        if let Some(number) = self.known.get(&(task_id, older)) {
+            return *number;
+        }
+        let name = task.and_then(|task| task.comm_at(ts)).map(str::to_owned);
+        let names = &mut self.names;
+        let number = *self.numbers.entry(name).or_insert_with_key(|name| {
+            names.push(name.clone());
+            names.len() - 1
+        });
+        self.known.insert((task_id, older), number);
+        number
+    }
+
+    /// The name of a number; none if the task's is not known.
+    pub(crate) fn name(&self, number: usize) -> Option<&str> {
+        self.names.get(number)?.as_deref()
     }
 }
 

@@ -14,5 +14,6 @@ pub mod query;
 pub mod record;
 pub mod reproduce;
 pub mod restore;
+pub mod rollup;
 pub mod run;
 pub mod show;

@@ -12,6 +12,10 @@
 //!    recordings do not have it and missing is null.
 //! 2. If it is of bytes, name it in `text_of(...)` in the table's head, too: other programs show bytes as `b'...'`.
 //! 3. Run the tests: `docs/recording.md` is checked against the registry and the failure says how to regenerate it.
+//!
+//! # How to change a rollup
+//! A rollup says `rollup(VERSION; SOURCE, ...)` in its head. Raise the version whenever the same sources would give other
+//! rows: rows of another version are not read.
 
 mod columns;
 mod order;
@@ -131,6 +135,17 @@ pub struct TableDef {
     pub help: &'static str,
     /// Columns in their canonical order.
     pub columns: &'static [ColumnDef],
+    /// What it is made from, if its rows are sums over other tables.
+    pub rollup: Option<RollupDef>,
+}
+
+/// What the rows of a rollup are made from; see [`crate::rollup`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RollupDef {
+    /// Changes whenever the same sources would give other rows.
+    pub version: u32,
+    /// The tables that it is made from; the first is the one whose rows are added up.
+    pub sources: &'static [&'static str],
 }
 
 impl TableDef {
@@ -139,7 +154,7 @@ impl TableDef {
         self.columns.iter().find(|c| c.name == name)
     }
 
-    /// Whether rows have a time, and parts are therefore sorted by it. Only `stacks` and `frames` have none.
+    /// Whether rows have a time, and parts are therefore sorted by it. Only `stacks`, `frames` and rollups have none.
     pub fn has_ts(&self) -> bool {
         self.column("ts").is_some()
     }

@@ -2,13 +2,14 @@
 //!
 //! A line reads `name: req|opt type "unit" "help";`, with `as "name"` where the column's name is a Rust keyword.
 //! `text_of(path)` in a table's head adds the column `path_text` at its end; producers fill in `path` alone.
+//! `rollup(1; faults, tasks)` there makes a table a rollup of these, in version 1.
 
 use arrow::array::{ArrayRef, RecordBatch};
 
 use super::columns::{BytesColumn, ListColumn, OptColumn, StrColumn};
 use super::value::ColumnBuffer;
 use super::view::{BoolView, BytesView, ListView, PrimitiveView, StrView, WordsView};
-use super::{ColType, ColumnDef, Row, TableColumns, TableDef, TableView, order};
+use super::{ColType, ColumnDef, RollupDef, Row, TableColumns, TableDef, TableView, order};
 use crate::error::{Error, Result};
 use crate::writer::RecordingWriter;
 
@@ -293,5 +294,171 @@ tables! {
         seen: req u64 "" "Events that happened as far as the probe knows, lost and filtered ones included.";
         lost: req u64 "" "Events that should be in the recording and are not.";
         filtered: req u64 "" "Events left out on purpose (other processes, the recorder itself).";
+    }
+
+    /// Rollup: page faults by what the processor said of them.
+    rollup_faults (push_rollup_faults) RollupFaultsRow[] RollupFaultsColumns RollupFaultsView
+    rollup(1; faults, mappings, tasks, settings) {
+        error_code: opt u32 "" "As in `faults`.";
+        major: opt bool "" "As in `faults`.";
+        kernel_ip: req bool "" "Whether the instruction that faulted is the kernel's.";
+        measured: req bool "" "Whether the faults lie in the measured time of the manifest; true where it names none.";
+        faults: req u64 "" "Faults.";
+    }
+
+    /// Rollup: page faults by task.
+    rollup_fault_tasks (push_rollup_fault_tasks) RollupFaultTasksRow[] RollupFaultTasksColumns RollupFaultTasksView
+    rollup(1; faults, mappings, tasks, settings) {
+        task_id: req u32 "" "Who faulted.";
+        faults: req u64 "" "Faults.";
+    }
+
+    /// Rollup: page faults by the mapping faulted on.
+    rollup_fault_mappings (push_rollup_fault_mappings) RollupFaultMappingsRow[] RollupFaultMappingsColumns
+    RollupFaultMappingsView rollup(1; faults, mappings, tasks, settings) {
+        mapping_id: opt u32 "" "The mapping; null for faults on none that is known.";
+        faults: req u64 "" "Faults.";
+        protection_faults: req u64 "" "Of those, faults on a page that was there (x86).";
+        slots: req u64 "" "Slots of the huge page size in which a page was missing.";
+        ascending: req u64 "" "Faults that found no page, a little above the one before on this mapping.";
+        descending: req u64 "" "A little below it.";
+        other: req u64 "" "Elsewhere, or on the same page.";
+    }
+
+    /// Rollup: page faults by instruction.
+    rollup_fault_ips (push_rollup_fault_ips) RollupFaultIpsRow[] RollupFaultIpsColumns RollupFaultIpsView
+    rollup(1; faults, mappings, tasks, settings) {
+        mapping_id: opt u32 "" "The mapping that the instruction lies in; null for the kernel's, and where none is known.";
+        ip: req u64 "" "Instruction that faulted.";
+        faults: req u64 "" "Faults.";
+    }
+
+    /// Rollup: page faults of which it was recorded how they ended.
+    rollup_fault_ends (push_rollup_fault_ends) RollupFaultEndsRow['a] RollupFaultEndsColumns RollupFaultEndsView
+    rollup(1; faults, mappings, tasks, settings) {
+        major: req bool "" "As in `faults`.";
+        got: opt str "" "As in `faults`.";
+        faults: req u64 "" "Faults.";
+        p50_ns: req i64 "ns" "The smallest duration that half of them do not exceed.";
+        p99_ns: req i64 "ns" "The smallest duration that 99 % of them do not exceed.";
+        total_ns: req i64 "ns" "Sum of their durations.";
+    }
+
+    /// Rollup: what the mappings and faults of the whole recording come to; one row.
+    rollup_mappings (push_rollup_mappings) RollupMappingsRow[] RollupMappingsColumns RollupMappingsView
+    rollup(1; faults, mappings, tasks, settings) {
+        huge_bytes: req u64 "bytes" "Size of a slot: what a huge page covers.";
+        page_bytes: req u64 "bytes" "Size of a base page.";
+        faults: req u64 "" "Page faults.";
+        window_faults: req u64 "" "Of those, faults in the measured time of the manifest; all where it names none.";
+        unattributed: req u64 "" "Of all, faults on no mapping known.";
+        classes_folded: req u64 "" "Classes that were put together under a key without path and thread, because there were too many.";
+    }
+
+    /// Rollup: mappings by class, with the faults on them. A slot is an aligned piece of the huge page size; it is whole if
+    ///  it lay in one memory area when it was first touched.
+    rollup_mapping_classes (push_rollup_mapping_classes) RollupMappingClassesRow['a] RollupMappingClassesColumns
+    RollupMappingClassesView rollup(1; faults, mappings, tasks, settings) {
+        kind: req str "" "What stands behind the mappings: `anonymous`, `shared_anonymous`, `file`, `hugetlb`, `stack`, `heap` or `kernel`.";
+        path: opt str "" "File; bytes that are not UTF-8 replaced.";
+        size_bytes: req u64 "bytes" "Lengths from this power of two up to, not including, the next; 0 where the length tells nothing.";
+        comm: opt str "" "Name of the thread that mapped them.";
+        advice: req str "" "What the program said about huge pages: `none`, `huge`, `no_huge` or `prctl`.";
+        mappings: req u64 "" "Mappings made.";
+        mapped_bytes: req u64 "bytes" "Bytes mapped, each mapping at its length when made.";
+        prior: req u64 "" "Mappings that were there before recording began, or were inherited.";
+        address_asked: req u64 "" "Mappings for which the program asked for an address.";
+        after_refusal: req u64 "" "Mappings made just after a request for hugetlb memory of that length was refused.";
+        eligible_slots: req u64 "" "Whole slots that making these mappings brought about.";
+        slots_if_aligned: req u64 "" "Slots they would hold if each began at a slot's start.";
+        misalignments: req u64list "bytes" "Starts modulo the slot size, of mappings at least a slot long; the most frequent.";
+        misalignment_mappings: req u64list "" "Mappings with each of these.";
+        misalignment_others: req u64 "" "Mappings with other values.";
+        faults: req u64 "" "Faults that found no page.";
+        window_faults: req u64 "" "Of those, faults in the measured time.";
+        protection_faults: req u64 "" "Faults on a page that was there.";
+        ascending: req u64 "" "Faults a little above the one before on their mapping.";
+        descending: req u64 "" "A little below it.";
+        other: req u64 "" "Elsewhere, or on the same page.";
+        step_pages: opt i64 "pages" "The most frequent distance between successive faults.";
+        whole_touched: req u64 "" "Whole slots in which a page was missing.";
+        whole_few: req u64 "" "Of those, slots with so few pages faulted that a huge page was put there.";
+        whole_many: req u64 "" "Of those, slots that were filled page by page.";
+        whole_faults: req u64 "" "Faults that found no page, in whole slots.";
+        whole_window_faults: req u64 "" "Of those, faults in the measured time.";
+        whole_window_faults_in_many: req u64 "" "Of those, faults in slots that were filled page by page.";
+        whole_by_pages: req u64list "" "Whole slots by distinct pages faulted: 1, 2, 3-4, 5-8, ...";
+        partial_touched: req u64 "" "Slots that were not whole, in which a page was missing.";
+        partial_few: req u64 "" "As `whole_few`.";
+        partial_many: req u64 "" "As `whole_many`.";
+        partial_faults: req u64 "" "As `whole_faults`.";
+        partial_window_faults: req u64 "" "As `whole_window_faults`.";
+        partial_window_faults_in_many: req u64 "" "As `whole_window_faults_in_many`.";
+        partial_by_pages: req u64list "" "As `whole_by_pages`.";
+        failed_errnos: req u64list "" "Errors of calls that would have made such a mapping.";
+        failed_calls: req u64list "" "Calls that failed with each of these.";
+        example_mm_id: opt u32 "" "The mapping with most faults: its address space. Null, like the columns that follow, if there is none.";
+        example_mapping_id: opt u32 "" "Its number; null if it has none.";
+        example_start: opt u64 "" "Its start.";
+        example_len: opt u64 "bytes" "Its length when it was made.";
+        example_mapped_ts: opt i64 "ns" "When it was made.";
+        example_ended_ts: opt i64 "ns" "When it went; null if it was there at the end.";
+        example_faults: opt u64 "" "Faults on it.";
+    }
+
+    /// Rollup: requests for hugetlb memory that the kernel refused.
+    rollup_hugetlb_refusals (push_rollup_hugetlb_refusals) RollupHugetlbRefusalsRow['a] RollupHugetlbRefusalsColumns
+    RollupHugetlbRefusalsView rollup(1; faults, mappings, tasks, settings) {
+        page_bytes: opt u64 "bytes" "Page size asked for; null for the default.";
+        errno: req i32 "" "The error.";
+        count: req u64 "" "Requests.";
+        asked_bytes: req u64 "bytes" "Bytes asked for in all of them.";
+        smallest_bytes: req u64 "bytes" "The smallest request.";
+        largest_bytes: req u64 "bytes" "The largest request.";
+        first_ts: req i64 "ns" "When the first came.";
+        last_ts: req i64 "ns" "When the last came.";
+        comm: opt str "" "Name of the thread that asked first.";
+    }
+
+    /// Rollup: system calls by name, by task, by the task's name and by file. Groups of the last three are left out if there are
+    ///  very many.
+    rollup_calls (push_rollup_calls) RollupCallsRow['a] RollupCallsColumns RollupCallsView rollup(1; syscalls, tasks) {
+        group_id: req u32 "" "The group, unique in the table.";
+        by: req str "" "What the group is put together by: `name`, `task`, `comm` or `file`.";
+        name: opt str "" "`name`: the call's. `comm`: the task's at the time; null if it is not known.";
+        id: opt u32 "" "`task`: the task. `file`: the file; null for calls on none.";
+        calls: req u64 "" "Calls.";
+        errors: req u64 "" "Of those, calls that failed.";
+        unfinished: req u64 "" "Calls that never returned.";
+        total_ns: req u64 "ns" "Durations of those that returned.";
+        max_ns: req u64 "ns" "The longest of them.";
+        cpu_calls: req u64 "" "Calls whose time on a CPU is known.";
+        cpu_ns: req u64 "ns" "Time on a CPU of those.";
+        split_calls: req u64 "" "Calls of which it is known how long they ran and slept.";
+        split_ns: req u64 "ns" "Their durations.";
+        split_cpu_ns: req u64 "ns" "Of that, on a CPU.";
+        split_blocked_ns: req u64 "ns" "Of that, asleep.";
+    }
+
+    /// Rollup: durations of the groups of `rollup_calls`: as they were for up to 256 calls, beyond that within 1 %.
+    rollup_call_durations (push_rollup_call_durations) RollupCallDurationsRow[] RollupCallDurationsColumns
+    RollupCallDurationsView rollup(1; syscalls, tasks) {
+        group_id: req u32 "" "The group.";
+        duration_ns: req u64 "ns" "Duration.";
+        calls: req u64 "" "Calls with it.";
+    }
+
+    /// Rollup: profile samples by stacks, event, name of the task and CPU.
+    rollup_samples (push_rollup_samples) RollupSamplesRow['a] RollupSamplesColumns RollupSamplesView
+    rollup(1; samples, tasks) {
+        event: req str "" "Event that was sampled.";
+        comm: opt str "" "Name of the task at the time; null if it is not known.";
+        cpu: req u32 "" "Where.";
+        kstack_id: opt u64 "" "Kernel stack.";
+        ustack_id: opt u64 "" "User stack.";
+        ustack_end: opt str "" "How the user stack ended, as in `samples`.";
+        measured: req bool "" "Whether the samples lie in the measured time of the manifest.";
+        samples: req u64 "" "Samples.";
+        weight: req u64 "" "Events that they stand for (ns for clocks).";
     }
 }

@@ -142,7 +142,8 @@ macro_rules! column_name {
 macro_rules! tables {
     ($(
         $(#[doc = $help:literal])+
-        $table:ident ($push:ident) $row:ident [$($lt:lifetime)?] $columns:ident $view:ident $(text_of($($bytes:ident),+))? {
+        $table:ident ($push:ident) $row:ident [$($lt:lifetime)?] $columns:ident $view:ident $(text_of($($bytes:ident),+))?
+        $(rollup($version:literal; $($source:ident),+))? {
             $( $col:ident $(as $name:literal)? : $null:ident $ty:ident $unit:literal $doc:literal; )+
         }
     )+) => {
@@ -251,6 +252,7 @@ macro_rules! tables {
                         help: concat!("`", stringify!($bytes), "` as text: U+FFFD stands for what is not UTF-8."),
                         text_of: Some(stringify!($bytes)),
                     } )+ )? ],
+                    rollup: tables!(@rollup $($version; $($source),+)?),
                 };
 
                 fn len(&self) -> usize {
@@ -336,6 +338,10 @@ macro_rules! tables {
                 }
             }
         )+
+    };
+    (@rollup) => { None };
+    (@rollup $version:literal; $($source:ident),+) => {
+        Some(RollupDef { version: $version, sources: &[$(stringify!($source)),+] })
     };
     (@elided $row:ident) => { $row };
     (@elided $row:ident $lt:lifetime) => { $row<'_> };

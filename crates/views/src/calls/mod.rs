@@ -123,7 +123,7 @@ pub fn is_damage(error: &Error) -> bool {
 
 /// Names seen so far, numbered.
 #[derive(Default)]
-struct Names {
+pub(crate) struct Names {
     ids: HashMap<String, usize>,
 }
 
@@ -186,7 +186,8 @@ fn args_of(batch: &RecordBatch) -> &[u64] {
     words.map_or(&[], |words| words.values())
 }
 
-fn visit(batch: &RecordBatch, names: &mut Names, each: &mut impl FnMut(&Call<'_>)) {
+/// Visits the calls of a batch.
+pub(crate) fn visit(batch: &RecordBatch, names: &mut Names, each: &mut impl FnMut(&Call<'_>)) {
     let (ts, dur) = (Numbers::<Int64Type>::of(batch, "ts"), Numbers::<Int64Type>::of(batch, "dur"));
     let (task, file) = (Numbers::<UInt32Type>::of(batch, "task_id"), Numbers::<UInt32Type>::of(batch, "file_id"));
     let (fd, ret) = (Numbers::<Int32Type>::of(batch, "fd"), Numbers::<Int64Type>::of(batch, "ret"));

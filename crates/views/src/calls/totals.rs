@@ -41,6 +41,38 @@ impl Durations {
         }
     }
 
+    /// Values with how often they occur, rising. Beyond some hundred the values are those of the histogram, and
+    /// [`Durations::of_counts`] makes the same histogram of them.
+    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+        match self {
+            Self::Exact(values) => {
+                let mut sorted = values.clone();
+                sorted.sort_unstable();
+                let runs = sorted.chunk_by(|one, other| one == other);
+                runs.filter_map(|run| Some((*run.first()?, run.len() as u64))).collect()
+            }
+            Self::Counted(counts) => {
+                counts.iter_recorded().map(|at| (at.value_iterated_to(), u64::from(at.count_at_value()))).collect()
+            }
+        }
+    }
+
+    /// The durations that [`Durations::counts`] was asked of.
+    pub(crate) fn of_counts(counts: &[(u64, u64)]) -> Self {
+        let all: u64 = counts.iter().map(|(_, count)| *count).sum();
+        let mut histogram = Histogram::new(2).ok().filter(|_| all > EXACT as u64);
+        let Some(histogram) = histogram.as_mut() else {
+            return Self::Exact(
+                counts.iter().flat_map(|(ns, count)| std::iter::repeat_n(*ns, *count as usize)).collect(),
+            );
+        };
+        for (ns, count) in counts {
+            // It grows to whatever it is given, and its own counts have fitted before.
+            histogram.record_n(*ns, u32::try_from(*count).unwrap_or(u32::MAX)).unwrap_or(());
+        }
+        Self::Counted(Box::new(histogram.clone()))
+    }
+
     /// The smallest value that at least the fraction `q` of all are not above; `None` if there are none.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         match self {

@@ -14,7 +14,7 @@ const CLASSES: usize = 4096;
 /// Values of the misalignment kept apart in a class.
 const MISALIGNMENTS: usize = 15;
 
-/// Page and slot size.
+/// Page and slot size, powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale {
     pub page: u64,
@@ -23,7 +23,17 @@ pub(super) struct Scale {
 
 impl Scale {
     pub(super) fn pages_per_slot(self) -> u64 {
-        (self.slot / self.page.max(1)).max(1)
+        (self.slot >> self.page.trailing_zeros()).max(1)
+    }
+
+    /// The number of an address's page. A division would take as long as all the rest of a fault.
+    pub(super) fn page_of(self, addr: u64) -> u64 {
+        addr >> self.page.trailing_zeros()
+    }
+
+    /// The number of an address's slot.
+    pub(super) fn slot_of(self, addr: u64) -> u64 {
+        addr >> self.slot.trailing_zeros()
     }
 }
 

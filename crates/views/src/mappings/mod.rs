@@ -13,9 +13,11 @@ mod class;
 mod events;
 mod ledger;
 mod profile;
+pub(crate) mod rollup;
 mod space;
 mod tracker;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
@@ -23,6 +25,7 @@ use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::Recording;
 use pagelab_recording::space::PageSizes;
 pub use pagelab_recording::space::Ranges;
+use pagelab_recording::tables::SettingsRow;
 use pagelab_vocab::abi::FAULT_PROTECTION;
 
 pub use class::{ClassKey, MemoryKind, ThpAdvice, size_class_of};
@@ -31,6 +34,8 @@ pub use pagelab_vocab::units::bytes;
 pub use profile::{ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats, few_pages, many_pages};
 
 use crate::error::Result;
+use crate::kinds::measured_of;
+use crate::read;
 use crate::run::RunData;
 use events::Events;
 use ledger::Scale;
@@ -66,6 +71,20 @@ impl ProfileOptions {
         Self { window: (run.window.start_ns, run.window.end_ns), ..Self::from_settings(settings) }
     }
 
+    /// What a recording's own settings and the measured time of its manifest give. All time counts as measured if the
+    /// manifest names none. What is damaged is left out and noted.
+    pub fn of_recording(recording: &Recording, notes: &mut Vec<String>) -> Result<Self> {
+        let mut settings: BTreeMap<String, Option<String>> = BTreeMap::new();
+        read::each::<SettingsRow<'_>>(recording, notes, |row| {
+            if row.at != "end" {
+                settings.insert(row.key.to_owned(), row.value.map(str::to_owned));
+            }
+        })?;
+        let settings = settings.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_deref()?)));
+        let options = Self::from_settings(settings);
+        Ok(Self { window: measured_of(recording).unwrap_or(options.window), ..options })
+    }
+
     /// What settings, as keys and values, give: the size of huge pages and the mounts of hugetlbfs. All time counts as
     /// measured.
     pub fn from_settings<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
@@ -84,38 +103,58 @@ impl ProfileOptions {
 }
 
 impl MappingProfile {
-    /// The profile of the recording in `dir`. `None` if it has no mappings or no faults recorded: nothing is known then,
+    /// The profile of the recording in `dir`, from its rollup where that was made with the same options. `None` if it has no mappings or no faults recorded: nothing is known then,
     /// which is not the same as no faults.
     pub fn load(dir: &Path, options: &ProfileOptions) -> Result<Option<Self>> {
         let recording = Recording::open(dir)?;
         if recording.parts("mappings")?.is_empty() || recording.parts("faults")?.is_empty() {
             return Ok(None);
         }
-        let page = page_bytes_of(&recording);
-        let slot = if options.huge_bytes.is_power_of_two() { options.huge_bytes.max(page) } else { 2 << 20 };
-        let x86 = recording.manifest().arch.as_deref().is_none_or(|arch| arch == "x86_64");
-        let sizes = options.hugetlbfs.iter().fold(PageSizes::of(&recording), |sizes, path| sizes.with_hugetlbfs(path));
-        let events = events::load(&recording, &sizes)?;
-        let mut walk = Walk { events, next_map: 0, next_task: 0, tracker: Tracker::new(Scale { page, slot }) };
+        if *options == ProfileOptions::of_recording(&recording, &mut Vec::new())?
+            && let Some(profile) = rollup::read(&recording)
+        {
+            return Ok(Some(profile));
+        }
+        let mut walk = Walk::new(&recording, options)?;
         for batch in recording.read("faults", Some(&["ts", "mm_id", "addr", "error_code"]))? {
             // A damaged part is left out and the next one follows; `pagelab check` names it.
             let Ok(batch) = batch else { continue };
-            walk.faults(&batch, options.window, x86);
+            walk.batch(&batch);
         }
         Ok(Some(walk.finish()))
     }
 }
 
 /// Merges the three tables in the order of time.
-struct Walk {
+pub(crate) struct Walk {
     events: Events,
     next_map: usize,
     next_task: usize,
     tracker: Tracker,
+    /// Begin and end of the measured time.
+    window: (i64, i64),
+    /// Whether the error code is that of x86.
+    x86: bool,
 }
 
 impl Walk {
-    fn faults(&mut self, batch: &RecordBatch, window: (i64, i64), x86: bool) {
+    /// Reads mappings and tasks; the faults come batch by batch.
+    pub(crate) fn new(recording: &Recording, options: &ProfileOptions) -> Result<Self> {
+        let page = page_bytes_of(recording);
+        let slot = if options.huge_bytes.is_power_of_two() { options.huge_bytes.max(page) } else { 2 << 20 };
+        let sizes = options.hugetlbfs.iter().fold(PageSizes::of(recording), |sizes, path| sizes.with_hugetlbfs(path));
+        Ok(Self {
+            events: events::load(recording, &sizes)?,
+            next_map: 0,
+            next_task: 0,
+            tracker: Tracker::new(Scale { page, slot }),
+            window: options.window,
+            x86: recording.manifest().arch.as_deref().is_none_or(|arch| arch == "x86_64"),
+        })
+    }
+
+    /// Takes the next faults, in order of time.
+    pub(crate) fn batch(&mut self, batch: &RecordBatch) {
         let (Some(ts), Some(mm), Some(addr)) = (
             column::<Int64Type>(batch, "ts"),
             column::<UInt32Type>(batch, "mm_id"),
@@ -127,8 +166,9 @@ impl Walk {
         for (row, ((ts, mm), addr)) in ts.values().iter().zip(mm.values()).zip(addr.values()).enumerate() {
             self.advance(*ts);
             let code = error.filter(|column| column.is_valid(row)).map_or(0, |column| column.value(row));
-            let protection = x86 && code & FAULT_PROTECTION != 0;
-            self.tracker.fault(*mm, *addr, protection, window.0 <= *ts && *ts <= window.1);
+            let protection = self.x86 && code & FAULT_PROTECTION != 0;
+            let in_window = self.window.0 <= *ts && *ts <= self.window.1;
+            self.tracker.fault(*mm, *addr, protection, in_window);
         }
     }
 
@@ -152,7 +192,8 @@ impl Walk {
         }
     }
 
-    fn finish(mut self) -> MappingProfile {
+    /// The profile, when all faults were taken.
+    pub(crate) fn finish(mut self) -> MappingProfile {
         self.advance(i64::MAX);
         self.tracker.finish(&self.events.names).into_profile()
     }

@@ -130,11 +130,14 @@ impl Areas {
         }
     }
 
-    /// Notes that the area at `addr` was faulted on, which gives it an anon_vma.
-    pub(super) fn faulted(&mut self, addr: u64) {
-        let Some((start, area)) = self.by_start.range(..=addr).next_back().map(|(s, a)| (*s, *a)) else { return };
-        if addr >= area.end || area.anon != 0 {
-            return;
+    /// Notes that the area at `addr` was faulted on, which gives it an anon_vma. Returns the area.
+    pub(super) fn faulted(&mut self, addr: u64) -> Range<u64> {
+        let Some((start, area)) = self.by_start.range(..=addr).next_back().map(|(s, a)| (*s, *a)) else { return 0..0 };
+        if addr >= area.end {
+            return 0..0;
+        }
+        if area.anon != 0 {
+            return start..area.end;
         }
         let like =
             |other: &Area| other.anon != 0 && Attrs { prot: 0, ..other.attrs } == Attrs { prot: 0, ..area.attrs };
@@ -148,6 +151,7 @@ impl Areas {
         if let Some(area) = self.by_start.get_mut(&start) {
             area.anon = anon;
         }
+        start..area.end
     }
 
     fn split(&mut self, at: u64) {

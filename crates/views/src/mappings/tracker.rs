@@ -3,7 +3,6 @@
 //! State is kept for what exists: a mapping that goes, and a slot that loses its page table, are added to their class
 //! and forgotten, so memory follows the size of the address spaces and not the length of the recording.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use pagelab_recording::lifetimes::Lifetimes;
@@ -14,6 +13,7 @@ use super::class::{MemoryKind, size_class_of};
 use super::events::{Change, Names, Origin, Request};
 use super::ledger::{Ledger, RawKey, Scale};
 use super::space::{Areas, Attrs, bits};
+use crate::fast::FastMap;
 
 mod advice;
 mod faults;
@@ -22,7 +22,7 @@ mod slots;
 mod tasks;
 
 pub(super) use pieces::Piece;
-use slots::Slot;
+use slots::Slots;
 use tasks::Task;
 
 /// Actions of a task after a refused request for hugetlb memory in which a mapping of that length counts as its
@@ -35,7 +35,8 @@ struct Space {
     areas: Areas,
     /// Numbers of pieces.
     held: Mapped<u32>,
-    slots: HashMap<u64, Slot>,
+    /// By the slot's number in the address space, its number in [`Tracker::slots`].
+    slots: FastMap<u64, u32>,
     thp_forbidden: bool,
 }
 
@@ -49,25 +50,72 @@ struct Refusal {
 #[derive(Debug)]
 pub(super) struct Tracker {
     scale: Scale,
-    spaces: HashMap<u32, Space>,
+    spaces: FastMap<u32, Space>,
     tasks: Lifetimes<u32, Task>,
     pieces: Vec<Piece>,
     free: Vec<u32>,
     pub ledger: Ledger,
-    /// Where the previous fault was found: faults come in runs on one mapping.
-    cache: Option<(u32, Range<u64>, u32)>,
+    slots: Slots,
+    found: Found,
+}
+
+/// What is known of a slot of an address space.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// Number of changes of address spaces up to which it is true.
+    changes: u64,
+    mm_id: u32,
+    slot_number: u64,
+    /// A range that belongs to one piece.
+    range: Range<u64>,
+    piece: u32,
+    /// A range of the area that is known to have been faulted.
+    faulted: Range<u64>,
+    /// Its number in [`Tracker::slots`].
+    slot: Option<u32>,
+}
+
+/// Where faults were found lately: they come in runs on one mapping, or in turns on those of a few tasks.
+#[derive(Debug)]
+struct Found {
+    /// Counts changes of address spaces, from 1.
+    changes: u64,
+    places: Vec<Known>,
+    /// Address space and range of the fault before.
+    last: Option<(u32, Range<u64>)>,
+}
+
+impl Found {
+    const PLACES: usize = 64;
+
+    fn new() -> Self {
+        Self { changes: 1, places: vec![Known::default(); Self::PLACES], last: None }
+    }
+
+    /// Where an address is remembered: by its slot.
+    fn place_of(mm_id: u32, slot_number: u64) -> usize {
+        let mixed = (slot_number ^ (u64::from(mm_id) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 58) as usize % Self::PLACES
+    }
+
+    /// Something has changed: what is known is no longer true.
+    fn forget(&mut self) {
+        self.changes += 1;
+        self.last = None;
+    }
 }
 
 impl Tracker {
     pub(super) fn new(scale: Scale) -> Self {
         Self {
             scale,
-            spaces: HashMap::new(),
+            spaces: FastMap::default(),
             tasks: Lifetimes::default(),
             pieces: Vec::new(),
             free: Vec::new(),
             ledger: Ledger::new(scale),
-            cache: None,
+            slots: Slots::default(),
+            found: Found::new(),
         }
     }
 
@@ -84,7 +132,7 @@ impl Tracker {
 
     /// Applies a change of an address space.
     pub(super) fn change(&mut self, ts: i64, task_id: u32, mm_id: u32, change: &Change) {
-        self.cache = None;
+        self.found.forget();
         self.register(task_id, mm_id);
         match change {
             Change::Map(request) => self.map(ts, task_id, mm_id, request),

@@ -9,6 +9,7 @@ use pagelab_vocab::metrics::Unit;
 use super::Metrics;
 use super::info::FAULTS;
 use crate::error::Result;
+use crate::kinds::{FaultKind, each_kind, measured_of};
 use crate::run::{MetricKey, RunMetric};
 use crate::window::Window;
 
@@ -35,31 +36,57 @@ impl Counts {
         let codes = batch.column(1).as_primitive::<UInt32Type>();
         let ips = batch.column(3).as_primitive::<UInt64Type>().values();
         let majors = batch.column(2).as_boolean();
-        let major_known = majors.null_count() < majors.len();
-        self.rows += times.len() as u64;
         for (i, (ts, code)) in times.iter().zip(codes.values()).enumerate() {
-            if *ts < window.start_ns || *ts >= window.end_ns {
-                continue;
-            }
-            self.all += 1;
-            if codes.is_null(i) {
-                // The probe knows no error code; the mode is told by the instruction.
-                self.user += u64::from(ips[i] < KERNEL_HALF);
-                self.codes_unknown += 1;
-                continue;
-            }
-            self.user += u64::from(code & FAULT_USER != 0);
-            self.write += u64::from(code & FAULT_WRITE != 0);
-            self.instruction += u64::from(code & FAULT_INSTRUCTION != 0);
-            self.protection += u64::from(code & FAULT_PROTECTION != 0);
-            if major_known && majors.is_valid(i) {
-                self.major_known += 1;
-                self.major += u64::from(majors.value(i));
-            }
+            let kind = FaultKind {
+                code: Some(*code).filter(|_| codes.is_valid(i)),
+                major: majors.is_valid(i).then(|| majors.value(i)),
+                kernel_ip: ips[i] >= KERNEL_HALF,
+                measured: window.start_ns <= *ts && *ts < window.end_ns,
+            };
+            self.add(kind, 1);
         }
     }
 
-    fn of(&self, name: &str) -> u64 {
+    /// Adds faults of which the same is said.
+    fn add(&mut self, kind: FaultKind, faults: u64) {
+        self.rows += faults;
+        if !kind.measured {
+            return;
+        }
+        self.all += faults;
+        let Some(code) = kind.code else {
+            // The probe knows no error code; the mode is told by the instruction.
+            self.user += if kind.kernel_ip { 0 } else { faults };
+            self.codes_unknown += faults;
+            return;
+        };
+        let if_has = |bit| if code & bit == 0 { 0 } else { faults };
+        self.user += if_has(FAULT_USER);
+        self.write += if_has(FAULT_WRITE);
+        self.instruction += if_has(FAULT_INSTRUCTION);
+        self.protection += if_has(FAULT_PROTECTION);
+        if let Some(major) = kind.major {
+            self.major_known += faults;
+            self.major += if major { faults } else { 0 };
+        }
+    }
+
+    /// The counts of a recording in its window, from the rollup where the window is the measured time.
+    fn of(recording: &Recording, window: &Window) -> Result<Self> {
+        let mut counts = Self::default();
+        if measured_of(recording) == Some((window.start_ns, window.end_ns))
+            && each_kind(recording, |kind, faults| counts.add(kind, faults))
+        {
+            return Ok(counts);
+        }
+        let mut counts = Self::default();
+        for batch in recording.read("faults", Some(&COLUMNS))? {
+            counts.take(&batch?, window);
+        }
+        Ok(counts)
+    }
+
+    fn named(&self, name: &str) -> u64 {
         match name {
             "faults.count" => self.all,
             "faults.user" => self.user,
@@ -74,10 +101,7 @@ impl Counts {
 
 /// The counters, if faults were recorded at all.
 pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics> {
-    let mut counts = Counts::default();
-    for batch in recording.read("faults", Some(&COLUMNS))? {
-        counts.take(&batch?, window);
-    }
+    let counts = Counts::of(recording, window)?;
     let manifest = recording.manifest();
     if counts.rows == 0 && !recorded(manifest) {
         return Ok(Metrics::new());
@@ -93,7 +117,7 @@ pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics>
             "faults.kernel" => x86 && !user_mode_only,
             _ => x86 && counts.codes_unknown == 0,
         };
-        let metric = RunMetric::counted(counts.of(name) as f64, Unit::Count, window);
+        let metric = RunMetric::counted(counts.named(name) as f64, Unit::Count, window);
         known.then(|| (MetricKey::new(name, None), metric))
     });
     Ok(made.collect())

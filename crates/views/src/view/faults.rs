@@ -1,10 +1,11 @@
 //! `show DIR faults`: where the page faults were, by class of mapping, mapping, instruction and task.
 
-mod ends;
-pub(super) mod join;
+pub(crate) mod count;
+pub(crate) mod ends;
+pub(crate) mod join;
+pub(crate) mod rollup;
 
 use pagelab_recording::Recording;
-use pagelab_recording::tables::SettingsRow;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -13,6 +14,7 @@ use crate::mappings::{ClassProfile, MappingProfile, Order, ProfileOptions};
 use crate::read::{self, PathText, Tasks};
 use crate::selection::{Selection, cut};
 use crate::stacks::functions_at;
+use count::FaultScale;
 pub use ends::{EndsView, OneCollapse, OneEnd};
 use join::{Join, Joined, Mappings, Place, places};
 
@@ -190,17 +192,9 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Fa
     let mut notes = Vec::new();
     let tasks = Tasks::load(recording, selection, &mut notes)?;
     let mappings = Mappings::load(recording, &mut notes)?;
-    let profile_options = profile_options(recording, &mut notes)?;
-    let manifest = recording.manifest();
-    let page_bytes = manifest.page_size_bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096);
-    let join = Join {
-        selection,
-        tasks: &tasks,
-        mappings: &mappings,
-        page_bytes,
-        slot_bytes: profile_options.huge_bytes.max(page_bytes),
-        x86: manifest.arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686")),
-    };
+    let profile_options = ProfileOptions::of_recording(recording, &mut notes)?;
+    let scale = FaultScale::of(recording, profile_options.huge_bytes);
+    let join = Join { selection, tasks: &tasks, mappings: &mappings, scale };
     let mut joined = join.run(recording, &mut notes)?;
     let ends = EndsView::of(recording, std::mem::take(&mut joined.ends), &mut notes);
     let collapses = ends::collapses(recording, selection, &tasks, &mut notes)?;
@@ -214,19 +208,6 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Fa
     data.major = data.major.or(ends.as_ref().map(|ends| ends.major));
     (data.ends, data.collapses) = (ends, collapses);
     Ok(Answer::new("faults", recording, notes, data))
-}
-
-fn profile_options(recording: &Recording, notes: &mut Vec<String>) -> Result<ProfileOptions> {
-    let mut settings: Vec<(String, String)> = Vec::new();
-    read::each::<SettingsRow>(recording, notes, |row| {
-        if let Some(value) = row.value
-            && row.at == "start"
-            && (row.key == "thp.hpage_pmd_size" || row.key.starts_with("mount."))
-        {
-            settings.push((row.key.to_owned(), value.to_owned()));
-        }
-    })?;
-    Ok(ProfileOptions::from_settings(settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
 }
 
 /// The classes of mappings. They are made over all tasks: whether a slot could be huge depends on all of them.
@@ -293,9 +274,9 @@ fn document(
     notes: &mut Vec<String>,
 ) -> Result<FaultsView> {
     let limit = join.selection.limit(true);
-    let x86 = |count: u64| join.x86.then_some(count);
+    let x86 = |count: u64| join.scale.x86.then_some(count);
     let user_mode_only = note_unknown(recording, joined, notes);
-    let coded = |count: u64| (join.x86 && joined.codes_known == joined.faults).then_some(count);
+    let coded = |count: u64| (join.scale.x86 && joined.codes_known == joined.faults).then_some(count);
     let mut mappings: Vec<OneMapping> = joined.mappings.keys().map(|id| mapping_of(*id, join, joined)).collect();
     let key = |row: &OneMapping| match sort {
         "per_page" => row.faults_per_page,
@@ -335,8 +316,8 @@ fn document(
         ends: None,
         collapses: Vec::new(),
         unattributed: joined.attributed.then_some(joined.unattributed),
-        page_bytes: join.page_bytes,
-        slot_bytes: join.slot_bytes,
+        page_bytes: join.scale.page_bytes,
+        slot_bytes: join.scale.slot_bytes,
         classes,
         classes_total,
         mappings,
@@ -391,7 +372,7 @@ fn mapping_of(id: u32, join: &Join<'_>, joined: &Joined) -> OneMapping {
     let on = joined.mappings.get(&id).cloned().unwrap_or_default();
     let made = join.mappings.get(id);
     let maker = made.and_then(|made| join.tasks.get(made.task_id).map(|task| (task, made.ts)));
-    let pages = made.and_then(|made| made.len).map(|len| len.div_ceil(join.page_bytes));
+    let pages = made.and_then(|made| made.len).map(|len| len.div_ceil(join.scale.page_bytes));
     OneMapping {
         mapping_id: id,
         addr: made.map(|made| format!("{:#x}", made.start)),

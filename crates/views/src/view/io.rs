@@ -6,12 +6,14 @@ use pagelab_recording::Recording;
 use pagelab_vocab::syscalls::{self, Returns, Transfer};
 use serde::Serialize;
 
+use super::faults::count::FaultScale;
 use super::faults::join::{Join, Mappings};
 use super::syscalls::CallFilter;
 use crate::answer::Answer;
 use crate::calls::{self, Call, Files};
 use crate::error::Result;
 use crate::iopattern::{Classifier, Direction, FileUse, Grid, Pattern, Shares};
+use crate::mappings::ProfileOptions;
 use crate::read::{self, PathText, Tasks};
 use crate::selection::{PICTURE_COLUMNS, Selection, cut};
 
@@ -274,10 +276,9 @@ fn mapped(
         return Ok(None);
     }
     let mappings = Mappings::load(recording, notes)?;
-    let x86 = recording.manifest().arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686"));
-    let page_bytes = recording.manifest().page_size_bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096);
-    // Slots of huge pages are not looked at here.
-    let join = Join { selection, tasks, mappings: &mappings, page_bytes, slot_bytes: page_bytes, x86 };
+    // Slots are not looked at here.
+    let huge_bytes = ProfileOptions::of_recording(recording, &mut Vec::new())?.huge_bytes;
+    let join = Join { selection, tasks, mappings: &mappings, scale: FaultScale::of(recording, huge_bytes) };
     let joined = join.run(recording, notes)?;
     let mut found: HashMap<(Option<i32>, Vec<u8>), (u64, u64)> = HashMap::new();
     for (id, on) in &joined.mappings {

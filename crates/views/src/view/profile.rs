@@ -1,5 +1,6 @@
 //! `show DIR profile`: where the recorded tasks spent their CPU time, by function, module, name and CPU.
 
+pub(crate) mod rollup;
 mod stacks;
 mod tally;
 

@@ -302,7 +302,8 @@ fn rusage(recording: &Recording) -> Option<Value> {
 
 fn tables(recording: &Recording, notes: &mut Vec<String>) -> Result<Vec<TableFacts>> {
     let mut tables = Vec::new();
-    for table in recording.tables()? {
+    // Rollups say once more what other tables say.
+    for table in recording.tables()?.into_iter().filter(|table| table.rollup.is_none()) {
         let parts = recording.parts(table.name)?;
         let rows = match recording.rows(table.name) {
             Ok(rows) => Some(rows),

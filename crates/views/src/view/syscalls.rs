@@ -1,9 +1,11 @@
 //! `show DIR syscalls`: calls summed up as `strace -c` does, or one by one as strace prints them.
 
 mod decode;
+mod groups;
 pub mod log;
+pub(crate) mod rollup;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use pagelab_recording::Recording;
 use pagelab_vocab::syscalls::{self, Class};
@@ -15,6 +17,7 @@ use crate::calls::{self, Call, Files, Totals};
 use crate::error::{Result, ViewError};
 use crate::read::{self, Tasks};
 use crate::selection::{Selection, cut};
+use groups::{Groups, Key, Keyed};
 
 /// One group of calls.
 #[derive(Debug, Serialize)]
@@ -138,35 +141,19 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
     let files = Files::load(recording, &mut notes)?;
     let filter = CallFilter::new(selection, &tasks, &files)?;
     filter.check_file(recording)?;
-    let mut groups: HashMap<Key, Totals> = HashMap::new();
-    let mut by_name: Vec<(String, Totals)> = Vec::new();
-    let mut all = Totals::default();
-    let scanned = calls::scan(recording, false, |call| {
-        if !filter.wants(call) {
-            return;
-        }
-        count(&mut all, call);
-        if by == "name" {
-            while by_name.len() <= call.name_id {
-                by_name.push(<(String, Totals)>::default());
-            }
-            if let Some((name, totals)) = by_name.get_mut(call.name_id) {
-                if name.is_empty() {
-                    call.name.clone_into(name);
-                }
-                totals.add(call);
-            }
-        } else {
-            groups.entry(Key::of(by, call, &tasks)).or_default().add(call);
-        }
-    })?;
-    notes.extend(scanned.left_out.iter().map(|what| format!("left out: {what}")));
+    let narrowed = selection.by_task() || selection.file.is_some() || !selection.names.is_empty();
+    let rolled_up = if narrowed { None } else { rollup::read(recording, by) };
+    let grouped = match rolled_up {
+        Some(grouped) => grouped,
+        None => count(recording, by, &filter, &tasks)?,
+    };
+    let Grouped { calls_in_recording, groups, left_out } = grouped;
+    notes.extend(left_out.iter().map(|what| format!("left out: {what}")));
     read::lost(recording, "syscalls", &mut notes)?;
-    read::nothing(recording, "syscalls", "calls", scanned.calls, all.calls, &mut notes);
-    let named = by_name.into_iter().filter(|(_, totals)| totals.calls > 0);
-    let grouped = groups.into_iter().map(|(key, totals)| (key.label(&tasks, &files), totals));
+    let all = sum(&groups);
+    read::nothing(recording, "syscalls", "calls", calls_in_recording, all.calls, &mut notes);
     let mut groups: Vec<Group> =
-        named.chain(grouped).map(|(name, totals)| group(name, &totals, all.total_ns)).collect();
+        groups.iter().map(|(key, totals)| group(label(key, &tasks, &files), totals, all.total_ns)).collect();
     if all.calls > 0 && groups.iter().all(|group| group.blocked_ns.is_none()) {
         notes.push(
             "whether calls ran, slept or waited for a CPU was not recorded; add sched: pagelab record --observe \
@@ -177,7 +164,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
     order(&mut groups, sort);
     let (groups, groups_total) = cut(groups, selection.limit(by != "name"));
     let data = SyscallsView {
-        calls_in_recording: scanned.calls,
+        calls_in_recording,
         calls: all.calls,
         errors: all.errors,
         unfinished: all.unfinished,
@@ -189,40 +176,46 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
     Ok(Answer::new("syscalls", recording, notes, data))
 }
 
-/// Sums without the percentiles, which are taken of groups only.
-fn count(all: &mut Totals, call: &Call<'_>) {
-    all.calls += 1;
-    all.errors += u64::from(call.errno().is_some());
-    match call.dur.and_then(|dur| u64::try_from(dur).ok()) {
-        Some(dur) => all.total_ns = all.total_ns.saturating_add(dur),
-        None => all.unfinished += 1,
-    }
+/// The calls that are selected, put together.
+struct Grouped {
+    /// Calls in the recording.
+    calls_in_recording: u64,
+    /// The calls selected.
+    groups: Vec<Keyed>,
+    /// Damaged parts, which were left out.
+    left_out: Vec<String>,
 }
 
-/// What calls are put together by.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
-    Task(u32),
-    Comm(Option<String>),
-    File(Option<u32>),
+/// Puts the calls together one by one.
+fn count(recording: &Recording, by: &'static str, filter: &CallFilter<'_>, tasks: &Tasks) -> Result<Grouped> {
+    let mut groups = Groups::new(by);
+    let scanned = calls::scan(recording, false, |call| {
+        if filter.wants(call) {
+            groups.add(call, tasks);
+        }
+    })?;
+    Ok(Grouped { calls_in_recording: scanned.calls, groups: groups.finish(), left_out: scanned.left_out })
 }
 
-impl Key {
-    fn of(by: &str, call: &Call<'_>, tasks: &Tasks) -> Self {
-        match by {
-            "task" => Self::Task(call.task_id),
-            "file" => Self::File(call.file_id),
-            _ => Self::Comm(tasks.get(call.task_id).and_then(|task| task.comm_at(call.ts)).map(str::to_owned)),
-        }
+/// Sums over all groups, without the percentiles, which are taken of groups only.
+fn sum(groups: &[Keyed]) -> Totals {
+    let mut all = Totals::default();
+    for (_, totals) in groups {
+        all.calls += totals.calls;
+        all.errors += totals.errors;
+        all.unfinished += totals.unfinished;
+        all.total_ns = all.total_ns.saturating_add(totals.total_ns);
     }
+    all
+}
 
-    fn label(&self, tasks: &Tasks, files: &Files) -> String {
-        match self {
-            Self::Task(id) => tasks.title(*id),
-            Self::Comm(comm) => comm.clone().unwrap_or_else(|| "-".to_owned()),
-            Self::File(None) => "(no file)".to_owned(),
-            Self::File(Some(id)) => read::file_title(*id, files.get(*id)),
-        }
+fn label(key: &Key, tasks: &Tasks, files: &Files) -> String {
+    match key {
+        Key::Name(name) => name.clone(),
+        Key::Task(id) => tasks.title(*id),
+        Key::Comm(comm) => comm.clone().unwrap_or_else(|| "-".to_owned()),
+        Key::File(None) => "(no file)".to_owned(),
+        Key::File(Some(id)) => read::file_title(*id, files.get(*id)),
     }
 }
 

@@ -36,11 +36,39 @@ impl Slot {
     }
 }
 
-/// Adds a slot that has lost its page table to its class.
-pub(super) fn close_slot(ledger: &mut Ledger, slot: &Slot) {
-    if slot.known {
-        let summary = SlotSummary { pages: slot.pages, faults: slot.faults, window_faults: slot.window_faults };
-        ledger.slot(slot.class, slot.whole, &summary);
+/// The slots of all address spaces by number; the numbers of closed ones are used again.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    /// Keeps a slot, and returns its number.
+    pub(super) fn add(&mut self, slot: Slot) -> u32 {
+        let Some(number) = self.free.pop() else {
+            self.slots.push(slot);
+            return (self.slots.len() - 1) as u32;
+        };
+        if let Some(place) = self.slots.get_mut(number as usize) {
+            *place = slot;
+        }
+        number
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(number as usize)
+    }
+
+    /// Adds a slot that has lost its page table to its class.
+    pub(super) fn close(&mut self, number: u32, ledger: &mut Ledger) {
+        let Some(slot) = self.slots.get_mut(number as usize) else { return };
+        if slot.known {
+            let summary = SlotSummary { pages: slot.pages, faults: slot.faults, window_faults: slot.window_faults };
+            ledger.slot(slot.class, slot.whole, &summary);
+        }
+        slot.seen = Box::default();
+        self.free.push(number);
     }
 }
 
@@ -61,7 +89,7 @@ impl Tracker {
             let gone =
                 if emptied { range.start <= slot.start && slot.end <= range.end } else { !space.areas.any_in(&slot) };
             if gone && let Some(slot) = space.slots.remove(&number) {
-                close_slot(&mut self.ledger, &slot);
+                self.slots.close(slot, &mut self.ledger);
             }
         }
     }

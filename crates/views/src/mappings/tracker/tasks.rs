@@ -2,7 +2,6 @@
 
 use pagelab_recording::lifetimes::TaskOp;
 
-use super::slots::close_slot;
 use super::{Refusal, Tracker};
 use crate::mappings::events::{TaskChange, TaskEvent};
 
@@ -62,9 +61,9 @@ impl Tracker {
 
     pub(super) fn drop_space(&mut self, mm_id: u32, ts: Option<i64>) {
         let Some(mut space) = self.spaces.remove(&mm_id) else { return };
-        self.cache = None;
-        for (_, slot) in space.slots.drain() {
-            close_slot(&mut self.ledger, &slot);
+        self.found.forget();
+        for (_, number) in space.slots.drain() {
+            self.slots.close(number, &mut self.ledger);
         }
         for (_, piece) in space.held.iter() {
             self.release(*piece, mm_id, ts);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;
-use pagelab_recording::tables::{FaultsRow, KhugepagedRow};
+use pagelab_recording::tables::KhugepagedRow;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -11,15 +11,29 @@ use crate::error::Result;
 use crate::read::{self, Tasks};
 use crate::selection::Selection;
 
-/// Durations of the faults that were looked at, by whether they were major and what they got, ns.
+/// The faults that were looked at, by whether they were major and what they got.
 #[derive(Debug, Default)]
-pub struct Ends(BTreeMap<(bool, Option<String>), Vec<i64>>);
+pub struct Ends(pub BTreeMap<(bool, Option<String>), EndFigures>);
 
-impl Ends {
-    /// Takes a fault that is selected.
-    pub fn count(&mut self, row: &FaultsRow<'_>) {
-        let (Some(major), Some(dur)) = (row.major, row.dur) else { return };
-        self.0.entry((major, row.got.map(str::to_owned))).or_default().push(dur);
+/// The figures of faults that ended in the same way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EndFigures {
+    /// Faults.
+    pub faults: u64,
+    /// The smallest duration that half of them do not exceed, ns.
+    pub p50_ns: i64,
+    /// The smallest duration that 99 % of them do not exceed, ns.
+    pub p99_ns: i64,
+    /// Sum of the durations, ns.
+    pub total_ns: i64,
+}
+
+impl EndFigures {
+    /// The figures of durations, ns; percentiles are exact.
+    pub(super) fn of(mut all: Vec<i64>) -> Self {
+        all.sort_unstable();
+        let at = |share: f64| all.get(((share * all.len() as f64).ceil() as usize).max(1) - 1).copied().unwrap_or(0);
+        Self { faults: all.len() as u64, p50_ns: at(0.5), p99_ns: at(0.99), total_ns: all.iter().sum() }
     }
 }
 
@@ -72,15 +86,23 @@ impl EndsView {
         if number("seen").is_none() && ends.0.is_empty() {
             return None;
         }
-        let all = |major| ends.0.iter().filter(|((one, _), _)| *one == major).map(|(_, all)| all.len() as u64).sum();
+        let all = |major| ends.0.iter().filter(|((one, _), _)| *one == major).map(|(_, all)| all.faults).sum();
         let (majors, minors): (u64, u64) = (all(true), all(false));
         let lost = number("lost").zip(number("unmatched")).map(|(lost, unmatched)| lost + unmatched);
         if let Some(lost) = lost.filter(|lost| *lost > 0) {
             notes.push(format!("of {lost} faults that were looked at it is not known how they ended (lost)"));
         }
-        let one = |((major, got), times): ((bool, Option<String>), Vec<i64>)| {
+        let one = |((major, got), all): ((bool, Option<String>), EndFigures)| {
             let whole = if major { majors } else { minors };
-            OneEnd { major, got, share: times.len() as f64 / whole.max(1) as f64, ..times_of(times) }
+            OneEnd {
+                major,
+                got,
+                faults: all.faults,
+                share: all.faults as f64 / whole.max(1) as f64,
+                p50_ns: Some(all.p50_ns),
+                p99_ns: Some(all.p99_ns),
+                total_ns: all.total_ns,
+            }
         };
         let mut rows: Vec<OneEnd> = ends.0.into_iter().map(one).collect();
         rows.sort_by(|a, b| b.major.cmp(&a.major).then(b.faults.cmp(&a.faults)).then_with(|| a.got.cmp(&b.got)));
@@ -92,21 +114,6 @@ impl EndsView {
             got_unknown_because: text("got_unknown_because"),
             ends: rows,
         })
-    }
-}
-
-/// The figures of durations: exact percentiles (the smallest value that so many are not above).
-fn times_of(mut all: Vec<i64>) -> OneEnd {
-    all.sort_unstable();
-    let at = |share: f64| all.get(((share * all.len() as f64).ceil() as usize).max(1) - 1).copied();
-    OneEnd {
-        major: false,
-        got: None,
-        faults: all.len() as u64,
-        share: 0.0,
-        p50_ns: at(0.5),
-        p99_ns: at(0.99),
-        total_ns: all.iter().sum(),
     }
 }
 

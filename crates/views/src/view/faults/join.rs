@@ -1,28 +1,31 @@
 //! Faults counted by the mapping they hit, the instruction that took them and the task.
 //!
-//! One pass over the faults. Counts are kept by small keys; what they mean (paths, names) is looked up afterwards.
+//! One pass over the faults, or their rollup. Counts are kept by small keys; what they mean (paths, names) is looked up afterwards.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use arrow::array::RecordBatch;
 use pagelab_recording::Recording;
-use pagelab_recording::attribution::Attribution;
-use pagelab_recording::tables::{FaultsRow, MappingsRow};
+use pagelab_recording::tables::MappingsRow;
 
+use super::count::{Counter, FaultScale, Narrow};
 use super::ends::Ends;
+use super::rollup;
 use crate::error::Result;
+use crate::kinds::FaultKind;
 use crate::mappings::Order;
 use crate::read::{self, Tasks};
 use crate::selection::Selection;
 
 /// Bits of the x86 page fault error code (arch/x86/include/asm/trap_pf.h).
-const PROTECTION: u32 = 1;
+pub(super) const PROTECTION: u32 = 1;
 const WRITE: u32 = 1 << 1;
 const USER: u32 = 1 << 2;
 const INSTRUCTION: u32 = 1 << 4;
 
 /// Addresses from here up are the kernel's.
-const KERNEL_HALF: u64 = 1 << 63;
+pub(super) const KERNEL_HALF: u64 = 1 << 63;
 
 const MAP_SHARED: u32 = 1;
 const MAP_ANONYMOUS: u32 = 0x20;
@@ -130,7 +133,6 @@ pub struct OnMapping {
     pub slots: u64,
     /// Order of the faults that found no page.
     pub order: Order,
-    last_page: Option<u64>,
 }
 
 impl OnMapping {
@@ -139,8 +141,8 @@ impl OnMapping {
         self.faults - self.protection_faults
     }
 
-    fn step(&mut self, page: u64) {
-        let Some(last) = self.last_page.replace(page) else { return };
+    /// Counts the step from one page to the next.
+    pub(super) fn step(&mut self, last: u64, page: u64) {
         match page.wrapping_sub(last) as i64 {
             1..=Order::NEAR_PAGES => self.order.ascending += 1,
             step if (-Order::NEAR_PAGES..0).contains(&step) => self.order.descending += 1,
@@ -189,6 +191,29 @@ pub struct Joined {
     pub tasks: HashMap<u32, u64>,
     /// Whether mappings are known.
     pub attributed: bool,
+    /// Why mappings could not be followed to the end.
+    pub failed: Option<String>,
+}
+
+impl Joined {
+    /// Adds faults of which the same is said.
+    pub(crate) fn add_kind(&mut self, kind: FaultKind, faults: u64) {
+        let code = kind.code.unwrap_or(0);
+        let if_has = |bit| if code & bit == 0 { 0 } else { faults };
+        self.faults += faults;
+        self.codes_known += if kind.code.is_some() { faults } else { 0 };
+        // Without an error code the instruction's address tells the mode.
+        self.codes.user += match kind.code {
+            Some(_) => if_has(USER),
+            None if kind.kernel_ip => 0,
+            None => faults,
+        };
+        self.codes.write += if_has(WRITE);
+        self.codes.instruction += if_has(INSTRUCTION);
+        self.codes.protection += if_has(PROTECTION);
+        self.major_known += if kind.major.is_some() { faults } else { 0 };
+        self.major += if kind.major == Some(true) { faults } else { 0 };
+    }
 }
 
 /// What the pass needs beside the rows.
@@ -199,116 +224,55 @@ pub struct Join<'a> {
     pub tasks: &'a Tasks,
     /// Mappings, for the selection.
     pub mappings: &'a Mappings,
-    /// Base page size.
-    pub page_bytes: u64,
-    /// Huge page size.
-    pub slot_bytes: u64,
-    /// Whether the error code is that of x86.
-    pub x86: bool,
-}
-
-/// The replay of mappings beside the faults, until it fails.
-struct Replay {
-    of_addresses: Attribution,
-    of_instructions: Attribution,
+    /// Sizes.
+    pub scale: FaultScale,
 }
 
 impl Join<'_> {
-    /// Counts the faults of a recording.
+    /// Counts the faults of a recording: from its rollup where all faults are asked for, else one by one.
     pub fn run(&self, recording: &Recording, notes: &mut Vec<String>) -> Result<Joined> {
-        let mut out = Joined::default();
-        let mut replay = if recording.parts("mappings")?.is_empty() {
+        if recording.parts("mappings")?.is_empty() {
             notes.push("no mappings were recorded, so it is not known what the faults hit".to_owned());
-            None
-        } else {
-            let of_addresses = Attribution::new(recording)?;
-            Some(Replay { of_addresses, of_instructions: Attribution::new(recording)? })
-        };
-        let mut slots: HashSet<(u32, u64)> = HashSet::new();
-        let mut failed = None;
-        let visit = |row: FaultsRow<'_>| {
-            out.in_recording += 1;
-            if !self.tasks.wants(self.selection, row.task_id, row.ts) {
-                return;
-            }
-            let (mapping, module) = match replay.as_mut().map(|replay| replay.find(&row)).transpose() {
-                Ok(found) => found.unwrap_or_default(),
-                Err(error) => {
-                    replay = None;
-                    failed = Some(error.to_string());
-                    (None, None)
-                }
-            };
-            if self.selection.file.is_some() {
-                let path = mapping.and_then(|id| self.mappings.get(id)).and_then(|mapping| mapping.path.as_deref());
-                if !self.selection.wants_path(path) {
-                    return;
-                }
-            }
-            self.count(&mut out, &mut slots, &row, mapping, module);
-        };
-        // After a clean end the parts are in order of time, and reading one after the other is cheaper.
-        if recording.manifest().complete {
-            read::each::<FaultsRow<'_>>(recording, notes, visit)?;
-        } else {
-            read::each_in_time::<FaultsRow<'_>>(recording, notes, visit)?;
         }
-        out.attributed = replay.is_some();
-        if let Some(error) = failed {
+        let narrowed = self.selection.by_task() || self.selection.file.is_some();
+        let rolled_up = if narrowed { None } else { rollup::read(recording) };
+        let joined = match rolled_up {
+            Some(joined) => joined,
+            None => self.count(recording, notes)?,
+        };
+        if let Some(error) = &joined.failed {
             notes.push(format!("the mappings cannot be followed, so it is not known what the faults hit: {error}"));
         }
-        Ok(out)
+        Ok(joined)
     }
 
-    fn count(
-        &self,
-        out: &mut Joined,
-        slots: &mut HashSet<(u32, u64)>,
-        row: &FaultsRow<'_>,
-        mapping: Option<u32>,
-        module: Option<u32>,
-    ) {
-        let code = row.error_code.unwrap_or(0);
-        let has = |bit| u64::from(code & bit != 0);
-        out.faults += 1;
-        out.codes_known += u64::from(row.error_code.is_some());
-        // Without an error code the instruction's address tells the mode.
-        out.codes.user += row.error_code.map_or(u64::from(row.ip < KERNEL_HALF), |_| has(USER));
-        out.codes.write += has(WRITE);
-        out.codes.instruction += has(INSTRUCTION);
-        out.codes.protection += has(PROTECTION);
-        out.major_known += u64::from(row.major.is_some());
-        out.major += u64::from(row.major == Some(true));
-        out.ends.count(row);
-        *out.tasks.entry(row.task_id).or_default() += 1;
-        *out.ips.entry((module, row.ip)).or_default() += 1;
-        let Some(id) = mapping else {
-            out.unattributed += 1;
-            return;
-        };
-        let on = out.mappings.entry(id).or_default();
-        on.faults += 1;
-        if self.x86 && code & PROTECTION != 0 {
-            on.protection_faults += 1;
-            return;
+    fn count(&self, recording: &Recording, notes: &mut Vec<String>) -> Result<Joined> {
+        let mut counter = Counter::new(recording, self.scale, (i64::MIN, i64::MAX))?;
+        let narrow = Narrow { selection: self.selection, tasks: self.tasks, mappings: self.mappings };
+        // After a clean end the parts are in order of time, and reading one after the other is cheaper.
+        if recording.manifest().complete {
+            count_batches(recording.read("faults", None)?, &mut counter, &narrow, notes)?;
+        } else {
+            count_batches(recording.read_sorted("faults", None)?, &mut counter, &narrow, notes)?;
         }
-        on.step(row.addr / self.page_bytes);
-        on.slots += u64::from(slots.insert((id, row.addr / self.slot_bytes)));
+        Ok(counter.finish().0)
     }
 }
 
-impl Replay {
-    /// The mapping of the address, and that of the instruction.
-    fn find(&mut self, row: &FaultsRow<'_>) -> pagelab_recording::Result<(Option<u32>, Option<u32>)> {
-        // A clean end has filled in what joins; what does not is tried again, because the recorder may not have joined.
-        let address = match row.mapping_id {
-            Some(id) => Some(id),
-            None => self.of_addresses.mapping(row.ts, row.mm_id, row.addr)?,
-        };
-        let code =
-            if row.ip >= KERNEL_HALF { None } else { self.of_instructions.mapping(row.ts, row.mm_id, row.ip)? };
-        Ok((address, code))
+fn count_batches(
+    batches: impl Iterator<Item = pagelab_recording::Result<RecordBatch>>,
+    counter: &mut Counter,
+    narrow: &Narrow<'_>,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    for batch in batches {
+        match batch.and_then(|batch| counter.batch(&batch, Some(narrow))) {
+            Ok(()) => {}
+            Err(error) if error.is_damage() => notes.push(format!("left out: {error}")),
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(())
 }
 
 /// The code at an instruction address: a module and the offset in its file, where that is known, else the address.

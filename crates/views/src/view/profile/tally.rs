@@ -1,13 +1,16 @@
 //! Adding up samples.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::SamplesRow;
 
+use super::rollup;
 use super::stacks::Frames;
 use crate::error::Result;
-use crate::read::{self, Tasks};
+use crate::fast as counting;
+use crate::read::{self, Comms, Tasks};
 use crate::selection::Selection;
 
 /// Samples added up.
@@ -43,7 +46,7 @@ pub struct Ends {
 }
 
 /// Stacks of kernel and user space, as they occur together.
-type Pair = (Option<u64>, Option<u64>);
+pub(super) type Pair = (Option<u64>, Option<u64>);
 
 /// The samples selected, added up in every way that the view shows.
 #[derive(Debug, Default)]
@@ -71,8 +74,119 @@ pub struct Tally {
     pairs: HashMap<Pair, Totals>,
 }
 
+/// Samples that differ in their time only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Alike {
+    /// Event that was sampled.
+    pub event: String,
+    /// Name of the task at the time.
+    pub comm: Option<String>,
+    /// Where.
+    pub cpu: u32,
+    /// Stacks.
+    pub pair: Pair,
+    /// How the user stack ended.
+    pub ustack_end: Option<String>,
+    /// Whether they lie in the measured time.
+    pub measured: bool,
+    /// How many.
+    pub samples: u64,
+    /// Events they stand for.
+    pub weight: u64,
+}
+
+/// An [`Alike`] without its counts; texts by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Kind {
+    event: u32,
+    comm: u32,
+    cpu: u32,
+    pair: Pair,
+    ustack_end: Option<u32>,
+    measured: bool,
+}
+
+/// Numbers of a few texts.
+#[derive(Debug, Default)]
+struct Words(Vec<String>);
+
+impl Words {
+    fn number(&mut self, word: &str) -> u32 {
+        let known = self.0.iter().position(|known| known == word);
+        known.unwrap_or_else(|| {
+            self.0.push(word.to_owned());
+            self.0.len() - 1
+        }) as u32
+    }
+
+    fn word(&self, number: u32) -> String {
+        self.0.get(number as usize).cloned().unwrap_or_default()
+    }
+}
+
+/// Puts samples together that are alike.
+#[derive(Debug)]
+pub(super) struct Samples {
+    window: Range<i64>,
+    kinds: counting::Tally<Kind, (u64, u64)>,
+    events: Words,
+    ends: Words,
+    comms: Comms,
+}
+
+impl Samples {
+    /// No samples yet.
+    pub(super) fn new(recording: &Recording) -> Self {
+        let measured = recording.manifest().measured.clone().unwrap_or_default();
+        let window = measured.start_ns.unwrap_or(i64::MIN)..measured.end_ns.unwrap_or(i64::MAX);
+        Self {
+            window,
+            kinds: counting::Tally::default(),
+            events: Words::default(),
+            ends: Words::default(),
+            comms: Comms::default(),
+        }
+    }
+
+    /// Adds a sample.
+    pub(super) fn add(&mut self, row: &SamplesRow<'_>, tasks: &Tasks) {
+        let kind = Kind {
+            event: self.events.number(row.event),
+            comm: self.comms.number(tasks, row.task_id, row.ts) as u32,
+            cpu: row.cpu,
+            pair: (row.kstack_id, row.ustack_id),
+            ustack_end: row.ustack_end.map(|end| self.ends.number(end)),
+            measured: self.window.contains(&row.ts),
+        };
+        let (samples, weight) = self.kinds.of(kind);
+        *samples += 1;
+        *weight = weight.saturating_add(row.weight);
+    }
+
+    /// Kinds of samples so far.
+    pub(super) fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// The samples, in the order in which a kind was met first.
+    pub(super) fn finish(self) -> Vec<Alike> {
+        let Self { kinds, events, ends, comms, .. } = self;
+        let one = |(kind, (samples, weight)): (Kind, (u64, u64))| Alike {
+            event: events.word(kind.event),
+            comm: comms.name(kind.comm as usize).map(str::to_owned),
+            cpu: kind.cpu,
+            pair: kind.pair,
+            ustack_end: kind.ustack_end.map(|end| ends.word(end)),
+            measured: kind.measured,
+            samples,
+            weight,
+        };
+        kinds.into_entries().into_iter().map(one).collect()
+    }
+}
+
 impl Tally {
-    /// Adds up the samples that are selected.
+    /// Adds up the samples that are selected: from the rollup where all are, else one by one.
     pub fn of(
         recording: &Recording,
         selection: &Selection,
@@ -80,35 +194,52 @@ impl Tally {
         frames: &Frames,
         notes: &mut Vec<String>,
     ) -> Result<Self> {
-        let measured = recording.manifest().measured.clone().unwrap_or_default();
-        let window = measured.start_ns.unwrap_or(i64::MIN)..measured.end_ns.unwrap_or(i64::MAX);
+        let narrowed = selection.by_task() || selection.file.is_some();
+        let rolled_up = if narrowed { None } else { rollup::read(recording) };
         let mut tally = Self::default();
-        read::each::<SamplesRow>(recording, notes, |row| {
-            tally.samples += 1;
-            if !tally.events.contains(row.event) {
-                tally.events.insert(row.event.to_owned());
+        let alike = if let Some(alike) = rolled_up {
+            for one in &alike {
+                tally.note_event(&one.event, one.samples);
             }
-            let pair = (row.kstack_id, row.ustack_id);
-            if tasks.wants(selection, row.task_id, row.ts) && wants_file(selection, frames, pair) {
-                let measured_weight = if window.contains(&row.ts) { row.weight } else { 0 };
-                tally.add(&row, Totals { samples: 1, weight: row.weight, measured_weight }, tasks);
-            }
-        })?;
+            alike
+        } else {
+            let mut samples = Samples::new(recording);
+            read::each::<SamplesRow>(recording, notes, |row| {
+                tally.note_event(row.event, 1);
+                let pair = (row.kstack_id, row.ustack_id);
+                if tasks.wants(selection, row.task_id, row.ts) && wants_file(selection, frames, pair) {
+                    samples.add(&row, tasks);
+                }
+            })?;
+            samples.finish()
+        };
+        for one in &alike {
+            tally.add(one);
+        }
         tally.add_functions(frames);
         Ok(tally)
     }
 
-    fn add(&mut self, row: &SamplesRow<'_>, one: Totals, tasks: &Tasks) {
-        self.selected.add(one);
-        let comm = tasks.get(row.task_id).and_then(|task| task.comm_at(row.ts)).map(str::to_owned);
-        self.comms.entry(comm).or_default().add(one);
-        self.cpus.entry(Some(row.cpu.to_string())).or_default().add(one);
-        self.pairs.entry((row.kstack_id, row.ustack_id)).or_default().add(one);
-        self.ends.all += u64::from(row.ustack_id.is_some());
-        match row.ustack_end {
-            Some("entry") => self.ends.entry += 1,
-            Some("cut") => self.ends.cut += 1,
-            Some("broken") => self.ends.broken += 1,
+    /// Counts samples of an event, selected or not.
+    fn note_event(&mut self, event: &str, samples: u64) {
+        self.samples += samples;
+        if !self.events.contains(event) {
+            self.events.insert(event.to_owned());
+        }
+    }
+
+    fn add(&mut self, alike: &Alike) {
+        let Alike { samples, weight, .. } = *alike;
+        let totals = Totals { samples, weight, measured_weight: if alike.measured { weight } else { 0 } };
+        self.selected.add(totals);
+        self.comms.entry(alike.comm.clone()).or_default().add(totals);
+        self.cpus.entry(Some(alike.cpu.to_string())).or_default().add(totals);
+        self.pairs.entry(alike.pair).or_default().add(totals);
+        self.ends.all += if alike.pair.1.is_some() { samples } else { 0 };
+        match alike.ustack_end.as_deref() {
+            Some("entry") => self.ends.entry += samples,
+            Some("cut") => self.ends.cut += samples,
+            Some("broken") => self.ends.broken += samples,
             _ => {}
         }
     }

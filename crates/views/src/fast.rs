@@ -1,0 +1,117 @@
+//! Counting by small keys: what every event does, so it may cost a few nanoseconds only.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+
+/// A hash of numbers by one multiplication per word, as the Rust compiler uses it. Keys come from recordings and not from
+/// strangers, so nobody chooses them to collide.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Multiply(u64);
+
+impl Multiply {
+    fn add(&mut self, word: u64) {
+        self.0 = self.0.wrapping_add(word).wrapping_mul(0xf135_7aea_2e62_a9c5);
+    }
+}
+
+impl Hasher for Multiply {
+    /// The best bits of a product are its upper ones, and tables look at the lower.
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(26)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.add(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, word: u8) {
+        self.add(u64::from(word));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.add(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.add(word);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.add(word as u64);
+    }
+}
+
+/// A map whose keys are numbers.
+pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
+
+/// Counts by key. Events come in runs with the same key, or with a few keys in turns, which then need no search.
+#[derive(Debug)]
+pub(crate) struct Tally<K, V = u64> {
+    numbers: FastMap<K, u32>,
+    entries: Vec<(K, V)>,
+    /// The numbers of some keys met lately, by hash.
+    recent: [u32; RECENT],
+}
+
+/// Keys of which the numbers are remembered.
+const RECENT: usize = 64;
+
+impl<K, V> Default for Tally<K, V> {
+    fn default() -> Self {
+        Self { numbers: FastMap::default(), entries: Vec::new(), recent: [0; RECENT] }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Default> Tally<K, V> {
+    /// The number of a key, from 0.
+    #[inline]
+    pub(crate) fn number(&mut self, key: K) -> usize {
+        let entries = &mut self.entries;
+        let recent = &mut self.recent[(self.numbers.hasher().hash_one(key) >> 20) as usize % RECENT];
+        if entries.get(*recent as usize).is_some_and(|(known, _)| *known == key) {
+            return *recent as usize;
+        }
+        *recent = *self.numbers.entry(key).or_insert_with(|| {
+            entries.push((key, V::default()));
+            (entries.len() - 1) as u32
+        });
+        *recent as usize
+    }
+
+    /// What is counted under a key.
+    pub(crate) fn of(&mut self, key: K) -> &mut V {
+        let number = self.number(key);
+        self.at(number)
+    }
+
+    /// What is counted under a number that [`Tally::number`] gave.
+    pub(crate) fn at(&mut self, number: usize) -> &mut V {
+        &mut self.entries[number].1
+    }
+
+    /// Keys met so far.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// All keys, in the order in which they were met first.
+    pub(crate) fn into_entries(self) -> Vec<(K, V)> {
+        self.entries
+    }
+}
+
+/// Keys (mappings, instructions, tasks, 64 slots of memory, durations) that adding up may keep: some 50 MB. What has more
+/// is no small table.
+const MOST_KEPT: usize = 1 << 20;
+
+/// Why there are no rollups: adding up would take too much memory.
+pub(crate) fn few_enough(kept: usize) -> std::result::Result<(), String> {
+    if kept <= MOST_KEPT {
+        return Ok(());
+    }
+    Err(format!("there are too many different events to add up: found {kept} keys, needed at most {MOST_KEPT}"))
+}
