@@ -104,9 +104,9 @@ impl<K: Copy + Eq + Hash, V: Default> Tally<K, V> {
     }
 }
 
-/// Keys (mappings, instructions, tasks, 64 slots of memory, durations) that adding up may keep: some 50 MB. What has more
+/// Keys (mappings, instructions, tasks, 64 slots of memory, durations) that adding up may keep: some 20 MB. What has more
 /// is no small table.
-const MOST_KEPT: usize = 1 << 20;
+const MOST_KEPT: usize = 1 << 18;
 
 /// Why there are no rollups: adding up would take too much memory.
 pub(crate) fn few_enough(kept: usize) -> std::result::Result<(), String> {

@@ -45,12 +45,23 @@ impl Witnesses for Makers {
     ) -> std::result::Result<Option<Box<dyn Witness>>, String> {
         let said = |error: crate::ViewError| error.to_string();
         Ok(match table.name {
-            "faults" => Some(Box::new(OfFaults::new(recording).map_err(said)?)),
+            "faults" if is_replayed_cheaply(recording).map_err(said)? => {
+                Some(Box::new(OfFaults::new(recording).map_err(said)?))
+            }
             "syscalls" => Some(Box::new(OfCalls::new(recording).map_err(said)?)),
             "samples" => Some(Box::new(OfSamples::new(recording).map_err(said)?)),
             _ => None,
         })
     }
+}
+
+/// Mapping actions of a recording whose faults are added up: beside compaction their replay takes some 600 bytes for each.
+const MOST_ACTIONS: u64 = 1 << 16;
+
+/// Whether closing has the memory to replay the mapping actions. With more of them, as of ten thousand processes, views take
+/// faults and classes of mappings from events.
+fn is_replayed_cheaply(recording: &Recording) -> crate::error::Result<bool> {
+    Ok(recording.rows("mappings")? <= MOST_ACTIONS)
 }
 
 /// Makes the rollups of a closed recording anew. What is not complete, or damaged, is left as it is.
