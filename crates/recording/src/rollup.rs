@@ -16,19 +16,21 @@
 //! recording is closed without rollups and the manifest says why. [`write`] makes them for a recording that is closed.
 
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use arrow::array::RecordBatch;
+use twox_hash::XxHash64;
 
 use crate::compact::{Batch, Ended, new_name};
 use crate::encode::{Effort, PartEncoder};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, WrittenRollup};
 use crate::reader::{Recording, list_parts};
-use crate::storage::{FileStorage, Storage, StorageFile, TMP_SUFFIX};
+use crate::storage::{FileStorage, Storage, write_atomically};
 use crate::tables::{self, RollupDef, Row, TableColumns, TableDef, TableView};
 use crate::writer::part_name;
 
@@ -241,40 +243,33 @@ pub(crate) fn entries(
     Ok(entries)
 }
 
-/// A 64-bit FNV-1a hash: it tells parts from others that took their place, not from forgeries.
-struct Fnv(u64);
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        // The length goes in, too, so that neighbours cannot be cut in another way.
-        for byte in bytes.len().to_le_bytes().iter().chain(bytes) {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-}
-
-/// The hash of everything that a rollup is made from.
+/// The hash of everything that a rollup is made from: it tells parts from others that took their place, not from forgeries.
 fn source_hash(recording: &Recording, manifest: &Manifest, def: RollupDef) -> Result<String> {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    let mut hash = XxHash64::with_seed(0);
+    // The length goes in, too, so that neighbours cannot be cut in another way.
+    let mut add = |bytes: &[u8]| {
+        hash.write(&bytes.len().to_le_bytes());
+        hash.write(bytes);
+    };
     for source in def.sources {
-        hash.add(source.as_bytes());
+        add(source.as_bytes());
         for path in recording.parts(source)? {
             let bytes = std::fs::metadata(&path).map_err(Error::io("look at", &path))?.len();
-            hash.add(path.file_name().unwrap_or_default().as_encoded_bytes());
-            hash.add(&bytes.to_le_bytes());
+            add(path.file_name().unwrap_or_default().as_encoded_bytes());
+            add(&bytes.to_le_bytes());
         }
     }
     let measured = manifest.measured.as_ref();
-    hash.add(manifest.arch.as_deref().unwrap_or_default().as_bytes());
+    add(manifest.arch.as_deref().unwrap_or_default().as_bytes());
     let numbers = [
         manifest.page_size_bytes.map(u64::to_le_bytes),
         measured.and_then(|measured| measured.start_ns).map(i64::to_le_bytes),
         measured.and_then(|measured| measured.end_ns).map(i64::to_le_bytes),
     ];
     for number in numbers {
-        hash.add(number.as_ref().map_or(&[][..], |bytes| bytes));
+        add(number.as_ref().map_or(&[][..], |bytes| bytes));
     }
-    Ok(format!("{:016x}", hash.0))
+    Ok(format!("{:016x}", hash.finish()))
 }
 
 impl Recording {
@@ -293,13 +288,16 @@ impl Recording {
     /// version or of other sources, lacks rows or is damaged, or a part of the time is asked for. Rows that `each` was given
     /// before that was found mean nothing.
     pub fn for_each_of_rollup<R: Row>(&self, mut each: impl FnMut(<R::View as TableView>::Row<'_>)) -> bool {
+        if self.span().is_part() {
+            return false;
+        }
         let Some(written) = self.current_rollup(R::TABLE) else { return false };
         let mut rows = 0;
         let read = self.for_each::<R>(|row| {
             rows += 1;
             each(row);
         });
-        !self.span().is_part() && read.is_ok() && rows == written.rows
+        read.is_ok() && rows == written.rows
     }
 }
 
@@ -341,7 +339,9 @@ pub fn write(dir: &Path, witnesses: &dyn Witnesses) -> Result<Outcome> {
         }
         rows.insert(rollup.table.name, rollup.rows.num_rows() as u64);
         if rollup.rows.num_rows() > 0 {
-            put(&storage, &folder, &encoded(rollup)?)?;
+            make_folder(&storage, &folder)?;
+            let path = folder.join(part_name(0));
+            write_atomically(&storage, &path, &encoded(rollup)?, true).map_err(Error::io("write", &path))?;
         }
     }
     manifest.rollups = entries(&recording, &manifest, &rows)?;
@@ -373,25 +373,4 @@ fn made(recording: &Recording, witnesses: &dyn Witnesses) -> Result<std::result:
         }
     }
     Ok(Ok(made))
-}
-
-/// Puts the one part of a rollup in place.
-fn put(storage: &dyn Storage, folder: &Path, bytes: &[u8]) -> Result<()> {
-    make_folder(storage, folder)?;
-    let path = folder.join(part_name(0));
-    let tmp = folder.join(format!("{}{TMP_SUFFIX}", part_name(0)));
-    let written = write_file(storage, &tmp, bytes)
-        .and_then(|()| storage.rename(&tmp, &path).map_err(Error::io("rename to", &path)));
-    if written.is_err() {
-        // Readers ignore it; it is removed to give its space back.
-        let _ = storage.remove_file(&tmp);
-    }
-    written?;
-    storage.sync_dir(folder).map_err(Error::io("sync", folder))
-}
-
-fn write_file(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = storage.create(path).map_err(Error::io("create", path))?;
-    file.write_all(bytes).map_err(Error::io("write", path))?;
-    StorageFile::sync(file.as_mut()).map_err(Error::io("sync", path))
 }

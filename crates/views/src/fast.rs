@@ -1,52 +1,10 @@
 //! Counting by small keys: what every event does, so it may cost a few nanoseconds only.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 
-/// A hash of numbers by one multiplication per word, as the Rust compiler uses it. Keys come from recordings and not from
-/// strangers, so nobody chooses them to collide.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Multiply(u64);
-
-impl Multiply {
-    fn add(&mut self, word: u64) {
-        self.0 = self.0.wrapping_add(word).wrapping_mul(0xf135_7aea_2e62_a9c5);
-    }
-}
-
-impl Hasher for Multiply {
-    /// The best bits of a product are its upper ones, and tables look at the lower.
-    fn finish(&self) -> u64 {
-        self.0.rotate_left(26)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.add(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u8(&mut self, word: u8) {
-        self.add(u64::from(word));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.add(u64::from(word));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.add(word);
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.add(word as u64);
-    }
-}
-
-/// A map whose keys are numbers.
-pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
+/// A map whose keys are numbers. Its hash is one multiplication per word: keys come from recordings, and nobody chooses them
+/// to collide.
+pub(crate) use rustc_hash::FxHashMap as FastMap;
 
 /// Counts by key. Events come in runs with the same key, or with a few keys in turns, which then need no search.
 #[derive(Debug)]
