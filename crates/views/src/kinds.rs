@@ -2,6 +2,10 @@
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::RollupFaultsRow;
+use pagelab_vocab::abi::{FAULT_INSTRUCTION, FAULT_PROTECTION, FAULT_USER, FAULT_WRITE};
+
+/// Addresses from here up are the kernel's.
+pub(crate) const KERNEL_HALF: u64 = 1 << 63;
 
 /// What the processor and the probe say of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,37 @@ impl FaultKind {
             kernel_ip: has(35),
             measured: has(36),
         }
+    }
+}
+
+/// How the processor described faults. Known on x86 only.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Codes {
+    /// Faults whose error code is known.
+    pub known: u64,
+    /// From user mode; without an error code the instruction's address tells the mode.
+    pub user: u64,
+    /// Of writes.
+    pub write: u64,
+    /// Of instruction fetches.
+    pub instruction: u64,
+    /// On pages that were there.
+    pub protection: u64,
+}
+
+impl Codes {
+    /// Adds faults of which the same is said.
+    pub(crate) fn add(&mut self, kind: FaultKind, faults: u64) {
+        let Some(code) = kind.code else {
+            self.user += if kind.kernel_ip { 0 } else { faults };
+            return;
+        };
+        let if_has = |bit| if code & bit == 0 { 0 } else { faults };
+        self.known += faults;
+        self.user += if_has(FAULT_USER);
+        self.write += if_has(FAULT_WRITE);
+        self.instruction += if_has(FAULT_INSTRUCTION);
+        self.protection += if_has(FAULT_PROTECTION);
     }
 }
 

@@ -60,8 +60,8 @@ impl Durations {
     /// The durations that [`Durations::counts`] was asked of.
     pub(crate) fn of_counts(counts: &[(u64, u64)]) -> Self {
         let all: u64 = counts.iter().map(|(_, count)| *count).sum();
-        let mut histogram = Histogram::new(2).ok().filter(|_| all > EXACT as u64);
-        let Some(histogram) = histogram.as_mut() else {
+        let histogram = Histogram::new(2).ok().filter(|_| all > EXACT as u64);
+        let Some(mut histogram) = histogram else {
             return Self::Exact(
                 counts.iter().flat_map(|(ns, count)| std::iter::repeat_n(*ns, *count as usize)).collect(),
             );
@@ -70,7 +70,7 @@ impl Durations {
             // It grows to whatever it is given, and its own counts have fitted before.
             histogram.record_n(*ns, u32::try_from(*count).unwrap_or(u32::MAX)).unwrap_or(());
         }
-        Self::Counted(Box::new(histogram.clone()))
+        Self::Counted(Box::new(histogram))
     }
 
     /// The smallest value that at least the fraction `q` of all are not above; `None` if there are none.

@@ -103,8 +103,8 @@ impl ProfileOptions {
 }
 
 impl MappingProfile {
-    /// The profile of the recording in `dir`, from its rollup where that was made with the same options. `None` if it has no mappings or no faults recorded: nothing is known then,
-    /// which is not the same as no faults.
+    /// The profile of the recording in `dir`, from its rollup where that was made with the same options. `None` if it has no
+    /// mappings or no faults recorded: nothing is known then, which is not the same as no faults.
     pub fn load(dir: &Path, options: &ProfileOptions) -> Result<Option<Self>> {
         let recording = Recording::open(dir)?;
         if recording.parts("mappings")?.is_empty() || recording.parts("faults")?.is_empty() {

@@ -8,30 +8,18 @@ use pagelab_recording::tables::{
     RollupHugetlbRefusalsColumns, RollupHugetlbRefusalsRow, RollupMappingClassesColumns, RollupMappingClassesRow,
     RollupMappingsColumns, RollupMappingsRow,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::{ClassKey, ClassProfile, Example, MappingProfile, MemoryKind, Order, RefusedHugetlb, SlotStats, ThpAdvice};
+use super::{ClassKey, ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats};
 
-/// The words for kinds of memory in the table.
-const KINDS: [(&str, MemoryKind); 7] = [
-    ("anonymous", MemoryKind::Anonymous),
-    ("shared_anonymous", MemoryKind::SharedAnonymous),
-    ("file", MemoryKind::File),
-    ("hugetlb", MemoryKind::Hugetlb),
-    ("stack", MemoryKind::Stack),
-    ("heap", MemoryKind::Heap),
-    ("kernel", MemoryKind::Kernel),
-];
-
-/// The words for advice in the table.
-const ADVICE: [(&str, ThpAdvice); 4] =
-    [("none", ThpAdvice::None), ("huge", ThpAdvice::Huge), ("no_huge", ThpAdvice::NoHuge), ("prctl", ThpAdvice::Prctl)];
-
-fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    words.iter().find(|(_, one)| one == value).map_or("", |(word, _)| word)
+/// The word of a kind of memory or of an advice in the table: the one that it has in every document.
+fn word_of(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|word| Some(word.as_str()?.to_owned())).unwrap_or_default()
 }
 
-fn of_word<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
-    words.iter().find(|(one, _)| *one == word).map(|(_, value)| *value)
+fn of_word<T: DeserializeOwned>(word: &str) -> Option<T> {
+    serde_json::from_value(word.into()).ok()
 }
 
 /// The tables of a profile; without one, which a recording without mappings has not, they have no rows.
@@ -76,11 +64,11 @@ fn push_class(columns: &mut RollupMappingClassesColumns, class: &ClassProfile) {
     let (whole, partial) = (&class.whole, &class.partial);
     let example = class.example.as_ref();
     columns.push(&RollupMappingClassesRow {
-        kind: word_of(&KINDS, &class.key.kind),
+        kind: &word_of(&class.key.kind),
         path: class.key.path.as_deref(),
         size_bytes: class.key.size_bytes,
         comm: class.key.comm.as_deref(),
-        advice: word_of(&ADVICE, &class.key.advice),
+        advice: &word_of(&class.key.advice),
         mappings: class.mappings,
         mapped_bytes: class.bytes,
         prior: class.prior,
@@ -160,11 +148,11 @@ pub(super) fn read(recording: &Recording) -> Option<MappingProfile> {
 
 fn class_of(row: &RollupMappingClassesRow<'_>) -> Option<ClassProfile> {
     let key = ClassKey {
-        kind: of_word(&KINDS, row.kind)?,
+        kind: of_word(row.kind)?,
         path: row.path.map(str::to_owned),
         size_bytes: row.size_bytes,
         comm: row.comm.map(str::to_owned),
-        advice: of_word(&ADVICE, row.advice)?,
+        advice: of_word(row.advice)?,
     };
     let misalignment = row.misalignments.iter().copied().zip(row.misalignment_mappings.iter().copied());
     let failed = row.failed_errnos.iter().zip(row.failed_calls);

@@ -3,31 +3,24 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use pagelab_recording::{Manifest, Probe, ProbeState, Recording};
-use pagelab_vocab::abi::{FAULT_INSTRUCTION, FAULT_PROTECTION, FAULT_USER, FAULT_WRITE};
 use pagelab_vocab::metrics::Unit;
 
 use super::Metrics;
 use super::info::FAULTS;
 use crate::error::Result;
-use crate::kinds::{FaultKind, each_kind, measured_of};
+use crate::kinds::{Codes, FaultKind, KERNEL_HALF, each_kind, measured_of};
 use crate::run::{MetricKey, RunMetric};
 use crate::window::Window;
 
 const COLUMNS: [&str; 4] = ["ts", "error_code", "major", "ip"];
-/// Instructions from here on are the kernel's.
-const KERNEL_HALF: u64 = 1 << 63;
 
 #[derive(Debug, Default)]
 struct Counts {
     rows: u64,
     all: u64,
-    user: u64,
-    write: u64,
-    instruction: u64,
-    protection: u64,
+    codes: Codes,
     major: u64,
     major_known: u64,
-    codes_unknown: u64,
 }
 
 impl Counts {
@@ -54,18 +47,9 @@ impl Counts {
             return;
         }
         self.all += faults;
-        let Some(code) = kind.code else {
-            // The probe knows no error code; the mode is told by the instruction.
-            self.user += if kind.kernel_ip { 0 } else { faults };
-            self.codes_unknown += faults;
-            return;
-        };
-        let if_has = |bit| if code & bit == 0 { 0 } else { faults };
-        self.user += if_has(FAULT_USER);
-        self.write += if_has(FAULT_WRITE);
-        self.instruction += if_has(FAULT_INSTRUCTION);
-        self.protection += if_has(FAULT_PROTECTION);
-        if let Some(major) = kind.major {
+        self.codes.add(kind, faults);
+        // Without an error code, through perf events, the probe is not asked about it either.
+        if let Some(major) = kind.major.filter(|_| kind.code.is_some()) {
             self.major_known += faults;
             self.major += if major { faults } else { 0 };
         }
@@ -89,11 +73,11 @@ impl Counts {
     fn named(&self, name: &str) -> u64 {
         match name {
             "faults.count" => self.all,
-            "faults.user" => self.user,
-            "faults.kernel" => self.all - self.user,
-            "faults.write" => self.write,
-            "faults.instruction" => self.instruction,
-            "faults.protection" => self.protection,
+            "faults.user" => self.codes.user,
+            "faults.kernel" => self.all - self.codes.user,
+            "faults.write" => self.codes.write,
+            "faults.instruction" => self.codes.instruction,
+            "faults.protection" => self.codes.protection,
             _ => self.major,
         }
     }
@@ -115,7 +99,7 @@ pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics>
             "faults.major" => counts.major_known == counts.all && counts.all > 0,
             "faults.user" => x86,
             "faults.kernel" => x86 && !user_mode_only,
-            _ => x86 && counts.codes_unknown == 0,
+            _ => x86 && counts.codes.known == counts.all,
         };
         let metric = RunMetric::counted(counts.named(name) as f64, Unit::Count, window);
         known.then(|| (MetricKey::new(name, None), metric))

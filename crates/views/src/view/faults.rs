@@ -276,7 +276,7 @@ fn document(
     let limit = join.selection.limit(true);
     let x86 = |count: u64| join.scale.x86.then_some(count);
     let user_mode_only = note_unknown(recording, joined, notes);
-    let coded = |count: u64| (join.scale.x86 && joined.codes_known == joined.faults).then_some(count);
+    let coded = |count: u64| (join.scale.x86 && joined.codes.known == joined.faults).then_some(count);
     let mut mappings: Vec<OneMapping> = joined.mappings.keys().map(|id| mapping_of(*id, join, joined)).collect();
     let key = |row: &OneMapping| match sort {
         "per_page" => row.faults_per_page,
@@ -332,7 +332,7 @@ fn document(
 
 /// Says what the probe could not see; whether that is all that happens in kernel mode.
 fn note_unknown(recording: &Recording, joined: &Joined, notes: &mut Vec<String>) -> bool {
-    let unknown = joined.faults - joined.codes_known;
+    let unknown = joined.faults - joined.codes.known;
     if unknown > 0 {
         notes.push(format!(
             "{unknown} of {} faults have no error code (recorded through perf events, not BPF): not known whether they wrote, \

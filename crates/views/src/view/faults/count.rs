@@ -4,11 +4,12 @@ use arrow::array::{ArrowPrimitiveType, RecordBatch};
 use pagelab_recording::Recording;
 use pagelab_recording::attribution::Attribution;
 use pagelab_recording::tables::{FaultsView, PrimitiveView, TableView};
+use pagelab_vocab::abi::FAULT_PROTECTION;
 
 use super::ends::{EndFigures, Ends};
-use super::join::{Joined, KERNEL_HALF, Mappings, OnMapping, PROTECTION};
+use super::join::{Joined, Mappings, OnMapping};
 use crate::fast::{FastMap, Tally};
-use crate::kinds::FaultKind;
+use crate::kinds::{FaultKind, KERNEL_HALF};
 use crate::read::Tasks;
 use crate::selection::Selection;
 
@@ -66,12 +67,6 @@ struct Touched {
     last_slot: Option<u64>,
 }
 
-/// The replay of mappings beside the faults, until it fails.
-struct Replay {
-    of_addresses: Attribution,
-    of_instructions: Attribution,
-}
-
 /// Instructions whose place among the counts is remembered.
 const KNOWN_IPS: usize = 4096;
 
@@ -93,7 +88,8 @@ pub(crate) struct Counter {
     scale: FaultScale,
     /// Begin and end of the measured time.
     measured: (i64, i64),
-    replay: Option<Replay>,
+    /// The replay of mappings beside the faults, until it fails.
+    replay: Option<Attribution>,
     failed: Option<String>,
     in_recording: u64,
     unattributed: u64,
@@ -116,12 +112,8 @@ impl Counter {
         scale: FaultScale,
         measured: (i64, i64),
     ) -> pagelab_recording::Result<Self> {
-        let replay = if recording.parts("mappings")?.is_empty() {
-            None
-        } else {
-            let of_addresses = Attribution::new(recording)?;
-            Some(Replay { of_addresses, of_instructions: Attribution::new(recording)? })
-        };
+        let known = !recording.parts("mappings")?.is_empty();
+        let replay = known.then(|| Attribution::new(recording)).transpose()?;
         Ok(Self {
             scale,
             measured,
@@ -176,10 +168,9 @@ impl Counter {
         Ok(())
     }
 
-    /// The mapping of an address that the recorder has not joined.
+    /// The mapping of an address or an instruction, as far as the replay goes.
     fn mapping_of(&mut self, ts: i64, mm_id: u32, addr: u64) -> Option<u32> {
-        let replay = self.replay.as_mut()?;
-        let found = replay.of_addresses.mapping(ts, mm_id, addr);
+        let found = self.replay.as_mut()?.mapping(ts, mm_id, addr);
         self.or_fail(found).flatten()
     }
 
@@ -188,15 +179,14 @@ impl Counter {
         let Some(replay) = self.replay.as_mut().filter(|_| ip < KERNEL_HALF) else {
             return self.ips.number((None, ip));
         };
-        let changes = replay.of_instructions.changes_until(ts);
+        let changes = replay.changes_until(ts);
         let Some(changes) = self.or_fail(changes) else { return self.ips.number((None, ip)) };
         let slot = (ip ^ (ip >> 12) ^ u64::from(mm_id).wrapping_mul(0x9e37)) as usize % KNOWN_IPS;
         let known = self.known_ips[slot];
         if (known.mm_id, known.ip, known.changes) == (mm_id, ip, changes) {
             return known.number as usize;
         }
-        let found = self.replay.as_mut().map(|replay| replay.of_instructions.mapping(ts, mm_id, ip));
-        let mapping = found.and_then(|found| self.or_fail(found)).flatten();
+        let mapping = self.mapping_of(ts, mm_id, ip);
         let number = self.ips.number((mapping, ip));
         self.known_ips[slot] = KnownIp { mm_id, ip, changes, number: number as u32 };
         number
@@ -221,7 +211,7 @@ impl Counter {
         };
         let touched = self.mappings.of(id);
         touched.on.faults += 1;
-        if self.scale.x86 && code & PROTECTION != 0 {
+        if self.scale.x86 && code & FAULT_PROTECTION != 0 {
             touched.on.protection_faults += 1;
             return;
         }

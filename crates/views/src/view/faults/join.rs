@@ -1,6 +1,7 @@
 //! Faults counted by the mapping they hit, the instruction that took them and the task.
 //!
-//! One pass over the faults, or their rollup. Counts are kept by small keys; what they mean (paths, names) is looked up afterwards.
+//! One pass over the faults, or their rollup. Counts are kept by small keys; what they mean (paths, names) is looked up
+//! afterwards.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -13,19 +14,10 @@ use super::count::{Counter, FaultScale, Narrow};
 use super::ends::Ends;
 use super::rollup;
 use crate::error::Result;
-use crate::kinds::FaultKind;
+use crate::kinds::{Codes, FaultKind, KERNEL_HALF};
 use crate::mappings::Order;
 use crate::read::{self, Tasks};
 use crate::selection::Selection;
-
-/// Bits of the x86 page fault error code (arch/x86/include/asm/trap_pf.h).
-pub(super) const PROTECTION: u32 = 1;
-const WRITE: u32 = 1 << 1;
-const USER: u32 = 1 << 2;
-const INSTRUCTION: u32 = 1 << 4;
-
-/// Addresses from here up are the kernel's.
-pub(super) const KERNEL_HALF: u64 = 1 << 63;
 
 const MAP_SHARED: u32 = 1;
 const MAP_ANONYMOUS: u32 = 0x20;
@@ -151,19 +143,6 @@ impl OnMapping {
     }
 }
 
-/// How the processor described the faults. Known on x86 only.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Codes {
-    /// From user mode.
-    pub user: u64,
-    /// Of writes.
-    pub write: u64,
-    /// Of instruction fetches.
-    pub instruction: u64,
-    /// On pages that were there.
-    pub protection: u64,
-}
-
 /// The counts.
 #[derive(Debug, Default)]
 pub struct Joined {
@@ -173,8 +152,6 @@ pub struct Joined {
     pub faults: u64,
     /// By error code.
     pub codes: Codes,
-    /// Faults whose error code is known.
-    pub codes_known: u64,
     /// Faults of which it is known whether they needed I/O.
     pub major_known: u64,
     /// Of those, the ones that did.
@@ -198,19 +175,8 @@ pub struct Joined {
 impl Joined {
     /// Adds faults of which the same is said.
     pub(crate) fn add_kind(&mut self, kind: FaultKind, faults: u64) {
-        let code = kind.code.unwrap_or(0);
-        let if_has = |bit| if code & bit == 0 { 0 } else { faults };
         self.faults += faults;
-        self.codes_known += if kind.code.is_some() { faults } else { 0 };
-        // Without an error code the instruction's address tells the mode.
-        self.codes.user += match kind.code {
-            Some(_) => if_has(USER),
-            None if kind.kernel_ip => 0,
-            None => faults,
-        };
-        self.codes.write += if_has(WRITE);
-        self.codes.instruction += if_has(INSTRUCTION);
-        self.codes.protection += if_has(PROTECTION);
+        self.codes.add(kind, faults);
         self.major_known += if kind.major.is_some() { faults } else { 0 };
         self.major += if kind.major == Some(true) { faults } else { 0 };
     }
