@@ -4,33 +4,23 @@
 //! `cargo bench -p pagelab-views --no-default-features --bench rollups -- [EVENTS] [ROUNDS]`. Closings alternate between with
 //! and without; times are medians of all rounds, wall clock.
 
+mod shared;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagelab_recording::tables::{FramesRow, MappingsRow, SamplesRow, StacksRow, SyscallsRow, TasksRow};
+use pagelab_recording::tables::{FramesRow, SamplesRow, StacksRow, SyscallsRow, TasksRow};
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions};
 use pagelab_views::rollup::Makers;
 use pagelab_views::selection::Selection;
 use pagelab_views::view;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-const MAPPINGS: u32 = 256;
-const MAPPING_BYTES: u64 = 128 << 20;
-const BASE: u64 = 0x7f00_0000_0000;
-const TASKS: u32 = 4;
-/// Faults of one task in one mapping before it turns to another.
-const BURST: u64 = 20_000;
-/// Events of a part.
-const PART: u64 = 600_000;
+use shared::{PART, TASKS, median, push_faults};
 
 /// Writes so many events.
 type Push = fn(&mut RecordingWriter, u64);
-
-fn start_of(mapping: u32) -> u64 {
-    BASE + u64::from(mapping) * (MAPPING_BYTES + (1 << 20))
-}
 
 fn new_writer(dir: &Path) -> RecordingWriter {
     let mut writer =
@@ -41,49 +31,6 @@ fn new_writer(dir: &Path) -> RecordingWriter {
         writer.push_tasks(&TasksRow { comm: Some("worker"), ..row });
     }
     writer
-}
-
-/// Tasks of one address space, each of which walks through one of 256 mappings for a while and then through another, page
-/// after page, at some 600,000 faults a second.
-fn push_faults(writer: &mut RecordingWriter, faults: u64) {
-    for mapping in 0..MAPPINGS {
-        writer.push_mappings(&MappingsRow {
-            task_id: 10,
-            mm_id: 3,
-            mapping_id: Some(mapping),
-            op: "mmap",
-            kind: "call",
-            flags: Some(0x22),
-            prot: Some(3),
-            ret: Some(start_of(mapping) as i64),
-            len: Some(MAPPING_BYTES),
-            ..MappingsRow::default()
-        });
-    }
-    let mut rng = ChaCha8Rng::seed_from_u64(17);
-    let mut place = [(0, 0); TASKS as usize];
-    let mut ts = 1_000_000;
-    for fault in 0..faults {
-        ts += rng.random_range(900..2_300);
-        let task = rng.random_range(0..TASKS);
-        let (mapping, page) = &mut place[task as usize];
-        if fault < u64::from(TASKS) || rng.random_range(0..BURST) == 0 {
-            *mapping = rng.random_range(0..MAPPINGS);
-            *page = rng.random_range(0..MAPPING_BYTES / 4096);
-        }
-        *page = (*page + 1) % (MAPPING_BYTES / 4096);
-        let within = if rng.random_range(0..4) == 0 { rng.random_range(0..512) * 8 } else { 0 };
-        let row = writer.faults_mut();
-        row.ts.push(ts);
-        row.task_id.push(10 + task);
-        row.mm_id.push(3);
-        row.addr.push(start_of(*mapping) + *page * 4096 + within);
-        row.ip.push(0x40_0000 + rng.random_range(0..200) * 37);
-        row.error_code.push(Some(if rng.random_range(0..3) == 0 { 4 } else { 6 }));
-        if fault % PART == PART - 1 {
-            writer.flush(ts).expect("flush");
-        }
-    }
 }
 
 fn push_calls(writer: &mut RecordingWriter, calls: u64) {
@@ -168,11 +115,6 @@ fn show(dir: &Path, name: &str) -> f64 {
         _ => drop(view::profile::collect(&recording, &selection).expect("a view")),
     }
     start.elapsed().as_secs_f64()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn measure(name: &str, events: u64, rounds: usize, push: Push) {

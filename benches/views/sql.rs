@@ -6,69 +6,24 @@
 //! alternate between them, first one and then the other engine, and their answers must be equal. Times are medians of all
 //! rounds; the ratio is the median of the rounds' ratios.
 
+mod shared;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pagelab_recording::tables::MappingsRow;
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions};
 use pagelab_views::sql::{Answer, Format, QueryOptions, answer};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use shared::{median, push_faults};
 
 const THREADS: usize = 2;
-const MAPPINGS: u32 = 256;
-const MAPPING_BYTES: u64 = 128 << 20;
-const BASE: u64 = 0x7f00_0000_0000;
-const TASKS: u32 = 4;
-/// Faults of one task in one mapping before it turns to another.
-const BURST: u64 = 20_000;
 
-fn start_of(mapping: u32) -> u64 {
-    BASE + u64::from(mapping) * (MAPPING_BYTES + (1 << 20))
-}
-
-/// Four tasks of one address space, each of which walks through one of 256 mappings for a while and then through another,
-/// page after page, at some 600,000 faults a second.
+/// A recording of so many faults.
 fn generate(dir: &Path, faults: u64) {
     let options = WriterOptions { part_interval: Duration::from_secs(1), ..WriterOptions::default() };
     let mut writer = RecordingWriter::create(dir, Manifest::default(), options).expect("a new recording");
-    for mapping in 0..MAPPINGS {
-        writer.push_mappings(&MappingsRow {
-            mm_id: 3,
-            mapping_id: Some(mapping),
-            op: "mmap",
-            kind: "call",
-            ret: Some(start_of(mapping) as i64),
-            len: Some(MAPPING_BYTES),
-            ..MappingsRow::default()
-        });
-    }
-    let mut rng = ChaCha8Rng::seed_from_u64(17);
-    let mut place = [(0, 0); TASKS as usize];
-    let mut ts = 1_000_000;
-    for fault in 0..faults {
-        ts += rng.random_range(900..2_300);
-        let task = rng.random_range(0..TASKS);
-        let (mapping, page) = &mut place[task as usize];
-        if fault < u64::from(TASKS) || rng.random_range(0..BURST) == 0 {
-            *mapping = rng.random_range(0..MAPPINGS);
-            *page = rng.random_range(0..MAPPING_BYTES / 4096);
-        }
-        *page = (*page + 1) % (MAPPING_BYTES / 4096);
-        let within = if rng.random_range(0..4) == 0 { rng.random_range(0..512) * 8 } else { 0 };
-        let row = writer.faults_mut();
-        row.ts.push(ts);
-        row.task_id.push(10 + task);
-        row.mm_id.push(3);
-        row.addr.push(start_of(*mapping) + *page * 4096 + within);
-        row.ip.push(0x40_0000 + rng.random_range(0..200) * 37);
-        row.error_code.push(Some(if rng.random_range(0..3) == 0 { 4 } else { 6 }));
-        if fault % 600_000 == 599_999 {
-            writer.flush(ts).expect("flush");
-        }
-    }
+    push_faults(&mut writer, faults);
     let start = Instant::now();
     writer.close(|_| ()).expect("close");
     println!("closing {faults} faults took {:.2} s", start.elapsed().as_secs_f64());
@@ -140,11 +95,6 @@ fn read_so_far() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").expect("/proc/self/io");
     let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
     line.and_then(|bytes| bytes.parse().ok()).expect("rchar")
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn compare(dir: &Path, rounds: usize, duckdb: &mut DuckDb, name: &str, sql: &str, other: &str) {

@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use pagelab_analysis::stats::median;
 use pagelab_recording::tables::MetricsRow;
 use pagelab_recording::{Manifest, Measured, MeasuredBy, RecordingWriter, WriterOptions};
 use rand::{RngExt, SeedableRng};
@@ -126,11 +127,6 @@ fn time(program: &Path, sets: &[PathBuf; 2]) -> Result<(f64, f64)> {
     Ok((seconds, usage.ru_maxrss as f64 / 1024.0))
 }
 
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() -> Result<()> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let Some((what, rest)) = words.split_first() else { bail!("found nothing, needed metrics or a recording") };
@@ -157,8 +153,8 @@ fn main() -> Result<()> {
             }
         }
     }
-    for (program, (seconds, mib)) in programs.iter().zip(&mut found) {
-        println!("{}: {:.2} s, {:.0} MiB (medians of {rounds})", program.display(), median(seconds), median(mib));
+    for (program, (seconds, mib)) in programs.iter().zip(&found) {
+        println!("{}: {:.2} s, {:.0} MiB (medians of {rounds})", program.display(), median(seconds)?, median(mib)?);
     }
     Ok(())
 }

@@ -55,31 +55,24 @@ fn task(writer: &mut RecordingWriter, ts: i64, op: &'static str, task_id: u32, c
     writer.push_tasks(&row);
 }
 
+fn mapping(ts: i64, mm_id: u32, mapping_id: u32, kind: &'static str) -> MappingsRow<'static> {
+    let row = MappingsRow { ts, task_id: mm_id, mm_id, mapping_id: Some(mapping_id), ..MappingsRow::default() };
+    MappingsRow { op: "mmap", kind, ..row }
+}
+
 fn map(writer: &mut RecordingWriter, ts: i64, mm_id: u32, mapping_id: u32, start: u64, len: u64) {
     writer.push_mappings(&MappingsRow {
-        ts,
-        task_id: mm_id,
-        mm_id,
-        mapping_id: Some(mapping_id),
-        op: "mmap",
-        kind: "call",
         addr: Some(0),
         len: Some(len),
         prot: Some(3),
         flags: Some(0x22),
         ret: Some(start as i64),
-        ..MappingsRow::default()
+        ..mapping(ts, mm_id, mapping_id, "call")
     });
 }
 
 fn code(writer: &mut RecordingWriter, ts: i64, mm_id: u32, mapping_id: u32, start: u64, path: &'static [u8]) {
     writer.push_mappings(&MappingsRow {
-        ts,
-        task_id: mm_id,
-        mm_id,
-        mapping_id: Some(mapping_id),
-        op: "mmap",
-        kind: "kernel",
         addr: Some(start),
         len: Some(1 << 20),
         prot: Some(5),
@@ -88,7 +81,7 @@ fn code(writer: &mut RecordingWriter, ts: i64, mm_id: u32, mapping_id: u32, star
         dev: Some(8),
         ino: Some(u64::from(path.len() as u32)),
         path: Some(path),
-        ..MappingsRow::default()
+        ..mapping(ts, mm_id, mapping_id, "kernel")
     });
 }
 
