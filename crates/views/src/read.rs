@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
 use pagelab_recording::{ProbeState, Recording, Result};
@@ -190,16 +191,25 @@ impl Task {
 
     /// The name at `ts`; before the first is known, the first.
     pub fn comm_at(&self, ts: i64) -> Option<&str> {
+        self.named_at(ts).1
+    }
+
+    /// The name at `ts`, and from when until when the task has it.
+    fn named_at(&self, ts: i64) -> (Range<i64>, Option<&str>) {
         let after = self.names.partition_point(|(since, _)| *since <= ts);
-        self.names.get(after.saturating_sub(1)).map(|(_, name)| name.as_str())
+        let until = self.names.get(after).map_or(i64::MAX, |(since, _)| *since);
+        match after.checked_sub(1).and_then(|at| self.names.get(at)) {
+            Some((since, name)) => (*since..until, Some(name)),
+            None => (i64::MIN..until, self.names.first().map(|(_, name)| name.as_str())),
+        }
     }
 }
 
 /// Numbers the names that tasks have when something happens, so that events need not carry text.
 #[derive(Debug, Default)]
 pub(crate) struct Comms {
-    /// By task, and how many of its names are older.
-    known: FastMap<(u32, usize), usize>,
+    /// By task: when it had the name that it was met with last, and the name's number.
+    last: FastMap<u32, (Range<i64>, usize)>,
     numbers: HashMap<Option<String>, usize>,
     names: Vec<Option<String>>,
 }
@@ -207,18 +217,18 @@ pub(crate) struct Comms {
 impl Comms {
     /// The number of the name that a task has at `ts`, from 0; a task without a name has one, too.
     pub(crate) fn number(&mut self, tasks: &Tasks, task_id: u32, ts: i64) -> usize {
-        let task = tasks.get(task_id);
-        let older = task.map_or(0, |task| task.names.partition_point(|(since, _)| *since <= ts));
-        if let Some(number) = self.known.get(&(task_id, older)) {
+        if let Some((while_named, number)) = self.last.get(&task_id)
+            && while_named.contains(&ts)
+        {
             return *number;
         }
-        let name = task.and_then(|task| task.comm_at(ts)).map(str::to_owned);
+        let (while_named, name) = tasks.get(task_id).map_or((i64::MIN..i64::MAX, None), |task| task.named_at(ts));
         let names = &mut self.names;
-        let number = *self.numbers.entry(name).or_insert_with_key(|name| {
+        let number = *self.numbers.entry(name.map(str::to_owned)).or_insert_with_key(|name| {
             names.push(name.clone());
             names.len() - 1
         });
-        self.known.insert((task_id, older), number);
+        self.last.insert(task_id, (while_named, number));
         number
     }
 
