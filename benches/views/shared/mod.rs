@@ -9,11 +9,11 @@ const MAPPINGS: u32 = 256;
 const MAPPING_BYTES: u64 = 128 << 20;
 const BASE: u64 = 0x7f00_0000_0000;
 /// Tasks, from 10 on.
-pub const TASKS: u32 = 4;
+pub(crate) const TASKS: u32 = 4;
 /// Faults of one task in one mapping before it turns to another.
 const BURST: u64 = 20_000;
 /// Events of a part.
-pub const PART: u64 = 600_000;
+pub(crate) const PART: u64 = 600_000;
 
 fn start_of(mapping: u32) -> u64 {
     BASE + u64::from(mapping) * (MAPPING_BYTES + (1 << 20))
@@ -21,7 +21,7 @@ fn start_of(mapping: u32) -> u64 {
 
 /// Four tasks of one address space, each of which walks through one of 256 mappings for a while and then through another, page
 /// after page, at some 600,000 faults a second.
-pub fn push_faults(writer: &mut RecordingWriter, faults: u64) {
+pub(crate) fn push_faults(writer: &mut RecordingWriter, faults: u64) {
     for mapping in 0..MAPPINGS {
         writer.push_mappings(&MappingsRow {
             task_id: 10,
@@ -63,7 +63,7 @@ pub fn push_faults(writer: &mut RecordingWriter, faults: u64) {
 }
 
 /// The upper median.
-pub fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -6,11 +6,11 @@ use pagelab_session::SessionError;
 use pagelab_views::ViewError;
 
 /// Measured, and the answer is bad.
-pub const BAD: u8 = 1;
+pub(crate) const BAD: u8 = 1;
 
 /// A failure with its exit status.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The input is wrong: status 2.
     Input(anyhow::Error),
     /// The host cannot do it: status 3.
@@ -19,17 +19,17 @@ pub enum Failure {
 
 impl Failure {
     /// The input is wrong.
-    pub fn input(error: impl Into<anyhow::Error>) -> Self {
+    pub(crate) fn input(error: impl Into<anyhow::Error>) -> Self {
         Self::Input(error.into())
     }
 
     /// The host cannot do it.
-    pub fn host(error: impl Into<anyhow::Error>) -> Self {
+    pub(crate) fn host(error: impl Into<anyhow::Error>) -> Self {
         Self::Host(error.into())
     }
 
     /// The exit status.
-    pub fn status(&self) -> u8 {
+    pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Input(_) => 2,
             Self::Host(_) => 3,

@@ -15,13 +15,13 @@ use pagelab_vocab::units;
 use crate::failure::Failure;
 
 /// What `--observe` takes beside the names of streams: for the end of a command's help.
-pub const STREAMS_HELP: &str = "\
+pub(crate) const STREAMS_HELP: &str = "\
 Streams (--observe): syscalls:LIST records only these classes (desc, file, memory, process, network, signal, ipc) or calls; \
 sched:nostacks leaves out the stacks of waits, maps:nostacks those of mapping calls.";
 
 /// How and where to record.
 #[derive(Debug, Args)]
-pub struct RecordingArgs {
+pub(crate) struct RecordingArgs {
     /// Name of this recording, shown by show and compare.
     #[arg(long)]
     pub label: Option<String>,
@@ -55,7 +55,7 @@ pub struct RecordingArgs {
 
 /// Which settings may be changed beyond those that pagelab describes.
 #[derive(Debug, Args)]
-pub struct AllowArgs {
+pub(crate) struct AllowArgs {
     /// Allow this setting to be changed although docs/settings.md does not list it. Repeatable.
     #[arg(long, value_name = "KEY")]
     allow_setting: Vec<String>,
@@ -63,14 +63,14 @@ pub struct AllowArgs {
 
 impl AllowArgs {
     /// Allows them in this process.
-    pub fn grant(&self) -> Result<(), Failure> {
+    pub(crate) fn grant(&self) -> Result<(), Failure> {
         pagelab_host::settings::allow(self.allow_setting.iter().map(String::as_str)).map_err(Failure::input)
     }
 }
 
 /// Which part of a recording's time counts.
 #[derive(Debug, Clone, Args)]
-pub struct SpanArgs {
+pub(crate) struct SpanArgs {
     /// Ignore events before this time: seconds since the start, or the name of a mark.
     #[arg(long, value_name = "S|MARK", allow_negative_numbers = true)]
     pub from: Option<Bound>,
@@ -81,12 +81,12 @@ pub struct SpanArgs {
 
 impl SpanArgs {
     /// The two ends.
-    pub fn bounds(&self) -> Bounds {
+    pub(crate) fn bounds(&self) -> Bounds {
         Bounds { from: self.from.clone(), to: self.to.clone() }
     }
 
     /// Opens the part of a recording that counts. That a path cannot be read is the fault of who gave it.
-    pub fn open(&self, dir: &Path) -> Result<Recording, Failure> {
+    pub(crate) fn open(&self, dir: &Path) -> Result<Recording, Failure> {
         let recording = Recording::open(dir).map_err(|error| match error {
             Error::Io { .. } => Failure::input(error),
             other => other.into(),
@@ -98,7 +98,7 @@ impl SpanArgs {
 
 impl RecordingArgs {
     /// The options of a session that records `target` into `out`.
-    pub fn session(&self, target: Target, out: Option<&PathBuf>) -> Result<SessionOptions, Failure> {
+    pub(crate) fn session(&self, target: Target, out: Option<&PathBuf>) -> Result<SessionOptions, Failure> {
         let out = out.cloned().unwrap_or_else(|| default_recording(&target));
         let mut options = SessionOptions::new(target, out);
         let streams = self.observe.as_deref().map(StreamSet::parse).transpose().map_err(Failure::input)?;
@@ -117,7 +117,7 @@ impl RecordingArgs {
 }
 
 /// A name in the current directory that nothing has yet, for a set.
-pub fn default_output() -> PathBuf {
+pub(crate) fn default_output() -> PathBuf {
     unused_name("set")
 }
 
@@ -174,13 +174,13 @@ fn warn_of_shared_device(out: &std::path::Path) {
 }
 
 /// Reads a size above 0 such as `64M`.
-pub fn parse_size(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let bytes = above_zero(text)?;
     usize::try_from(bytes).map_err(|error| format!("found {text:?}: {error}"))
 }
 
 /// Reads a size above 0 such as `40G`.
-pub fn above_zero(text: &str) -> Result<u64, String> {
+pub(crate) fn above_zero(text: &str) -> Result<u64, String> {
     match units::parse_size(text).map_err(|error| error.to_string())? {
         0 => Err(format!("found {text:?}, needed more than 0: {}", units::SIZE_NEEDED)),
         bytes => Ok(bytes),
@@ -188,19 +188,19 @@ pub fn above_zero(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a time such as `2.5`, in seconds, or `90s`, `500ms`, `2m`.
-pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     units::parse_time(text).map_err(|error| error.to_string())
 }
 
 /// Reads a share such as `2.5`, in per cent.
-pub fn parse_percent(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     let needed = || format!("found {text:?}, needed a number of per cent such as 2");
     let percent = f64::from_str(text).map_err(|_| needed())?;
     if percent > 0.0 && percent <= 100.0 { Ok(percent) } else { Err(needed()) }
 }
 
 /// Reads the way in which stacks are found.
-pub fn parse_unwinding(text: &str) -> Result<Unwinding, String> {
+pub(crate) fn parse_unwinding(text: &str) -> Result<Unwinding, String> {
     match text {
         "auto" => Ok(Unwinding::Auto),
         "fp" => Ok(Unwinding::FramePointers),
@@ -210,7 +210,7 @@ pub fn parse_unwinding(text: &str) -> Result<Unwinding, String> {
 }
 
 /// Reads a level of significance.
-pub fn parse_level(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_level(text: &str) -> Result<f64, String> {
     let needed = || format!("found {text:?}, needed a number between 0 and 1 such as 0.05");
     let level = f64::from_str(text).map_err(|_| needed())?;
     if level > 0.0 && level < 1.0 { Ok(level) } else { Err(needed()) }

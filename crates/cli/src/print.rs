@@ -25,14 +25,14 @@ fn page() -> Escaping<io::StdoutLock<'static>> {
 }
 
 /// Writes text to standard output. A reader that has gone (`| head`) ends the program quietly.
-pub fn text(text: &str) -> Result<(), Failure> {
+pub(crate) fn text(text: &str) -> Result<(), Failure> {
     let mut out = page();
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Writes one JSON document to standard output. Characters that a terminal acts on are written as `\u009b`: the same
 /// document to every reader.
-pub fn json(document: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
     let mut line = serde_json::to_string_pretty(document).map_err(Failure::host)?;
     line.push('\n');
     let mut out = Escaping::new(io::stdout().lock(), Allow::Json);
@@ -40,14 +40,14 @@ pub fn json(document: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Lets `write` write text to standard output through a buffer. It ends early, without an error, if the reader has gone.
-pub fn stream(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut out = io::BufWriter::with_capacity(1 << 16, page());
     write(&mut out)?;
     written(out.flush())
 }
 
 /// Standard output for data that another program reads: as it is, but escaped where it is a terminal after all.
-pub fn data() -> Box<dyn Write + Send> {
+pub(crate) fn data() -> Box<dyn Write + Send> {
     let out = io::stdout();
     if out.is_terminal() {
         Box::new(io::BufWriter::new(Escaping::new(out, Allow::Lines)))
@@ -57,18 +57,18 @@ pub fn data() -> Box<dyn Write + Send> {
 }
 
 /// Writes a line to standard error. If that cannot be written there is nobody to tell.
-pub fn note(line: impl fmt::Display) {
+pub(crate) fn note(line: impl fmt::Display) {
     note_part(format_args!("{line}\n"));
 }
 
 /// Writes text to standard error as it is, without a line end of its own.
-pub fn note_part(text: impl fmt::Display) {
+pub(crate) fn note_part(text: impl fmt::Display) {
     let mut out = stderr();
     let _ = out.write_all(text.to_string().as_bytes()).and_then(|()| out.flush());
 }
 
 /// Standard error, escaped.
-pub fn stderr() -> Escaping<io::StderrLock<'static>> {
+pub(crate) fn stderr() -> Escaping<io::StderrLock<'static>> {
     Escaping::new(io::stderr().lock(), Allow::Lines)
 }
 

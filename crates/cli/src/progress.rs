@@ -13,7 +13,7 @@ use pagelab_recording::set::RunState;
 use crate::say;
 
 /// Shows events on standard error.
-pub struct Bar {
+pub(crate) struct Bar {
     on_terminal: bool,
     began: Instant,
     /// Runs to make, and made.
@@ -23,7 +23,7 @@ pub struct Bar {
 
 impl Bar {
     /// Nothing has been shown yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let on_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
         Self { on_terminal, began: Instant::now(), to_do: 0, made: 0 }
     }
@@ -65,20 +65,20 @@ impl Progress for Bar {
 }
 
 /// How a recording goes, in one line of a terminal that is written over once a second and gone in the end.
-pub struct Line {
+pub(crate) struct Line {
     bar: Option<ProgressBar>,
 }
 
 impl Line {
     /// A line; none where standard error is no terminal, or nothing is to be shown: also where a command writes to the
     /// same terminal.
-    pub fn new(hidden: bool) -> Self {
+    pub(crate) fn new(hidden: bool) -> Self {
         let shown = !hidden && std::io::IsTerminal::is_terminal(&std::io::stderr());
         Self { bar: shown.then(ProgressBar::no_length) }
     }
 
     /// Shows where the recording is.
-    pub fn show(&self, progress: &pagelab_session::Progress) {
+    pub(crate) fn show(&self, progress: &pagelab_session::Progress) {
         let Some(bar) = &self.bar else { return };
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);

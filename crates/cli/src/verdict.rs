@@ -12,13 +12,13 @@ use crate::failure::{BAD, Failure};
 use crate::say;
 
 /// A failed experiment: the plan's fault or the host's.
-pub fn plan_failure(error: ExperimentError) -> Failure {
+pub(crate) fn plan_failure(error: ExperimentError) -> Failure {
     if error.exit_status() == 3 { Failure::host(error) } else { Failure::input(error) }
 }
 
 /// The exit status of `compare --check`: bad if the test side is worse, if it fails more often, or if nothing could be
 /// tested. Says why on stderr.
-pub fn check(comparison: &Comparison) -> u8 {
+pub(crate) fn check(comparison: &Comparison) -> u8 {
     match comparison.bad_answer() {
         Some(reason) => {
             say!("pagelab: --check: {reason}");
@@ -29,12 +29,12 @@ pub fn check(comparison: &Comparison) -> u8 {
 }
 
 /// The verdict of a comparison.
-pub fn comparison(comparison: &Comparison) -> String {
+pub(crate) fn comparison(comparison: &Comparison) -> String {
     comparison_with(comparison, false)
 }
 
 /// The verdict of a comparison, with the value of every run where that is asked for.
-pub fn comparison_with(comparison: &Comparison, each_run: bool) -> String {
+pub(crate) fn comparison_with(comparison: &Comparison, each_run: bool) -> String {
     let mut text = pagelab_report::verdict::comparison(comparison, &style());
     if each_run {
         text.push_str(&pagelab_report::verdict::each_run(comparison, &style()));
@@ -43,7 +43,7 @@ pub fn comparison_with(comparison: &Comparison, each_run: bool) -> String {
 }
 
 /// What an experiment found: runs, verdict, pictures.
-pub fn experiment(outcome: &Outcome, plan: &Path) -> String {
+pub(crate) fn experiment(outcome: &Outcome, plan: &Path) -> String {
     let mut text = String::new();
     for failed in &outcome.document.failed_runs {
         let _ = writeln!(text, "failed: {} run {}: {}", failed.variant, failed.run, failed.reason);
@@ -64,7 +64,7 @@ pub fn experiment(outcome: &Outcome, plan: &Path) -> String {
 }
 
 /// What one recording shows.
-pub fn explanation(explanation: &Explanation) -> String {
+pub(crate) fn explanation(explanation: &Explanation) -> String {
     pagelab_report::verdict::explanation(explanation, &style())
 }
 

@@ -186,9 +186,9 @@ fn a_signal_in_mid_run_ends_the_recording_whole() {
 
 /// Numbers of signals as shells count them.
 mod libc_signal {
-    pub const INT: i32 = 2;
-    pub const TERM: i32 = 15;
-    pub const USR2: i32 = 12;
+    pub(crate) const INT: i32 = 2;
+    pub(crate) const TERM: i32 = 15;
+    pub(crate) const USR2: i32 = 12;
 }
 
 #[test]

@@ -158,11 +158,12 @@ pub fn failed_runs(runs: &[PlannedRun]) -> Vec<FailedRun> {
 }
 
 /// How the runs of two sides are compared; `pagelab_analysis` in earnest.
-pub type CompareFn<'a> = &'a dyn Fn(&[PathBuf], &[PathBuf], &CompareOptions) -> pagelab_analysis::Result<Comparison>;
+pub(crate) type CompareFn<'a> =
+    &'a dyn Fn(&[PathBuf], &[PathBuf], &CompareOptions) -> pagelab_analysis::Result<Comparison>;
 
 /// Compares the base with every other variant and makes the document. `interrupted`: not all runs are made, and the
 /// document says nothing about differences, because looking before the end would be a look too many.
-pub fn document(
+pub(crate) fn document(
     plan: &Plan,
     set: &Set,
     alpha: f64,
@@ -243,7 +244,7 @@ fn enough(set: &Set, variant: &str) -> Result<(), ExperimentError> {
 }
 
 /// Writes the document into the set, so that a reader meets the old one or the new one, and forces it to the device.
-pub fn write(document: &Document, set: &Path) -> Result<(), ExperimentError> {
+pub(crate) fn write(document: &Document, set: &Path) -> Result<(), ExperimentError> {
     let mut text = serde_json::to_vec_pretty(document).unwrap_or_default();
     text.push(b'\n');
     let folder = Folder::open_any(set)?;

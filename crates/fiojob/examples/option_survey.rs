@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 ///
 /// # Errors
 /// The directory cannot be read.
-pub fn survey(directory: &Path) -> std::io::Result<String> {
+pub(crate) fn survey(directory: &Path) -> std::io::Result<String> {
     let mut paths = Vec::new();
     collect(directory, &mut paths)?;
     paths.sort();

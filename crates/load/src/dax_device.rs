@@ -14,7 +14,7 @@ const HEAD_BYTES: u64 = 2 << 20;
 
 /// A device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DaxDevice {
+pub(crate) struct DaxDevice {
     /// Its size.
     pub bytes: u64,
     /// Mappings of it start and end at multiples of this, and are made of pages of this size.
@@ -26,7 +26,7 @@ pub struct DaxDevice {
 ///
 /// # Errors
 /// What it says is not what it should be, in words.
-pub fn look(root: &Path, rdev: u64) -> Result<Option<DaxDevice>, String> {
+pub(crate) fn look(root: &Path, rdev: u64) -> Result<Option<DaxDevice>, String> {
     let number = format!("sys/dev/char/{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev));
     let folder = root.join(number);
     let subsystem = std::fs::read_link(folder.join("subsystem"));
@@ -51,7 +51,7 @@ fn number_in(path: &Path) -> Result<u64, String> {
 ///
 /// # Errors
 /// The kernel does not map it.
-pub fn head(file: &File, device: DaxDevice) -> rustix::io::Result<Vec<u8>> {
+pub(crate) fn head(file: &File, device: DaxDevice) -> rustix::io::Result<Vec<u8>> {
     let len = device.bytes.min(HEAD_BYTES.max(device.align)) as usize;
     let wanted = len.min(HEAD_BYTES as usize);
     let mut head = vec![0_u8; wanted];
@@ -67,7 +67,7 @@ pub fn head(file: &File, device: DaxDevice) -> rustix::io::Result<Vec<u8>> {
 
 /// Another process that has the device mapped, in words. A device of direct access has no holders and cannot be claimed: that it is
 /// mapped is all that shows its use. `root` is where `/proc` is looked for.
-pub fn user(root: &Path, path: &Path) -> Option<String> {
+pub(crate) fn user(root: &Path, path: &Path) -> Option<String> {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir(root.join("proc")).ok()?.flatten().filter(|entry| {

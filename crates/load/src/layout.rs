@@ -21,7 +21,7 @@ const FILL_BYTES: usize = 1 << 20;
 
 /// Files that were made ready.
 #[derive(Debug, Default)]
-pub struct Prepared {
+pub(crate) struct Prepared {
     /// Files created now.
     pub created: Vec<PathBuf>,
     /// Files to remove at the end, if they are pagelab's.
@@ -43,7 +43,7 @@ pub struct Prepared {
 ///
 /// # Errors
 /// A target that may not be written, or cannot be made.
-pub fn prepare(
+pub(crate) fn prepare(
     plan: &Plan,
     workload: &Workload,
     control: &Control,
@@ -76,7 +76,7 @@ pub fn prepare(
 }
 
 /// Removes files created for a run that did not come about.
-pub fn discard(created: &[PathBuf], control: &Control) {
+pub(crate) fn discard(created: &[PathBuf], control: &Control) {
     let ownership = Ownership::new(&control.state_dir);
     for path in created {
         // It was created moments ago by this process; if it is gone already, so much the better.
@@ -85,7 +85,7 @@ pub fn discard(created: &[PathBuf], control: &Control) {
 }
 
 /// Removes what jobs with `unlink=1` leave; gives a warning for each file that stays.
-pub fn unlink(prepared: &Prepared, control: &Control) -> Vec<String> {
+pub(crate) fn unlink(prepared: &Prepared, control: &Control) -> Vec<String> {
     let ownership = Ownership::new(&control.state_dir);
     let mut warnings = Vec::new();
     for path in &prepared.unlink {

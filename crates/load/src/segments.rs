@@ -24,7 +24,7 @@ const MOST_SEGMENTS: u64 = 1 << 15;
 
 /// The limits of an IPC namespace and what of them is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// kernel.shmmax: bytes of the largest segment.
     pub most_bytes: u64,
     /// kernel.shmall: base pages of all segments.
@@ -42,7 +42,7 @@ impl Limits {
     ///
     /// # Errors
     /// In words: the kernel does not tell.
-    pub fn read(root: &Path) -> Result<Self, String> {
+    pub(crate) fn read(root: &Path) -> Result<Self, String> {
         let text = |name: &str| {
             let path = root.join("proc").join(name);
             std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
@@ -94,7 +94,7 @@ fn makes_segments(job: &JobSpec) -> bool {
 
 /// Moves the calling process, before it has threads or children, into an IPC namespace of its own, if one of its jobs makes segments.
 /// Gives what the user should know: that the kernel refused it, or that the host's limits could not be taken along.
-pub fn separate(workload: &Workload) -> Vec<String> {
+pub(crate) fn separate(workload: &Workload) -> Vec<String> {
     if !workload.jobs.iter().any(makes_segments) {
         return Vec::new();
     }
@@ -124,7 +124,7 @@ pub fn separate(workload: &Workload) -> Vec<String> {
 ///
 /// # Errors
 /// The kernel's; [`refused`] has words for them.
-pub fn attach(address: Option<u64>, bytes: usize, huge: Option<u64>) -> Result<*mut u8, Errno> {
+pub(crate) fn attach(address: Option<u64>, bytes: usize, huge: Option<u64>) -> Result<*mut u8, Errno> {
     let last = || Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOMEM);
     let mut flags = libc::IPC_CREAT | 0o600;
     if let Some(page) = huge {
@@ -151,7 +151,7 @@ pub fn attach(address: Option<u64>, bytes: usize, huge: Option<u64>) -> Result<*
 ///
 /// # Safety
 /// [`attach`] gave the address, and nothing refers to the memory any more.
-pub unsafe fn detach(address: *mut u8) -> Result<(), Errno> {
+pub(crate) unsafe fn detach(address: *mut u8) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     if unsafe { libc::shmdt(address.cast()) } == 0 {
         return Ok(());
@@ -161,7 +161,7 @@ pub unsafe fn detach(address: *mut u8) -> Result<(), Errno> {
 
 /// Why the kernel gave no segment of `bytes` bytes: which limit was met, and how to raise it. `wanted` is how many of them were still to
 /// be made.
-pub fn refused(job: &str, bytes: u64, wanted: u64, huge: Option<u64>, error: Errno) -> LoadError {
+pub(crate) fn refused(job: &str, bytes: u64, wanted: u64, huge: Option<u64>, error: Errno) -> LoadError {
     let what = format!("job '{job}': a SysV segment of {bytes} bytes");
     match (error, huge) {
         (Errno::NOMEM, Some(page)) => hugetlb::pool_too_small(

@@ -29,7 +29,7 @@ struct Header {
 /// What a worker waits for at its gate. Each has a gate of its own: opening one wakes one, however many wait for later waves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// It may open, map and allocate.
     Prepare = 1,
     /// It may work.
@@ -42,7 +42,7 @@ const GATE_OF_THE_STOPPED: u32 = 3;
 /// How far a worker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum State {
+pub(crate) enum State {
     /// Getting ready.
     Preparing = 0,
     /// Waiting for its wave.
@@ -57,14 +57,14 @@ pub enum State {
 
 impl State {
     /// Whether it works.
-    pub fn works(self) -> bool {
+    pub(crate) fn works(self) -> bool {
         matches!(self, Self::Ramping | Self::Running)
     }
 }
 
 /// What a worker has done so far, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Operations.
     pub operations: [u64; Direction::COUNT],
     /// Bytes.
@@ -75,12 +75,12 @@ pub struct Progress {
 
 impl Progress {
     /// Of both together.
-    pub fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
     }
 
     /// What came after `before`. A worker whose measured window begins starts from 0 again.
-    pub fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
     }
 
@@ -113,7 +113,7 @@ struct Slot {
 }
 
 /// The shared memory. All of it is atomics; zero bytes are its first state.
-pub struct Shared {
+pub(crate) struct Shared {
     start: NonNull<Header>,
     len: usize,
     slots: usize,
@@ -129,7 +129,7 @@ impl Shared {
     ///
     /// # Errors
     /// The kernel has no memory to give.
-    pub fn new(slots: usize) -> Result<Self, LoadError> {
+    pub(crate) fn new(slots: usize) -> Result<Self, LoadError> {
         let len = size_of::<Header>() + slots * size_of::<Slot>();
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
         let start =
@@ -155,17 +155,17 @@ impl Shared {
     }
 
     /// The flag that ends one worker; it looks at it once per operation. Ending everything sets all of them.
-    pub fn stop_flag(&self, index: usize) -> &AtomicU32 {
+    pub(crate) fn stop_flag(&self, index: usize) -> &AtomicU32 {
         self.slot(index).map_or(&self.header().stop, |slot| &slot.stop)
     }
 
     /// Whether this worker is to end.
-    pub fn worker_stopped(&self, index: usize) -> bool {
+    pub(crate) fn worker_stopped(&self, index: usize) -> bool {
         self.stop_flag(index).load(Ordering::Relaxed) != 0
     }
 
     /// Ends one worker. Async-signal-safe: atomics and a futex call.
-    pub fn stop_worker(&self, index: usize) {
+    pub(crate) fn stop_worker(&self, index: usize) {
         self.open_for_the_end(index);
         wake(&self.header().changes);
     }
@@ -181,12 +181,12 @@ impl Shared {
     }
 
     /// Whether everybody is to end.
-    pub fn stopped(&self) -> bool {
+    pub(crate) fn stopped(&self) -> bool {
         self.header().stop.load(Ordering::Relaxed) != 0
     }
 
     /// Ends everything. Async-signal-safe: atomics and futex calls.
-    pub fn stop(&self, signal: i32) {
+    pub(crate) fn stop(&self, signal: i32) {
         let header = self.header();
         let _ = header.signal.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
         header.stop.fetch_add(1, Ordering::Relaxed);
@@ -195,12 +195,12 @@ impl Shared {
     }
 
     /// The signal that ended the run, if one did.
-    pub fn signal(&self) -> Option<i32> {
+    pub(crate) fn signal(&self) -> Option<i32> {
         Some(self.header().signal.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
     }
 
     /// A worker's state.
-    pub fn state(&self, index: usize) -> State {
+    pub(crate) fn state(&self, index: usize) -> State {
         match self.slot(index).map_or(0, |slot| slot.state.load(Ordering::Acquire)) {
             0 => State::Preparing,
             1 => State::Ready,
@@ -211,7 +211,7 @@ impl Shared {
     }
 
     /// Sets a worker's state and wakes the supervisor.
-    pub fn set_state(&self, index: usize, state: State) {
+    pub(crate) fn set_state(&self, index: usize, state: State) {
         if let Some(slot) = self.slot(index) {
             slot.state.store(state as u32, Ordering::Release);
         }
@@ -220,7 +220,7 @@ impl Shared {
     }
 
     /// A worker goes from writing to verifying or back; gives how often it did.
-    pub fn next_phase(&self, index: usize) -> u32 {
+    pub(crate) fn next_phase(&self, index: usize) -> u32 {
         let phase = self.slot(index).map_or(1, |slot| slot.phase.fetch_add(1, Ordering::AcqRel) + 1);
         self.header().changes.fetch_add(1, Ordering::Release);
         wake(&self.header().changes);
@@ -228,12 +228,12 @@ impl Shared {
     }
 
     /// How often a worker went from writing to verifying or back.
-    pub fn phase(&self, index: usize) -> u32 {
+    pub(crate) fn phase(&self, index: usize) -> u32 {
         self.slot(index).map_or(0, |slot| slot.phase.load(Ordering::Acquire))
     }
 
     /// Publishes how far a worker is, for the status line.
-    pub fn publish(&self, index: usize, progress: Progress) {
+    pub(crate) fn publish(&self, index: usize, progress: Progress) {
         if let Some(slot) = self.slot(index) {
             slot.version.fetch_add(1, Ordering::AcqRel);
             slot.at_ns.store(progress.at_ns, Ordering::Relaxed);
@@ -246,7 +246,7 @@ impl Shared {
     }
 
     /// What a worker published last, all of one moment.
-    pub fn progress(&self, index: usize) -> Progress {
+    pub(crate) fn progress(&self, index: usize) -> Progress {
         /// A worker that died while it published leaves the version odd: nobody waits for it.
         const MOST_TRIES: u32 = 1000;
         let Some(slot) = self.slot(index) else { return Progress::default() };
@@ -270,7 +270,7 @@ impl Shared {
     }
 
     /// Lets a worker enter `stage`.
-    pub fn release(&self, index: usize, stage: Stage) {
+    pub(crate) fn release(&self, index: usize, stage: Stage) {
         if let Some(slot) = self.slot(index) {
             // Never closed again: neither for who was let further nor for who was stopped.
             slot.gate.fetch_max(stage as u32, Ordering::Release);
@@ -279,7 +279,7 @@ impl Shared {
     }
 
     /// Sleeps until a worker may enter `stage`; false if it is to end before that.
-    pub fn await_stage(&self, index: usize, stage: Stage) -> bool {
+    pub(crate) fn await_stage(&self, index: usize, stage: Stage) -> bool {
         let Some(slot) = self.slot(index) else { return false };
         loop {
             if self.worker_stopped(index) {
@@ -294,12 +294,12 @@ impl Shared {
     }
 
     /// A count that changes with every worker's state; hand it to [`Shared::await_change`].
-    pub fn changes(&self) -> u32 {
+    pub(crate) fn changes(&self) -> u32 {
         self.header().changes.load(Ordering::Acquire)
     }
 
     /// Sleeps until some worker's state changed since `seen`, or for a moment.
-    pub fn await_change(&self, seen: u32) {
+    pub(crate) fn await_change(&self, seen: u32) {
         nap_on(&self.header().changes, seen, NAP);
     }
 }

@@ -18,11 +18,11 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 static IS_WORKER: AtomicBool = AtomicBool::new(false);
 
 /// Handles signals for a run, as long as it lives.
-pub struct Handling(());
+pub(crate) struct Handling(());
 
 impl Handling {
     /// Points the handlers at `shared`.
-    pub fn new(shared: &Shared) -> Self {
+    pub(crate) fn new(shared: &Shared) -> Self {
         PAGE.store((&raw const *shared).cast_mut(), Ordering::Release);
         // A signal that came before the page was there counts.
         if let Some(signal) = pending() {
@@ -39,7 +39,7 @@ impl Drop for Handling {
 }
 
 /// Installs the handlers; they stay until the process ends.
-pub fn install_handlers() {
+pub(crate) fn install_handlers() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // Both can be handled; a kernel that says otherwise lets them end the process, as for any other program.
         let _ = handle(signal, on_signal);
@@ -47,12 +47,12 @@ pub fn install_handlers() {
 }
 
 /// The last signal that this process got.
-pub fn pending() -> Option<i32> {
+pub(crate) fn pending() -> Option<i32> {
     Some(LAST.load(Ordering::Relaxed).cast_signed()).filter(|signal| *signal != 0)
 }
 
 /// Tells the handlers that this process is a worker now.
-pub fn become_worker() {
+pub(crate) fn become_worker() {
     IS_WORKER.store(true, Ordering::Relaxed);
 }
 

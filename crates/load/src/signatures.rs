@@ -49,7 +49,7 @@ const HEAD_BYTES: usize = 0x1_0080;
 ///
 /// # Errors
 /// Who uses it, in words.
-pub fn claim(device: BorrowedFd<'_>, rdev: u64) -> Result<OwnedFd, String> {
+pub(crate) fn claim(device: BorrowedFd<'_>, rdev: u64) -> Result<OwnedFd, String> {
     if let Some(holder) = entries(&sysfs(rdev).join("holders")).first() {
         return Err(format!("the device is held by {}", holder.display()));
     }
@@ -69,7 +69,7 @@ pub fn claim(device: BorrowedFd<'_>, rdev: u64) -> Result<OwnedFd, String> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn contents(device: &std::fs::File, rdev: u64) -> Result<Option<String>, String> {
+pub(crate) fn contents(device: &std::fs::File, rdev: u64) -> Result<Option<String>, String> {
     if let Some(what) = signature(device).map_err(|error| format!("reading its start: {error}"))? {
         return Ok(Some(what.to_owned()));
     }
@@ -100,7 +100,7 @@ fn signature(file: &std::fs::File) -> std::io::Result<Option<&'static str>> {
 }
 
 /// The first signature found in the start of something, in words.
-pub fn signature_in(head: &[u8]) -> Option<&'static str> {
+pub(crate) fn signature_in(head: &[u8]) -> Option<&'static str> {
     let found = SIGNATURES.iter().find(|s| {
         let start = s.offset as usize;
         head.get(start..start + s.bytes.len()) == Some(s.bytes)

@@ -27,7 +27,7 @@ struct MapsWatcher {
 }
 
 /// Makes the watcher.
-pub fn open() -> Box<dyn Watcher> {
+pub(crate) fn open() -> Box<dyn Watcher> {
     let watcher =
         MapsWatcher { processes: Vec::new(), at_gate: false, next_ns: i64::MIN, last_mapping_id: 0, looks: 0 };
     Box::new(watcher)

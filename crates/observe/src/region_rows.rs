@@ -9,7 +9,7 @@ use crate::streams::Stream;
 use crate::watcher::{AttachTo, Closing, ProbeOptions, Round, Watcher};
 
 /// The streams that it fills.
-pub const STREAMS: &[Stream] = &[Stream::Regions];
+pub(crate) const STREAMS: &[Stream] = &[Stream::Regions];
 
 /// Who has which memory, and the thread that looks.
 struct RegionWatcher {
@@ -24,7 +24,7 @@ struct RegionWatcher {
 }
 
 /// Starts the thread.
-pub fn open(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
+pub(crate) fn open(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     let regions = Regions::start()?;
     Ok(Box::new(RegionWatcher { regions, begun: false, alone: None, stepped_ns: 0, unseen: 0 }))
 }

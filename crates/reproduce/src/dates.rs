@@ -5,12 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use chrono::DateTime;
 
 /// The day of a time in ns since 1970, as `2026-01-31`.
-pub fn date_of_ns(realtime_ns: i64) -> String {
+pub(crate) fn date_of_ns(realtime_ns: i64) -> String {
     DateTime::from_timestamp_nanos(realtime_ns).date_naive().to_string()
 }
 
 /// Today.
-pub fn today() -> String {
+pub(crate) fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     date_of_ns(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

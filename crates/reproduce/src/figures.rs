@@ -36,7 +36,7 @@ impl Asked<'_> {
 }
 
 /// Takes all figures of the recipe. What cannot be taken has the reason in place of its value.
-pub fn take(recipe: &Recipe, out: &Path, tools: &dyn Tools) -> Measured {
+pub(crate) fn take(recipe: &Recipe, out: &Path, tools: &dyn Tools) -> Measured {
     let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
     let asked = Asked { tools, answers: RefCell::default() };
     let figure = recipe
@@ -195,7 +195,7 @@ fn origin_of(recipe: &Recipe, out: &Path, document: &str) -> Option<Origin> {
 }
 
 /// The words that say where a figure comes from.
-pub fn described(figure: &Figure) -> (String, Option<String>) {
+pub(crate) fn described(figure: &Figure) -> (String, Option<String>) {
     match &figure.source {
         Source::Recordings { recording, query, .. } => (recording.clone(), Some(query.trim().to_owned())),
         Source::Document { document, .. } => (document.clone(), None),

@@ -18,7 +18,7 @@ pub struct Joined {
 }
 
 /// Joins the values; the error is a reason. `Together` and `Against` are not joined from single values.
-pub fn join(values: &[Value], how: Option<&Join>) -> Result<Joined, String> {
+pub(crate) fn join(values: &[Value], how: Option<&Join>) -> Result<Joined, String> {
     let alone = |value: Value| Joined { value, interval: None };
     match how {
         Some(Join::Count(wanted)) => {
@@ -65,7 +65,7 @@ fn all_equal(values: &[Value]) -> Result<Value, String> {
 }
 
 /// The geometric mean of the ratios of pairs, with Student's interval on the logarithms.
-pub fn against(pairs: &[(f64, f64)]) -> Result<Joined, String> {
+pub(crate) fn against(pairs: &[(f64, f64)]) -> Result<Joined, String> {
     let (values, bases): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let (ratio, interval) = if let Ok(found) = stats::paired_ratio(&bases, &values, 0.0, LEVEL) {
         (found.ratio, found.interval.ok())

@@ -10,7 +10,7 @@ use crate::dates::date_of_ns;
 
 /// What a pattern means.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub(crate) struct Kept {
     /// Recordings that ended well, sorted by path.
     pub dirs: Vec<PathBuf>,
     /// What should be there and is not, relative to what is kept.
@@ -21,7 +21,7 @@ pub struct Kept {
 
 /// Finds the recordings that `pattern` means within `out`. Within a set its document decides: runs that failed are left
 /// out, and runs that ended well and are gone are missing.
-pub fn recordings(out: &Path, pattern: &str) -> Kept {
+pub(crate) fn recordings(out: &Path, pattern: &str) -> Kept {
     let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty()).collect();
     let mut kept = Kept::default();
     walk(out, out, &parts, &mut kept);
@@ -87,7 +87,7 @@ fn of_set(out: &Path, dir: &Path, set: &SetJson, parts: &[&str], kept: &mut Kept
 }
 
 /// A path within what is kept, as the figures name it.
-pub fn relative(out: &Path, path: &Path) -> String {
+pub(crate) fn relative(out: &Path, path: &Path) -> String {
     path.strip_prefix(out).unwrap_or(path).display().to_string()
 }
 

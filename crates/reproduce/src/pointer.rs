@@ -11,7 +11,7 @@ const NEEDED: &str = "a pointer such as \"/primary/ratio\", \"/cases/*/result\",
 
 /// A pointer that is right as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pointer {
+pub(crate) struct Pointer {
     parts: Vec<Part>,
 }
 
@@ -29,7 +29,7 @@ enum Part {
 
 impl Pointer {
     /// Reads a pointer; the error is what is needed.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix('/').ok_or_else(|| NEEDED.to_owned())?;
         let parts: Option<Vec<Part>> = rest.split('/').map(part).collect();
         let parts = parts.ok_or_else(|| NEEDED.to_owned())?;
@@ -38,7 +38,7 @@ impl Pointer {
     }
 
     /// Every value that it reaches; the error says where the way ended.
-    pub fn reach(&self, document: &Value) -> Result<Vec<Value>, String> {
+    pub(crate) fn reach(&self, document: &Value) -> Result<Vec<Value>, String> {
         let mut reached = vec![document.clone()];
         for (depth, part) in self.parts.iter().enumerate() {
             let mut next = Vec::new();

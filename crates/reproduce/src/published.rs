@@ -10,7 +10,7 @@ use crate::error::ReproduceError;
 use crate::value::Value;
 
 /// Name of the file in the experiment's folder.
-pub const PUBLISHED_TOML: &str = "published.toml";
+pub(crate) const PUBLISHED_TOML: &str = "published.toml";
 
 /// The figures by their dotted keys.
 #[derive(Debug, Clone, Default)]

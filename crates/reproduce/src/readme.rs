@@ -12,7 +12,7 @@ use crate::recipe::{Figure, Recipe};
 use crate::value::{Value, significant};
 
 /// The prose, written by hand.
-pub const README_IN: &str = "README.in.md";
+pub(crate) const README_IN: &str = "README.in.md";
 
 /// Lines of an output that the page shows.
 const OUTPUT_LINES: usize = 200;
@@ -22,7 +22,7 @@ const KNOWN: [&str; 7] = ["figures", "figure", "published", "output", "picture",
 
 /// The page, and what has to lie beside it.
 #[derive(Debug)]
-pub struct Written {
+pub(crate) struct Written {
     /// Of README.md.
     pub text: String,
     /// Pictures that it shows: file in what is kept, and file beside the page.
@@ -30,7 +30,7 @@ pub struct Written {
 }
 
 /// Makes the page. Without `out`, outputs are left out: nothing has been run yet, and only the placeholders are tried.
-pub fn page(recipe: &Recipe, measured: &Measured, out: Option<&Path>) -> Result<Written, ReproduceError> {
+pub(crate) fn page(recipe: &Recipe, measured: &Measured, out: Option<&Path>) -> Result<Written, ReproduceError> {
     let file = recipe.dir.join(README_IN);
     let prose = std::fs::read_to_string(&file).map_err(ReproduceError::io("read", &file))?;
     let mut page = Page { recipe, measured, out, shown: Vec::new(), pictures: Vec::new(), made: false, how: false };

@@ -11,7 +11,7 @@ use crate::read;
 use crate::value::{Value, close};
 
 /// Name of the file in the experiment's folder.
-pub const REPRODUCE_TOML: &str = "reproduce.toml";
+pub(crate) const REPRODUCE_TOML: &str = "reproduce.toml";
 
 /// An experiment that can be carried out.
 #[derive(Debug, Clone)]

@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(20);
 
 /// What `OUT/NAME.step.json` holds: written when a step is done, so that it need not be done again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StepRecord {
+pub(crate) struct StepRecord {
     /// Words of the command, or the plan's file.
     pub words: Vec<String>,
     /// How the command ended.
@@ -43,7 +43,7 @@ pub struct StepRecord {
 
 impl StepRecord {
     /// Reads the record of a step that is kept.
-    pub fn load(out: &Path, step: &str) -> Option<Self> {
+    pub(crate) fn load(out: &Path, step: &str) -> Option<Self> {
         serde_json::from_slice(&fs::read(record_path(out, step)).ok()?).ok()
     }
 }
@@ -54,7 +54,7 @@ fn record_path(out: &Path, step: &str) -> PathBuf {
 
 /// The steps after all was done.
 #[derive(Debug, Default)]
-pub struct Done {
+pub(crate) struct Done {
     /// What each took, those that were kept too.
     pub steps: Vec<MeasuredStep>,
     /// Those that came to nothing.
@@ -74,7 +74,7 @@ enum Went {
 }
 
 /// Makes the steps of the recipe that are not kept.
-pub fn make(recipe: &Recipe, options: &ReproduceOptions, tools: &mut dyn Tools) -> Result<Done, ReproduceError> {
+pub(crate) fn make(recipe: &Recipe, options: &ReproduceOptions, tools: &mut dyn Tools) -> Result<Done, ReproduceError> {
     let out = std::path::absolute(&options.out).map_err(ReproduceError::io("resolve", &options.out))?;
     if !out.is_dir() {
         Folder::create_new(&out)?;

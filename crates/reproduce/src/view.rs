@@ -2,7 +2,7 @@
 
 /// A named query.
 #[derive(Debug, Clone)]
-pub struct View {
+pub(crate) struct View {
     /// Its name, used like that of a table.
     pub name: String,
     /// What it stands for; may use views before it.
@@ -10,7 +10,7 @@ pub struct View {
 }
 
 /// A query with the views in front of it that it uses, directly or by way of another view.
-pub fn with_views(query: &str, views: &[View]) -> String {
+pub(crate) fn with_views(query: &str, views: &[View]) -> String {
     let query = query.trim();
     let mut used: Vec<&View> = Vec::new();
     for view in views.iter().rev() {

@@ -16,7 +16,7 @@ use crate::gate::{self, Numbers};
 
 /// What to run.
 #[derive(Debug, Clone)]
-pub struct ChildSpec {
+pub(crate) struct ChildSpec {
     /// Program and arguments; never empty.
     pub argv: Vec<OsString>,
     /// Working directory; the recorder's own if none.
@@ -68,7 +68,7 @@ impl SpawnError {
 
 /// A process that waits at the gate.
 #[derive(Debug)]
-pub struct Child {
+pub(crate) struct Child {
     program: String,
     pid: i32,
     pidfd: OwnedFd,
@@ -134,7 +134,7 @@ impl Ended {
 }
 
 /// Where `program` lies: as given if it has a slash, else found in `path`.
-pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, SpawnError> {
+pub(crate) fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, SpawnError> {
     let not_found =
         |searched: String| SpawnError::NotFound { program: program.to_string_lossy().into_owned(), searched };
     if program.as_bytes().contains(&b'/') {
@@ -183,7 +183,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 impl Child {
     /// Forks the process; it waits at the gate.
-    pub fn spawn(spec: &ChildSpec) -> Result<Self, SpawnError> {
+    pub(crate) fn spawn(spec: &ChildSpec) -> Result<Self, SpawnError> {
         let name = spec.argv.first().cloned().unwrap_or_default();
         let program = find_program(&name, std::env::var_os("PATH").as_deref())?;
         let shown = name.to_string_lossy().into_owned();
@@ -251,17 +251,17 @@ impl Child {
     }
 
     /// The process id.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.pid as u32
     }
 
     /// A descriptor of the process: readable when it has ended.
-    pub fn pidfd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
 
     /// Opens the gate and waits until the program runs.
-    pub fn release(&mut self) -> Result<(), SpawnError> {
+    pub(crate) fn release(&mut self) -> Result<(), SpawnError> {
         let refused = |program: &str, step: &'static str, error: io::Error| SpawnError::Refused {
             program: program.to_owned(),
             step,
@@ -284,7 +284,7 @@ impl Child {
     }
 
     /// Sends a signal to the process, or to its group if it has its own.
-    pub fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         if self.reaped {
             return;
         }
@@ -294,7 +294,7 @@ impl Child {
     }
 
     /// Takes the ended process's status and accounts; `None` while it runs.
-    pub fn try_reap(&mut self) -> Option<Ended> {
+    pub(crate) fn try_reap(&mut self) -> Option<Ended> {
         let mut status = 0;
         // SAFETY: rusage is plain integers, for which zero is a value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -23,7 +23,7 @@ use crate::values::ValueFound;
 
 /// Closes the recording of a target that has ended; `cpu_before_ns` is the CPU time that this process had used before
 /// the session: an experiment runs many in one process.
-pub fn finish(
+pub(crate) fn finish(
     options: &SessionOptions,
     begun: Begun,
     end: LoopEnd,
@@ -195,7 +195,7 @@ fn rusage(ended: &Ended) -> Rusage {
 }
 
 /// CPU time, ns, and largest resident size, bytes, of this process so far.
-pub fn own_usage() -> (u64, u64) {
+pub(crate) fn own_usage() -> (u64, u64) {
     // SAFETY: rusage is plain integers, and the pointer refers to a local.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();

@@ -15,7 +15,7 @@ const PATIENCE: u32 = 2;
 
 /// What is to be shed, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// The streams by what they cost in the last second, dearest first.
     pub streams: Vec<&'static str>,
     /// What the recorder took, in per cent of the machine's CPU time.
@@ -24,7 +24,7 @@ pub struct Verdict {
 
 /// Watches the recorder's own CPU time.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     pct: f64,
     cpus: f64,
     with_bpf: bool,
@@ -34,12 +34,12 @@ pub struct Budget {
 
 impl Budget {
     /// At most `pct` per cent of the CPU time of `cpus` CPUs; `with_bpf` says that the kernel counts BPF run time.
-    pub fn new(pct: f64, cpus: u64, with_bpf: bool) -> Self {
+    pub(crate) fn new(pct: f64, cpus: u64, with_bpf: bool) -> Self {
         Self { pct, cpus: cpus.max(1) as f64, with_bpf, last: None, above: 0 }
     }
 
     /// Looks at the time since the last look, about a second ago.
-    pub fn look(&mut self, now_ns: i64, spent: &Spent) -> Option<Verdict> {
+    pub(crate) fn look(&mut self, now_ns: i64, spent: &Spent) -> Option<Verdict> {
         let bpf_ns: u64 = if self.with_bpf { own_programs().iter().map(|program| program.run_ns).sum() } else { 0 };
         self.judge(now_ns, own_usage().0 + bpf_ns, spent)
     }

@@ -10,7 +10,7 @@ use crate::recorder::{Recorder, monotonic_ns};
 use crate::subject::Subject;
 
 /// The first tasks are in the table also where neither BPF nor perf events are available.
-pub fn note_start(recorder: &mut Recorder, subject: &Subject) {
+pub(crate) fn note_start(recorder: &mut Recorder, subject: &Subject) {
     let found = matches!(subject, Subject::Found(_));
     for (task_id, (pid, _)) in (1..).zip(subject.processes()) {
         // At the gate it is still the recorder's child, whose name would say nothing.
@@ -33,7 +33,7 @@ pub fn note_start(recorder: &mut Recorder, subject: &Subject) {
 
 /// Where nothing tells of tasks: the end of a command, which is the session's to wait for, so that its accounts can still be
 /// read.
-pub fn note_end(recorder: &mut Recorder, subject: &Subject) {
+pub(crate) fn note_end(recorder: &mut Recorder, subject: &Subject) {
     let Subject::Started(started) = subject else { return };
     if !recorder.probes.are_alone() {
         return;

@@ -17,7 +17,7 @@ use crate::options::{SessionError, Target};
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What was found.
-pub enum Found {
+pub(crate) enum Found {
     /// Processes, those that have ended left out.
     Processes(Vec<(u32, OwnedFd)>),
     /// A cgroup.
@@ -27,7 +27,7 @@ pub enum Found {
 }
 
 /// A cgroup, and whether it had processes when it was looked at.
-pub struct Looked {
+pub(crate) struct Looked {
     pub cgroup: Cgroup,
     next: Instant,
     had_processes: bool,
@@ -37,7 +37,7 @@ pub struct Looked {
 impl Found {
     /// Finds the target; none if it is one that is to be started. Of several processes some may have ended since their
     /// ids were looked up: `missed` takes what there is to say of those. It is an error if none is left.
-    pub fn open(target: &Target, missed: &mut Vec<String>) -> Result<Option<Self>, SessionError> {
+    pub(crate) fn open(target: &Target, missed: &mut Vec<String>) -> Result<Option<Self>, SessionError> {
         match target {
             Target::Command(_) | Target::Job(_) => Ok(None),
             Target::Processes(pids) => Ok(Some(Self::Processes(open_processes(pids, missed)?))),
@@ -52,7 +52,7 @@ impl Found {
     }
 
     /// The processes named, as far as they live.
-    pub fn processes(&self) -> Vec<(u32, BorrowedFd<'_>)> {
+    pub(crate) fn processes(&self) -> Vec<(u32, BorrowedFd<'_>)> {
         match self {
             Self::Processes(all) => all.iter().map(|(pid, fd)| (*pid, fd.as_fd())).collect(),
             Self::Cgroup(_) | Self::System => Vec::new(),
@@ -60,7 +60,7 @@ impl Found {
     }
 
     /// The process whose metrics and settings stand for the target: the first one. None for the whole system.
-    pub fn first_pid(&self) -> Option<u32> {
+    pub(crate) fn first_pid(&self) -> Option<u32> {
         match self {
             Self::Processes(all) => all.first().map(|(pid, _)| *pid),
             Self::Cgroup(looked) => first_in(&looked.cgroup.path),
@@ -70,7 +70,7 @@ impl Found {
 
     /// Waits at most for `time`; true if everything has ended. A cgroup has ended when it had processes and has none
     /// any more for a second; the system never ends.
-    pub fn wait(&mut self, time: Duration) -> bool {
+    pub(crate) fn wait(&mut self, time: Duration) -> bool {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
         match self {
             Self::Processes(all) => {

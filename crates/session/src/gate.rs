@@ -16,7 +16,7 @@ use rustix::fs::MemfdFlags;
 
 /// Numbers that the program needs; they stand in front of its code.
 #[derive(Debug, Clone, Copy)]
-pub struct Numbers {
+pub(crate) struct Numbers {
     /// Read end of the gate.
     pub gate: i32,
     /// Where the errno goes if the command cannot be executed.
@@ -158,7 +158,7 @@ unsafe extern "C" {
 
 /// The program, in a file that exists in memory only.
 #[cfg(target_arch = "x86_64")]
-pub fn program(numbers: &Numbers) -> io::Result<OwnedFd> {
+pub(crate) fn program(numbers: &Numbers) -> io::Result<OwnedFd> {
     let (begin, entry, end) =
         (&raw const pagelab_gate_begin, &raw const pagelab_gate_entry, &raw const pagelab_gate_end);
     let length = end as usize - begin as usize;

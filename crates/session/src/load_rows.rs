@@ -9,7 +9,7 @@ use pagelab_recording::tables::{JobsRow, LatencyRow};
 const BYTES_PER_KIB: f64 = 1024.0;
 
 /// Writes the latencies of a worker's second.
-pub fn push_interval(told: &WorkerInterval, writer: &mut RecordingWriter) {
+pub(crate) fn push_interval(told: &WorkerInterval, writer: &mut RecordingWriter) {
     let interval = &told.interval;
     for (kind, buckets) in [("slat", &interval.slat), ("clat", &interval.clat), ("lat", &interval.lat)] {
         for (bucket, count) in buckets {
@@ -29,7 +29,7 @@ pub fn push_interval(told: &WorkerInterval, writer: &mut RecordingWriter) {
 }
 
 /// Writes one row per worker and direction that did something.
-pub fn push(report: &JobReport, writer: &mut RecordingWriter) {
+pub(crate) fn push(report: &JobReport, writer: &mut RecordingWriter) {
     // What a disk did cannot be told apart by job.
     let disks = serde_json::to_string(&report.disks).ok().filter(|_| !report.disks.is_empty());
     for worker in &report.workers {

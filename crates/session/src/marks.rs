@@ -30,7 +30,7 @@ const OK: &[u8] = b"ok";
 
 /// The recorder's sockets.
 #[derive(Debug)]
-pub struct Marks(Vec<Ear>);
+pub(crate) struct Marks(Vec<Ear>);
 
 /// One socket, and whose directory it is in, if that is not this process's user.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl Drop for Ear {
 
 impl Marks {
     /// Begins to listen for this process's user and, under sudo, for the one who called it.
-    pub fn listen(caller: Option<Caller>) -> io::Result<Self> {
+    pub(crate) fn listen(caller: Option<Caller>) -> io::Result<Self> {
         let own = Ear::open(&places(), None);
         let callers = caller.map(|caller| Ear::open(&places_of(caller.uid(), None), Some(caller)));
         match (own, callers) {
@@ -165,14 +165,14 @@ impl Marks {
     }
 
     /// The marks that have come since. Their senders wait for [`Marks::answer`].
-    pub fn take(&self) -> Vec<Mark> {
+    pub(crate) fn take(&self) -> Vec<Mark> {
         let mut marks = Vec::new();
         self.0.iter().enumerate().for_each(|(number, ear)| ear.take(number, &mut marks));
         marks
     }
 
     /// Tells the senders that their marks are in the recording: whoever asks for it next finds them.
-    pub fn answer(&self, marks: &[Mark]) {
+    pub(crate) fn answer(&self, marks: &[Mark]) {
         for mark in marks {
             if let (Some(ear), Some(sender)) = (self.0.get(mark.ear), &mark.sender) {
                 // A sender that does not wait for it has the mark all the same.
@@ -184,7 +184,7 @@ impl Marks {
 
 /// A mark that was sent to this recorder.
 #[derive(Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// When it was sent, CLOCK_MONOTONIC.
     pub ts: i64,
     /// Its name.

@@ -19,7 +19,7 @@ const LITTLE_PER_MS: u64 = 10;
 /// A look takes the loop out of bed, and on a machine that is busy, the workload off its CPU. Where the rings stay as good as
 /// empty three looks in five find nothing that could not wait.
 #[derive(Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     wait: Duration,
     longest: Duration,
     quiet_looks: u32,
@@ -28,18 +28,18 @@ pub struct Pace {
 
 impl Pace {
     /// A loop that starts at the short wait. With `always_short` it stays there: for rings that are smaller than the default.
-    pub fn new(always_short: bool) -> Self {
+    pub(crate) fn new(always_short: bool) -> Self {
         Self { wait: SHORT, longest: if always_short { SHORT } else { LONG }, quiet_looks: 0, seen: 0 }
     }
 
     /// How long to wait for the next look.
-    pub fn wait(&self) -> Duration {
+    pub(crate) fn wait(&self) -> Duration {
         self.wait
     }
 
     /// A look has found this many events since recording began, and whether tasks or mappings came or went: what is to be read
     /// of new ones in /proc must be read soon.
-    pub fn looked(&mut self, seen: u64, has_moved: bool) {
+    pub(crate) fn looked(&mut self, seen: u64, has_moved: bool) {
         let new = seen.saturating_sub(self.seen);
         self.seen = seen;
         if has_moved || new > LITTLE_PER_MS * self.wait.as_millis() as u64 {

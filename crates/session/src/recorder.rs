@@ -9,7 +9,7 @@ use pagelab_observe::feed::Feed;
 use pagelab_observe::metrics::{Emit, Sampler};
 use pagelab_observe::streams::Stream;
 use pagelab_observe::tree::Tree;
-pub use pagelab_observe::watcher::monotonic_ns;
+pub(crate) use pagelab_observe::watcher::monotonic_ns;
 use pagelab_observe::watcher::{Closing, Count, Round};
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::{LossColumns, LossRow, MarksRow, MetricsRow};
@@ -29,7 +29,7 @@ use crate::subject::Subject;
 const SAMPLE_INTERVAL_NS: i64 = 100_000_000;
 
 /// Nanoseconds since the epoch.
-pub fn realtime_ns() -> i64 {
+pub(crate) fn realtime_ns() -> i64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
     tv_sec * 1_000_000_000 + tv_nsec
 }
@@ -38,7 +38,7 @@ pub fn realtime_ns() -> i64 {
 type Counts = Vec<Count>;
 
 /// Probes, writer and the state between them.
-pub struct Recorder {
+pub(crate) struct Recorder {
     pub probes: Probes,
     pub writer: RecordingWriter,
     /// Whose files the recording's are, if not this process's own user's.
@@ -62,7 +62,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder of the given probes.
-    pub fn new(probes: Probes, mut writer: RecordingWriter, caller: Option<Caller>) -> Self {
+    pub(crate) fn new(probes: Probes, mut writer: RecordingWriter, caller: Option<Caller>) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
         let shared = Arc::clone(&counts);
         let mut written = Counts::new();
@@ -91,13 +91,13 @@ impl Recorder {
 
     /// Samples metrics from now on: the host's, and, where it is one of processes, those of the target, which may have
     /// a first one already.
-    pub fn sample_of(&mut self, subject: &Subject) {
+    pub(crate) fn sample_of(&mut self, subject: &Subject) {
         self.sampler = Some(Sampler::new(Path::new("/"), subject.pid()));
         self.follows = !matches!(subject, Subject::Found(Found::System));
     }
 
     /// Does what the options want beside the probes: listens for marks, keeps to a budget, keeps only the last.
-    pub fn begin(&mut self, options: &SessionOptions) {
+    pub(crate) fn begin(&mut self, options: &SessionOptions) {
         self.marks =
             Marks::listen(Caller::of_sudo()).inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
         let cpus = self.writer.manifest().cpus.unwrap_or(1);
@@ -108,19 +108,19 @@ impl Recorder {
     }
 
     /// Size of the recording so far, bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let stats = self.writer.stats();
         stats.bytes_written - stats.bytes_removed
     }
 
     /// Events of all streams so far: seen, filtered ones left out, and lost.
-    pub fn events_seen(&self) -> (u64, u64) {
+    pub(crate) fn events_seen(&self) -> (u64, u64) {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().fold((0, 0), |(seen, lost), one| (seen + one.seen - one.filtered, lost + one.lost))
     }
 
     /// Sheds the dearest stream when the recorder takes more than its budget. Called about once a second.
-    pub fn keep_to_budget(&mut self) {
+    pub(crate) fn keep_to_budget(&mut self) {
         let now = monotonic_ns();
         let Some(verdict) = self.budget.as_mut().and_then(|budget| budget.look(now, &self.round.spent)) else { return };
         let Some(stream) = verdict.streams.iter().find(|stream| self.shed(stream)) else { return };
@@ -138,7 +138,7 @@ impl Recorder {
     }
 
     /// Waits for some milliseconds, then lets the probes write their rows; true if the target has ended.
-    pub fn turn(&mut self, subject: &mut Subject) -> bool {
+    pub(crate) fn turn(&mut self, subject: &mut Subject) -> bool {
         let ended = subject.wait(self.pace.wait());
         if self.step() {
             subject.intervals(|told| load_rows::push_interval(&told, &mut self.writer));
@@ -148,14 +148,14 @@ impl Recorder {
 
     /// Whether the next parts would make the recording larger than `max_bytes`, if they are as large as any so far, and
     /// what is written at the end (settings, every metric) is as large as what was written at the start.
-    pub fn nears(&self, max_bytes: u64) -> bool {
+    pub(crate) fn nears(&self, max_bytes: u64) -> bool {
         let (first, most) = self.growth_bytes.unwrap_or_default();
         self.bytes() + first + most.unwrap_or(first) > max_bytes
     }
 
     /// Drains the probes, samples metrics when an interval has passed, and writes parts older than a second. True if metrics
     /// were sampled.
-    pub fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         self.drain();
         let now = monotonic_ns();
         let due = now >= self.next_sample_ns;
@@ -235,7 +235,7 @@ impl Recorder {
     }
 
     /// Reads every metric now, whether it changed or not.
-    pub fn sample_all(&mut self) {
+    pub(crate) fn sample_all(&mut self) {
         self.sample(monotonic_ns(), Emit::All);
     }
 
@@ -251,7 +251,7 @@ impl Recorder {
     }
 
     /// Lets every probe empty its rings and write its rows.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         let Self { probes, writer, round, sampler, follows, .. } = self;
         if let Some(tree) = &mut probes.tree {
             tree.watcher_mut().step(round, writer);
@@ -280,7 +280,7 @@ impl Recorder {
 
     /// Detaches the probes, drains them once more and lets them finish. Returns what they have for the manifest, by the name of
     /// their first stream.
-    pub fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
+    pub(crate) fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
         // The last time: no mark is answered that is not written.
         if let Some(marks) = self.marks.take() {
             let came = marks.take();
@@ -310,7 +310,7 @@ impl Recorder {
     }
 
     /// What the sampler could not read.
-    pub fn refused_sources(&self) -> Vec<String> {
+    pub(crate) fn refused_sources(&self) -> Vec<String> {
         let refused = self.sampler.as_ref().map(Sampler::refused).unwrap_or_default();
         refused.iter().map(|one| format!("{}: {}", one.source, one.reason)).collect()
     }

@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How watching the target ended.
-pub struct LoopEnd {
+pub(crate) struct LoopEnd {
     /// None if it still runs, or was not ours.
     pub ended: Option<Ended>,
     pub ended_by: EndedBy,
@@ -40,7 +40,7 @@ enum Happened {
 }
 
 /// Signals to the recorder, as they are passed on to a command.
-pub struct Passing {
+pub(crate) struct Passing {
     seen: u32,
     /// A first one came: the work is to end.
     pub once: bool,
@@ -48,17 +48,17 @@ pub struct Passing {
 
 impl Passing {
     /// From now on.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { seen: signals::count(), once: false }
     }
 
     /// Whether one has come that was not passed on.
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         signals::count() > self.seen
     }
 
     /// Passes it on; true if the target is not to be waited for any longer.
-    pub fn pass(&mut self, options: &SessionOptions, subject: &Subject) -> bool {
+    pub(crate) fn pass(&mut self, options: &SessionOptions, subject: &Subject) -> bool {
         self.seen = signals::count();
         let Subject::Started(started) = subject else { return true };
         if self.once {
@@ -91,7 +91,7 @@ pub struct Progress {
 }
 
 /// A recording that goes on.
-pub struct RecordingLoop<'a> {
+pub(crate) struct RecordingLoop<'a> {
     pub options: &'a SessionOptions,
     pub recorder: &'a mut Recorder,
     pub subject: &'a mut Subject,
@@ -104,7 +104,7 @@ pub struct RecordingLoop<'a> {
 
 impl RecordingLoop<'_> {
     /// Records until the target or the recording ends; passes signals on, and enforces the timeout.
-    pub fn run(mut self) -> LoopEnd {
+    pub(crate) fn run(mut self) -> LoopEnd {
         let ended_by = self.until_ended();
         let Self { options, recorder, subject, during, .. } = self;
         // A process of ours that has ended is a zombie now: its /proc entries can still be read.
@@ -232,7 +232,7 @@ fn wait_until(subject: &mut Subject, time: Instant) {
 }
 
 /// Lets the time pass that is to be skipped; false if the target ended, or a signal came, before it was over.
-pub fn skip(time: Duration, subject: &mut Subject, signals: &Passing) -> bool {
+pub(crate) fn skip(time: Duration, subject: &mut Subject, signals: &Passing) -> bool {
     let until = Instant::now() + time;
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -246,7 +246,7 @@ pub fn skip(time: Duration, subject: &mut Subject, signals: &Passing) -> bool {
 }
 
 /// Waits for a command whose recording is closed already; signals are passed on as before.
-pub fn outlast(options: &SessionOptions, subject: &mut Subject, signals: &mut Passing) -> Option<Ended> {
+pub(crate) fn outlast(options: &SessionOptions, subject: &mut Subject, signals: &mut Passing) -> Option<Ended> {
     while !subject.wait(IDLE_INTERVAL) {
         if signals.waits() && signals.pass(options, subject) {
             break;

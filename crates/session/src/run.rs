@@ -73,7 +73,7 @@ fn count_bpf_time() -> Result<RunStats, SessionError> {
 }
 
 /// A session that records.
-pub struct Begun {
+pub(crate) struct Begun {
     pub recorder: Recorder,
     pub subject: Subject,
     /// When recording began, CLOCK_MONOTONIC: the gate opened, or the target was found.
@@ -222,7 +222,7 @@ fn remove_entries(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-pub fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: Option<u32>, at: &'static str) {
+pub(crate) fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: Option<u32>, at: &'static str) {
     if !options.streams.contains(Stream::Settings) {
         return;
     }

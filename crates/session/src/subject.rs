@@ -13,7 +13,7 @@ use crate::options::SessionError;
 use crate::target::Started;
 
 /// A target in the hands of a session.
-pub enum Subject {
+pub(crate) enum Subject {
     /// Ours: it waits at the gate, has a status in the end, and is told of signals.
     Started(Box<Started>),
     /// Somebody else's: it is only looked at.
@@ -22,7 +22,7 @@ pub enum Subject {
 
 impl Subject {
     /// The process whose metrics and settings are the target's.
-    pub fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         match self {
             Self::Started(started) => Some(started.child.pid()),
             Self::Found(found) => found.first_pid(),
@@ -30,7 +30,7 @@ impl Subject {
     }
 
     /// Its processes, where they are known one by one.
-    pub fn processes(&self) -> Vec<(u32, BorrowedFd<'_>)> {
+    pub(crate) fn processes(&self) -> Vec<(u32, BorrowedFd<'_>)> {
         match self {
             Self::Started(started) => vec![(started.child.pid(), started.child.pidfd())],
             Self::Found(found) => found.processes(),
@@ -38,7 +38,7 @@ impl Subject {
     }
 
     /// Which tasks belong to it; `processes` are its own.
-    pub fn scope<'a>(&'a self, processes: &'a [(u32, BorrowedFd<'a>)], runs: bool) -> Scope<'a> {
+    pub(crate) fn scope<'a>(&'a self, processes: &'a [(u32, BorrowedFd<'a>)], runs: bool) -> Scope<'a> {
         match self {
             Self::Started(_) if !runs => Scope::Tree,
             Self::Started(_) | Self::Found(Found::Processes(_)) => Scope::Processes(processes),
@@ -48,7 +48,7 @@ impl Subject {
     }
 
     /// Opens the gate, where there is one.
-    pub fn release(&mut self) -> Result<(), SessionError> {
+    pub(crate) fn release(&mut self) -> Result<(), SessionError> {
         match self {
             Self::Started(started) => Ok(started.child.release()?),
             Self::Found(_) => Ok(()),
@@ -56,7 +56,7 @@ impl Subject {
     }
 
     /// Waits for its end, at most for `time`, which is below a second; true if it has ended.
-    pub fn wait(&mut self, time: Duration) -> bool {
+    pub(crate) fn wait(&mut self, time: Duration) -> bool {
         match self {
             Self::Started(started) => has_ended(started.child.pidfd(), time),
             Self::Found(found) => found.wait(time),
@@ -64,14 +64,14 @@ impl Subject {
     }
 
     /// Sends a signal to what we started; what was found is left alone.
-    pub fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         if let Self::Started(started) = self {
             started.child.signal(signal);
         }
     }
 
     /// Its status, if it is ours and has ended.
-    pub fn try_reap(&mut self) -> Option<Ended> {
+    pub(crate) fn try_reap(&mut self) -> Option<Ended> {
         match self {
             Self::Started(started) => started.child.try_reap(),
             Self::Found(_) => None,
@@ -79,7 +79,7 @@ impl Subject {
     }
 
     /// What a load process has told since the last time.
-    pub fn intervals(&mut self, each: impl FnMut(WorkerInterval)) {
+    pub(crate) fn intervals(&mut self, each: impl FnMut(WorkerInterval)) {
         if let Self::Started(started) = self {
             started.intervals(each);
         }

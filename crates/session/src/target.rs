@@ -21,7 +21,7 @@ use crate::output::{Heard, Tee};
 const LOAD_COMMAND: &str = "__load";
 
 /// A target at the gate or beyond.
-pub struct Started {
+pub(crate) struct Started {
     /// Its process.
     pub child: Child,
     /// The process is our load worker.
@@ -74,7 +74,7 @@ fn memfd(name: &str) -> Result<File, SessionError> {
 
 impl Started {
     /// Forks the target's process; it waits at the gate.
-    pub fn at_gate(options: &SessionOptions) -> Result<Self, SessionError> {
+    pub(crate) fn at_gate(options: &SessionOptions) -> Result<Self, SessionError> {
         match &options.target {
             Target::Command(argv) => {
                 let mut tee = Tee::open(options).map_err(SessionError::system("preparing the command's output"))?;
@@ -97,7 +97,7 @@ impl Started {
     }
 
     /// Forks the command that runs beside a target; it waits at the gate.
-    pub fn beside(options: &SessionOptions, argv: &[OsString]) -> Result<Child, SessionError> {
+    pub(crate) fn beside(options: &SessionOptions, argv: &[OsString]) -> Result<Child, SessionError> {
         Ok(Child::spawn(&ChildSpec { argv: argv.to_vec(), ..spec(options) })?)
     }
 
@@ -119,19 +119,19 @@ impl Started {
     }
 
     /// What a command's output said until now; nothing where it does not go through us.
-    pub fn heard(&mut self) -> Heard {
+    pub(crate) fn heard(&mut self) -> Heard {
         self.tee.as_mut().map(Tee::heard).unwrap_or_default()
     }
 
     /// What the load process has told since the last time.
-    pub fn intervals(&mut self, each: impl FnMut(WorkerInterval)) {
+    pub(crate) fn intervals(&mut self, each: impl FnMut(WorkerInterval)) {
         if let Some(told) = &mut self.told {
             told.read_on(each);
         }
     }
 
     /// What the load process reported in the end; `None` for commands. Its intervals are to be taken before.
-    pub fn take_report(&mut self, ended: Option<&Ended>) -> Option<Result<JobReport, SessionError>> {
+    pub(crate) fn take_report(&mut self, ended: Option<&Ended>) -> Option<Result<JobReport, SessionError>> {
         let told = self.told.take()?;
         let how = ended.map_or_else(
             || "is still running".to_owned(),

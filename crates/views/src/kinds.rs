@@ -41,7 +41,7 @@ impl FaultKind {
 
 /// How the processor described faults. Known on x86 only.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Codes {
+pub(crate) struct Codes {
     /// Faults whose error code is known.
     pub known: u64,
     /// From user mode; without an error code the instruction's address tells the mode.

@@ -4,33 +4,33 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// One row of a table, by column name.
-pub struct Row(HashMap<String, String>);
+pub(crate) struct Row(HashMap<String, String>);
 
 impl Row {
-    pub fn text(&self, column: &str) -> &str {
+    pub(crate) fn text(&self, column: &str) -> &str {
         self.0.get(column).unwrap_or_else(|| panic!("no column {column}"))
     }
 
-    pub fn number(&self, column: &str) -> f64 {
+    pub(crate) fn number(&self, column: &str) -> f64 {
         self.text(column).parse().unwrap_or_else(|e| panic!("{column} = {:?}: {e}", self.text(column)))
     }
 
     /// `None` where the table says that there is no value.
-    pub fn optional(&self, column: &str) -> Option<f64> {
+    pub(crate) fn optional(&self, column: &str) -> Option<f64> {
         (!self.text(column).is_empty()).then(|| self.number(column))
     }
 
-    pub fn integer(&self, column: &str) -> u64 {
+    pub(crate) fn integer(&self, column: &str) -> u64 {
         self.text(column).parse().unwrap_or_else(|e| panic!("{column} = {:?}: {e}", self.text(column)))
     }
 
-    pub fn list(&self, column: &str) -> Vec<f64> {
+    pub(crate) fn list(&self, column: &str) -> Vec<f64> {
         self.text(column).split(' ').map(|v| v.parse().unwrap_or_else(|e| panic!("{v:?}: {e}"))).collect()
     }
 }
 
 /// The rows of `tests/reference/NAME`; lines that start with # are remarks.
-pub fn rows(name: &str) -> Vec<Row> {
+pub(crate) fn rows(name: &str) -> Vec<Row> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference").join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -45,10 +45,10 @@ pub fn rows(name: &str) -> Vec<Row> {
 }
 
 /// SplitMix64, as make_reference.py has it.
-pub struct SplitMix(pub u64);
+pub(crate) struct SplitMix(pub u64);
 
 impl SplitMix {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -58,7 +58,7 @@ impl SplitMix {
 }
 
 /// The same doubles as `draw` of make_reference.py.
-pub fn draw(seed: u64, n: u64, center: f64, scale: f64, step: f64) -> Vec<f64> {
+pub(crate) fn draw(seed: u64, n: u64, center: f64, scale: f64, step: f64) -> Vec<f64> {
     let mut generator = SplitMix(seed);
     (0..n)
         .map(|_| {
@@ -74,22 +74,22 @@ pub fn draw(seed: u64, n: u64, center: f64, scale: f64, step: f64) -> Vec<f64> {
 }
 
 /// Seed of the test side that belongs to a seed of the base.
-pub fn other_seed(seed: u64) -> u64 {
+pub(crate) fn other_seed(seed: u64) -> u64 {
     seed ^ 0x5_DEEC_E66D
 }
 
-pub fn checksum(values: &[f64]) -> String {
+pub(crate) fn checksum(values: &[f64]) -> String {
     let sum = values.iter().fold(0_u64, |sum, v| sum.wrapping_mul(31).wrapping_add(v.to_bits()));
     format!("{sum:016x}")
 }
 
 /// Keeps the largest relative error of each quantity and fails once one is above its bound.
 #[derive(Default)]
-pub struct Errors(HashMap<&'static str, (f64, usize)>);
+pub(crate) struct Errors(HashMap<&'static str, (f64, usize)>);
 
 impl Errors {
     /// Compares relatively; equal values, zero included, have no error.
-    pub fn compare(&mut self, quantity: &'static str, got: f64, wanted: f64, bound: f64, place: &str) {
+    pub(crate) fn compare(&mut self, quantity: &'static str, got: f64, wanted: f64, bound: f64, place: &str) {
         let error = if got == wanted { 0.0 } else { ((got - wanted) / wanted).abs() };
         assert!(error <= bound, "{quantity}: got {got:e}, wanted {wanted:e}, error {error:e} > {bound:e} at {place}");
         let entry = self.0.entry(quantity).or_default();
@@ -97,7 +97,7 @@ impl Errors {
     }
 
     /// Number of comparisons made of a quantity.
-    pub fn count(&self, quantity: &str) -> usize {
+    pub(crate) fn count(&self, quantity: &str) -> usize {
         self.0.get(quantity).map_or(0, |e| e.1)
     }
 }

@@ -14,10 +14,10 @@ use pagelab_recording::tables::{
 use pagelab_recording::{Clock, Exit, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
-pub const PAGE: u64 = 4096;
-pub const HUGE: u64 = 2 << 20;
+pub(crate) const PAGE: u64 = 4096;
+pub(crate) const HUGE: u64 = 2 << 20;
 /// Pieces of the usual world.
-pub const PIECES: u64 = 8;
+pub(crate) const PIECES: u64 = 8;
 /// Costs of the model, ns.
 const OPERATION: u64 = 150;
 const FAULT: u64 = 600;
@@ -31,7 +31,7 @@ const ARENA: u64 = 0x1000_0000_0000;
 
 /// How the program goes about its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Habit {
+pub(crate) enum Habit {
     /// Maps a piece, uses it, maps the next.
     OneByOne,
     /// Maps all pieces, then uses them.
@@ -40,7 +40,7 @@ pub enum Habit {
 
 /// One side of a comparison.
 #[derive(Debug, Clone)]
-pub struct World {
+pub(crate) struct World {
     pub thp: &'static str,
     pub pieces: u64,
     pub piece_bytes: u64,
@@ -147,7 +147,7 @@ impl Default for World {
 }
 
 /// Eight settings that have nothing to do with anything, with values by seed.
-pub fn harmless(seed: u64) -> BTreeMap<String, String> {
+pub(crate) fn harmless(seed: u64) -> BTreeMap<String, String> {
     let keys = [
         "env.TZ",
         "env.LANG",
@@ -163,15 +163,15 @@ pub fn harmless(seed: u64) -> BTreeMap<String, String> {
 }
 
 /// A generator of small disturbances: xorshift, seeded.
-pub struct Noise(u64);
+pub(crate) struct Noise(u64);
 
 impl Noise {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// The next 64 bits.
-    pub fn draw(&mut self) -> u64 {
+    pub(crate) fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -179,14 +179,14 @@ impl Noise {
     }
 
     /// A factor within 1.5 % of 1.
-    pub fn factor(&mut self) -> f64 {
+    pub(crate) fn factor(&mut self) -> f64 {
         1.0 + (self.draw() % 3001) as f64 / 1e5 - 0.015
     }
 }
 
 /// What a run came to while it was played.
 #[derive(Debug, Clone, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     now: i64,
     kernel_ns: u64,
     /// Of `kernel_ns`, what faults took.
@@ -220,7 +220,7 @@ const START: i64 = 5_000_000_000;
 
 /// What the model knows of a run, per operation: the truth that a finding is held to.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Truth {
+pub(crate) struct Truth {
     /// Time.
     pub time_ns: f64,
     /// Of that, in faults.
@@ -241,13 +241,13 @@ impl Tally {
 }
 
 /// Plays one run of a world into `dir`.
-pub fn play(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> PathBuf {
+pub(crate) fn play(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> PathBuf {
     play_counted(world, dir, round, position, seed);
     dir.to_owned()
 }
 
 /// As [`play`]; returns what the model knows of the run.
-pub fn play_counted(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> Truth {
+pub(crate) fn play_counted(world: &World, dir: &Path, round: u64, position: u64, seed: u64) -> Truth {
     let manifest = Manifest {
         label: Some(world.label.clone()),
         variant: Some(format!("variant {}", world.label)),
@@ -594,18 +594,24 @@ impl Player<'_> {
 }
 
 /// Plays both worlds in blocks and compares them.
-pub fn compare_worlds(base: &World, test: &World, seed: u64) -> Comparison {
+pub(crate) fn compare_worlds(base: &World, test: &World, seed: u64) -> Comparison {
     let dir = tempfile::tempdir().unwrap();
     compare_in(dir.path(), base, test, seed, 4)
 }
 
 /// As [`compare_worlds`], keeping the recordings in `dir`.
-pub fn compare_in(dir: &Path, base: &World, test: &World, seed: u64, rounds: u64) -> Comparison {
+pub(crate) fn compare_in(dir: &Path, base: &World, test: &World, seed: u64, rounds: u64) -> Comparison {
     compare_counted(dir, base, test, seed, rounds).0
 }
 
 /// As [`compare_in`], with what the model knows of a run of either side.
-pub fn compare_counted(dir: &Path, base: &World, test: &World, seed: u64, rounds: u64) -> (Comparison, [Truth; 2]) {
+pub(crate) fn compare_counted(
+    dir: &Path,
+    base: &World,
+    test: &World,
+    seed: u64,
+    rounds: u64,
+) -> (Comparison, [Truth; 2]) {
     let mut dirs = [Vec::new(), Vec::new()];
     let mut truths = [Truth::default(); 2];
     for round in 1..=rounds {
@@ -619,12 +625,12 @@ pub fn compare_counted(dir: &Path, base: &World, test: &World, seed: u64, rounds
 }
 
 /// The causes found, in order.
-pub fn causes(comparison: &Comparison) -> Vec<&str> {
+pub(crate) fn causes(comparison: &Comparison) -> Vec<&str> {
     comparison.findings.iter().map(|finding| finding.cause.as_str()).collect()
 }
 
 /// What one rule said of itself.
-pub fn said(comparison: &Comparison, cause: &str) -> String {
+pub(crate) fn said(comparison: &Comparison, cause: &str) -> String {
     let considered = comparison.considered.iter().find(|considered| considered.cause == cause).unwrap();
     format!("{}: {}", considered.outcome, considered.reasons.join(" | "))
 }

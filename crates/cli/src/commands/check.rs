@@ -15,7 +15,7 @@ use crate::print;
 /// Status 0: whole. 1: something is missing or damaged. 2: not a recording, or of a newer format.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pagelab check good.rec")]
-pub struct Args {
+pub(crate) struct Args {
     /// The recording, or the set.
     dir: PathBuf,
     /// Print one JSON document.
@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 /// Checks, and prints what was found.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     if !args.dir.join(MANIFEST).exists() {
         return of_set(args);
     }

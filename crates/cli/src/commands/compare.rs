@@ -23,7 +23,7 @@ use crate::verdict;
 /// base. With -n: runs two commands, or one command under two values of a setting, interleaved, into a set, and compares them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub struct Args {
+pub(crate) struct Args {
     /// Two recordings or folders of recordings, the base first; or one set.
     #[arg(value_name = "DIR", num_args = 0..=2, conflicts_with_all = ["base", "runs"])]
     paths: Vec<PathBuf>,
@@ -85,7 +85,7 @@ struct Several<'a> {
 }
 
 /// Compares, and prints the verdict.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     args.allow.grant()?;
     let comparisons = match commands::make(args)? {
         commands::Made::Compared(comparison) => vec![*comparison],

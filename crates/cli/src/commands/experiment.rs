@@ -14,7 +14,7 @@ use crate::say;
 use crate::verdict;
 
 /// Broken off by the user, as shells report SIGINT.
-pub const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Run the variants of a plan in randomised complete blocks, record each run, and compare.
 ///
@@ -24,7 +24,7 @@ pub const INTERRUPTED: u8 = 130;
 #[command(
     after_help = "Example:\n  pagelab experiment experiments/thp-regression/plan.toml -o set\n  pagelab experiment plan.toml --dry-run"
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// The plan (docs/plans.md).
     plan: PathBuf,
     /// Directory of the set [default: beside the working directory, named after the plan].
@@ -59,7 +59,7 @@ pub struct Args {
 }
 
 /// Runs the plan and prints the verdict.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     args.allow.grant()?;
     let plan = Plan::load(&args.plan).map_err(|error| verdict::plan_failure(error.into()))?;
     let plan = match args.random_names {
@@ -97,7 +97,7 @@ fn is_interruption(error: &anyhow::Error) -> bool {
 }
 
 /// Makes the runs of a plan, on this host or in VMs, with a progress bar on a terminal.
-pub fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> {
+pub(crate) fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> {
     let runner: Box<dyn Runner> = if plan.lab.is_some() {
         let say = Box::new(|line: &str| say!("pagelab: {line}"));
         Box::new(LabRunner::new(plan, &options.set, say).map_err(Failure::host)?)

@@ -18,7 +18,7 @@ use crate::verdict;
 /// Of a set one run of each variant is looked at, the one of median length.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  pagelab explain bad.rec\n  pagelab explain set")]
-pub struct Args {
+pub(crate) struct Args {
     /// Recording, or set.
     dir: PathBuf,
     /// Print one JSON document.
@@ -35,7 +35,7 @@ struct OfSet {
 }
 
 /// Explains, and prints what was found.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     // A directory that is neither gets the message about a recording.
     let is_set = reference(&args.dir).is_err() && pagelab_recording::set::discover(&[&args.dir]).is_ok();
     if is_set {

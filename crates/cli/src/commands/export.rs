@@ -59,7 +59,7 @@ impl Of {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pagelab export flamegraph run.rec -o run.svg\n  \
                         pagelab export folded run.rec --of sched | head")]
-pub struct Args {
+pub(crate) struct Args {
     /// Output format.
     #[arg(value_enum)]
     format: Format,
@@ -82,7 +82,7 @@ pub struct Args {
 }
 
 /// Writes what was asked for.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     let selection =
         Selection { pid: args.pid, comm: args.comm.clone(), bounds: args.span.bounds(), ..Selection::default() };
     let recording = args.span.open(&args.dir)?;

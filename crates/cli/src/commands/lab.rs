@@ -33,7 +33,7 @@ const INTERRUPTED: u8 = 130;
                   pagelab lab run -- 'mkfs.ext4 -q /dev/pmem0 && mkdir -p /mnt && mount -o dax /dev/pmem0 /mnt'\n  \
                   pagelab lab run --timeout 60 -- cat /proc/cmdline\n  pagelab lab once --kernel 6.12 -- uname -r\n  pagelab lab status\n  pagelab lab down"
 )]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: What,
 }
@@ -131,7 +131,7 @@ struct StatusArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     interrupt_on_signals();
     let done = match &args.command {
         What::Up(args) => up(args),

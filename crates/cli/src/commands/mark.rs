@@ -10,13 +10,13 @@ use crate::say;
 /// The mark is a row of the table `marks`; --from and --to of show take its name. Exit status 3: no recording runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pagelab mark warm\n  pagelab show good.rec faults --from warm")]
-pub struct Args {
+pub(crate) struct Args {
     /// Name of the mark; not a number, because --from and --to read numbers as times.
     name: String,
 }
 
 /// Sets the mark.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     match pagelab_session::mark(&args.name) {
         Ok(taken) => {
             say!("pagelab: {} is marked in {taken} recording{}", args.name, if taken == 1 { "" } else { "s" });

@@ -1,19 +1,19 @@
 //! One file per command.
 
-pub mod check;
-pub mod compare;
-pub mod doctor;
-pub mod experiment;
-pub mod explain;
-pub mod export;
-pub mod hidden;
-pub mod hugepages;
-pub mod lab;
-pub mod mark;
-pub mod query;
-pub mod record;
-pub mod reproduce;
-pub mod restore;
-pub mod rollup;
-pub mod run;
-pub mod show;
+pub(crate) mod check;
+pub(crate) mod compare;
+pub(crate) mod doctor;
+pub(crate) mod experiment;
+pub(crate) mod explain;
+pub(crate) mod export;
+pub(crate) mod hidden;
+pub(crate) mod hugepages;
+pub(crate) mod lab;
+pub(crate) mod mark;
+pub(crate) mod query;
+pub(crate) mod record;
+pub(crate) mod reproduce;
+pub(crate) mod restore;
+pub(crate) mod rollup;
+pub(crate) mod run;
+pub(crate) mod show;

@@ -41,7 +41,7 @@ impl From<Format> for sql::Format {
 #[command(
     after_help = "Example:\n  pagelab query set \"select variant, run, count(*) from faults group by 1, 2 order by 1, 2\""
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// Recordings or sets, then the SQL query.
     #[arg(required = true, num_args = 2.., value_name = "DIR... SQL")]
     words: Vec<String>,
@@ -75,7 +75,7 @@ fn format(args: &Args) -> sql::Format {
 }
 
 /// Runs the query and writes its result.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     let Some((sql_text, dirs)) = args.words.split_last() else {
         return Err(Failure::input(anyhow::anyhow!("query: needed DIR... SQL")));
     };

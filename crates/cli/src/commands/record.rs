@@ -29,7 +29,7 @@ const OWN_FAILURE: u8 = 125;
     group(clap::ArgGroup::new("running")),
     group(clap::ArgGroup::new("target").required(true).multiple(true))
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// Record into this directory, new or empty [default: pagelab-TIME-COMMAND.rec in the current directory].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -116,7 +116,7 @@ impl Args {
 }
 
 /// Records the target; the status is the command's.
-pub fn run(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> ExitCode {
     let recorded = args.session().and_then(|options| {
         let line = Line::new(args.quiet || args.recording.json || !args.command.is_empty());
         let recorded = pagelab_session::run_and_tell(&options, &mut |progress| line.show(progress));
@@ -150,7 +150,7 @@ fn is_refused(failure: &Failure) -> bool {
 }
 
 /// Tells the user what was recorded.
-pub fn tell(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), Failure> {
+pub(crate) fn tell(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Result<(), Failure> {
     for warning in &outcome.warnings {
         say!("pagelab: warning: {warning}");
     }

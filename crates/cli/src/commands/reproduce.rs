@@ -23,7 +23,7 @@ const INTERRUPTED: u8 = 130;
 #[command(
     after_help = "Examples:\n  sudo pagelab reproduce experiments/thp-regression\n  pagelab reproduce experiments/thp-regression --check"
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// Directories that hold a reproduce.toml (docs/reproduce.md).
     #[arg(required = true, value_name = "EXPERIMENT_DIR")]
     dirs: Vec<PathBuf>,
@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 /// Carries out or checks each experiment.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     args.allow.grant()?;
     // Mistakes in the last one are found before the first one has run.
     let recipes: Vec<Recipe> =

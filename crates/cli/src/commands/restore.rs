@@ -13,14 +13,14 @@ use crate::say;
 /// and listed. Status 1 if something could not be put back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  sudo pagelab restore")]
-pub struct Args {
+pub(crate) struct Args {
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
 /// Restores, and prints what was done.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     let report = restore_leftovers();
     if args.json {
         print::json(&report)?;
@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 
 /// What every other command does first: puts back what dead pagelabs left changed, and says so. Nothing is measured
 /// silently under settings that nobody chose.
-pub fn leftovers_first() {
+pub(crate) fn leftovers_first() {
     let report = restore_leftovers().without_the_living();
     for line in report.to_string().lines() {
         say!("pagelab: {line}");

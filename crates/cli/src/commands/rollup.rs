@@ -17,7 +17,7 @@ use crate::print;
 /// left as it is. Status 0: all written. 1: some recording was left. 2: not a recording, or of a newer format.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pagelab rollup good.rec")]
-pub struct Args {
+pub(crate) struct Args {
     /// Recordings, or sets.
     #[arg(required = true, value_name = "RECORDING|SET")]
     dirs: Vec<PathBuf>,
@@ -27,7 +27,7 @@ pub struct Args {
 }
 
 /// Makes them, and prints a line per recording.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     let dirs: Vec<&Path> = args.dirs.iter().map(PathBuf::as_path).collect();
     let (mut status, mut text, mut recordings) = (0, String::new(), Vec::new());
     let folders = set::folders(&dirs)?;

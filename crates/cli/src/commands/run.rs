@@ -34,7 +34,7 @@ use crate::say;
     pagelab run -o run.rec -- --name=cache --ioengine=anon --rw=write --bs=4k --size=256m --map_granularity=2m\n\n\
     {STREAMS_HELP}")
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// Record into this directory, new or empty. Without it nothing is recorded, unless --observe or --label is given
     /// [then: pagelab-TIME-JOB.rec].
     #[arg(short = 'o', long = "recording", value_name = "DIR")]
@@ -115,7 +115,7 @@ const FIO_VERSION: &str = "fio-3.33";
 
 /// Puts pagelab's own options of `run` before the job's: fio takes `--output-format=json` anywhere among the options of
 /// the job, and whoever comes from fio writes it last. What follows `--` is the job's alone.
-pub fn own_options_first(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+pub(crate) fn own_options_first(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     let Some(run) = words.iter().skip(1).position(|word| !word.as_encoded_bytes().starts_with(b"-")) else {
         return words;
@@ -165,7 +165,7 @@ fn own_option(command: &clap::Command, word: &OsString) -> Option<bool> {
 }
 
 /// Runs the jobs and prints their report.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     if args.version {
         return print::text(&format!("{FIO_VERSION} (pagelab-{})\n", env!("CARGO_PKG_VERSION"))).map(|()| 0);
     }

@@ -12,27 +12,27 @@ use pagelab_recording::tables::{
 use pagelab_recording::{Clock, Manifest, Probe, ProbeState, RecordingWriter, WriterOptions};
 
 /// Begin of the recording, on its clock.
-pub const START: i64 = 5_000_000_000_000;
+pub(crate) const START: i64 = 5_000_000_000_000;
 const MS: i64 = 1_000_000;
 
-pub const READS: u64 = 1000;
-pub const READ_BYTES: u64 = 4096;
-pub const READ_NS: u64 = 1000;
-pub const FAILED_READS: u64 = 10;
-pub const WRITES: u64 = 500;
-pub const WRITE_BYTES: u64 = 8192;
-pub const WRITE_NS: u64 = 2000;
-pub const SUBMITS: u64 = 5;
+pub(crate) const READS: u64 = 1000;
+pub(crate) const READ_BYTES: u64 = 4096;
+pub(crate) const READ_NS: u64 = 1000;
+pub(crate) const FAILED_READS: u64 = 10;
+pub(crate) const WRITES: u64 = 500;
+pub(crate) const WRITE_BYTES: u64 = 8192;
+pub(crate) const WRITE_NS: u64 = 2000;
+pub(crate) const SUBMITS: u64 = 5;
 /// openat, the reads, the writes, the submissions, the futex.
-pub const CALLS: u64 = 1 + READS + FAILED_READS + WRITES + SUBMITS + 1;
-pub const WAITS: u64 = 10;
+pub(crate) const CALLS: u64 = 1 + READS + FAILED_READS + WRITES + SUBMITS + 1;
+pub(crate) const WAITS: u64 = 10;
 /// Of each, after it was woken.
-pub const WAIT_QUEUE_NS: u64 = 250_000;
-pub const PREEMPTIONS: u64 = 4;
-pub const MAPPED_FAULTS: u64 = 6;
+pub(crate) const WAIT_QUEUE_NS: u64 = 250_000;
+pub(crate) const PREEMPTIONS: u64 = 4;
+pub(crate) const MAPPED_FAULTS: u64 = 6;
 
 /// Writes the recording.
-pub fn write(dir: &Path) {
+pub(crate) fn write(dir: &Path) {
     let active = |name: &str| Probe { name: name.to_owned(), state: ProbeState::Active, ..Probe::default() };
     let manifest = Manifest {
         arch: Some("x86_64".to_owned()),
@@ -166,7 +166,7 @@ fn mapped(writer: &mut RecordingWriter) {
 }
 
 /// Writes a recording of so many calls: eight tasks that read and write sixteen files, half in order and half at random.
-pub fn write_many(dir: &Path, calls: u64) {
+pub(crate) fn write_many(dir: &Path, calls: u64) {
     let manifest = Manifest {
         clock: Clock { id: "CLOCK_MONOTONIC".to_owned(), start_ns: START, ..Clock::default() },
         ..Manifest::default()

@@ -12,10 +12,10 @@ use pagelab_recording::Recording;
 use super::{binary, pagelab};
 
 /// Any id that owns nothing.
-pub const USER: u32 = 61_234;
+pub(crate) const USER: u32 = 61_234;
 
 /// A seccomp filter that answers EPERM to the calls given, as containers' do, and lets all others pass.
-pub fn refuse(command: &mut Command, calls: &'static [libc::c_long]) {
+pub(crate) fn refuse(command: &mut Command, calls: &'static [libc::c_long]) {
     let install = move || {
         let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
         // The number of the call is the first word of struct seccomp_data.
@@ -40,7 +40,7 @@ pub fn refuse(command: &mut Command, calls: &'static [libc::c_long]) {
 }
 
 /// `pagelab record` of the program, begun by `before`.
-pub fn record(before: &[&str], out: &Path, observe: &str, program: &[&str]) -> Command {
+pub(crate) fn record(before: &[&str], out: &Path, observe: &str, program: &[&str]) -> Command {
     let binary = reachable_binary(before, out);
     let argv: Vec<&str> = before.iter().copied().chain([binary.to_str().expect("text")]).collect();
     let mut command = Command::new(argv[0]);
@@ -50,7 +50,7 @@ pub fn record(before: &[&str], out: &Path, observe: &str, program: &[&str]) -> C
 }
 
 /// Records a process that runs already for some seconds without BPF, once it has so many threads; it is killed then.
-pub fn record_running(mut target: Child, threads: usize, observe: &str, seconds: &str, out: &Path) -> Recording {
+pub(crate) fn record_running(mut target: Child, threads: usize, observe: &str, seconds: &str, out: &Path) -> Recording {
     let pid = target.id().to_string();
     while fs::read_dir(format!("/proc/{pid}/task")).expect("it lives").count() < threads {
         std::thread::sleep(Duration::from_millis(10));

@@ -1,7 +1,7 @@
 //! What the tests of the binary share.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-pub mod lower;
+pub(crate) mod lower;
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -10,32 +10,32 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// The binary under test: the one just built, or the one that PAGELAB_BINARY names (an installed one, say).
-pub fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     std::env::var_os("PAGELAB_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_pagelab").into(), PathBuf::from)
 }
 
 /// A command that begins with the binary under test.
-pub fn pagelab() -> Command {
+pub(crate) fn pagelab() -> Command {
     let mut command = Command::new(binary());
     command.env("LC_ALL", "C");
     command
 }
 
 /// A program of the workspace, built beside the binary.
-pub fn beside(name: &str) -> PathBuf {
+pub(crate) fn beside(name: &str) -> PathBuf {
     let path = binary().with_file_name(name);
     assert!(path.is_file(), "{} is not built; type: cargo build --release --workspace --bins", path.display());
     path
 }
 
 /// A scratch directory in memory, so that a slow disk does not decide what is tested.
-pub fn scratch() -> TempDir {
+pub(crate) fn scratch() -> TempDir {
     tempfile::Builder::new().prefix("pagelab-test-").tempdir_in("/dev/shm").expect("/dev/shm is writable")
 }
 
 /// Runs to the end and demands the status.
 #[track_caller]
-pub fn run(command: &mut Command, status: i32) -> Output {
+pub(crate) fn run(command: &mut Command, status: i32) -> Output {
     let output = command.output().expect("the program starts");
     let found = output.status.code();
     assert_eq!(
@@ -50,7 +50,7 @@ pub fn run(command: &mut Command, status: i32) -> Output {
 
 /// A folder with a copy of the binary that everybody may run, and a command that runs it as an ordinary user. The copy goes
 /// with the folder.
-pub fn as_ordinary_user() -> (TempDir, Command) {
+pub(crate) fn as_ordinary_user() -> (TempDir, Command) {
     let dir = scratch();
     std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
     let copy = dir.path().join("pagelab");
@@ -61,19 +61,19 @@ pub fn as_ordinary_user() -> (TempDir, Command) {
 }
 
 /// Standard error as text.
-pub fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Standard output as one JSON document.
 #[track_caller]
-pub fn json(output: &Output) -> serde_json::Value {
+pub(crate) fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
 }
 
 /// Base pages only for the program and all that it starts, whatever the host gives to all memory.
-pub fn without_thp(command: &mut Command) -> &mut Command {
+pub(crate) fn without_thp(command: &mut Command) -> &mut Command {
     let forbid = || {
         // SAFETY: no pointers.
         let done = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
@@ -84,6 +84,6 @@ pub fn without_thp(command: &mut Command) -> &mut Command {
 }
 
 /// Whether this is root on a kernel that takes the probes: what most of these tests are about.
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

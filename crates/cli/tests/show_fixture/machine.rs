@@ -7,19 +7,19 @@ use serde_json::json;
 use super::{SECOND, START};
 
 /// Events in each of the fixture's three seconds.
-pub const PAGE_FAULTS_PER_SECOND: u64 = 400;
+pub(crate) const PAGE_FAULTS_PER_SECOND: u64 = 400;
 /// Why the fixture has no cache events.
-pub const NOT_SUPPORTED: &str = "not supported: the machine says so";
+pub(crate) const NOT_SUPPORTED: &str = "not supported: the machine says so";
 
 /// What is only known at the end.
-pub fn last(manifest: &mut Manifest) {
+pub(crate) fn last(manifest: &mut Manifest) {
     let names = ["LLC-loads", "LLC-load-misses"];
     let reasons: serde_json::Map<_, _> = names.iter().map(|name| ((*name).to_owned(), NOT_SUPPORTED.into())).collect();
     manifest.extra.insert("counters".to_owned(), json!({"not_counted": reasons}));
 }
 
 /// Writes the rows.
-pub fn write(writer: &mut RecordingWriter) {
+pub(crate) fn write(writer: &mut RecordingWriter) {
     counters(writer);
     block(writer);
     dax(writer);
@@ -54,9 +54,9 @@ fn counters(writer: &mut RecordingWriter) {
 }
 
 /// Reads of the first disk, all by the parent; 4 KiB each.
-pub const READS: u64 = 100;
+pub(crate) const READS: u64 = 100;
 /// Writes to it by nobody in particular, 64 KiB each, two pieces merged into each.
-pub const WRITES: u64 = 10;
+pub(crate) const WRITES: u64 = 10;
 /// 254:0, as `st_dev` has it.
 const DISK: u64 = 254 << 8;
 
@@ -88,10 +88,10 @@ fn block(writer: &mut RecordingWriter) {
 }
 
 /// Slots of a DAX file that were mapped as a whole, and that were not.
-pub const HUGE_SLOTS: u64 = 6;
-pub const SMALL_SLOTS: u64 = 3;
+pub(crate) const HUGE_SLOTS: u64 = 6;
+pub(crate) const SMALL_SLOTS: u64 = 3;
 /// Its path.
-pub const DAX_FILE: &str = "/mnt/pmem/data";
+pub(crate) const DAX_FILE: &str = "/mnt/pmem/data";
 
 /// Every fallback is said twice, and followed by two faults on pages.
 fn dax(writer: &mut RecordingWriter) {
@@ -131,9 +131,9 @@ fn dax(writer: &mut RecordingWriter) {
 }
 
 /// Bytes in small and in huge pages at the last look at the parent, and in small ones at the child.
-pub const SMALL_BYTES: u64 = 3 << 20;
-pub const HUGE_BYTES: u64 = 6 << 20;
-pub const CHILD_BYTES: u64 = 1 << 20;
+pub(crate) const SMALL_BYTES: u64 = 3 << 20;
+pub(crate) const HUGE_BYTES: u64 = 6 << 20;
+pub(crate) const CHILD_BYTES: u64 = 1 << 20;
 
 /// The parent is looked at twice. It asked for huge pages in one region and got them in a part, and touched nothing
 /// of another.

@@ -5,7 +5,7 @@
 //! fault hits nothing, some are the kernel's.
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 
-pub mod machine;
+pub(crate) mod machine;
 
 use std::path::Path;
 
@@ -14,27 +14,27 @@ use pagelab_recording::{Clock, Exit, Manifest, Probe, ProbeState, RecordingWrite
 use serde_json::json;
 
 /// Begin of the recording, on its clock.
-pub const START: i64 = 1_000_000_000_000;
-pub const SECOND: i64 = 1_000_000_000;
-pub const PAGE: u64 = 4096;
+pub(crate) const START: i64 = 1_000_000_000_000;
+pub(crate) const SECOND: i64 = 1_000_000_000;
+pub(crate) const PAGE: u64 = 4096;
 
 /// Where the parent's memory is, and how many pages of it are touched.
-pub const PARENT_AT: u64 = 0x7f00_0000_0000;
-pub const PARENT_PAGES: u64 = 1024;
+pub(crate) const PARENT_AT: u64 = 0x7f00_0000_0000;
+pub(crate) const PARENT_PAGES: u64 = 1024;
 const CHILD_AT: u64 = 0x7e00_0000_0000;
-pub const CHILD_PAGES: u64 = 96;
+pub(crate) const CHILD_PAGES: u64 = 96;
 const LIBRARY_IN_PARENT: u64 = 0x7d00_0000_0000;
 const LIBRARY_IN_CHILD: u64 = 0x7c00_0000_0000;
 /// Faults on pages that are there (copy on write) in the library's data, by the kernel in the child.
-pub const KERNEL_FAULTS: u64 = 7;
+pub(crate) const KERNEL_FAULTS: u64 = 7;
 /// All faults; one is on nothing.
-pub const FAULTS: u64 = PARENT_PAGES + CHILD_PAGES + KERNEL_FAULTS + 1;
+pub(crate) const FAULTS: u64 = PARENT_PAGES + CHILD_PAGES + KERNEL_FAULTS + 1;
 
 /// A path that is no UTF-8 and would clear the terminal.
-pub const UGLY: &[u8] = b"/tmp/\x1b[2J\xff/child";
+pub(crate) const UGLY: &[u8] = b"/tmp/\x1b[2J\xff/child";
 
 /// Rows of `mappings`.
-pub const ACTIONS: u64 = 9;
+pub(crate) const ACTIONS: u64 = 9;
 
 fn manifest() -> Manifest {
     let probe = |name: &str, state, reason: Option<&str>, fix: Option<&str>| Probe {
@@ -69,7 +69,7 @@ fn manifest() -> Manifest {
 }
 
 /// The manifest's final values.
-pub fn last(manifest: &mut Manifest) {
+pub(crate) fn last(manifest: &mut Manifest) {
     manifest.clock.realtime_at_end_ns = Some(1_700_000_003 * SECOND);
     manifest.exit = Some(Exit { code: Some(0), ..Exit::default() });
     manifest.self_cost = SelfCost { cpu_ns: Some(1_500_000), bytes_written: Some(4096), ..SelfCost::default() };
@@ -82,7 +82,7 @@ pub fn last(manifest: &mut Manifest) {
 }
 
 /// Starts a recording and writes every table of it.
-pub fn write(dir: &Path) -> RecordingWriter {
+pub(crate) fn write(dir: &Path) -> RecordingWriter {
     let mut writer = RecordingWriter::create(dir, manifest(), WriterOptions::default()).unwrap();
     tasks(&mut writer);
     mappings(&mut writer);
@@ -97,7 +97,7 @@ pub fn write(dir: &Path) -> RecordingWriter {
 }
 
 /// A recording without a row.
-pub fn write_empty(dir: &Path) {
+pub(crate) fn write_empty(dir: &Path) {
     let writer = RecordingWriter::create(dir, Manifest::default(), WriterOptions::default()).unwrap();
     writer.close(|_| ()).unwrap();
 }
@@ -283,7 +283,7 @@ fn loss(writer: &mut RecordingWriter) {
 }
 
 /// Operations of the load: the whole job's rows and its one thread's say the same.
-pub const OPERATIONS: u64 = 1000;
+pub(crate) const OPERATIONS: u64 = 1000;
 
 fn latency(writer: &mut RecordingWriter) {
     for thread in [None, Some(0)] {

@@ -7,24 +7,24 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-pub fn show(dir: &Path, words: &[&str]) -> Output {
+pub(crate) fn show(dir: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pagelab")).arg("show").arg(dir).args(words).output().unwrap()
 }
 
 /// The text of a view that can be shown.
-pub fn text(dir: &Path, words: &[&str]) -> String {
+pub(crate) fn text(dir: &Path, words: &[&str]) -> String {
     let output = show(dir, words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The document of a view that can be shown.
-pub fn json(dir: &Path, words: &[&str]) -> Value {
+pub(crate) fn json(dir: &Path, words: &[&str]) -> Value {
     serde_json::from_str(&text(dir, &[words, &["--json"]].concat())).unwrap()
 }
 
 /// The message of a call that must end with status 2.
-pub fn refused(dir: &Path, words: &[&str]) -> String {
+pub(crate) fn refused(dir: &Path, words: &[&str]) -> String {
     let output = show(dir, words);
     assert_eq!(output.status.code(), Some(2), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
     assert!(output.stdout.is_empty(), "{words:?}: nothing but a document goes to standard output");
@@ -32,7 +32,7 @@ pub fn refused(dir: &Path, words: &[&str]) -> String {
 }
 
 /// The row of a list in which `key` is `value`.
-pub fn row<'a>(list: &'a Value, key: &str, value: &str) -> &'a Value {
+pub(crate) fn row<'a>(list: &'a Value, key: &str, value: &str) -> &'a Value {
     let found = list.as_array().unwrap().iter().find(|row| row[key] == value);
     found.unwrap_or_else(|| panic!("{key} {value} is not in {list:#}"))
 }

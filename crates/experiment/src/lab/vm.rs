@@ -24,7 +24,7 @@ pub trait RunningVm {
 const KEPT: usize = 4096;
 
 /// Boots VMs of the lab; `say` is told what happens to them.
-pub fn boot_in_lab(say: Box<dyn Fn(&str)>) -> BootVm {
+pub(super) fn boot_in_lab(say: Box<dyn Fn(&str)>) -> BootVm {
     Box::new(move |options| {
         let lab = Lab::up(options, &mut |event| say(&format!("lab: {event}")))?;
         Ok(Box::new(lab))

@@ -12,15 +12,15 @@ use pagelab_experiment::{
 };
 
 /// What a killed process leaves by.
-pub struct Killed;
+pub(crate) struct Killed;
 
 /// A directory with a host below `root`, a plan and room for sets.
-pub struct Place {
+pub(crate) struct Place {
     pub dir: tempfile::TempDir,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Self { dir: tempfile::tempdir().unwrap() };
         place.host("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
         place.host("proc/sys/vm/swappiness", "60\n");
@@ -31,41 +31,41 @@ impl Place {
         place
     }
 
-    pub fn host(&self, path: &str, text: &str) {
+    pub(crate) fn host(&self, path: &str, text: &str) {
         let file = self.root().join(path);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
     }
 
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().join("root")
     }
 
-    pub fn set(&self) -> PathBuf {
+    pub(crate) fn set(&self) -> PathBuf {
         self.dir.path().join("set")
     }
 
-    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let file = self.dir.path().join(name);
         fs::write(&file, text).unwrap();
         file
     }
 
-    pub fn plan(&self, text: &str) -> Plan {
+    pub(crate) fn plan(&self, text: &str) -> Plan {
         Plan::load(&self.write("plan.toml", text)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    pub fn options(&self) -> RunOptions {
+    pub(crate) fn options(&self) -> RunOptions {
         RunOptions { root: self.root(), ..RunOptions::new(self.set()) }
     }
 
-    pub fn resume(&self) -> RunOptions {
+    pub(crate) fn resume(&self) -> RunOptions {
         RunOptions { resume: true, ..self.options() }
     }
 }
 
 /// A plan of two variants that differ in one setting.
-pub const TWO: &str = r#"
+pub(crate) const TWO: &str = r#"
 title = "two"
 runs = 4
 seed = 11
@@ -86,7 +86,7 @@ type Script = Box<dyn Fn(&RunSpec) -> Result<RunOutcome, RunError>>;
 type StepScript = Box<dyn Fn(&Step, usize) -> Result<(), RunError>>;
 
 /// A runner whose host is a map of settings.
-pub struct FakeRunner {
+pub(crate) struct FakeRunner {
     pub log: RefCell<Vec<String>>,
     pub values: Rc<RefCell<BTreeMap<String, String>>>,
     /// What is changed at present.
@@ -105,13 +105,13 @@ pub struct FakeRunner {
 
 /// Counts the instants at which a process could die.
 #[derive(Default)]
-pub struct Clock {
+pub(crate) struct Clock {
     pub now: Cell<usize>,
     pub kill_at: Cell<Option<usize>>,
 }
 
 impl Clock {
-    pub fn tick(&self) {
+    pub(crate) fn tick(&self) {
         self.now.set(self.now.get() + 1);
         if self.kill_at.get() == Some(self.now.get()) {
             // As a kill does, but for destructors; the panic hook is not called.
@@ -120,7 +120,7 @@ impl Clock {
     }
 }
 
-pub fn good() -> RunOutcome {
+pub(crate) fn good() -> RunOutcome {
     RunOutcome { code: Some(0), complete: true, ..RunOutcome::default() }
 }
 
@@ -142,7 +142,7 @@ impl Default for FakeRunner {
 }
 
 impl FakeRunner {
-    pub fn scripted(script: impl Fn(&RunSpec) -> Result<RunOutcome, RunError> + 'static) -> Self {
+    pub(crate) fn scripted(script: impl Fn(&RunSpec) -> Result<RunOutcome, RunError> + 'static) -> Self {
         Self { script: Box::new(script), ..Self::default() }
     }
 
@@ -150,7 +150,7 @@ impl FakeRunner {
         self.log.borrow_mut().push(line);
     }
 
-    pub fn ran(&self) -> Vec<String> {
+    pub(crate) fn ran(&self) -> Vec<String> {
         self.log.borrow().iter().filter_map(|line| line.strip_prefix("run ").map(str::to_owned)).collect()
     }
 }
@@ -214,19 +214,19 @@ impl HostControl for FakeRunner {
 }
 
 /// A manifest as a recorder leaves it, complete.
-pub fn manifest(spec: &RunSpec) {
+pub(crate) fn manifest(spec: &RunSpec) {
     let text = serde_json::json!({
         "format": 1, "variant": spec.variant, "run": spec.run, "round": spec.round, "complete": true,
     });
     fs::write(spec.dir.join("manifest.json"), text.to_string()).unwrap();
 }
 
-pub fn broken(kind: RunErrorKind, reason: &str) -> RunError {
+pub(crate) fn broken(kind: RunErrorKind, reason: &str) -> RunError {
     RunError::new(kind, reason)
 }
 
 /// A progress display that dies by the same clock.
-pub struct Ticking(pub Rc<Clock>);
+pub(crate) struct Ticking(pub Rc<Clock>);
 
 impl Progress for Ticking {
     fn event(&mut self, _event: &Event<'_>) {
@@ -235,7 +235,7 @@ impl Progress for Ticking {
 }
 
 /// Every file below a directory with its text.
-pub fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
     let mut out = BTreeMap::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

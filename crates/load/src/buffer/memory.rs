@@ -14,7 +14,7 @@ use crate::safety::{self, Ownership};
 use crate::segments;
 
 /// Memory of its own mapping or segment, and the aligned part of it that is used.
-pub struct Memory {
+pub(super) struct Memory {
     base: *mut u8,
     mapped_bytes: usize,
     start: *mut u8,
@@ -33,7 +33,7 @@ impl Memory {
     ///
     /// # Errors
     /// The kernel has no such memory to give, or the file behind it is not pagelab's.
-    pub fn new(job: &str, options: &JobOptions, state_dir: &Path, len: usize) -> Result<Self, LoadError> {
+    pub(super) fn new(job: &str, options: &JobOptions, state_dir: &Path, len: usize) -> Result<Self, LoadError> {
         let page = rustix::param::page_size();
         let align = usize::try_from(options.iomem_align.0).unwrap_or(usize::MAX);
         let huge = matches!(options.iomem.kind, MemoryKind::ShmHuge | MemoryKind::MmapHuge);
@@ -56,13 +56,13 @@ impl Memory {
 
     /// Its first byte.
     #[inline(always)]
-    pub fn start(&self) -> *mut u8 {
+    pub(super) fn start(&self) -> *mut u8 {
         self.start
     }
 
     /// All of it.
     #[inline(always)]
-    pub fn bytes(&mut self) -> &mut [u8] {
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: `start` to `start + bytes` is readable and writable memory that lives as long as `self`, and is borrowed
         // exclusively through `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }

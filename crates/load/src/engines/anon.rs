@@ -14,10 +14,10 @@ use super::own::{Own, OwnMemory};
 use crate::error::LoadError;
 
 /// The engine.
-pub type Anon = Own<Nameless>;
+pub(crate) type Anon = Own<Nameless>;
 
 /// Anonymous memory, or a memfd.
-pub enum Nameless {}
+pub(crate) enum Nameless {}
 
 impl OwnMemory for Nameless {
     const CAPS: Caps = language::ANON.caps;

@@ -26,7 +26,7 @@ static NEXT: AtomicU64 = AtomicU64::new(START);
 ///
 /// # Errors
 /// All is taken.
-pub fn take(span: u64, align: u64) -> Result<u64, LoadError> {
+pub(super) fn take(span: u64, align: u64) -> Result<u64, LoadError> {
     let unit = align.max(SPACING);
     let padded = span.checked_add(2 * unit).filter(|padded| *padded <= END - START).ok_or_else(|| exhausted(span))?;
     let first = NEXT.fetch_add(padded, Ordering::Relaxed);
@@ -35,7 +35,7 @@ pub fn take(span: u64, align: u64) -> Result<u64, LoadError> {
 }
 
 /// There is no range of `span` bytes.
-pub fn exhausted(span: u64) -> LoadError {
+pub(super) fn exhausted(span: u64) -> LoadError {
     LoadError::Host {
         what: "addresses for mappings".to_owned(),
         found: format!("{} bytes in all", END - START),

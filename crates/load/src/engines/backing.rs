@@ -10,7 +10,7 @@ use crate::error::LoadError;
 use crate::segments;
 
 /// What lies under the pieces.
-pub enum Backing {
+pub(crate) enum Backing {
     /// Memory made for each piece when it is mapped, and gone when it is unmapped.
     Fresh {
         /// What kind.
@@ -35,7 +35,7 @@ pub enum Backing {
 
 /// Kinds of files under pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
+pub(crate) enum FileKind {
     /// A file that others may have too.
     Named,
     /// Such a file on direct access, mapped with MAP_SYNC: what has left the processor's caches survives a crash.
@@ -48,7 +48,7 @@ pub enum FileKind {
 
 /// Kinds of memory of a piece's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fresh {
+pub(crate) enum Fresh {
     /// Anonymous; MAP_SHARED or MAP_PRIVATE.
     Anonymous {
         /// MAP_SHARED.
@@ -60,7 +60,7 @@ pub enum Fresh {
 
 /// Where a piece goes: an address that nothing is mapped at, and the place in the file if there is one.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub(crate) struct Place {
     /// Its first address.
     pub address: u64,
     /// Its length, whole pages.
@@ -74,7 +74,7 @@ impl Backing {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn memfd(job: &str, bytes: u64, shared: bool, hugetlb: Option<u64>) -> Result<Self, LoadError> {
+    pub(crate) fn memfd(job: &str, bytes: u64, shared: bool, hugetlb: Option<u64>) -> Result<Self, LoadError> {
         let size = hugetlb.map_or(MemfdFlags::empty(), |page| {
             // The page size is encoded as its logarithm, as for mmap (include/uapi/linux/memfd.h).
             MemfdFlags::HUGETLB | MemfdFlags::from_bits_retain(page.trailing_zeros() << libc::MAP_HUGE_SHIFT)
@@ -88,7 +88,7 @@ impl Backing {
     }
 
     /// The page size that mappings are made of by definition.
-    pub fn page(&self) -> u64 {
+    pub(crate) fn page(&self) -> u64 {
         match self {
             Self::Fresh { hugetlb, .. } => hugetlb.unwrap_or(rustix::param::page_size() as u64),
             Self::File { page, .. } => *page,
@@ -96,18 +96,18 @@ impl Backing {
     }
 
     /// The hugetlb page size, if mappings are made of such pages.
-    pub fn hugetlb(&self) -> Option<u64> {
+    pub(crate) fn hugetlb(&self) -> Option<u64> {
         let pooled = !matches!(self, Self::File { kind: FileKind::DaxDevice, .. });
         Some(self.page()).filter(|page| pooled && *page > rustix::param::page_size() as u64)
     }
 
     /// Whether pieces are parts of one file: their addresses then follow their offsets.
-    pub fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         matches!(self, Self::File { .. })
     }
 
     /// Whether it is memory of the worker's own, which it may write even if its job only reads.
-    pub fn is_own_memory(&self) -> bool {
+    pub(crate) fn is_own_memory(&self) -> bool {
         matches!(self, Self::Fresh { .. } | Self::File { kind: FileKind::Memfd, .. })
     }
 
@@ -115,7 +115,7 @@ impl Backing {
     ///
     /// # Errors
     /// The kernel's; [`Fault::HugetlbExhausted`] for a pool with nothing left.
-    pub fn map(&self, place: Place, protection: ProtFlags) -> Result<bool, Fault> {
+    pub(crate) fn map(&self, place: Place, protection: ProtFlags) -> Result<bool, Fault> {
         let (how, page, fallback) = match self {
             Self::Fresh { how, hugetlb, fallback } => (how, *hugetlb, *fallback),
             Self::File { fd, shared, kind, .. } => {
@@ -144,7 +144,7 @@ impl Backing {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn unmap(&self, place: Place) -> Result<(), Fault> {
+    pub(crate) fn unmap(&self, place: Place) -> Result<(), Fault> {
         // SAFETY: the piece was mapped by this value; no reference into it outlives the operation that made it.
         unsafe {
             match self {
@@ -156,7 +156,7 @@ impl Backing {
     }
 
     /// Whether the file ends before `end`: the reason why mapped pages of it are missing.
-    pub fn is_shorter_than(&self, end: u64) -> bool {
+    pub(crate) fn is_shorter_than(&self, end: u64) -> bool {
         match self {
             Self::File { fd, kind: FileKind::Named | FileKind::Synced, .. } => {
                 rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size.cast_unsigned() < end)
@@ -190,7 +190,7 @@ const SYNCED: MapFlags = MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC);
 ///
 /// # Errors
 /// The kernel's: EOPNOTSUPP from file systems that cannot.
-pub fn try_sync(fd: BorrowedFd<'_>, page: u64) -> rustix::io::Result<()> {
+pub(super) fn try_sync(fd: BorrowedFd<'_>, page: u64) -> rustix::io::Result<()> {
     let len = page as usize;
     // SAFETY: a new mapping where the kernel likes, which is removed before anybody knows of it.
     unsafe {

@@ -19,7 +19,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 
 /// An open device and its pieces.
-pub struct DevDax(Persistent);
+pub(crate) struct DevDax(Persistent);
 
 impl Engine for DevDax {
     const CAPS: Caps = language::DEV_DAX.caps;

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::safety::{Ownership, Permit, REPLACED, Unopened};
 
 /// A file or device, opened as the job asks.
-pub struct TargetFile {
+pub(crate) struct TargetFile {
     /// `None` only between closing and opening again.
     fd: Option<OwnedFd>,
     path: PathBuf,
@@ -34,7 +34,7 @@ impl TargetFile {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+    pub(crate) fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         let path = setup.path.ok_or_else(|| LoadError::Target {
             job: setup.job.to_owned(),
             reason: "the engine works on a file and none was planned".to_owned(),
@@ -94,7 +94,7 @@ impl TargetFile {
     /// # Errors
     /// Opening the file again failed before.
     #[inline(always)]
-    pub fn fd(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+    pub(crate) fn fd(&self) -> rustix::io::Result<BorrowedFd<'_>> {
         match &self.fd {
             Some(fd) => Ok(fd.as_fd()),
             None => Err(rustix::io::Errno::BADF),
@@ -105,7 +105,7 @@ impl TargetFile {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn flush(&self, data_only: bool) -> Result<(), Fault> {
+    pub(crate) fn flush(&self, data_only: bool) -> Result<(), Fault> {
         let fd = self.fd()?;
         if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map_err(Fault::from)
     }
@@ -115,7 +115,7 @@ impl TargetFile {
     /// # Errors
     /// The kernel's: the device cannot discard, or this is no device.
     #[cold]
-    pub fn discard(&self, operation: Operation) -> Result<u32, Fault> {
+    pub(crate) fn discard(&self, operation: Operation) -> Result<u32, Fault> {
         use std::os::fd::AsRawFd as _;
         /// `_IO(0x12, 119)` of `linux/fs.h`: discard these bytes, from where and how many.
         const BLKDISCARD: libc::Ioctl = 0x1277;
@@ -133,7 +133,7 @@ impl TargetFile {
     ///
     /// # Errors
     /// The file cannot be opened again.
-    pub fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+    pub(crate) fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         match how {
             StartOver::Reopen => {
                 // Closed first, as in fio: a job never has its file open twice.
@@ -179,7 +179,7 @@ impl TargetFile {
     ///
     /// # Errors
     /// The kernel does not tell.
-    pub fn length(&self) -> rustix::io::Result<u64> {
+    pub(crate) fn length(&self) -> rustix::io::Result<u64> {
         rustix::fs::seek(self.fd()?, rustix::fs::SeekFrom::End(0))
     }
 
@@ -201,12 +201,12 @@ impl TargetFile {
 
 /// What a call transferred, as engines report it: nothing at all is the end of the file.
 #[inline(always)]
-pub fn transferred(done: usize) -> Result<u32, Fault> {
+pub(super) fn transferred(done: usize) -> Result<u32, Fault> {
     if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
 }
 
 /// A target for engines that go by the file's own position, with where that is.
-pub struct PositionedFile {
+pub(super) struct PositionedFile {
     file: TargetFile,
     position: u64,
 }
@@ -216,7 +216,7 @@ impl PositionedFile {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+    pub(super) fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self { file: TargetFile::open(setup)?, position: 0 })
     }
 
@@ -225,7 +225,7 @@ impl PositionedFile {
     /// # Errors
     /// The kernel's, or opening the file again failed before.
     #[inline(always)]
-    pub fn at(&mut self, offset: u64) -> rustix::io::Result<BorrowedFd<'_>> {
+    pub(super) fn at(&mut self, offset: u64) -> rustix::io::Result<BorrowedFd<'_>> {
         let fd = self.file.fd()?;
         if self.position != offset {
             rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(offset))?;
@@ -239,7 +239,7 @@ impl PositionedFile {
     /// # Errors
     /// [`Fault::EndOfFile`] if that was nothing.
     #[inline(always)]
-    pub fn moved(&mut self, done: usize) -> Result<u32, Fault> {
+    pub(super) fn moved(&mut self, done: usize) -> Result<u32, Fault> {
         self.position += done as u64;
         transferred(done)
     }
@@ -248,7 +248,7 @@ impl PositionedFile {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn discard(&self, operation: Operation) -> Result<u32, Fault> {
+    pub(super) fn discard(&self, operation: Operation) -> Result<u32, Fault> {
         self.file.discard(operation)
     }
 
@@ -256,7 +256,7 @@ impl PositionedFile {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn flush(&self, data_only: bool) -> Result<(), Fault> {
+    pub(super) fn flush(&self, data_only: bool) -> Result<(), Fault> {
         self.file.flush(data_only)
     }
 
@@ -264,7 +264,7 @@ impl PositionedFile {
     ///
     /// # Errors
     /// The file cannot be opened again.
-    pub fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+    pub(super) fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         self.file.start_over(how)?;
         if how == StartOver::Reopen {
             self.position = 0;

@@ -138,7 +138,7 @@ impl MappedMemory {
 ///
 /// # Errors
 /// The file cannot be read, in words.
-pub fn mapped_memory(root: &Path, ranges: &[(u64, u64)]) -> Result<MappedMemory, String> {
+pub(crate) fn mapped_memory(root: &Path, ranges: &[(u64, u64)]) -> Result<MappedMemory, String> {
     let mut ranges = ranges.to_vec();
     ranges.sort_unstable();
     let contains = |start: u64| {

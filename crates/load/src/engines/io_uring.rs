@@ -25,7 +25,7 @@ const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_l
 const IDLE_MS: u32 = 1000;
 
 /// The rings, and how operations are put into them.
-pub struct Uring {
+pub(crate) struct Uring {
     ring: IoUring,
     /// Pushed and not handed over.
     pushed: u32,

@@ -46,7 +46,7 @@ const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
 
 /// A context of the kernel's.
-pub struct LibAio {
+pub(crate) struct LibAio {
     context: usize,
     /// One for each slot.
     iocbs: Vec<Iocb>,

@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::safety;
 
 /// An open file and its pieces.
-pub struct LibPmem(Persistent);
+pub(crate) struct LibPmem(Persistent);
 
 impl Engine for LibPmem {
     const CAPS: Caps = language::LIBPMEM.caps;

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::safety;
 
 /// An open file and its pieces.
-pub struct Mmap {
+pub(crate) struct Mmap {
     file: TargetFile,
     pieces: Pieces,
     shared: bool,

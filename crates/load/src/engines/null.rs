@@ -8,7 +8,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 
 /// Nothing.
-pub struct Null;
+pub(crate) struct Null;
 
 impl Engine for Null {
     const CAPS: Caps = language::NULL.caps;

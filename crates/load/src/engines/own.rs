@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::hugetlb;
 
 /// Where an engine's memory comes from.
-pub trait OwnMemory {
+pub(crate) trait OwnMemory {
     /// What the engine can do.
     const CAPS: Caps;
 
@@ -26,7 +26,7 @@ pub trait OwnMemory {
 }
 
 /// An engine on pieces of memory `M`.
-pub struct Own<M> {
+pub(crate) struct Own<M> {
     pieces: Pieces,
     memory: PhantomData<M>,
 }

@@ -23,7 +23,7 @@ const NON_TEMPORAL_FROM_BYTES: usize = 256;
 
 /// Which way copies go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stores {
+pub(crate) enum Stores {
     /// Through the caches.
     Cached,
     /// Past them.
@@ -55,11 +55,11 @@ impl Durable {
 }
 
 /// The word of [`MapReport::durable_by`] for msync(2).
-pub const MSYNC: &str = "msync";
+pub(crate) const MSYNC: &str = "msync";
 
 /// How an engine writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ways {
+pub(crate) struct Ways {
     /// Which way copies go.
     pub stores: Stores,
     /// Each write is durable before it ends.
@@ -67,7 +67,7 @@ pub struct Ways {
 }
 
 /// An open target on direct access and its pieces.
-pub struct Persistent {
+pub(crate) struct Persistent {
     file: TargetFile,
     pieces: Pieces,
     ways: Ways,
@@ -79,7 +79,7 @@ impl Persistent {
     ///
     /// # Errors
     /// What the host, the file or the job lacks.
-    pub fn open(
+    pub(crate) fn open(
         setup: &Setup<'_>,
         ways: Ways,
         backing: impl FnOnce(&TargetFile, BorrowedFd<'_>) -> Result<Backing, LoadError>,
@@ -103,7 +103,7 @@ impl Persistent {
     /// # Errors
     /// There is no page; msync(2) failed.
     #[inline(always)]
-    pub fn execute(&mut self, operation: Operation, buffer: &Buffer) -> Result<u32, Fault> {
+    pub(crate) fn execute(&mut self, operation: Operation, buffer: &Buffer) -> Result<u32, Fault> {
         if operation.direction != Direction::Write {
             return copy(&mut self.pieces, buffer, operation);
         }
@@ -133,7 +133,7 @@ impl Persistent {
     ///
     /// # Errors
     /// msync(2) failed.
-    pub fn flush(&self) -> Result<(), Fault> {
+    pub(crate) fn flush(&self) -> Result<(), Fault> {
         match self.durable {
             Durable::ByLines(lines) => {
                 lines.fence();
@@ -147,7 +147,7 @@ impl Persistent {
     ///
     /// # Errors
     /// The target cannot be opened or mapped again.
-    pub fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+    pub(crate) fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         if how != StartOver::Rewind {
             self.pieces.unmap_all()?;
             self.file.start_over(how)?;
@@ -157,14 +157,14 @@ impl Persistent {
     }
 
     /// What was mapped so far, and what makes writes to it durable.
-    pub fn mapped(&self) -> MapReport {
+    pub(crate) fn mapped(&self) -> MapReport {
         let mut report = self.pieces.report();
         report.durable_by.insert(self.durable.word().to_owned(), 1);
         report
     }
 
     /// A failed operation in words.
-    pub fn explain(&self, fault: Fault, operation: Operation) -> String {
+    pub(crate) fn explain(&self, fault: Fault, operation: Operation) -> String {
         self.pieces.explain(fault).unwrap_or_else(|| explain_plainly(fault, operation))
     }
 }

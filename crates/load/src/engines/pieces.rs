@@ -23,7 +23,7 @@ use crate::segments;
 const HUGE: u64 = 2 << 20;
 
 /// The pieces of a region.
-pub struct Pieces {
+pub(super) struct Pieces {
     backing: Backing,
     protection: ProtFlags,
     layout: Layout,
@@ -141,7 +141,7 @@ impl Pieces {
     ///
     /// # Errors
     /// No addresses, no memory, an empty pool, advice that the kernel does not know.
-    pub fn new(setup: &Setup<'_>, backing: Backing) -> Result<Self, LoadError> {
+    pub(super) fn new(setup: &Setup<'_>, backing: Backing) -> Result<Self, LoadError> {
         let o = setup.options;
         let page = backing.page();
         let layout = plan_layout(setup, backing.is_file(), page)?;
@@ -187,7 +187,7 @@ impl Pieces {
 
     /// The address of a byte of the target, with its piece mapped.
     #[inline(always)]
-    pub fn address(&mut self, offset: u64) -> Result<*mut u8, Fault> {
+    pub(super) fn address(&mut self, offset: u64) -> Result<*mut u8, Fault> {
         let relative = offset - self.layout.range_start;
         if self.contiguous {
             return Ok((self.layout.base + relative) as *mut u8);
@@ -205,7 +205,7 @@ impl Pieces {
 
     /// Whether the operation just done met a page that was not there.
     #[inline(always)]
-    pub fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
         match self.watch.failed() {
             None => Ok(()),
             Some(address) => Err(Fault::Bus { address: address as u64 }),
@@ -289,12 +289,12 @@ impl Pieces {
     }
 
     /// Unmaps everything; only [`Pieces::map_anew`] may follow.
-    pub fn unmap_all(&self) -> Result<(), Fault> {
+    pub(super) fn unmap_all(&self) -> Result<(), Fault> {
         (0..self.layout.pieces()).filter(|piece| self.is_mapped(*piece)).try_for_each(|piece| self.unmap(piece))
     }
 
     /// Unmaps everything and maps it again as at the start.
-    pub fn map_anew(&mut self) -> Result<(), Fault> {
+    pub(super) fn map_anew(&mut self) -> Result<(), Fault> {
         // What is unmapped already stays so.
         self.unmap_all()?;
         match &mut self.cache {
@@ -309,7 +309,7 @@ impl Pieces {
     }
 
     /// Writes dirty pages of all mapped pieces back.
-    pub fn sync(&self) -> Result<(), Fault> {
+    pub(super) fn sync(&self) -> Result<(), Fault> {
         for piece in 0..self.layout.pieces() {
             if self.is_mapped(piece) {
                 let (address, len) = (self.layout.address_of(piece), self.layout.bytes_of(piece) as usize);
@@ -324,7 +324,7 @@ impl Pieces {
     ///
     /// # Errors
     /// The medium's.
-    pub fn sync_block(&self, address: *mut u8, bytes: usize) -> Result<(), Fault> {
+    pub(super) fn sync_block(&self, address: *mut u8, bytes: usize) -> Result<(), Fault> {
         let lead = address as usize % self.layout.page as usize;
         // SAFETY: the block lies in a mapped piece, and its page too; msync changes no memory.
         unsafe { rustix::mm::msync(address.sub(lead).cast(), bytes + lead, rustix::mm::MsyncFlags::SYNC) }?;
@@ -332,7 +332,7 @@ impl Pieces {
     }
 
     /// What was mapped so far.
-    pub fn report(&self) -> MapReport {
+    pub(super) fn report(&self) -> MapReport {
         self.report.clone()
     }
 
@@ -405,7 +405,7 @@ impl Pieces {
     }
 
     /// More about a fault of an operation, if pieces know more.
-    pub fn explain(&self, fault: Fault) -> Option<String> {
+    pub(super) fn explain(&self, fault: Fault) -> Option<String> {
         if let Some(error) = self.segment_refused(fault, 1) {
             return Some(error.to_string());
         }
@@ -527,7 +527,7 @@ fn madvise(address: u64, len: usize, advice: Advise) -> Result<(), Fault> {
 
 /// Copies a block between the buffer and its piece.
 #[inline(always)]
-pub fn copy(pieces: &mut Pieces, buffer: &Buffer, operation: Operation) -> Result<u32, Fault> {
+pub(super) fn copy(pieces: &mut Pieces, buffer: &Buffer, operation: Operation) -> Result<u32, Fault> {
     let target = pieces.address(operation.offset)?;
     let len = operation.bytes as usize;
     // SAFETY: `target` to `target + len` lies in a mapped piece (the course keeps blocks inside the region, and validation keeps

@@ -9,7 +9,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 
 /// An open file.
-pub struct PSync {
+pub(crate) struct PSync {
     file: TargetFile,
 }
 

@@ -11,7 +11,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 
 /// An open file.
-pub struct PvSync {
+pub(crate) struct PvSync {
     file: TargetFile,
 }
 

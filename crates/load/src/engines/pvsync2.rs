@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::random::{SplitMix64, derive_seed};
 
 /// An open file and the flags of its operations.
-pub struct PvSync2 {
+pub(crate) struct PvSync2 {
     file: TargetFile,
     flags: ReadWriteFlags,
     /// Share of the operations that are polled for, percent; they get `RWF_HIPRI` on top.

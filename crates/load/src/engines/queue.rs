@@ -14,7 +14,7 @@ use crate::fault::Fault;
 
 /// What a queue gets to make itself ready.
 #[derive(Debug, Clone, Copy)]
-pub struct QueueSetup<'a> {
+pub(crate) struct QueueSetup<'a> {
     /// The job's name, for messages.
     pub job: &'a str,
     /// The job's options.
@@ -31,7 +31,7 @@ pub struct QueueSetup<'a> {
 
 /// An operation on its way into a queue.
 #[derive(Debug, Clone, Copy)]
-pub struct Submission {
+pub(crate) struct Submission {
     /// The place that it takes among those under way; it comes back with the completion.
     pub slot: u32,
     /// The file, by place among the worker's.
@@ -46,7 +46,7 @@ pub struct Submission {
 
 /// An operation that is done, or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// The place that it took.
     pub slot: u32,
     /// Bytes transferred, or a negative error number.
@@ -56,7 +56,7 @@ pub struct Completion {
 impl Completion {
     /// Bytes transferred, or why none were.
     #[inline(always)]
-    pub fn outcome(self) -> Result<u32, Fault> {
+    pub(crate) fn outcome(self) -> Result<u32, Fault> {
         match self.result {
             0 => Err(Fault::EndOfFile),
             bytes if bytes > 0 => Ok(bytes.cast_unsigned()),
@@ -66,7 +66,7 @@ impl Completion {
 }
 
 /// A queue of operations at the kernel's, for one worker.
-pub trait Queue: Sized {
+pub(crate) trait Queue: Sized {
     /// What the engine can do.
     const CAPS: Caps;
 
@@ -107,7 +107,7 @@ pub trait Queue: Sized {
 }
 
 /// What any queue knows of a failed operation.
-pub fn explain_commonly(options: &JobOptions, fault: Fault) -> Option<&'static str> {
+pub(crate) fn explain_commonly(options: &JobOptions, fault: Fault) -> Option<&'static str> {
     match fault {
         Fault::Errno(libc::EAGAIN) if options.nowait => Some(WOULD_BLOCK),
         Fault::Errno(libc::EINVAL) if options.is_direct() => {
@@ -119,7 +119,7 @@ pub fn explain_commonly(options: &JobOptions, fault: Fault) -> Option<&'static s
 
 /// The queue of engines that have none.
 #[derive(Debug)]
-pub enum NoQueue {}
+pub(crate) enum NoQueue {}
 
 impl Queue for NoQueue {
     const CAPS: Caps = Caps::NONE;
@@ -142,7 +142,7 @@ impl Queue for NoQueue {
 }
 
 /// An open file whose operations go through a queue.
-pub struct QueuedFile<Q> {
+pub(crate) struct QueuedFile<Q> {
     file: TargetFile,
     options: JobOptions,
     queue: std::marker::PhantomData<Q>,
@@ -154,7 +154,7 @@ impl<Q: Queue> QueuedFile<Q> {
     /// # Errors
     /// Opening the file again failed before.
     #[inline(always)]
-    pub fn fd(&self) -> Result<RawFd, Fault> {
+    pub(crate) fn fd(&self) -> Result<RawFd, Fault> {
         use std::os::fd::AsRawFd as _;
         Ok(self.file.fd()?.as_raw_fd())
     }
@@ -163,7 +163,7 @@ impl<Q: Queue> QueuedFile<Q> {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn discard(&self, operation: Operation) -> Result<u32, Fault> {
+    pub(crate) fn discard(&self, operation: Operation) -> Result<u32, Fault> {
         self.file.discard(operation)
     }
 }

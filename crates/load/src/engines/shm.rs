@@ -12,10 +12,10 @@ use super::own::{Own, OwnMemory};
 use crate::error::LoadError;
 
 /// The engine.
-pub type Shm = Own<Segments>;
+pub(crate) type Shm = Own<Segments>;
 
 /// SysV segments, of hugetlb pages too.
-pub enum Segments {}
+pub(crate) enum Segments {}
 
 impl OwnMemory for Segments {
     const CAPS: Caps = language::SHM.caps;

@@ -12,7 +12,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 
 /// What the engine holds for one open file. Whatever an operation needs is made in `open` and kept here.
-pub struct Skeleton {
+pub(super) struct Skeleton {
     file: TargetFile,
 }
 

@@ -96,7 +96,7 @@ fn present(slot: &Slot) -> bool {
 }
 
 /// The page size that a job asks for. Pools of other sizes than 2 MiB and 1 GiB are not held against anything.
-pub fn asked(options: &JobOptions) -> PageSize {
+pub(crate) fn asked(options: &JobOptions) -> PageSize {
     match options.hugetlb.0 as usize {
         HUGE_2M_BYTES => PageSize::Huge2M,
         HUGE_1G_BYTES => PageSize::Huge1G,
@@ -111,7 +111,7 @@ pub fn asked(options: &JobOptions) -> PageSize {
 ///
 /// # Errors
 /// There are too many of them to look at in reasonable time, or the kernel does not tell; in words.
-pub fn count(files: &[MapReport], vmas: u64, asked: PageSize) -> Result<SlotCounts, String> {
+pub(crate) fn count(files: &[MapReport], vmas: u64, asked: PageSize) -> Result<SlotCounts, String> {
     let slot_bytes = HUGE_2M_BYTES as u64;
     let slots_of = |file: &MapReport| {
         let (low, high) = file.range();

@@ -9,7 +9,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 
 /// An open file and where its position is.
-pub struct Sync {
+pub(crate) struct Sync {
     file: PositionedFile,
 }
 

@@ -13,7 +13,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 
 /// An open file and where its position is.
-pub struct VSync {
+pub(crate) struct VSync {
     file: PositionedFile,
 }
 

@@ -2,7 +2,7 @@
 
 /// `value` in at most `width` digits, with a prefix where it has more: `num(4_194_304, 4, 1000)` is `4194k`, and with base 1024
 /// `4096Ki`. Decimals fill the room that is left after dividing: 17179869184 in four characters of base 1024 is `16.0Gi`.
-pub fn num(value: f64, width: usize, base: u32) -> String {
+pub(crate) fn num(value: f64, width: usize, base: u32) -> String {
     const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let prefixes = if base == 1024 { BINARY } else { DECIMAL };
@@ -25,7 +25,7 @@ fn digits(value: f64) -> usize {
 
 /// A unit of time for printing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TimeUnit {
+pub(crate) struct TimeUnit {
     /// `nsec`, `usec` or `msec`.
     pub name: &'static str,
     /// Nanoseconds in one.
@@ -33,7 +33,7 @@ pub struct TimeUnit {
 }
 
 /// The unit in which a spread of latencies is printed: fio goes to the next larger one when all values are large in this one.
-pub fn time_unit(min_ns: f64, max_ns: f64, deviation_ns: f64) -> TimeUnit {
+pub(crate) fn time_unit(min_ns: f64, max_ns: f64, deviation_ns: f64) -> TimeUnit {
     let large = |unit: f64| min_ns / unit > 2000.0 && max_ns / unit > 99_999.0 && deviation_ns / unit > 1000.0;
     if large(1e3) {
         TimeUnit { name: "msec", ns: 1e6 }
@@ -45,7 +45,7 @@ pub fn time_unit(min_ns: f64, max_ns: f64, deviation_ns: f64) -> TimeUnit {
 }
 
 /// The unit in which percentiles are printed.
-pub fn percentile_unit(min_ns: f64, max_ns: f64) -> TimeUnit {
+pub(crate) fn percentile_unit(min_ns: f64, max_ns: f64) -> TimeUnit {
     time_unit(min_ns, max_ns, f64::INFINITY)
 }
 

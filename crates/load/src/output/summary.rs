@@ -120,7 +120,7 @@ fn add(slot: &mut Option<GroupDirection>, result: &DirectionResult, window: Opti
 }
 
 /// Bytes per second over a window; 0 where there was none.
-pub fn bandwidth(bytes: u64, window: Option<Window>) -> f64 {
+pub(super) fn bandwidth(bytes: u64, window: Option<Window>) -> f64 {
     match window.map(Window::duration_ns) {
         None | Some(0) => 0.0,
         Some(ns) => bytes as f64 / (ns as f64 / 1e9),

@@ -9,7 +9,7 @@ use crate::error::LoadError;
 use crate::offsets::{Course, Order, VariedCourse};
 
 /// The plain course, and the varied one if the plain one will not do.
-pub fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Course, Option<VariedCourse>), LoadError> {
+pub(super) fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Course, Option<VariedCourse>), LoadError> {
     let plain = plain(job, spans, seed)?;
     let varied = (!is_plain(job, spans)).then(|| varied(job, spans, seed));
     if varied.is_some() && job.options.map_order != MapOrder::Ascending {
@@ -80,7 +80,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
 }
 
 /// The plain course; for others what engines need to know of a worker's first file.
-pub fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, LoadError> {
+pub(super) fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, LoadError> {
     let o = &job.options;
     let first = spans.files.first().copied().ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
     let block_bytes = block_bytes(job);

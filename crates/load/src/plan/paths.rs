@@ -48,7 +48,7 @@ fn format(format: &str, job: &str, worker: u32, file: u64) -> String {
 ///
 /// # Errors
 /// The job's name cannot be part of a file's name.
-pub fn of_worker(job: &JobSpec, clone: u32) -> Result<Vec<PathBuf>, LoadError> {
+pub(super) fn of_worker(job: &JobSpec, clone: u32) -> Result<Vec<PathBuf>, LoadError> {
     let o = &job.options;
     let directories = o.directory.as_deref().map(list).unwrap_or_default();
     let directory = directories.get(clone as usize % directories.len().max(1)).map(PathBuf::from);

@@ -13,7 +13,7 @@ use crate::safety::TargetKind;
 ///
 /// # Errors
 /// Their writes are not exclusive, so that blocks could end as parts of two.
-pub fn find(plan: &mut Plan, workload: &Workload) -> Result<Vec<String>, LoadError> {
+pub(super) fn find(plan: &mut Plan, workload: &Workload) -> Result<Vec<String>, LoadError> {
     let job_of = |worker: &WorkerPlan| workload.jobs.get(worker.job);
     let changes = |worker: &&WorkerPlan| job_of(worker).is_some_and(|job| job.options.changes_files());
     let verifies = |worker: &&WorkerPlan| changes(worker) && job_of(worker).is_some_and(|job| job.options.verifies());

@@ -10,7 +10,7 @@ use crate::replay::Replay;
 
 /// The regions of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spans {
+pub(crate) struct Spans {
     /// One for each file.
     pub files: Vec<FileSpan>,
     /// Bytes of a pass over all of them.
@@ -19,7 +19,7 @@ pub struct Spans {
 
 /// What the planner knows about a file before the run.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
+pub(crate) struct Known {
     /// Its length, if it exists or an earlier job will have made it.
     pub bytes: Option<u64>,
     /// Its length is a device's or of no consequence: it ends where it ends.
@@ -29,7 +29,7 @@ pub struct Known {
 }
 
 /// The least length of an operation that the job does.
-pub fn least_block(job: &JobSpec) -> u64 {
+pub(crate) fn least_block(job: &JobSpec) -> u64 {
     let pattern = job.options.rw.0;
     let least = |direction| u64::from(job.options.lengths(direction).min_bytes).max(1);
     Direction::ALL.into_iter().filter(|direction| pattern.does(*direction)).map(least).min().unwrap_or(1)
@@ -42,7 +42,7 @@ fn rounding_unit(job: &JobSpec) -> u64 {
 }
 
 /// The regions that a log works on.
-pub fn of_log(replay: &Replay) -> Spans {
+pub(crate) fn of_log(replay: &Replay) -> Spans {
     let span = |end: &u64| FileSpan { start: 0, region_bytes: *end, file_bytes: u64::MAX };
     let files: Vec<FileSpan> = replay.ends.iter().map(span).collect();
     let pass_bytes = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.region_bytes));
@@ -53,7 +53,7 @@ pub fn of_log(replay: &Replay) -> Spans {
 ///
 /// # Errors
 /// A size that is not given and cannot be found out; a region that holds no block or does not fit.
-pub fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -> Result<Spans, LoadError> {
+pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -> Result<Spans, LoadError> {
     let o = &job.options;
     let (least, unit) = (least_block(job), rounding_unit(job));
     let target = |reason: String| LoadError::Target { job: job.name.clone(), reason };

@@ -11,7 +11,7 @@ use crate::safety::TargetKind;
 ///
 /// # Errors
 /// What was found, what is needed, what to type.
-pub fn check(target: &TargetPlan, job: &JobSpec, caps: Caps) -> Result<(), LoadError> {
+pub(super) fn check(target: &TargetPlan, job: &JobSpec, caps: Caps) -> Result<(), LoadError> {
     let (o, path) = (&job.options, target.path.display());
     let wrong = |reason: String| Err(LoadError::Target { job: job.name.clone(), reason });
     match (target.kind, caps.contains(Caps::DAX_DEVICES)) {

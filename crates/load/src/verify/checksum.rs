@@ -12,7 +12,7 @@ const MAX_BYTES: usize = 64;
 
 /// A checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checksum {
+pub(super) struct Checksum {
     bytes: [u8; MAX_BYTES],
     len: usize,
 }
@@ -28,7 +28,7 @@ impl Checksum {
     }
 
     /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 }
@@ -51,7 +51,7 @@ static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_OF_FIO);
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
 /// The checksum of `data` by this method; empty for methods that have none.
-pub fn of(method: VerifyMethod, data: &[u8]) -> Checksum {
+pub(super) fn of(method: VerifyMethod, data: &[u8]) -> Checksum {
     match method {
         VerifyMethod::Crc32c => Checksum::new(&crc32c_of_fio(data).to_le_bytes()),
         VerifyMethod::Xxhash => Checksum::new(&twox_hash::XxHash32::oneshot(1, data).to_le_bytes()),
@@ -75,7 +75,7 @@ pub fn of(method: VerifyMethod, data: &[u8]) -> Checksum {
 }
 
 /// CRC-32C without its final inversion.
-pub fn crc32c_of_fio(data: &[u8]) -> u32 {
+pub(super) fn crc32c_of_fio(data: &[u8]) -> u32 {
     !crc32c::crc32c(data)
 }
 

@@ -11,7 +11,7 @@ const ROWS: [u64; 4] = [1, 2, 3, 5];
 
 /// The contents of a job's blocks.
 #[derive(Debug, Clone)]
-pub struct Contents {
+pub(super) struct Contents {
     pattern: VerifyPattern,
     /// The pattern begins anew every so many bytes, with the offset of that place; 0 for once per block.
     pattern_interval: usize,
@@ -22,7 +22,7 @@ pub struct Contents {
 
 impl Contents {
     /// As the job asks for it.
-    pub fn new(options: &JobOptions) -> Self {
+    pub(super) fn new(options: &JobOptions) -> Self {
         Self {
             pattern: options.verify_pattern.clone(),
             pattern_interval: usize::try_from(options.verify_pattern_interval.0).unwrap_or(usize::MAX),
@@ -32,12 +32,12 @@ impl Contents {
     }
 
     /// Whether blocks are a pattern.
-    pub fn is_pattern(&self) -> bool {
+    pub(super) fn is_pattern(&self) -> bool {
         !self.pattern.bytes.is_empty()
     }
 
     /// Fills the block at `offset` of its file.
-    pub fn fill(&self, offset: u64, seed: u64, block: &mut [u8]) {
+    pub(super) fn fill(&self, offset: u64, seed: u64, block: &mut [u8]) {
         if !self.is_pattern() {
             let (head, tail) = block.split_at_mut(block.len() * (100 - self.filler_percent.min(100)) / 100);
             random(seed, head);

@@ -43,7 +43,7 @@ const BURST: u64 = 256;
 const BURST_NS: u64 = 1_000_000;
 
 /// A worker's life with engine `E`, with the source of operations that its job needs.
-pub fn run<E: Synchronous>(task: &Task<'_>) -> WorkerResult {
+pub(super) fn run<E: Synchronous>(task: &Task<'_>) -> WorkerResult {
     match sourced(task, E::CAPS) {
         Sourced::Varied(source) => live(task, Ok(*source), Drive::<E, _>::pass),
         Sourced::Stamped(source) => live(task, Ok(*source), Drive::<E, _>::pass),
@@ -55,7 +55,7 @@ pub fn run<E: Synchronous>(task: &Task<'_>) -> WorkerResult {
 }
 
 /// A worker's life with an engine that has a queue.
-pub fn run_queued<Q: Queue>(task: &Task<'_>) -> WorkerResult {
+pub(super) fn run_queued<Q: Queue>(task: &Task<'_>) -> WorkerResult {
     type Queued<'a, Q, S> = Drive<'a, QueuedFile<Q>, S, Q>;
     match sourced(task, Q::CAPS) {
         Sourced::Varied(source) => live(task, Ok(*source), Queued::<Q, _>::queued_pass),

@@ -10,7 +10,7 @@ use crate::error::LoadError;
 use crate::offsets::Course;
 
 /// The parked engines.
-pub struct Files<E> {
+pub(super) struct Files<E> {
     /// By file; `None` for files that are closed and for the one that is worked on.
     parked: Vec<Option<E>>,
     current: usize,
@@ -25,7 +25,7 @@ impl<E: Engine> Files<E> {
     ///
     /// # Errors
     /// One cannot be opened.
-    pub fn open(task: &Task<'_>) -> Result<(E, Self), LoadError> {
+    pub(super) fn open(task: &Task<'_>) -> Result<(E, Self), LoadError> {
         let mut parked = Vec::new();
         let at_start = task.plan.varied.as_ref().map_or(1, |course| course.open_files.max(1));
         for file in 0..task.plan.files.len() {
@@ -38,12 +38,12 @@ impl<E: Engine> Files<E> {
 
     /// The file that is worked on.
     #[inline]
-    pub fn current(&self) -> usize {
+    pub(super) fn current(&self) -> usize {
         self.current
     }
 
     /// The engines of the other open files.
-    pub fn others(&mut self) -> impl Iterator<Item = &mut E> {
+    pub(super) fn others(&mut self) -> impl Iterator<Item = &mut E> {
         self.parked.iter_mut().flatten()
     }
 
@@ -51,7 +51,7 @@ impl<E: Engine> Files<E> {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn switch(&mut self, task: &Task<'_>, engine: &mut E, file: usize) -> Result<bool, LoadError> {
+    pub(super) fn switch(&mut self, task: &Task<'_>, engine: &mut E, file: usize) -> Result<bool, LoadError> {
         let parked = self.parked.get_mut(file).and_then(Option::take);
         let opened = parked.is_none();
         let next = match parked {
@@ -69,7 +69,7 @@ impl<E: Engine> Files<E> {
     }
 
     /// Closes a file; the one that is worked on when the next one takes its place.
-    pub fn close(&mut self, file: usize) {
+    pub(super) fn close(&mut self, file: usize) {
         if file == self.current {
             self.current_done = true;
         } else if let Some(engine) = self.parked.get_mut(file).and_then(Option::take) {
@@ -78,7 +78,7 @@ impl<E: Engine> Files<E> {
     }
 
     /// What all files had mapped, `engine`'s included, and what the kernel shows of those that are still open.
-    pub fn mapped(&self, engine: &E, options: &JobOptions) -> Option<MapReport> {
+    pub(super) fn mapped(&self, engine: &E, options: &JobOptions) -> Option<MapReport> {
         let open: Vec<MapReport> = self.parked.iter().flatten().chain([engine]).filter_map(E::mapped).collect();
         let ranges: Vec<(u64, u64)> = open.iter().map(MapReport::range).collect();
         let mut all = None;

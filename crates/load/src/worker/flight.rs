@@ -105,7 +105,7 @@ pub(super) struct Flight<Q> {
 
 impl<Q: Queue> Flight<Q> {
     /// Without a queue.
-    pub fn none(options: &JobOptions) -> Self {
+    pub(super) fn none(options: &JobOptions) -> Self {
         Self {
             queue: None,
             limits: Limits::new(options),
@@ -125,7 +125,7 @@ impl<Q: Queue> Flight<Q> {
     ///
     /// # Errors
     /// What the host lacks or forbids.
-    pub fn open(task: &Task<'_>, buffer: &mut Buffer) -> Result<Self, LoadError> {
+    pub(super) fn open(task: &Task<'_>, buffer: &mut Buffer) -> Result<Self, LoadError> {
         let mut flight = Self::none(&task.job.options);
         let depth = flight.limits.depth;
         flight.queue = Some(Q::open(&QueueSetup {
@@ -155,25 +155,25 @@ impl<Q: Queue> Flight<Q> {
 
     /// Operations pushed or handed over whose completion was not taken.
     #[inline(always)]
-    pub fn under_way(&self) -> u32 {
+    pub(super) fn under_way(&self) -> u32 {
         self.handed + self.pushed.len() as u32
     }
 
     /// Operations pushed and not yet handed over.
     #[inline(always)]
-    pub fn waiting(&self) -> u32 {
+    pub(super) fn waiting(&self) -> u32 {
         self.pushed.len() as u32
     }
 
     /// A slot for the next operation; `None` if all are under way.
     #[inline(always)]
-    pub fn take_slot(&mut self) -> Option<u32> {
+    pub(super) fn take_slot(&mut self) -> Option<u32> {
         self.free.pop()
     }
 
     /// A slot is not needed after all, or not any more.
     #[inline(always)]
-    pub fn give_back(&mut self, number: u32) {
+    pub(super) fn give_back(&mut self, number: u32) {
         if let Some(slot) = self.slots.get_mut(number as usize) {
             slot.file = NO_FILE;
         }
@@ -181,19 +181,19 @@ impl<Q: Queue> Flight<Q> {
     }
 
     /// Whether an operation on this file is under way.
-    pub fn concerns(&self, file: usize) -> bool {
+    pub(super) fn concerns(&self, file: usize) -> bool {
         self.slots.iter().any(|slot| slot.file == file)
     }
 
     /// What is known of an operation under way.
     #[inline(always)]
-    pub fn slot(&self, slot: u32) -> Result<Slot, Fault> {
+    pub(super) fn slot(&self, slot: u32) -> Result<Slot, Fault> {
         self.slots.get(slot as usize).copied().ok_or(Fault::Errno(libc::EINVAL))
     }
 
     /// Notes an operation that was pushed.
     #[inline(always)]
-    pub fn note(&mut self, number: u32, slot: Slot) {
+    pub(super) fn note(&mut self, number: u32, slot: Slot) {
         if let Some(place) = self.slots.get_mut(number as usize) {
             *place = slot;
             self.pushed.push(number);
@@ -201,7 +201,7 @@ impl<Q: Queue> Flight<Q> {
     }
 
     /// Whether an operation under way and this one touch the same bytes, and one of them changes them.
-    pub fn overlaps(&self, file: usize, operation: Operation) -> bool {
+    pub(super) fn overlaps(&self, file: usize, operation: Operation) -> bool {
         let end = operation.offset + u64::from(operation.bytes);
         let writes = operation.direction != Direction::Read;
         self.slots.iter().filter(|slot| slot.file == file).any(|Slot { operation: other, .. }| {
@@ -211,26 +211,26 @@ impl<Q: Queue> Flight<Q> {
     }
 
     /// What verifying knows of a slot.
-    pub fn to_verify(&self, number: u32) -> ToVerify {
+    pub(super) fn to_verify(&self, number: u32) -> ToVerify {
         self.to_verify.get(number as usize).copied().unwrap_or_default()
     }
 
     /// Notes what verifying knows of a slot.
-    pub fn note_to_verify(&mut self, number: u32, known: ToVerify) {
+    pub(super) fn note_to_verify(&mut self, number: u32, known: ToVerify) {
         if let Some(place) = self.to_verify.get_mut(number as usize) {
             *place = known;
         }
     }
 
     /// The operation of this slot failed: who is told of it next can ask which write it was.
-    pub fn note_failing(&mut self, number: u32, slot: &Slot) {
+    pub(super) fn note_failing(&mut self, number: u32, slot: &Slot) {
         let write = self.to_verify(number).write;
         self.failing = write.map(|number| FailedWrite { number, file: slot.file, operation: slot.operation });
     }
 
     /// The first `count` of those pushed were handed over; each slot is shown to `each`.
     #[inline(always)]
-    pub fn handed_over(&mut self, count: u32, mut each: impl FnMut(&mut Slot)) {
+    pub(super) fn handed_over(&mut self, count: u32, mut each: impl FnMut(&mut Slot)) {
         let count = (count as usize).min(self.pushed.len());
         if count == 0 {
             return;
@@ -247,7 +247,7 @@ impl<Q: Queue> Flight<Q> {
     }
 
     /// The first of those pushed was refused and is not under way any more; gives what was known of it. Its slot is free.
-    pub fn refused(&mut self) -> Option<Slot> {
+    pub(super) fn refused(&mut self) -> Option<Slot> {
         if self.pushed.is_empty() {
             return None;
         }
@@ -260,7 +260,7 @@ impl<Q: Queue> Flight<Q> {
 
     /// Completions of this many operations were taken.
     #[inline(always)]
-    pub fn taken(&mut self, count: u32) {
+    pub(super) fn taken(&mut self, count: u32) {
         self.handed = self.handed.saturating_sub(count);
         self.depths.completed(count);
     }

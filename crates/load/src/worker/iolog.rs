@@ -13,7 +13,7 @@ use crate::report::Failure;
 use crate::safety;
 
 /// A log that is being written.
-pub struct IoLog {
+pub(super) struct IoLog {
     out: BufWriter<File>,
     path: PathBuf,
     names: Vec<String>,
@@ -27,7 +27,7 @@ impl IoLog {
     ///
     /// # Errors
     /// The file cannot be made, or exists and is not pagelab's.
-    pub fn create(task: &Task<'_>, name: &str) -> Result<Self, LoadError> {
+    pub(super) fn create(task: &Task<'_>, name: &str) -> Result<Self, LoadError> {
         let path = match task.plan.clone {
             0 => PathBuf::from(name),
             clone => PathBuf::from(format!("{name}.{clone}")),
@@ -70,29 +70,29 @@ impl IoLog {
     }
 
     /// A file was opened.
-    pub fn opened(&mut self, file: usize) {
+    pub(super) fn opened(&mut self, file: usize) {
         self.act(file, "open");
     }
 
     /// A file was closed.
-    pub fn closed(&mut self, file: usize) {
+    pub(super) fn closed(&mut self, file: usize) {
         self.act(file, "close");
     }
 
     /// A file is flushed.
-    pub fn flush(&mut self, file: usize, data_only: bool) {
+    pub(super) fn flush(&mut self, file: usize, data_only: bool) {
         self.act(file, if data_only { "datasync 0 0" } else { "sync 0 0" });
     }
 
     /// All files are flushed.
-    pub fn flush_all(&mut self) {
+    pub(super) fn flush_all(&mut self) {
         for file in 0..self.names.len() {
             self.flush(file, false);
         }
     }
 
     /// An operation is issued.
-    pub fn operation(&mut self, file: usize, operation: Operation) {
+    pub(super) fn operation(&mut self, file: usize, operation: Operation) {
         let at = self.started.elapsed().as_micros();
         if self.failed.is_none() {
             let name = self.names.get(file).map_or("", String::as_str);
@@ -105,7 +105,7 @@ impl IoLog {
     ///
     /// # Errors
     /// The log is not complete.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
         let failed = self.failed.take().or_else(|| self.out.flush().err());
         match failed {
             None => Ok(()),

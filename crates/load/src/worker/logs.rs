@@ -50,7 +50,7 @@ struct Sum {
 
 /// The latencies of one operation.
 #[derive(Debug, Clone, Copy)]
-pub struct Took {
+pub(super) struct Took {
     /// Until the kernel had it; `None` where there is no queue.
     pub slat_ns: Option<u64>,
     /// From there to its end.
@@ -60,7 +60,7 @@ pub struct Took {
 }
 
 /// The logs of a worker.
-pub struct Logs {
+pub(super) struct Logs {
     clat: Option<Log>,
     lat: Option<Log>,
     /// Stays empty for engines that complete each operation before the next: they have no submission latency. fio makes the file, too.
@@ -80,7 +80,7 @@ impl Logs {
     ///
     /// # Errors
     /// A file cannot be made, or exists and is not pagelab's.
-    pub fn create(task: &Task<'_>) -> Result<Option<Self>, LoadError> {
+    pub(super) fn create(task: &Task<'_>) -> Result<Option<Self>, LoadError> {
         let o = &task.job.options;
         if !o.logs_samples() {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Logs {
     }
 
     /// An operation ended `at_ns` after measuring began.
-    pub fn record(&mut self, at_ns: u64, operation: Operation, took: Took) {
+    pub(super) fn record(&mut self, at_ns: u64, operation: Operation, took: Took) {
         let Took { slat_ns, clat_ns, lat_ns } = took;
         let direction = operation.direction as usize;
         let bytes = u64::from(operation.bytes);
@@ -187,7 +187,7 @@ impl Logs {
     ///
     /// # Errors
     /// A log is not complete.
-    pub fn finish(mut self, at_ns: u64) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, at_ns: u64) -> Result<(), Failure> {
         if self.stretch_ns > 0 {
             self.end_stretch(at_ns);
         }

@@ -56,7 +56,7 @@ struct Least {
 }
 
 /// When the next operation of a worker may start.
-pub struct Pace {
+pub(crate) struct Pace {
     rates: [Rate; Direction::COUNT],
     poisson: bool,
     random: SplitMix64,
@@ -79,7 +79,13 @@ pub struct Pace {
 impl Pace {
     /// The pace of a job; `None` if it goes as fast as it can and that is always enough. An operation counts for the bytes
     /// that it transfers: at most `transfer_bytes`, of reads and of writes.
-    pub fn new(options: &JobOptions, clock: &Clock, now: u64, transfer_bytes: [u32; 2], seed: u64) -> Option<Self> {
+    pub(crate) fn new(
+        options: &JobOptions,
+        clock: &Clock,
+        now: u64,
+        transfer_bytes: [u32; 2],
+        seed: u64,
+    ) -> Option<Self> {
         let second = clock.from_ns(1_000_000_000) as f64;
         let pick =
             |values: &pagelab_fiojob::value::PerDirection<Option<u64>>| values.all().map(|value| value.unwrap_or(0));
@@ -124,7 +130,7 @@ impl Pace {
 
     /// When an operation of this direction may start, given that it is `now`: (until when to spin, until when to sleep).
     /// A worker that fell behind its rate catches up, as in fio.
-    pub fn next(&mut self, direction: Direction, now: u64) -> (u64, u64) {
+    pub(crate) fn next(&mut self, direction: Direction, now: u64) -> (u64, u64) {
         let mut wake = now;
         let mut spin = now;
         if self.think_ticks > 0 {
@@ -147,7 +153,7 @@ impl Pace {
     }
 
     /// The worker goes on.
-    pub fn resume(&mut self, now: u64) {
+    pub(crate) fn resume(&mut self, now: u64) {
         if let (Some(at), true) = (self.paused_at.take(), self.forgiving) {
             for rate in &mut self.rates {
                 rate.from = rate.from.saturating_add(now.saturating_sub(at));
@@ -156,7 +162,7 @@ impl Pace {
     }
 
     /// The direction to go next in a mixed pattern: the preferred one unless only the other is due, or is due earlier.
-    pub fn choose(&self, preferred: Direction, now: u64) -> Direction {
+    pub(crate) fn choose(&self, preferred: Direction, now: u64) -> Direction {
         let other = match preferred {
             Direction::Read => Direction::Write,
             Direction::Write => Direction::Read,
@@ -171,7 +177,7 @@ impl Pace {
     }
 
     /// An operation is issued.
-    pub fn issued(&mut self, direction: Direction, bytes: u32) {
+    pub(crate) fn issued(&mut self, direction: Direction, bytes: u32) {
         let rate = &mut self.rates[direction as usize];
         if !rate.limited() {
             return;
@@ -188,7 +194,7 @@ impl Pace {
 
     /// What is wrong, if the job did less than it has to since it was last asked at least a cycle ago; `done` is (operations,
     /// bytes) of reads and of writes.
-    pub fn too_slow(&mut self, clock: &Clock, now: u64, done: [(u64, u64); Direction::COUNT]) -> Option<String> {
+    pub(crate) fn too_slow(&mut self, clock: &Clock, now: u64, done: [(u64, u64); Direction::COUNT]) -> Option<String> {
         if clock.to_ns(now.saturating_sub(self.began)) < SETTLE_NS {
             return None;
         }
@@ -220,7 +226,7 @@ impl Pace {
 }
 
 /// Waits until `until` (ticks) or until `stopped` says so; spins before `spin_until` and shortly before the end.
-pub fn wait(clock: &Clock, spin_until: u64, until: u64, stopped: &dyn Fn() -> bool) {
+pub(crate) fn wait(clock: &Clock, spin_until: u64, until: u64, stopped: &dyn Fn() -> bool) {
     loop {
         let now = clock.ticks();
         if now >= until || stopped() {

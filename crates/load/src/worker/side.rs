@@ -14,7 +14,7 @@ struct Mark {
 
 /// Which latencies differ and are recorded apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kinds {
+pub(crate) enum Kinds {
     /// Nothing happens before an operation is issued: total latency is completion latency.
     One,
     /// Operations are prepared before they are issued.
@@ -27,7 +27,7 @@ pub enum Kinds {
 const WAITING: usize = 64;
 
 /// One direction.
-pub struct Side {
+pub(crate) struct Side {
     /// Operations completed.
     pub operations: u64,
     /// Bytes transferred.
@@ -57,7 +57,7 @@ pub struct Side {
 
 impl Side {
     /// Nothing yet.
-    pub fn new(clock: Clock, kinds: Kinds) -> Self {
+    pub(crate) fn new(clock: Clock, kinds: Kinds) -> Self {
         Self {
             operations: 0,
             bytes: 0,
@@ -79,14 +79,14 @@ impl Side {
 
     /// Counts an operation.
     #[inline(always)]
-    pub fn count(&mut self, bytes: u32) {
+    pub(crate) fn count(&mut self, bytes: u32) {
         self.operations += 1;
         self.bytes += u64::from(bytes);
     }
 
     /// Records a completion latency, in ticks.
     #[inline(always)]
-    pub fn completed(&mut self, ticks: u64) {
+    pub(crate) fn completed(&mut self, ticks: u64) {
         if let Some(slot) = self.waiting.get_mut(self.filled) {
             *slot = ticks;
         }
@@ -98,14 +98,14 @@ impl Side {
 
     /// Records both latencies at once, in ns.
     #[inline(always)]
-    pub fn completed_apart(&mut self, clat_ns: u64, lat_ns: u64) {
+    pub(crate) fn completed_apart(&mut self, clat_ns: u64, lat_ns: u64) {
         self.clat.record(clat_ns);
         self.lat.record(lat_ns);
     }
 
     /// Records a submission latency, in ns.
     #[inline(always)]
-    pub fn submitted(&mut self, slat_ns: u64) {
+    pub(crate) fn submitted(&mut self, slat_ns: u64) {
         self.slat.record(slat_ns);
     }
 
@@ -118,7 +118,7 @@ impl Side {
     }
 
     /// Forgets everything; what follows counts from `now_ns`.
-    pub fn restart(&mut self, now_ns: u64) {
+    pub(crate) fn restart(&mut self, now_ns: u64) {
         self.filled = 0;
         self.clat.reset();
         self.lat.reset();
@@ -129,7 +129,7 @@ impl Side {
     }
 
     /// Takes a sample of the rates since the last one.
-    pub fn sample(&mut self, now_ns: u64) {
+    pub(crate) fn sample(&mut self, now_ns: u64) {
         let seconds = now_ns.saturating_sub(self.sampled.at_ns) as f64 / 1e9;
         // A direction that does nothing has no rate worth a sample, as in fio.
         if seconds > 0.0 && self.operations > self.sampled.operations {
@@ -140,7 +140,7 @@ impl Side {
     }
 
     /// Closes the interval that is being filled; gives it if anything happened in it.
-    pub fn close_interval(&mut self, now_ns: u64) -> Option<Interval> {
+    pub(crate) fn close_interval(&mut self, now_ns: u64) -> Option<Interval> {
         let operations = self.operations - self.interval.operations;
         self.drain();
         let closed = (operations > 0).then(|| {
@@ -164,7 +164,7 @@ impl Side {
     }
 
     /// The finished figures; the last interval was closed before.
-    pub fn finish(&mut self) -> DirectionResult {
+    pub(crate) fn finish(&mut self) -> DirectionResult {
         let clat = self.clat.finish();
         DirectionResult {
             operations: self.operations,

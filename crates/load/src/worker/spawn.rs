@@ -25,7 +25,7 @@ use crate::shared::{Shared, Stage, State};
 use crate::signals;
 
 /// What all workers of a run have in common.
-pub struct Crew<'a> {
+pub(crate) struct Crew<'a> {
     /// Who works where.
     pub plan: &'a Plan,
     /// The jobs.
@@ -54,7 +54,7 @@ struct Member {
 ///
 /// # Errors
 /// A worker cannot be started, or one of the first wave cannot get ready; then none works.
-pub fn run(crew: &Crew<'_>, tell: &mut dyn FnMut(&[u8])) -> Result<Vec<WorkerResult>, LoadError> {
+pub(crate) fn run(crew: &Crew<'_>, tell: &mut dyn FnMut(&[u8])) -> Result<Vec<WorkerResult>, LoadError> {
     std::thread::scope(|scope| {
         let outcome = start(crew, scope).and_then(|mut members| {
             let mut steady = SteadyWatch::new(crew);

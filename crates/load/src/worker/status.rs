@@ -20,7 +20,7 @@ use crate::shared::{Progress, State};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Shows how far a crew is.
-pub struct StatusLine<'a> {
+pub(super) struct StatusLine<'a> {
     crew: &'a Crew<'a>,
     /// Rewrite one line instead of adding new ones.
     rewrite: bool,
@@ -33,7 +33,7 @@ pub struct StatusLine<'a> {
 
 impl<'a> StatusLine<'a> {
     /// A line for this crew; `None` if the caller wants none, or wants it on a terminal and there is none.
-    pub fn new(crew: &'a Crew<'a>, wanted: Status) -> Option<Self> {
+    pub(super) fn new(crew: &'a Crew<'a>, wanted: Status) -> Option<Self> {
         let terminal = std::io::stderr().is_terminal();
         let now = Instant::now();
         (wanted == Status::Always || (wanted == Status::Auto && terminal)).then(|| Self {
@@ -47,7 +47,7 @@ impl<'a> StatusLine<'a> {
     }
 
     /// Shows the line if it is time to.
-    pub fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         let now = Instant::now();
         for worker in &self.crew.plan.workers {
             let at_work = self.crew.shared.state(worker.index).works();

@@ -12,7 +12,7 @@ use crate::error::LoadError;
 ///
 /// # Errors
 /// The kernel refuses one of them.
-pub fn enter(task: &Task<'_>) -> Result<(), LoadError> {
+pub(super) fn enter(task: &Task<'_>) -> Result<(), LoadError> {
     let job = task.job;
     if task.plan.files.len() > 1 {
         // Each open file takes a descriptor; the hard limit is what the user really allows.

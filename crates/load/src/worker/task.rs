@@ -15,7 +15,7 @@ use crate::shared::{Shared, Stage, State};
 use crate::worker::told;
 
 /// Everything a worker needs to know.
-pub struct Task<'a> {
+pub(crate) struct Task<'a> {
     /// Its plan.
     pub plan: &'a WorkerPlan,
     /// Its job.
@@ -36,7 +36,7 @@ pub struct Task<'a> {
 
 impl Task<'_> {
     /// Tells the supervisor of an interval.
-    pub fn tell(&self, direction: Direction, interval: Interval) {
+    pub(crate) fn tell(&self, direction: Direction, interval: Interval) {
         let told = WorkerInterval {
             worker: self.plan.index,
             name: self.job.name.clone(),
@@ -48,7 +48,7 @@ impl Task<'_> {
     }
 
     /// Gives the supervisor this worker's result.
-    pub fn give(&self, result: WorkerResult) {
+    pub(crate) fn give(&self, result: WorkerResult) {
         self.write(&told::result_line(result));
     }
 
@@ -58,22 +58,22 @@ impl Task<'_> {
     }
 
     /// The flag that ends this worker.
-    pub fn stop_flag(&self) -> &AtomicU32 {
+    pub(crate) fn stop_flag(&self) -> &AtomicU32 {
         self.shared.stop_flag(self.plan.index)
     }
 
     /// Whether this worker is to end.
-    pub fn stopped(&self) -> bool {
+    pub(crate) fn stopped(&self) -> bool {
         self.shared.worker_stopped(self.plan.index)
     }
 
     /// Sleeps until this worker may enter `stage`; false if it is to end before that.
-    pub fn await_stage(&self, stage: Stage) -> bool {
+    pub(crate) fn await_stage(&self, stage: Stage) -> bool {
         self.shared.await_stage(self.plan.index, stage)
     }
 
     /// Sleeps until the workers that this one waits for are done; false if it is to end before that.
-    pub fn await_others(&self) -> bool {
+    pub(crate) fn await_others(&self) -> bool {
         loop {
             if self.stopped() {
                 return false;
@@ -88,7 +88,7 @@ impl Task<'_> {
 
     /// Goes from writing to verifying or back, and sleeps until those that write the same bytes have done so, too, or are done; false
     /// if it is to end before that.
-    pub fn await_rivals(&self) -> bool {
+    pub(crate) fn await_rivals(&self) -> bool {
         if self.plan.rivals.is_empty() {
             return true;
         }
@@ -107,7 +107,7 @@ impl Task<'_> {
     }
 
     /// Ends the others, if this worker's end is to be theirs.
-    pub fn leave(&self, failed: bool) {
+    pub(crate) fn leave(&self, failed: bool) {
         if !(self.exitall || (failed && self.job.options.exitall_on_error)) {
             return;
         }
@@ -124,7 +124,7 @@ impl Task<'_> {
 
 /// What a worker gives back: its report, and whether it ended before its work could begin.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
-pub struct WorkerResult {
+pub(crate) struct WorkerResult {
     /// The report.
     pub report: WorkerReport,
     /// Set if it could not get ready: the exit status that the reason deserves.

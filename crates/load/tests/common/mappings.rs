@@ -8,26 +8,26 @@ use pagelab_load::engines::MapReport;
 
 use super::{children, pagelab, run};
 
-pub const MIB: u64 = 1 << 20;
-pub const GIB: u64 = 1 << 30;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
 
 /// The arguments of a job called `j`.
-pub fn arguments(options: &str) -> Vec<String> {
+pub(crate) fn arguments(options: &str) -> Vec<String> {
     std::iter::once("--name=j").chain(options.split_whitespace()).map(str::to_owned).collect()
 }
 
 /// What the first worker of a job mapped.
-pub fn mapped(options: &str) -> MapReport {
+pub(crate) fn mapped(options: &str) -> MapReport {
     run(&arguments(options)).workers[0].mapped.clone().expect("the engine maps")
 }
 
 /// The pid of the worker under a running front end: its child's child.
-pub fn worker_of(front: &Child) -> Option<u32> {
+pub(crate) fn worker_of(front: &Child) -> Option<u32> {
     children(*children(front.id()).first()?).first().copied()
 }
 
 /// Looks at a running job's worker until `look` says something, for half a minute at most.
-pub fn watch<T>(options: &str, mut look: impl FnMut(u32) -> Option<T>) -> T {
+pub(crate) fn watch<T>(options: &str, mut look: impl FnMut(u32) -> Option<T>) -> T {
     let mut front = pagelab().args(arguments(options)).stdout(Stdio::null()).spawn().expect("starts");
     let begin = Instant::now();
     let found = loop {
@@ -46,7 +46,7 @@ pub fn watch<T>(options: &str, mut look: impl FnMut(u32) -> Option<T>) -> T {
 
 /// A line of `/proc/PID/maps`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     pub start: u64,
     pub end: u64,
     /// `rw-p` or `rw-s`.
@@ -58,7 +58,7 @@ pub struct Line {
 }
 
 /// Mappings of a process in the range where pieces lie.
-pub fn piece_lines(pid: u32) -> Vec<Line> {
+pub(crate) fn piece_lines(pid: u32) -> Vec<Line> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let line = |text: &str| {
         let mut words = text.split_whitespace();
@@ -76,24 +76,24 @@ pub fn piece_lines(pid: u32) -> Vec<Line> {
 }
 
 /// The same as (start, end).
-pub fn pieces_in_maps(pid: u32) -> Vec<(u64, u64)> {
+pub(crate) fn pieces_in_maps(pid: u32) -> Vec<(u64, u64)> {
     piece_lines(pid).iter().map(|line| (line.start, line.end)).collect()
 }
 
 /// A hugetlb pool with a size of its own until dropped.
-pub struct Pool {
+pub(crate) struct Pool {
     page_bytes: u64,
     before: String,
 }
 
 impl Pool {
     /// The pool of 2 MiB pages, with this many.
-    pub fn of(pages: u64) -> Self {
+    pub(crate) fn of(pages: u64) -> Self {
         Self::try_of(2 * MIB, pages).unwrap_or_else(|got| panic!("this host has {got} huge pages to give, not {pages}"))
     }
 
     /// A pool of pages of this size, or how many the host has to give.
-    pub fn try_of(page_bytes: u64, pages: u64) -> Result<Self, u64> {
+    pub(crate) fn try_of(page_bytes: u64, pages: u64) -> Result<Self, u64> {
         let path = Self::file(page_bytes, "nr_hugepages");
         let pool = Self { page_bytes, before: std::fs::read_to_string(&path).expect("hugetlb") };
         std::fs::write(&path, pages.to_string()).expect("set");
@@ -110,12 +110,12 @@ impl Pool {
     }
 
     /// Pages not in use.
-    pub fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.now("free_hugepages")
     }
 
     /// Pages not in use that are promised.
-    pub fn reserved(&self) -> u64 {
+    pub(crate) fn reserved(&self) -> u64 {
         self.now("resv_hugepages")
     }
 }
@@ -127,10 +127,10 @@ impl Drop for Pool {
 }
 
 /// A hugetlbfs of 2 MiB pages until dropped.
-pub struct HugetlbMount(tempfile::TempDir);
+pub(crate) struct HugetlbMount(tempfile::TempDir);
 
 impl HugetlbMount {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mount = Self(tempfile::tempdir().expect("a directory"));
         let mounted = Command::new("mount")
             .args(["-t", "hugetlbfs", "-o", "pagesize=2M", "none"])
@@ -141,7 +141,7 @@ impl HugetlbMount {
         mount
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 }

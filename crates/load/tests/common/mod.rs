@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Each test file uses some of this.
 
-pub mod mappings;
+pub(crate) mod mappings;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,19 +11,19 @@ use std::process::{Command, Output, Stdio};
 use pagelab_load::JobReport;
 
 /// The front end of this crate, to be given arguments.
-pub fn pagelab() -> Command {
+pub(crate) fn pagelab() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab-load"));
     command.stdin(Stdio::null());
     command
 }
 
 /// Runs a job; gives everything that came out.
-pub fn try_run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
+pub(crate) fn try_run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
     pagelab().arg("--output-format=report").args(arguments).output().expect("pagelab-load starts")
 }
 
 /// Runs a job that must succeed.
-pub fn run<S: AsRef<OsStr>>(arguments: &[S]) -> JobReport {
+pub(crate) fn run<S: AsRef<OsStr>>(arguments: &[S]) -> JobReport {
     let output = try_run(arguments);
     if !output.status.success() {
         let report: Option<JobReport> = serde_json::from_slice(&output.stdout).ok();
@@ -34,7 +34,7 @@ pub fn run<S: AsRef<OsStr>>(arguments: &[S]) -> JobReport {
 }
 
 /// Runs a job that must be refused with `status`; gives its words.
-pub fn refused<S: AsRef<OsStr>>(arguments: &[S], status: i32) -> String {
+pub(crate) fn refused<S: AsRef<OsStr>>(arguments: &[S], status: i32) -> String {
     let output = try_run(arguments);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(status), "{words}");
@@ -43,20 +43,20 @@ pub fn refused<S: AsRef<OsStr>>(arguments: &[S], status: i32) -> String {
 }
 
 /// The processes that a process has started, as long as they live.
-pub fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// The JSON in a program's output; fio prints notes before it.
-pub fn document(output: &Output) -> serde_json::Value {
+pub(crate) fn document(output: &Output) -> serde_json::Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.get(text.find('{').expect("JSON")..).expect("JSON")).expect("JSON")
 }
 
 /// What fio says about the same job: (reads, bytes read, writes, bytes written, flushes), summed over jobs. Flushes are counted by their
 /// latencies: fio 3.33 adds fdatasync to `short` instead of `sync.total_ios`.
-pub fn fio(directory: &Path, arguments: &[String]) -> [u64; 5] {
+pub(crate) fn fio(directory: &Path, arguments: &[String]) -> [u64; 5] {
     let output = Command::new("fio")
         .current_dir(directory)
         .arg("--output-format=json")
@@ -84,7 +84,7 @@ pub fn fio(directory: &Path, arguments: &[String]) -> [u64; 5] {
 }
 
 /// The same figures of a report.
-pub fn totals(report: &JobReport) -> [u64; 5] {
+pub(crate) fn totals(report: &JobReport) -> [u64; 5] {
     let sum = |pick: &dyn Fn(&pagelab_load::report::WorkerReport) -> u64| report.workers.iter().map(pick).sum::<u64>();
     [
         sum(&|w| w.read.operations),
@@ -97,7 +97,7 @@ pub fn totals(report: &JobReport) -> [u64; 5] {
 
 /// An operation as it stands in a log of `write_iolog`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Logged {
+pub(crate) struct Logged {
     /// The file's name without its directory.
     pub file: std::sync::Arc<str>,
     /// `read`, `write`, `trim`, `sync` or `datasync`.
@@ -107,7 +107,7 @@ pub struct Logged {
 }
 
 /// The operations of a log, in order; opens and closes are left out. A flush has no offset; fio writes that of the operation before.
-pub fn read_log(path: &Path) -> Vec<Logged> {
+pub(crate) fn read_log(path: &Path) -> Vec<Logged> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("fio version 3 iolog"));
@@ -138,7 +138,7 @@ pub fn read_log(path: &Path) -> Vec<Logged> {
 
 /// Runs a job under fio and under pagelab, each in a directory of its own; gives both logs (fio's first) and the directories.
 /// The job is called `j`; its words come before `--name`, so that a further job can be added by `--name=k`.
-pub fn logs(job: &str) -> ([Vec<Logged>; 2], [tempfile::TempDir; 2]) {
+pub(crate) fn logs(job: &str) -> ([Vec<Logged>; 2], [tempfile::TempDir; 2]) {
     let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
     let log_of = |place: &tempfile::TempDir| place.path().join("log");
     for (index, place) in places.iter().enumerate() {
@@ -159,7 +159,7 @@ pub fn logs(job: &str) -> ([Vec<Logged>; 2], [tempfile::TempDir; 2]) {
 }
 
 /// Both logs must be the same, operation for operation.
-pub fn same_operations(job: &str) -> Vec<Logged> {
+pub(crate) fn same_operations(job: &str) -> Vec<Logged> {
     let ([theirs, ours], places) = logs(job);
     let first = theirs.iter().zip(&ours).position(|(a, b)| a != b);
     assert!(
@@ -176,7 +176,7 @@ pub fn same_operations(job: &str) -> Vec<Logged> {
 }
 
 /// Both directories must hold the same files: names, lengths, and contents if asked.
-pub fn same_files(job: &str, places: &[tempfile::TempDir; 2], contents: bool) {
+pub(crate) fn same_files(job: &str, places: &[tempfile::TempDir; 2], contents: bool) {
     let list = |place: &tempfile::TempDir| -> std::collections::BTreeMap<String, (u64, Option<Vec<u8>>)> {
         std::fs::read_dir(place.path())
             .expect("directory")
@@ -200,7 +200,7 @@ pub fn same_files(job: &str, places: &[tempfile::TempDir; 2], contents: bool) {
 }
 
 /// Distance of Kolmogorov and Smirnov between two samples: the greatest difference of their empirical distributions.
-pub fn ks_distance(mut a: Vec<u64>, mut b: Vec<u64>) -> f64 {
+pub(crate) fn ks_distance(mut a: Vec<u64>, mut b: Vec<u64>) -> f64 {
     a.sort_unstable();
     b.sort_unstable();
     let (mut i, mut j, mut distance) = (0, 0, 0.0_f64);

@@ -12,7 +12,7 @@ use pagelab_fiojob::engines::ENGINES;
 use pagelab_load::JobReport;
 
 /// Methods that every engine is tried with.
-pub const METHODS: &[&str] = &["crc32c", "xxhash", "sha256", "md5", "pattern --verify_pattern=%o0x5a"];
+pub(crate) const METHODS: &[&str] = &["crc32c", "xxhash", "sha256", "md5", "pattern --verify_pattern=%o0x5a"];
 
 const BLOCK: u64 = 4096;
 
@@ -23,7 +23,7 @@ fn file_engines() -> impl Iterator<Item = &'static str> {
 }
 
 /// Writes, verifies, flips, finds: on files of `place` with each of `engines`.
-pub fn flips_are_found<'a>(place: &Path, engines: impl Iterator<Item = &'a str>, more: &str) {
+pub(crate) fn flips_are_found<'a>(place: &Path, engines: impl Iterator<Item = &'a str>, more: &str) {
     for engine in engines {
         for (number, method) in METHODS.iter().enumerate() {
             for rw in ["write", "randwrite"] {
@@ -52,7 +52,7 @@ fn every_engine_of_files_finds_one_flipped_byte() {
 }
 
 /// Runs a job whose writes are slow, and lets `strike` at its worker until it says that it has struck; then gives the job's end.
-pub fn struck(place: &Path, words: &str, mut strike: impl FnMut(u32) -> bool) -> (i32, JobReport) {
+pub(crate) fn struck(place: &Path, words: &str, mut strike: impl FnMut(u32) -> bool) -> (i32, JobReport) {
     let mut front: Child = pagelab()
         .current_dir(place)
         .args(["--output-format=report", "--name=j"])

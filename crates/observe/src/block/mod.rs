@@ -25,7 +25,14 @@ use crate::btf::{KernelTypes, Names};
 use crate::streams::Stream;
 use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
 
-#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub
+)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/block.skel.rs"));
 }

@@ -136,7 +136,7 @@ impl OffCpu {
 }
 
 /// Hands over the calls in all rings in the order in which they returned. Each ring is in that order by itself.
-pub fn merge(rings: &[Pending<'_, u64>], mut sink: impl FnMut(&Call)) {
+pub(super) fn merge(rings: &[Pending<'_, u64>], mut sink: impl FnMut(&Call)) {
     let mut cursors: Vec<Cursor<'_>> = rings.iter().filter_map(Cursor::new).collect();
     // Few CPUs are busy with calls at the same time: looking at all is cheaper than keeping them sorted.
     while let Some((next, until)) = earliest(&cursors) {

@@ -20,7 +20,7 @@ const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
 /// A ring, mapped into this process.
-pub struct EventRing {
+pub(crate) struct EventRing {
     /// The page that holds where the consumer is, which alone may be written.
     consumer: Mapping,
     /// The page that holds where the producer is, and the data behind it.
@@ -36,7 +36,7 @@ impl EventRing {
     ///
     /// # Errors
     /// The kernel does not map it.
-    pub fn of(map: &impl MapCore) -> Result<Self, BpfError> {
+    pub(crate) fn of(map: &impl MapCore) -> Result<Self, BpfError> {
         Self::map(map.as_fd(), map.max_entries() as usize).map_err(|error| BpfError::Refused {
             step: "mapping the ring buffer",
             reason: error.to_string(),
@@ -52,7 +52,7 @@ impl EventRing {
     }
 
     /// Hands over every record that is whole, oldest first, up to one that is still being written, and frees their room.
-    pub fn consume(&mut self, mut sink: impl FnMut(&[u8])) {
+    pub(crate) fn consume(&mut self, mut sink: impl FnMut(&[u8])) {
         let Self { consumer, producer, bytes, torn } = self;
         let (consumed, produced) = (consumer.word(0), producer.word(0));
         // SAFETY: the data begins behind the first page, inside the mapping.

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 /// A piece of a map in this process, shared with the kernel.
-pub struct Mapping {
+pub(super) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
 }
@@ -18,7 +18,12 @@ impl Mapping {
     ///
     /// # Errors
     /// The kernel does not map it.
-    pub fn new(map: BorrowedFd<'_>, bytes: usize, protection: libc::c_int, offset: usize) -> std::io::Result<Self> {
+    pub(super) fn new(
+        map: BorrowedFd<'_>,
+        bytes: usize,
+        protection: libc::c_int,
+        offset: usize,
+    ) -> std::io::Result<Self> {
         // SAFETY: a fresh shared mapping; nothing else refers to it.
         let base = unsafe {
             libc::mmap(
@@ -38,7 +43,7 @@ impl Mapping {
     }
 
     /// Its first byte.
-    pub fn base(&self) -> *mut u8 {
+    pub(super) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
@@ -46,7 +51,7 @@ impl Mapping {
     ///
     /// # Panics
     /// No aligned word lies there.
-    pub fn word(&self, at: usize) -> &AtomicU64 {
+    pub(super) fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.bytes, "word at byte {at} of {}", self.bytes);
         // SAFETY: an aligned u64 inside the mapping, which lives as long as self; the kernel uses it concurrently, which is why it
         // is only ever accessed as an atomic. Where the mapping is read-only it is only read.

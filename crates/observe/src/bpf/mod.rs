@@ -35,7 +35,14 @@ pub use watcher::BpfWatcher;
 pub(crate) use wire::user_dev;
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
-#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub
+)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/observer.skel.rs"));
 }

@@ -38,12 +38,12 @@ impl Head for call_ring {
 }
 
 /// Bytes that one ring of `items` items takes in the map.
-pub fn ring_bytes<H: Head>(items: u32) -> usize {
+pub(crate) fn ring_bytes<H: Head>(items: u32) -> usize {
     H::ITEMS_AT + (items as usize + H::OVERHANG) * size_of::<H::Item>()
 }
 
 /// The greatest power of two of items that fits into `bytes`, at least 64.
-pub fn ring_items<H: Head>(bytes: usize) -> u32 {
+pub(crate) fn ring_items<H: Head>(bytes: usize) -> u32 {
     let items = (bytes / size_of::<H::Item>()).clamp(64, 1 << 26) as u32;
     1 << items.ilog2()
 }

@@ -204,7 +204,7 @@ pub enum Event {
 }
 
 /// Turns the bytes of one ring buffer record into an event; `None` if they are not a record that `wire.h` knows.
-pub fn decode(bytes: &[u8]) -> Option<Event> {
+pub(super) fn decode(bytes: &[u8]) -> Option<Event> {
     let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
     match types::event_type(kind) {
         types::event_type::EVENT_TASK => read::<types::task_event>(bytes).and_then(|raw| task(&raw)).map(Event::Task),

@@ -10,7 +10,7 @@ use super::pmu::{GroupValues, Pmu, Scope, Wanted};
 
 /// What the fake has and allows.
 #[derive(Debug, Clone, Default)]
-pub struct FakePmu {
+pub(super) struct FakePmu {
     /// Counters that the processor has.
     pub counters: usize,
     /// Of these, the ones that somebody else holds: groups that need them open and never run.
@@ -27,7 +27,7 @@ pub struct FakePmu {
 
 /// The events that happen while the groups take turns.
 #[derive(Debug, Default)]
-pub struct Machine {
+pub(super) struct Machine {
     groups: Vec<FakeState>,
     turn: usize,
 }
@@ -41,7 +41,7 @@ struct FakeState {
 
 /// A group of the fake.
 #[derive(Debug)]
-pub enum FakeGroup {
+pub(super) enum FakeGroup {
     Trial {
         running: bool,
         events: usize,
@@ -53,7 +53,7 @@ pub enum FakeGroup {
 impl FakePmu {
     /// Lets time pass in slices of 1 ms: in each, groups get the counters in turn, beginning with the one behind the
     /// last that was first, and every counted event happens `rate` times.
-    pub fn run(&self, slices: usize, rate: u64) {
+    pub(super) fn run(&self, slices: usize, rate: u64) {
         let machine = &mut *self.machine.borrow_mut();
         for _ in 0..slices {
             let mut free = self.counters - self.held;

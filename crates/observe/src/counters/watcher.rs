@@ -13,7 +13,7 @@ use crate::streams::Stream;
 use crate::watcher::{self, AttachTo, Closing, ProbeOptions, Round, Watcher};
 
 /// The streams that it fills.
-pub const STREAMS: &[Stream] = &[Stream::Counters];
+pub(crate) const STREAMS: &[Stream] = &[Stream::Counters];
 
 /// A read makes every CPU that runs a recorded task answer; once a second is no load, and the counts are exact at any
 /// rate.
@@ -88,7 +88,7 @@ struct CounterWatcher {
 }
 
 /// Finds out what can be counted.
-pub fn open(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
+pub(crate) fn open(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     let counters = Counters::open(KernelPmu)?;
     let with_children = options.starts_target;
     Ok(Box::new(CounterWatcher {

@@ -24,7 +24,14 @@ pub(crate) use ring::{ring_bytes, value_bytes};
 
 use crate::bpf::{BpfError, NEEDED_TO_LOAD, attach_to_event, not_loaded, open, refused, share};
 
-#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub
+)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/cpu.skel.rs"));
 }

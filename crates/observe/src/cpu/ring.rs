@@ -15,12 +15,12 @@ const RING_BYTES_MIN: usize = 128 << 10;
 const RING_BYTES_MAX: usize = 256 << 20;
 
 /// The greatest power of two of bytes that is at most `bytes`, within what a ring can be.
-pub fn ring_bytes(bytes: usize) -> usize {
+pub(crate) fn ring_bytes(bytes: usize) -> usize {
     1 << bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).ilog2()
 }
 
 /// Bytes that one ring of `ring_bytes` takes in the map.
-pub fn value_bytes(ring_bytes: usize) -> usize {
+pub(crate) fn value_bytes(ring_bytes: usize) -> usize {
     rings::ring_bytes::<sample_ring>(ring_bytes as u32)
 }
 

@@ -27,7 +27,14 @@ use crate::bpf::{
 };
 use crate::cpu::{event_refused, online_cpus};
 
-#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, missing_docs)]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub
+)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/details.skel.rs"));
 }

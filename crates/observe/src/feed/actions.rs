@@ -42,13 +42,13 @@ pub(super) struct Row<'a> {
 
 impl Row<'_> {
     /// The same, kept until its stack is known.
-    pub fn to_action(self) -> MapAction {
+    pub(super) fn to_action(self) -> MapAction {
         let Self { event, mapping_id, path, by_perf } = self;
         MapAction { event: event.clone(), mapping_id, path: path.map(<[u8]>::to_vec), by_perf }
     }
 
     /// Appends it to the recording.
-    pub fn push(self, ustack_id: Option<u64>, writer: &mut RecordingWriter) {
+    pub(super) fn push(self, ustack_id: Option<u64>, writer: &mut RecordingWriter) {
         let Self { event, mapping_id, path, by_perf } = self;
         let called = event.kind == "call";
         // What a call makes is there when it returns; what it takes away is gone some time after it begins.

@@ -14,7 +14,7 @@ const MOST: usize = 16_384;
 
 /// Tasks by their ids.
 #[derive(Debug, Default)]
-pub struct Living(HashMap<u32, One>);
+pub(super) struct Living(HashMap<u32, One>);
 
 #[derive(Debug)]
 struct One {
@@ -27,7 +27,7 @@ struct One {
 
 impl Living {
     /// Takes what happened to a task.
-    pub fn note(&mut self, event: &TaskEvent) {
+    pub(super) fn note(&mut self, event: &TaskEvent) {
         if matches!(event.op, TaskOp::Exit | TaskOp::Leave) {
             self.0.remove(&event.task_id);
             return;
@@ -45,12 +45,12 @@ impl Living {
     }
 
     /// The process of a task.
-    pub fn process_of(&self, task_id: u32) -> Option<u32> {
+    pub(super) fn process_of(&self, task_id: u32) -> Option<u32> {
         self.0.get(&task_id).map(|one| one.pid)
     }
 
     /// Writes a row for each task: what it has used so far. One that has ended meanwhile has none.
-    pub fn write(&self, now_ns: i64, recorded_faults: &HashMap<u32, u64>, writer: &mut RecordingWriter) {
+    pub(super) fn write(&self, now_ns: i64, recorded_faults: &HashMap<u32, u64>, writer: &mut RecordingWriter) {
         let mut ids: Vec<u32> = self.0.keys().copied().collect();
         ids.sort_unstable();
         for task_id in ids.into_iter().take(MOST) {
@@ -78,7 +78,7 @@ impl Living {
 }
 
 /// The accounts of a thread. Its run time is exact where the scheduler tells it, split in the proportion of the clock ticks.
-pub fn accounts(pid: u32, tid: u32) -> Option<Accounts> {
+pub(super) fn accounts(pid: u32, tid: u32) -> Option<Accounts> {
     let ticks = process::thread_accounts(pid, tid)?;
     let exact_ns = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok();
     let exact_ns: Option<u64> = exact_ns.and_then(|text| text.split(' ').next()?.parse().ok());

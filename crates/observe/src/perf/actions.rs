@@ -27,7 +27,7 @@ const ACTIONS: [(&str, &str); 8] = [
 ];
 
 /// What is to be known of these calls.
-pub fn wanted() -> Vec<CallInfo> {
+pub(super) fn wanted() -> Vec<CallInfo> {
     let mut calls = CallFilter::default();
     for (name, _) in ACTIONS {
         calls.add(name);
@@ -38,7 +38,7 @@ pub fn wanted() -> Vec<CallInfo> {
 }
 
 /// The action that a call was; none if it never returned, or is none.
-pub fn action(call: &Call, mm_id: u32) -> Option<MapEvent> {
+pub(super) fn action(call: &Call, mm_id: u32) -> Option<MapEvent> {
     let name = syscalls::by_number(call.nr)?.name;
     let op = ACTIONS.iter().find(|(known, _)| *known == name)?.1;
     let [first, second, third, fourth, fifth, _] = call.args;
@@ -81,7 +81,7 @@ pub fn action(call: &Call, mm_id: u32) -> Option<MapEvent> {
 }
 
 /// What goes when the call begins is not known any more: another thread may map something there before it returns.
-pub fn begins(areas: &mut Areas, nr: i64, args: &[u64; 6]) {
+pub(super) fn begins(areas: &mut Areas, nr: i64, args: &[u64; 6]) {
     let name = u32::try_from(nr).ok().and_then(syscalls::by_number).map(|call| call.name);
     if name == Some("munmap") {
         areas.forget(args[0], args[0].saturating_add(args[1]));
@@ -89,7 +89,7 @@ pub fn begins(areas: &mut Areas, nr: i64, args: &[u64; 6]) {
 }
 
 /// Moves what the action has moved.
-pub fn done(areas: &mut Areas, event: &MapEvent) {
+pub(super) fn done(areas: &mut Areas, event: &MapEvent) {
     if event.op == "mremap" && !event.failed() {
         let keeps_old = event.flags & abi::MREMAP_DONTUNMAP != 0;
         areas.moved((event.old_addr, event.offset), (event.ret as u64, event.len), keeps_old);

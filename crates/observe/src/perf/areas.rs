@@ -11,7 +11,7 @@ use crate::bpf::Special;
 
 /// What an area is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Area {
+pub(super) struct Area {
     pub prot: u32,
     /// MAP_ bits.
     pub flags: u32,
@@ -42,7 +42,7 @@ impl Content for Area {
 
 /// What a report says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub(super) enum Seen {
     /// These ranges are mapped anew.
     Made(Vec<Range<u64>>),
     /// What was there is protected otherwise.
@@ -51,16 +51,16 @@ pub enum Seen {
 
 /// The areas that are known.
 #[derive(Debug, Clone, Default)]
-pub struct Areas(Intervals<Area>);
+pub(super) struct Areas(Intervals<Area>);
 
 impl Areas {
     /// All of them, in the order of addresses.
-    pub fn iter(&self) -> impl Iterator<Item = (Range<u64>, &Area)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Range<u64>, &Area)> {
         self.0.iter()
     }
 
     /// Takes note of a report.
-    pub fn report(&mut self, range: Range<u64>, area: Area) -> Seen {
+    pub(super) fn report(&mut self, range: Range<u64>, area: Area) -> Seen {
         let seen = self.judge(&range, &area);
         self.0.insert(range, area);
         seen
@@ -68,7 +68,7 @@ impl Areas {
 
     /// Takes note that what was at a place of some length is at another of some length, if it is known what that was; and
     /// at the old place too, if that was kept.
-    pub fn moved(&mut self, (old, old_len): (u64, u64), (start, len): (u64, u64), keeps_old: bool) {
+    pub(super) fn moved(&mut self, (old, old_len): (u64, u64), (start, len): (u64, u64), keeps_old: bool) {
         let Some((found, area)) = self.0.at(old) else { return };
         let area = area.skip(old - found.start);
         if !keeps_old {
@@ -108,7 +108,7 @@ impl Areas {
     }
 
     /// Takes `start..end` out of what is known: nothing is there any more.
-    pub fn forget(&mut self, start: u64, end: u64) {
+    pub(super) fn forget(&mut self, start: u64, end: u64) {
         self.0.remove_each(&(start..end), |_, _| ());
     }
 }

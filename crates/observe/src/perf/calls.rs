@@ -18,14 +18,14 @@ const RENUMBERED: [(u32, &[i64]); 3] = [(15, &[-1]), (59, &[59, 11, X32_EXECVE])
 const X32_EXECVE: i64 = 0x4000_0208;
 
 /// The numbers with which a call may return.
-pub fn numbers_at_return(nr: u32) -> impl Iterator<Item = i64> {
+pub(super) fn numbers_at_return(nr: u32) -> impl Iterator<Item = i64> {
     let others = RENUMBERED.iter().filter(move |(call, _)| *call == nr).flat_map(|(_, numbers)| *numbers);
     std::iter::once(i64::from(nr)).chain(others.copied())
 }
 
 /// The call that a task is in.
 #[derive(Debug, Clone, Copy)]
-pub struct Open {
+pub(super) struct Open {
     ts: u64,
     cpu: u32,
     nr: u32,
@@ -37,7 +37,7 @@ pub struct Open {
 /// Whose the records of a call are. Each has its own events and rings: who wants few calls is to pay for few, and what one has
 /// lost the other may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub(super) enum Purpose {
     /// The stream of system calls.
     Calls,
     /// The mapping actions among them.
@@ -46,7 +46,7 @@ pub enum Purpose {
 
 /// A call as it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub(super) struct Entry {
     pub purpose: Purpose,
     pub cpu: u32,
     pub nr: i64,
@@ -55,7 +55,7 @@ pub struct Entry {
 
 /// What became of the calls that began on a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Fate {
+pub(super) struct Fate {
     /// They have a row.
     pub rows: u64,
     /// It is not known how they went on.
@@ -64,7 +64,7 @@ pub struct Fate {
 
 /// What is known of all calls.
 #[derive(Debug, Default)]
-pub struct Pairing {
+pub(super) struct Pairing {
     /// By number, how many arguments it takes; none if it is not wanted.
     wanted: Vec<Option<u8>>,
     fates: Vec<Fate>,
@@ -75,7 +75,7 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    pub fn new(wanted: &[CallInfo]) -> Self {
+    pub(super) fn new(wanted: &[CallInfo]) -> Self {
         let mut pairing = Self::default();
         for info in wanted {
             let nr = info.nr as usize;
@@ -86,7 +86,7 @@ impl Pairing {
     }
 
     /// What became of the calls that began on a CPU.
-    pub fn fate(&self, cpu: u32) -> Fate {
+    pub(super) fn fate(&self, cpu: u32) -> Fate {
         self.fates.get(cpu as usize).copied().unwrap_or_default()
     }
 
@@ -99,27 +99,32 @@ impl Pairing {
     }
 
     /// Records of a CPU are missing from here on; all that tasks are in is to be given up.
-    pub fn gap_begins(&mut self) {
+    pub(super) fn gap_begins(&mut self) {
         self.gaps += 1;
     }
 
-    pub fn gap_ends(&mut self) {
+    pub(super) fn gap_ends(&mut self) {
         self.gaps = self.gaps.saturating_sub(1);
     }
 
-    pub fn give_up(&mut self, slot: &mut Option<Open>) {
+    pub(super) fn give_up(&mut self, slot: &mut Option<Open>) {
         if let Some(open) = slot.take() {
             self.fate_of(open.cpu).given_up += 1;
         }
     }
 
     /// A task begins a call whose number means another one than those known here.
-    pub fn lose(&mut self, cpu: u32) {
+    pub(super) fn lose(&mut self, cpu: u32) {
         self.fate_of(cpu).given_up += 1;
     }
 
     /// A task begins a call.
-    pub fn entered(&mut self, slot: &mut Option<Open>, (ts, task_id): (u64, u32), entry: &Entry) -> Option<Call> {
+    pub(super) fn entered(
+        &mut self,
+        slot: &mut Option<Open>,
+        (ts, task_id): (u64, u32),
+        entry: &Entry,
+    ) -> Option<Call> {
         let Entry { cpu, nr, mut args, .. } = *entry;
         let before = match slot.as_ref().and_then(|open| open.held) {
             Some((until, ret)) => self.finish(slot, task_id, Some((until, ret))),
@@ -139,7 +144,13 @@ impl Pairing {
     }
 
     /// A task returns from a call.
-    pub fn returned(&mut self, slot: &mut Option<Open>, (ts, task_id): (u64, u32), nr: i64, ret: i64) -> Option<Call> {
+    pub(super) fn returned(
+        &mut self,
+        slot: &mut Option<Open>,
+        (ts, task_id): (u64, u32),
+        nr: i64,
+        ret: i64,
+    ) -> Option<Call> {
         let open = slot.as_mut()?;
         if i64::from(open.nr) != nr && numbers_at_return(open.nr).all(|known| known != nr) {
             self.give_up(slot);
@@ -153,7 +164,7 @@ impl Pairing {
     }
 
     /// A task ends in a call, or is in one when recording ends.
-    pub fn ended(&mut self, slot: &mut Option<Open>, task_id: u32) -> Option<Call> {
+    pub(super) fn ended(&mut self, slot: &mut Option<Open>, task_id: u32) -> Option<Call> {
         if self.shed {
             // It may have returned since.
             self.give_up(slot);

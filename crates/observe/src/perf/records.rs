@@ -26,7 +26,7 @@ const TRAILER_BYTES: usize = 16;
 
 /// What happened.
 #[derive(Debug, PartialEq, Eq)]
-pub enum What {
+pub(super) enum What {
     /// A page fault.
     Fault { ip: u64, addr: u64 },
     /// A tick of the profile.
@@ -51,7 +51,7 @@ pub enum What {
 
 /// Something that happened to a task.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Item {
+pub(super) struct Item {
     /// CLOCK_MONOTONIC, ns.
     pub ts: u64,
     /// Process and thread, in the recorder's pid namespace.
@@ -62,7 +62,7 @@ pub struct Item {
 
 /// One sample of the profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tick {
+pub(crate) struct Tick {
     pub cpu: u32,
     pub period: u64,
     /// 8 bytes a frame, innermost first.
@@ -76,7 +76,7 @@ pub struct Tick {
 
 /// A memory area as the kernel has it after the action.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mmap {
+pub(super) struct Mmap {
     pub start: u64,
     pub len: u64,
     pub offset: u64,
@@ -92,7 +92,7 @@ pub struct Mmap {
 
 /// What a record says.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Record {
+pub(super) enum Record {
     Item(Item),
     /// Records that found no room.
     Lost(u64),
@@ -102,7 +102,7 @@ pub enum Record {
 
 /// Where the two tracepoints have what they tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallLayout {
+pub(super) struct CallLayout {
     pub purpose: Purpose,
     enter: Place,
     exit: Place,
@@ -116,7 +116,7 @@ struct Place {
 }
 
 impl CallLayout {
-    pub fn of(purpose: Purpose, enter: &Tracepoint, exit: &Tracepoint) -> Self {
+    pub(super) fn of(purpose: Purpose, enter: &Tracepoint, exit: &Tracepoint) -> Self {
         let place = |one: &Tracepoint| Place { id: one.id, nr_at: one.nr_at, words_at: one.words_at };
         Self { purpose, enter: place(enter), exit: place(exit) }
     }
@@ -124,7 +124,7 @@ impl CallLayout {
 
 /// Which fields a sample has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub(super) enum Layout {
     /// TID, TIME, RAW.
     Call { cpu: u32, at: CallLayout },
     /// IP, TID, TIME, ADDR.
@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Reads the body of a record, the header left out; none if it is shorter than its kind.
-pub fn read(kind: u32, misc: u16, body: &[u8], layout: Layout) -> Option<Record> {
+pub(super) fn read(kind: u32, misc: u16, body: &[u8], layout: Layout) -> Option<Record> {
     if kind == RECORD_SAMPLE {
         return sample(body, layout).map(Record::Item);
     }

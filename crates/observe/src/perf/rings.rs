@@ -17,7 +17,7 @@ use crate::cpu::{Frequency, Unwinding, online_cpus};
 use crate::streams::Stream;
 
 /// Bytes of user stack that a sample carries: enough for most, at a tenth of what the ring of an ordinary user holds in a step.
-pub const STACK_COPY_BYTES: u32 = 8 << 10;
+pub(super) const STACK_COPY_BYTES: u32 = 8 << 10;
 /// The registers bp, sp and ip of `PERF_SAMPLE_REGS_USER` on x86 (`PERF_REG_X86_BP` and on).
 const REGS_USER: u64 = 0b111 << 6;
 /// Below this a ring is of no use.
@@ -35,7 +35,7 @@ const CALL_BYTES_MAX: usize = 160;
 
 /// What a set of rings is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// Tasks and memory areas.
     Tree,
     /// Page faults.
@@ -50,7 +50,7 @@ pub enum Kind {
 
 impl Kind {
     /// The stream that it alone fills.
-    pub fn stream(self) -> Option<Stream> {
+    pub(super) fn stream(self) -> Option<Stream> {
         match self {
             Self::Tree => None,
             Self::Faults => Some(Stream::Faults),
@@ -63,7 +63,7 @@ impl Kind {
 
 /// How events are to be opened.
 #[derive(Debug, Clone, Copy)]
-pub struct How<'a> {
+pub(super) struct How<'a> {
     pub options: &'a PerfOptions,
     /// In user mode alone.
     pub user_only: bool,
@@ -104,7 +104,7 @@ struct OneCpu {
 }
 
 /// The rings of one kind.
-pub struct Rings {
+pub(super) struct Rings {
     pub kind: Kind,
     cpus: Vec<OneCpu>,
 }
@@ -323,20 +323,20 @@ impl OneCpu {
 
 impl Rings {
     /// Opens the events of all threads on all CPUs.
-    pub fn open(kind: Kind, tids: &[u32], how: How<'_>) -> io::Result<Self> {
+    pub(super) fn open(kind: Kind, tids: &[u32], how: How<'_>) -> io::Result<Self> {
         let cpus = online_cpus()?.into_iter();
         let cpus = cpus.map(|cpu| OneCpu::open(kind, tids, cpu as u32, how)).collect::<io::Result<_>>()?;
         Ok(Self { kind, cpus })
     }
 
     /// Starts the events. Returns of system calls are seen before the first entry is, on every CPU: so none is missed.
-    pub fn enable(&mut self) -> io::Result<()> {
+    pub(super) fn enable(&mut self) -> io::Result<()> {
         self.cpus.iter_mut().flat_map(|one| &mut one.returns).try_for_each(Counter::enable)?;
         self.cpus.iter_mut().try_for_each(|one| one.each(Counter::enable))
     }
 
     /// Stops the events, returns last; their rings can still be read.
-    pub fn disable(&mut self) {
+    pub(super) fn disable(&mut self) {
         for one in &mut self.cpus {
             // What cannot be stopped is closed in the end.
             let _ = one.each(Counter::disable);
@@ -346,7 +346,7 @@ impl Rings {
         }
     }
 
-    pub fn drain(&mut self, now_ns: u64, into: &mut Vec<Item>) {
+    pub(super) fn drain(&mut self, now_ns: u64, into: &mut Vec<Item>) {
         for one in &mut self.cpus {
             one.drain(now_ns, into);
         }
@@ -354,7 +354,7 @@ impl Rings {
 
     /// Holds what came through the rings against what the events counted: records that were lost after the last one that
     /// found room are told by nothing else. To be called when the rings are empty and nothing is counted any more.
-    pub fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if !matches!(self.kind, Kind::Faults | Kind::Calls(_)) {
             return;
         }
@@ -365,7 +365,7 @@ impl Rings {
         }
     }
 
-    pub fn counts(&self) -> impl Iterator<Item = PerfCount> {
+    pub(super) fn counts(&self) -> impl Iterator<Item = PerfCount> {
         let stream = self.kind.stream();
         self.cpus.iter().map(move |one| PerfCount {
             stream,

@@ -13,7 +13,7 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// One of the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tracepoint {
+pub(super) struct Tracepoint {
     /// Its number, which is also in its records.
     pub id: u16,
     /// Where its records have the number of the call.
@@ -26,7 +26,7 @@ pub struct Tracepoint {
 
 /// Both.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallTracepoints {
+pub(super) struct CallTracepoints {
     pub enter: Tracepoint,
     pub exit: Tracepoint,
 }
@@ -36,7 +36,7 @@ impl CallTracepoints {
     ///
     /// # Errors
     /// The reason in words, with what is needed and what to type.
-    pub fn find() -> Result<Self, String> {
+    pub(super) fn find() -> Result<Self, String> {
         let mut errors = Vec::new();
         for place in PLACES {
             match Self::of(Path::new(place)) {
@@ -65,7 +65,7 @@ impl CallTracepoints {
     }
 
     /// Narrows them to these calls.
-    pub fn narrow(&mut self, numbers: &[u32]) {
+    pub(super) fn narrow(&mut self, numbers: &[u32]) {
         let text = |numbers: BTreeSet<i64>| CString::new(expression(&numbers)).ok();
         self.enter.filter = text(numbers.iter().map(|nr| i64::from(*nr)).collect());
         self.exit.filter = text(numbers.iter().flat_map(|nr| numbers_at_return(*nr)).collect());

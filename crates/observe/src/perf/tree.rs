@@ -89,7 +89,7 @@ struct Space {
 
 /// The tree of the recorded tasks.
 #[derive(Debug, Default)]
-pub struct Tree {
+pub(super) struct Tree {
     /// The recorder's own child, which it has not reaped: the accounts of its first thread can still be read when it has ended.
     child: Option<u32>,
     /// By their numbers, which come again when a task has ended.
@@ -108,19 +108,19 @@ pub struct Tree {
 
 impl Tree {
     /// An empty tree, of whose tasks these calls are wanted, by [`Purpose`].
-    pub fn new(pairings: [Pairing; 2]) -> Self {
+    pub(super) fn new(pairings: [Pairing; 2]) -> Self {
         Self { pairings, ..Self::default() }
     }
 
     /// Adds the child that waits at the gate.
-    pub fn start_with_child(&mut self, pid: u32) {
+    pub(super) fn start_with_child(&mut self, pid: u32) {
         self.child = Some(pid);
         let mm_id = self.new_space(true);
         self.add(pid, pid, mm_id, Vec::new());
     }
 
     /// Adds a process that runs already with its threads.
-    pub fn found(&mut self, ts: u64, pid: u32, tids: &[u32], batch: &mut PerfBatch) {
+    pub(super) fn found(&mut self, ts: u64, pid: u32, tids: &[u32], batch: &mut PerfBatch) {
         let mm_id = self.new_space(true);
         for tid in tids {
             let comm = process::comm(pid, *tid);
@@ -150,7 +150,7 @@ impl Tree {
     }
 
     /// Takes an item; items come in the order of time.
-    pub fn take(&mut self, item: Item, batch: &mut PerfBatch) {
+    pub(super) fn take(&mut self, item: Item, batch: &mut PerfBatch) {
         let Item { ts, pid, tid, what } = item;
         match what {
             What::Fork { parent_tid, parent_pid } => self.fork(ts, (pid, tid), (parent_pid, parent_tid), batch),
@@ -237,7 +237,7 @@ impl Tree {
     }
 
     /// Hands over what waits for a record that will not come any more.
-    pub fn finish(&mut self, batch: &mut PerfBatch) {
+    pub(super) fn finish(&mut self, batch: &mut PerfBatch) {
         let waiting: Vec<u32> = self.execs.keys().copied().collect();
         for tid in waiting {
             self.exec_with(tid, None, batch);

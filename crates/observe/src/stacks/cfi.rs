@@ -16,14 +16,14 @@ const ENTRY_BYTES_MAX: usize = 64 << 10;
 const ADDRESS_BYTES: u8 = 8;
 
 /// Whether `.eh_frame` may be used, through the table of `.eh_frame_hdr` if that is not empty.
-pub fn is_eh_frame_usable(eh_frame: &[u8], table: &[u8], bases: &BaseAddresses) -> bool {
+pub(super) fn is_eh_frame_usable(eh_frame: &[u8], table: &[u8], bases: &BaseAddresses) -> bool {
     let section = EhFrame::new(eh_frame, LittleEndian);
     let Some(entries) = usable_entries(&section, bases) else { return false };
     table.is_empty() || leads_to(&entries, table, bases).is_some()
 }
 
 /// Whether `.debug_frame` may be used.
-pub fn is_debug_frame_usable(debug_frame: &[u8]) -> bool {
+pub(super) fn is_debug_frame_usable(debug_frame: &[u8]) -> bool {
     usable_entries(&DebugFrame::new(debug_frame, LittleEndian), &BaseAddresses::default()).is_some()
 }
 

@@ -13,7 +13,7 @@ use object::{ReadCache, ReadCacheOps, ReadRef};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 /// What `work` gives; none if it panics, as parsers may on files that nobody has foreseen.
-pub fn guarded<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn guarded<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(work));
     if done.is_err() {
         tracing::warn!("{what} cannot be read: its content made the parser fail; its frames have no names");
@@ -38,7 +38,7 @@ fn at_mapping(pid: u32, range: &Range<u64>) -> Option<File> {
 
 /// Opens a mapped file to be read: by its path as the process sees it, through the mapping itself, by its path here. It must
 /// be a regular file with that inode. Nothing else is opened even for a moment: a fifo would block, a device may do anything.
-pub fn open_mapped(pid: u32, range: &Range<u64>, path: &Path, ino: u64) -> Option<File> {
+pub(super) fn open_mapped(pid: u32, range: &Range<u64>, path: &Path, ino: u64) -> Option<File> {
     let process_root = format!("/proc/{pid}/root");
     let found = [at_path(Path::new(&process_root), path), at_mapping(pid, range), at_path(Path::new("/"), path)];
     // On file systems that hand out devices of their own (btrfs, overlayfs) only the inode can be compared.
@@ -52,13 +52,13 @@ pub fn open_mapped(pid: u32, range: &Range<u64>, path: &Path, ino: u64) -> Optio
 }
 
 /// Whether only root, or the recorder's own user, can change a file.
-pub fn is_trusted(file: &File) -> bool {
+pub(super) fn is_trusted(file: &File) -> bool {
     let own = rustix::process::geteuid().as_raw();
     file.metadata().is_ok_and(|meta| (meta.uid() == 0 || meta.uid() == own) && meta.mode() & 0o022 == 0)
 }
 
 /// A file that is read up to a limit of bytes, whatever its headers claim.
-pub struct Bounded<'a, R: ReadCacheOps> {
+pub(super) struct Bounded<'a, R: ReadCacheOps> {
     cache: &'a ReadCache<R>,
     left: &'a Cell<u64>,
 }
@@ -68,7 +68,7 @@ const STRING_BYTES: u64 = 256;
 
 impl<'a, R: ReadCacheOps> Bounded<'a, R> {
     /// Reads from `cache` until `left` is used up.
-    pub fn new(cache: &'a ReadCache<R>, left: &'a Cell<u64>) -> Self {
+    pub(super) fn new(cache: &'a ReadCache<R>, left: &'a Cell<u64>) -> Self {
         Self { cache, left }
     }
 

@@ -29,7 +29,7 @@ const NAME_BYTES_MAX: usize = 4096;
 
 /// What may still be read and kept.
 #[derive(Debug)]
-pub struct Budget {
+pub(super) struct Budget {
     read: AtomicU64,
     kept: AtomicU64,
 }
@@ -42,7 +42,7 @@ impl Default for Budget {
 
 impl Budget {
     /// A second has passed.
-    pub fn renew(&self) {
+    pub(super) fn renew(&self) {
         self.read.store(READ_BYTES_MAX, Ordering::Relaxed);
     }
 
@@ -59,7 +59,7 @@ fn believed(status: &str) -> Vec<u32> {
 }
 
 /// The code of one process.
-pub struct Jit {
+pub(super) struct Jit {
     /// `/tmp` as the process sees it: it can still be looked into when the process has gone.
     tmp: Option<File>,
     name: String,
@@ -80,7 +80,7 @@ pub struct Jit {
 
 impl Jit {
     /// The code of process `pid`, which is alive.
-    pub fn of(pid: u32, budget: Arc<Budget>) -> Self {
+    pub(super) fn of(pid: u32, budget: Arc<Budget>) -> Self {
         let process = PathBuf::from(format!("/proc/{pid}"));
         // The name in it may be any bytes.
         let status = std::fs::read(process.join("status")).unwrap_or_default();
@@ -105,7 +105,7 @@ impl Jit {
 
     /// Notes that an address was sampled. Gives the version of its code: 0 is what was there first, and the name of a
     /// later version, which is known.
-    pub fn sampled(&mut self, addr: u64) -> (u32, Option<&str>) {
+    pub(super) fn sampled(&mut self, addr: u64) -> (u32, Option<&str>) {
         if let Some((version, name)) = self.versions.get(&addr) {
             return (*version, Some(name));
         }
@@ -119,12 +119,12 @@ impl Jit {
     }
 
     /// The name of the code that was first at an address.
-    pub fn name(&self, addr: u64) -> Option<&str> {
+    pub(super) fn name(&self, addr: u64) -> Option<&str> {
         self.named.get(&addr).map(String::as_str)
     }
 
     /// Reads what was written since the last time. True if an address has become another function.
-    pub fn refresh(&mut self) -> bool {
+    pub(super) fn refresh(&mut self) -> bool {
         let Some(new) = self.read_on() else { return false };
         if new.is_empty() {
             return false;
@@ -157,12 +157,12 @@ impl Jit {
     }
 
     /// Whether reading on may tell anything.
-    pub fn is_used(&self) -> bool {
+    pub(super) fn is_used(&self) -> bool {
         !self.pending.is_empty() || !self.named.is_empty()
     }
 
     /// The process has ended: reads the rest, and forgets what was not sampled.
-    pub fn ended(&mut self) {
+    pub(super) fn ended(&mut self) {
         if self.is_used() {
             self.refresh();
         }

@@ -10,7 +10,7 @@ use super::modules::hex;
 
 /// The running kernel.
 #[derive(Debug, Default)]
-pub struct Kernel {
+pub(super) struct Kernel {
     /// Address of its first byte of code; none where addresses are hidden (kptr_restrict).
     text: Option<u64>,
     build_id: Option<String>,
@@ -29,7 +29,7 @@ const OWN_FRAMES_MAX: usize = 8;
 
 impl Kernel {
     /// Reads where the kernel under `root` (`/` but in tests) is.
-    pub fn read(root: &Path) -> Self {
+    pub(super) fn read(root: &Path) -> Self {
         let text = File::open(root.join("proc/kallsyms")).ok().and_then(|file| {
             let mut lines = BufReader::new(file).lines().map_while(Result::ok).take(SYMBOLS_BEFORE_TEXT);
             lines.find_map(|line| text_symbol(&line)).filter(|addr| *addr != 0)
@@ -44,19 +44,19 @@ impl Kernel {
     }
 
     /// Finds the function in which tasks leave the CPU; it takes some ten milliseconds.
-    pub fn find_schedule(&mut self, root: &Path) {
+    pub(super) fn find_schedule(&mut self, root: &Path) {
         let symbols = std::fs::read_to_string(root.join("proc/kallsyms")).unwrap_or_default();
         self.schedule = extent(&symbols, "__schedule").unwrap_or_default();
     }
 
     /// How many frames of a task that leaves the CPU are the recorder's own: what was called to look at it. 0 if that is not
     /// known.
-    pub fn own_frames(&self, addrs: &[u64]) -> usize {
+    pub(super) fn own_frames(&self, addrs: &[u64]) -> usize {
         addrs.iter().take(OWN_FRAMES_MAX).position(|addr| self.schedule.contains(addr)).unwrap_or(0)
     }
 
     /// The frame of an address, without its symbol.
-    pub fn frame(&self, addr: u64) -> Frame {
+    pub(super) fn frame(&self, addr: u64) -> Frame {
         let frame = Frame { kernel: true, ..Frame::default() };
         let module = self.modules.iter().find(|(start, end, ..)| (*start..*end).contains(&addr));
         if let Some((start, _, name, build_id)) = module {

@@ -25,11 +25,11 @@ const OPEN_FILES_MAX: usize = 512;
 const UNWIND_BYTES_MAX: usize = 48 << 20;
 
 /// Device, inode and path; the path tells a file from one that got the same inode later.
-pub type FileId<'a> = (u64, u64, &'a [u8]);
+pub(super) type FileId<'a> = (u64, u64, &'a [u8]);
 
 /// Where a module is mapped, as far as that helps to open its file.
 #[derive(Debug, Clone, Copy)]
-pub struct MappedAt {
+pub(super) struct MappedAt {
     pub pid: u32,
     pub start: u64,
     pub end: u64,
@@ -46,7 +46,7 @@ struct Segment {
 
 /// What a file's headers say.
 #[derive(Default)]
-pub struct Image {
+pub(super) struct Image {
     segments: Vec<Segment>,
     pub build_id: Option<String>,
     /// The sections from which stacks are unwound; none if there are none or they are too large.
@@ -55,7 +55,7 @@ pub struct Image {
 
 impl Image {
     /// The address that the file gives the byte at `offset`.
-    pub fn address(&self, offset: u64) -> Option<u64> {
+    pub(super) fn address(&self, offset: u64) -> Option<u64> {
         let within = |segment: &Segment| offset.checked_sub(segment.offset).filter(|inside| *inside < segment.bytes);
         let found = self.segments.iter().find_map(|segment| Some((segment.addr, within(segment)?)));
         found.and_then(|(addr, inside)| addr.checked_add(inside))
@@ -75,7 +75,7 @@ impl Image {
 }
 
 /// An ELF file, or the vDSO.
-pub struct Elf {
+pub(super) struct Elf {
     pub path: Vec<u8>,
     pub file: Option<File>,
     /// The vDSO's bytes.
@@ -84,14 +84,14 @@ pub struct Elf {
 }
 
 /// Where code may come from.
-pub enum Module {
+pub(super) enum Module {
     Elf(Elf),
     Jit(Jit),
 }
 
 /// All modules of all recorded address spaces; they are referred to by number.
 #[derive(Default)]
-pub struct Modules {
+pub(super) struct Modules {
     all: Vec<Module>,
     /// By device and inode; mostly there is one.
     files: HashMap<(u64, u64), Vec<u32>>,
@@ -103,7 +103,7 @@ pub struct Modules {
 
 impl Modules {
     /// The number of a file's module. `code` says that it is mapped for execution: then it is opened now.
-    pub fn file(&mut self, (dev, ino, path): FileId<'_>, at: MappedAt, code: bool) -> u32 {
+    pub(super) fn file(&mut self, (dev, ino, path): FileId<'_>, at: MappedAt, code: bool) -> u32 {
         let same =
             |number: &&u32| matches!(self.all.get(**number as usize), Some(Module::Elf(elf)) if elf.path == path);
         let known = self.files.get(&(dev, ino)).and_then(|numbers| numbers.iter().find(same)).copied();
@@ -127,7 +127,7 @@ impl Modules {
     }
 
     /// The module of the vDSO: the kernel lends the same to every 64-bit program, this one included.
-    pub fn vdso(&mut self) -> u32 {
+    pub(super) fn vdso(&mut self) -> u32 {
         if let Some(number) = self.vdso {
             return number;
         }
@@ -138,13 +138,13 @@ impl Modules {
     }
 
     /// Adds the code that a process makes by itself.
-    pub fn jit(&mut self, pid: u32) -> u32 {
+    pub(super) fn jit(&mut self, pid: u32) -> u32 {
         let jit = Jit::of(pid, Arc::clone(&self.jit_budget));
         self.push(Module::Jit(jit))
     }
 
     /// What may be read and kept of all files in which runtimes name code.
-    pub fn jit_budget(&self) -> &jit::Budget {
+    pub(super) fn jit_budget(&self) -> &jit::Budget {
         &self.jit_budget
     }
 
@@ -154,12 +154,12 @@ impl Modules {
     }
 
     /// The module of a number.
-    pub fn get_mut(&mut self, number: u32) -> Option<&mut Module> {
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Module> {
         self.all.get_mut(number as usize)
     }
 
     /// What an ELF file's headers say; read at first use.
-    pub fn image(&mut self, number: u32) -> Option<&Image> {
+    pub(super) fn image(&mut self, number: u32) -> Option<&Image> {
         let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return None };
         // While its file is not open it may still be opened.
         if elf.image.is_none() && (elf.file.is_some() || elf.bytes.is_some()) {
@@ -177,7 +177,13 @@ impl Modules {
     }
 
     /// The module for the unwinder, mapped at `start..end` from `offset` of its file.
-    pub fn unwinding(&mut self, number: u32, start: u64, end: u64, offset: u64) -> Option<framehop::Module<Arc<[u8]>>> {
+    pub(super) fn unwinding(
+        &mut self,
+        number: u32,
+        start: u64,
+        end: u64,
+        offset: u64,
+    ) -> Option<framehop::Module<Arc<[u8]>>> {
         let image = self.image(number)?;
         let addr = image.address_of_code(offset, end.checked_sub(start)?)?;
         // Where address 0 of the file would be.
@@ -262,7 +268,7 @@ fn is_usable(sections: &ExplicitModuleSectionInfo<Arc<[u8]>>) -> bool {
 }
 
 /// The bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex

@@ -27,17 +27,17 @@ const NOTHING: u32 = u32::MAX;
 
 /// A function that an address lies in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function {
+pub(super) struct Function {
     pub name: String,
     /// Inlined into the next one.
     pub inlined: bool,
 }
 
 /// The functions of each address, innermost first; none of an address that has no name.
-pub type Functions = Vec<Vec<Function>>;
+pub(super) type Functions = Vec<Vec<Function>>;
 
 /// Calls `name_file` for each of the files, by number, in another process. None for those that ended it.
-pub fn name_files(count: usize, name_file: impl Fn(usize) -> Option<Functions>) -> Vec<Option<Functions>> {
+pub(super) fn name_files(count: usize, name_file: impl Fn(usize) -> Option<Functions>) -> Vec<Option<Functions>> {
     let mut named = Vec::with_capacity(count);
     let mut timeouts = 0;
     while named.len() < count && timeouts < TIMEOUTS_MAX {
@@ -230,7 +230,7 @@ impl Read for Answers {
 const COPY_BYTES_MAX: u64 = 1 << 30;
 
 /// A copy of a file that others can change, so that it stays as it was looked at. None if it is too large or cannot be read.
-pub fn copy_of(file: &File) -> Option<File> {
+pub(super) fn copy_of(file: &File) -> Option<File> {
     let len = file.metadata().ok()?.len();
     if len > COPY_BYTES_MAX {
         return None;

@@ -29,7 +29,7 @@ pub enum PlaceNews<'a> {
 
 /// What a number means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meaning {
+pub(super) enum Meaning {
     /// A stack, and how it ended.
     Stack(u64, Option<End>),
     /// The chain of frame pointers is to be followed.
@@ -47,7 +47,7 @@ struct Known {
 
 /// The numbers that were given out.
 #[derive(Debug, Default)]
-pub struct Places {
+pub(super) struct Places {
     known: HashMap<u32, Known>,
     numbers: HashMap<(Place, Option<u64>), u32>,
     last: u32,
@@ -55,17 +55,17 @@ pub struct Places {
 
 impl Places {
     /// What a number means; none if that is forgotten, and the place is stale.
-    pub fn get(&self, number: u32) -> Option<Meaning> {
+    pub(super) fn get(&self, number: u32) -> Option<Meaning> {
         self.known.get(&number).map(|known| known.meaning)
     }
 
     /// Whether the address space is still as it was when the number was given.
-    pub fn is_fresh(&self, number: u32, generation: u32) -> bool {
+    pub(super) fn is_fresh(&self, number: u32, generation: u32) -> bool {
         self.known.get(&number).is_some_and(|known| known.place.generation == generation)
     }
 
     /// The number of what was found at a place, if the BPF program is to be told of it: a record of `ts` was made before it knew.
-    pub fn learn(&mut self, place: Place, meaning: Meaning, ts: u64, now_ns: u64) -> Option<u32> {
+    pub(super) fn learn(&mut self, place: Place, meaning: Meaning, ts: u64, now_ns: u64) -> Option<u32> {
         let stack_id = match meaning {
             Meaning::Stack(id, _) => Some(id),
             Meaning::Chain => None,

@@ -16,7 +16,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Code that is mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mapped {
+pub(super) struct Mapped {
     pub module: u32,
     /// Of the first byte in the file.
     pub offset: u64,
@@ -31,7 +31,7 @@ impl Content for Mapped {
 }
 
 /// What a mapping action changed, as its row would tell; nothing if it failed.
-pub fn change_of(map: &MapEvent) -> Option<Change<Map<'static>>> {
+pub(super) fn change_of(map: &MapEvent) -> Option<Change<Map<'static>>> {
     let row = MappingsRow {
         op: map.op,
         kind: map.kind,
@@ -50,7 +50,7 @@ pub fn change_of(map: &MapEvent) -> Option<Change<Map<'static>>> {
 
 /// One address space.
 #[derive(Default)]
-pub struct Space {
+pub(super) struct Space {
     pub pid: u32,
     /// Files only.
     maps: space::Space<Mapped>,
@@ -68,7 +68,7 @@ pub struct Space {
 }
 
 /// Whether a vDSO that is mapped there is a 32-bit program's: that of others, which is this process's too, lies higher.
-pub fn is_compat(vdso: u64) -> bool {
+pub(super) fn is_compat(vdso: u64) -> bool {
     vdso >> 32 == 0
 }
 
@@ -79,13 +79,13 @@ const SLOW_MAX: u32 = 50;
 
 impl Space {
     /// Whether an action takes away, or lays something over, what is mapped.
-    pub fn is_touched_by(&self, change: &Change<Map<'_>>) -> bool {
+    pub(super) fn is_touched_by(&self, change: &Change<Map<'_>>) -> bool {
         let Ranges { maps, unmaps } = Ranges::of(change);
         [maps, unmaps].into_iter().flatten().any(|(start, end)| self.maps.any_in(&(start..end)))
     }
 
     /// Applies an action; `mapped` is the file that it maps.
-    pub fn apply(&mut self, change: &Change<Map<'_>>, mapped: Option<Mapped>) {
+    pub(super) fn apply(&mut self, change: &Change<Map<'_>>, mapped: Option<Mapped>) {
         // Most actions are about memory without a file, on which nothing depends.
         if mapped.is_none() && !self.is_touched_by(change) && !self.moves_something(change) {
             return;
@@ -107,18 +107,18 @@ impl Space {
     }
 
     /// Maps a file; what was there before is gone.
-    pub fn map(&mut self, range: Range<u64>, mapped: Mapped) {
+    pub(super) fn map(&mut self, range: Range<u64>, mapped: Mapped) {
         self.maps.insert(range, mapped);
         self.changed();
     }
 
     /// Stacks are not unwound any more, because of what came of earlier ones.
-    pub fn is_given_up(&self) -> bool {
+    pub(super) fn is_given_up(&self) -> bool {
         self.slow >= SLOW_MAX
     }
 
     /// Notes how long a stack took; `done` is false if it made what unwinds fail.
-    pub fn unwound(&mut self, done: bool, took_ns: u64) {
+    pub(super) fn unwound(&mut self, done: bool, took_ns: u64) {
         if !done {
             self.slow = SLOW_MAX;
         } else if took_ns > SLOW_NS {
@@ -132,13 +132,13 @@ impl Space {
     }
 
     /// The file mapped at an address, and the offset in it.
-    pub fn find(&self, addr: u64) -> Option<(u32, u64)> {
+    pub(super) fn find(&self, addr: u64) -> Option<(u32, u64)> {
         let (range, map) = self.maps.at(addr)?;
         Some((map.module, map.offset.wrapping_add(addr - range.start)))
     }
 
     /// The unwinder of this space.
-    pub fn unwinder(&mut self, modules: &mut Modules) -> &UnwinderX86_64<Arc<[u8]>> {
+    pub(super) fn unwinder(&mut self, modules: &mut Modules) -> &UnwinderX86_64<Arc<[u8]>> {
         let maps = &self.maps;
         self.unwinder.get_or_insert_with(|| {
             let mut unwinder = UnwinderX86_64::new();

@@ -43,7 +43,7 @@ impl End {
 
 /// The same place of the same program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub(super) struct Place {
     pub mm_id: u32,
     /// Of the address space.
     pub generation: u32,
@@ -60,7 +60,7 @@ struct Kept {
 
 /// Unwinds; keeps rules and results between samples.
 #[derive(Default)]
-pub struct Unwinding {
+pub(super) struct Unwinding {
     cache: CacheX86_64,
     kept: HashMap<Place, Kept>,
     read: Vec<(u32, u64)>,
@@ -74,7 +74,7 @@ fn word(copy: &[u8], offset: usize) -> Option<u64> {
 
 impl Unwinding {
     /// The stack found at this place before, if the stack is still as it was then. It had ended at the thread's entry.
-    pub fn kept(&mut self, place: &Place, copy: &[u8]) -> Option<u64> {
+    pub(super) fn kept(&mut self, place: &Place, copy: &[u8]) -> Option<u64> {
         let kept = self.kept.get(place)?;
         let same = kept.read.iter().all(|(offset, value)| word(copy, *offset as usize) == Some(*value));
         if !same {
@@ -86,12 +86,12 @@ impl Unwinding {
     }
 
     /// What the last stack was made from: offsets in the copy and the 8 bytes that were there.
-    pub fn read(&self) -> &[(u32, u64)] {
+    pub(super) fn read(&self) -> &[(u32, u64)] {
         &self.read
     }
 
     /// Keeps the result of the last [`Unwinding::unwind`].
-    pub fn keep(&mut self, place: Place, stack_id: u64) {
+    pub(super) fn keep(&mut self, place: Place, stack_id: u64) {
         if self.kept.len() >= KEPT_MAX {
             self.kept.clear();
         }
@@ -99,12 +99,12 @@ impl Unwinding {
     }
 
     /// The next result to be kept was not read from the stack.
-    pub fn forget_reads(&mut self) {
+    pub(super) fn forget_reads(&mut self) {
         self.read.clear();
     }
 
     /// Follows the stack. `frames` gets the addresses to look up, innermost first: of callers the last byte of the call.
-    pub fn unwind(
+    pub(super) fn unwind(
         &mut self,
         space: &mut Space,
         modules: &mut Modules,

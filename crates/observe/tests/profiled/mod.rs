@@ -27,7 +27,7 @@ static double now_ms(void)
 
 /// A sample with its stacks resolved.
 #[derive(Debug, Clone)]
-pub struct Sampled {
+pub(crate) struct Sampled {
     pub ts: u64,
     pub task_id: u32,
     pub kernel: Vec<Frame>,
@@ -37,24 +37,24 @@ pub struct Sampled {
 
 impl Sampled {
     /// The functions of the user's stack, innermost first; `?` where there is no symbol.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.user.iter().map(|frame| frame.symbol.clone().unwrap_or_else(|| "?".to_owned())).collect()
     }
 }
 
 /// What was sampled.
-pub struct Run {
+pub(crate) struct Run {
     pub samples: Vec<Sampled>,
     pub counts: Vec<SampleCounts>,
     pub event: &'static str,
 }
 
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// Compiles a C program, which may say `FOR_MS(n)`.
-pub fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+pub(crate) fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (code, program) = (dir.join(format!("{name}.c")), dir.join(name));
     let prelude = if source.contains("FOR_MS") { FOR_MS } else { "" };
     std::fs::write(&code, format!("{prelude}{source}")).expect("the directory is ours");
@@ -85,7 +85,7 @@ fn pidfd_of(child: &Child) -> OwnedFd {
 }
 
 /// Profiles a command from its exec to its end; `meanwhile` is called again and again while it runs, with its pid.
-pub fn profile(command: &str, options: &ProfileOptions, meanwhile: impl FnMut(u32)) -> Run {
+pub(crate) fn profile(command: &str, options: &ProfileOptions, meanwhile: impl FnMut(u32)) -> Run {
     let mut observer = observer();
     let gate = ["-c", &format!("read go; exec {command}")];
     let child = Command::new("sh").args(gate).stdin(Stdio::piped()).spawn().expect("sh starts");
@@ -94,7 +94,7 @@ pub fn profile(command: &str, options: &ProfileOptions, meanwhile: impl FnMut(u3
 }
 
 /// Profiles a program that was started before anything observed it.
-pub fn profile_running(program: &Path, argument: &str, options: &ProfileOptions) -> Run {
+pub(crate) fn profile_running(program: &Path, argument: &str, options: &ProfileOptions) -> Run {
     let child = Command::new(program).arg(argument).stdin(Stdio::piped()).spawn().expect("it starts");
     // Until it runs its own code.
     std::thread::sleep(Duration::from_millis(50));

@@ -21,7 +21,7 @@ use crate::subject::Subject;
 const SHED_BECAUSE: &str = "shed_because";
 
 /// The probes of a session.
-pub struct Probes {
+pub(crate) struct Probes {
     /// What follows the recorded tree, if a stream asked for needs it and the kernel gives it.
     pub tree: Option<Tree>,
     /// All others that were asked for and could be opened.
@@ -54,7 +54,7 @@ fn members(options: &SessionOptions) -> Result<Members, String> {
 
 impl Probes {
     /// Tries every stream asked for. A stream asked for by name and refused is an error, unless best effort will do.
-    pub fn open(options: &SessionOptions) -> Result<Self, SessionError> {
+    pub(crate) fn open(options: &SessionOptions) -> Result<Self, SessionError> {
         let mut probes = Self { tree: None, watchers: Vec::new(), states: Vec::new(), warnings: Vec::new() };
         let wanted = options.for_probes();
         let bpf = probes.open_bpf(options, &wanted).err().map(rungs::with_filter);
@@ -156,7 +156,7 @@ impl Probes {
     }
 
     /// Attaches the probes to the target, at its gate or running. One that cannot be attached is refused after all.
-    pub fn begin(&mut self, options: &SessionOptions, subject: &Subject) -> Result<(), SessionError> {
+    pub(crate) fn begin(&mut self, options: &SessionOptions, subject: &Subject) -> Result<(), SessionError> {
         let processes = subject.processes();
         let scope = subject.scope(&processes, options.skip.is_some());
         let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
@@ -248,29 +248,29 @@ impl Probes {
     }
 
     /// Nothing tells of tasks: neither BPF nor perf events are available, or not asked for.
-    pub fn are_alone(&self) -> bool {
+    pub(crate) fn are_alone(&self) -> bool {
         self.tree.is_none()
     }
 
     /// All probes, what follows the tree first.
-    pub fn all(&self) -> impl Iterator<Item = &dyn Watcher> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &dyn Watcher> {
         self.tree.iter().map(Tree::watcher).chain(self.watchers.iter().map(|watcher| &**watcher))
     }
 
     /// The same, to be called.
-    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut dyn Watcher> {
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut dyn Watcher> {
         let others = self.watchers.iter_mut().map(|watcher| &mut **watcher as &mut dyn Watcher);
         self.tree.iter_mut().map(Tree::watcher_mut).chain(others)
     }
 
     /// What all of them have counted so far.
-    pub fn count(&self, counts: &mut Vec<Count>) {
+    pub(crate) fn count(&self, counts: &mut Vec<Count>) {
         counts.clear();
         self.all().for_each(|watcher| watcher.count(counts));
     }
 
     /// Detaches what a stream costs; false if it cannot be had without, or is gone already.
-    pub fn shed(&mut self, stream: &str) -> bool {
+    pub(crate) fn shed(&mut self, stream: &str) -> bool {
         let Some(stream) = Stream::all().find(|known| known.name() == stream) else { return false };
         let gone = |state: &Probe| state.name == stream.name() && state.extra.contains_key(SHED_BECAUSE);
         if self.states.iter().any(gone) {
@@ -281,7 +281,7 @@ impl Probes {
     }
 
     /// Says of a stream that it was given up on the way.
-    pub fn note_shed(&mut self, stream: &str, ts: i64, reason: &str) {
+    pub(crate) fn note_shed(&mut self, stream: &str, ts: i64, reason: &str) {
         tracing::warn!("{stream} is not recorded any more: {reason}");
         self.warnings.push(format!("{stream} was recorded only at first: {reason}"));
         for state in self.states.iter_mut().filter(|state| state.name == stream) {
@@ -291,7 +291,7 @@ impl Probes {
     }
 
     /// Writes the final counts into the states.
-    pub fn count_events(&mut self) {
+    pub(crate) fn count_events(&mut self) {
         let mut counts = Vec::new();
         self.count(&mut counts);
         for state in self.states.iter_mut().filter(|state| state.state == ProbeState::Active) {

@@ -15,7 +15,7 @@ fn mended_by_root(stream: Stream) -> Option<String> {
 }
 
 /// Why BPF is not available; where a seccomp filter is in force, no right alone will help.
-pub fn with_filter(reason: String) -> String {
+pub(super) fn with_filter(reason: String) -> String {
     if process::is_filtered() {
         return format!("{reason}; found a seccomp filter, as containers have it: it must let bpf pass, too");
     }
@@ -28,7 +28,7 @@ fn nor_by_perf(bpf: &str, perf: &str) -> String {
 
 /// The rungs that cannot be had, with the reasons.
 #[derive(Debug, Default)]
-pub struct Missing {
+pub(super) struct Missing {
     pub bpf: Option<String>,
     /// Only tried where BPF is missing.
     pub perf: Option<String>,
@@ -38,7 +38,7 @@ pub struct Missing {
 
 impl Missing {
     /// Why a stream is not recorded; `by_perf` says that perf events would have been enough.
-    pub fn why(&self, by_perf: bool) -> String {
+    pub(super) fn why(&self, by_perf: bool) -> String {
         let bpf = self.bpf.clone().unwrap_or_default();
         match &self.perf {
             Some(perf) if by_perf => nor_by_perf(&bpf, perf),
@@ -47,7 +47,7 @@ impl Missing {
     }
 
     /// What becomes of a stream of the observers.
-    pub fn state(&self, stream: Stream) -> Probe {
+    pub(super) fn state(&self, stream: Stream) -> Probe {
         let by_perf = PerfWatcher::STREAMS.contains(&stream);
         let rung = match (&self.bpf, &self.perf) {
             (None, _) => Rung::Bpf,
@@ -64,7 +64,7 @@ impl Missing {
     }
 
     /// A stream that is recorded, with the reason why on no higher rung.
-    pub fn active_on(&self, stream: Stream, rung: &str) -> Probe {
+    pub(super) fn active_on(&self, stream: Stream, rung: &str) -> Probe {
         let state = active(stream, rung);
         if self.bpf.is_none() {
             return state;
@@ -74,7 +74,7 @@ impl Missing {
     }
 
     /// What the user is to know of the streams that are recorded on a lower rung; refusals speak for themselves.
-    pub fn in_words(&self, states: &[Probe]) -> Vec<String> {
+    pub(super) fn in_words(&self, states: &[Probe]) -> Vec<String> {
         let mut said = Vec::new();
         for (rung, how) in [(Rung::Perf, "through perf events"), (Rung::Procfs, "from /proc alone")] {
             let lower = |state: &&Probe| {

@@ -8,7 +8,7 @@ use pagelab_recording::Recording;
 use pagelab_recording::tables::{FramesRow, StacksRow};
 
 /// Compiles a program in C; `flags` stand before `-O2 -g`.
-pub fn compile(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
+pub(crate) fn compile(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
     let (code, program) = (dir.join("program.c"), dir.join("program"));
     std::fs::write(&code, source).expect("the directory is ours");
     let status = Command::new("gcc").args(flags).args(["-O2", "-g"]).arg(&code).arg("-o").arg(&program).status();
@@ -17,7 +17,7 @@ pub fn compile(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
 }
 
 /// Functions of every stack, innermost first.
-pub fn stacks(recording: &Recording) -> HashMap<u64, Vec<String>> {
+pub(crate) fn stacks(recording: &Recording) -> HashMap<u64, Vec<String>> {
     let mut names = HashMap::new();
     recording
         .for_each::<FramesRow>(|row| {

@@ -19,7 +19,7 @@ struct Machines {
 
 /// A section of the document.
 #[derive(Debug, Deserialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     pub name: String,
     kernel: String,
     streams: BTreeMap<String, Held>,
@@ -40,7 +40,7 @@ struct Held {
 }
 
 /// The section of a kernel's release: the first that fits.
-pub fn machine(release: &str) -> Machine {
+pub(crate) fn machine(release: &str) -> Machine {
     let machines: Machines = toml::from_str(DOCUMENT).expect("the document");
     let found = machines.machine.into_iter().find(|machine| release.starts_with(&machine.kernel)).expect("a section");
     for stream in found.streams.keys() {
@@ -73,12 +73,12 @@ fn filled(recording: &Recording, table: &str) -> BTreeMap<String, bool> {
 
 impl Machine {
     /// How many streams it names.
-    pub fn streams(&self) -> usize {
+    pub(crate) fn streams(&self) -> usize {
         self.streams.len()
     }
 
     /// Everything in which the recording falls short of the section, a sentence each.
-    pub fn misses(&self, recording: &Recording) -> Vec<String> {
+    pub(crate) fn misses(&self, recording: &Recording) -> Vec<String> {
         let mut missed = Vec::new();
         for (stream, held) in &self.streams {
             let probe = recording.manifest().probes.iter().find(|probe| probe.name == *stream);

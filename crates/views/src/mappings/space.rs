@@ -13,15 +13,15 @@ use super::class::{MemoryKind, ThpAdvice};
 
 /// Properties beyond those with a field of their own that keep areas apart.
 pub(super) mod bits {
-    pub const LOCKED: u16 = 1;
-    pub const NORESERVE: u16 = 2;
-    pub const GROWSDOWN: u16 = 4;
-    pub const RANDOM: u16 = 8;
-    pub const SEQUENTIAL: u16 = 16;
-    pub const DONTFORK: u16 = 32;
-    pub const MERGEABLE: u16 = 64;
-    pub const DONTDUMP: u16 = 128;
-    pub const WIPEONFORK: u16 = 256;
+    pub(crate) const LOCKED: u16 = 1;
+    pub(crate) const NORESERVE: u16 = 2;
+    pub(crate) const GROWSDOWN: u16 = 4;
+    pub(crate) const RANDOM: u16 = 8;
+    pub(crate) const SEQUENTIAL: u16 = 16;
+    pub(crate) const DONTFORK: u16 = 32;
+    pub(crate) const MERGEABLE: u16 = 64;
+    pub(crate) const DONTDUMP: u16 = 128;
+    pub(crate) const WIPEONFORK: u16 = 256;
 }
 
 /// What two areas must share to be one.

@@ -8,17 +8,17 @@ use pagelab_recording::tables::{FaultsRow, MetricsRow, SettingsRow};
 use pagelab_recording::{Clock, Exit, Manifest, Recording, RecordingWriter, WriterOptions};
 use serde_json::json;
 
-pub const SECOND: i64 = 1_000_000_000;
+pub(crate) const SECOND: i64 = 1_000_000_000;
 
 /// A manifest of a job that measured from `start` to `end` and did `operations`.
-pub fn job(start: i64, end: i64, operations: u64) -> Manifest {
+pub(crate) fn job(start: i64, end: i64, operations: u64) -> Manifest {
     let mut manifest = plain("job", start, end);
     manifest.extra.get_mut("measured").unwrap()["operations"] = json!(operations);
     manifest
 }
 
 /// A manifest of a command that ran from `start` to `end`.
-pub fn command(start: i64, end: i64) -> Manifest {
+pub(crate) fn command(start: i64, end: i64) -> Manifest {
     Manifest { command: Some(vec!["true".to_owned()]), ..plain("command", start, end) }
 }
 
@@ -34,7 +34,7 @@ fn plain(source: &str, start: i64, end: i64) -> Manifest {
 }
 
 /// Writes a recording in `dir` and ends it cleanly.
-pub fn record(dir: &Path, manifest: Manifest, fill: impl FnOnce(&mut RecordingWriter)) -> PathBuf {
+pub(crate) fn record(dir: &Path, manifest: Manifest, fill: impl FnOnce(&mut RecordingWriter)) -> PathBuf {
     let options = WriterOptions { compact: false, ..WriterOptions::default() };
     let mut writer = RecordingWriter::create(dir, manifest, options).unwrap();
     fill(&mut writer);
@@ -44,17 +44,17 @@ pub fn record(dir: &Path, manifest: Manifest, fill: impl FnOnce(&mut RecordingWr
 }
 
 /// Appends one sample.
-pub fn sample(writer: &mut RecordingWriter, ts: i64, name: &str, value: impl Into<Option<f64>>) {
+pub(crate) fn sample(writer: &mut RecordingWriter, ts: i64, name: &str, value: impl Into<Option<f64>>) {
     writer.push_metrics(&MetricsRow { ts, name, instance: None, value: value.into() });
 }
 
 /// Appends one setting, as read at the start.
-pub fn setting(writer: &mut RecordingWriter, key: &str, value: impl Into<Option<&'static str>>) {
+pub(crate) fn setting(writer: &mut RecordingWriter, key: &str, value: impl Into<Option<&'static str>>) {
     writer.push_settings(&SettingsRow { ts: 0, key, value: value.into(), source: "test", at: "start" });
 }
 
 /// Appends one user-mode write fault.
-pub fn fault(writer: &mut RecordingWriter, ts: i64, error_code: u32) {
+pub(crate) fn fault(writer: &mut RecordingWriter, ts: i64, error_code: u32) {
     writer.push_faults(&FaultsRow {
         ts,
         task_id: 1,

@@ -10,7 +10,7 @@ use pagelab_vocab::terminal::shell_word;
 use toml::{Table, Value};
 
 use super::{is_part, wrong};
-pub use crate::commands::experiment::INTERRUPTED;
+pub(super) use crate::commands::experiment::INTERRUPTED;
 use crate::commands::experiment::make_runs;
 use crate::failure::Failure;
 use crate::options::default_output;
@@ -22,7 +22,7 @@ const ORIGIN: &str = "compare -n";
 /// What a new set is made of.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Making runs (-n)")]
-pub struct NewSet {
+pub(super) struct NewSet {
     /// Runs of each side, 2 to 10,000.
     #[arg(short = 'n', long = "runs", value_name = "N", requires = "command", value_parser = clap::value_parser!(u64).range(2..=10_000))]
     runs: Option<u64>,
@@ -75,7 +75,7 @@ pub struct NewSet {
 }
 
 /// What became of the runs.
-pub enum Made {
+pub(super) enum Made {
     /// They were made and compared.
     Compared(Box<Comparison>),
     /// The user ended them early and knows how to go on.
@@ -85,7 +85,7 @@ pub enum Made {
 }
 
 /// Makes the runs, if -n asks for them.
-pub fn make(args: &super::Args) -> Result<Made, Failure> {
+pub(super) fn make(args: &super::Args) -> Result<Made, Failure> {
     let new = &args.new;
     let Some(runs) = new.runs else {
         if !new.command.is_empty() {

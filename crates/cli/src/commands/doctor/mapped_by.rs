@@ -32,7 +32,7 @@ struct Call {
 ///
 /// # Errors
 /// The recording cannot be read, or is not of this process.
-pub fn attach(report: &mut ProcessReport, dir: &Path) -> Result<(), Failure> {
+pub(super) fn attach(report: &mut ProcessReport, dir: &Path) -> Result<(), Failure> {
     let recording = Recording::open(dir)?;
     let mm_id = space_of(&recording, report.pid, dir)?;
     let page_bytes = page_bytes_of(&recording);

@@ -20,7 +20,7 @@ use crate::print;
     after_help = "Looks and changes nothing. The exit status is 1 if there is a problem, 0 if there are notes or nothing.\n\nExamples:\n  \
                   pagelab doctor\n  sudo pagelab doctor /var/lib/db/data\n  pagelab doctor --pid $(pidof -s postgres)\n  pagelab doctor --pid 4711 --recording DIR\n  pagelab doctor --json | jq '.findings[] | select(.level == \"problem\")'"
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// File to examine: where its extents lie, and which 2 MiB pieces of it a single huge page entry can map.
     #[arg(value_name = "PATH", conflicts_with = "pid")]
     path: Option<PathBuf>,
@@ -87,7 +87,7 @@ struct Process<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     match (&args.path, args.pid) {
         (Some(path), _) => of_file(path, &args.path_options(), args.json),
         (None, Some(pid)) => of_process(pid, args.recording.as_deref(), args.json),

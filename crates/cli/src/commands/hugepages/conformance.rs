@@ -14,7 +14,7 @@ use crate::print;
     after_help = "Makes a pool of huge pages for the time it runs and puts everything back. docs/conformance.md lists the cases. The \
                   exit status is 1 if a case fails."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Cases or topics to run [default: all].
     only: Vec<String>,
     /// Time limit of one case, in seconds.
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// Runs the suite.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let options = Options { only: args.only.clone(), limit: Duration::from_secs(args.limit), ..Options::default() };
     let shows = !args.tap && !args.json;
     let report = run_suite(&options, &mut |case| {

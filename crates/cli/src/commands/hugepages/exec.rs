@@ -14,7 +14,7 @@ use crate::print;
 #[command(
     after_help = "The exit status is the program's. What it got is told on standard error, or with --json on standard output."
 )]
-pub struct Args {
+pub(super) struct Args {
     /// Back the heap (malloc) by transparent huge pages or by pages of the pool.
     #[arg(long, value_enum)]
     heap: Option<HeapArg>,
@@ -55,7 +55,7 @@ enum ShmArg {
 }
 
 /// Runs the program and gives its status.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let heap = args.heap.map(|heap| match heap {
         HeapArg::Thp => Heap::Thp,
         HeapArg::Hugetlb => Heap::Hugetlb,

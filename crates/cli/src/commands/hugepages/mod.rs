@@ -22,7 +22,7 @@ use crate::print;
                   sudo pagelab hugepages accounting --pages 128 --overcommit 128 100M 300M 512M\n  \
                   sudo pagelab hugepages conformance"
 )]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -66,7 +66,7 @@ fn root() -> &'static Path {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     match &args.command {
         Command::List(form) => pools::list(form),
         Command::Set(args) => pools::set(args),

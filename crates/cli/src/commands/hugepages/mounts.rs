@@ -12,7 +12,7 @@ use crate::options::above_zero;
 
 /// Arguments of `hugepages mounts`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -84,7 +84,7 @@ struct List<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     match &args.command {
         Command::List(form) => {
             let all = mounts::mounts(root()).map_err(failure)?;

@@ -12,7 +12,7 @@ use crate::options::above_zero;
 
 /// Arguments of `hugepages set`.
 #[derive(Debug, clap::Args)]
-pub struct SetArgs {
+pub(super) struct SetArgs {
     /// Page size, such as 2M or 1G.
     size: String,
     /// Number of pages that the pool should have.
@@ -32,7 +32,7 @@ pub struct SetArgs {
 
 /// Arguments of `hugepages plan`.
 #[derive(Debug, clap::Args)]
-pub struct PlanArgs {
+pub(super) struct PlanArgs {
     /// Bytes to back by huge pages, such as 40G.
     #[arg(long, value_parser = above_zero)]
     bytes: u64,
@@ -45,7 +45,7 @@ pub struct PlanArgs {
 
 /// Arguments of `hugepages accounting`.
 #[derive(Debug, clap::Args)]
-pub struct AccountingArgs {
+pub(super) struct AccountingArgs {
     /// Sizes to map and touch one after another, such as 64M.
     #[arg(required = true, value_parser = above_zero)]
     steps: Vec<u64>,
@@ -69,14 +69,14 @@ struct List<'a> {
 }
 
 /// Lists the pools.
-pub fn list(form: &Form) -> Result<u8, Failure> {
+pub(super) fn list(form: &Form) -> Result<u8, Failure> {
     let pools = pools(root()).map_err(failure)?;
     form.print(&List { pools: &pools }, &PoolTable(&pools))?;
     Ok(0)
 }
 
 /// Sets a pool; to get less than was asked for is status 1.
-pub fn set(args: &SetArgs) -> Result<u8, Failure> {
+pub(super) fn set(args: &SetArgs) -> Result<u8, Failure> {
     let request = SetRequest {
         page_bytes: page_bytes(&args.size)?,
         pages: args.pages,
@@ -90,7 +90,7 @@ pub fn set(args: &SetArgs) -> Result<u8, Failure> {
 }
 
 /// Plans a pool.
-pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
+pub(super) fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let size = args.size.as_deref().map(page_bytes).transpose()?;
     let plan = planning::plan(root(), args.bytes, size).map_err(failure)?;
     args.form.print(&plan, &plan)?;
@@ -98,7 +98,7 @@ pub fn plan(args: &PlanArgs) -> Result<u8, Failure> {
 }
 
 /// Maps and touches, and shows the pool's counters.
-pub fn accounting(args: &AccountingArgs) -> Result<u8, Failure> {
+pub(super) fn accounting(args: &AccountingArgs) -> Result<u8, Failure> {
     let request = AccountingRequest {
         page_bytes: page_bytes(&args.size)?,
         pages: args.pages,

@@ -28,7 +28,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::print;
 use crate::say;
-pub use order::view_first;
+pub(crate) use order::view_first;
 use views::View;
 
 /// The recording and the view of it.
@@ -40,7 +40,7 @@ use views::View;
     disable_help_subcommand = true,
     after_help = AFTER_HELP
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// The recording [default: the newest in the current directory]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -68,7 +68,7 @@ path that are not UTF-8 are replaced, and `path_bytes_hex` beside `path` has all
 because many JSON parsers round large numbers.";
 
 /// Shows the view asked for.
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     if !args.view.common().base.is_empty() {
         return two_sides(args);
     }

@@ -61,7 +61,7 @@ struct Asked {
 ///
 /// # Errors
 /// There is no such view or recording, or the view does not have an option that was given.
-pub fn view_first(words: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Failure> {
+pub(crate) fn view_first(words: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Failure> {
     let mut words: Vec<OsString> = words.collect();
     let Some(show) = words.iter().skip(1).position(|word| !is_option(word)) else { return Ok(words) };
     if words.get(show + 1).is_none_or(|word| word != "show") {

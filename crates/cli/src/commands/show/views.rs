@@ -9,7 +9,7 @@ use crate::options::SpanArgs;
 
 /// The views. What one holds stands beside its rows: see the help of each.
 #[derive(Debug, Subcommand)]
-pub enum View {
+pub(super) enum View {
     /// What was recorded, how well, and what stands out (the default)
     Summary(Plain),
     /// The tree of tasks, and the faults of each as recorded and as the kernel accounts them
@@ -163,7 +163,7 @@ Each address space is shown as of the last look at it, a short time before its e
 
 /// Options that every view has.
 #[derive(Debug, Args)]
-pub struct Common {
+pub(super) struct Common {
     /// Print one JSON document in place of text
     #[arg(long)]
     pub json: bool,
@@ -179,7 +179,7 @@ pub struct Common {
 
 /// Which tasks.
 #[derive(Debug, Args)]
-pub struct TaskArgs {
+pub(super) struct TaskArgs {
     /// Only this process, by its id
     #[arg(long, value_name = "N")]
     pid: Option<i32>,
@@ -190,7 +190,7 @@ pub struct TaskArgs {
 
 /// Which file.
 #[derive(Debug, Args)]
-pub struct FileArgs {
+pub(super) struct FileArgs {
     /// Only this file, by its path, the last parts of it, or the kernel's name ([heap])
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
@@ -198,7 +198,7 @@ pub struct FileArgs {
 
 /// How many rows, in which order.
 #[derive(Debug, Args)]
-pub struct RankArgs {
+pub(super) struct RankArgs {
     /// Rows of each list; 0 for all [default: 20]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -209,7 +209,7 @@ pub struct RankArgs {
 
 /// Which rows of a view of tasks and files.
 #[derive(Debug, Args)]
-pub struct RowArgs {
+pub(super) struct RowArgs {
     #[command(flatten)]
     tasks: TaskArgs,
     #[command(flatten)]
@@ -220,14 +220,14 @@ pub struct RowArgs {
 
 /// Options of a view that shows all or nothing.
 #[derive(Debug, Args)]
-pub struct Plain {
+pub(super) struct Plain {
     #[command(flatten)]
     common: Common,
 }
 
 /// Options of a view of tasks.
 #[derive(Debug, Args)]
-pub struct OfTasks {
+pub(super) struct OfTasks {
     #[command(flatten)]
     tasks: TaskArgs,
     #[command(flatten)]
@@ -238,7 +238,7 @@ pub struct OfTasks {
 
 /// Options of a view of tasks and files.
 #[derive(Debug, Args)]
-pub struct OfFiles {
+pub(super) struct OfFiles {
     #[command(flatten)]
     rows: RowArgs,
     #[command(flatten)]
@@ -247,7 +247,7 @@ pub struct OfFiles {
 
 /// Options of the view of system calls.
 #[derive(Debug, Args)]
-pub struct OfCalls {
+pub(super) struct OfCalls {
     #[command(flatten)]
     rows: RowArgs,
     /// One row for each name, task, comm or file [default: name]
@@ -265,7 +265,7 @@ pub struct OfCalls {
 
 /// Options of the profile.
 #[derive(Debug, Args)]
-pub struct OfFunctions {
+pub(super) struct OfFunctions {
     #[command(flatten)]
     rows: RowArgs,
     /// Add what calls this function
@@ -283,7 +283,7 @@ pub struct OfFunctions {
 
 /// Options of a view of names.
 #[derive(Debug, Args)]
-pub struct OfNames {
+pub(super) struct OfNames {
     /// Only names with one of these words in them
     #[arg(value_name = "WORD")]
     words: Vec<String>,
@@ -293,7 +293,7 @@ pub struct OfNames {
 
 /// Options of the view of settings.
 #[derive(Debug, Args)]
-pub struct OfSettings {
+pub(super) struct OfSettings {
     /// Only keys with one of these words in them
     #[arg(value_name = "WORD")]
     words: Vec<String>,
@@ -306,7 +306,7 @@ pub struct OfSettings {
 
 /// Options of the view of metrics.
 #[derive(Debug, Args)]
-pub struct OfMetrics {
+pub(super) struct OfMetrics {
     /// Only metrics with one of these words in their name
     #[arg(value_name = "WORD")]
     words: Vec<String>,
@@ -318,7 +318,7 @@ pub struct OfMetrics {
 
 /// Options of the view of losses.
 #[derive(Debug, Args)]
-pub struct OfStreams {
+pub(super) struct OfStreams {
     #[command(flatten)]
     rank: RankArgs,
     #[command(flatten)]
@@ -367,7 +367,7 @@ impl OfFunctions {
 
 impl View {
     /// The options that every view has.
-    pub fn common(&self) -> &Common {
+    pub(super) fn common(&self) -> &Common {
         match self {
             Self::Summary(args) | Self::Latency(args) => &args.common,
             Self::Tasks(args) | Self::Block(args) | Self::Sched(args) => &args.common,
@@ -384,7 +384,7 @@ impl View {
     }
 
     /// The rows that are asked for.
-    pub fn selection(&self) -> Selection {
+    pub(super) fn selection(&self) -> Selection {
         let of_words = |words: &[String]| Selection { words: words.to_vec(), ..Selection::default() };
         let rows = match self {
             Self::Summary(_) | Self::Latency(_) => Selection::default(),

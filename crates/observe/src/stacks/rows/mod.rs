@@ -21,7 +21,7 @@ use samples::Samples;
 use tasks::TaskRows;
 
 /// The streams that it fills.
-pub const STREAMS: &[Stream] = &[Stream::Cpu, Stream::Sched, Stream::Maps];
+pub(crate) const STREAMS: &[Stream] = &[Stream::Cpu, Stream::Sched, Stream::Maps];
 
 /// The probe.
 struct StackWatcher {
@@ -42,7 +42,7 @@ struct StackWatcher {
 }
 
 /// Whether the recording has stacks.
-pub fn wanted(options: &ProbeOptions) -> bool {
+pub(crate) fn wanted(options: &ProbeOptions) -> bool {
     options.streams.contains(Stream::Cpu) || options.streams.off_stacks() || options.streams.map_stacks()
 }
 
@@ -62,7 +62,7 @@ const STACK_FROM_BYTES: u64 = 2 << 20;
 const MAPS_RING_BYTES: usize = 1 << 20;
 
 /// How the stacks of sleeping tasks and of mapping calls are taken; none if neither are wanted.
-pub fn task_stack_options(options: &ProbeOptions) -> Option<TaskStackOptions> {
+pub(crate) fn task_stack_options(options: &ProbeOptions) -> Option<TaskStackOptions> {
     let (of_sleep, of_maps) = (options.streams.off_stacks(), options.streams.map_stacks());
     let profile = profile_options(options);
     let most = if of_sleep { usize::MAX } else { MAPS_RING_BYTES };
@@ -76,7 +76,7 @@ pub fn task_stack_options(options: &ProbeOptions) -> Option<TaskStackOptions> {
 
 /// Prepares the probe; it is attached when the target is there.
 #[allow(clippy::unnecessary_wraps, reason = "other probes find out here that they cannot be had")]
-pub fn open(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
+pub(crate) fn open(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     Ok(Box::new(prepared(options, false)))
 }
 
@@ -84,7 +84,7 @@ pub fn open(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
 ///
 /// # Errors
 /// Only sleeping tasks were asked for.
-pub fn open_by_perf(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
+pub(crate) fn open_by_perf(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     if !options.streams.contains(Stream::Cpu) {
         return Err("perf events take no stacks of sleeping tasks; needed: BPF".to_owned());
     }

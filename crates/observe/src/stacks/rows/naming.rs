@@ -12,7 +12,7 @@ use crate::watcher::Closing;
 const STACKS_PER_PART: usize = 20_000;
 
 /// Writes the frames and stacks that were met for the first time.
-pub fn write_new(stacks: &mut Stacks, writer: &mut RecordingWriter) {
+pub(super) fn write_new(stacks: &mut Stacks, writer: &mut RecordingWriter) {
     let (frames, new_stacks) = stacks.take_new();
     for (id, frame) in &frames {
         push_frame(*id, frame, writer);
@@ -36,7 +36,7 @@ fn push_frame(frame_id: u64, frame: &Frame, writer: &mut RecordingWriter) {
 
 /// Looks up the names of all frames and writes frames and stacks as they are with names. Gives the number of frames that
 /// could be named, and of all.
-pub fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_recording::Result<(usize, usize)> {
+pub(super) fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_recording::Result<(usize, usize)> {
     // What was written so far is read back: a recording of any length has its stacks on disk, not in memory.
     // Looking up names takes root's rights, writing them those of whose recording it is.
     let (writer, flush) = (&mut *closing.writer, closing.flush);

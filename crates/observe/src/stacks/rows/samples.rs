@@ -63,7 +63,7 @@ impl Source {
 }
 
 /// The source of samples, and what it has for the recording.
-pub struct Samples {
+pub(super) struct Samples {
     source: Source,
     rows: Vec<Row>,
     totals: Totals,
@@ -74,13 +74,13 @@ impl Samples {
     ///
     /// # Errors
     /// The reason in words, with what is needed and what to type.
-    pub fn open(options: &ProfileOptions, task_states: BorrowedFd<'_>) -> Result<Self, String> {
+    pub(super) fn open(options: &ProfileOptions, task_states: BorrowedFd<'_>) -> Result<Self, String> {
         let profiler = Profiler::open(options, task_states).map_err(|error| error.to_string())?;
         Ok(Self::from(Source::Bpf(Box::new(profiler))))
     }
 
     /// Takes the samples that the perf observer takes of `event`.
-    pub fn by_perf(event: &'static str) -> Self {
+    pub(super) fn by_perf(event: &'static str) -> Self {
         Self::from(Source::Perf { event, waiting: Vec::new() })
     }
 
@@ -89,14 +89,14 @@ impl Samples {
     }
 
     /// Takes samples of perf.
-    pub fn take(&mut self, samples: &mut Vec<PerfSample>) {
+    pub(super) fn take(&mut self, samples: &mut Vec<PerfSample>) {
         if let Source::Perf { waiting, .. } = &mut self.source {
             waiting.append(samples);
         }
     }
 
     /// Works on the samples older than `until_ns`.
-    pub fn drain(&mut self, until_ns: u64, stacks: &mut Stacks) {
+    pub(super) fn drain(&mut self, until_ns: u64, stacks: &mut Stacks) {
         let (rows, totals) = (&mut self.rows, &mut self.totals);
         self.source.drain(until_ns, |cpu, sample| {
             let ids = stacks.sample(sample);
@@ -113,7 +113,7 @@ impl Samples {
     }
 
     /// Writes what was worked on.
-    pub fn write(&mut self, writer: &mut RecordingWriter) {
+    pub(super) fn write(&mut self, writer: &mut RecordingWriter) {
         for row in self.rows.drain(..) {
             writer.push(&SamplesRow {
                 ts: row.ts as i64,
@@ -129,7 +129,7 @@ impl Samples {
     }
 
     /// What was counted, per CPU. What perf has counted is told by its observer.
-    pub fn counts(&self) -> Vec<Count> {
+    pub(super) fn counts(&self) -> Vec<Count> {
         let Source::Bpf(profiler) = &self.source else { return Vec::new() };
         let rings = profiler.rings();
         let count = |cpu| {
@@ -141,14 +141,14 @@ impl Samples {
     }
 
     /// Ends sampling.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         if let Source::Bpf(profiler) = &mut self.source {
             profiler.detach();
         }
     }
 
     /// What the manifest says of them.
-    pub fn told(&self, frequency: Frequency) -> Value {
+    pub(super) fn told(&self, frequency: Frequency) -> Value {
         let Totals { samples, entry, cut, broken, kernel_cut } = self.totals;
         json!({
             "event": self.source.event(), "frequency_hz": frequency.of_event(self.source.event()),

@@ -48,7 +48,7 @@ impl Totals {
 }
 
 /// Brings rows and stacks together.
-pub struct TaskRows {
+pub(super) struct TaskRows {
     road: TaskStacks,
     /// Per task, in the order of time.
     stacks: HashMap<u32, VecDeque<(u64, StackIds)>>,
@@ -64,7 +64,7 @@ impl TaskRows {
     ///
     /// # Errors
     /// In words, if their rings cannot be mapped.
-    pub fn of(observer: &Observer, sched: bool) -> Result<Option<Self>, String> {
+    pub(super) fn of(observer: &Observer, sched: bool) -> Result<Option<Self>, String> {
         let road = TaskStacks::of(observer).map_err(|error| error.to_string())?;
         let (stacks, totals) = (HashMap::new(), Totals::default());
         let stream = if sched { "sched_stacks" } else { "maps_stacks" };
@@ -72,13 +72,13 @@ impl TaskRows {
     }
 
     /// Takes the times that are over and the mapping calls that have returned; their rows wait for their stacks.
-    pub fn take(&mut self, round: &mut Round) {
+    pub(super) fn take(&mut self, round: &mut Round) {
         self.times.append(&mut round.off_cpu);
         self.actions.append(&mut round.map_actions);
     }
 
     /// Works on the stacks taken before `until_ns`.
-    pub fn drain(&mut self, until_ns: u64, now_ns: u64, stacks: &mut Stacks) {
+    pub(super) fn drain(&mut self, until_ns: u64, now_ns: u64, stacks: &mut Stacks) {
         let (found, totals) = (&mut self.stacks, &mut self.totals);
         self.road.drain(until_ns, |sample, tell| {
             let ids = stacks.of_task(sample, now_ns, tell);
@@ -91,7 +91,7 @@ impl TaskRows {
     }
 
     /// Writes the times that began before `until_ns`, and the calls that returned before it; their stacks have been worked on.
-    pub fn write(&mut self, until_ns: u64, writer: &mut RecordingWriter) {
+    pub(super) fn write(&mut self, until_ns: u64, writer: &mut RecordingWriter) {
         let stacks = &mut self.stacks;
         let columns = writer.table::<OffcpuRow<'_>>();
         self.times.retain(|off| {
@@ -113,7 +113,7 @@ impl TaskRows {
     }
 
     /// What was counted, per CPU: losses here leave times without stacks.
-    pub fn counts(&self) -> impl Iterator<Item = Count> + '_ {
+    pub(super) fn counts(&self) -> impl Iterator<Item = Count> + '_ {
         let rings = self.road.rings();
         (0..rings.cpus()).map(|cpu| {
             let SampleCounts { seen, lost, .. } = rings.counts(cpu);
@@ -122,7 +122,7 @@ impl TaskRows {
     }
 
     /// What the manifest says of them.
-    pub fn told(&self) -> Value {
+    pub(super) fn told(&self) -> Value {
         let Totals { taken, known, copied_bytes, entry, cut, broken, no_room, kernel_cut } = self.totals;
         let lost: u64 = self.counts().map(|count| count.lost).sum();
         json!({

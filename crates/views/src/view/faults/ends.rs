@@ -137,7 +137,7 @@ pub struct OneCollapse {
 }
 
 /// What khugepaged and MADV_COLLAPSE did, by result.
-pub fn collapses(
+pub(crate) fn collapses(
     recording: &Recording,
     selection: &Selection,
     tasks: &Tasks,

@@ -25,7 +25,7 @@ const MAP_HUGETLB: u32 = 0x4_0000;
 
 /// A mapping as it was made.
 #[derive(Debug, Clone, Default)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     /// Who made it.
     pub task_id: u32,
     /// When.
@@ -44,7 +44,7 @@ pub struct Mapping {
 
 /// All mappings made, by their ids.
 #[derive(Debug, Default)]
-pub struct Mappings {
+pub(crate) struct Mappings {
     by_id: HashMap<u32, Mapping>,
     paths: HashSet<Rc<[u8]>>,
     /// The latest mapping that begins at an address, to know what mremap moves.
@@ -53,7 +53,7 @@ pub struct Mappings {
 
 impl Mappings {
     /// Reads the table `mappings`.
-    pub fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Self> {
+    pub(crate) fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Self> {
         let mut mappings = Self::default();
         read::each_in_time::<MappingsRow>(recording, notes, |row| mappings.take(&row))?;
         mappings.at.clear();
@@ -61,7 +61,7 @@ impl Mappings {
     }
 
     /// The mapping with that id.
-    pub fn get(&self, id: u32) -> Option<&Mapping> {
+    pub(crate) fn get(&self, id: u32) -> Option<&Mapping> {
         self.by_id.get(&id)
     }
 
@@ -116,7 +116,7 @@ fn kind_of(row: &MappingsRow<'_>) -> &'static str {
 
 /// Faults on one mapping.
 #[derive(Debug, Clone, Default)]
-pub struct OnMapping {
+pub(crate) struct OnMapping {
     /// All of them.
     pub faults: u64,
     /// Of those, on a page that was there.
@@ -129,7 +129,7 @@ pub struct OnMapping {
 
 impl OnMapping {
     /// Faults that found no page.
-    pub fn missing(&self) -> u64 {
+    pub(crate) fn missing(&self) -> u64 {
         self.faults - self.protection_faults
     }
 
@@ -145,7 +145,7 @@ impl OnMapping {
 
 /// The counts.
 #[derive(Debug, Default)]
-pub struct Joined {
+pub(crate) struct Joined {
     /// Faults in the recording.
     pub in_recording: u64,
     /// Of those, the ones selected; what follows is about these.
@@ -183,7 +183,7 @@ impl Joined {
 }
 
 /// What the pass needs beside the rows.
-pub struct Join<'a> {
+pub(crate) struct Join<'a> {
     /// Selection.
     pub selection: &'a Selection,
     /// Tasks, for the selection.
@@ -196,7 +196,7 @@ pub struct Join<'a> {
 
 impl Join<'_> {
     /// Counts the faults of a recording: from its rollup where all faults are asked for, else one by one.
-    pub fn run(&self, recording: &Recording, notes: &mut Vec<String>) -> Result<Joined> {
+    pub(crate) fn run(&self, recording: &Recording, notes: &mut Vec<String>) -> Result<Joined> {
         if recording.parts("mappings")?.is_empty() {
             notes.push("no mappings were recorded, so it is not known what the faults hit".to_owned());
         }
@@ -243,7 +243,7 @@ fn count_batches(
 
 /// The code at an instruction address: a module and the offset in its file, where that is known, else the address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub(crate) struct Place {
     /// Path of the module, or `[kernel]`.
     pub module: Option<Rc<[u8]>>,
     /// Offset in the module's file.
@@ -254,7 +254,7 @@ pub struct Place {
 
 /// What happened at one place.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct AtPlace {
+pub(crate) struct AtPlace {
     /// Faults.
     pub faults: u64,
     /// The address with most of them: a module lies elsewhere in each process.
@@ -265,7 +265,7 @@ pub struct AtPlace {
 }
 
 /// Faults by place.
-pub fn places(joined: &Joined, mappings: &Mappings) -> HashMap<Place, AtPlace> {
+pub(crate) fn places(joined: &Joined, mappings: &Mappings) -> HashMap<Place, AtPlace> {
     let kernel: Rc<[u8]> = Rc::from(&b"[kernel]"[..]);
     let mut addresses: HashMap<(Place, u64), u64> = HashMap::new();
     for ((mapping, ip), count) in &joined.ips {

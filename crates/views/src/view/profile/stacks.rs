@@ -10,7 +10,7 @@ use crate::read;
 
 /// What frames are counted under: a symbol of a module, or all of a module that has no symbol.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Function {
+pub(super) struct Function {
     /// Its name.
     pub symbol: Option<String>,
     /// The module's path.
@@ -21,14 +21,14 @@ pub struct Function {
 
 /// All frames and stacks of a recording; functions are referred to by number.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub(super) struct Frames {
     functions: Vec<Function>,
     stacks: HashMap<u64, Vec<u32>>,
 }
 
 impl Frames {
     /// Reads both tables.
-    pub fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Self> {
+    pub(super) fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Self> {
         let mut frames = Self::default();
         let (mut numbers, mut by_id) = (HashMap::new(), HashMap::new());
         read::each::<FramesRow>(recording, notes, |row| {
@@ -59,12 +59,12 @@ impl Frames {
     }
 
     /// The functions of a stack, innermost first; empty if the recording lacks it.
-    pub fn stack(&self, id: Option<u64>) -> &[u32] {
+    pub(super) fn stack(&self, id: Option<u64>) -> &[u32] {
         id.and_then(|id| self.stacks.get(&id)).map_or(&[], Vec::as_slice)
     }
 
     /// The function of a number.
-    pub fn function(&self, number: u32) -> &Function {
+    pub(super) fn function(&self, number: u32) -> &Function {
         &self.functions[number as usize]
     }
 }

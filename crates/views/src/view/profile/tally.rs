@@ -16,7 +16,7 @@ use crate::selection::Selection;
 
 /// Samples added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+pub(super) struct Totals {
     /// How many.
     pub samples: u64,
     /// Events they stand for.
@@ -35,7 +35,7 @@ impl Totals {
 
 /// How user stacks ended.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ends {
+pub(super) struct Ends {
     /// Samples with a user stack.
     pub all: u64,
     /// At the thread's first function.
@@ -51,7 +51,7 @@ pub(super) type Pair = (Option<u64>, Option<u64>);
 
 /// The samples selected, added up in every way that the view shows.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub(super) struct Tally {
     /// All samples of the recording.
     pub samples: u64,
     /// The ones selected.
@@ -199,7 +199,7 @@ impl Samples {
 
 impl Tally {
     /// Adds up the samples that are selected: from the rollup where all are, else one by one.
-    pub fn of(
+    pub(super) fn of(
         recording: &Recording,
         selection: &Selection,
         tasks: &Tasks,
@@ -280,7 +280,7 @@ impl Tally {
     }
 
     /// By module of the innermost frame.
-    pub fn modules(&self, frames: &Frames) -> BTreeMap<Option<String>, Totals> {
+    pub(super) fn modules(&self, frames: &Frames) -> BTreeMap<Option<String>, Totals> {
         let mut modules: BTreeMap<Option<String>, Totals> = BTreeMap::new();
         for (pair, totals) in &self.pairs {
             let innermost = whole(frames, *pair).next();
@@ -291,7 +291,7 @@ impl Tally {
     }
 
     /// Samples in functions of the names wanted, and samples with such a function anywhere in their stack.
-    pub fn matching(&self, frames: &Frames, wanted: impl Fn(&str) -> bool) -> (Totals, Totals) {
+    pub(super) fn matching(&self, frames: &Frames, wanted: impl Fn(&str) -> bool) -> (Totals, Totals) {
         let matches: HashSet<u32> = self
             .functions
             .keys()
@@ -314,7 +314,12 @@ impl Tally {
     /// Samples with the function in their stack, and the same by what called it, or by what it called; none: nothing did,
     /// or nothing more. Where a function is in a stack several times, its outermost call counts for callers, its
     /// innermost for callees.
-    pub fn neighbours(&self, frames: &Frames, name: &str, callers: bool) -> (Totals, HashMap<Option<u32>, Totals>) {
+    pub(super) fn neighbours(
+        &self,
+        frames: &Frames,
+        name: &str,
+        callers: bool,
+    ) -> (Totals, HashMap<Option<u32>, Totals>) {
         let is_it = |function: &u32| frames.function(*function).symbol.as_deref() == Some(name);
         let (mut all, mut found): (Totals, HashMap<Option<u32>, Totals>) = Default::default();
         for (pair, totals) in &self.pairs {

@@ -14,7 +14,7 @@ const F_SETFD: u32 = 2;
 const F_SETFL: u32 = 4;
 
 /// `name(arguments) = result`. The path of the file is put behind the descriptor that it belongs to.
-pub fn call_text(call: &Call<'_>, files: &Files) -> String {
+pub(super) fn call_text(call: &Call<'_>, files: &Files) -> String {
     let def = syscalls::by_name(call.name);
     let path = call.file_id.and_then(|id| files.get(id)).and_then(|file| file.path.as_deref()).map(path_text);
     let fd_at = def.and_then(SyscallDef::fd_arg);
