@@ -25,7 +25,7 @@ pub use make::{compare, compare_runs, load_side};
 pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
 
 /// Format of the document.
-pub const COMPARE_FORMAT: u32 = 1;
+pub(crate) const COMPARE_FORMAT: u32 = 1;
 
 /// The test that the design of the runs calls for; the p value has no part in the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

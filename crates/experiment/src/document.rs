@@ -324,7 +324,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
 
 /// A text (or a whole number, whose digits are the text) or a table: a value by itself, or one with more about it.
 #[derive(Debug, Clone)]
-pub enum TextOr<T> {
+pub(crate) enum TextOr<T> {
     /// A text or a whole number.
     Text(String),
     /// A table.

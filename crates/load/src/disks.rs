@@ -56,14 +56,14 @@ impl Counters {
 }
 
 /// Disks being watched.
-pub struct DiskWatch {
+pub(crate) struct DiskWatch {
     begun: Instant,
     disks: Vec<(String, PathBuf, Counters)>,
 }
 
 impl DiskWatch {
     /// Notes how the disks under these files and devices stand. `root` is where `/sys` is looked for.
-    pub fn begin<'a>(root: &Path, targets: impl Iterator<Item = &'a Path>) -> Self {
+    pub(crate) fn begin<'a>(root: &Path, targets: impl Iterator<Item = &'a Path>) -> Self {
         let mut directories = BTreeMap::new();
         for target in targets {
             if let Some(device) = device_of(target) {
@@ -78,7 +78,7 @@ impl DiskWatch {
     }
 
     /// What they did since.
-    pub fn end(self) -> Vec<DiskUse> {
+    pub(crate) fn end(self) -> Vec<DiskUse> {
         let elapsed_ms = self.begun.elapsed().as_secs_f64() * 1e3;
         let since = |(name, directory, before): (String, PathBuf, Counters)| {
             let after = Counters::read(&directory)?;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const SUB_BITS: u32 = 6;
 
 /// Number of buckets for all of `u64`.
-pub const BUCKETS: usize = ((64 - SUB_BITS as usize) << SUB_BITS) + (1 << SUB_BITS);
+pub(crate) const BUCKETS: usize = ((64 - SUB_BITS as usize) << SUB_BITS) + (1 << SUB_BITS);
 
 /// The bucket of a value.
 #[inline(always)]

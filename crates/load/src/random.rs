@@ -59,7 +59,7 @@ pub fn system_seed() -> u64 {
 /// at or above `n` is mixed again until it falls below ("cycle walking", Black and Rogaway 2002): still a bijection, now of `0..n`,
 /// at fewer than two mixings on average because `2^bits < 2n`.
 #[derive(Debug, Clone)]
-pub struct Permutation {
+pub(crate) struct Permutation {
     n: u64,
     mask: u64,
     half: u32,
@@ -69,7 +69,7 @@ pub struct Permutation {
 
 impl Permutation {
     /// The permutation of `0..n` that belongs to `seed`. An `n` of 0 is treated as 1.
-    pub fn new(n: u64, seed: u64) -> Self {
+    pub(crate) fn new(n: u64, seed: u64) -> Self {
         let n = n.max(1);
         let bits = 64 - (n - 1).leading_zeros();
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
@@ -81,18 +81,13 @@ impl Permutation {
     }
 
     /// How many numbers it permutes.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.n
-    }
-
-    /// Never: it permutes at least one number.
-    pub fn is_empty(&self) -> bool {
-        self.n == 0
     }
 
     /// The `index`-th number of the permutation, for an `index` below `n`.
     #[inline(always)]
-    pub fn at(&self, index: u64) -> u64 {
+    pub(crate) fn at(&self, index: u64) -> u64 {
         let mut x = index;
         loop {
             x = self.mix(x);

@@ -14,7 +14,7 @@ use pagelab_vocab::abi::{MAP_PRIVATE, MAP_SHARED, PROT_EXEC, PROT_READ, PROT_WRI
 
 /// A line of `/proc/PID/maps`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct MapsLine<'a> {
+pub(crate) struct MapsLine<'a> {
     /// First address.
     pub start: u64,
     /// Address behind the last.
@@ -35,17 +35,17 @@ pub struct MapsLine<'a> {
 
 impl<'a> MapsLine<'a> {
     /// The lines of `/proc/PID/maps`; none of a process that has ended.
-    pub fn read(pid: u32) -> Vec<u8> {
+    pub(crate) fn read(pid: u32) -> Vec<u8> {
         std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default()
     }
 
     /// Reads the lines of a text.
-    pub fn parse_all(text: &'a [u8]) -> impl Iterator<Item = Self> {
+    pub(crate) fn parse_all(text: &'a [u8]) -> impl Iterator<Item = Self> {
         text.split(|byte| *byte == b'\n').filter_map(Self::parse)
     }
 
     /// Reads a line.
-    pub fn parse(line: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         let line = maps::Line::parse(line)?;
         let bit = |letter, bit| if line.permissions.contains(letter) { bit } else { 0 };
         Some(Self {

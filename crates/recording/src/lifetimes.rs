@@ -184,29 +184,29 @@ impl<T: Default> Lifetimes<u32, T> {
 
 /// Address spaces that nobody uses any more and that are kept for a while, because rows of their last moments come later.
 #[derive(Debug, Clone)]
-pub struct Departed {
+pub(crate) struct Departed {
     grace_ns: i64,
     left: VecDeque<(i64, u32)>,
 }
 
 impl Departed {
     /// Keeps each for `grace_ns`.
-    pub fn new(grace_ns: i64) -> Self {
+    pub(crate) fn new(grace_ns: i64) -> Self {
         Self { grace_ns, left: VecDeque::new() }
     }
 
     /// Nobody uses the address space since `ts`. Times come in their order.
-    pub fn push(&mut self, ts: i64, mm_id: u32) {
+    pub(crate) fn push(&mut self, ts: i64, mm_id: u32) {
         self.left.push_back((ts, mm_id));
     }
 
     /// When the next one is to be forgotten; `i64::MAX` if none is.
-    pub fn next_ns(&self) -> i64 {
+    pub(crate) fn next_ns(&self) -> i64 {
         self.left.front().map_or(i64::MAX, |(since, _)| since.saturating_add(self.grace_ns))
     }
 
     /// The next one that is to be forgotten at `now`. It may have been entered again since: ask [`Lifetimes::is_used`].
-    pub fn pop(&mut self, now: i64) -> Option<u32> {
+    pub(crate) fn pop(&mut self, now: i64) -> Option<u32> {
         if now < self.next_ns() {
             return None;
         }

@@ -10,7 +10,7 @@ pub use pagelab_vocab::terminal::escape as clean;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Width for which tables are made unless they are told another.
-pub const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 100;
 
 /// Least width left to the last column, however wide the others are.
 const LAST_AT_LEAST: usize = 24;

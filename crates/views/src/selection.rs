@@ -12,7 +12,7 @@ use crate::error::{Result, ViewError};
 const RANKING: usize = 20;
 
 /// Columns of a picture where nobody says how wide it is drawn.
-pub const PICTURE_COLUMNS: usize = 87;
+pub(crate) const PICTURE_COLUMNS: usize = 87;
 
 /// Which rows of a view are asked for, and in what order. A view reads the fields that it knows and leaves the others alone.
 #[derive(Debug, Clone, Default)]

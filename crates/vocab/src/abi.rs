@@ -64,7 +64,7 @@ pub const ENOMEM: i32 = 12;
 pub const EFAULT: i32 = 14;
 
 /// The largest errno: results of calls from its negative up to -1 are errors (`MAX_ERRNO`, include/linux/err.h).
-pub const MAX_ERRNO: i64 = 4095;
+pub(crate) const MAX_ERRNO: i64 = 4095;
 
 /// The errno that a call's result is; none if it is a value.
 pub fn errno_of(ret: i64) -> Option<i32> {

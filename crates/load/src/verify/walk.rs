@@ -14,7 +14,7 @@ use crate::offsets::{PassLimit, Repeatable, Replayed, Source, Stamped, Stream, V
 
 /// What a job that verifies does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// It writes, and verifies what it wrote if that is wanted.
     Writes {
         /// It verifies.
@@ -28,7 +28,7 @@ pub enum Role {
 
 impl Role {
     /// The role of a job with `verify=`.
-    pub fn of(options: &JobOptions) -> Self {
+    pub(crate) fn of(options: &JobOptions) -> Self {
         match (options.rw.0.writes(), options.verify_only) {
             (false, _) => Self::Reads,
             (true, true) => Self::Only,
@@ -141,7 +141,7 @@ impl Checked for Replayed {}
 
 /// A walk that can be gone again.
 #[derive(Debug, Clone)]
-pub struct Verified<W> {
+pub(crate) struct Verified<W> {
     walk: W,
     role: Role,
     /// The walk as it was when the pass began.
@@ -169,7 +169,7 @@ pub struct Verified<W> {
 
 impl<W: Repeatable> Verified<W> {
     /// Before its first pass. `resume` limits a job that verifies what an earlier one wrote.
-    pub fn new(walk: W, options: &JobOptions, resume: Option<Resume>) -> Self {
+    pub(crate) fn new(walk: W, options: &JobOptions, resume: Option<Resume>) -> Self {
         let role = Role::of(options);
         let writes = matches!(role, Role::Writes { verify: true });
         let backlog = options.verify_backlog;

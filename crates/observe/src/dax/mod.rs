@@ -52,16 +52,16 @@ pub struct DaxCounts {
 
 /// What the bits of a fault's result are called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcomes(Names);
+pub(crate) struct Outcomes(Names);
 
 impl Outcomes {
     /// The names of the running kernel.
-    pub fn of(kernel: &KernelTypes) -> Self {
+    pub(crate) fn of(kernel: &KernelTypes) -> Self {
         Self::new(kernel.names(&["vm_fault_reason"], "VM_FAULT_"))
     }
 
     /// Names of bits. A value of several bits is a field (the index of a poisoned huge page) and no outcome.
-    pub fn new(names: Names) -> Self {
+    pub(crate) fn new(names: Names) -> Self {
         Self(names.into_iter().filter(|(value, _)| *value > 0 && value & (value - 1) == 0).collect())
     }
 
@@ -72,7 +72,7 @@ impl Outcomes {
 
     /// `NOPAGE`, or several names joined by `|`; bits without a name stay numbers. Nothing for 0, and without any
     /// names.
-    pub fn decode(&self, result: u32) -> Option<String> {
+    pub(crate) fn decode(&self, result: u32) -> Option<String> {
         if self.0.is_empty() || result == 0 {
             return None;
         }

@@ -48,7 +48,7 @@ pub use sizes::{PageSizes, named_size};
 /// How far below its top a stack may reach. The kernel keeps at least this much free below the stack when it chooses
 /// addresses (`MIN_GAP`, 128 MiB plus the stack's random offset, in arch/x86/mm/mmap.c and mm/util.c), so whatever the
 /// limit on the stack's size was, nothing else is there that was not recorded as a mapping.
-pub const STACK_REACH: u64 = 128 << 20;
+pub(crate) const STACK_REACH: u64 = 128 << 20;
 
 /// No segment is attached there.
 const NO_SEGMENT: u64 = u64::MAX;

@@ -93,7 +93,7 @@ pub struct Order {
 
 impl Order {
     /// Farther steps are not counted as walking.
-    pub const NEAR_PAGES: i64 = 16;
+    pub(crate) const NEAR_PAGES: i64 = 16;
 
     /// The order in a word, if at least 80 % of the steps agree.
     pub fn word(&self) -> Option<&'static str> {

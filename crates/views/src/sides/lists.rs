@@ -55,7 +55,7 @@ const fn list(
 }
 
 /// Every list that two sides are compared by.
-pub const LISTS: &[ListDef] = &[
+pub(crate) const LISTS: &[ListDef] = &[
     list("summary", "tables", &["table"], &[sum("rows"), sum("bytes")]),
     list(
         "tasks",
@@ -196,7 +196,7 @@ pub const LISTS: &[ListDef] = &[
 ];
 
 /// Numbers at the head of a document that say how it was made and measure nothing.
-pub const NO_FIGURES: &[&str] =
+pub(crate) const NO_FIGURES: &[&str] =
     &["clock_start_ns", "page_bytes", "slot_bytes", "page_size_bytes", "cpus", "realtime_at_start_ns"];
 
 /// The lists of a view.

@@ -12,7 +12,7 @@ use crate::read::{self, Tasks};
 use crate::selection::Selection;
 
 /// Calls in a document unless the selection says otherwise: it is made in memory.
-pub const IN_DOCUMENT: usize = 100_000;
+pub(crate) const IN_DOCUMENT: usize = 100_000;
 
 /// One call.
 #[derive(Debug, Serialize)]
