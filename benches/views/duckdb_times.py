@@ -1,10 +1,11 @@
-"""Answers queries for benches/views/sql.rs: one query per line of standard input, one line of seconds and answer each.
+"""Answers queries for benches/views: one query per line of standard input, one line of seconds and answer each.
 
 The first argument is the number of threads. Times are of execute and fetch; a connection is open, as in a notebook.
 """
 
 import sys
 import time
+from decimal import Decimal
 
 import duckdb
 
@@ -15,5 +16,5 @@ for line in sys.stdin:
     start = time.perf_counter()
     rows = connection.execute(line).fetchall()
     seconds = time.perf_counter() - start
-    total = sum(value for row in rows for value in row if value is not None)
+    total = sum(value for row in rows for value in row if isinstance(value, (int, float, Decimal)))
     print(f"{seconds} {len(rows)} {total}", flush=True)

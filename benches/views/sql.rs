@@ -8,14 +8,14 @@
 
 mod shared;
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions};
 use pagelab_views::sql::{Answer, Format, QueryOptions, answer};
-use shared::{median, push_faults};
+use shared::Beside;
+use shared::duckdb::DuckDb;
+use shared::recordings::push_faults;
 
 const THREADS: usize = 2;
 
@@ -27,54 +27,6 @@ fn generate(dir: &Path, faults: u64) {
     let start = Instant::now();
     writer.close(|_| ()).expect("close");
     println!("closing {faults} faults took {:.2} s", start.elapsed().as_secs_f64());
-}
-
-/// A process that answers queries with DuckDB.
-struct DuckDb {
-    child: Child,
-    ask: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl DuckDb {
-    fn start() -> Self {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let found = std::env::var_os("DUCKDB_PYTHON").map(PathBuf::from);
-        let python = found.unwrap_or_else(|| here.join("target/dataframes/bin/python"));
-        let mut child = Command::new(python)
-            .arg(here.join("benches/views/duckdb_times.py"))
-            .arg(THREADS.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("DuckDB: run tools/install-venv dataframes first, or set DUCKDB_PYTHON");
-        let ask = child.stdin.take().expect("a pipe");
-        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut duckdb = Self { child, ask, answers };
-        println!("DuckDB {}", duckdb.line());
-        duckdb
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).expect("an answer of DuckDB");
-        line.trim().to_owned()
-    }
-
-    /// Seconds, and the number of rows and the sum of all values.
-    fn query(&mut self, sql: &str) -> (f64, String) {
-        writeln!(self.ask, "{sql}").expect("DuckDB runs");
-        let line = self.line();
-        let (seconds, answer) = line.split_once(' ').expect("seconds and answer");
-        (seconds.parse().expect("seconds"), answer.to_owned())
-    }
-}
-
-impl Drop for DuckDb {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Seconds, the number of rows and the sum of all values, and what the query says of itself.
@@ -100,7 +52,7 @@ fn read_so_far() -> u64 {
 fn compare(dir: &Path, rounds: usize, duckdb: &mut DuckDb, name: &str, sql: &str, other: &str) {
     let parquet = format!("read_parquet('{}/faults/*.parquet')", dir.display());
     let other = other.replace("faults", &parquet);
-    let (mut mine, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut beside = Beside::default();
     for round in 0..=rounds {
         let first = (round % 2 == 0).then(|| duckdb.query(&other));
         let (seconds, found, _) = ours(dir, sql);
@@ -108,19 +60,10 @@ fn compare(dir: &Path, rounds: usize, duckdb: &mut DuckDb, name: &str, sql: &str
         assert_eq!(found, expected, "{sql}");
         // The first round fills the caches.
         if round > 0 {
-            mine.push(seconds);
-            theirs.push(rival);
-            ratios.push(seconds / rival);
+            beside.add(seconds, rival);
         }
     }
-    println!(
-        "{name:34} pagelab {:8.1} ms   DuckDB {:8.1} ms   ratio {:.2} (lowest {:.2}, highest {:.2})",
-        median(mine) * 1e3,
-        median(theirs) * 1e3,
-        median(ratios.clone()),
-        ratios.iter().copied().fold(f64::INFINITY, f64::min),
-        ratios.iter().copied().fold(0.0, f64::max),
-    );
+    println!("{}", beside.line(name));
 }
 
 /// The bytes that a query reads, as the engine counts them and as the kernel does.
@@ -160,7 +103,7 @@ fn main() {
     let mapping = "SELECT count(*) AS n, min(addr) AS a, min(ip) AS c FROM faults WHERE mapping_id = 7";
     bytes(&dir, "one mapping, all of the time", mapping, total);
     bytes(&dir, "no filter, all that the table has", "SELECT sum(ts % 2 + addr % 2 + ip % 2) AS n FROM faults", total);
-    let mut duckdb = DuckDb::start();
+    let mut duckdb = DuckDb::start(THREADS);
     let slot = "SELECT addr / 2097152 AS slot, count(*) AS n FROM faults GROUP BY slot";
     compare(&dir, rounds, &mut duckdb, "group by 2 MiB slot", slot, &slot.replace('/', "//"));
     let task = "SELECT task_id, count(*) AS n, min(ts) AS a, max(addr) AS b FROM faults GROUP BY task_id";
