@@ -40,6 +40,7 @@
 //! | random over 4 GiB, exact addresses | 24.6 | 5.74 | 64 | 5.74 |
 //! | compiler-like (4 tasks, 2,000 instructions) | 33.5 | 7.66 | 120 | 6.33 |
 
+mod ahead;
 pub mod attribution;
 mod check;
 mod compact;

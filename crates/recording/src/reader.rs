@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
+use crate::ahead::Ahead;
 use crate::compact::Commit;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
@@ -98,6 +99,15 @@ impl Recording {
         Ok(BatchReader { parts: self.parts(table.name)?.into(), columns, schema, asked, sieve, current: None })
     }
 
+    /// Like [`Recording::read`]; a thread decodes the next batches while the caller works on one.
+    pub fn read_ahead(
+        &self,
+        table: &str,
+        columns: Option<&[&str]>,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+        Ok(Ahead::new(self.read(table, columns)?))
+    }
+
     /// Like [`Recording::read`], in order of `ts` across the parts. After a clean end the parts are in that order anyway;
     /// in a recording that broke off, rows may have come late. `columns` must name `ts`.
     pub fn read_sorted(&self, table: &str, columns: Option<&[&str]>) -> Result<SortedReader> {
@@ -128,10 +138,23 @@ impl Recording {
     pub fn for_each_readable<R: Row>(
         &self,
         notes: &mut Vec<String>,
-        each: impl FnMut(<R::View as TableView>::Row<'_>),
+        mut each: impl FnMut(<R::View as TableView>::Row<'_>),
     ) -> Result<()> {
-        let batches = self.read(R::TABLE.name, Some(&row_columns::<R>()))?;
-        readable(batches.map(|batch| R::View::new(&batch?)), notes, each)
+        self.for_each_view(notes, |view: &R::View| view.rows().for_each(&mut each))
+    }
+
+    /// Calls `each` for every batch of a table's rows, past what is damaged, as [`Recording::for_each_readable`]: for what adds
+    /// up millions of rows by column.
+    pub fn for_each_view<V: TableView>(&self, notes: &mut Vec<String>, mut each: impl FnMut(&V)) -> Result<()> {
+        let columns = V::TABLE.row_columns().map(|column| column.name).collect::<Vec<_>>();
+        for batch in self.read_ahead(V::TABLE.name, Some(&columns))? {
+            match batch.and_then(|batch| V::new(&batch)) {
+                Ok(view) => each(&view),
+                Err(error) if error.is_damage() => notes.push(format!("left out: {error}")),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Like [`Recording::for_each_readable`], in order of time across the parts: in a recording that broke off rows may have come

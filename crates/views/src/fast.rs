@@ -1,10 +1,15 @@
 //! Counting by small keys: what every event does, so it may cost a few nanoseconds only.
 
-use std::hash::{BuildHasher, Hash};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash};
+
+use rustc_hash::FxHasher;
 
 /// A map whose keys are numbers. Its hash is one multiplication per word: keys come from recordings, and nobody chooses them
 /// to collide.
-pub(crate) use rustc_hash::FxHashMap as FastMap;
+///
+/// Not `FxHashMap`: its builder is no generic code, so that each hash would begin with a call into another crate.
+pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FxHasher>>;
 
 /// Counts by key. Events come in runs with the same key, or with a few keys in turns, which then need no search.
 #[derive(Debug)]

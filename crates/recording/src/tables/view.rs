@@ -113,6 +113,18 @@ impl<T: ByteArrayType<Offset = i32>> DictView<GenericByteArray<T>> {
         let (keys, values) = self.0.as_ref()?;
         keys.is_valid(i).then(|| values.value(keys.value(i) as usize))
     }
+
+    /// The place of row `i`'s value among [`DictView::distinct`], or `None` where it is null.
+    #[inline]
+    pub fn key(&self, i: usize) -> Option<usize> {
+        let (keys, _) = self.0.as_ref()?;
+        keys.is_valid(i).then(|| keys.value(i) as usize)
+    }
+
+    /// All values that rows of the batch can have.
+    pub fn distinct(&self) -> impl Iterator<Item = &T::Native> {
+        self.0.iter().flat_map(|(_, values)| (0..values.len()).map(|at| values.value(at)))
+    }
 }
 
 /// A column of six words each.

@@ -217,7 +217,7 @@ impl Join<'_> {
         let narrow = Narrow { selection: self.selection, tasks: self.tasks, mappings: self.mappings };
         // After a clean end the parts are in order of time, and reading one after the other is cheaper.
         if recording.manifest().complete {
-            count_batches(recording.read("faults", None)?, &mut counter, &narrow, notes)?;
+            count_batches(recording.read_ahead("faults", None)?, &mut counter, &narrow, notes)?;
         } else {
             count_batches(recording.read_sorted("faults", None)?, &mut counter, &narrow, notes)?;
         }

@@ -5,13 +5,13 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use pagelab_recording::Recording;
-use pagelab_recording::tables::SamplesRow;
+use pagelab_recording::tables::{SamplesView, TableView};
 
 use super::rollup;
 use super::stacks::Frames;
 use crate::error::Result;
 use crate::fast as counting;
-use crate::read::{self, Comms, Tasks};
+use crate::read::{Comms, Tasks};
 use crate::selection::Selection;
 
 /// Samples added up.
@@ -96,25 +96,47 @@ pub(super) struct Alike {
     pub weight: u64,
 }
 
-/// An [`Alike`] without its counts; texts by their numbers.
+/// What an [`Alike`] has beside its stacks and counts; texts by their numbers. There are few of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kind {
+struct Around {
     event: u32,
+    ustack_end: Option<u32>,
     comm: u32,
     cpu: u32,
-    pair: Pair,
-    ustack_end: Option<u32>,
     measured: bool,
 }
 
-impl Hash for Kind {
-    /// Three words in place of ten: what differs between samples is their stacks, the rest has few values.
+impl Hash for Around {
+    /// One word in place of six: with few values, few collide.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let (kernel, user) = self.pair;
-        let around = (self.event << 8) ^ (self.comm << 10) ^ (self.cpu << 1) ^ u32::from(self.measured);
-        state.write_u64(u64::from(around) << 32 | u64::from(self.ustack_end.unwrap_or(u32::MAX)));
-        state.write_u64(kernel.unwrap_or(u64::MAX));
-        state.write_u64(user.unwrap_or(u64::MAX));
+        let (end, measured) = (self.ustack_end.map_or(0, |end| end + 1), u64::from(self.measured));
+        let texts = u64::from(self.event) << 56 | u64::from(end) << 48;
+        state.write_u64(texts ^ (u64::from(self.comm) << 20 | u64::from(self.cpu) << 1 | measured));
+    }
+}
+
+/// A kind of samples: the number of what is around, and the stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    /// With a bit for each stack that there is.
+    around: u32,
+    kernel: u64,
+    user: u64,
+}
+
+impl Key {
+    fn new(around: u32, (kernel, user): Pair) -> Self {
+        let has = u32::from(kernel.is_some()) | u32::from(user.is_some()) << 1;
+        Self { around: around << 2 | has, kernel: kernel.unwrap_or(0), user: user.unwrap_or(0) }
+    }
+
+    fn around(self) -> usize {
+        (self.around >> 2) as usize
+    }
+
+    fn pair(self) -> Pair {
+        let kernel = (self.around & 1 != 0).then_some(self.kernel);
+        (kernel, (self.around & 2 != 0).then_some(self.user))
     }
 }
 
@@ -140,10 +162,14 @@ impl Words {
 #[derive(Debug)]
 pub(super) struct Samples {
     window: Range<i64>,
-    kinds: counting::Tally<Kind, (u64, u64)>,
+    around: counting::Tally<Around, ()>,
+    kinds: counting::FastMap<Key, (u64, u64)>,
     events: Words,
     ends: Words,
     comms: Comms,
+    /// All samples, and whether one was of the event with this number; asked for or not.
+    seen: u64,
+    is_event_seen: Vec<bool>,
 }
 
 impl Samples {
@@ -153,26 +179,49 @@ impl Samples {
         let window = measured.start_ns.unwrap_or(i64::MIN)..measured.end_ns.unwrap_or(i64::MAX);
         Self {
             window,
-            kinds: counting::Tally::default(),
+            around: counting::Tally::default(),
+            kinds: counting::FastMap::default(),
             events: Words::default(),
             ends: Words::default(),
             comms: Comms::default(),
+            seen: 0,
+            is_event_seen: Vec::new(),
         }
     }
 
-    /// Adds a sample.
-    pub(super) fn add(&mut self, row: &SamplesRow<'_>, tasks: &Tasks) {
-        let kind = Kind {
-            event: self.events.number(row.event),
-            comm: self.comms.number(tasks, row.task_id, row.ts) as u32,
-            cpu: row.cpu,
-            pair: (row.kstack_id, row.ustack_id),
-            ustack_end: row.ustack_end.map(|end| self.ends.number(end)),
-            measured: self.window.contains(&row.ts),
-        };
-        let (samples, weight) = self.kinds.of(kind);
-        *samples += 1;
-        *weight = weight.saturating_add(row.weight);
+    /// Adds the samples of a batch that are asked for.
+    pub(super) fn add(&mut self, view: &SamplesView, tasks: &Tasks, wants: impl Fn(u32, i64, Pair) -> bool) {
+        let events: Vec<u32> = view.event.distinct().map(|event| self.events.number(event)).collect();
+        let ends: Vec<u32> = view.ustack_end.distinct().map(|end| self.ends.number(end)).collect();
+        self.is_event_seen.resize(self.events.0.len(), false);
+        self.seen += view.len() as u64;
+        let number = |numbers: &[u32], key: Option<usize>| key.and_then(|key| numbers.get(key).copied());
+        for row in 0..view.len() {
+            let (ts, task_id) = (view.ts.value(row), view.task_id.value(row));
+            let pair = (view.kstack_id.get(row), view.ustack_id.get(row));
+            let event = number(&events, view.event.key(row)).unwrap_or_default();
+            if let Some(seen) = self.is_event_seen.get_mut(event as usize) {
+                *seen = true;
+            }
+            if !wants(task_id, ts, pair) {
+                continue;
+            }
+            let around = self.around.number(Around {
+                event,
+                ustack_end: number(&ends, view.ustack_end.key(row)),
+                comm: self.comms.number(tasks, task_id, ts) as u32,
+                cpu: view.cpu.value(row),
+                measured: self.window.contains(&ts),
+            });
+            let (samples, weight) = self.kinds.entry(Key::new(around as u32, pair)).or_default();
+            *samples += 1;
+            *weight = weight.saturating_add(view.weight.value(row));
+        }
+    }
+
+    /// Events of all samples, asked for or not.
+    fn events_seen(&self) -> impl Iterator<Item = &str> {
+        self.events.0.iter().zip(&self.is_event_seen).filter_map(|(event, seen)| seen.then_some(event.as_str()))
     }
 
     /// Kinds of samples so far.
@@ -180,20 +229,26 @@ impl Samples {
         self.kinds.len()
     }
 
-    /// The samples, in the order in which a kind was met first.
+    /// The samples, those in the same circumstances beside each other.
     pub(super) fn finish(self) -> Vec<Alike> {
-        let Self { kinds, events, ends, comms, .. } = self;
-        let one = |(kind, (samples, weight)): (Kind, (u64, u64))| Alike {
-            event: events.word(kind.event),
-            comm: comms.name(kind.comm as usize).map(str::to_owned),
-            cpu: kind.cpu,
-            pair: kind.pair,
-            ustack_end: kind.ustack_end.map(|end| ends.word(end)),
-            measured: kind.measured,
-            samples,
-            weight,
+        let Self { around, kinds, events, ends, comms, .. } = self;
+        let around: Vec<Around> = around.into_entries().into_iter().map(|(around, ())| around).collect();
+        let mut kinds: Vec<(Key, (u64, u64))> = kinds.into_iter().collect();
+        kinds.sort_unstable();
+        let one = |(key, (samples, weight)): (Key, (u64, u64))| {
+            let around = around[key.around()];
+            Alike {
+                event: events.word(around.event),
+                comm: comms.name(around.comm as usize).map(str::to_owned),
+                cpu: around.cpu,
+                pair: key.pair(),
+                ustack_end: around.ustack_end.map(|end| ends.word(end)),
+                measured: around.measured,
+                samples,
+                weight,
+            }
         };
-        kinds.into_entries().into_iter().map(one).collect()
+        kinds.into_iter().map(one).collect()
     }
 }
 
@@ -210,19 +265,18 @@ impl Tally {
         let rolled_up = if narrowed { None } else { rollup::read(recording) };
         let mut tally = Self::default();
         let alike = if let Some(alike) = rolled_up {
-            for one in &alike {
-                tally.note_event(&one.event, one.samples);
-            }
+            tally.samples = alike.iter().map(|one| one.samples).sum();
+            tally.events = alike.iter().map(|one| one.event.clone()).collect();
             alike
         } else {
             let mut samples = Samples::new(recording);
-            read::each::<SamplesRow>(recording, notes, |row| {
-                tally.note_event(row.event, 1);
-                let pair = (row.kstack_id, row.ustack_id);
-                if tasks.wants(selection, row.task_id, row.ts) && wants_file(selection, frames, pair) {
-                    samples.add(&row, tasks);
-                }
+            recording.for_each_view(notes, |view: &SamplesView| {
+                samples.add(view, tasks, |task_id, ts, pair| {
+                    tasks.wants(selection, task_id, ts) && wants_file(selection, frames, pair)
+                });
             })?;
+            tally.samples = samples.seen;
+            tally.events = samples.events_seen().map(str::to_owned).collect();
             samples.finish()
         };
         for one in &alike {
@@ -230,14 +284,6 @@ impl Tally {
         }
         tally.add_functions(frames);
         Ok(tally)
-    }
-
-    /// Counts samples of an event, selected or not.
-    fn note_event(&mut self, event: &str, samples: u64) {
-        self.samples += samples;
-        if !self.events.contains(event) {
-            self.events.insert(event.to_owned());
-        }
     }
 
     fn add(&mut self, alike: &Alike) {
