@@ -1,4 +1,5 @@
-//! What one fault row costs: CPU from columns in memory to a live part, CPU of the clean end, bytes on disk.
+//! What one fault row costs: CPU from columns in memory to a live part, CPU of the clean end, bytes on disk. Beside the live
+//! part the same columns as a file of Arrow IPC, plain and compressed, what the crate's own encoder has to beat.
 //!
 //! Run with `cargo bench -p pagelab-recording --profile dev --bench faults [-- SECONDS]`; the figures in the crate's
 //! manual are of this program. CPU is that of the thread, so other load on the machine moves the figures only through
@@ -7,7 +8,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pagelab_recording::tables::MappingsRow;
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
+use pagelab_recording::tables::{FaultsColumns, MappingsRow, TableColumns};
 use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -66,7 +69,7 @@ fn size(dir: &Path) -> u64 {
     std::fs::read_dir(dir).map_or(0, |d| d.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum())
 }
 
-fn fill(w: &mut RecordingWriter, p: &Pattern, second: u64, rng: &mut ChaCha8Rng, ts: &mut i64) {
+fn fill(f: &mut FaultsColumns, p: &Pattern, second: u64, rng: &mut ChaCha8Rng, ts: &mut i64) {
     let ips: Vec<u64> =
         (0..if p.name.starts_with("compiler") { 2000 } else { 2 }).map(|k| 0x40_0000 + k * 37).collect();
     for i in 0..RATE as u64 {
@@ -77,7 +80,6 @@ fn fill(w: &mut RecordingWriter, p: &Pattern, second: u64, rng: &mut ChaCha8Rng,
         }
         let n = second * RATE as u64 + i;
         let task = (n % u64::from(p.tasks)) as u32;
-        let f = w.faults_mut();
         f.ts.push(*ts);
         f.task_id.push(10 + task);
         f.mm_id.push(3);
@@ -110,11 +112,38 @@ fn mappings(w: &mut RecordingWriter, pattern: &Pattern) {
     }
 }
 
+/// Ways of Arrow IPC.
+const IPC: [Option<CompressionType>; 3] = [None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)];
+
+/// CPU time and bytes of the columns as a file of Arrow IPC.
+fn ipc(dir: &Path, columns: &mut FaultsColumns, compression: Option<CompressionType>) -> (u64, u64) {
+    let path = dir.join("part.arrow");
+    let before = cpu_ns();
+    let batch = columns.take_batch().expect("a batch");
+    let options = IpcWriteOptions::default().try_with_compression(compression).expect("a compression");
+    let file = std::fs::File::create(&path).expect("a file");
+    let mut writer = FileWriter::try_new_with_options(file, &batch.schema(), options).expect("a file");
+    writer.write(&batch).expect("written");
+    writer.finish().expect("written");
+    (cpu_ns() - before, std::fs::metadata(&path).expect("a file").len())
+}
+
 fn main() {
     let seconds = std::env::args().find_map(|a| a.parse::<u64>().ok()).unwrap_or(4);
     println!(
-        "{:32} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "pattern", "live ns", "live B", "end ns", "end B", "maxrss MB"
+        "{:32} {:>8} {:>7} {:>8} {:>7} {:>8} {:>7} {:>8} {:>7} {:>8} {:>7} {:>10}",
+        "pattern",
+        "live ns",
+        "live B",
+        "IPC ns",
+        "IPC B",
+        "lz4 ns",
+        "lz4 B",
+        "zstd ns",
+        "zstd B",
+        "end ns",
+        "end B",
+        "maxrss MB"
     );
     for p in PATTERNS {
         let tmp = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory");
@@ -122,17 +151,24 @@ fn main() {
         let options = WriterOptions { part_interval: Duration::from_secs(1), ..WriterOptions::default() };
         let mut w = RecordingWriter::create(&dir, Manifest::default(), options).expect("a new recording");
         let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let (mut ts, mut live) = (0, 0);
+        let (mut ts, mut live, mut rivals) = (0, 0, [(0, 0); IPC.len()]);
         mappings(&mut w, p);
         w.flush(0).expect("flush");
         for second in 0..seconds {
-            fill(&mut w, p, second, &mut rng, &mut ts);
+            for (compression, (ns, bytes)) in IPC.iter().zip(&mut rivals) {
+                let mut columns = FaultsColumns::default();
+                fill(&mut columns, p, second, &mut rng.clone(), &mut { ts });
+                let (taken, written) = ipc(tmp.path(), &mut columns, *compression);
+                *ns += taken;
+                *bytes += written;
+            }
+            fill(w.faults_mut(), p, second, &mut rng, &mut ts);
             let before = cpu_ns();
             w.flush(ts).expect("flush");
             live += cpu_ns() - before;
         }
         let rows = (seconds as usize * RATE) as f64;
-        let live_bytes = size(&dir.join("faults")) as f64;
+        let live_bytes = size(&dir.join("faults"));
         let before = cpu_ns();
         w.close(|_| ()).expect("close");
         let end = cpu_ns() - before;
@@ -142,14 +178,8 @@ fn main() {
             libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
             usage.ru_maxrss / 1024
         };
-        println!(
-            "{:32} {:>10.1} {:>10.2} {:>10.1} {:>10.2} {:>10}",
-            p.name,
-            live as f64 / rows,
-            live_bytes / rows,
-            end as f64 / rows,
-            size(&dir.join("faults")) as f64 / rows,
-            rss
-        );
+        let figures = [(live, live_bytes)].into_iter().chain(rivals).chain([(end, size(&dir.join("faults")))]);
+        let figures = figures.map(|(ns, bytes)| format!("{:8.1} {:7.2}", ns as f64 / rows, bytes as f64 / rows));
+        println!("{:32} {} {rss:>10}", p.name, figures.collect::<Vec<_>>().join(" "));
     }
 }
