@@ -86,7 +86,7 @@ impl Clock {
         u64::try_from((u128::from(ns) << 32) / u128::from(self.ns_per_tick_q32.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// Both clocks at one instant: (ticks, ns of `CLOCK_MONOTONIC`). Of a few tries the one in which reading took least.
+    /// Both clocks at one instant: (ticks, ns of `CLOCK_MONOTONIC`). The fastest reading of a few tries.
     pub fn pair(&self) -> (u64, u64) {
         let mut best = (u64::MAX, 0, 0);
         for _ in 0..5 {
@@ -168,7 +168,7 @@ impl Clocks {
         }
     }
 
-    /// What was chosen for jobs that ask for `source`, and how well the calibration held until now.
+    /// The clock chosen for jobs that ask for `source`, and how well the calibration held until now.
     pub fn report(&self, source: ClockSource) -> ClockReport {
         match &self.tsc {
             Ok(clock) if source != ClockSource::ClockGettime => {

@@ -11,8 +11,9 @@
 //! run_workload               JobReport     everything measured, on CLOCK_MONOTONIC
 //! output, rows                             fio's text and JSON; rows of the recording's tables
 //! ```
-//! Modules know each other one way: [`engines`] know files, buffers and faults but no worker; `worker` has the table that says which loop
-//! carries out the jobs of which engine. [`offsets`] give operations and know nothing of verifying, which [`verify`] puts around them.
+//! Modules know each other one way: [`engines`] know files, buffers and faults but no worker; `worker` has the table
+//! that says which loop carries out the jobs of which engine. [`offsets`] give operations and know nothing of
+//! verifying, which [`verify`] adds around them.
 //!
 //! [`run_workload`] belongs into a process of its own, because it forks and handles signals: the binary's hidden command `__load`
 //! is [`process::main`].

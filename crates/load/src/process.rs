@@ -99,7 +99,7 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
         .map_err(|error| LoadError::Protocol(format!("the workload is not what it should be: {error}")))?;
     let mut failed = None;
     let report = run_workload(&workload, &control, &mut |line| {
-        // The work goes on if the caller no longer listens; it is told of that at the end.
+        // The work goes on if the caller no longer listens; it gets the error at the end.
         if let Err(error) = out.write_all(line) {
             failed.get_or_insert(error);
         }
@@ -108,7 +108,7 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
     failed.map_or_else(|| out.write_all(&last), Err).map_err(|error| LoadError::system("writing the report", error))
 }
 
-/// Ties this process to the one that started it. That one may have been killed before the kernel is told: then nobody is left to read the
+/// Ties this process to its caller. If the caller was killed before prctl(2) took effect, nobody is left to read the
 /// report, and without this the work would go on for nobody.
 fn die_with_caller(report: &File) -> Result<(), LoadError> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

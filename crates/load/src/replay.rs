@@ -40,7 +40,7 @@ pub struct Entry {
     pub file: usize,
     /// Time since the entry before it, ns; scaled.
     pub delay_ns: u64,
-    /// What it does.
+    /// The action.
     pub act: Act,
 }
 

@@ -63,8 +63,8 @@ impl Moments {
         if self.count < 2 { 0.0 } else { (self.scatter / (self.count as f64 - 1.0)).sqrt() }
     }
 
-    /// Adds the series of a worker that ran beside: rates of both together. As in fio the parts are added, extremes and scatter too,
-    /// although extremes of the parts need not fall together: the result bounds the sum's.
+    /// Adds the series of a worker that ran in parallel: rates of both together. As in fio the parts are added,
+    /// extremes and scatter too, although extremes of the parts need not coincide: the result bounds the sum's.
     pub fn add_parallel(&mut self, other: &Self) {
         self.count += other.count;
         self.min += other.min;
@@ -112,7 +112,7 @@ pub struct Interval {
     pub lat: Vec<BucketCount>,
 }
 
-/// An interval and whose it is, as it is told while the run goes on.
+/// An interval and its worker, as reported while the run goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerInterval {
     /// The worker, by place among all.
@@ -149,7 +149,7 @@ pub struct DirectionResult {
     pub bandwidth_kib: Moments,
     /// Operations per second, sampled every half second.
     pub iops: Moments,
-    /// About a second each. They are told while the run goes on; who collects the report collects them here.
+    /// About a second each. They are reported while the run goes on; the report's collector adds them here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
 }
@@ -293,7 +293,8 @@ pub struct SteadyReport {
     pub duration_s: u64,
     /// It did hold, which ended the job.
     pub attained: bool,
-    /// What was found at last: slope or distance, with a percent goal in percent of the mean. 0 if there were too few samples.
+    /// The criterion's last value: slope or distance, with a percent goal in percent of the mean. 0 if there were too
+    /// few samples.
     #[serde(with = "finite")]
     pub criterion: f64,
     /// Greatest distance from the mean; 0 where the goal is a slope.
@@ -353,7 +354,7 @@ pub struct WorkerReport {
     /// How deep its queue was; null for engines that complete each operation before the next.
     #[serde(default)]
     pub depths: Option<Depths>,
-    /// What was mapped; null for engines that do not map.
+    /// The mappings; null for engines that do not map.
     pub mapped: Option<MapReport>,
     /// What verifying came to; null for jobs without `verify`.
     #[serde(default)]
@@ -374,7 +375,7 @@ pub struct WorkerReport {
 }
 
 impl WorkerReport {
-    /// What was done in this direction.
+    /// The results in this direction.
     pub fn of(&self, direction: Direction) -> &DirectionResult {
         match direction {
             Direction::Read => &self.read,
@@ -475,19 +476,20 @@ pub struct JobReport {
     pub workload: Workload,
     /// One for each worker, in order of jobs.
     pub workers: Vec<WorkerReport>,
-    /// What was accepted or happened and deserves a word.
+    /// Options accepted and events that the user should know of.
     pub warnings: Vec<String>,
     /// The signal that ended the run early; null if none did.
     pub interrupted_by: Option<i32>,
 }
 
 impl JobReport {
-    /// Whether every worker did its work and every block that was verified is what was written.
+    /// Whether every worker did its work and every block verified has the contents written.
     pub fn succeeded(&self) -> bool {
         self.workers.iter().all(|worker| worker.failure.is_none() && worker.mismatches() == 0)
     }
 
-    /// Whether what went wrong is contents alone: everything was done, and some blocks are not what was written.
+    /// Whether contents are all that went wrong: every operation was done, and some blocks differ from what was
+    /// written.
     pub fn only_mismatched(&self) -> bool {
         let other =
             |worker: &WorkerReport| worker.failure.as_ref().is_some_and(|failure| failure.errno != libc::EILSEQ);
@@ -498,7 +500,7 @@ impl JobReport {
 /// Mismatches of a worker that are kept and printed; the others are counted.
 pub(crate) const MISMATCHES_KEPT: usize = 10;
 
-/// A block that is not what was written.
+/// A block that differs from what was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
     /// The file; empty for memory.
@@ -509,11 +511,11 @@ pub struct Mismatch {
     pub bytes: u64,
     /// The method.
     pub method: String,
-    /// What was looked at.
+    /// The item compared.
     pub what: String,
-    /// What it should be. A checksum's is the one stored beside the data.
+    /// Its expected value. A checksum's is the one stored with the data.
     pub expected: String,
-    /// What it is. A checksum's is the one of the data.
+    /// Its actual value. A checksum's is the one of the data.
     pub found: String,
 }
 
@@ -534,7 +536,7 @@ pub struct VerifyReport {
     pub blocks: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Blocks that were not what was written.
+    /// Blocks that differ from what was written.
     pub mismatches: u64,
     /// The first of them.
     pub first: Vec<Mismatch>,

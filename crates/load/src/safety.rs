@@ -298,10 +298,10 @@ impl Identity {
     }
 }
 
-/// The right to open one path for writing, as long as it leads to what was checked.
+/// The right to open one path for writing, as long as it leads to the file checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit {
-    /// What was checked; `None` for files that the job itself makes anew, where the mark decides.
+    /// The file checked; `None` for files that the job itself makes anew, where the mark decides.
     identity: Option<Identity>,
     /// The file must have pagelab's mark.
     marked: bool,
@@ -314,7 +314,7 @@ pub struct Permit {
 pub enum Unopened {
     /// The kernel refused.
     Errno(Errno),
-    /// Something else is there than what was checked.
+    /// The path leads to another file than the one checked.
     Replaced,
 }
 
@@ -345,7 +345,8 @@ impl Permit {
         Ok(Self { identity: Some(Identity::of(fd)?), marked: false, follow: true })
     }
 
-    /// For whatever file at the path has pagelab's mark: jobs that make their files themselves, at the start or for each pass.
+    /// For any file at the path with pagelab's mark: jobs that make their files themselves, at the start or for each
+    /// pass.
     pub fn of_any_own() -> Self {
         Self { identity: None, marked: true, follow: false }
     }
@@ -397,7 +398,7 @@ pub struct Claims(Vec<(Identity, OwnedFd)>);
 /// `claims`.
 ///
 /// # Errors
-/// [`LoadError::Refused`] with what was found and how to allow it.
+/// [`LoadError::Refused`] with the reason and how to allow it.
 pub fn may_write(
     path: &Path,
     allowed: &[PathBuf],
@@ -580,7 +581,7 @@ mod tests {
         assert_eq!(open(&permit), Ok(()));
         std::fs::rename(&path, &aside).expect("rename");
         assert_eq!(open(&permit), Err(Unopened::Errno(Errno::NOENT)));
-        // A link, to what is precious and to the very file: neither is what was checked.
+        // A link, to the precious file and to the very file: neither is the file checked.
         for target in ["precious", "aside"] {
             std::os::unix::fs::symlink(at(target), &path).expect("link");
             assert_eq!(open(&permit), Err(Unopened::Replaced));

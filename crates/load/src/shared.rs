@@ -74,7 +74,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of both together.
+    /// The sum of both.
     pub(crate) fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
     }
@@ -172,7 +172,8 @@ impl Shared {
 
     fn open_for_the_end(&self, index: usize) {
         self.stop_flag(index).store(1, Ordering::Relaxed);
-        // A terminal's signal reaches every worker, and each tells all others: the first to open a gate wakes who waits there.
+        // A terminal's signal reaches every worker, and each notifies all others: the first to open a gate wakes its
+        // waiters.
         if let Some(slot) = self.slot(index)
             && slot.gate.swap(GATE_OF_THE_STOPPED, Ordering::Release) != GATE_OF_THE_STOPPED
         {
@@ -272,7 +273,7 @@ impl Shared {
     /// Lets a worker enter `stage`.
     pub(crate) fn release(&self, index: usize, stage: Stage) {
         if let Some(slot) = self.slot(index) {
-            // Never closed again: neither for who was let further nor for who was stopped.
+            // Never closed again: neither for workers that were let through nor for those that were stopped.
             slot.gate.fetch_max(stage as u32, Ordering::Release);
             wake(&slot.gate);
         }

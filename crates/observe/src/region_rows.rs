@@ -16,7 +16,7 @@ struct RegionWatcher {
     regions: Regions,
     /// The first process executes the command: before that its memory is the recorder's.
     begun: bool,
-    /// The process, where nothing tells of its tasks, until it is let go.
+    /// The process, where nothing reports its tasks, until it is let go.
     alone: Option<u32>,
     /// When the step before began: all events until then are known.
     stepped_ns: u64,

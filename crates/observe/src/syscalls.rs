@@ -26,7 +26,7 @@ pub struct Shape {
     pub moves_position: bool,
     /// Its second and third argument are an array of buffers.
     pub sums_vector: bool,
-    /// Of a 32-bit program: where its arguments are in the registers.
+    /// For a 32-bit program: the registers of its arguments.
     compat: Option<&'static CompatDef>,
 }
 

@@ -39,8 +39,9 @@ impl Engine for Skeleton {
 }
 
 impl Synchronous for Skeleton {
-    // The hot loop is compiled around this: no allocation, no lock, no branch for what the job does not use. Time stamps are taken
-    // right before and right after. Fewer bytes than asked are fine: the rest is asked for next. No bytes at all are an error.
+    // The hot loop is compiled around this: no allocation, no lock, no branch for anything the job does not use. Time
+    // stamps are taken right before and right after. Fewer bytes than requested are fine: the rest is requested next.
+    // No bytes at all are an error.
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
         let buffer = buffer.first(operation.bytes)?;

@@ -74,7 +74,7 @@ impl PassLimit {
 /// What a log asks for between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing before this long after what was done last.
+    /// No operation before this long after the last one.
     Delay {
         /// How long, ns.
         ns: u64,

@@ -234,8 +234,9 @@ impl Varied {
     }
 
     fn place(&mut self, file: usize, direction: Direction, new: bool) -> Option<Place> {
-        // A write goes where its trim went. In sequence with lengths that are fixed each direction has a position of its own,
-        // as in fio 3.33; with lengths that are drawn fio does that up to 3.36, and writes what was not trimmed.
+        // A write goes where its trim went. For sequential jobs with fixed lengths each direction has a position of its
+        // own, as in fio 3.33; with lengths that are drawn fio does that up to 3.36, and writes blocks that were not
+        // trimmed.
         let drawn = !self.lengths(Direction::Trim, false).fixed();
         if self.course.trims && direction == Direction::Write && (self.course.random || drawn) {
             let walk = self.walks.get(file)?;

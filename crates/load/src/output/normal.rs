@@ -307,7 +307,7 @@ fn latency_shares(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     let units = distribution(&entry.figures);
     for (unit, shares) in ["nsec", "usec", "msec"].into_iter().zip(&units) {
         let filled: Vec<String> =
-            // fio shows a hundredth of a percent at least for what is there at all.
+            // fio shows at least a hundredth of a percent for every bucket that is not empty.
             shares.iter().filter(|(_, share)| *share > 0.0).map(|(label, share)| format!("{label}={:.2}%", share.max(0.01))).collect();
         for line in filled.chunks(5) {
             writeln!(out, "  lat ({unit})   : {}", line.join(", "))?;

@@ -1,4 +1,4 @@
-//! Workers put together as the output shows them: by group, merged where the job says so.
+//! Workers aggregated as the output shows them: by group, merged where the job says so.
 
 use pagelab_fiojob::JobSpec;
 
@@ -41,9 +41,9 @@ pub struct GroupDirection {
     pub bytes: u64,
     /// Bandwidth of all together, bytes per second.
     pub bandwidth: f64,
-    /// Of the slowest worker.
+    /// The slowest worker's.
     pub bandwidth_min: f64,
-    /// Of the fastest worker.
+    /// The fastest worker's.
     pub bandwidth_max: f64,
     /// Shortest window, ms.
     pub milliseconds_min: u64,

@@ -129,7 +129,7 @@ impl Header {
     }
 }
 
-/// What is wrong with an interval: what was looked at, what it should be, what it is.
+/// A mismatch in an interval: the item compared, its expected value, its actual value.
 type Wrong = (String, String, String);
 
 /// The layout of a job's blocks.
@@ -137,7 +137,7 @@ type Wrong = (String, String, String);
 pub struct Blocks {
     method: VerifyMethod,
     interval: usize,
-    /// Lengths do not go by the interval: a header for each operation.
+    /// Lengths are not multiples of the interval: a header for each operation.
     whole: bool,
     /// Where the header changes places with data.
     header_at: usize,
@@ -201,7 +201,8 @@ impl Blocks {
         }
     }
 
-    /// Compares the block read at `offset` with what it should be. `spare` is memory that is kept from block to block.
+    /// Compares the block read at `offset` with its expected contents. `spare` is memory that is kept from block to
+    /// block.
     ///
     /// # Errors
     /// The first interval that is wrong; its file's name is left out.

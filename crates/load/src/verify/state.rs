@@ -172,7 +172,7 @@ impl Resume {
 fn encode(owner: Owner<'_>, files: usize, progress: &Progress) -> Vec<u8> {
     let files = files.max(1) as u32;
     let failed = progress.failed.as_slice();
-    // To fio, which knows no earlier pass, everything was written if so many writes were.
+    // fio knows no earlier pass: to it, this number of writes means that everything was written.
     let writes = if progress.again { u64::from(u32::MAX) } else { progress.writes };
     let mut name = [0_u8; NAME_BYTES];
     for (to, from) in name.iter_mut().take(NAME_BYTES - 1).zip(owner.job.bytes()) {

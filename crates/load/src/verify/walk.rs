@@ -15,7 +15,7 @@ use crate::offsets::{PassLimit, Repeatable, Replayed, Source, Stamped, Stream, V
 /// What a job that verifies does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It writes, and verifies what it wrote if that is wanted.
+    /// It writes, and verifies its writes if that is wanted.
     Writes {
         /// It verifies.
         verify: bool,
@@ -98,7 +98,7 @@ pub struct FailedWrite {
     pub number: u64,
     /// Its file, by place among the worker's files.
     pub file: usize,
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -346,7 +346,7 @@ impl<W: Repeatable> Checked for Verified<W> {
     const VERIFIED: bool = true;
 
     fn issue_write(&mut self, operation: Operation) -> u64 {
-        // What was issued before is complete by now.
+        // Earlier operations are complete by now.
         self.complete = self.last.take().map(|(file, before)| (file, before.offset)).or(self.complete);
         let (number, file) = (self.first + self.issued, self.walk.file());
         self.issued += 1;
@@ -480,7 +480,7 @@ mod tests {
         }
     }
 
-    /// What is verified is exactly what was written and not written over, whatever the walk.
+    /// The verified blocks are exactly those written and not overwritten, whatever the walk.
     #[test]
     fn replays_meet_each_block_that_is_still_there() {
         for words in [

@@ -177,7 +177,7 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) buffer: Buffer,
     pub(super) source: S,
     pub(super) verify: Option<Verify>,
-    /// Reads of the measured window that verified what was written.
+    /// Reads of the measured window that verified written data.
     pub(super) verifying_reads: u64,
     pub(super) clock: Clock,
     pub(super) sides: [Side; Direction::COUNT],

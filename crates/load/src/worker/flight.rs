@@ -97,7 +97,7 @@ pub(super) struct Flight<Q> {
     /// Files that are to be closed when nothing of them is under way any more.
     pub closing: Vec<usize>,
     to_verify: Vec<ToVerify>,
-    /// The write whose failure is being told.
+    /// The write whose failure is being reported.
     pub failing: Option<FailedWrite>,
     /// How deep the queue was.
     pub depths: Depths,
@@ -222,7 +222,7 @@ impl<Q: Queue> Flight<Q> {
         }
     }
 
-    /// The operation of this slot failed: who is told of it next can ask which write it was.
+    /// The operation of this slot failed: the code that handles the failure can ask which write it was.
     pub(super) fn note_failing(&mut self, number: u32, slot: &Slot) {
         let write = self.to_verify(number).write;
         self.failing = write.map(|number| FailedWrite { number, file: slot.file, operation: slot.operation });
@@ -246,7 +246,7 @@ impl<Q: Queue> Flight<Q> {
         self.handed += count as u32;
     }
 
-    /// The first of those pushed was refused and is not under way any more; gives what was known of it. Its slot is free.
+    /// The first of those pushed was refused and is not in flight any more; gives its slot's state. The slot is free.
     pub(super) fn refused(&mut self) -> Option<Slot> {
         if self.pushed.is_empty() {
             return None;

@@ -181,7 +181,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     #[cold]
     pub(super) fn steer(&mut self) -> Option<End> {
         let lowered = self.goal.as_ref().is_some_and(|goal| goal.lowered);
-        // As in fio: what was issued at a greater depth is not held against the smaller one.
+        // As in fio: operations issued at a greater depth are not held against the smaller one.
         if lowered && let Err(end) = self.settle() {
             return Some(end);
         }

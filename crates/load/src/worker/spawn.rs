@@ -1,4 +1,4 @@
-//! Starting workers as processes or threads, waiting for them, collecting what they measured.
+//! Starting workers as processes or threads, waiting for them, collecting their results.
 
 use std::fs::File;
 use std::io::Read as _;

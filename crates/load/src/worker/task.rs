@@ -26,7 +26,7 @@ pub(crate) struct Task<'a> {
     pub exitall: bool,
     /// The clock that times its operations.
     pub clock: Clock,
-    /// What it shares with the supervisor and the other workers.
+    /// The state it shares with the supervisor and the other workers.
     pub shared: &'a Shared,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,

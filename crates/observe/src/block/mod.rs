@@ -1,11 +1,11 @@
 //! Requests of the block layer: how long each waited in the queue and how long the device took.
 //!
-//! All requests of the host's disks are recorded while a recording runs, with the task of the tree that submitted
-//! them where there is one. The others have none: what a program writes into the page cache is written to the disk
-//! later, by threads of the kernel, and leaving them out would hide most of a workload's writes. What other programs
-//! do at the same time is there too; it takes the disk's time just as well. Requests that the recorder submits itself
-//! are left out and counted; what it writes into the page cache is written back like everybody's, so a recording
-//! belongs on another disk.
+//! While a recording runs, every request of the host's disks is recorded, with the task of the tree that submitted it,
+//! if one did. The others have no task: what a program writes into the page cache is written to the disk later, by
+//! kernel threads, and leaving those requests out would hide most of a workload's writes. Requests of other programs
+//! are recorded too, as they use the disk's time just as well. Requests that the recorder submits itself are left out
+//! and counted. What it writes into the page cache is written back like any other data, so a recording belongs on
+//! another disk.
 //!
 //! A request that was in flight when recording began is not recorded; one still in flight at its end is, without a
 //! duration ([`BlockProbe::unfinished`]).

@@ -35,7 +35,7 @@ impl Head for sample_ring {
 // SAFETY: integers without gaps.
 unsafe impl WireRecord for sample_head {}
 
-/// What was counted on a CPU.
+/// The counts of a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampleCounts {
     /// Stacks that were to be recorded: ticks that met a recorded task, or sleeps that began.

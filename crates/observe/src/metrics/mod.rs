@@ -99,7 +99,7 @@ pub struct Refused {
     pub fix: Option<String>,
 }
 
-/// What one sample came to.
+/// The result of one sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampleStats {
     /// Rows handed to the sink.
@@ -265,8 +265,8 @@ impl Sampler {
         stats
     }
 
-    /// What could not be opened, read or understood, in the order it was found. Each source stands here at most once for
-    /// not having been opened and once for what went wrong while reading.
+    /// Sources that could not be opened, read or parsed, in the order found. Each is listed at most once for not having
+    /// been opened and once for an error while reading.
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }

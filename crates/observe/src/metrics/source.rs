@@ -37,7 +37,7 @@ pub(super) struct Tag {
 /// What is known of a source before it is opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spec {
-    /// What it is called in reports: its path, with `<>` for what varies.
+    /// Its name in reports: its path, with `<>` for the parts that vary.
     pub(super) name: &'static str,
     /// What its metrics' names begin with.
     pub(super) prefix: &'static str,
@@ -96,7 +96,7 @@ pub(super) struct Cost {
 pub(super) struct Source {
     pub(super) spec: Spec,
     pub(super) parts: Vec<Part>,
-    /// Of the target: the processes whose values are added up.
+    /// For sources of the target: the processes whose values are added up.
     pub(super) members: Option<Members>,
     pub(super) cost: Cost,
     series: SourceSeries,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use pagelab_residency::{Glance, Glancer, HUGE_1G_BYTES, HUGE_2M_BYTES, Reason, Source as Pages};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Rest after a look, in times of what it cost.
+/// Pause after a look, as a multiple of its cost.
 const REST: u32 = 200;
 /// Shortest time between two looks at the same address space.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -96,7 +96,7 @@ impl Target {
         Self { pids: BTreeSet::new(), since: Instant::now(), looked: None, pending: None, look: None }
     }
 
-    /// The process has it no more since `ts`: what was seen later was something else.
+    /// The process no longer has it since `ts`: regions seen later are others.
     fn lose(&mut self, pid: u32, ts: u64) {
         if self.pids.remove(&pid) {
             self.settle(ts);
@@ -266,7 +266,7 @@ fn watch(shared: &Shared) {
         state.cost.cpu_ns += cpu_ns;
         if let Some(target) = state.targets.get_mut(&mm_id) {
             target.looked = Some((Instant::now(), cpu_ns));
-            // One that could not be looked at has ended meanwhile; what it had is the look before.
+            // A process that could not be read has ended meanwhile; its regions are those of the look before.
             if let Ok(regions) = found
                 && target.pids.contains(&pid)
             {
@@ -319,7 +319,7 @@ fn add_rows(glance: &Glance, found: &mut Vec<Region>) {
         let asked = asked.map(pagelab_residency::Asked::word);
         found.push(Region { start: vma.start, end: vma.end, path, page_size_bytes, bytes, asked, reason });
     };
-    // The reason speaks of the small pages; what is huge is as asked.
+    // The reason is that of the small pages; the huge ones are as requested.
     for (size, bytes, reason) in [
         (base_page_bytes, held.base_bytes, reason),
         (HUGE_2M_BYTES as u64, held.huge_2m_bytes, None),

@@ -192,7 +192,7 @@ impl Modules {
     }
 }
 
-/// Bytes of headers, names and tables that are read of a file beside its sections for unwinding.
+/// Bytes of headers, names and tables that are read of a file in addition to its sections for unwinding.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 
 /// What a file says that anybody may have written.

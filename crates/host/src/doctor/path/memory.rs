@@ -100,8 +100,9 @@ fn of_window(file: &File, slots: &[u64]) -> Result<Vec<(u64, Seen)>, MapError> {
     Ok(slots.iter().map(|slot| (*slot, seen(*slot))).collect())
 }
 
-/// Enters one page of the slot that is in memory. Where mincore tells of more pages than cachestat it may not tell (it says "all"
-/// to those who could not write the file), and nothing is entered: that could read from the device.
+/// Faults in one page of the slot that is in memory. If mincore reports more pages than cachestat its answer may be
+/// false (it says "all" to callers who could not write the file), and no page is faulted in: that could read from the
+/// device.
 fn bring_in(file: &File, slot: u64, address: usize) {
     let page = rustix::param::page_size();
     let mut pages = vec![0_u8; SLOT_BYTES as usize / page];

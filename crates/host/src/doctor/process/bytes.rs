@@ -1,4 +1,4 @@
-//! What the memory of a process holds, and what it only takes: zero-filled parts of huge pages, folios, pages of a pool.
+//! The contents of a process's memory, and its waste: zero-filled parts of huge pages, folios, pages of a pool.
 
 use pagelab_residency::{FolioBytes, PoolBytes, ZeroFilled};
 use serde::Serialize;
@@ -13,9 +13,9 @@ pub struct ZeroFilledReport {
     pub huge_bytes: u64,
     /// Of those, bytes that were read.
     pub looked_at_bytes: u64,
-    /// Of those read, bytes of 4 KiB parts that hold only zeros.
+    /// Bytes of 4 KiB parts that hold only zeros, among those read.
     pub zero_bytes: u64,
-    /// All huge pages were read: `zero_filled_bytes` is counted, and otherwise in proportion to what was read.
+    /// All huge pages were read: `zero_filled_bytes` is exact, and otherwise scaled up from the bytes read.
     pub exact: bool,
     /// How far `zero_filled_bytes` may be off.
     pub margin_bytes: Option<u64>,
@@ -60,7 +60,7 @@ pub struct PoolReport {
     pub untouched_bytes: u64,
     /// Bytes that the pool keeps for the region, or for the file under it, and that nobody else gets; none with `reserved_reason`.
     pub reserved_bytes: Option<u64>,
-    /// Why that cannot be told; none where it can.
+    /// Why that is unknown; none where it is known.
     pub reserved_reason: Option<String>,
 }
 

@@ -112,7 +112,7 @@ impl TaskRows {
         });
     }
 
-    /// What was counted, per CPU: losses here leave times without stacks.
+    /// The counts, per CPU: losses here leave times without stacks.
     pub(super) fn counts(&self) -> impl Iterator<Item = Count> + '_ {
         let rings = self.road.rings();
         (0..rings.cpus()).map(|cpu| {
