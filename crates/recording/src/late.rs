@@ -1,5 +1,5 @@
-//! Rows that are written much later than they began, such as calls that slept: they are told apart from the others of
-//! their part.
+//! Rows that are written much later than they began, such as calls that slept: they are kept apart from the other rows
+//! of their part.
 //!
 //! A part begins with its oldest row. One call that slept for a minute makes the part that has it begin a minute before all
 //! its other rows. Whoever merges the parts in order of time has to open it then, and if its rows could only be had

@@ -73,7 +73,7 @@ pub enum Made<'a, V> {
     Mapped(&'a Map<'a>),
     /// The heap grew by it.
     Grown(Option<u32>),
-    /// It was moved, or changed its length: what it held before, if that is known, and the number of the mapping it is.
+    /// It was moved, or changed its length: its earlier value, if known, and the mapping's number.
     Moved(Option<V>, Option<u32>),
 }
 
@@ -106,7 +106,7 @@ pub struct Space<V> {
     held: Intervals<Held<V>>,
     /// Sizes of attached segments by where they begin.
     segments: BTreeMap<u64, u64>,
-    /// End of the heap, once an action told it.
+    /// End of the heap, once an action gave it.
     heap_end: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ impl<V: Content + PartialEq> Space<V> {
         }
     }
 
-    /// Maps a range of ordinary memory, in place of what was there: for what is known without an action.
+    /// Maps a range of ordinary memory, replacing earlier mappings: for mappings known without an action.
     pub fn insert(&mut self, range: Range<u64>, value: V) {
         self.put(range, Some(value), Properties::PLAIN);
     }
@@ -209,8 +209,8 @@ impl<V: Content + PartialEq> Space<V> {
         if end > addr { std::iter::once(addr..end).collect() } else { Vec::new() }
     }
 
-    /// What a move of the heap's end to `after` takes away, and what it maps. Without an end before, the one that the last
-    /// action left counts; if there is none, nothing is known to change.
+    /// The ranges that a move of the heap's end to `after` unmaps and maps. Without an end before, the one that the
+    /// last action left counts; if there is none, nothing is known to change.
     pub fn move_break(&mut self, before: Option<u64>, after: u64) -> (Range<u64>, Range<u64>) {
         let known = self.heap_end.replace(after);
         let before = before.or(known).unwrap_or(after);
@@ -225,7 +225,7 @@ impl<V: Content + PartialEq> Space<V> {
         }
     }
 
-    /// Maps what was asked for, in place of what was there; with `None` nothing of interest is there from now on.
+    /// Maps the requested range, replacing earlier mappings; with `None` nothing of interest is there from now on.
     pub fn map(&mut self, map: &Map<'_>, value: Option<V>) {
         let range = map.range();
         let page_log = map.hugetlb_bytes.map_or(0, |bytes| bytes.trailing_zeros() as u8);
@@ -238,7 +238,7 @@ impl<V: Content + PartialEq> Space<V> {
         self.held.at(addr).map_or(Properties::PLAIN, |(_, held)| held.properties)
     }
 
-    /// Maps a range of memory that is like other memory, in place of what was there.
+    /// Maps a range with the properties of other memory, replacing earlier mappings.
     pub fn insert_like(&mut self, range: Range<u64>, value: V, properties: Properties) {
         self.put(range, Some(value), properties);
     }
@@ -330,7 +330,7 @@ impl<V: Content + PartialEq> Space<V> {
         if !remap.keeps_old() {
             return self.held.remove(old);
         }
-        // Of shared memory that is mapped a second time the place tells, and no length.
+        // For shared memory that is mapped a second time only the place is known, and no length.
         let within = old.start..old.end.max(old.start + 1);
         let pieces = self.held.overlapping(&within).map(|(range, held)| {
             let held = held.clone().skip(within.start.saturating_sub(range.start));
