@@ -72,7 +72,7 @@ pub struct Comparison {
     pub findings: Vec<Finding>,
     /// Level of the decisions.
     pub alpha: f64,
-    /// Runs were added after looking: the p values are not what they say.
+    /// Runs were added after looking: the p values do not hold.
     pub exploratory: bool,
     /// Settings that varied within a side, from which nothing is concluded.
     pub settings_varying: Vec<VaryingSetting>,
@@ -83,7 +83,8 @@ pub struct Comparison {
     pub considered: Vec<Considered>,
     /// What a reader of the whole must know.
     pub notes: Vec<String>,
-    /// What the sides ran, how their values of the primary metric spread, and what so many runs can show.
+    /// The sides' commands, the spread of their values of the primary metric, and the smallest difference this number
+    /// of runs can show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
     /// Runs that failed or were ended by the timeout, and whether one side has more of them.

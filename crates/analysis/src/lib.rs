@@ -1,6 +1,7 @@
 //! From recordings to numbers, and from numbers to a claim.
 //!
-//! What one recording says is in `pagelab_views`; this crate is what follows from several of them, and the causes.
+//! `pagelab_views` has the figures of one recording; this crate has the conclusions from several of them, and the
+//! causes.
 //!
 //! | step | where |
 //! |---|---|

@@ -14,9 +14,9 @@ pub enum Verdict {
     Pass,
     /// It did not.
     Fail,
-    /// It could not be told: what the case needs to see did not happen, or cannot be seen.
+    /// Not known: the event that the case needs to see did not happen, or cannot be seen.
     Inconclusive,
-    /// The case was not run, because what it needs is not here.
+    /// The case was not run, because a requirement is missing here.
     Skip,
 }
 
@@ -60,7 +60,7 @@ impl Stop {
         Stop { verdict: Verdict::Fail, reason, found: Some(found), expected: Some(expected) }
     }
 
-    /// It cannot be told.
+    /// Neither confirmed nor refuted.
     pub(crate) fn inconclusive(reason: impl Into<String>) -> Self {
         Stop::new(Verdict::Inconclusive, reason.into())
     }

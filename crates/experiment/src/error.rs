@@ -1,4 +1,4 @@
-//! What can be wrong with a plan or stop an experiment. Every message says what was found, what is needed and, where
+//! Errors in a plan, and errors that stop an experiment. Every message says what was found, what is needed and, where
 //! typing something helps, what to type.
 
 use std::path::PathBuf;
@@ -174,7 +174,7 @@ pub enum ExperimentError {
     /// A file or directory of the set cannot be made or moved.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// On what.
         path: PathBuf,

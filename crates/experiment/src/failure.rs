@@ -92,7 +92,7 @@ impl Failure {
         Self { kind, reason: reason.into() }
     }
 
-    /// The failure of a step; `otherwise` names what was being done.
+    /// The failure of a step; `otherwise` names the attempted action.
     pub(crate) fn of_error(error: &RunError, otherwise: FailureKind) -> Self {
         let kind = match error.kind {
             RunErrorKind::Timeout => FailureKind::Timeout,

@@ -52,7 +52,7 @@ pub fn read(arguments: &[String], resolver: &mut Resolver) {
     }
 }
 
-/// What stands behind the dashes of an option; `None` for job files, and for what is neither.
+/// The text behind the dashes of an option; `None` for job files, and for arguments that are neither.
 pub fn option_text(argument: &str) -> Option<&str> {
     if let Some(text) = argument.strip_prefix("--") {
         return Some(text);
@@ -75,7 +75,7 @@ fn takes_next(name: &str, next: &str) -> bool {
 /// The name that a beginning of it stands for, if it begins the name of one option only.
 fn whole_name(name: &str) -> String {
     let known = options::option(name).is_some() || unsupported::option(name).is_some();
-    // What cannot be told apart from a slip of the fingers is left to the message about unknown options.
+    // Anything that could be a typing error is left to the message about unknown options.
     if known || name.len() < 3 {
         return name.to_owned();
     }

@@ -93,7 +93,7 @@ impl Resolver {
             let mut options = defaults.clone();
             let before = self.problems.len();
             self.apply(&mut options, &section.given, units);
-            // What was not understood would be held against the other options.
+            // An option that was not understood would be held against the other options.
             let understood = self.problems.len() == before;
             self.push(section, options, &inherited, stonewall, understood);
             stonewall = false;

@@ -91,7 +91,7 @@ impl Reach {
 pub struct Fix {
     /// How far it reaches.
     pub reach: Reach,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub text: String,
     /// The call to put into the program, or the command to type.
     pub command: String,
@@ -107,7 +107,7 @@ impl Fix {
 /// A figure that a finding rests on. A side without it is null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Number {
-    /// What was counted or measured.
+    /// The quantity counted or measured.
     pub name: String,
     /// Unit, empty for plain counts.
     pub unit: String,

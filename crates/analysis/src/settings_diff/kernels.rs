@@ -18,7 +18,7 @@ pub(super) const KERNEL: &str = "kernel";
 /// Namespaces of what belongs to a kernel. What is given to processes and mounts is decided by somebody.
 const OF_THE_KERNEL: [&str; 8] = ["kconfig", "sysctl", "thp", "hugetlb", "mm", "cpu", "block", "kernel"];
 
-/// Memory that two kernels manage of the same amount differs by what they take themselves: less than this part.
+/// Two kernels on machines with the same memory differ in the memory they manage by their own use: less than this part.
 const OWN_MEMORY: f64 = 0.02;
 
 /// Whether two values of a build option say the same: what a kernel does not know is not built in.

@@ -57,7 +57,7 @@ fn answer(request: &Request, folder: &Path) -> Answer {
     done.map_or_else(Answer::Failed, |()| Answer::Done)
 }
 
-/// Whether this guest has the variant's settings, and booted with what was asked for.
+/// Whether this guest has the variant's settings, and booted as requested.
 fn check(runner: &LocalRunner, variant: &FilledVariant, between: &[Between]) -> Result<(), RunError> {
     let root = Path::new("/");
     let refused = |error: SettingError| RunError::new(RunErrorKind::Host, error.to_string());

@@ -38,7 +38,7 @@ pub struct LabPlan {
 pub struct Boot {
     /// The kernel's series.
     pub kernel: String,
-    /// Kernel parameters beside the lab's own.
+    /// Kernel parameters in addition to the lab's own.
     pub cmdline: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The plan: what was written in `plan.toml`, checked as far as that can be done without looking at the host.
+//! The plan: the contents of `plan.toml`, checked as far as that can be done without looking at the host.
 
 mod fill;
 mod lab;
@@ -114,7 +114,7 @@ pub struct Variant {
 pub struct Decoys {
     /// How many settings are changed for each variant and for no other.
     pub count: usize,
-    /// What they are drawn from; empty for the pool that pagelab brings along.
+    /// The settings they are drawn from; empty for pagelab's own pool.
     pub pool: Vec<PoolEntry>,
     /// Where it was written.
     #[serde(skip, default = "nowhere")]
@@ -127,7 +127,7 @@ pub struct Plan {
     /// The file, absolute; paths in it are relative to its directory.
     #[serde(skip)]
     pub path: PathBuf,
-    /// What it is about.
+    /// Its subject.
     pub title: String,
     /// Rounds: runs of each variant, warm-up not counted.
     pub runs: usize,
@@ -205,7 +205,7 @@ impl Plan {
         self
     }
 
-    /// The document for `set.json`, and to tell whether a plan has changed: everything that bears on the runs.
+    /// The document for `set.json`, also used to see whether a plan has changed: everything that affects the runs.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }

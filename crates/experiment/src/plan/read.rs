@@ -31,7 +31,7 @@ const MOST_RUNS: u64 = 10_000;
 /// Seeds up to here are exact in JSON.
 const MOST_SEED: u64 = (1 << 53) - 1;
 
-/// Where one variant begins; also what a plan without variants is told to write.
+/// The beginning of one variant; also the example in the error for a plan without variants.
 const VARIANT_EXAMPLE: &str =
     "two tables such as [variant.good] and [variant.bad], each with job = \"FILE.fio\" or command = \"...\"";
 

@@ -1,4 +1,4 @@
-//! What contradicts `verify`, and what has no effect beside it.
+//! Options that contradict `verify`, and options that have no effect with it.
 
 use crate::model::{Caps, Direction};
 use crate::options::JobOptions;
