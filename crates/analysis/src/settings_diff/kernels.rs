@@ -1,9 +1,9 @@
-//! Two kernels: most of what differs between their runs follows from that they are two.
+//! Two kernels: most settings that differ between their runs differ merely because the kernels do.
 //!
-//! A kernel of another series has thousands of other build options and dozens of knobs that the other lacks. None of them
-//! was decided by anybody here, and a list of all of them hides the few that matter. So: options and knobs that are known
-//! to bear little on speed are set apart ([`FollowingSetting`]); others that only one kernel has are said to be derived
-//! from the kernel, and the kernel itself ranks as high as the highest of them.
+//! A kernel of another series has thousands of other build options and dozens of knobs that the other lacks. Nobody
+//! here decided any of them, and a list of all of them hides the few that matter. So options and knobs that are known
+//! to affect speed little are listed separately ([`FollowingSetting`]); others that only one kernel has are reported as
+//! derived from the kernel, and the kernel itself ranks as high as the highest of them.
 
 use std::collections::BTreeMap;
 
