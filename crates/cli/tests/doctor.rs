@@ -1,4 +1,5 @@
-//! `pagelab doctor`: what it says of this host and of processes, as root and as an ordinary user, and that it changes nothing.
+//! `pagelab doctor`: its report on this host and on processes, as root and as an ordinary user, and that it changes
+//! nothing.
 
 use crate::common;
 
@@ -65,7 +66,7 @@ fn people_get_text_with_the_commands_in_it() {
     run(pagelab().args(["doctor", "--no-such-flag"]), 2);
 }
 
-/// Of what only root may see, an ordinary user is told so, with what is needed.
+/// An ordinary user learns which parts only root may see, and what is needed.
 #[test]
 fn an_ordinary_user_is_told_what_cannot_be_had() {
     if !is_root() {

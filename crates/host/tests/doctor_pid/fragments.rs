@@ -15,7 +15,7 @@ use crate::stage::{Changed, MIB, Mounted, create, fallocate};
 
 const SLOT: u64 = 2 * MIB;
 
-/// So many huge pages have to be refused one after the other.
+/// Huge pages that have to be refused in a row.
 const TRIES: u64 = 16;
 
 /// Fields are dropped in this order: the memory goes first.
