@@ -3,10 +3,10 @@
  * Mapping actions: what a task asked for (system calls), and what the kernel
  * mapped by itself (exec, fork).
  *
- * A call's record is sent when it returns, with the time it began: what a
- * munmap takes away is gone some time after it began, what an mmap makes is
- * there some time before it returned, so the order of those two instants is
- * the order of events also when two threads reuse an address.
+ * A call's record is sent when it returns, with the time it began. Memory that a munmap takes away
+ * is gone some time after it began; memory that an mmap makes is there some time before it
+ * returned. So the order of those two instants is the order of events also when two threads reuse
+ * an address.
  *
  * When a call began is seen where every call enters, or, which spares all other
  * calls half the price, where the call first asks for the lock of the address

@@ -6,7 +6,7 @@
 //! | step | where |
 //! |---|---|
 //! | two sets of runs to a verdict: what differs, by how much, how sure | [`compare::compare`] |
-//! | which settings differ, and which of them bear on what changed | [`settings_diff::settings_diff`] |
+//! | which settings differ, and which of them affect the changes | [`settings_diff::settings_diff`] |
 //! | the cause, with evidence, what would refute it, and the remedies | [`rules`], [`explain`] |
 //! | which mappings a comparison is drawn with | [`faultmap`] |
 //!

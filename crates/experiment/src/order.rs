@@ -8,7 +8,7 @@
 //! for the next one, thus affects every variant alike.
 //!
 //! Squares are drawn one after the other, so the order of a longer experiment begins with that of a shorter one of the
-//! same seed, and wherever it is cut off no variant has stood at one position more than once oftener than another.
+//! same seed. Wherever it is cut off, the counts of variants at a position differ by one at most.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,10 @@
 //! fio's command-line form: `--name=job --rw=read --bs=4k ...`, with job files between.
 //!
-//! fio reads its arguments with `getopt_long_only(3)`, and so does this: one dash is as good as two (`-rw=read`), an option that needs a
-//! value may have it in the next argument (`--rw read`), a name may be cut short where only one option begins so (`--group_report`),
-//! and job files may stand anywhere. Options before the first `--name`, or after `--name=global`, are defaults: for the jobs of the
-//! command line, and for the first job file, which is how a file is varied (`--bs=16k job.fio`).
+//! fio reads its arguments with `getopt_long_only(3)`, and so does this. One dash is as good as two (`-rw=read`). An
+//! option that needs a value may have it in the next argument (`--rw read`). A name may be abbreviated while it is
+//! unique (`--group_report`). Job files may stand anywhere. Options before the first `--name`, or after
+//! `--name=global`, are defaults for the jobs of the command line and for the first job file, which is how a file is
+//! varied (`--bs=16k job.fio`).
 
 use crate::error::{JobError, Origin};
 use crate::file::{Section, split_option};

@@ -1,10 +1,11 @@
 //! Two clocks: the host's monotonic clock for instants, a cheap tick counter for the length of operations.
 //!
-//! Instants that leave this crate are nanoseconds of `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`, so that they line up with
-//! every probe. Durations of single operations come from the processor's time stamp counter where that can be trusted: it must be
-//! invariant (CPUID 8000_0007 EDX bit 8: constant rate in all power states), the kernel must keep it among its clock sources (it
-//! drops counters that disagree between CPUs or with other clocks), and two threads that pass a stamp back and forth must never see
-//! it go backwards. Otherwise `clock_gettime` is read for every stamp, and the report says why.
+//! Instants that leave this crate are nanoseconds of `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`, so that they
+//! line up with every probe. Durations of single operations come from the processor's time stamp counter where it can
+//! be trusted. It must be invariant (CPUID 8000_0007 EDX bit 8: constant rate in all power states). The kernel must
+//! keep it among its clock sources (it drops counters that disagree between CPUs or with other clocks). Two threads
+//! that pass a stamp back and forth must never see it go backwards. Otherwise `clock_gettime` is read for every stamp,
+//! and the report says why.
 
 use std::path::Path;
 use std::sync::Mutex;

@@ -1,9 +1,9 @@
 //! The load process: hidden command `__load` of the binary.
 //!
 //! The workload comes as JSON on standard input, the report goes as lines of JSON to a descriptor of its own (see
-//! [`crate::worker::ReportReader`]), and the work starts when a byte
-//! arrives on another one, so that probes can be attached to a process that does nothing yet. Exit status 0 means that a complete
-//! report was written; 2 and 3 mean that nothing ran, with the reason on standard error.
+//! [`crate::worker::ReportReader`]). The work starts when a byte arrives on a third descriptor, so that probes can be
+//! attached to a process that does nothing yet. Exit status 0 means that a complete report was written; 2 and 3 mean
+//! that nothing ran, with the reason on standard error.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

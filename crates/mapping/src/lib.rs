@@ -60,10 +60,10 @@
 //! as fast as by pread and 1.5 times as fast as through a map of memmap2, which the kernel puts anywhere
 //! (`benches/results`, `mapping_rivals`).
 //!
-//! Where every file has huge pages from the start (tmpfs with `huge=always`), Linux 6.18 aligns any large map, and between two maps that
-//! both have 2 MiB entries no way of copying one block is faster than another (`memcpy` takes as long as loading the lines
-//! alone): [`Map::read_at`] is plain `memcpy` between two checks, as fast as memmap2 there and twice as fast as pread. What helps
-//! further is to know the next block: [`Map::expect_read`].
+//! Where every file has huge pages from the start (tmpfs with `huge=always`), Linux 6.18 aligns any large map. Between
+//! two maps that both have 2 MiB entries no way of copying one block is faster than another (`memcpy` takes as long as
+//! loading the lines alone): [`Map::read_at`] is plain `memcpy` between two checks, as fast as memmap2 there and twice
+//! as fast as pread. Only knowing the next block helps further: [`Map::expect_read`].
 //!
 //! # SIGBUS
 //!

@@ -1,7 +1,7 @@
 //! A skeleton to copy for a new engine. It is compiled and run in tests only, so that it stays right.
 //!
-//! The first line of an engine's file names it as the user writes it (`ioengine=NAME`) and the calls that it makes, because the list
-//! of engines in the docs and the manual page of the call are what a reader looks up next.
+//! The first line of an engine's file names the engine as users write it (`ioengine=NAME`) and the calls that it makes:
+//! the list of engines in the docs and the manual page of the call are what a reader looks up next.
 
 use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
 

@@ -1,8 +1,8 @@
 //! Everything beyond plain walks: several files, lengths that vary, sequences with jumps, distributions, random and sequential mixed.
 //!
-//! Sequential positions follow fio 3.33 to the byte, with its ways at the end of a file: a file ends when one direction has no next
-//! operation in it, operations never cross the end of their file, and a pass ends with the last file or when as many bytes were
-//! given as the job's size has.
+//! Sequential positions follow fio 3.33 to the byte, including its rules at the end of a file. A file ends when one
+//! direction has no next operation in it, and operations never cross the end of their file. A pass ends with the last
+//! file or when as many bytes were given as the job's size has.
 
 use pagelab_fiojob::chances::{Distribution, FileService};
 use pagelab_fiojob::words::{Modifier, Sequencer};

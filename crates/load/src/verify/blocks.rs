@@ -7,7 +7,7 @@
 //! 32 worker (u16)           34 number of the write, lowest 16 bits (u16)
 //! 36 CRC-32C of the 36 bytes before, without final inversion (u32)
 //! ```
-//! fio after 3.40 writes 48 bytes with a version, 0x81, at byte 2; such blocks are told by name and not read.
+//! fio after 3.40 writes 48 bytes with a version, 0x81, at byte 2; such blocks are reported by name and not read.
 
 use pagelab_fiojob::JobOptions;
 use pagelab_fiojob::value::Choice as _;

@@ -1,11 +1,12 @@
 //! The state of a job whose writes ended early (`verify_state_save`), for a later one that verifies (`verify_state_load`).
 //!
-//! The file is fio 3.33's (`verify-state.h`, version 3), in the working directory, `local-JOB-N-verify.state` with N the worker's
-//! number from 0: how many writes were issued, and which of the last ones are complete. fio reads pagelab's and pagelab fio's, which
-//! means the same writes where the pattern is sequential; the random order is each program's own. Where fio keeps the state of its
-//! generator (and never looks at it again) pagelab puts a mark, the worker's seed, whether an earlier pass had written everything
-//! already, and the number of failed writes, whose places follow at the end. A state of pagelab with another seed, or one of fio for a
-//! random pattern, is refused: it would verify other writes.
+//! The file is fio 3.33's (`verify-state.h`, version 3), in the working directory, `local-JOB-N-verify.state` with N
+//! the worker's number from 0: how many writes were issued, and which of the last ones are complete. Each program reads
+//! the other's file, which means the same writes where the pattern is sequential; the random order is each program's
+//! own. Where fio keeps the state of its generator (and never looks at it again) pagelab puts a mark, the worker's
+//! seed, whether an earlier pass had written everything already, and the number of failed writes, whose places follow
+//! at the end. A state of pagelab with another seed, or one of fio for a random pattern, is refused: it would verify
+//! other writes.
 //!
 //! The state is saved when a signal, an error or `runtime` ends the first pass of writes, or when some writes failed. A job that writes
 //! all removes the file of an earlier one, if it is pagelab's. (fio 3.33 writes the file at every end, and so does pagelab if the job says

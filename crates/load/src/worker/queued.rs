@@ -3,9 +3,9 @@
 //! As in fio: operations are put into the queue until `iodepth_batch` of them wait, then submitted together; when `iodepth` are under
 //! way, completions are waited for, at least `iodepth_batch_complete_min` at a time, until `iodepth_low` are left.
 //!
-//! Submission latency (`slat`) reaches from the beginning of an operation's preparation to the return of the call that gave it to the
-//! kernel, completion latency (`clat`) from there until its completion was taken, total latency (`lat`) is both. Buffered operations
-//! on cached data are done while they are submitted: their time is in `slat`.
+//! Submission latency (`slat`) reaches from the start of an operation's preparation to the return of the call that
+//! submitted it, completion latency (`clat`) from there until its completion was reaped; total latency (`lat`) is both.
+//! Buffered operations on cached data are done while they are submitted: their time is in `slat`.
 //!
 //! Before anything that waits or that covers all operations so far (a pause, a flush, the end of a pass) all operations
 //! in flight are completed. So `fsync=N` flushes what N writes wrote; fio's engines submit the flush while those writes

@@ -1,8 +1,8 @@
 //! Hardware and software counters of a process tree: the set of `perf stat -ddd`.
 //!
-//! [`Counters::open`] finds out by trying what can be counted here and in which groups, [`Counters::follow`] opens
-//! them on a process that waits for its `exec` or on threads that run, [`Counters::read`] gives the counts at any time, also after the
-//! process has ended. Children are counted from their `fork` on.
+//! [`Counters::open`] tries which events can be counted here and in which groups. [`Counters::follow`] opens them on a
+//! process that waits for its `exec` or on running threads. [`Counters::read`] gives the counts at any time, also after
+//! the process has ended. Children are counted from their `fork` on.
 //!
 //! The processor has few counters. If more events are requested than it has, the kernel multiplexes the groups: a
 //! count's `running_ns` is then less than its `enabled_ns`, and the count covers only part of the time. It is stored as

@@ -250,7 +250,7 @@ mod tests {
         FaultDetail { ts: ts as u64, addr, cpu, position, task_id, major: place.is_none(), facts: 0 }
     }
 
-    /// One turn of the recorder: what came on each CPU from a position on, and the details.
+    /// One turn of the recorder: the faults of each CPU from a position on, and the details.
     fn turn(
         feed: &mut DetailFeed,
         columns: &mut FaultsColumns,

@@ -1,10 +1,9 @@
 //! The sampler of `/proc` and `/sys`: stream `metrics`.
 //!
 //! [`Sampler::sample`] is called ten times a second and hands each value to a sink, under the names that
-//! `pagelab_vocab::metrics` declares. It reads memory (vmstat, meminfo, buddyinfo, hugetlb pools, huge page
-//! sizes, NUMA nodes, slab caches), processors (stat, schedstat, interrupts, softirqs, load average, frequency, pressure),
-//! devices (diskstats, net/dev, file-nr), and of the processes of the target their io, stat, status and
-//! smaps_rollup, added up.
+//! `pagelab_vocab::metrics` declares. It reads memory (vmstat, meminfo, buddyinfo, hugetlb pools, huge page sizes, NUMA
+//! nodes, slab caches), processors (stat, schedstat, interrupts, softirqs, load average, frequency, pressure) and
+//! devices (diskstats, net/dev, file-nr). For the target's processes it adds up io, stat, status and smaps_rollup.
 //!
 //! # What the rows mean
 //!

@@ -4,11 +4,10 @@
 //! thread of its own, one process after the other, and keeps the last look at each address space. Whoever records
 //! takes it ([`Regions::take`]) when the address space is gone, or at the end.
 //!
-//! A look costs time in proportion to the memory that is mapped (about 0.1 us for each page of 4 KiB). The thread
-//! measures its own CPU time, rests 200 times as long after each look, and looks again at the same address space only
-//! if that still leaves it within 0.5 % of the time since it began; only the first look at each is not refused for
-//! that. So large processes are looked at less often. What a process did between its last look and its end is not
-//! seen.
+//! A look costs time in proportion to the mapped memory (about 0.1 us for each page of 4 KiB). The thread measures its
+//! own CPU time and rests 200 times as long after each look. It looks again at the same address space only if that
+//! still leaves it within 0.5 % of the time since it began; the first look at each is exempt. So large processes are
+//! looked at less often. Changes between a process's last look and its end are not seen.
 //!
 //! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in
 //! smaps, which know nothing of DAX.

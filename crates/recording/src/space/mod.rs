@@ -1,8 +1,8 @@
 //! Address spaces replayed from the rows of `mappings`: the one place that knows what each action does to what is mapped.
 //!
-//! - [`Change`] is a row as a type, with the ranges that the kernel makes of what was asked for ([`PageSizes`]).
-//! - [`Space`] applies changes to an address space. What each mapping holds is the caller's: a number, a file, a class.
-//! - [`Intervals`] is the map below it, for those who follow address spaces without rows.
+//! - [`Change`] is a row as a type, with the ranges that the kernel makes of the request ([`PageSizes`]).
+//! - [`Space`] applies changes to an address space. The value of a mapping is the caller's: a number, a file, a class.
+//! - [`Intervals`] is the map below it, for code that follows address spaces without rows.
 //!
 //! # What the kernel does
 //! Each line was tried on Linux 6.18; `tests/kernel_space.rs` tries it again and compares with `/proc/self/maps`.
@@ -46,8 +46,8 @@ pub use intervals::{Content, Intervals};
 pub use sizes::{PageSizes, named_size};
 
 /// How far below its top a stack may reach. The kernel keeps at least this much free below the stack when it chooses
-/// addresses (`MIN_GAP`, 128 MiB plus the stack's random offset, in arch/x86/mm/mmap.c and mm/util.c), so whatever the
-/// limit on the stack's size was, nothing else is there that was not recorded as a mapping.
+/// addresses (`MIN_GAP`, 128 MiB plus the stack's random offset, in arch/x86/mm/mmap.c and mm/util.c). So whatever the
+/// limit on the stack's size was, there are no unrecorded mappings in that range.
 pub(crate) const STACK_REACH: u64 = 128 << 20;
 
 /// No segment is attached there.

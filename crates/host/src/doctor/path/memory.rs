@@ -1,8 +1,8 @@
 //! Slots of a file that are in memory, and whether a mapping of them is one entry.
 //!
-//! What is in the page cache already decides before any rule does: a mapping shows folios as they are. So they are looked at as
-//! they are: the slot is mapped for reading, one page of it that is in memory is brought into the page tables (by
-//! MADV_POPULATE_READ, so no byte of the file is loaded, and no read reaches the device), and the page tables are read.
+//! Folios in the page cache decide before any rule does: a mapping shows them as they are. So they are inspected
+//! directly: the slot is mapped for reading, and one page of it that is in memory is faulted in by MADV_POPULATE_READ,
+//! so that no byte of the file is loaded and no read reaches the device. Then the page tables are read.
 
 use std::fs::File;
 use std::io;
