@@ -34,7 +34,7 @@ pub struct SettingDiff {
     pub companion_of: Option<String>,
     /// A reading of the present state rather than a decision: evidence, but no cause.
     pub state: bool,
-    /// What a reader must know.
+    /// Notes a reader must know.
     pub note: Option<String>,
 }
 

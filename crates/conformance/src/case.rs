@@ -8,7 +8,7 @@ use crate::cases::ALL;
 use crate::child::Context;
 use crate::outcome::Outcome;
 
-/// What a case is about.
+/// The topic of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Topic {
@@ -18,7 +18,7 @@ pub enum Topic {
     Accounting,
     /// When pages come, and what happens when they cannot.
     Faults,
-    /// Who sees whose writes.
+    /// Which mappings see whose writes.
     Sharing,
     /// Two at once.
     Races,
@@ -85,9 +85,9 @@ pub struct Case {
     pub name: &'static str,
     /// Its topic.
     pub topic: Topic,
-    /// What the kernel promises, in one sentence.
+    /// The kernel's promise, in one sentence.
     pub proves: &'static str,
-    /// Who verifies the same: a test of libhugetlbfs or one of the kernel's selftests, or `new`.
+    /// The suite that verifies the same: a test of libhugetlbfs or one of the kernel's selftests, or `new`.
     pub like: &'static str,
     /// Its requirements. Root is needed by all.
     pub needs: &'static [Need],

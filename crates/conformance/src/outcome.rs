@@ -45,7 +45,7 @@ pub struct Stop {
     pub expected: Option<String>,
 }
 
-/// What a case returns.
+/// The result of a case.
 pub type Outcome = Result<(), Stop>;
 
 impl Stop {
@@ -65,7 +65,7 @@ impl Stop {
         Stop::new(Verdict::Inconclusive, reason.into())
     }
 
-    /// What the case needs is not here.
+    /// A requirement of the case is missing here.
     pub(crate) fn skip(reason: impl Into<String>) -> Self {
         Stop::new(Verdict::Skip, reason.into())
     }

@@ -16,7 +16,7 @@ pub struct CaseResult {
     pub topic: Topic,
     /// The claim it proves.
     pub proves: &'static str,
-    /// Who verifies the same.
+    /// The suite that verifies the same.
     pub like: &'static str,
     /// The verdict.
     #[serde(rename = "result")]

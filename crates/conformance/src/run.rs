@@ -86,7 +86,7 @@ pub fn run(options: &Options, sink: &mut dyn FnMut(&CaseResult)) -> Result<Repor
     for case in chosen {
         let mut result = host.attempt(case, &program, options, &mut not_put_back);
         while result.verdict == Verdict::Inconclusive && result.attempts < ATTEMPTS {
-            // What is most often missing is free memory in one piece. A kernel that refuses leaves things as they are.
+            // Most often contiguous free memory is missing. A kernel that refuses leaves things as they are.
             let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
             let attempts = result.attempts + 1;
             result = CaseResult { attempts, ..host.attempt(case, &program, options, &mut not_put_back) };

@@ -33,7 +33,7 @@ pub struct Document {
     pub unpaired_runs: Vec<UnpairedRun>,
     /// The base with each further variant, in the order of the plan.
     pub further_comparisons: Vec<Comparison>,
-    /// What the experiment was.
+    /// The experiment's parameters.
     pub experiment: About,
 }
 

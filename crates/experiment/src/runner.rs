@@ -27,7 +27,7 @@ pub struct RunSpec {
     pub position: u64,
     /// Directory of the recording; it does not exist yet.
     pub dir: PathBuf,
-    /// What the recording is called.
+    /// The recording's name.
     pub label: String,
     /// What runs.
     pub work: Work,
@@ -70,7 +70,7 @@ pub struct RunOutcome {
     /// The last line of a hidden output.
     #[serde(default)]
     pub last_line: Option<String>,
-    /// What the user should know.
+    /// Notes for the user.
     pub warnings: Vec<String>,
 }
 
@@ -171,7 +171,7 @@ impl RunError {
 pub struct Made {
     /// Settings that were changed for it, and the values they got.
     pub changes: Vec<Change>,
-    /// What the user should know: settings that could not be put back.
+    /// Notes for the user: settings that could not be put back.
     pub warnings: Vec<String>,
     /// How the run ended; or why it was not made. `Err(None)`: the user ended it.
     pub result: Result<RunOutcome, Option<Failure>>,

@@ -28,7 +28,7 @@ pub const WARMUP_REASON: &str = "warmup: made before the first round, not to be 
 pub struct RunDetails {
     /// Settings of the host that were requested and the values they got.
     pub changes: Vec<Change>,
-    /// What the user should know.
+    /// Notes for the user.
     pub warnings: Vec<String>,
     /// Wall time from before the settings were changed to after they were put back, ms; null while it runs.
     pub took_ms: Option<u64>,
@@ -114,7 +114,7 @@ impl Set {
         &self.json.order
     }
 
-    /// What is kept about each run, by its directory relative to the set.
+    /// The entry of each run, by its directory relative to the set.
     pub fn details(&self) -> &BTreeMap<PathBuf, RunDetails> {
         &self.details
     }

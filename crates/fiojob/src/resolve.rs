@@ -151,7 +151,7 @@ impl Resolver {
         self.jobs.push(job);
     }
 
-    /// What a group is steady by must be one thing, as in fio.
+    /// A group has one criterion of steadiness, as in fio.
     fn same_steadiness(&self, job: &JobSpec) -> Result<(), JobError> {
         let steadiness = |o: &JobOptions| {
             let looked_at = o.steadystate_duration.0 > 0;

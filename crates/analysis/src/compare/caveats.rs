@@ -74,7 +74,7 @@ pub(super) fn detectable(result: &TestResult, alpha: f64) -> Option<f64> {
     Some(errors * se).filter(|change| change.is_finite())
 }
 
-/// What the number of runs can show, where it shows little.
+/// The power of this number of runs, where it is low.
 pub(super) fn power_notes(primary: Option<&Primary>, family: usize, n: [usize; 2], alpha: f64) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(primary) = primary.filter(|primary| primary.verdict == Verdict::NoDifference)

@@ -36,11 +36,11 @@ const MAX_USELESS: f64 = 0.05;
 /// A value from the evidence of one run; null where that lacks it.
 type OfRun<'a, T> = Box<dyn Fn(&RunEvidence) -> Option<T> + 'a>;
 
-/// What a cause costs in a run.
+/// The cost of a cause in a run.
 pub(crate) struct Cost<'a> {
     /// How it is computed, in words.
     pub method: &'a str,
-    /// What the causes that cost the same share: `kernel` or `waiting`.
+    /// The resource that causes share: `kernel` or `waiting`.
     pub resource: &'a str,
     /// Cost in a run, ns; it may include other costs.
     pub of_run: OfRun<'a, f64>,
@@ -234,7 +234,7 @@ const KERNEL: &str = "kernel";
 /// [`Effect::resource`] of causes that cost waiting.
 const WAITING: &str = "waiting";
 
-/// What the reads of `device` cost: the time off the CPU, and no more than the device took for them.
+/// The cost of the reads of `device`: the time off the CPU, and no more than the device took for them.
 pub(crate) fn reads(device: &str) -> Cost<'_> {
     let of_run = move |run: &RunEvidence| {
         let waited = waiting_time(run)?;
@@ -343,7 +343,7 @@ pub(crate) fn too_little(effect: &Effect) -> Option<String> {
     })
 }
 
-/// What of the resource rose beyond what the cause's events can cost.
+/// The part of the resource's rise beyond the cost of the cause's events.
 fn other_work(effect: &Effect) -> Option<String> {
     let (rise, most) = (effect.resource_ns?, effect.most_ns?);
     (rise - most > OTHER_WORK * rise).then(|| {

@@ -15,7 +15,7 @@ use super::{FollowingSetting, SettingDiff};
 /// The setting that says which kernel ran.
 pub(super) const KERNEL: &str = "kernel";
 
-/// Namespaces of what belongs to a kernel. What is given to processes and mounts is decided by somebody.
+/// Namespaces of the kernel's own settings. Settings of processes and mounts are somebody's decision.
 const OF_THE_KERNEL: [&str; 8] = ["kconfig", "sysctl", "thp", "hugetlb", "mm", "cpu", "block", "kernel"];
 
 /// Two kernels on machines with the same memory differ in the memory they manage by their own use: less than this part.

@@ -12,7 +12,7 @@ use pagelab_views::run::RunData;
 /// overruled before the runs.
 const OVERRULED: f64 = 0.1;
 
-/// What is left of the relevance of a key that the kernel computes from another one that differs.
+/// The remaining relevance of a key that the kernel computes from another one that differs.
 const DERIVED: f64 = 0.1;
 
 /// Twins of twins are followed this far: kconfig to cmdline to run time.

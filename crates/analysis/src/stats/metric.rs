@@ -189,7 +189,7 @@ pub struct TestResult {
     pub exact_p: Option<f64>,
     /// The decision; null until [`settle_family`] or [`settle_alone`], and for metrics that are not tested.
     pub significant: Option<bool>,
-    /// What a reader must know to read the numbers.
+    /// Notes a reader of the numbers must know.
     pub note: Option<String>,
 }
 

@@ -113,7 +113,7 @@ fn make(runner: &LocalRunner, variant: &FilledVariant, spec: &RunSpec, folder: &
         warnings: Vec::new(),
         result: Err(Some(Failure { kind, reason })),
     };
-    // What a run that was broken off left.
+    // Leftovers of an aborted run.
     let _ = fs::remove_dir_all(&here);
     if let Err(error) = make_folder(&spec.workdir) {
         return refused(FailureKind::NotStarted, error.reason);

@@ -42,7 +42,7 @@ pub struct LabRunner {
     /// The machines that are up. Declared before the folder, so that they end before it goes.
     machines: RefCell<BTreeMap<Boot, Up>>,
     share: RefCell<Option<Share>>,
-    /// What the present run happens on.
+    /// The VM of the present run.
     current: RefCell<Option<Boot>>,
     /// Machines booted so far; names and folders are numbered by it.
     booted: Cell<usize>,

@@ -37,7 +37,7 @@ impl RunningVm for Lab {
         let mut said: Vec<u8> = Vec::new();
         let mut shown = Escaping::new(std::io::stderr(), Allow::Lines);
         let result = Lab::run(self, &Command::new(argv.iter().cloned()), &limits, &mut |stream, bytes| {
-            // What a job or a step prints is shown as it is on a host.
+            // The output of a job or a step is shown as it is on a host.
             let _ = shown.write_all(bytes);
             if stream == Stream::Stderr {
                 said.extend_from_slice(bytes);

@@ -17,7 +17,7 @@ use crate::error::PlanError;
 /// What begins a placeholder in a key; a path and `}` follow.
 const DEVICE_OF: &str = "{device of ";
 
-/// What the plan's set directory is called in `workdir`.
+/// The placeholder for the plan's set directory in `workdir`.
 const SET: &str = "{set}";
 
 /// Where a plan is carried out.

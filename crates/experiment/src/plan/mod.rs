@@ -31,7 +31,7 @@ pub struct PrimaryMetric {
     pub direction: Option<Better>,
 }
 
-/// What is done to the host between two runs, so that one finds it as the other did.
+/// The steps on the host between two runs, so that one finds it as the other did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Between {
@@ -54,7 +54,7 @@ impl Between {
     }
 }
 
-/// What a variant runs.
+/// The workload of a variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -64,7 +64,7 @@ pub enum Work {
     Job {
         /// The files it was read from.
         files: Vec<PathBuf>,
-        /// What they say.
+        /// Their contents.
         workload: Box<Workload>,
     },
 }
@@ -135,7 +135,7 @@ pub struct Plan {
     pub seed: Option<u64>,
     /// Streams to observe, as `--observe` takes them.
     pub observe: String,
-    /// What is to be compared, named beforehand.
+    /// The metric to compare, named beforehand.
     pub primary: Option<PrimaryMetric>,
     /// Numbers to look for in the output of the commands; the first decides where there is no `primary`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -146,7 +146,7 @@ pub struct Plan {
     pub prepare: Option<Vec<String>>,
     /// Program run after each run.
     pub cleanup: Option<Vec<String>>,
-    /// What is done to the host before each run, in this order.
+    /// The steps on the host before each run, in this order.
     pub between: Vec<Between>,
     /// Longest time a run (and `prepare`, and `cleanup`) may take.
     pub timeout: Option<Duration>,

@@ -137,7 +137,7 @@ checked! {
 }
 
 checked! {
-    /// What is done between runs: a list, or words with blanks or commas between them.
+    /// The steps between runs: a list, or words with blanks or commas between them.
     struct Steps(Vec<Between>) from Texts: |texts| {
         let mut steps = Vec::new();
         let texts = texts.into_vec();
@@ -431,7 +431,7 @@ fn check_boot_settings(lab: Option<&LabPlan>, variants: &[Variant]) -> Result<()
     Ok(())
 }
 
-/// What a plan cannot have together with `[lab]`.
+/// Keys that a plan cannot have together with `[lab]`.
 fn refuse_in_lab(plan: &Plan) -> Result<(), PlanError> {
     match (&plan.lab, &plan.decoys) {
         (Some(_), Some(decoys)) => Err(PlanError::Value {

@@ -11,7 +11,7 @@ pub use self::bytes::{FolioReport, PoolReport, ZeroFilledReport};
 pub use self::stacks::{Holding, MappedBy, MappingCall, MappingCalls};
 use super::{Finding, Level};
 
-/// Memory in small pages that nobody asked to be huge is reported from this size on, in bytes.
+/// Memory in small pages without a request for huge ones is reported from this size on, in bytes.
 const WORTH_A_WORD: u64 = 32 << 20;
 
 /// Slots of a region that have less than a huge page for one reason.
@@ -38,7 +38,7 @@ pub struct Region {
     pub permissions: String,
     /// File, or the kernel's name; empty for anonymous memory.
     pub path: String,
-    /// `hugetlb`, `dax`, `madvise`, `always` or `mount`; none if nobody asked for huge pages here.
+    /// `hugetlb`, `dax`, `madvise`, `always` or `mount`; none if huge pages were not requested here.
     pub asked: Option<&'static str>,
     /// Bytes in memory in small pages; none where unknown.
     pub base_bytes: Option<u64>,
@@ -101,7 +101,7 @@ pub struct ProcessReport {
     pub seed: u64,
     /// Mappings that hold something, or asked for huge pages, in order of address.
     pub regions: Vec<Region>,
-    /// What is to be said of them, problems first.
+    /// The findings, problems first.
     pub findings: Vec<Finding>,
 }
 
@@ -187,7 +187,7 @@ fn findings(mappings: &[Mapping]) -> Vec<Finding> {
     let mut found: Vec<(bool, &Reason, u64, u64)> = Vec::new();
     for mapping in mappings {
         let is_asked = mapping.asked.is_some();
-        // What is not in memory has no page of any size; but what cannot come is missed.
+        // Memory that is not present has no page size; but pages that cannot come are missed.
         for short in mapping.short.iter().filter(|short| short.base_bytes > 0 || short.reason.is_refusal()) {
             match found.iter_mut().find(|(asked, reason, ..)| *asked == is_asked && **reason == short.reason) {
                 Some((.., slots, bytes)) => (*slots, *bytes) = (*slots + short.slots, *bytes + short.base_bytes),

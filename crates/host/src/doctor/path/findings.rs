@@ -47,7 +47,7 @@ enum Fix {
     Rewrites(String),
     /// All that is on the device: what comes before it has to be read first.
     Destroys {
-        /// What is lost, and what to do before.
+        /// The losses, and what to do before.
         warning: String,
         command: String,
     },
@@ -74,7 +74,7 @@ impl Fix {
     }
 }
 
-/// What the commands are made of.
+/// The parts of the commands.
 struct Words<'a> {
     report: &'a PathReport,
     /// The file that decides: on overlayfs the one below.

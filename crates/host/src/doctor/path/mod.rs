@@ -294,7 +294,7 @@ impl Seen<'_> {
         self.or_not_known("holes", found)
     }
 
-    /// What is in memory; hugetlbfs does not tell, and nothing of it is asked for.
+    /// The pages in memory; hugetlbfs does not say, and needs none of that.
     fn in_memory(&mut self, kind: Kind, file: &File) -> Option<InMemory> {
         let found = match kind {
             Kind::Hugetlbfs => Err("hugetlbfs does not tell which pages a file has".to_owned()),
@@ -382,7 +382,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What the pool of a file on hugetlbfs can still give it.
+    /// The pages that a hugetlbfs file can still get from its pool.
     fn pool(&mut self, place: &Place, metadata: &Metadata) -> Option<PoolRoom> {
         if place.kind != Kind::Hugetlbfs {
             return None;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Region, WORTH_A_WORD};
 use crate::doctor::{Finding, Level};
 
-/// What the zero-filled bytes of a region were counted from.
+/// The basis of a region's count of zero-filled bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ZeroFilledReport {
     /// Bytes of the region in huge pages.
@@ -51,14 +51,14 @@ impl From<&FolioBytes> for FolioReport {
     }
 }
 
-/// What a region has of a hugetlb pool.
+/// A region's pages of a hugetlb pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PoolReport {
     /// Bytes of one page.
     pub page_bytes: u64,
     /// Bytes that this process has not touched.
     pub untouched_bytes: u64,
-    /// Bytes that the pool keeps for the region, or for the file under it, and that nobody else gets; none with `reserved_reason`.
+    /// Bytes that the pool reserves for the region, or for the file under it; none with `reserved_reason`.
     pub reserved_bytes: Option<u64>,
     /// Why that is unknown; none where it is known.
     pub reserved_reason: Option<String>,
@@ -75,7 +75,7 @@ impl From<&PoolBytes> for PoolReport {
     }
 }
 
-/// What is to be said of memory that is taken and not used.
+/// Findings on memory that is taken and not used.
 pub(super) fn findings(regions: &[Region]) -> Vec<Finding> {
     zero_filled(regions).into_iter().chain(reserved(regions)).collect()
 }

@@ -30,7 +30,7 @@ pub struct MappingCall<S> {
     pub maps: Option<(u64, u64)>,
     /// The same of what is not mapped any more.
     pub unmaps: Option<(u64, u64)>,
-    /// What the caller wants back: the row, the name of the call and the number of the stack.
+    /// The caller's handle: the row, the name of the call and the number of the stack.
     pub what: S,
 }
 

@@ -67,7 +67,7 @@ impl Display for Line<'_> {
     }
 }
 
-/// What the columns leave out.
+/// The facts that the columns leave out.
 fn remarks(one: &Region) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(one.bytes_reason.as_ref().map(|why| format!("bytes unknown: {why}")));
