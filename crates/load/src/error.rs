@@ -35,7 +35,7 @@ pub enum LoadError {
         found: String,
         /// The value needed.
         needed: String,
-        /// What to type.
+        /// The command to type.
         command: String,
     },
     /// A system call failed where it should not.

@@ -36,7 +36,7 @@ pub fn check_size(root: &Path, job: &str, page_bytes: u64) -> Result<(), LoadErr
     })
 }
 
-/// What a job can do about a pool that is too small, besides making the pool larger.
+/// A job's remedy for a pool that is too small, besides making the pool larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resort {
     /// Let pieces have ordinary memory.

@@ -28,11 +28,11 @@ pub(crate) struct Prepared {
     pub unlink: Vec<PathBuf>,
     /// Files of jobs with `unlink=1` that have no name, by the name that they would have, and what keeps them.
     pub nameless: Vec<(PathBuf, OwnedFd)>,
-    /// What jobs may write, by path.
+    /// The files that jobs may write, by path.
     pub permits: BTreeMap<PathBuf, Permit>,
     /// The block devices that they may write, claimed until this goes.
     pub claims: Claims,
-    /// What else the user should know.
+    /// Other notes for the user.
     pub warnings: Vec<String>,
     /// Whether the user asked to stop while files were being filled.
     pub stopped: bool,

@@ -92,7 +92,7 @@ impl Moments {
     }
 }
 
-/// What happened in one direction during an interval of about a second.
+/// The operations in one direction during an interval of about a second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Its start, ns of `CLOCK_MONOTONIC`.
@@ -123,7 +123,7 @@ pub struct WorkerInterval {
     pub clone: u32,
     /// Which way.
     pub direction: Direction,
-    /// What happened.
+    /// The operations.
     pub interval: Interval,
 }
 
@@ -201,7 +201,7 @@ impl Usage {
         self.major_faults += other.major_faults;
     }
 
-    /// What happened since `earlier`.
+    /// The increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
@@ -287,7 +287,7 @@ impl Depths {
 /// Whether a job became steady (`steadystate`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SteadyReport {
-    /// What had to hold.
+    /// The criterion.
     pub goal: SteadyGoal,
     /// Window in seconds, which is also the number of samples that are looked at.
     pub duration_s: u64,
@@ -356,7 +356,7 @@ pub struct WorkerReport {
     pub depths: Option<Depths>,
     /// The mappings; null for engines that do not map.
     pub mapped: Option<MapReport>,
-    /// What verifying came to; null for jobs without `verify`.
+    /// The results of verifying; null for jobs without `verify`.
     #[serde(default)]
     pub verify: Option<VerifyReport>,
     /// The queue depth that `latency_target` came to; null without.
@@ -465,7 +465,7 @@ pub struct JobReport {
     pub operations: u64,
     /// Bytes within the window, of all workers.
     pub bytes: u64,
-    /// What the disks under the jobs' files did while workers worked.
+    /// Statistics of the disks under the jobs' files while workers worked.
     #[serde(default)]
     pub disks: Vec<DiskUse>,
     /// The clock that timed operations.
@@ -527,7 +527,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What verifying came to.
+/// The results of verifying.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// The method.

@@ -181,7 +181,7 @@ impl<'a> Ownership<'a> {
     }
 }
 
-/// What tells a file from every other one of this boot: device, inode, birth time if the file system keeps one, canonical path.
+/// The identity of a file within this boot: device, inode, birth time if the file system keeps one, canonical path.
 fn identity(fd: BorrowedFd<'_>, path: &Path) -> std::io::Result<Vec<u8>> {
     let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?;
     let (seconds, nanoseconds) = if stat.stx_mask & StatxFlags::BTIME.bits() == 0 {
@@ -196,7 +196,7 @@ fn identity(fd: BorrowedFd<'_>, path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// What a target turned out to be.
+/// The kind of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
     /// Nothing there yet.
@@ -272,7 +272,7 @@ fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
     }
 }
 
-/// What tells an open file or device from every other one.
+/// The identity of an open file or device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
     /// A file, by file system, inode and birth time (0 where the file system keeps none): inode numbers are used again.
@@ -318,7 +318,7 @@ pub enum Unopened {
     Replaced,
 }
 
-/// What [`Unopened::Replaced`] means, in words.
+/// The meaning of [`Unopened::Replaced`], in words.
 pub const REPLACED: &str =
     "something else is there now than the file that was checked before the start; nothing was written to it";
 
@@ -379,14 +379,14 @@ impl Permit {
     }
 }
 
-/// What may be written, and what the check found there.
+/// A target that may be written, and the contents that the check found there.
 #[derive(Debug)]
 pub struct Allowed {
     /// The right to open it.
     pub permit: Permit,
     /// Whether it is a device.
     pub device: bool,
-    /// What writing destroys there, in words, where the user allowed that by naming a device.
+    /// The data that writing destroys there, in words, where the user allowed that by naming a device.
     pub holds: Option<String>,
 }
 
@@ -459,7 +459,7 @@ pub fn may_write(
     )))
 }
 
-/// What a character device of direct access holds, in words.
+/// The contents of a DAX character device, in words.
 ///
 /// # Errors
 /// It is no such device, somebody has it mapped, or it cannot be mapped.

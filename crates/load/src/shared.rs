@@ -62,7 +62,7 @@ impl State {
     }
 }
 
-/// What a worker has done so far, by direction.
+/// A worker's progress, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Progress {
     /// Operations.
@@ -79,7 +79,7 @@ impl Progress {
         self.with(other, u64::saturating_add)
     }
 
-    /// What came after `before`. A worker whose measured window begins starts from 0 again.
+    /// The increase since `before`. A worker whose measured window begins starts from 0 again.
     pub(crate) fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
     }
@@ -246,7 +246,7 @@ impl Shared {
         }
     }
 
-    /// What a worker published last, all of one moment.
+    /// The progress that a worker published last, all of one moment.
     pub(crate) fn progress(&self, index: usize) -> Progress {
         /// A worker that died while it published leaves the version odd: nobody waits for it.
         const MOST_TRIES: u32 = 1000;

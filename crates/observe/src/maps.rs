@@ -13,7 +13,7 @@ use crate::watcher::{AttachTo, Closing, Round, Scope, Watcher};
 const MAP_ANONYMOUS: u32 = 0x20;
 const INTERVAL_NS: i64 = 100_000_000;
 
-/// What tells two mappings apart: addresses, protection, and the place in a file.
+/// The identity of a mapping: addresses, protection, and the place in a file.
 type Key = (u64, u64, u32, u64, u64, u64);
 
 struct MapsWatcher {

@@ -11,7 +11,7 @@ use crate::watcher::{AttachTo, Closing, ProbeOptions, Round, Watcher};
 /// The streams that it fills.
 pub(crate) const STREAMS: &[Stream] = &[Stream::Regions];
 
-/// Who has which memory, and the thread that looks.
+/// The owners of memory, and the thread that looks.
 struct RegionWatcher {
     regions: Regions,
     /// The first process executes the command: before that its memory is the recorder's.

@@ -22,10 +22,10 @@ use crate::perf::PerfSample;
 use crate::stacks::StackIds;
 use crate::streams::{Stream, StreamSet};
 
-/// What the probes of a recording must know of it before there is a target.
+/// The probes' parameters, known before there is a target.
 #[derive(Debug, Clone)]
 pub struct ProbeOptions {
-    /// What is recorded.
+    /// The streams to record.
     pub streams: StreamSet,
     /// The recorder starts the target; else the target runs already.
     pub starts_target: bool,
@@ -53,7 +53,7 @@ impl ProbeOptions {
     }
 }
 
-/// What a stream has counted so far on one CPU, or altogether.
+/// The counts of a stream so far on one CPU, or altogether.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// The stream, as the table `loss` names it.
@@ -104,7 +104,7 @@ impl fmt::Display for Scope<'_> {
     }
 }
 
-/// What a probe is attached to.
+/// The target of a probe.
 #[derive(Clone, Copy)]
 pub struct AttachTo<'a> {
     /// Which tasks; see [`Watcher::takes`].
@@ -115,7 +115,7 @@ pub struct AttachTo<'a> {
     pub pidfd: BorrowedFd<'a>,
     /// The BPF observer, if it follows the recorded tree.
     pub observer: Option<&'a Observer>,
-    /// What the profile samples, where perf takes the samples because BPF programs cannot be loaded.
+    /// The event that the profile samples, where perf takes the samples because BPF programs cannot be loaded.
     pub perf_event: Option<&'static str>,
 }
 
@@ -202,7 +202,7 @@ pub struct Round {
     pub off_cpu: Vec<OffCpu>,
     /// Mapping actions that were made with a stack. A probe that removes some must write their rows.
     pub map_actions: Vec<MapAction>,
-    /// What the rounds have cost so far.
+    /// The cost of the rounds so far.
     pub spent: Spent,
 }
 
@@ -234,7 +234,7 @@ pub struct Closing<'a> {
     pub writer: &'a mut RecordingWriter,
     /// Writes all rows so far as parts, with the rights of the recording's owner.
     pub flush: &'a dyn Fn(&mut RecordingWriter) -> Written<()>,
-    /// What the manifest says of the probe, under the name of its first stream.
+    /// The probe's entry in the manifest, under the name of its first stream.
     pub extra: Map<String, Value>,
 }
 

@@ -9,11 +9,11 @@ use super::Fault;
 use crate::error::LoadError;
 use crate::segments;
 
-/// What lies under the pieces.
+/// The backing of the pieces.
 pub(crate) enum Backing {
     /// Memory made for each piece when it is mapped, and gone when it is unmapped.
     Fresh {
-        /// What kind.
+        /// Its kind.
         how: Fresh,
         /// hugetlb page size.
         hugetlb: Option<u64>,

@@ -199,7 +199,7 @@ impl TargetFile {
     }
 }
 
-/// What a call transferred, as engines report it: nothing at all is the end of the file.
+/// The bytes a call transferred, as engines report them: none at all is the end of the file.
 #[inline(always)]
 pub(super) fn transferred(done: usize) -> Result<u32, Fault> {
     if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }

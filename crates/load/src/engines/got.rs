@@ -39,7 +39,7 @@ pub struct MapReport {
     pub at_end: Option<MappedMemory>,
     /// Why `at_end` is null.
     pub at_end_reason: Option<String>,
-    /// What the page tables held then, 2 MiB by 2 MiB; null if it was not looked at.
+    /// The page tables' contents then, 2 MiB by 2 MiB; null if they were not read.
     #[serde(default)]
     pub slots: Option<SlotCounts>,
     /// Why `slots` is null, or leaves out some workers.

@@ -69,7 +69,7 @@ pub enum StartOver {
     Reread,
 }
 
-/// What an engine gets to make itself ready.
+/// The inputs of an engine's setup.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup<'a> {
     /// The job's name, for messages.

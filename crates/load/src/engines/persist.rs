@@ -32,7 +32,7 @@ pub(crate) enum Stores {
     ByLength,
 }
 
-/// What makes a write durable.
+/// The way to make a write durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durable {
     /// The processor.

@@ -12,7 +12,7 @@ use super::{Engine, Setup, StartOver, WOULD_BLOCK, explain_plainly};
 use crate::error::LoadError;
 use crate::fault::Fault;
 
-/// What a queue gets to make itself ready.
+/// The inputs of a queue's setup.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueSetup<'a> {
     /// The job's name, for messages.
@@ -38,7 +38,7 @@ pub(crate) struct Submission {
     pub file: usize,
     /// Its descriptor.
     pub fd: RawFd,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
     /// Where the data are or go.
     pub memory: *mut u8,
@@ -67,7 +67,7 @@ impl Completion {
 
 /// A queue of operations at the kernel's, for one worker.
 pub(crate) trait Queue: Sized {
-    /// What the engine can do.
+    /// The engine's capabilities.
     const CAPS: Caps;
 
     /// Makes the queue. Runs before the start barrier, in the thread that will use it.

@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::fault::Fault;
 
-/// What the engine holds for one open file. Whatever an operation needs is made in `open` and kept here.
+/// The engine's state for one open file. Everything an operation needs is made in `open` and kept here.
 pub(super) struct Skeleton {
     file: TargetFile,
 }

@@ -59,7 +59,7 @@ pub struct VariedCourse {
     pub random_percent: [u8; Direction::COUNT],
     /// The modifier of `rw`.
     pub modifier: Modifier,
-    /// What operations between random blocks do.
+    /// The rule for operations between random blocks.
     pub sequencer: Sequencer,
     /// How random blocks lie.
     pub distribution: Distribution,

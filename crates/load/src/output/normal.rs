@@ -316,7 +316,7 @@ fn latency_shares(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     Ok(())
 }
 
-/// What fio does not show: the mappings that the job got.
+/// An addition to fio's output: the mappings that the job got.
 fn mapped(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     let Some(mapped) = &entry.figures.mapped else { return Ok(()) };
     writeln!(
@@ -349,7 +349,7 @@ fn mapped(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     slots(out, mapped)
 }
 
-/// What the page tables held at the end, 2 MiB by 2 MiB.
+/// The page tables' contents at the end, 2 MiB by 2 MiB.
 fn slots(out: &mut String, mapped: &MapReport) -> std::fmt::Result {
     if let Some(s) = &mapped.slots {
         write!(

@@ -4,7 +4,7 @@ use pagelab_fiojob::JobSpec;
 
 use crate::report::{DirectionResult, JobReport, Window, WorkerReport};
 
-/// What the output shows as one job: a worker, or several merged by `group_reporting`.
+/// A job in the output: a worker, or several merged by `group_reporting`.
 pub struct Entry<'a> {
     /// The figures; of several workers, merged.
     pub figures: WorkerReport,

@@ -104,7 +104,7 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// The number of waves.
     pub waves: u32,
-    /// What deserves a word.
+    /// Notes for the user.
     pub warnings: Vec<String>,
 }
 
@@ -296,7 +296,7 @@ impl Planner<'_> {
         })
     }
 
-    /// What is known about a file before the run.
+    /// The facts known about a file before the run.
     fn known(&mut self, path: &Path, job_index: usize, job: &JobSpec, caps: Caps) -> Result<spans::Known, LoadError> {
         let index = self.target(path, job_index, job)?;
         let target = self.targets.get(index);
@@ -381,7 +381,7 @@ fn can_be_trimmed(target: &TargetPlan, job: &JobSpec) -> Result<(), LoadError> {
     })
 }
 
-/// What is only verified was written before: nothing is made that would then be found wrong.
+/// Files that are only verified were written before: nothing is made that would then be found wrong.
 fn must_be_there(target: &TargetPlan, job: &JobSpec, end: u64) -> Result<(), LoadError> {
     let there = known_bytes(target).unwrap_or(0);
     if !job.options.only_verifies() || there >= end {

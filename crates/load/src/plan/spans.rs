@@ -17,7 +17,7 @@ pub(crate) struct Spans {
     pub pass_bytes: u64,
 }
 
-/// What the planner knows about a file before the run.
+/// The planner's facts about a file before the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     /// Its length, if it exists or an earlier job will have made it.
@@ -35,7 +35,7 @@ pub(crate) fn least_block(job: &JobSpec) -> u64 {
     Direction::ALL.into_iter().filter(|direction| pattern.does(*direction)).map(least).min().unwrap_or(1)
 }
 
-/// What fio rounds sizes and offsets to: the least length of any direction, used or not.
+/// The unit to which fio rounds sizes and offsets: the least length of any direction, used or not.
 fn rounding_unit(job: &JobSpec) -> u64 {
     let least = Direction::ALL.map(|direction| u64::from(job.options.lengths(direction).min_bytes));
     least.into_iter().min().unwrap_or(1).max(1)

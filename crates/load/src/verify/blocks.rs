@@ -17,10 +17,10 @@ use super::checksum::{self, crc32c_of_fio};
 use super::contents::Contents;
 use crate::report::Mismatch;
 
-/// What a header begins with.
+/// The beginning of a header.
 const MAGIC: u16 = 0xacca;
 
-/// What later fio puts where the method was.
+/// Later fio's value in the place of the method.
 const LATER_VERSION: u8 = 0x81;
 
 /// Bytes of a header that its own checksum covers.
@@ -50,7 +50,7 @@ fn number_of(method: VerifyMethod) -> u16 {
     }
 }
 
-/// What is known of a write besides its place: it goes into the header.
+/// The facts of a write besides its place: they go into the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
     /// Seed of the contents.
@@ -63,7 +63,7 @@ pub struct Stamp {
     pub thread: u16,
 }
 
-/// What a reader knows of the write that it expects; what is `None` is not looked at.
+/// The facts of the write that a reader expects; `None` is not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Expected {
     /// Seed of the contents.

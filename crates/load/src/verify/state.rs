@@ -32,13 +32,13 @@ const FIXED_BYTES: usize = 152;
 /// Bytes of the job's name.
 const NAME_BYTES: usize = 64;
 
-/// What a state of pagelab has where fio's has its generator: `pagelab1`.
+/// pagelab's mark, where fio's state has its generator: `pagelab1`.
 const MARK: u64 = u64::from_le_bytes(*b"pagelab1");
 
 /// Longest file that is read.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Whose state it is.
+/// The owner of the state.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a> {
     /// The job's name.
@@ -56,7 +56,7 @@ impl Owner<'_> {
     }
 }
 
-/// What a loaded state says about a block.
+/// A loaded state's answer about a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It was written.
@@ -81,7 +81,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// What is known about the write at `place` of the pass.
+    /// The facts known about the write at `place` of the pass.
     pub fn verdict(&self, place: u64, file: usize, offset: u64) -> Verdict {
         if self.failed.contains(&place) {
             Verdict::Skip

@@ -12,7 +12,7 @@ use pagelab_fiojob::{Direction, JobOptions, Operation};
 use super::state::{Resume, Verdict};
 use crate::offsets::{PassLimit, Repeatable, Replayed, Source, Stamped, Stream, Varied};
 
-/// What a job that verifies does.
+/// The mode of a job that verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It writes, and verifies its writes if that is wanted.
@@ -67,7 +67,7 @@ impl History {
     }
 }
 
-/// What is being done.
+/// The present step.
 #[derive(Debug, Clone)]
 enum Now<W> {
     /// The pass itself.
@@ -102,7 +102,7 @@ pub struct FailedWrite {
     pub operation: Operation,
 }
 
-/// What a worker asks of its source where contents are verified. Sources that are not verified have nothing to say.
+/// A worker's calls to its source where contents are verified. Sources that are not verified ignore them.
 pub trait Checked: Source {
     /// Whether contents are verified: every write is prepared and noted, and some reads are compared.
     const VERIFIED: bool = false;

@@ -16,7 +16,7 @@ use crate::verify::walk::Checked;
 const SAMPLE_NS: u64 = 500_000_000;
 
 impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
-    /// What has to happen before an operation of a plain walk: flushing, waiting.
+    /// The work due before an operation of a plain walk: flushing, waiting.
     #[cold]
     pub(super) fn attend(&mut self, operation: Operation) -> Option<End> {
         if let Some(end) = self.flush_if_due() {

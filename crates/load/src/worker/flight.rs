@@ -23,7 +23,7 @@ const NO_FILE: usize = usize::MAX;
 pub(super) struct Slot {
     /// As it was chosen.
     pub operation: Operation,
-    /// What of it was transferred by completions that were short.
+    /// The bytes of it transferred by short completions.
     pub done_bytes: u32,
     /// Its file, by place among the worker's, and the descriptor, which stays open as long as anything is under way.
     pub file: usize,
@@ -34,7 +34,7 @@ pub(super) struct Slot {
     pub issued: u64,
 }
 
-/// What verifying knows of an operation under way.
+/// The verifier's state of an operation in flight.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ToVerify {
     /// It is this write of the worker's.
@@ -185,7 +185,7 @@ impl<Q: Queue> Flight<Q> {
         self.slots.iter().any(|slot| slot.file == file)
     }
 
-    /// What is known of an operation under way.
+    /// The state of an operation in flight.
     #[inline(always)]
     pub(super) fn slot(&self, slot: u32) -> Result<Slot, Fault> {
         self.slots.get(slot as usize).copied().ok_or(Fault::Errno(libc::EINVAL))
@@ -210,7 +210,7 @@ impl<Q: Queue> Flight<Q> {
         })
     }
 
-    /// What verifying knows of a slot.
+    /// The verifier's state of a slot.
     pub(super) fn to_verify(&self, number: u32) -> ToVerify {
         self.to_verify.get(number as usize).copied().unwrap_or_default()
     }

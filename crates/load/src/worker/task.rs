@@ -122,7 +122,7 @@ impl Task<'_> {
     }
 }
 
-/// What a worker gives back: its report, and whether it ended before its work could begin.
+/// A worker's result: its report, and whether it ended before its work could begin.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct WorkerResult {
     /// The report.

@@ -62,7 +62,7 @@ impl Lines {
     }
 }
 
-/// What the supervisor hears from one worker.
+/// The supervisor's messages from one worker.
 #[derive(Default)]
 pub(super) struct FromWorker {
     lines: Lines,
@@ -89,7 +89,7 @@ impl FromWorker {
     }
 }
 
-/// What a caller hears from the load process.
+/// The caller's messages from the load process.
 #[derive(Default)]
 pub struct ReportReader {
     lines: Lines,

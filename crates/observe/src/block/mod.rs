@@ -68,7 +68,7 @@ const STATUS_ERRNOS: [(i32, i32); 17] = [
     (17, libc::ETIME),
 ];
 
-/// What the programs are to do.
+/// The programs' configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockOptions {
     /// The process whose own requests are left out.
@@ -85,7 +85,7 @@ impl BlockOptions {
     }
 }
 
-/// What the programs have counted.
+/// The programs' counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockCounts {
     /// Requests issued and ended while recording, lost and left out ones included.
@@ -107,7 +107,7 @@ pub struct BlockProbe {
     skel: BlockSkel<'static>,
 }
 
-/// What the rows say in words that the programs say in numbers.
+/// The rows' words for the programs' numbers.
 #[derive(Debug, Default)]
 struct Words {
     ops: BTreeMap<u32, String>,
@@ -232,7 +232,7 @@ impl BlockProbe {
         while self.links.pop().is_some() {}
     }
 
-    /// What the programs have counted.
+    /// The programs' counts.
     pub fn counts(&self) -> BlockCounts {
         self.skel.maps.bss_data.as_deref().map_or_else(BlockCounts::default, |bss| BlockCounts {
             seen: bss.block_seen,

@@ -4,7 +4,7 @@
 
 use perf_event::events::{CacheId, CacheOp, CacheResult, Hardware, Software};
 
-/// What the kernel is asked to count.
+/// The events that the kernel is asked to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// Counted by the kernel itself: needs no counter of the processor.

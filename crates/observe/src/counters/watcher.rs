@@ -54,7 +54,7 @@ impl ByAccounts {
         }
     }
 
-    /// What the manifest says of them.
+    /// Their entry in the manifest.
     fn summary(&self) -> Value {
         match &self.last {
             Some(Ok(last)) => {
@@ -134,7 +134,7 @@ fn all_threads(pids: impl IntoIterator<Item = u32>, with_children: bool) -> BTre
 }
 
 impl CounterWatcher {
-    /// What is counted together, by name.
+    /// The groups of events counted together, by name.
     fn groups(&self) -> Vec<Vec<String>> {
         let by_accounts = self.by_accounts.iter().map(|own| own.events.iter().map(|(name, _)| name.clone()).collect());
         self.counters.groups().map(<[String]>::to_vec).chain(by_accounts).collect()

@@ -80,7 +80,7 @@ impl Frequency {
 pub(crate) const CYCLES: &str = "cycles";
 pub(crate) const CPU_CLOCK: &str = "cpu-clock";
 
-/// What the profile is to be like.
+/// The parameters of the profile.
 #[derive(Debug, Clone)]
 pub struct ProfileOptions {
     /// Samples a second and CPU.

@@ -53,7 +53,7 @@ pub struct Sample<'a> {
     pub ts: u64,
     /// Events that it stands for; ns for clocks.
     pub period: u64,
-    /// Who ran.
+    /// The sampled task.
     pub task_id: u32,
     /// The address space; none if the observer has not named it yet.
     pub mm_id: Option<u32>,

@@ -56,7 +56,7 @@ const HUGE_SIZE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
 const TRIED: &str = "collapse";
 const TURNED_DOWN: &str = "scan";
 
-/// What the programs have counted.
+/// The programs' counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CollapseCounts {
     /// Pieces of the recorded tree.
@@ -115,7 +115,7 @@ impl KhugepagedProbe {
         self.links.clear();
     }
 
-    /// What the programs have counted.
+    /// The programs' counts.
     pub fn counts(&self) -> CollapseCounts {
         let bss = self.skel.maps.bss_data.as_deref();
         bss.map_or_else(CollapseCounts::default, |bss| CollapseCounts {

@@ -53,7 +53,7 @@ struct Field {
     /// As it stands in the metric's name, behind the prefix.
     name: Box<[u8]>,
     sum: Sum,
-    /// What processes used that have ended and that no parent took over.
+    /// The use of processes that have ended and that no parent took over.
     ended: f64,
 }
 

@@ -92,9 +92,9 @@ pub enum Emit {
 pub struct Refused {
     /// The file, with `<>` for the part of its path that varies.
     pub source: String,
-    /// What was found.
+    /// The error.
     pub reason: String,
-    /// What mends it, where something does.
+    /// Its remedy, where there is one.
     pub fix: Option<String>,
 }
 
@@ -132,7 +132,7 @@ pub struct SourceReport {
     pub ended: bool,
 }
 
-/// What turns kernel units into ours.
+/// The conversion from kernel units to ours.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
     /// One clock tick as user space counts it (USER_HZ, not the kernel's own HZ).

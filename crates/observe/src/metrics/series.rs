@@ -230,7 +230,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// What a pass came to.
+/// The result of a pass.
 pub(super) struct Pass {
     pub(super) rows: usize,
     pub(super) values: usize,

@@ -53,7 +53,7 @@ pub(super) struct Entry {
     pub args: [u64; 6],
 }
 
-/// What became of the calls that began on a CPU.
+/// The fates of the calls that began on a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Fate {
     /// They have a row.
@@ -62,7 +62,7 @@ pub(super) struct Fate {
     pub given_up: u64,
 }
 
-/// What is known of all calls.
+/// The state of all calls.
 #[derive(Debug, Default)]
 pub(super) struct Pairing {
     /// By number, how many arguments it takes; none if it is not wanted.

@@ -66,7 +66,7 @@ pub enum Source {
     Smaps(String),
 }
 
-/// What looking has cost.
+/// The cost of looking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Looks taken.
@@ -216,7 +216,7 @@ impl Regions {
         unseen
     }
 
-    /// What looking has cost so far.
+    /// The cost of looking so far.
     pub fn cost(&self) -> Cost {
         self.shared.lock().cost
     }

@@ -27,7 +27,7 @@ const ENTRY_BYTES: u64 = 96;
 /// Bytes of a name; the rest is cut off.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// What may still be read and kept.
+/// The bytes that may still be read and kept.
 #[derive(Debug)]
 pub(super) struct Budget {
     read: AtomicU64,

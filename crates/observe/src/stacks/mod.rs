@@ -223,7 +223,7 @@ impl Stacks {
         space.apply(&change, mapped);
     }
 
-    /// What is mapped in a space whose beginning was not seen, as far as its process can still be asked.
+    /// The mappings of a space whose beginning was not seen, as far as its process can still be asked.
     fn read_maps(&mut self, mm_id: u32) {
         let Some(space) = self.spaces.get_mut(&mm_id) else { return };
         space.whole = true;

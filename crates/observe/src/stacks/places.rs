@@ -27,7 +27,7 @@ pub enum PlaceNews<'a> {
     Stale,
 }
 
-/// What a number means.
+/// The meaning of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A stack, and how it ended.
@@ -54,7 +54,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// What a number means; none if that is forgotten, and the place is stale.
+    /// The meaning of a number; none if it is forgotten, and the place is stale.
     pub(super) fn get(&self, number: u32) -> Option<Meaning> {
         self.known.get(&number).map(|known| known.meaning)
     }

@@ -147,7 +147,7 @@ impl Samples {
         }
     }
 
-    /// What the manifest says of them.
+    /// Their entry in the manifest.
     pub(super) fn told(&self, frequency: Frequency) -> Value {
         let Totals { samples, entry, cut, broken, kernel_cut } = self.totals;
         json!({
