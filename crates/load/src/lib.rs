@@ -31,7 +31,7 @@
 //! - Workers of all waves are started at once and wait at their gates, so that probes can be attached before the first operation.
 //! - Operations are chosen, and latencies put into histograms, some tens at a time; neither is part of a latency.
 //! - A mapping ends with SIGBUS as an error of one operation; the job says where, and what is missing.
-//! - With several operations in flight (`io_uring`, `libaio`) a flush waits for the writes it covers; fio does not.
+//! - With operations in flight (`io_uring`, `libaio`) a flush waits for the writes it covers; fio submits it at once.
 //! - What jobs write is opened by a permit for what was checked before the start (see [`safety`]): a file that is replaced while the job
 //!   runs ends it, and a link is followed only where the user names it.
 //! - What `verify` finds wrong ends a job after its pass, with all of it counted, and the command with 1 in any case (see [`verify`]).

@@ -16,7 +16,7 @@
 //! # How to add one
 //! 1. Declare the table in the registry, with `rollup(1; SOURCE, ...)` in its head.
 //! 2. Write how its rows are made of a view's figures, and the figures of its rows, in a file `rollup.rs` next to the
-//! view's.
+//!    view's.
 //! 3. Make it in [`Makers`], and read it where the view takes its figures.
 //! 4. Hold view with rollups equal to view without in `tests/rollups.rs`.
 
