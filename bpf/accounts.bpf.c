@@ -3,11 +3,10 @@
  * What the kernel itself counts of every task: time on a CPU, context
  * switches, migrations, page faults. Summed up over the recorded tree.
  *
- * Nothing is attached to what is counted. The accounts of a task are read when
- * it has been freed, at which time they are final, and by a walk over all
- * tasks as often as the recorder wants to know; what was read before is taken
- * off. A perf event of the same would be switched off and on at each context
- * switch of each task.
+ * Nothing is attached to the counted events. The accounts of a task are read when it has been
+ * freed, at which time they are final, and by a walk over all tasks as often as the recorder asks;
+ * earlier values are subtracted. A perf event of the same would be switched off and on at each
+ * context switch of each task.
  *
  * Needs: BTF of the kernel, raw tracepoints with BTF (5.5), task storage in
  * tracing programs (5.11), iterators over tasks (5.8).
@@ -45,7 +44,7 @@ struct {
 	__type(value, struct account_state);
 } account_states SEC(".maps");
 
-/* Of all tasks together. */
+/* All tasks together. */
 struct accounts total = {};
 /* The recorder sets this for its first walk: what a task has done before that is not counted. */
 __u32 first_walk = 0;

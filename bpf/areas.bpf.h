@@ -32,7 +32,7 @@ static __always_inline void read_area(struct area *area, struct vm_area_struct *
 	area->mm = PLAIN(vma)->vm_mm;
 }
 
-/* Of an address alone, which the verifier does not know to be an area's. */
+/* From an address alone, which the verifier does not know to be an area's. */
 static __always_inline void read_area_at(struct area *area, struct vm_area_struct *vma)
 {
 	area->start = BPF_CORE_READ(vma, vm_start);

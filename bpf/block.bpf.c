@@ -7,10 +7,10 @@
  * while it is in flight, and sent as one record when it completes. What never
  * completes stays in the map, where the recorder finds it at the end.
  *
- * Who submitted it is who ran when the block layer accepted it
- * (block_io_start); requests that the kernel makes by itself (flushes) are
- * first seen when they are issued. What a task has only written into the page
- * cache is submitted by kernel threads: it belongs to no task.
+ * The submitter is the task that ran when the block layer accepted the request (block_io_start);
+ * requests that the kernel makes by itself (flushes) are first seen when they are issued. Data that
+ * a task has only written into the page cache is submitted by kernel threads: it belongs to no
+ * task.
  *
  * Now and then no program is called for a completion (seen while others came
  * to the same tracepoint or left it). That is noticed when the request's

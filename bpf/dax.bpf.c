@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Faults on DAX files, at their completion: which page table level was tried,
- * and what came of it.
+ * Faults on DAX files, at their completion: which page table level was tried, and the result.
  *
  * The result is sent as the kernel has it; the recorder knows the names from
  * the running kernel's BTF, because the values differ between versions. A

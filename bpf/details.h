@@ -11,7 +11,7 @@
 
 enum detail_fact {
 	DETAIL_MAJOR = 1,
-	/* The entry that the walk ended at: its level, and what it says. None of them: the walk was not possible. */
+	/* The entry that the walk ended at: its level, and its flags. None of them: the walk was not possible. */
 	DETAIL_PTE = 1 << 1,
 	DETAIL_PMD = 1 << 2,
 	DETAIL_PUD = 1 << 3,

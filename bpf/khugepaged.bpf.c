@@ -3,10 +3,9 @@
  * Huge pages made of small ones: by the kernel's thread khugepaged, which goes
  * through memory, and by calls of MADV_COLLAPSE.
  *
- * A piece of memory is first looked at and then, if nothing speaks against it,
- * tried. Tracepoints fire at the end of both, the inner one first; what was
- * tried is told once, by the inner one. Memory is the tree's if the owner of
- * the address space is a member, or the caller.
+ * A piece of memory is first scanned and then, if nothing prevents it, collapsed. Tracepoints fire
+ * at the end of both, the inner one first; a collapse is reported once, by the inner one. Memory is
+ * the tree's if the owner of the address space is a member, or the caller.
  *
  * Needs: BTF of the kernel, raw tracepoints with BTF (5.5), the ring buffer
  * (5.8), task storage in tracing programs (5.11), CONFIG_MEMCG for the owner.
@@ -40,7 +39,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } collapse_events SEC(".maps");
 
-/* What a task that collapses has told of the piece so far: it does one at a time. */
+/* The report of a collapsing task on the piece so far: it does one at a time. */
 struct piece {
 	__u64 index;        /* of its last small page; counted as addresses in anonymous memory */
 	__u32 filled;
@@ -88,7 +87,7 @@ static __always_inline struct task_state *member_of(struct mm_struct *mm, bool c
 	return state && !still_waiting(state, owner) ? state : NULL;
 }
 
-/* Tells of a piece of memory of `mm`; `piece` says more of it, `file` is what it is of. */
+/* Reports a piece of memory of `mm`; `piece` has the details, `file` is the mapped file. */
 static __always_inline int tell(struct mm_struct *mm, __u32 flags, __u32 result, struct file *file, __u64 addr,
 				__u64 pgoff, struct piece *piece)
 {
@@ -141,7 +140,7 @@ static __always_inline void was_tried(void)
 	bpf_map_update_elem(&pieces, &tid, &piece, BPF_ANY);
 }
 
-/* Looked at: told unless it was tried, which has told of it. */
+/* Scanned: reported unless the collapse was tried, which has reported it. */
 static __always_inline int looked_at(struct mm_struct *mm, __u32 flags, __u32 result, struct file *file)
 {
 	__u32 tid = current_tid();

@@ -8,14 +8,12 @@
  * are read by plain loads, which the kernel makes safe: a load that faults
  * gives 0.
  *
- * Such a pointer is also cheaper to verify. Where a program loads a pointer
- * member through a pointer that the verifier trusts (an argument, the running
- * task), the verifier looks in the whole BTF of the kernel, by name and up to
- * four times, for whether the member may be trusted in turn
- * (btf_nested_type_is_trusted, 6.3): 1.4 ms for each such load on each path,
- * 142 ms in all of what starting a recording took. So only pointers that a
- * helper is given are loaded that way; those that are compared or read from
- * are loaded through PLAIN().
+ * Such a pointer is also cheaper to verify. Where a program loads a pointer member through a
+ * pointer that the verifier trusts (an argument, the running task), the verifier searches the
+ * kernel's whole BTF, by name and up to four times, to see whether the member is trusted in turn
+ * (btf_nested_type_is_trusted, 6.3). That takes 1.4 ms for each such load on each path, 142 ms in
+ * all when a recording starts. So only pointers passed to helpers are loaded that way; those that
+ * are compared or read from are loaded through PLAIN().
  */
 
 extern void *bpf_rdonly_cast(const void *address, __u32 btf_id) __ksym __weak;

@@ -3,10 +3,10 @@
  * Mapping actions: what a task asked for (system calls), and what the kernel
  * mapped by itself (exec, fork).
  *
- * A call's record is sent when it returns, with the time it began: what a
- * munmap takes away is gone some time after it began, what an mmap makes is
- * there some time before it returned, so the order of those two instants is
- * the order of events also when two threads reuse an address.
+ * A call's record is sent when it returns, with the time it began. Memory that a munmap takes away
+ * is gone some time after it began; memory that an mmap makes is there some time before it
+ * returned. So the order of those two instants is the order of events also when two threads reuse
+ * an address.
  *
  * When a call began is seen where every call enters, or, which spares all other
  * calls half the price, where the call first asks for the lock of the address
@@ -15,8 +15,8 @@
  * has then the time of its return, and lasted no time.
  */
 
-/* Calls that map so many bytes or more are sent with the stack that they were made from; 0: none is. Smaller ones cannot hold
- * what that is for, a huge page, and are made by allocators a hundred thousand times a second. */
+/* Calls that map this many bytes or more are sent with the stack that they were made from; 0: none is. Smaller ones cannot hold
+ * a huge page, which is what the stacks are for, and allocators make them a hundred thousand times a second. */
 const volatile __u64 map_stack_bytes = 0;
 /* Beginnings are seen at the lock: a call of which none was seen took no lock. */
 const volatile __u32 begins_at_lock = 0;
@@ -70,7 +70,7 @@ const volatile __u32 begins_at_lock = 0;
 #define VM_PROT_BITS 7UL
 #define PAGE_SHIFT 12
 
-/* A task found while it was in a call: what it maps when it returns is not among the mappings listed before. */
+/* A task found while it was in a call: the mapping that exists when it returns is not among those listed before. */
 #define CALL_NOT_SEEN_TO_BEGIN (~0ULL)
 
 /* Address spaces whose mappings could not be listed (the mmap lock was taken, or the kernel is older than 6.1). */

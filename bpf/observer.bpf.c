@@ -6,7 +6,7 @@
  * Needs: BTF of the kernel, raw tracepoints with BTF (5.5), task storage in
  * tracing programs (5.11), the ring buffer (5.8); the mappings that exec and
  * fork make also need the open-coded VMA iterator (6.7), without which they
- * are counted as not listed. See README.md beside this file for the parts.
+ * are counted as not listed. See README.md in this folder for the parts.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>

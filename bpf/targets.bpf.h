@@ -3,10 +3,10 @@
  * Targets that were found running: processes, the tasks of a cgroup, the whole
  * system.
  *
- * The recorder attaches the tracepoints first and then walks over all tasks (a
- * task iterator), so a task is either met by the walk or forked under the eyes
- * of the tracepoint; where both meet it, `claimed` decides. Each task found is
- * told of once, and so are the mappings of each address space.
+ * The recorder attaches the tracepoints first and then walks over all tasks (a task iterator), so a
+ * task is either met by the walk or forked after the tracepoint was attached; where both meet it,
+ * `claimed` decides. Each task found is reported once, and so are the mappings of each address
+ * space.
  *
  * An address space's mappings are listed after its first task has become a
  * member, with the time before that: what a call maps meanwhile is recorded as

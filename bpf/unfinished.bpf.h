@@ -15,7 +15,7 @@ static __always_inline void send_unfinished(struct task_struct *task)
 		return;
 	left = call->left_ts;
 	call->left_ts = 0;
-	/* Of a task that has ended there is still something to be seen until its parent has asked for it. */
+	/* A task that has ended remains visible until its parent has waited for it. */
 	if (left && sched_on && !(call->left_state & TASK_DEAD))
 		send_off_cpu(call, left, bpf_ktime_get_ns(), CALL_NEVER_RETURNED);
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);

@@ -97,7 +97,7 @@ enum call_record_flags {
 };
 
 #define CALL_WORDS_MAX 16
-/* Buffers of a vector whose lengths are summed up; of a call with more the sum is not told. */
+/* Buffers of a vector whose lengths are summed up; a call with more has no sum. */
 #define CALL_VECTOR_MAX 16
 
 /*
@@ -226,8 +226,8 @@ struct map_event {
 #define FS_BYTES 16
 
 /*
- * The names that a program may still refer to: the last so many that were sent. It sends a name again before it refers to one
- * that is half as old, so that a call which waits in a ring has time; what the recorder keeps of names is bounded by this.
+ * The names that a program may still refer to: the last PATHS_KEPT that were sent. It sends a name again before it refers to
+ * one that is half as old, so that a call which waits in a ring has time; this also bounds the names that the recorder keeps.
  */
 enum name_limits {
 	PATHS_KEPT = 1 << 18,

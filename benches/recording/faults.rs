@@ -1,5 +1,6 @@
-//! What one fault row costs: CPU from columns in memory to a live part, CPU of the clean end, bytes on disk. Beside the live
-//! part the same columns as a file of Arrow IPC, plain and compressed, what the crate's own encoder has to beat.
+//! The cost of one fault row: CPU from columns in memory to a live part, CPU of the clean end, bytes on disk. The live
+//! part is compared with the same columns as an Arrow IPC file, plain and compressed, which the crate's own encoder has
+//! to beat.
 //!
 //! Run with `cargo bench -p pagelab-recording --profile dev --bench faults [-- SECONDS]`; the figures in the crate's
 //! manual are of this program. CPU is that of the thread, so other load on the machine moves the figures only through

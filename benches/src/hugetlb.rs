@@ -39,7 +39,7 @@ impl Drop for Pool {
     }
 }
 
-/// What one round took, ns: time that passed, and CPU time.
+/// The cost of one round, ns: wall time and CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Round {
     /// mmap.

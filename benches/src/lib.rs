@@ -193,8 +193,8 @@ fn call_forever(calls: Calls, counter: &AtomicU64) -> io::Error {
     opened.and_then(work).err().unwrap_or_else(|| io::Error::other("it ended"))
 }
 
-/// Maps fresh memory, writes once to each of many 4 KiB pages of it, unmaps it. After every `step` faults `told` is
-/// called with the number so far. Returns the number of pages written to, each of which was one fault.
+/// Maps fresh memory, writes once to each of many 4 KiB pages of it, unmaps it. After every `step` faults it calls
+/// `told` with the number so far. Returns the number of pages written to, each of which was one fault.
 pub fn fault_some(order: Order, step: u64, mut told: impl FnMut(u64)) -> u64 {
     // The generator goes on where the last batch ended.
     static POSITION: AtomicU64 = AtomicU64::new(1);

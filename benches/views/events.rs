@@ -1,5 +1,5 @@
-//! What views cost without rollups: each made from 10 million events, beside SQL for the same figures in DuckDB on the same
-//! Parquet files.
+//! The cost of views without rollups: each made from 10 million events, compared with SQL for the same figures in
+//! DuckDB on the same Parquet files.
 //!
 //! `cargo bench -p pagelab-views --no-default-features --bench events -- [EVENTS] [ROUNDS] [VIEW]`, with DuckDB from
 //! `tools/install-venv dataframes`. The SQL asks for what the view's tables show and for nothing else; where the view takes
@@ -41,7 +41,7 @@ fn queries(view: &str) -> &'static [&'static str] {
             "SELECT count(*), sum(weight)::BIGINT, count(*) FILTER (ustack_end = 'entry') FROM samples",
             "SELECT cpu, count(*), sum(weight) FROM samples GROUP BY cpu",
             "SELECT t.comm, count(*), sum(weight) FROM samples s JOIN tasks t USING (task_id) GROUP BY t.comm",
-            // Functions by themselves and with what they call.
+            // Functions by themselves and with their callees.
             "WITH g AS (SELECT kstack_id, ustack_id, count(*) AS n, sum(weight) AS w FROM samples GROUP BY ALL), \
              s AS (SELECT n, w, list_concat(coalesce(k.frame_ids, []), coalesce(u.frame_ids, [])) AS frames FROM g \
              LEFT JOIN stacks k ON k.stack_id = g.kstack_id LEFT JOIN stacks u ON u.stack_id = g.ustack_id), \

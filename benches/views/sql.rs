@@ -1,5 +1,5 @@
-//! What SQL costs: queries over a recording of 10 million faults, beside DuckDB on the same Parquet files, and the bytes
-//! that a filter by time and mapping reads.
+//! The cost of SQL: queries over a recording of 10 million faults, compared with DuckDB on the same Parquet files, and
+//! the bytes that a filter by time and mapping reads.
 //!
 //! `cargo bench -p pagelab-views --bench sql -- [FAULTS] [ROUNDS] [DIR]`, with DuckDB from `tools/install-venv dataframes`.
 //! DIR keeps the recording for the next time. Both engines have two threads and the files in the page cache; the queries
@@ -19,7 +19,7 @@ use shared::recordings::push_faults;
 
 const THREADS: usize = 2;
 
-/// A recording of so many faults.
+/// A recording of `faults` faults.
 fn generate(dir: &Path, faults: u64) {
     let options = WriterOptions { part_interval: Duration::from_secs(1), ..WriterOptions::default() };
     let mut writer = RecordingWriter::create(dir, Manifest::default(), options).expect("a new recording");

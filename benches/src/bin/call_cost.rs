@@ -27,7 +27,7 @@ enum State {
     Recording,
 }
 
-/// What one slice cost per call, ns.
+/// The cost of one slice per call, ns.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slice {
     wall_ns: f64,

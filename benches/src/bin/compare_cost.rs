@@ -1,8 +1,8 @@
 //! How long `pagelab compare` takes, and how much memory: two sets of 100 runs with 2,000 metrics each, and two sets of 20
 //! runs of a large recording.
 //!
-//! Each round runs every program given once, in turn, so that a build can be put beside the one before. Times are medians;
-//! memory is the peak of the resident set, as the kernel counts it of the ended process.
+//! Each round runs every program given once, in turn, so that a build can be compared with the one before. Times are
+//! medians; memory is the peak of the resident set, as the kernel counts it for the ended process.
 //!
 //! Usage: compare_cost metrics|REC [ROUNDS] [PROGRAM]...
 //!

@@ -28,7 +28,7 @@ enum State {
     Recording,
 }
 
-/// What one slice cost per fault, ns.
+/// The cost of one slice per fault, ns.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slice {
     wall_ns: f64,

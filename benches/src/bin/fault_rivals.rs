@@ -1,7 +1,7 @@
 //! What a program that only faults takes with nothing attached, under `perf record` with a large buffer, and under
 //! `pagelab record`, in interleaved rounds. For information: the bounds are on what `fault_cost` measures.
 //!
-//! Needs tracefs for perf (tools/bench mounts it), and the binaries fault_program and pagelab beside this one.
+//! Needs tracefs for perf (tools/bench mounts it), and the binaries fault_program and pagelab in its own folder.
 //!
 //! Usage: fault_rivals [ROUNDS]
 

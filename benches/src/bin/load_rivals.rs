@@ -1,7 +1,7 @@
-//! The same job under fio and under `pagelab run`, in interleaved pairs, by the method of DESIGN section 8: the figure is
-//! the median of the paired ratios of operations per second, with a bootstrap interval; the bound is on its low end.
-//! Every pair is checked: both did what was asked (the bytes are the operations times the block size) and both timed
-//! every operation that the job says is timed. For copies from mapped memory a bare timed C loop runs beside.
+//! The same job under fio and under `pagelab run`, in interleaved pairs, by the method of DESIGN section 8: the figure
+//! is the median of the paired ratios of operations per second, with a bootstrap interval; the bound is on its low end.
+//! Every pair is checked: both did the job (the bytes are the operations times the block size) and both timed every
+//! operation that the job says is timed. For copies from mapped memory a bare timed C loop runs as a third side.
 //!
 //! Files lie on tmpfs, but for io_uring on a disk and in the page cache: reads of tmpfs files go to threads of the kernel's.
 //!
@@ -77,7 +77,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What one run did.
+/// The results of one run.
 #[derive(Debug, Clone, Copy)]
 struct Done {
     operations: u64,

@@ -1,13 +1,15 @@
 //! The library `mapping` against pread, memmap2 and a bare C program, in interleaved pairs, by the method of DESIGN section 8: the
 //! figure is the median of the paired ratios with a bootstrap interval, and a bound is held against its low end.
 //!
-//! Blocks of 4 KiB are read at random offsets of a cached file on tmpfs, 1 GiB or what FILE_MIB says; each block comes once per round
-//! in an order shuffled beforehand, into one buffer that all sides share. Each side sums the first word of each block, and the sums
-//! have to be equal. Since the machine may be shared, ratios are of CPU time. What page sizes each side has is told with the figures.
+//! Blocks of 4 KiB are read at random offsets of a cached file on tmpfs, 1 GiB or FILE_MIB; each block comes once per
+//! round in an order shuffled beforehand, into one buffer that all sides share. Each side sums the first word of each
+//! block, and the sums have to be equal. Since the machine may be shared, ratios are of CPU time. The page sizes of
+//! each side are reported with the figures.
 //!
-//! The bounds are for tmpfs as it is mounted everywhere, without `huge=`: its files have pages of 4 KiB until somebody who lies right
-//! asks the kernel to put them together, which the library does (`collapse`) and memmap2 does not. `over-pread` compares with pread on
-//! a file that nobody has put together, `over-pread-collapsed` with the library's own file.
+//! The bounds are for tmpfs as it is mounted everywhere, without `huge=`: its files have pages of 4 KiB until the owner
+//! of an aligned mapping asks the kernel to collapse them, which the library does (`collapse`) and memmap2 does not.
+//! `over-pread` compares with pread on a file that was not collapsed, `over-pread-collapsed` with the library's own
+//! file.
 //!
 //! On tmpfs with `huge=always` (cases `huge-...`) every file has 2 MiB pages from the start, and Linux 6.18 aligns any map of it: both
 //! maps are equal machines then, and what is left is knowing the next block (`huge-expected-...`) and lying right

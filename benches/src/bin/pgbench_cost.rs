@@ -54,7 +54,7 @@ fn checked(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// A command to be run as the user who may be a server's.
+/// A command to be run as a user who may run a server.
 fn as_postgres(before: &[&str]) -> Command {
     let words: Vec<&str> = before.iter().chain(&AS_POSTGRES).copied().collect();
     let mut command = Command::new(words[0]);

@@ -37,7 +37,7 @@ enum State {
     Recording,
 }
 
-/// What was done and used in one slice.
+/// Work and time of one slice.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slice {
     work: f64,
@@ -58,7 +58,8 @@ impl Slice {
     }
 }
 
-/// What the profile takes of a core that is busy with the program, in percent: work is dearer, and the recorder runs too.
+/// The profile's cost on a core that is busy with the program, in percent: work takes longer, and the recorder runs
+/// too.
 fn pct_of_busy_core(without: &Slice, with: &Slice) -> f64 {
     let dearer = with.cpu_per_work() / without.cpu_per_work() - 1.0;
     100.0 * (dearer + with.recorder_share() - without.recorder_share())

@@ -12,7 +12,7 @@ pub(crate) struct DuckDb {
 }
 
 impl DuckDb {
-    /// Starts it with so many threads.
+    /// Starts it with `threads` threads.
     pub(crate) fn start(threads: usize) -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let found = std::env::var_os("DUCKDB_PYTHON").map(PathBuf::from);

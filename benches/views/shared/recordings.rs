@@ -7,7 +7,7 @@ use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Writes so many events.
+/// Writes this many events.
 pub(crate) type Push = fn(&mut RecordingWriter, u64);
 
 /// Views, and what writes the events that they are made from.

@@ -72,7 +72,7 @@ pub struct Comparison {
     pub findings: Vec<Finding>,
     /// Level of the decisions.
     pub alpha: f64,
-    /// Runs were added after looking: the p values are not what they say.
+    /// Runs were added after looking: the p values do not hold.
     pub exploratory: bool,
     /// Settings that varied within a side, from which nothing is concluded.
     pub settings_varying: Vec<VaryingSetting>,
@@ -81,15 +81,16 @@ pub struct Comparison {
     pub settings_following: Vec<FollowingSetting>,
     /// Every rule with its outcome, those that led to nothing too.
     pub considered: Vec<Considered>,
-    /// What a reader of the whole must know.
+    /// Notes a reader of the whole must know.
     pub notes: Vec<String>,
-    /// What the sides ran, how their values of the primary metric spread, and what so many runs can show.
+    /// The sides' commands, the spread of their values of the primary metric, and the smallest difference this number
+    /// of runs can show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Facts>,
     /// Runs that failed or were ended by the timeout, and whether one side has more of them.
     #[serde(default)]
     pub failures: Failures,
-    /// What of the loss the findings leave over; null without findings that tell their share.
+    /// The part of the loss that the findings leave over; null without findings that state their share.
     #[serde(default)]
     pub unexplained: Option<Unexplained>,
     /// The metrics that differ most, where too few runs were made to test anything.
@@ -160,7 +161,7 @@ impl Comparison {
 /// The runs of one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideRuns {
-    /// What the runs are called, for display only.
+    /// The runs' name, for display only.
     pub label: String,
     /// All runs, excluded ones too.
     pub runs: Vec<RunEntry>,
@@ -181,7 +182,7 @@ pub struct RunEntry {
     pub excluded: Option<pagelab_views::run::Exclusion>,
     /// Its value of the primary metric.
     pub primary: Option<f64>,
-    /// What a reader of its numbers must know.
+    /// Notes a reader of its numbers must know.
     pub notes: Vec<String>,
 }
 
@@ -216,7 +217,7 @@ pub struct Primary {
     pub result: stats::TestResult,
 }
 
-/// What the primary metric says.
+/// The result for the primary metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -272,7 +273,7 @@ pub struct MetricComparison {
     pub ratio_ci95: Option<[f64; 2]>,
     /// The decision: q <= alpha, and no loss that could explain it.
     pub significant: Option<bool>,
-    /// What a reader must know to read the numbers.
+    /// Notes a reader of the numbers must know.
     pub note: Option<String>,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,

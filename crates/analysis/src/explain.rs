@@ -23,7 +23,7 @@ pub struct Explanation {
     pub format: u32,
     /// The recording's directory.
     pub dir: String,
-    /// What the recording is called, for display only.
+    /// The recording's name, for display only.
     pub label: Option<String>,
     /// Whether its recorder reached a clean end.
     pub complete: bool,
@@ -35,7 +35,7 @@ pub struct Explanation {
     pub considered: Vec<Considered>,
     /// Where the faults were, most first; empty if they were not recorded.
     pub mappings: Vec<MappingLine>,
-    /// What a reader must know.
+    /// Notes a reader must know.
     pub notes: Vec<String>,
 }
 

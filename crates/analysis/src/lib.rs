@@ -1,11 +1,12 @@
 //! From recordings to numbers, and from numbers to a claim.
 //!
-//! What one recording says is in `pagelab_views`; this crate is what follows from several of them, and the causes.
+//! `pagelab_views` has the figures of one recording; this crate has the conclusions from several of them, and the
+//! causes.
 //!
 //! | step | where |
 //! |---|---|
 //! | two sets of runs to a verdict: what differs, by how much, how sure | [`compare::compare`] |
-//! | which settings differ, and which of them bear on what changed | [`settings_diff::settings_diff`] |
+//! | which settings differ, and which of them affect the changes | [`settings_diff::settings_diff`] |
 //! | the cause, with evidence, what would refute it, and the remedies | [`rules`], [`explain`] |
 //! | which mappings a comparison is drawn with | [`faultmap`] |
 //!

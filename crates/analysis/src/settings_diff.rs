@@ -1,4 +1,4 @@
-//! Which settings differ between two sets of runs, and which of them bear on what changed.
+//! Which settings differ between two sets of runs, and which of them affect the metrics that changed.
 
 mod collect;
 mod kernels;
@@ -23,7 +23,7 @@ pub struct SettingDiff {
     pub relevance: f64,
     /// The run-time key that this one decides at build or boot, if that one is not in the list itself.
     pub equivalent_of: Option<String>,
-    /// What it bears on, most direct first.
+    /// The topics it affects, most direct first.
     pub topics: Vec<String>,
     /// Other keys that show the same decision and differ too; they have no entry of their own.
     pub also: Vec<String>,
@@ -34,13 +34,13 @@ pub struct SettingDiff {
     pub companion_of: Option<String>,
     /// A reading of the present state rather than a decision: evidence, but no cause.
     pub state: bool,
-    /// What a reader must know.
+    /// Notes a reader must know.
     pub note: Option<String>,
 }
 
 impl SettingDiff {
-    /// What it follows from, in words, if it is no decision of its own. Whatever says that nothing else differs, and
-    /// whatever lists what differs, asks here.
+    /// The difference it follows from, in words, if it is no decision of its own. Code that says that nothing else
+    /// differs, and code that lists differences, asks here.
     pub fn follows_from(&self) -> Option<&str> {
         let source = self.companion_of.as_deref().or(self.derived_from.as_deref());
         source.or(if self.state { Some("the state of the host") } else { None })
@@ -56,7 +56,7 @@ pub struct VaryingSetting {
     pub base: Vec<Option<String>>,
     /// Values in the test side's runs, each once.
     pub test: Vec<Option<String>>,
-    /// What it bears on, most direct first.
+    /// The topics it affects, most direct first.
     pub topics: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub struct FollowingSetting {
     pub base: Option<String>,
     /// Value on the test side; null if it is not there.
     pub test: Option<String>,
-    /// What it follows from, which differs too and has an entry of its own.
+    /// The difference it follows from, which has an entry of its own.
     pub follows: String,
 }
 

@@ -91,7 +91,7 @@ fn build_options_and_their_run_time_twin_are_one_entry() {
     assert_eq!(options_only.differing.len(), 1);
     assert_eq!(options_only.differing[0].equivalent_of.as_deref(), Some("thp.enabled"));
     assert_eq!(options_only.differing[0].also.len(), 1);
-    // Set to the same value at run time, what was built in no longer matters.
+    // With the same value set at run time, the built-in one no longer matters.
     let same = |side: &[Setting; 3]| vec![side[0], side[1], ("thp.enabled", Some("never"))];
     let overruled = diff(&same(&base), &same(&test), &["thp"]);
     assert_eq!(overruled.differing.len(), 1);

@@ -31,7 +31,7 @@ impl Drop for Switch {
     }
 }
 
-/// KiB of huge pages that a program has after filling 16 MiB, with what it does for them and what was forbidden to it.
+/// KiB of huge pages that a program has after filling 16 MiB, given its own requests and the prohibitions.
 fn huge_kib(program: &Path, how: &str, forbidden: &str, tunable: bool) -> Option<u64> {
     let mut command = Command::new(program);
     command.args([how, forbidden]);

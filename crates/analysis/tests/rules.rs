@@ -371,7 +371,7 @@ fn a_toggle_decides_by_the_size_of_the_claim() {
     assert!(!matches!(judged, Confirmation::Confirmed(_)), "{judged:?}");
 }
 
-/// Fifty slots filled page by page take 15 ms; ten million calls that became 200 ns dearer take two seconds.
+/// Fifty slots filled page by page take 15 ms; ten million calls that became 200 ns slower take two seconds.
 #[test]
 fn dearer_calls_are_not_credited_to_a_few_faults() {
     let base = World { pieces: 50, passes: 390, ..good() };
@@ -389,7 +389,7 @@ fn dearer_calls_are_not_credited_to_a_few_faults() {
     refuted(&comparison, "thp.disabled", "explains at most");
 }
 
-/// With a profile a plain cause is as certain as without, and other work beside it is told apart.
+/// With a profile a plain cause is as certain as without, and other work is kept apart from it.
 #[test]
 fn a_profile_tells_faults_from_other_kernel_work() {
     let profiled = |world: World| World { profiled: true, ..world };
@@ -404,7 +404,7 @@ fn a_profile_tells_faults_from_other_kernel_work() {
     assert!((comparison.unexplained.as_ref().unwrap().share - (1.0 - share)).abs() < 1e-9);
 }
 
-/// Half the read-ahead costs 512 requests; ten thousand flushes that became 2 ms dearer cost twenty seconds.
+/// Half the read-ahead costs 512 requests; ten thousand flushes that became 2 ms slower cost twenty seconds.
 #[test]
 fn dearer_flushes_are_not_credited_to_read_ahead() {
     let reads = |kb| World { pieces: 2, file_bytes: 64 << 20, read_ahead_kb: kb, ..good() };

@@ -1,8 +1,10 @@
-//! Scenes by seed (500 with PAGELAB_TEST_FULL=1): causes of every size beside work that no rule knows, in the kernel, in waiting and in user
-//! mode, and runs that fail. What the model knows of each scene is what the findings are held to.
+//! Scenes by seed (500 with PAGELAB_TEST_FULL=1): causes of every size along with work that no rule knows, in the
+//! kernel, in waiting and in user mode, and runs that fail. The findings are compared with the model's truth for each
+//! scene.
 //!
-//! The rules once credited a cause with all the time that the kernel (or all the waiting) had gained. Fifty slots filled
-//! page by page, 15 ms of faults, were then "99 % of the loss" beside ten million calls that had each become 200 ns dearer.
+//! The rules once credited a cause with all the time that the kernel (or all the waiting) had gained. Fifty slots
+//! filled page by page, 15 ms of faults, were then "99 % of the loss" although ten million calls had each become 200 ns
+//! slower.
 
 #![allow(clippy::unwrap_used)]
 

@@ -20,7 +20,7 @@ fn close(a: f64, b: f64, relative: f64) -> bool {
     a == b || ((a - b) / b).abs() <= relative
 }
 
-/// Two to forty values with a spread that is visible beside their size.
+/// Two to forty values with a spread that is visible at their size.
 fn sample() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(-1000.0..1000.0_f64, 2..40)
         .prop_filter("values vary", |values| values.iter().any(|v| (v - values[0]).abs() > 1.0))
@@ -386,7 +386,7 @@ fn bootstrap_meets_the_exact_distribution() {
         got,
         "neither the order of values nor a second call matters"
     );
-    // Of two values the resampled median is 1, 1.5 or 2 with probabilities 1/4, 1/2, 1/4.
+    // The resampled median of two values is 1, 1.5 or 2 with probabilities 1/4, 1/2, 1/4.
     for (level, ends) in [(0.4, (1.5, 1.5)), (0.6, (1.0, 2.0))] {
         let pair = bootstrap_median(&[1.0, 2.0], &Bootstrap { level, ..options }).unwrap();
         assert_eq!((pair.low, pair.high), ends);

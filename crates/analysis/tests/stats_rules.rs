@@ -118,7 +118,7 @@ fn unpaired_sets_get_welch() {
     assert_eq!(result.note, None);
 }
 
-/// A base that holds 0 in its interval has a ratio, but none that could be bounded.
+/// A base that holds 0 in its interval has a ratio, but no bounds for it.
 #[test]
 fn ratio_without_bounds_is_null() {
     let wide = unpaired(&[-1.0, 1.0, 2.0, -1.5], &[4.0, 5.0, 6.0, 5.0], None);

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Crates that know nothing of ours, and that every crate may know: the words, and the one way to write files.
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
-/// Crate, and what it may know beside the [`LEAVES`].
+/// Crate, and the crates it may know besides the [`LEAVES`].
 const ARROWS: [(&str, &[&str]); 19] = [
     ("vocab", &[]),
     ("output", &[]),

@@ -24,7 +24,7 @@ struct Companion {
     only: bool,
 }
 
-/// Copies the plan, the jobs beside it and those above it into `dir`; with fewer runs in the short form.
+/// Copies the plan, the jobs next to it and those above it into `dir`; with fewer runs in the short form.
 fn plan(name: &str, dir: &Path, full: bool) -> PathBuf {
     let original = PathBuf::from(format!("{}/../../experiments/thp-regression", env!("CARGO_MANIFEST_DIR")));
     let copy = dir.join("plan");

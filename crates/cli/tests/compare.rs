@@ -1,5 +1,5 @@
-//! `compare` as somebody uses it who has two commands, two recordings or a set: options of plans on the command line, a
-//! number of one's own that decides, one rule of quoting, going on after Ctrl-C, and a page that says what was compared.
+//! `compare` as users of two commands, two recordings or a set see it: options of plans on the command line, a primary
+//! metric of one's own, one rule of quoting, resuming after Ctrl-C, and a page that says what was compared.
 
 use crate::common;
 
@@ -254,7 +254,7 @@ fn output_passes_through_as_it_is_while_a_number_is_looked_for() {
     let output = command.current_dir(dir.path()).stdout(fs::File::create(dir.path().join("out")).expect("ours"));
     let output = run(output.stderr(fs::File::create(dir.path().join("err")).expect("ours")), 0);
     assert!(output.stdout.is_empty());
-    // What it left behind holds the pipe and is not waited for.
+    // Its leftover child holds the pipe and is not waited for.
     let left = fs::read_to_string(dir.path().join("pid")).expect("it ran");
     run(Command::new("kill").arg(left.trim()), 0);
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).expect("it is there");

@@ -1,5 +1,5 @@
-//! `compare --check` is a gate: it passes what was tested and found no worse, and nothing else. It once passed whatever it
-//! could not test, a test side of which every run had crashed among it.
+//! `compare --check` is a gate: it passes metrics that were tested and found no worse, and nothing else. It once passed
+//! everything it could not test, even a test side whose every run had crashed.
 
 use crate::common;
 
@@ -31,7 +31,7 @@ fn side(dir: &Path, name: &str, runs: &[(i64, i32)]) -> Vec<PathBuf> {
     runs.iter().enumerate().map(one).collect()
 }
 
-/// The status of `compare --check`, and what it says.
+/// The status of `compare --check`, and its output.
 #[track_caller]
 fn check(base: &[(i64, i32)], test: &[(i64, i32)], status: i32) -> String {
     let dir = scratch();

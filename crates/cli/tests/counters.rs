@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{is_root, json, pagelab, run, scratch, without_thp};
 use serde_json::Value;
 
-/// Tasks of the program that forks: of each a parent may be told before its last switch, and some us before.
+/// Tasks of the program that forks: the parent of each may get its exit before its last switch, and some us before.
 const TASKS: f64 = 410.0;
 
 fn show(dir: &Path, view: &str) -> Value {
@@ -100,8 +100,8 @@ fn manifest(out: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(out.join("manifest.json")).expect("a manifest")).expect("JSON")
 }
 
-/// What the shell's parent is told of it and of all that it waited for is the same account, from the fork on and not from
-/// the exec. 400 short tasks, which a clock that goes by ticks would miss, and two that wake each other 10,000 times.
+/// wait4's account of the shell and of its children that it waited for is the same, from the fork on and not from
+/// the exec. 400 short tasks, which a tick-based clock would miss, and two that wake each other 10,000 times.
 #[test]
 fn counters_of_default_are_the_kernels_accounts_of_the_tree() {
     if !is_root() {

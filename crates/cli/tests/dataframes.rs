@@ -1,5 +1,6 @@
-//! docs/dataframes.md, word for word: its commands make a recording and a set, its blocks of Python read them, and what they
-//! find is what `pagelab query` says. polars once refused a set, because files of one table differed in their columns.
+//! docs/dataframes.md, word for word: its commands make a recording and a set, its blocks of Python read them, and
+//! their results equal those of `pagelab query`. polars once refused a set, because files of one table differed in
+//! their columns.
 
 use crate::common;
 

@@ -1,4 +1,5 @@
-//! `pagelab doctor`: what it says of this host and of processes, as root and as an ordinary user, and that it changes nothing.
+//! `pagelab doctor`: its report on this host and on processes, as root and as an ordinary user, and that it changes
+//! nothing.
 
 use crate::common;
 
@@ -65,7 +66,7 @@ fn people_get_text_with_the_commands_in_it() {
     run(pagelab().args(["doctor", "--no-such-flag"]), 2);
 }
 
-/// Of what only root may see, an ordinary user is told so, with what is needed.
+/// An ordinary user learns which parts only root may see, and what is needed.
 #[test]
 fn an_ordinary_user_is_told_what_cannot_be_had() {
     if !is_root() {
@@ -159,13 +160,13 @@ fn areas(ways: &[&str], hold: impl Fn(&str, &Value)) {
     }
 }
 
-/// Each way of not getting a huge page, made for real, is told by its name; and who gets them is not accused.
+/// Each way of not getting a huge page, made for real, is reported by name; processes that get them are not accused.
 #[test]
 fn each_way_of_not_getting_a_huge_page_is_named() {
     if !is_root() || !read(THP).contains("[madvise]") {
         return;
     }
-    // Where hardly a free block is left, what came earlier looks like what found none; the words say so.
+    // Where hardly a free block is left, earlier small pages look like those that found none; the words say so.
     let few = doctor(&[])["host"]["free_memory"]["huge_pages_now"].as_u64().is_some_and(|pages| pages < 100);
     let earlier = if few { "fragmented" } else { "earlier_base_entries" };
     areas(&["advised", "against", "plain", "untouched", "earlier"], |way, region| {
@@ -186,7 +187,7 @@ fn each_way_of_not_getting_a_huge_page_is_named() {
     });
 }
 
-/// The slots of a file are told in one document with what stands in the way; a path that is no file is status 2.
+/// The slots of a file are reported in one document with the obstacles; a path that is no file is status 2.
 #[test]
 fn a_file_is_told_slot_by_slot() {
     let dir = scratch();
@@ -208,7 +209,7 @@ fn a_file_is_told_slot_by_slot() {
         assert!(stderr(&output).contains(word), "{wrong}: {}", stderr(&output));
     }
     run(pagelab().args(["doctor", "--pid", "1", "/tmp"]), 2);
-    // What the mapping takes away is told before what the file does.
+    // The mapping's obstacles are reported before the file's.
     let file = path.to_str().expect("UTF-8");
     for (options, word) in [
         (&["--pieces", "1M"][..], "leaves_mapping"),

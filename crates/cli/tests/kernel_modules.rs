@@ -142,7 +142,7 @@ fn what_was_written_is_read(guest: &Guest) {
 }
 
 fn a_delay_is_kept(guest: &Guest) {
-    // One read at a time: so many ns each, and no more than a timer's and an emulator's due on top.
+    // One read at a time: the set number of ns each, and no more than a timer's and an emulator's due on top.
     let read = |reads: u64| {
         let job = format!(
             "pagelab run --name=d --ioengine=psync --direct=1 --rw=read --bs=4k --size={} --filename=/dev/ramblk0 \

@@ -246,7 +246,7 @@ fn hold_views(out: &Path) {
     assert!(notes.contains("error code"), "{notes}");
 }
 
-/// Advice of the program is seen where tracepoints can be had; elsewhere the manifest says why not.
+/// The program's madvise calls are seen where tracepoints are available; elsewhere the manifest says why not.
 #[track_caller]
 fn hold_actions(recording: &Recording, by_tracepoints: bool) {
     let (mut advised, space) = (0, spaces_of(recording, "toucher")[0]);

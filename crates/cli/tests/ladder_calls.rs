@@ -1,5 +1,5 @@
-//! System calls through perf's tracepoints, where BPF is not to be had: all of them, as strace counts them and as the program knows
-//! them; what is lost is counted, and leaves no wrong row.
+//! System calls through perf's tracepoints, where BPF is not available: all of them, as strace and the program itself
+//! count them; losses are counted, and leave no wrong row.
 
 use crate::common;
 
@@ -202,7 +202,7 @@ fn counts_are_those_of_strace_on_the_same_run() {
 fn every_call_has_its_row_with_what_it_returned() {
     let dir = scratch();
     let program = built(dir.path(), "seeker", SEEKER);
-    // Room for all of them: beside other tests the recorder may not run for a while.
+    // Room for all of them: with other tests running the recorder may not run for a while.
     let more = ["--ring-bytes", "64M"];
     let recording = recorded(&dir.path().join("rec"), "syscalls:lseek", &more, &[text(&program), "3", "20000"]);
     let rows = calls(&recording);
@@ -379,7 +379,7 @@ fn mappings_are_seen_to_go_and_to_move() {
     assert_eq!(perf, bpf);
 }
 
-/// Who may read tracefs but see user mode alone is told so; with the right to see the kernel no more is needed.
+/// A user who may read tracefs but see user mode alone gets that reason; seeing the kernel is the only right needed.
 #[test]
 fn tracepoints_need_the_right_to_see_the_kernel() {
     assert!(is_root(), "needed: root, to become an ordinary user with one right or two");

@@ -109,7 +109,7 @@ impl<'a> Neighbour<'a> {
         }
     }
 
-    /// Moves what is there away and puts a folder in its place whose every name leads to what is precious.
+    /// Moves the folder away and puts one in its place whose every name leads to the precious file.
     fn folder_of_links(&self, name: &Path) -> bool {
         let away = self.place.hostile.join("away");
         if fs::symlink_metadata(name).is_ok_and(|found| found.is_dir()) {
@@ -226,7 +226,7 @@ fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
     assert!(!statuses.keys().any(|(_, status)| *status == Some(101)), "a panic: {statuses:?}");
 }
 
-/// The test above can fail: the same neighbour beside a program that opens its output by its path.
+/// The test above can fail: the same neighbour of a program that opens its output by its path.
 #[test]
 fn a_program_that_opens_by_path_is_caught() {
     let dir = scratch();

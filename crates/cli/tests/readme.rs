@@ -186,7 +186,7 @@ impl Reader {
             ("/var/lib/db/data", home.join("data").display().to_string()),
         ];
         if !Path::new("/sys/fs/cgroup/system.slice").is_dir() {
-            // A machine without systemd; the second version may stand beside the first.
+            // A machine without systemd; the second version may be mounted next to the first.
             let roots = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
             let root =
                 roots.into_iter().find(|root| root.join("cgroup.procs").is_file()).expect("a cgroup file system");

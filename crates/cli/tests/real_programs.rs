@@ -13,7 +13,7 @@ use common::{is_root, pagelab, run, scratch};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{FaultsRow, TasksRow};
 
-/// What a recording says of a program run below perf, beside what perf says.
+/// The recording's counts of a program run below perf, and perf's counts.
 #[derive(Debug, Default)]
 struct Counts {
     /// By `perf stat -e page-faults`.

@@ -96,7 +96,7 @@ fn views_of_a_real_recording_are_the_same_from_rollups_and_from_events() {
     assert_eq!(rollups(&dir), folders);
     assert_same(&from_rollups, &answers(&dir));
 
-    // Of what is not complete nothing is made.
+    // Incomplete recordings get no rollups.
     let mut manifest: Value = serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap();
     manifest["complete"] = Value::Bool(false);
     let text = serde_json::to_vec(&manifest).unwrap();

@@ -104,7 +104,7 @@ fn the_status_line_tells_how_far_the_run_is() {
     assert!(!words.contains("Jobs:"), "no terminal, no line: {words}");
 }
 
-/// SIGINT to pagelab and to what it started, as a terminal sends it, and to pagelab alone.
+/// SIGINT to pagelab and its children, as a terminal sends it, and to pagelab alone.
 #[test]
 fn ctrl_c_prints_the_whole_report() {
     for whole_group in [true, false] {
@@ -146,7 +146,7 @@ fn ctrl_c_prints_the_whole_report() {
     }
 }
 
-/// What a killed recorder leaves: every second that was told, but the last one or two.
+/// The remains of a killed recorder: every second that was reported, but the last one or two.
 #[test]
 fn seconds_are_recorded_as_they_pass() {
     let place = scratch();

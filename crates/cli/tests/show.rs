@@ -387,7 +387,7 @@ fn help_has_an_example() {
     assert!(help(&["tasks", "--help"]).contains("get_user_pages"));
 }
 
-/// Every view, and the options that it has beside those of all.
+/// Every view, and its options besides those of all views.
 const OPTIONS: [(&str, &[&str]); 16] = [
     ("summary", &[]),
     ("tasks", &["--pid", "--comm", "--top", "--sort"]),

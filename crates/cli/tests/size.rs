@@ -1,5 +1,5 @@
-//! Files and functions stay short enough to be read. What was longer when this test came stands in the lists below and
-//! may only shrink: the test fails when one grows, and also when one has shrunk, so that the gain is kept.
+//! Files and functions stay short enough to be read. Those that were longer when this test was added are in the lists
+//! below and may only shrink: the test fails when one grows, and also when one has shrunk, so that the gain is kept.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -162,7 +162,7 @@ fn complaints(
     listed: &[(&str, usize)],
     list: &str,
 ) -> Vec<String> {
-    // Of two with one name, in two modules of a file, the longer one counts.
+    // If two have one name, in two modules of a file, the longer one counts.
     let mut long = BTreeMap::new();
     for (what, lines) in found.filter(|(_, lines)| *lines > limit) {
         let longest = long.entry(what).or_insert(lines);

@@ -1,4 +1,4 @@
-//! Whose fault a failure is decides the exit status: 2 for what was typed, 3 for what the host cannot do.
+//! The exit status says whose fault a failure is: 2 for wrong input, 3 for a limitation of the host.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! `pagelab record` of what runs already, of parts of a command's life, and of programs that make it hard: it returns,
-//! nothing is left attached, and what was recorded can be read.
+//! `pagelab record` of running targets, of parts of a command's life, and of hostile programs: it returns, nothing is
+//! left attached, and the recording can be read.
 
 mod common;
 
@@ -100,7 +100,7 @@ fn a_target_that_exits_at_once() {
     let out = dir.path().join("a");
     run(record(&out).args(["--", "true"]), 0);
     assert_eq!(tasks(&whole(&out), "exit"), 1);
-    // Beside a recorder that is only about to attach.
+    // Concurrent with a recorder that is only about to attach.
     for (number, milliseconds) in [5, 20, 60].into_iter().enumerate() {
         let out = dir.path().join(format!("p{number}"));
         let mut target = Command::new("sleep").arg(format!("0.{milliseconds:03}")).spawn().expect("sleep");
@@ -361,7 +361,7 @@ fn a_terminal_is_shown_how_it_goes_and_nothing_else_is() {
     }
     let dir = scratch();
     let line = |name: &str, flag: &str| {
-        // Of what runs already: what a command prints would be glued to the line.
+        // Of a running target: a command's own output would be glued to the line.
         let record = format!("{} record {flag} -o {}/{name}", binary().display(), dir.path().display());
         let words = format!("{record} --observe metrics -p {} --duration 2.5", std::process::id());
         let output = Command::new("script").args(["-qec", &words, "/dev/null"]).stdin(Stdio::null()).output();

@@ -17,7 +17,7 @@ fn an_experiment_outlives_its_own_binary() {
     fs::copy(binary(), &own).expect("scratch");
     fs::write(dir.path().join("j.fio"), "[j]\nioengine=psync\nfilename=data\nrw=read\nbs=4k\nsize=64k\n")
         .expect("scratch");
-    // Each preparation puts another program in its place, as an upgrade does: beside it, then renamed.
+    // Each preparation puts another program in its place, as an upgrade does: written next to it, then renamed.
     let upgrade = format!("cp /bin/false {0}.new && mv {0}.new {0}", own.display());
     let plan = format!(
         "title = \"upgrade\"\nruns = 2\nobserve = \"settings\"\njob = \"j.fio\"\nprepare = {upgrade:?}\n\

@@ -8,7 +8,7 @@ use crate::cases::ALL;
 use crate::child::Context;
 use crate::outcome::Outcome;
 
-/// What a case is about.
+/// The topic of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Topic {
@@ -18,7 +18,7 @@ pub enum Topic {
     Accounting,
     /// When pages come, and what happens when they cannot.
     Faults,
-    /// Who sees whose writes.
+    /// Which mappings see whose writes.
     Sharing,
     /// Two at once.
     Races,
@@ -52,7 +52,7 @@ impl Topic {
     }
 }
 
-/// What a case cannot do without. Where it is not available the case is skipped, with what was found.
+/// A requirement of a case. Where it is not available the case is skipped, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// 2 MiB pages in the pool, free and not reserved; those beyond 128 come as surplus pages.
@@ -83,13 +83,13 @@ impl fmt::Display for Need {
 pub struct Case {
     /// `topic.words`, the same in all versions.
     pub name: &'static str,
-    /// What it is about.
+    /// Its topic.
     pub topic: Topic,
-    /// What the kernel promises, in one sentence.
+    /// The kernel's promise, in one sentence.
     pub proves: &'static str,
-    /// Who verifies the same: a test of libhugetlbfs or one of the kernel's selftests, or `new`.
+    /// The suite that verifies the same: a test of libhugetlbfs or one of the kernel's selftests, or `new`.
     pub like: &'static str,
-    /// What it cannot do without. Root is needed by all.
+    /// Its requirements. Root is needed by all.
     pub needs: &'static [Need],
     /// The switch of the broken kernel (`tests/shim`) under which it fails.
     pub broken_by: &'static str,

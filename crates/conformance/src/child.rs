@@ -16,7 +16,7 @@ use crate::sys::{self, Fd, Mount, Region};
 /// The hidden command under which the binary calls [`child_main`]: `pagelab __conformance NAME`.
 pub const CHILD_COMMAND: &str = "__conformance";
 
-/// What the case says to the parent.
+/// A case's report to the parent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Message {
@@ -87,7 +87,7 @@ fn say(message: &Message) -> std::io::Result<()> {
     out.flush()
 }
 
-/// What a case works with: the pool whose counters it follows, and the steps seen so far.
+/// The state of a case: the pool whose counters it follows, and the steps seen so far.
 pub struct Context {
     pool: Pool,
     start: Counters,

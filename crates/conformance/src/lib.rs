@@ -3,7 +3,7 @@
 //! - [`cases`] is the registry: for each case its name, what it proves, who verifies the same elsewhere, what it needs, and
 //!   by which broken kernel call it is shown to fail.
 //! - [`run()`] makes the pool, runs each case in a process of its own, and puts the host back as it was.
-//! - [`Report`] is what came out, for JSON, [`tap`] the same for harnesses that read TAP, [`markdown`] the page
+//! - [`Report`] has the results, for JSON, [`tap`] the same for harnesses that read TAP, [`markdown`] the page
 //!   `docs/conformance.md`.
 //!
 //! ## What the binary has to do

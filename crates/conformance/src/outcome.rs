@@ -14,9 +14,9 @@ pub enum Verdict {
     Pass,
     /// It did not.
     Fail,
-    /// It could not be told: what the case needs to see did not happen, or cannot be seen.
+    /// Not known: the event that the case needs to see did not happen, or cannot be seen.
     Inconclusive,
-    /// The case was not run, because what it needs is not here.
+    /// The case was not run, because a requirement is missing here.
     Skip,
 }
 
@@ -45,7 +45,7 @@ pub struct Stop {
     pub expected: Option<String>,
 }
 
-/// What a case returns.
+/// The result of a case.
 pub type Outcome = Result<(), Stop>;
 
 impl Stop {
@@ -60,12 +60,12 @@ impl Stop {
         Stop { verdict: Verdict::Fail, reason, found: Some(found), expected: Some(expected) }
     }
 
-    /// It cannot be told.
+    /// Neither confirmed nor refuted.
     pub(crate) fn inconclusive(reason: impl Into<String>) -> Self {
         Stop::new(Verdict::Inconclusive, reason.into())
     }
 
-    /// What the case needs is not here.
+    /// A requirement of the case is missing here.
     pub(crate) fn skip(reason: impl Into<String>) -> Self {
         Stop::new(Verdict::Skip, reason.into())
     }

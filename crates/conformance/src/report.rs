@@ -14,9 +14,9 @@ pub struct CaseResult {
     pub name: &'static str,
     /// Its topic.
     pub topic: Topic,
-    /// What it proves.
+    /// The claim it proves.
     pub proves: &'static str,
-    /// Who verifies the same.
+    /// The suite that verifies the same.
     pub like: &'static str,
     /// The verdict.
     #[serde(rename = "result")]
@@ -31,7 +31,7 @@ pub struct CaseResult {
     pub steps: Vec<Step>,
     /// How long it took, the last time; 0 if it was not run.
     pub duration_ns: u64,
-    /// How often it was tried: a case that could not be told is tried again.
+    /// How often it was tried: an inconclusive case is tried again.
     pub attempts: u32,
 }
 

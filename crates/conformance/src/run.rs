@@ -16,7 +16,7 @@ use crate::sys::{self, Region};
 
 /// Pages of the pool, and how many more overcommit allows: the cases are written for these numbers.
 const POOL_PAGES: u32 = 128;
-/// How often a case is tried that could not be told: on a busy host memory in one piece comes and goes.
+/// Most tries of an inconclusive case: on a busy host contiguous memory comes and goes.
 const ATTEMPTS: u32 = 3;
 /// How long the pool may take to be as before after a case.
 const CALM: Duration = Duration::from_millis(500);
@@ -86,7 +86,7 @@ pub fn run(options: &Options, sink: &mut dyn FnMut(&CaseResult)) -> Result<Repor
     for case in chosen {
         let mut result = host.attempt(case, &program, options, &mut not_put_back);
         while result.verdict == Verdict::Inconclusive && result.attempts < ATTEMPTS {
-            // What is most often missing is free memory in one piece. A kernel that refuses leaves things as they are.
+            // Most often contiguous free memory is missing. A kernel that refuses leaves things as they are.
             let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
             let attempts = result.attempts + 1;
             result = CaseResult { attempts, ..host.attempt(case, &program, options, &mut not_put_back) };
@@ -99,7 +99,7 @@ pub fn run(options: &Options, sink: &mut dyn FnMut(&CaseResult)) -> Result<Repor
     Ok(Report { kernel, cases: results, not_put_back })
 }
 
-/// What was left alone and what failed; what was put back is as it should be.
+/// Settings left alone and failures; settings put back are as they should be.
 fn told(trouble: RestoreReport) -> Vec<String> {
     let RestoreReport { left, failed, .. } = trouble;
     let only = RestoreReport { left, failed, ..RestoreReport::default() };
@@ -167,8 +167,9 @@ impl Host {
         Ok(())
     }
 
-    /// Reserves the free pages that are more than the cases are written for. The pool is not made smaller instead: what was
-    /// given back might not be had again. If the reserve cannot be made (a limit of a cgroup) the pool is made smaller after all.
+    /// Reserves the free pages beyond those that the cases are written for. The pool is not made smaller instead: pages
+    /// given back might not be available again. If the reserve cannot be made (a limit of a cgroup) the pool is made
+    /// smaller after all.
     fn set_aside(&mut self, pages: i64) {
         if let Some(bytes) =
             usize::try_from(pages).ok().and_then(|pages| pages.checked_mul(HUGE.page)).filter(|n| *n > 0)
@@ -216,7 +217,7 @@ impl Host {
         }
     }
 
-    /// Looks whether a case has what it needs, and sets what it needs set.
+    /// Checks the requirements of a case, and makes its settings.
     fn prepare(&mut self, case: &Case) -> Result<(), Stop> {
         for need in case.needs {
             match *need {
@@ -256,7 +257,7 @@ impl Host {
         self.guard.set(key, value).map(|applied| applied.got).map_err(|error| error.to_string())
     }
 
-    /// After a case: what it changed is put back, and the pool is as before it.
+    /// After a case: its changes are undone, and the pool is as before it.
     fn settle(&mut self) -> Result<(), ConformanceError> {
         if !std::mem::take(&mut self.changed) {
             return Ok(());

@@ -51,7 +51,7 @@ struct Running {
     child: Child,
     said: ChildStdout,
     answers: ChildStdin,
-    /// What it prints for people: a file, so that nobody has to read it meanwhile.
+    /// Its output for people: a file, so that nobody has to read it meanwhile.
     errors: std::fs::File,
     ended: std::os::fd::OwnedFd,
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::outcome::Verdict;
 use crate::report::{CaseResult, Report};
 
-/// The report for a harness that reads TAP: a plan, a line for each case, and after each that failed a block with what
-/// was found and what was expected. An inconclusive case is `ok` with a TODO, which harnesses show and do not count.
+/// The report for a harness that reads TAP: a plan, a line for each case, and after each failed case a block with the
+/// found and expected values. An inconclusive case is `ok` with a TODO, which harnesses show and do not count.
 pub fn tap(report: &Report) -> String {
     let mut out = format!("TAP version 14\n1..{}\n", report.cases.len());
     for (index, case) in report.cases.iter().enumerate() {

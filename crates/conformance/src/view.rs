@@ -27,7 +27,7 @@ pub(crate) fn resident(region: &Region) -> Result<usize, Stop> {
     Ok(vma(region)?.resident_bytes as usize)
 }
 
-/// What the page tables hold for the region.
+/// The page table entries of the region.
 pub(crate) fn held(region: &Region) -> Result<Held, Stop> {
     let got = inspect(region.addr, region.len, PageSize::Huge2M)
         .map_err(|error| Stop::inconclusive(format!("the page tables cannot be seen: {error}")))?;

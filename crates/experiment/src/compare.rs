@@ -18,8 +18,8 @@ use crate::set::Set;
 /// Name of the document in the set's directory.
 pub const COMPARE_JSON: &str = "compare.json";
 
-/// What `experiment --json` prints and `compare.json` holds: the comparison of the base with the first other variant,
-/// and beside it what only an experiment knows.
+/// The JSON of `experiment --json` and `compare.json`: the comparison of the base with the first other variant, plus
+/// the fields that only an experiment has.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Document {
     /// The comparison; absent where the experiment was ended before all runs were made.
@@ -33,7 +33,7 @@ pub struct Document {
     pub unpaired_runs: Vec<UnpairedRun>,
     /// The base with each further variant, in the order of the plan.
     pub further_comparisons: Vec<Comparison>,
-    /// What the experiment was.
+    /// The experiment's parameters.
     pub experiment: About,
 }
 

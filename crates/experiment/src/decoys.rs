@@ -1,10 +1,10 @@
 //! Harmless differences, drawn at random: a test of the attribution.
 //!
 //! Two systems that differ in one setting alone do not exist: a kernel upgrade changes dozens. A plan with `[decoys]`
-//! therefore changes, besides what it studies, `count` settings for each variant and for no other, drawn by the seed from
-//! a pool. None of them bears on a workload that neither runs short of memory, nor opens sockets, nor calls an
+//! therefore changes, besides the settings it studies, `count` settings for each variant and for no other, drawn by the
+//! seed from a pool. None of them affects a workload that neither runs short of memory, nor opens sockets, nor calls an
 //! allocator in its inner loop; an analysis that names one of them as the cause is wrong. Some are chosen to look
-//! guilty: they speak of memory and mappings.
+//! guilty: they concern memory and mappings.
 //!
 //! Every decoy is set for every variant: the owner gets one of its two values, the others get the other one, and a coin
 //! decides which, so that nothing tells an owner from the rest. Values of environment variables have equal length,
@@ -90,7 +90,7 @@ pub const POOL: &[(&str, [&str; 2])] = &[
     ("rlimit.nofile", ["4096", "8192"]),
 ];
 
-/// What was drawn, and what could not be.
+/// The decoys drawn, and those that could not be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
     /// The differences.
@@ -99,7 +99,7 @@ pub struct Drawn {
     pub notes: Vec<String>,
 }
 
-/// Draws `wanted.count` differences for each variant, no setting twice, and none that the plan itself sets.
+/// Draws `wanted.count` differences for each variant, no setting twice, and no setting of the plan itself.
 pub fn draw(wanted: &Decoys, root: &Path, seed: u64, variants: &[FilledVariant]) -> Result<Drawn, PlanError> {
     let mut out = Drawn::default();
     let planned: BTreeSet<&String> =

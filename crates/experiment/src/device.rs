@@ -15,8 +15,8 @@ pub struct NoDevice {
     pub needed: String,
 }
 
-/// Name below /sys/block of the device that holds `path`, or its nearest ancestor that exists. Of a partition it is the
-/// whole device, which is what has a queue. `root` is where /proc and /sys are.
+/// Name below /sys/block of the device that holds `path`, or its nearest ancestor that exists. For a partition it is
+/// the whole device, which has the queue. `root` is where /proc and /sys are.
 pub fn block_device_of(root: &Path, path: &Path) -> Result<String, NoDevice> {
     let existing = path.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
     let no_device = |found: String| {

@@ -89,7 +89,7 @@ impl<'a> Document<'a> {
         place(self.file, self.text, span.start)
     }
 
-    /// What a wrong value is told: `span` is that of the value or of its key.
+    /// The error for a wrong value: `span` is that of the value or of its key.
     pub fn wrong(&self, span: &Range<usize>, needed: impl Into<String>) -> PlanError {
         let entry = self.entry(span);
         let at = entry.as_ref().map_or(span, |entry| &entry.at);

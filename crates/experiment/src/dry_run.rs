@@ -54,7 +54,7 @@ pub struct DryRun {
 pub struct DryVariant {
     /// Its name.
     pub name: String,
-    /// What runs, as somebody would type it.
+    /// The command line, as a user would type it.
     pub command: String,
     /// Settings of host and process.
     pub settings: Vec<DrySetting>,
@@ -91,7 +91,7 @@ pub struct Estimate {
     pub runs: usize,
     /// Seconds for all of them; null if nothing is known about one run.
     pub seconds: Option<f64>,
-    /// What the figure rests on.
+    /// The basis of the figure.
     pub basis: String,
 }
 
@@ -142,7 +142,7 @@ fn variants(filled: &Filled, options: &RunOptions) -> Vec<DryVariant> {
         decoy: decoys.contains(key.as_str()),
     };
     let all = |host: &BTreeMap<String, String>, process: &BTreeMap<String, String>| -> Vec<DrySetting> {
-        // What a VM has before it boots is nobody's to know.
+        // The settings of a VM before it boots are unknown.
         let read = |key: &str| settings::read(&options.root, key).ok().filter(|_| !in_lab);
         let host = host.iter().map(|pair| setting(pair, read(pair.0)));
         host.chain(process.iter().map(|pair| setting(pair, None))).collect()

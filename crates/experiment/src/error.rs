@@ -1,4 +1,4 @@
-//! What can be wrong with a plan or stop an experiment. Every message says what was found, what is needed and, where
+//! Errors in a plan, and errors that stop an experiment. Every message says what was found, what is needed and, where
 //! typing something helps, what to type.
 
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub enum PlanError {
     Unreadable {
         /// The plan.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
     /// The plan is not TOML.
@@ -27,7 +27,7 @@ pub enum PlanError {
     Syntax {
         /// Where reading stopped.
         at: Place,
-        /// What the parser says.
+        /// The parser's error.
         message: String,
     },
     /// A key that plans do not have.
@@ -51,7 +51,7 @@ pub enum PlanError {
         key: String,
         /// The value.
         found: String,
-        /// What is accepted.
+        /// The values accepted.
         needed: String,
     },
     /// Something that must be there is not.
@@ -59,7 +59,7 @@ pub enum PlanError {
     Missing {
         /// The plan, or the table in it.
         at: Place,
-        /// What is not there.
+        /// The missing item.
         what: String,
         /// What to write.
         needed: String,
@@ -71,7 +71,7 @@ pub enum PlanError {
         at: Place,
         /// The file, absolute.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
     /// A job file that is wrong.
@@ -79,7 +79,7 @@ pub enum PlanError {
     Job {
         /// Where the plan names it.
         at: Place,
-        /// What is wrong with it.
+        /// The mistake in it.
         error: JobError,
     },
     /// A setting that is unknown, cannot be set, or does not take the value.
@@ -87,7 +87,7 @@ pub enum PlanError {
     Setting {
         /// Where it stands.
         at: Place,
-        /// What is wrong with it.
+        /// The mistake in it.
         error: SettingError,
     },
     /// Something that this host lacks.
@@ -139,7 +139,7 @@ pub enum ExperimentError {
     Exists {
         /// The directory.
         dir: PathBuf,
-        /// What is in it.
+        /// Its contents.
         found: String,
         /// What to type.
         advice: String,
@@ -174,11 +174,11 @@ pub enum ExperimentError {
     /// A file or directory of the set cannot be made or moved.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// A place to write to is not safe.
@@ -190,7 +190,7 @@ pub enum ExperimentError {
         /// What was found, what is needed, what to type.
         reason: String,
     },
-    /// What the plan asks for cannot be, on no host.
+    /// The plan asks for something impossible on any host.
     #[error("{reason}")]
     Input {
         /// What was found, what is needed, what to type.

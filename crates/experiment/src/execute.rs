@@ -194,7 +194,7 @@ fn same_meaning(dir: &Path, now: &Filled, in_set: &Filled) -> Result<(), Experim
     }
 }
 
-/// Whether the plan is the one that the set was started with, in everything that bears on the runs.
+/// Whether the plan is the one that the set was started with, in everything that affects the runs.
 fn same_plan(dir: &Path, plan: &Plan, set: &SetJson) -> Result<(), ExperimentError> {
     match first_difference("", &plan.to_json(), &set.plan) {
         None => Ok(()),
@@ -308,7 +308,7 @@ impl Work<'_> {
         if let Some(argv) = &self.plan.cleanup
             && let Err(error) = self.runner.step(&Step::Cleanup(self.program(argv)))
         {
-            // The measurement stands; whoever reads it should know what was left behind.
+            // The measurement stands; its readers should know about the leftovers.
             details.warnings.push(format!("cleanup: {error}"));
         }
         for warning in &details.warnings {

@@ -92,7 +92,7 @@ impl Failure {
         Self { kind, reason: reason.into() }
     }
 
-    /// The failure of a step; `otherwise` names what was being done.
+    /// The failure of a step; `otherwise` names the attempted action.
     pub(crate) fn of_error(error: &RunError, otherwise: FailureKind) -> Self {
         let kind = match error.kind {
             RunErrorKind::Timeout => FailureKind::Timeout,
@@ -120,7 +120,7 @@ impl Failure {
         Some(Self::new(FailureKind::NoValue, format!("{name}: {why}{}", said(outcome))))
     }
 
-    /// What a run's end says.
+    /// The meaning of a run's end.
     pub(crate) fn of_outcome(outcome: &RunOutcome, timeout: Option<std::time::Duration>) -> Option<Self> {
         if outcome.timed_out {
             let limit = timeout.map_or("its time".to_owned(), |limit| format!("{} s", limit.as_secs_f64()));

@@ -59,8 +59,8 @@ impl KeptSet {
         self.json.order.iter().filter(|run| unmade(&run.state)).count()
     }
 
-    /// Compares the base with each other variant, as the experiment did. The primary metric is the plan's where the options
-    /// name none. Of a set that is not finished the result is exploratory.
+    /// Compares the base with each other variant, as the experiment did. The primary metric is the plan's where the
+    /// options name none. The result of an unfinished set is exploratory.
     ///
     /// # Errors
     /// Recordings cannot be read, or a variant has none.

@@ -23,7 +23,7 @@
 //!    rest in the order that was drawn at first.
 //! 5. The first variant (or `base`) is compared with each other one.
 //!
-//! A plan with `[lab]` is carried out in VMs by a [`LabRunner`]; what it asks of a guest is done there by this crate again.
+//! A plan with `[lab]` is carried out in VMs by a [`LabRunner`]; inside the guest this crate does the work again.
 //!
 //! A run that fails is shown with its reason, kept, left out of the comparison, and not made again: a variant that fails
 //! one time in ten is a finding, and repeating until it works would hide it. The other variants of its round still run.

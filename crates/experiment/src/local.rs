@@ -209,7 +209,7 @@ fn run_program(program: &Program, what: &str) -> Result<(), RunError> {
     if let Ok(pagelab) = pagelab_host::own::program() {
         command.env("PAGELAB", pagelab);
     }
-    // A group of its own, so that what it started ends with it.
+    // A group of its own, so that its children end with it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = command.spawn().map_err(|error| work(format!("cannot be started: {error}")))?;
     match wait(&mut child, program.timeout) {

@@ -1,14 +1,14 @@
 //! The order of runs: randomised complete blocks.
 //!
 //! A round runs every variant once. Rounds come in squares: for an even number of variants k of them, arranged so that
-//! each variant stands once at each position and follows each other variant equally often (E. J. Williams, "Experimental
-//! designs balanced for the estimation of residual effects of treatments", 1949); for an odd number a square and its
-//! mirror image do that together. Which variant plays which part in a square, and the order of its rounds, are drawn
-//! from the seed. A machine that slows down over the afternoon, or a run that leaves something behind for the next one,
-//! thus bears on every variant alike.
+//! each variant stands once at each position and follows each other variant equally often (E. J. Williams,
+//! "Experimental designs balanced for the estimation of residual effects of treatments", 1949); for an odd number a
+//! square and its mirror image do that together. Which variant plays which part in a square, and the order of its
+//! rounds, are drawn from the seed. A machine that slows down over the afternoon, or a run that leaves something behind
+//! for the next one, thus affects every variant alike.
 //!
 //! Squares are drawn one after the other, so the order of a longer experiment begins with that of a shorter one of the
-//! same seed, and wherever it is cut off no variant has stood at one position more than once oftener than another.
+//! same seed. Wherever it is cut off, the counts of variants at a position differ by one at most.
 
 use serde::{Deserialize, Serialize};
 

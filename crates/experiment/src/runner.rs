@@ -27,7 +27,7 @@ pub struct RunSpec {
     pub position: u64,
     /// Directory of the recording; it does not exist yet.
     pub dir: PathBuf,
-    /// What the recording is called.
+    /// The recording's name.
     pub label: String,
     /// What runs.
     pub work: Work,
@@ -70,7 +70,7 @@ pub struct RunOutcome {
     /// The last line of a hidden output.
     #[serde(default)]
     pub last_line: Option<String>,
-    /// What the user should know.
+    /// Notes for the user.
     pub warnings: Vec<String>,
 }
 
@@ -116,20 +116,20 @@ pub struct Change {
     pub key: String,
     /// Its value before.
     pub previous: String,
-    /// What was asked for.
+    /// The value requested.
     pub asked: String,
-    /// What was read back.
+    /// The value read back.
     pub got: String,
 }
 
 impl Change {
-    /// Whether what was read back is what was asked for; white space does not matter.
+    /// Whether the value read back is the one requested; white space does not matter.
     pub fn granted(&self) -> bool {
         self.asked.split_whitespace().eq(self.got.split_whitespace())
     }
 }
 
-/// Why the host did not do what it was asked.
+/// Why the host did not carry out a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{reason}")]
 pub struct RunError {
@@ -155,7 +155,7 @@ pub enum RunErrorKind {
     Interrupted,
     /// The VM that it was to be done in did not boot, hung, panicked or ended.
     Guest,
-    /// What was asked for cannot be, on no host.
+    /// The request is impossible on any host.
     Input,
 }
 
@@ -169,15 +169,15 @@ impl RunError {
 /// What became of a run under settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
-    /// Settings that were changed for it, and what was got.
+    /// Settings that were changed for it, and the values they got.
     pub changes: Vec<Change>,
-    /// What the user should know: settings that could not be put back.
+    /// Notes for the user: settings that could not be put back.
     pub warnings: Vec<String>,
     /// How the run ended; or why it was not made. `Err(None)`: the user ended it.
     pub result: Result<RunOutcome, Option<Failure>>,
 }
 
-/// What a failed step or run means; `otherwise` names what was being done.
+/// The meaning of a failed step or run; `otherwise` names the attempted action.
 pub(crate) fn failed(otherwise: FailureKind) -> impl FnOnce(RunError) -> Option<Failure> {
     move |error| match error.kind {
         RunErrorKind::Interrupted => None,
@@ -197,7 +197,7 @@ pub trait Runner {
     /// Does one step.
     fn step(&self, step: &Step) -> Result<(), RunError>;
 
-    /// Makes one recorded run under the variant's settings, and puts back what was there.
+    /// Makes one recorded run under the variant's settings, and restores them.
     fn make(&self, variant: &FilledVariant, spec: &RunSpec) -> Made;
 
     /// Whether the user asked to end (SIGINT, SIGTERM).

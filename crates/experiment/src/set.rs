@@ -26,9 +26,9 @@ pub const WARMUP_REASON: &str = "warmup: made before the first round, not to be 
 /// What `set.json` keeps about one run besides its state; under `details`, by the run's directory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunDetails {
-    /// Settings of the host that were asked for and what was got.
+    /// Settings of the host that were requested and the values they got.
     pub changes: Vec<Change>,
-    /// What the user should know.
+    /// Notes for the user.
     pub warnings: Vec<String>,
     /// Wall time from before the settings were changed to after they were put back, ms; null while it runs.
     pub took_ms: Option<u64>,
@@ -114,7 +114,7 @@ impl Set {
         &self.json.order
     }
 
-    /// What is kept about each run, by its directory relative to the set.
+    /// The entry of each run, by its directory relative to the set.
     pub fn details(&self) -> &BTreeMap<PathBuf, RunDetails> {
         &self.details
     }
@@ -130,7 +130,7 @@ impl Set {
         self.save()
     }
 
-    /// Makes what was broken off ready to be made again. Gives the number of such runs.
+    /// Makes aborted runs ready to be made again. Gives their number.
     pub fn recover(&mut self) -> Result<usize, ExperimentError> {
         let mut recovered = 0;
         for index in 0..self.json.order.len() {

@@ -1,4 +1,5 @@
-//! Plans that run in VMs, with VMs that a test makes: which boot, what is asked of them, what happens when they hang.
+//! Plans that run in VMs, with VMs that a test makes: which ones boot, the requests they get, what happens when they
+//! hang.
 #![allow(clippy::unwrap_used)]
 
 use crate::support;

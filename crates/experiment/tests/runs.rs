@@ -136,7 +136,7 @@ fn asked_is_not_got() {
     assert_eq!(failed.len(), 2);
     assert!(failed.iter().all(|run| run.variant == "b" && run.kind == "setting_not_got"));
     assert!(failed[0].reason.contains("asked for 200, got 180"), "{}", failed[0].reason);
-    // The run was not made under settings that were not got, and what was changed is back.
+    // The run was not made under settings that did not take effect, and changes are undone.
     assert_eq!(runner.ran().len(), 2);
     assert_eq!(runner.values.borrow()["hugetlb.2M.nr_hugepages"], "before");
     let dir = &failed[0].dir;

@@ -1,9 +1,10 @@
 //! fio's command-line form: `--name=job --rw=read --bs=4k ...`, with job files between.
 //!
-//! fio reads its arguments with `getopt_long_only(3)`, and so does this: one dash is as good as two (`-rw=read`), an option that needs a
-//! value may have it in the next argument (`--rw read`), a name may be cut short where only one option begins so (`--group_report`),
-//! and job files may stand anywhere. Options before the first `--name`, or after `--name=global`, are defaults: for the jobs of the
-//! command line, and for the first job file, which is how a file is varied (`--bs=16k job.fio`).
+//! fio reads its arguments with `getopt_long_only(3)`, and so does this. One dash is as good as two (`-rw=read`). An
+//! option that needs a value may have it in the next argument (`--rw read`). A name may be abbreviated while it is
+//! unique (`--group_report`). Job files may stand anywhere. Options before the first `--name`, or after
+//! `--name=global`, are defaults for the jobs of the command line and for the first job file, which is how a file is
+//! varied (`--bs=16k job.fio`).
 
 use crate::error::{JobError, Origin};
 use crate::file::{Section, split_option};
@@ -52,7 +53,7 @@ pub fn read(arguments: &[String], resolver: &mut Resolver) {
     }
 }
 
-/// What stands behind the dashes of an option; `None` for job files, and for what is neither.
+/// The text behind the dashes of an option; `None` for job files, and for arguments that are neither.
 pub fn option_text(argument: &str) -> Option<&str> {
     if let Some(text) = argument.strip_prefix("--") {
         return Some(text);
@@ -75,7 +76,7 @@ fn takes_next(name: &str, next: &str) -> bool {
 /// The name that a beginning of it stands for, if it begins the name of one option only.
 fn whole_name(name: &str) -> String {
     let known = options::option(name).is_some() || unsupported::option(name).is_some();
-    // What cannot be told apart from a slip of the fingers is left to the message about unknown options.
+    // Anything that could be a typing error is left to the message about unknown options.
     if known || name.len() < 3 {
         return name.to_owned();
     }

@@ -1,4 +1,4 @@
-//! Values of the options that give an operation its length: ranges, splits, and what they come to together.
+//! Values of the options that give an operation its length: ranges, splits, and their combination.
 
 use serde::{Deserialize, Serialize};
 

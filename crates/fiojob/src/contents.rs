@@ -82,7 +82,7 @@ fn number<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Result<&'a str, String> {
             return Err(bad());
         }
         let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
-        // Of an odd number of digits the first stands alone, as in numbers.
+        // The first of an odd number of digits stands alone, as in numbers.
         let (alone, pairs) = digits.as_bytes().split_at(digits.len() % 2);
         bytes.extend(alone.iter().map(|byte| digit(*byte)));
         bytes.extend(pairs.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, hex| byte << 4 | digit(*hex))));

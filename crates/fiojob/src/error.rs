@@ -133,7 +133,7 @@ pub enum JobError {
     Several(Vec<JobError>),
 }
 
-/// Most mistakes that are told: a file that is no job file has one in each line.
+/// Most mistakes that are listed: a file that is no job file has one in each line.
 const MAX_LISTED: usize = 100;
 
 fn listed(errors: &[JobError]) -> String {

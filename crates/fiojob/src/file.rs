@@ -160,7 +160,7 @@ impl Reader {
             return Err(JobError::Syntax { origin, reason: "an include belongs into a section".to_owned() });
         }
         let relative = PathBuf::from(target);
-        // As in fio: first as it stands, then beside the including file.
+        // As in fio: first as given, then relative to the including file.
         let path = if relative.exists() { relative } else { from.parent().unwrap_or(Path::new(".")).join(&relative) };
         if self.including.contains(&path) || self.including.len() >= MAX_INCLUDE_DEPTH {
             let chain: Vec<String> = self.including.iter().map(|p| p.display().to_string()).collect();

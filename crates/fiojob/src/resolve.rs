@@ -93,7 +93,7 @@ impl Resolver {
             let mut options = defaults.clone();
             let before = self.problems.len();
             self.apply(&mut options, &section.given, units);
-            // What was not understood would be held against the other options.
+            // An option that was not understood would be held against the other options.
             let understood = self.problems.len() == before;
             self.push(section, options, &inherited, stonewall, understood);
             stonewall = false;
@@ -151,7 +151,7 @@ impl Resolver {
         self.jobs.push(job);
     }
 
-    /// What a group is steady by must be one thing, as in fio.
+    /// A group has one criterion of steadiness, as in fio.
     fn same_steadiness(&self, job: &JobSpec) -> Result<(), JobError> {
         let steadiness = |o: &JobOptions| {
             let looked_at = o.steadystate_duration.0 > 0;

@@ -6,7 +6,7 @@
 
 use pagelab_vocab::units::power_of_1024;
 
-/// What the text around an option says about the reading of its numbers.
+/// The options that decide how an option's numbers are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseContext {
     /// `kb_base`: 1024 (fio's default) or 1000.

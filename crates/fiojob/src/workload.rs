@@ -54,12 +54,13 @@ pub struct Workload {
     pub jobs: Vec<JobSpec>,
     /// Where they came from: file names, or "command line".
     pub sources: Vec<String>,
-    /// What was accepted but deserves a word, for example an option that has no effect on a job's engine.
+    /// Options accepted that deserve a note, for example one that has no effect on a job's engine.
     pub warnings: Vec<String>,
 }
 
 impl Workload {
-    /// Keeps the jobs whose names are among `names` (fio's `--section`); of what is left the first needs to wait for nobody.
+    /// Keeps the jobs whose names are among `names` (fio's `--section`); the first of the rest needs to wait for no
+    /// other.
     ///
     /// # Errors
     /// A name that no job has, with the nearest that one has.

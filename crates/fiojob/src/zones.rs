@@ -1,4 +1,4 @@
-//! `zonemode=strided`: the region is worked on zone by zone, so many bytes in each.
+//! `zonemode=strided`: the region is worked on zone by zone, `zonesize` bytes in each.
 
 use serde::{Deserialize, Serialize};
 

@@ -103,7 +103,7 @@ fn fios_examples_parse_or_are_refused_by_name() {
         let by_name = mistakes.any(|line| {
             line.contains("of fio that pagelab does not have") || line.contains("fio's; pagelab does not have")
         });
-        // What follows from a refusal (an engine's job without a size) is told beside it.
+        // A consequence of a refusal (an engine's job without a size) is reported along with it.
         let by_name = by_name && !reason.contains("unknown option");
         assert!(verdict == "parses" || by_name, "{name}: {reason}");
         assert!(verdict == "parses" || reason.contains(".fio:"), "{name}: {reason}");
@@ -113,8 +113,8 @@ fn fios_examples_parse_or_are_refused_by_name() {
     assert!(parsed >= 7, "{parsed} of {} parse", files.len());
 }
 
-/// Of the sixty options used most in the examples, those that are fio's own tuning of workloads are all there. What is missing is
-/// named here: a shorter list is progress, a longer one is a regression.
+/// Among the sixty options used most in the examples, those that are fio's own tuning of workloads are all there.
+/// Missing ones are named here: a shorter list is progress, a longer one is a regression.
 #[test]
 fn the_sixty_options_used_most() {
     let rows = survey();

@@ -93,7 +93,7 @@ pub enum GuardError {
     /// The helper that undoes changes after a kill did not start.
     #[error("the helper that undoes changes did not start ({exe}: {reason}); nothing was changed")]
     Helper {
-        /// What was started.
+        /// The program started.
         exe: String,
         /// What went wrong.
         reason: String,
@@ -189,7 +189,7 @@ impl Guard {
         Ok(Guard { inner })
     }
 
-    /// Sets one host setting, after journalling what it was, and reads back what the kernel made of it.
+    /// Sets one host setting, after journalling its old value, and reads back what the kernel made of it.
     pub fn set(&mut self, key: &str, value: &str) -> Result<Applied, GuardError> {
         self.inner.set(key, value)
     }
@@ -393,7 +393,7 @@ impl Inner {
 
     /// Writes into the locks what the setting and its group are before they are changed.
     fn claim(&mut self, change: &Change) -> Result<(), GuardError> {
-        // Under another of its names this guard may have changed the value before: what it was first is written there.
+        // This guard may have changed the value before under another of its names: its first value is written there.
         let mut same_value = change.companions.iter().filter(|one| one.previous.as_deref() == Some(&change.previous));
         let first = same_value.find_map(|one| self.locks.get(&one.key)?.first());
         let (first, bytes) = first.unwrap_or_else(|| (change.previous.clone(), change.bytes.clone()));
@@ -415,7 +415,7 @@ impl Inner {
         keys
     }
 
-    /// Writes into the locks what they are after it.
+    /// Writes into the locks their values after it.
     fn claim_done(&mut self, change: &Change) {
         let farther = self.farther(change);
         let farther = self.found(farther).into_iter().map(|one| (one.key, one.previous));

@@ -28,7 +28,7 @@ pub struct CgroupLimit {
     pub used_bytes: Option<u64>,
     /// Files of further groups on the way up that have a limit, too.
     pub also_limited: Vec<String>,
-    /// Files beside these that limit memory and swap together: a group of v1 may not have more memory than of both, so that
+    /// Files next to these that limit memory and swap together: a group of v1 may not have more memory than both, so
     /// those go first.
     #[serde(skip)]
     with_swap: Vec<String>,
@@ -68,7 +68,7 @@ fn limit(root: &Path, rows: &[Setting], row: &Setting) -> Option<CgroupLimit> {
     let version_key = format!("cgroup.{controller}.version");
     let version = rows.iter().find(|row| row.key == version_key)?.value.as_deref()?.parse().ok()?;
     let mut limits = upwards(root, &row.source);
-    // Of two that are the same the one nearer to the process binds first.
+    // Of two equal limits the one nearer to the process binds first.
     let least = limits.iter().enumerate().min_by_key(|(_, (bytes, _))| *bytes).map(|(place, _)| place);
     let (max_bytes, file) = match least.map(|place| limits.remove(place)) {
         Some((bytes, file)) => (Some(bytes), file),
@@ -89,7 +89,7 @@ fn limit(root: &Path, rows: &[Setting], row: &Setting) -> Option<CgroupLimit> {
     })
 }
 
-/// The file beside a limit of memory that limits memory and swap together, if it does.
+/// The file next to a memory limit that limits memory and swap together, if it does.
 fn memory_and_swap(root: &Path, file: &str) -> Option<String> {
     let beside = format!("{}/memory.memsw.limit_in_bytes", file.strip_suffix("/memory.limit_in_bytes")?);
     limit_in(&trimmed(root, &beside)?).map(|_| beside)
@@ -114,7 +114,7 @@ fn upwards(root: &Path, file: &str) -> Vec<(u64, String)> {
     found
 }
 
-/// The file beside a limit that says how much is used.
+/// The file next to a limit that holds the usage.
 fn used(root: &Path, file: &str) -> Option<u64> {
     let beside = match (file.strip_suffix("limit_in_bytes"), file.strip_suffix("max")) {
         (Some(stem), _) => format!("{stem}usage_in_bytes"),

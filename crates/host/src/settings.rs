@@ -47,7 +47,7 @@ pub enum SettingError {
     Unknown {
         /// The key as given.
         key: String,
-        /// What was looked for and not found.
+        /// The missing file or setting.
         found: String,
         /// The key that was probably meant.
         nearest: Option<String>,
@@ -57,7 +57,7 @@ pub enum SettingError {
     ReadOnly {
         /// The key.
         key: String,
-        /// What it is.
+        /// The reason.
         why: String,
     },
     /// The key is decided when a kernel boots.
@@ -228,12 +228,13 @@ fn is_allowed(key: &str) -> bool {
 }
 
 /// Checks that a plan may set `key` to `value` on the host below `root`: the key is known, this kernel has it, it may
-/// be written, and where the kernel lists the choices the value is one of them. Says who makes the change.
+/// be written, and where the kernel lists the choices the value is one of them. Names the component that makes the
+/// change.
 pub fn check(root: &Path, key: &str, value: &str) -> Result<SettingInfo, SettingError> {
     let info = known(key)?;
     match info.def.scope {
         Scope::ReadOnly => {
-            // A catch-all takes misspelt keys too; those are better told what was probably meant.
+            // A catch-all takes misspelt keys too; for those the error suggests the probable key.
             let path = info.path().filter(|path| info.def.catch_all && !under(root, path).exists());
             if let Some(path) = path {
                 return Err(unreadable(root, &info, &path, &io::ErrorKind::NotFound.into()));
@@ -288,7 +289,8 @@ pub struct Split {
     pub process: BTreeMap<String, String>,
 }
 
-/// Checks settings of a plan ([`check`]) and splits them by who applies them; keys come out in their one spelling.
+/// Checks settings of a plan ([`check`]) and splits them by the component that applies them; keys get their canonical
+/// spelling.
 pub fn split<'a>(root: &Path, settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Split, SettingError> {
     let mut out = Split::default();
     for (key, value) in settings {
@@ -332,7 +334,7 @@ fn sizes_beside(root: &Path, path: &str) -> Option<String> {
     (!sizes.is_empty()).then(|| sizes.join(", "))
 }
 
-/// The key of the file or folder beside a missing one whose name is nearest.
+/// The key whose name is nearest, among files and folders next to a missing one.
 fn neighbour(root: &Path, info: &SettingInfo, path: &str) -> Option<String> {
     let mut known = Path::new(path);
     // The part that is wrong is the first one that does not exist (`sda` of /sys/block/sda/queue/scheduler).

@@ -1,8 +1,8 @@
 //! Signals that ask this process to end: handlers for them, and which of them is a request of its own.
 //!
-//! The first request ends the work and keeps what was done; a second one aborts. A process may get one request several times:
-//! whoever signals a group (`timeout`, a shell's `kill -- -PGID`) reaches it, and so does a parent that passes its own signal on.
-//! So what comes soon after a request is an echo of it ([`EndRequests`]).
+//! The first request ends the work and keeps its results; a second one aborts. A process may get one request several
+//! times: a sender that signals a group (`timeout`, a shell's `kill -- -PGID`) reaches it, and so does a parent that
+//! passes its own signal on. So a request soon after another is an echo of it ([`EndRequests`]).
 
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};

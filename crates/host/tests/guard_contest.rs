@@ -15,7 +15,7 @@ use pagelab_host::guard::{Guard, GuardOptions, KernelDoor, RestoreReport, restor
 
 const MEMORY: &str = env!("CARGO_BIN_EXE_pagelab-memory-fixture");
 
-/// A running contestant; what it says goes to the one ear of all.
+/// A running contestant; one listener hears them all.
 struct Contestant(Child);
 
 impl Contestant {
@@ -67,8 +67,8 @@ impl Random {
     }
 }
 
-/// Lets five guards fight for so long while one after the other is killed and replaced, beside one more that is left alone; says how
-/// many were killed. `groups` makes the settings of the contestant of this number.
+/// Lets five guards fight for this long while one after the other is killed and replaced, along with one more that is
+/// left alone; returns how many were killed. `groups` makes the settings of the contestant of this number.
 fn contest(root: &Path, state: &Path, length: Duration, groups: impl Fn(u64) -> Vec<String>, beside: &[&str]) -> u32 {
     const SIDES: u64 = 5;
     let (ear, said_to) = channel();
@@ -125,7 +125,7 @@ fn somebody_works_on(state: &Path) -> bool {
     commands.any(|command| command.split(|byte| *byte == 0).any(|argument| argument.starts_with(state)))
 }
 
-/// Guards, and beside them somebody who sets the pool for good: a guard finds what was set for good, never what another guard set.
+/// Guards, and a process that sets the pool for good: a guard finds the permanent value, never another guard's.
 #[test]
 fn guards_and_lasting_changes_do_not_cross() {
     const POOL: &str = "sys/kernel/mm/hugepages/hugepages-2048kB";
@@ -232,7 +232,7 @@ const KINDS: &[(&[&str], &str, [&str; 3])] = &[
     (&[], "sysctl.vm.lowmem_reserve_ratio", ["255 256 32 0 0", "254 256 32 0 0", "253 256 32 0 0"]),
 ];
 
-/// What was found, what pagelab set, what somebody else set, and the report, which has to leave it.
+/// Checks that somebody else's value was left alone and reported.
 fn stays(key: &str, theirs: &str, report: &RestoreReport) {
     let left = report.left.iter().find(|left| left.key == key).unwrap_or_else(|| panic!("{key}: {report:?}"));
     assert_eq!((left.found.as_deref(), left.why.contains("somebody else")), (Some(theirs), true), "{left:?}");
@@ -284,7 +284,7 @@ fn host_what_somebody_else_has_set_stays_for_every_kind_of_setting() {
     assert!(seen >= 12);
 }
 
-/// Of two settings that go together the one that somebody else changed stays; the other is put back.
+/// Two settings go together: the one that somebody else changed stays; the other is put back.
 #[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_what_somebody_else_has_set_beside_it_stays() {

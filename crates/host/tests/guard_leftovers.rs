@@ -100,7 +100,7 @@ fn after_random_kills_of_guard_and_helper_the_next_command_puts_everything_back(
         pauses.pause();
         kill_both(&mut fixture);
         let was_changed = host.all() != before;
-        // What a recording would be told if it began now.
+        // The refusal that a recording would get if it began now.
         let standing = standing_of(&host.root(), &host.state());
         assert!(!was_changed || !standing.is_empty(), "kill {kill}: silent, with {}", host.all());
         let report = restore_leftovers_of(&host.root(), &host.state());
@@ -116,8 +116,8 @@ fn after_random_kills_of_guard_and_helper_the_next_command_puts_everything_back(
     assert!(u64::from(changed) > kills() / 4, "{changed}");
 }
 
-/// Two state folders, one kernel: who comes second is refused, and who comes after a dead one finds what that one found,
-/// wherever its journal is.
+/// Two state folders, one kernel: the second guard is refused, and the successor of a dead guard finds the values that
+/// one found, wherever its journal is.
 #[test]
 fn state_folders_do_not_hide_guards_from_each_other() {
     let host = Host::new();
@@ -228,7 +228,8 @@ fn locks_say_what_was_first_when_one_value_is_changed_under_two_names() {
     guard.close();
 }
 
-/// Once the helper has put everything back, nothing speaks of it any more: a value that is set by hand later is nobody's leftover.
+/// Once the helper has put everything back, nothing refers to it any more: a value that is set by hand later is
+/// nobody's leftover.
 #[test]
 fn a_helper_that_has_put_everything_back_leaves_no_lock() {
     let host = Host::new();
@@ -261,7 +262,7 @@ fn journal(host: &Host, format: u32, lines: &[&str]) -> PathBuf {
     path
 }
 
-/// A newer pagelab may have written what this one does not know. Its journal is the only trace of what it changed.
+/// A newer pagelab may have written entries unknown to this one. Its journal is the only trace of its changes.
 #[test]
 fn journals_that_are_not_understood_are_kept_and_named() {
     let unknown = r#"{"record":"remounted","seq":0,"place":"/mnt"}"#;

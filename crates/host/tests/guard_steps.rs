@@ -38,7 +38,7 @@ fn a_guard_killed_at_every_system_call_leaves_the_host_as_it_was() {
     let mut changed = 0;
     for step in 0.. {
         let mut command = Command::new(FIXTURE);
-        // Of the crashing door's own steps none is reached.
+        // None of the crashing door's own steps is reached.
         command.arg("crash").args([&root, &state]).args(["1000000", "thp.enabled=never", "sysctl.vm.swappiness=10"]);
         let end = killed_at(&mut command, step);
         changed += u32::from(host.all() != before);
@@ -87,7 +87,7 @@ impl Drop for SetBack<'_> {
     }
 }
 
-/// A pool has what it had or what was asked, nothing between, and whoever comes next is not kept from it.
+/// A pool has its old size or the requested one, nothing between, and later guards are not kept from it.
 #[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_a_lasting_change_killed_at_every_system_call_is_made_or_not() {

@@ -305,7 +305,8 @@ fn in_huge_pages() -> usize {
     line.trim().strip_suffix(" kB").and_then(|kib| kib.parse::<usize>().ok()).expect("a number") << 10
 }
 
-/// Memory of so many slots of 2 MiB, each touched once; how many of them came as huge pages. It goes when this is dropped.
+/// Memory of `slots` slots of 2 MiB, each touched once; how many of them came as huge pages. It goes when this is
+/// dropped.
 struct Touched {
     start: *mut u8,
     bytes: usize,

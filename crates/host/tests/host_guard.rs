@@ -1,5 +1,5 @@
-//! The guard and this machine's kernel. These tests change settings of the host and put them back; what they change is
-//! harmless for a moment (khugepaged's pause, an unused loop device, a few huge pages), but measurements beside them
+//! The guard and this machine's kernel. These tests change settings of the host and put them back. The changes are
+//! harmless for a moment (khugepaged's pause, an unused loop device, a few huge pages), but concurrent measurements
 //! would notice, so they run only when asked for: `make test` does, one at a time.
 
 mod common;

@@ -1,5 +1,5 @@
-//! Pools, mounts and programs on huge pages with this machine's kernel, compared with hugeadm, findmnt and smaps. What is
-//! changed is put back; measurements beside it would notice, so these run only when asked for, one at a time.
+//! Pools, mounts and programs on huge pages with this machine's kernel, compared with hugeadm, findmnt and smaps.
+//! Changes are undone; concurrent measurements would notice, so these run only when asked for, one at a time.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn pool() -> PoolState {
     PoolState::read(root(), HUGE).expect("a pool of 2 MiB pages")
 }
 
-/// A pool of so many pages, and so many that may be added, until the guard goes.
+/// A pool of `pages` pages, and `overcommit` that may be added, until the guard goes.
 fn guarded_pool(state: &Path, pages: u64, overcommit: u64) -> Guard {
     let mut guard = Guard::open_with(options(state)).expect("guard");
     let (pages, overcommit) = (pages.to_string(), overcommit.to_string());
@@ -152,14 +152,14 @@ fn host_a_pool_is_set_for_good_and_set_back() {
     assert_eq!(std::fs::read_dir(state.path()).expect("state folder").count(), 0);
 }
 
-/// Without rights nothing is changed, and the message says who was found and what to type.
+/// Without rights nothing is changed, and the message names the user found and the command to type.
 #[test]
 #[ignore = "needs root to give it up; run by make test with --ignored --test-threads=1"]
 fn host_without_rights_nothing_is_changed() {
     let state = tempfile::tempdir().expect("a temporary folder");
     let before = pool();
     let _back = SetBack(before.clone(), state.path());
-    // A user who is not root may not look into the folder of the build, so the program goes where all may.
+    // A user who is not root may not look into the folder of the build, so the program goes into a public one.
     let place = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir().expect("a folder");
     let program = place.path().join("program");
     std::fs::copy(MEMORY, &program).expect("copied");
@@ -357,7 +357,7 @@ fn host_a_heap_comes_onto_huge_pages_without_a_change_to_the_program() {
     let by_hand = ByHand::set("/sys/kernel/mm/transparent_hugepage/enabled", "madvise");
     let heap = |heap| ExecRequest { heap: Some(heap), command: command("heap", BYTES), ..ExecRequest::default() };
 
-    // Some versions of glibc recognise the mode by chance, about every second time; what became of it is always told.
+    // Some versions of glibc recognise the mode by chance, about every second time; the outcome is always reported.
     let acts = |report: &ExecReport| {
         let got = report.peak.expect("looked at").heap_thp_bytes;
         let verdict = report.heap.as_ref().expect("asked for");
@@ -438,7 +438,7 @@ fn host_segments_come_onto_the_pool_without_a_change_to_the_program() {
     assert_eq!(report.shm.as_ref().map(|verdict| verdict.acted), Some(Some(true)), "{report}");
     assert_eq!(pool().counters(), (20, 20, 0, 0), "the segment is gone with the program");
 
-    // More than the pool has: the program runs as it would have, and is told about.
+    // More than the pool has: the program runs as it would have, and the report says so.
     let report = run(&request(2 * BYTES), state.path());
     let segments = report.segments.as_ref().expect("asked for");
     assert_eq!((segments.on_pool, segments.refused, segments.refused_bytes), (0, 1, 2 * BYTES), "{report}");

@@ -1,8 +1,8 @@
 //! Stacks in the folded form that the FlameGraph scripts began and that their successors read: a line for each different
 //! stack, its frames from the outermost to the innermost with `;` between them, a blank, and a number.
 //!
-//! The outermost frame is whatever the caller names the task, as `stackcollapse-perf.pl` does with the task's name. Kernel
-//! functions end in `_[k]` and inlined ones in `_[i]`, which is what that script writes with `--all` and what palettes go by.
+//! The caller names the outermost frame, as `stackcollapse-perf.pl` does with the task's name. Kernel functions end in
+//! `_[k]` and inlined ones in `_[i]`, as that script writes with `--all` and as palettes expect.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use pagelab_recording::{Recording, Result};
 /// The frame of those that no stack was taken of.
 const NO_STACK: &str = "[no stack]";
 
-/// Which table has the stacks, and what they are weighed by.
+/// The table of the stacks, and their weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weighed {
     /// Samples of the profile, by the events that they stand for: ns, where a clock was sampled.
@@ -43,8 +43,8 @@ impl Folded {
     }
 }
 
-/// Folds the stacks of a recording. `root` gives the outermost frame for what a task did at a time, `None` to leave it out.
-/// Damaged parts are left out and noted.
+/// Folds the stacks of a recording. `root` gives the outermost frame for a task at a time, `None` to leave the stack
+/// out. Damaged parts are left out and noted.
 pub fn fold(
     recording: &Recording,
     weighed: Weighed,

@@ -19,14 +19,14 @@ pub(crate) const TCG_CPU: &str = "max";
 pub(crate) struct Verdict {
     boot_id: String,
     pub(crate) machine: Machine,
-    /// What `-cpu` is told.
+    /// The value of `-cpu`.
     pub(crate) cpu: String,
     /// Why not KVM.
     pub(crate) why: Option<String>,
 }
 
 impl Verdict {
-    /// What was found out since the host came up, if anything.
+    /// The result of a try since the host came up, if there was one.
     pub(crate) fn read(cache: &Path) -> Option<Self> {
         let verdict: Verdict = serde_json::from_slice(&std::fs::read(file(cache)).ok()?).ok()?;
         (Some(&verdict.boot_id) == boot_id().as_ref()).then_some(verdict)

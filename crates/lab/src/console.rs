@@ -52,7 +52,7 @@ fn start(folder: &Path, name: &str) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// What was printed from a position on, at most the last `bytes` bytes, as text for people.
+/// The output from a position on, at most the last `bytes` bytes, as text for people.
 pub(crate) fn since(folder: &Path, name: &str, from: u64, bytes: u64) -> String {
     let end = position(folder, name);
     let from = from.max(end.saturating_sub(bytes));

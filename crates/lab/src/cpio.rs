@@ -57,7 +57,7 @@ impl<W: Write> Writer<W> {
         self.entry(path.trim_matches('/'), CHARACTERS | 0o600, (major, minor), &[])
     }
 
-    /// Ends the archive. Returns what was written to, and how many bytes.
+    /// Ends the archive. Returns the writer, and the number of bytes.
     pub(crate) fn finish(mut self) -> io::Result<(W, u64)> {
         self.inode = 0;
         self.entry("TRAILER!!!", 0, (0, 0), &[])?;

@@ -13,7 +13,7 @@ use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader, SectionHeader
 
 use crate::error::{LabError, Result};
 
-/// Where the dynamic linker looks without being told.
+/// The dynamic linker's default folders.
 const DEFAULT_FOLDERS: [&str; 8] = [
     "lib/x86_64-linux-gnu",
     "usr/lib/x86_64-linux-gnu",
@@ -25,7 +25,7 @@ const DEFAULT_FOLDERS: [&str; 8] = [
     "usr/local/lib/x86_64-linux-gnu",
 ];
 
-/// Of tables of symbols and sections in a 64-bit file: their fields are read as they lie.
+/// Alignment of tables of symbols and sections in a 64-bit file: their fields are read in place.
 const ALIGNMENT: usize = 8;
 
 /// What a program or library asks of the dynamic linker.
@@ -115,7 +115,7 @@ fn find(name: &str, own: impl Iterator<Item = PathBuf>, roots: &[&Path], configu
     })
 }
 
-/// The folders that ld.so.conf of the host names, with what it includes.
+/// The folders that ld.so.conf of the host names, including its includes.
 fn configured(root: &Path) -> Vec<PathBuf> {
     let mut files = vec![root.join("etc/ld.so.conf")];
     let parts = fs::read_dir(root.join("etc/ld.so.conf.d")).into_iter().flatten().flatten();
@@ -158,7 +158,7 @@ fn loaded_and_symbols(bytes: &[u8]) -> Option<Vec<u8>> {
     out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
     let table = out.len() as u64;
     out.extend_from_slice(object::pod::bytes_of_slice(&sections));
-    // e_shoff, in the header of a 64-bit file (elf(5)); the number of sections is what it was.
+    // e_shoff, in the header of a 64-bit file (elf(5)); the number of sections stays.
     let field = match endian {
         Endianness::Little => table.to_le_bytes(),
         Endianness::Big => table.to_be_bytes(),

@@ -12,9 +12,9 @@ pub enum LabError {
     Option {
         /// Which one, as the command line calls it.
         option: &'static str,
-        /// What was given.
+        /// The value given.
         found: String,
-        /// What it may be.
+        /// The values allowed.
         needed: String,
     },
     /// There is a lab of this name already.
@@ -64,7 +64,7 @@ pub enum LabError {
     Checksum {
         /// The file.
         file: String,
-        /// What it is.
+        /// Its sum.
         found: String,
         /// What the list says.
         needed: String,
@@ -72,9 +72,9 @@ pub enum LabError {
     /// The package manager failed.
     #[error("{command}: {said}")]
     PackageManager {
-        /// What was run.
+        /// The command line.
         command: String,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
     },
     /// A disk is full.
@@ -110,7 +110,7 @@ pub enum LabError {
     QemuFailed {
         /// How it ended.
         how: String,
-        /// What it said.
+        /// Its output.
         said: String,
         /// The end of the guest's console.
         console: String,
@@ -162,7 +162,7 @@ pub enum LabError {
         what: &'static str,
         /// What there is.
         found: String,
-        /// What was asked for.
+        /// The request.
         needed: String,
         /// The end of the console.
         console: String,
@@ -184,7 +184,7 @@ pub enum LabError {
     /// The process that supervises QEMU did not start.
     #[error("the lab's supervisor did not start ({exe}): {why}")]
     Supervisor {
-        /// What was started.
+        /// The program started.
         exe: String,
         /// What went wrong.
         why: String,
@@ -234,8 +234,8 @@ impl LabError {
         }
     }
 
-    /// The exit status of a command that ends with this: 2 if what was asked for is wrong, 3 if the host, or the guest
-    /// on it, cannot do it, 130 if it was interrupted.
+    /// The exit status of a command that ends with this: 2 if the request is wrong, 3 if the host, or the guest on it,
+    /// cannot carry it out, 130 if it was interrupted.
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::Option { .. } | Self::AlreadyUp { .. } | Self::NotUp { .. } => 2,
@@ -246,7 +246,7 @@ impl LabError {
         }
     }
 
-    /// For `map_err`: what happened to a path. A full disk is told apart from everything else.
+    /// For `map_err`: an error at a path. A full disk is kept apart from everything else.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace {

@@ -41,7 +41,7 @@ const KINDS: [Kind; 9] =
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// What it is for.
+    /// Its purpose.
     pub(crate) kind: Kind,
     /// The number of the conversation; what belongs to another one is not listened to.
     pub(crate) run: u64,
@@ -72,7 +72,7 @@ impl Frame {
 /// What completes a frame must not make a valid one of it: four zeros are the checksum of nothing, four 0xff that of four 0xff.
 const FILLER: u8 = 0x5a;
 
-/// Bytes that complete any frame that was begun: so many that the reader cannot still wait for its end.
+/// Bytes that complete any frame that was begun: enough that the reader cannot still wait for its end.
 pub(crate) fn flush() -> Vec<u8> {
     vec![FILLER; HEADER + MAX_PAYLOAD + TRAILER]
 }
@@ -86,7 +86,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Adds what was read.
+    /// Adds the bytes read.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;

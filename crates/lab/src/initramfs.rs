@@ -226,7 +226,7 @@ impl<'a> Parts<'a> {
         cpio.finish().map(|(_, written)| written)
     }
 
-    /// The init script with what it is told in front, after its first line.
+    /// The init script with its parameters in front, after its first line.
     fn init(&self) -> String {
         let (first, rest) = INIT.split_once('\n').unwrap_or((INIT, ""));
         let load: Vec<_> = self.load.iter().filter(|name| self.modules.taken.contains_key(**name)).copied().collect();

@@ -6,8 +6,8 @@ use crate::error::{LabError, Result};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Ends what is being done in this process, as soon as that is possible: `up` takes back what it has done and fails with
-/// `interrupted`, `run` kills its command and returns what it had printed. May be called from a signal handler.
+/// Ends the work of this process as soon as possible: `up` takes back what it has done and fails with `interrupted`,
+/// `run` kills its command and returns the output so far. May be called from a signal handler.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }

@@ -37,10 +37,10 @@ pub struct Lab {
     pub state: State,
 }
 
-/// What a lab got, beside what was asked for.
+/// The lab as made, along with the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// What was asked for.
+    /// The request.
     pub options: Options,
     /// How instructions are run.
     pub machine: Machine,
@@ -88,7 +88,7 @@ pub struct Status {
 }
 
 impl Lab {
-    /// Brings a lab up. It stays up when this process ends. `say` is told what happens.
+    /// Brings a lab up. It stays up when this process ends. `say` gets the events.
     pub fn up(options: &Options, say: &mut dyn FnMut(Event)) -> Result<Self> {
         Self::up_in(&Folders::find(), options, say)
     }
@@ -250,7 +250,7 @@ fn signal(folder: &Path, pid: u32, signal: Signal) {
         Some(open.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == lock)))
     };
     if holds() == Some(true) {
-        // Who is gone already is what was wanted.
+        // A process that is gone already needs no signal.
         let _ = rustix::process::pidfd_send_signal(process, signal);
     }
 }

@@ -1,7 +1,7 @@
-//! Kernel modules for the guest: those asked for and what they depend on, from the kernel's package.
+//! Kernel modules for the guest: those requested and their dependencies, from the kernel's package.
 //!
-//! The package has no modules.dep: depmod writes that where a kernel is installed. What it would say stands in each module,
-//! section `.modinfo`; the lists that the guest's modprobe reads are written from there.
+//! The package has no modules.dep: depmod writes that where a kernel is installed. The same information is in each
+//! module, section `.modinfo`; the lists that the guest's modprobe reads are written from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ pub(crate) struct Module {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Info {
     depends: Vec<String>,
-    /// What it asks to be loaded before it, if it is there.
+    /// Modules it asks to be loaded before it, if they are there.
     before: Vec<String>,
     aliases: Vec<String>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Modules<'a> {
 }
 
 impl<'a> Modules<'a> {
-    /// Looks what there is in an unpacked package.
+    /// Lists the modules in an unpacked package.
     pub(crate) fn open(root: &Path, busybox: &'a Path) -> Result<Self> {
         let fail = |why: &str| LabError::Kernel { kernel: root.display().to_string(), why: why.to_owned() };
         let above = [root.join("lib/modules"), root.join("usr/lib/modules")];
@@ -80,7 +80,7 @@ impl<'a> Modules<'a> {
         self.files.insert(module_name(name), file);
     }
 
-    /// Takes a module and what it depends on. What is built in needs nothing.
+    /// Takes a module and its dependencies. A built-in one needs nothing.
     pub(crate) fn take(&mut self, name: &str) -> Result<()> {
         let name = module_name(name);
         if self.taken.contains_key(&name) || self.builtin.contains(&name) {
@@ -139,7 +139,7 @@ impl<'a> Modules<'a> {
         text
     }
 
-    /// What a module needs and then itself, in the order of loading. What it only wishes for may wish for it in turn;
+    /// A module's dependencies and then itself, in the order of loading. Soft dependencies may depend on it in turn;
     /// `begun` ends such a circle.
     fn needed(&self, name: &str, begun: &mut BTreeSet<String>, order: &mut Vec<String>) {
         let Some(module) = self.taken.get(name) else { return };

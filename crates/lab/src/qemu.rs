@@ -14,7 +14,7 @@ const PROGRAM: &str = "qemu-system-x86_64";
 const PACKAGE: &str = "qemu-system-x86";
 /// The port that the agent looks for.
 const PORT_NAME: &str = "org.pagelab.agent";
-/// Above this address lies what does not fit below: QEMU is told where to divide the memory.
+/// Memory that does not fit below this address lies above it: QEMU is told where to divide the memory.
 const DIVIDE: u64 = 4 << 30;
 /// No more memory than this lies below; above it is the room of devices.
 const MOST_BELOW: u64 = 2 << 30;
@@ -67,7 +67,7 @@ pub(crate) fn cmdline(options: &Options) -> String {
     text
 }
 
-/// QEMU's arguments. `cpu` is what `-cpu` is told.
+/// QEMU's arguments. `cpu` is the value of `-cpu`.
 pub(crate) fn arguments(options: &Options, machine: Machine, cpu: &str, kernel: &Path) -> Vec<String> {
     let memory = Memory::of(options);
     let mut arguments = ["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned).to_vec();
@@ -112,8 +112,8 @@ pub(crate) fn arguments(options: &Options, machine: Machine, cpu: &str, kernel: 
     add("-device", "virtio-serial-pci".to_owned());
     add("-chardev", format!("socket,id=agent,path={AGENT_SOCKET},server=on,wait=off"));
     add("-device", format!("virtserialport,chardev=agent,name={PORT_NAME}"));
-    // With `none` a guest would make real links and real setuid files of root's in the shared folder. Mapped, owner, mode
-    // and kind of what it makes are attributes of plain files.
+    // With `none` a guest would make real links and real setuid files of root's in the shared folder. With `mapped`,
+    // owner, mode and kind of the files it makes are attributes of plain files.
     let folders = [
         ("share", "security_model=mapped-xattr,multidevs=remap", &options.share),
         ("mirror", "security_model=none,multidevs=remap,readonly=on", &options.mirror),
@@ -134,7 +134,7 @@ struct Memory {
     below: u64,
     /// All that is ordinary to QEMU, `memmap` included.
     total: u64,
-    /// Of an NVDIMM.
+    /// Bytes of an NVDIMM.
     nvdimm: u64,
 }
 

@@ -43,7 +43,7 @@ const QEMU_LOG_BYTES: u64 = 64 << 10;
 /// How long QEMU has to end after being asked.
 const POLITE: Duration = Duration::from_secs(3);
 
-/// What the supervisor is told.
+/// The supervisor's parameters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Spec {
     pub(crate) program: PathBuf,
@@ -67,8 +67,8 @@ pub struct Ended {
     pub asked: bool,
 }
 
-/// The supervisor process; call it with what follows [`SUPERVISOR_COMMAND`] before the program has started any thread,
-/// and exit with what it returns: 0 if QEMU ran and ended, 1 if it could not be run, 2 for wrong arguments.
+/// The supervisor process; call it with the arguments after [`SUPERVISOR_COMMAND`] before the program has started any
+/// thread, and exit with its result: 0 if QEMU ran and ended, 1 if it could not be run, 2 for wrong arguments.
 pub fn supervisor_main(arguments: &[OsString]) -> i32 {
     let [folder] = arguments else {
         eprintln!("pagelab {SUPERVISOR_COMMAND}: needed: a folder; this command is for pagelab's own use");
@@ -99,7 +99,7 @@ fn supervise(folder: &Path) -> io::Result<()> {
         Log::new(qemu.stderr.take(), BoundedLog::create(here, QEMU_LOG, QEMU_LOG_BYTES)?),
     ];
     let end = watch(&mut qemu, &mut logs, &asked)?;
-    // The rest of what was printed: QEMU is gone, so the pipes have an end.
+    // The rest of the output: QEMU is gone, so the pipes have an end.
     for log in &mut logs {
         while log.turn() {}
     }

@@ -1,4 +1,4 @@
-//! Programs of the host: found, run to their end, and what they said.
+//! Programs of the host: found, run to their end, and their output.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -25,7 +25,7 @@ pub(crate) fn find(name: &Path) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Runs a program of a package to its end and returns what it wrote to standard output. It ends with this process.
+/// Runs a program of a package to its end and returns its standard output. It ends with this process.
 pub(crate) fn output(package: &str, command: &mut Command) -> Result<Vec<u8>> {
     let program = command.get_program().to_owned();
     command.env("LC_ALL", "C").stdin(Stdio::null());
@@ -39,7 +39,7 @@ pub(crate) fn output(package: &str, command: &mut Command) -> Result<Vec<u8>> {
         }
         _ => failed(error.to_string()),
     })?;
-    // Ctrl-C reaches the program too, and what it says of that is of no interest.
+    // Ctrl-C reaches the program too, and its message about that is of no interest.
     interrupt::check()?;
     if output.status.success() {
         return Ok(output.stdout);

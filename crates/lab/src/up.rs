@@ -1,4 +1,4 @@
-//! Bringing a lab up: packages, initramfs, boot, and whether the guest is what was asked for.
+//! Bringing a lab up: packages, initramfs, boot, and whether the guest is as requested.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -37,7 +37,7 @@ const NAMESPACE_SHARE: f64 = 0.9;
 pub(crate) struct Up {
     pub(crate) folder: PathBuf,
     pub(crate) state: State,
-    /// Of a lab that ends with this process.
+    /// The supervisor of a lab that ends with this process.
     pub(crate) bound: Option<Supervisor>,
 }
 
@@ -370,7 +370,7 @@ impl Supervisor {
         Ok(Supervisor { child, lifeline, log })
     }
 
-    /// What it said, if it has ended.
+    /// Its output, if it has ended.
     fn ended(&mut self) -> Option<String> {
         match self.child.try_wait() {
             Ok(None) => None,
@@ -411,7 +411,7 @@ fn last_line(text: &str) -> String {
     text.trim_end().lines().last().unwrap_or("(nothing)").trim().to_owned()
 }
 
-/// Compares the guest with what was asked for, and makes its persistent memory usable.
+/// Compares the guest with the request, and makes its persistent memory usable.
 fn settle(boot: &Boot, booted: &Booted, kernel: &KernelFiles, say: &mut dyn FnMut(Event)) -> Result<State> {
     let options = boot.options;
     let fact = |key: &str| booted.facts.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));

@@ -1,4 +1,4 @@
-//! The agent, run on the host at the other end of a socket: what it promises holds for any process that speaks to it.
+//! The agent, run on the host at the other end of a socket: its promises hold for any process that speaks to it.
 
 #[path = "../src/frame.rs"]
 mod frame;

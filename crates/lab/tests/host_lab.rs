@@ -16,7 +16,7 @@ use pagelab_lab::{
 const FIXTURE: &str = env!("CARGO_BIN_EXE_pagelab-lab-fixture");
 const GIB: u64 = 1 << 30;
 
-/// Folders of the test's own for what runs; the cache is that of the host, so that packages are fetched once.
+/// The test's own folders of running labs; the cache is that of the host, so that packages are fetched once.
 struct Labs {
     folder: tempfile::TempDir,
     folders: Folders,
@@ -40,7 +40,7 @@ impl Labs {
         self.folder.path().join(name)
     }
 
-    /// Nothing is left: no process that has to do with these folders, no file in them.
+    /// Nothing is left: no process that uses these folders, no file in them.
     fn assert_nothing_left(&self) {
         let deadline = Instant::now() + Duration::from_secs(5);
         while !processes(self.folder.path()).is_empty() {
@@ -63,7 +63,7 @@ impl Drop for Labs {
     }
 }
 
-/// Processes whose working directory or command line has to do with the folder.
+/// Processes whose working directory or command line refers to the folder.
 fn processes(folder: &Path) -> Vec<String> {
     let text = folder.display().to_string();
     let entries = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
@@ -122,7 +122,7 @@ fn assert_dax(lab: &Lab, fs: &str) {
     assert!(said.trim_end().ends_with("\n64"), "{fs}: 64 slots of 2 MiB should have been mapped whole: {said}");
 }
 
-/// A program for the guest: makes a file of so many 2 MiB slots and touches each through an aligned mapping.
+/// A program for the guest: makes a file of a number of 2 MiB slots and touches each through an aligned mapping.
 fn build_touch(folder: &Path) {
     let source = "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n\
          int main(int n, char **a) { size_t s = 2 << 20, slots = atoi(a[2]), len = s * slots;\n\
@@ -165,7 +165,7 @@ fn comes_up_runs_commands_and_leaves_nothing() {
     let here = std::env::current_dir().expect("a folder");
     let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
     let relative = up.join(share.strip_prefix("/").expect("absolute"));
-    // As flock(1) leaves one behind for what it starts.
+    // As flock(1) leaves one behind for its children.
     let lock = labs.path("lock");
     fs::write(&lock, "").expect("written");
     let name = std::ffi::CString::new(lock.as_os_str().as_encoded_bytes()).expect("a path");
@@ -307,7 +307,7 @@ fn host_an_up_that_dies_or_fails_leaves_nothing() {
     labs.assert_nothing_left();
 }
 
-/// Reads what the program says until a line has the word; what it says after that is read and thrown away.
+/// Reads the program's output until a line has the word; the rest is read and thrown away.
 fn await_line(program: &mut Child, word: &str) {
     let mut lines = BufReader::new(program.stderr.take().expect("a pipe")).lines().map_while(std::result::Result::ok);
     for line in lines.by_ref() {

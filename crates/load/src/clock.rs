@@ -1,10 +1,11 @@
 //! Two clocks: the host's monotonic clock for instants, a cheap tick counter for the length of operations.
 //!
-//! Instants that leave this crate are nanoseconds of `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`, so that they line up with
-//! every probe. Durations of single operations come from the processor's time stamp counter where that can be trusted: it must be
-//! invariant (CPUID 8000_0007 EDX bit 8: constant rate in all power states), the kernel must keep it among its clock sources (it
-//! drops counters that disagree between CPUs or with other clocks), and two threads that pass a stamp back and forth must never see
-//! it go backwards. Otherwise `clock_gettime` is read for every stamp, and the report says why.
+//! Instants that leave this crate are nanoseconds of `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`, so that they
+//! line up with every probe. Durations of single operations come from the processor's time stamp counter where it can
+//! be trusted. It must be invariant (CPUID 8000_0007 EDX bit 8: constant rate in all power states). The kernel must
+//! keep it among its clock sources (it drops counters that disagree between CPUs or with other clocks). Two threads
+//! that pass a stamp back and forth must never see it go backwards. Otherwise `clock_gettime` is read for every stamp,
+//! and the report says why.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -86,7 +87,7 @@ impl Clock {
         u64::try_from((u128::from(ns) << 32) / u128::from(self.ns_per_tick_q32.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// Both clocks at one instant: (ticks, ns of `CLOCK_MONOTONIC`). Of a few tries the one in which reading took least.
+    /// Both clocks at one instant: (ticks, ns of `CLOCK_MONOTONIC`). The fastest reading of a few tries.
     pub fn pair(&self) -> (u64, u64) {
         let mut best = (u64::MAX, 0, 0);
         for _ in 0..5 {
@@ -168,7 +169,7 @@ impl Clocks {
         }
     }
 
-    /// What was chosen for jobs that ask for `source`, and how well the calibration held until now.
+    /// The clock chosen for jobs that ask for `source`, and how well the calibration held until now.
     pub fn report(&self, source: ClockSource) -> ClockReport {
         match &self.tsc {
             Ok(clock) if source != ClockSource::ClockGettime => {

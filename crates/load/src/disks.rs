@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// What one disk did. Names and units are fio's.
+/// Statistics of one disk. Names and units are fio's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUse {
     /// Its name in `/sys/block`.
@@ -77,7 +77,7 @@ impl DiskWatch {
         Self { begun: Instant::now(), disks }
     }
 
-    /// What they did since.
+    /// Their statistics since.
     pub(crate) fn end(self) -> Vec<DiskUse> {
         let elapsed_ms = self.begun.elapsed().as_secs_f64() * 1e3;
         let since = |(name, directory, before): (String, PathBuf, Counters)| {

@@ -15,7 +15,7 @@ pub enum LoadError {
     Refused {
         /// The file or device.
         path: PathBuf,
-        /// What was found there, and how to allow it.
+        /// The obstacle found there, and how to allow it.
         reason: String,
     },
     /// The job asks for something that this file, device or directory cannot give.
@@ -29,19 +29,19 @@ pub enum LoadError {
     /// The host lacks something: exit status 3 of the command line.
     #[error("{what}: found {found}, needed {needed}; {command}")]
     Host {
-        /// What was tried.
+        /// The attempted action.
         what: String,
         /// The value found.
         found: String,
         /// The value needed.
         needed: String,
-        /// What to type.
+        /// The command to type.
         command: String,
     },
     /// A system call failed where it should not.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         what: String,
         /// The operating system's words.
         source: std::io::Error,
@@ -66,7 +66,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// A failed system call, with what was being done.
+    /// A failed system call, with the action it was part of.
     pub fn system(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         Self::System { what: what.into(), source: source.into() }
     }

@@ -16,7 +16,7 @@ pub enum Fault {
     },
     /// The hugetlb pool has no free page left.
     HugetlbExhausted,
-    /// The path of a file that the job writes leads to something else than what was checked.
+    /// The path of a file that the job writes leads to another file than the one checked.
     Replaced,
 }
 

@@ -36,7 +36,7 @@ pub fn check_size(root: &Path, job: &str, page_bytes: u64) -> Result<(), LoadErr
     })
 }
 
-/// What a job can do about a pool that is too small, besides making the pool larger.
+/// A job's remedy for a pool that is too small, besides making the pool larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resort {
     /// Let pieces have ordinary memory.
@@ -45,7 +45,7 @@ pub enum Resort {
     None,
 }
 
-/// The error for a pool that is too small, with what it has and how to make it large enough.
+/// The error for a pool that is too small, with its size and how to make it large enough.
 pub fn pool_too_small(root: &Path, job: &str, page_bytes: u64, needed_pages: u64, resort: Resort) -> LoadError {
     let what = format!("job '{job}': mapping hugetlb pages of {page_bytes} bytes");
     let needed = format!("{needed_pages} more");

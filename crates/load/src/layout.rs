@@ -28,11 +28,11 @@ pub(crate) struct Prepared {
     pub unlink: Vec<PathBuf>,
     /// Files of jobs with `unlink=1` that have no name, by the name that they would have, and what keeps them.
     pub nameless: Vec<(PathBuf, OwnedFd)>,
-    /// What jobs may write, by path.
+    /// The files that jobs may write, by path.
     pub permits: BTreeMap<PathBuf, Permit>,
     /// The block devices that they may write, claimed until this goes.
     pub claims: Claims,
-    /// What else the user should know.
+    /// Other notes for the user.
     pub warnings: Vec<String>,
     /// Whether the user asked to stop while files were being filled.
     pub stopped: bool,
@@ -79,7 +79,7 @@ pub(crate) fn prepare(
 pub(crate) fn discard(created: &[PathBuf], control: &Control) {
     let ownership = Ownership::new(&control.state_dir);
     for path in created {
-        // It was created moments ago by this process; if it is gone already, so much the better.
+        // This process created it moments ago; if it is gone already, all the better.
         let _ = ownership.remove(path);
     }
 }
@@ -102,7 +102,7 @@ fn job_of<'a>(workload: &'a Workload, target: &TargetPlan) -> Result<&'a JobSpec
     workload.jobs.get(target.job).ok_or_else(|| LoadError::Protocol(format!("no job {}", target.job)))
 }
 
-/// Whether the job may do to a target what it will do; `None` if it changes nothing that exists.
+/// Whether the job may change a target as it is going to; `None` if it changes nothing that exists.
 fn check(
     target: &TargetPlan,
     job: &JobSpec,
@@ -216,7 +216,7 @@ fn allocate(target: &TargetPlan, how: Fallocate, fd: rustix::fd::BorrowedFd<'_>)
             other => other?,
         },
         Fallocate::Posix => match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {
-            // glibc then writes into every block; the length is what matters for what follows.
+            // glibc then writes into every block; only the length matters from here on.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => rustix::fs::ftruncate(fd, len)?,
             other => other?,
         },

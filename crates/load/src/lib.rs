@@ -11,8 +11,9 @@
 //! run_workload               JobReport     everything measured, on CLOCK_MONOTONIC
 //! output, rows                             fio's text and JSON; rows of the recording's tables
 //! ```
-//! Modules know each other one way: [`engines`] know files, buffers and faults but no worker; `worker` has the table that says which loop
-//! carries out the jobs of which engine. [`offsets`] give operations and know nothing of verifying, which [`verify`] puts around them.
+//! Modules know each other one way: [`engines`] know files, buffers and faults but no worker; `worker` has the table
+//! that says which loop carries out the jobs of which engine. [`offsets`] give operations and know nothing of
+//! verifying, which [`verify`] adds around them.
 //!
 //! [`run_workload`] belongs into a process of its own, because it forks and handles signals: the binary's hidden command `__load`
 //! is [`process::main`].
@@ -30,7 +31,7 @@
 //! - Workers of all waves are started at once and wait at their gates, so that probes can be attached before the first operation.
 //! - Operations are chosen, and latencies put into histograms, some tens at a time; neither is part of a latency.
 //! - A mapping ends with SIGBUS as an error of one operation; the job says where, and what is missing.
-//! - With operations under way together (`io_uring`, `libaio`) a flush waits for the writes that it is for; fio submits it beside them.
+//! - With operations in flight (`io_uring`, `libaio`) a flush waits for the writes it covers; fio submits it at once.
 //! - What jobs write is opened by a permit for what was checked before the start (see [`safety`]): a file that is replaced while the job
 //!   runs ends it, and a link is followed only where the user names it.
 //! - What `verify` finds wrong ends a job after its pass, with all of it counted, and the command with 1 in any case (see [`verify`]).

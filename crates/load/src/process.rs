@@ -1,9 +1,9 @@
 //! The load process: hidden command `__load` of the binary.
 //!
 //! The workload comes as JSON on standard input, the report goes as lines of JSON to a descriptor of its own (see
-//! [`crate::worker::ReportReader`]), and the work starts when a byte
-//! arrives on another one, so that probes can be attached to a process that does nothing yet. Exit status 0 means that a complete
-//! report was written; 2 and 3 mean that nothing ran, with the reason on standard error.
+//! [`crate::worker::ReportReader`]). The work starts when a byte arrives on a third descriptor, so that probes can be
+//! attached to a process that does nothing yet. Exit status 0 means that a complete report was written; 2 and 3 mean
+//! that nothing ran, with the reason on standard error.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -99,7 +99,7 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
         .map_err(|error| LoadError::Protocol(format!("the workload is not what it should be: {error}")))?;
     let mut failed = None;
     let report = run_workload(&workload, &control, &mut |line| {
-        // The work goes on if the caller no longer listens; it is told of that at the end.
+        // The work goes on if the caller no longer listens; it gets the error at the end.
         if let Err(error) = out.write_all(line) {
             failed.get_or_insert(error);
         }
@@ -108,7 +108,7 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
     failed.map_or_else(|| out.write_all(&last), Err).map_err(|error| LoadError::system("writing the report", error))
 }
 
-/// Ties this process to the one that started it. That one may have been killed before the kernel is told: then nobody is left to read the
+/// Ties this process to its caller. If the caller was killed before prctl(2) took effect, nobody is left to read the
 /// report, and without this the work would go on for nobody.
 fn die_with_caller(report: &File) -> Result<(), LoadError> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -53,11 +53,11 @@ pub fn system_seed() -> u64 {
 
 /// A seeded permutation of `0..n`: [`Permutation::at`] gives each number below `n` exactly once.
 ///
-/// It replaces the map of blocks already done that fio keeps (one bit per block of the file). Numbers of `ceil(log2 n)` bits are
-/// mixed by rounds of multiplication by an odd number modulo a power of two (which carries low bits upwards) and exclusive or with
-/// their own upper half (which carries high bits down); each step can be undone, so the whole is a bijection of `0..2^bits`. A result
-/// at or above `n` is mixed again until it falls below ("cycle walking", Black and Rogaway 2002): still a bijection, now of `0..n`,
-/// at fewer than two mixings on average because `2^bits < 2n`.
+/// It replaces fio's map of blocks already done (one bit per block of the file). Numbers of `ceil(log2 n)` bits are
+/// mixed by rounds of two steps: multiplication by an odd number modulo a power of two, which carries low bits upwards,
+/// and exclusive or with their own upper half, which carries high bits down. Each step can be undone, so the whole is a
+/// bijection of `0..2^bits`. A result at or above `n` is mixed again until it falls below ("cycle walking", Black and
+/// Rogaway 2002): still a bijection, now of `0..n`, at fewer than two mixings on average because `2^bits < 2n`.
 #[derive(Debug, Clone)]
 pub(crate) struct Permutation {
     n: u64,

@@ -15,7 +15,7 @@ use pagelab_fiojob::{Direction, JobOptions, JobSpec, Operation, Workload};
 
 use crate::error::LoadError;
 
-/// What an entry of a log does.
+/// The action of a log's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// A read or write.
@@ -40,7 +40,7 @@ pub struct Entry {
     pub file: usize,
     /// Time since the entry before it, ns; scaled.
     pub delay_ns: u64,
-    /// What it does.
+    /// The action.
     pub act: Act,
 }
 

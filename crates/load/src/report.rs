@@ -63,8 +63,8 @@ impl Moments {
         if self.count < 2 { 0.0 } else { (self.scatter / (self.count as f64 - 1.0)).sqrt() }
     }
 
-    /// Adds the series of a worker that ran beside: rates of both together. As in fio the parts are added, extremes and scatter too,
-    /// although extremes of the parts need not fall together: the result bounds the sum's.
+    /// Adds the series of a worker that ran in parallel: rates of both together. As in fio the parts are added,
+    /// extremes and scatter too, although extremes of the parts need not coincide: the result bounds the sum's.
     pub fn add_parallel(&mut self, other: &Self) {
         self.count += other.count;
         self.min += other.min;
@@ -92,7 +92,7 @@ impl Moments {
     }
 }
 
-/// What happened in one direction during an interval of about a second.
+/// The operations in one direction during an interval of about a second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Its start, ns of `CLOCK_MONOTONIC`.
@@ -112,7 +112,7 @@ pub struct Interval {
     pub lat: Vec<BucketCount>,
 }
 
-/// An interval and whose it is, as it is told while the run goes on.
+/// An interval and its worker, as reported while the run goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerInterval {
     /// The worker, by place among all.
@@ -123,7 +123,7 @@ pub struct WorkerInterval {
     pub clone: u32,
     /// Which way.
     pub direction: Direction,
-    /// What happened.
+    /// The operations.
     pub interval: Interval,
 }
 
@@ -149,7 +149,7 @@ pub struct DirectionResult {
     pub bandwidth_kib: Moments,
     /// Operations per second, sampled every half second.
     pub iops: Moments,
-    /// About a second each. They are told while the run goes on; who collects the report collects them here.
+    /// About a second each. They are reported while the run goes on; the report's collector adds them here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
 }
@@ -201,7 +201,7 @@ impl Usage {
         self.major_faults += other.major_faults;
     }
 
-    /// What happened since `earlier`.
+    /// The increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
@@ -287,13 +287,14 @@ impl Depths {
 /// Whether a job became steady (`steadystate`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SteadyReport {
-    /// What had to hold.
+    /// The criterion.
     pub goal: SteadyGoal,
     /// Window in seconds, which is also the number of samples that are looked at.
     pub duration_s: u64,
     /// It did hold, which ended the job.
     pub attained: bool,
-    /// What was found at last: slope or distance, with a percent goal in percent of the mean. 0 if there were too few samples.
+    /// The criterion's last value: slope or distance, with a percent goal in percent of the mean. 0 if there were too
+    /// few samples.
     #[serde(with = "finite")]
     pub criterion: f64,
     /// Greatest distance from the mean; 0 where the goal is a slope.
@@ -353,9 +354,9 @@ pub struct WorkerReport {
     /// How deep its queue was; null for engines that complete each operation before the next.
     #[serde(default)]
     pub depths: Option<Depths>,
-    /// What was mapped; null for engines that do not map.
+    /// The mappings; null for engines that do not map.
     pub mapped: Option<MapReport>,
-    /// What verifying came to; null for jobs without `verify`.
+    /// The results of verifying; null for jobs without `verify`.
     #[serde(default)]
     pub verify: Option<VerifyReport>,
     /// The queue depth that `latency_target` came to; null without.
@@ -374,7 +375,7 @@ pub struct WorkerReport {
 }
 
 impl WorkerReport {
-    /// What was done in this direction.
+    /// The results in this direction.
     pub fn of(&self, direction: Direction) -> &DirectionResult {
         match direction {
             Direction::Read => &self.read,
@@ -464,7 +465,7 @@ pub struct JobReport {
     pub operations: u64,
     /// Bytes within the window, of all workers.
     pub bytes: u64,
-    /// What the disks under the jobs' files did while workers worked.
+    /// Statistics of the disks under the jobs' files while workers worked.
     #[serde(default)]
     pub disks: Vec<DiskUse>,
     /// The clock that timed operations.
@@ -475,19 +476,20 @@ pub struct JobReport {
     pub workload: Workload,
     /// One for each worker, in order of jobs.
     pub workers: Vec<WorkerReport>,
-    /// What was accepted or happened and deserves a word.
+    /// Options accepted and events that the user should know of.
     pub warnings: Vec<String>,
     /// The signal that ended the run early; null if none did.
     pub interrupted_by: Option<i32>,
 }
 
 impl JobReport {
-    /// Whether every worker did its work and every block that was verified is what was written.
+    /// Whether every worker did its work and every block verified has the contents written.
     pub fn succeeded(&self) -> bool {
         self.workers.iter().all(|worker| worker.failure.is_none() && worker.mismatches() == 0)
     }
 
-    /// Whether what went wrong is contents alone: everything was done, and some blocks are not what was written.
+    /// Whether contents are all that went wrong: every operation was done, and some blocks differ from what was
+    /// written.
     pub fn only_mismatched(&self) -> bool {
         let other =
             |worker: &WorkerReport| worker.failure.as_ref().is_some_and(|failure| failure.errno != libc::EILSEQ);
@@ -498,7 +500,7 @@ impl JobReport {
 /// Mismatches of a worker that are kept and printed; the others are counted.
 pub(crate) const MISMATCHES_KEPT: usize = 10;
 
-/// A block that is not what was written.
+/// A block that differs from what was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
     /// The file; empty for memory.
@@ -509,11 +511,11 @@ pub struct Mismatch {
     pub bytes: u64,
     /// The method.
     pub method: String,
-    /// What was looked at.
+    /// The item compared.
     pub what: String,
-    /// What it should be. A checksum's is the one stored beside the data.
+    /// Its expected value. A checksum's is the one stored with the data.
     pub expected: String,
-    /// What it is. A checksum's is the one of the data.
+    /// Its actual value. A checksum's is the one of the data.
     pub found: String,
 }
 
@@ -525,7 +527,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What verifying came to.
+/// The results of verifying.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// The method.
@@ -534,7 +536,7 @@ pub struct VerifyReport {
     pub blocks: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Blocks that were not what was written.
+    /// Blocks that differ from what was written.
     pub mismatches: u64,
     /// The first of them.
     pub first: Vec<Mismatch>,

@@ -29,7 +29,8 @@ const REPORT_FORMAT: u32 = 1;
 /// Call it from a process of its own (see [`crate::process::main`]): it forks workers, and its signal handlers and SIGBUS guard belong to the process.
 ///
 /// # Errors
-/// Nothing ran: the job asks for what cannot be, the host lacks something, data could be destroyed. What goes wrong later is in the report.
+/// Nothing ran: the job asks for the impossible, the host lacks something, data could be destroyed. Later errors are in
+/// the report.
 pub fn run_workload(
     workload: &Workload,
     control: &Control,

@@ -181,7 +181,7 @@ impl<'a> Ownership<'a> {
     }
 }
 
-/// What tells a file from every other one of this boot: device, inode, birth time if the file system keeps one, canonical path.
+/// The identity of a file within this boot: device, inode, birth time if the file system keeps one, canonical path.
 fn identity(fd: BorrowedFd<'_>, path: &Path) -> std::io::Result<Vec<u8>> {
     let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)?;
     let (seconds, nanoseconds) = if stat.stx_mask & StatxFlags::BTIME.bits() == 0 {
@@ -196,7 +196,7 @@ fn identity(fd: BorrowedFd<'_>, path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// What a target turned out to be.
+/// The kind of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
     /// Nothing there yet.
@@ -272,7 +272,7 @@ fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
     }
 }
 
-/// What tells an open file or device from every other one.
+/// The identity of an open file or device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
     /// A file, by file system, inode and birth time (0 where the file system keeps none): inode numbers are used again.
@@ -298,10 +298,10 @@ impl Identity {
     }
 }
 
-/// The right to open one path for writing, as long as it leads to what was checked.
+/// The right to open one path for writing, as long as it leads to the file checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit {
-    /// What was checked; `None` for files that the job itself makes anew, where the mark decides.
+    /// The file checked; `None` for files that the job itself makes anew, where the mark decides.
     identity: Option<Identity>,
     /// The file must have pagelab's mark.
     marked: bool,
@@ -314,11 +314,11 @@ pub struct Permit {
 pub enum Unopened {
     /// The kernel refused.
     Errno(Errno),
-    /// Something else is there than what was checked.
+    /// The path leads to another file than the one checked.
     Replaced,
 }
 
-/// What [`Unopened::Replaced`] means, in words.
+/// The meaning of [`Unopened::Replaced`], in words.
 pub const REPLACED: &str =
     "something else is there now than the file that was checked before the start; nothing was written to it";
 
@@ -345,7 +345,8 @@ impl Permit {
         Ok(Self { identity: Some(Identity::of(fd)?), marked: false, follow: true })
     }
 
-    /// For whatever file at the path has pagelab's mark: jobs that make their files themselves, at the start or for each pass.
+    /// For any file at the path with pagelab's mark: jobs that make their files themselves, at the start or for each
+    /// pass.
     pub fn of_any_own() -> Self {
         Self { identity: None, marked: true, follow: false }
     }
@@ -378,14 +379,14 @@ impl Permit {
     }
 }
 
-/// What may be written, and what the check found there.
+/// A target that may be written, and the contents that the check found there.
 #[derive(Debug)]
 pub struct Allowed {
     /// The right to open it.
     pub permit: Permit,
     /// Whether it is a device.
     pub device: bool,
-    /// What writing destroys there, in words, where the user allowed that by naming a device.
+    /// The data that writing destroys there, in words, where the user allowed that by naming a device.
     pub holds: Option<String>,
 }
 
@@ -397,7 +398,7 @@ pub struct Claims(Vec<(Identity, OwnedFd)>);
 /// `claims`.
 ///
 /// # Errors
-/// [`LoadError::Refused`] with what was found and how to allow it.
+/// [`LoadError::Refused`] with the reason and how to allow it.
 pub fn may_write(
     path: &Path,
     allowed: &[PathBuf],
@@ -458,7 +459,7 @@ pub fn may_write(
     )))
 }
 
-/// What a character device of direct access holds, in words.
+/// The contents of a DAX character device, in words.
 ///
 /// # Errors
 /// It is no such device, somebody has it mapped, or it cannot be mapped.
@@ -580,7 +581,7 @@ mod tests {
         assert_eq!(open(&permit), Ok(()));
         std::fs::rename(&path, &aside).expect("rename");
         assert_eq!(open(&permit), Err(Unopened::Errno(Errno::NOENT)));
-        // A link, to what is precious and to the very file: neither is what was checked.
+        // A link, to the precious file and to the very file: neither is the file checked.
         for target in ["precious", "aside"] {
             std::os::unix::fs::symlink(at(target), &path).expect("link");
             assert_eq!(open(&permit), Err(Unopened::Replaced));

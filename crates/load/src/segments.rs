@@ -1,13 +1,14 @@
 //! System V shared memory: segments that nobody leaves behind, and the limits that they keep to.
 //!
-//! A segment lives until it is marked for removal and the last process has detached it. Here it is marked as soon as it is attached, so
-//! that it ends with the process however that ends, `kill -9` included. What remains is the moment between shmget(2) and
-//! shmctl(IPC_RMID): a load process whose jobs make segments therefore works in an IPC namespace of its own, which the kernel
-//! takes down, with every segment in it, when its last process is gone (ipc_namespaces(7)). Making one needs CAP_SYS_ADMIN; without it
-//! segments are made beside everybody's, and the report says so.
+//! A segment lives until it is marked for removal and the last process has detached it. Here it is marked as soon as it
+//! is attached, so that it ends with the process however that ends, `kill -9` included. That leaves the moment between
+//! shmget(2) and shmctl(IPC_RMID). A load process whose jobs make segments therefore works in an IPC namespace of its
+//! own; the kernel destroys it, with every segment in it, when its last process is gone (ipc_namespaces(7)). Making one
+//! needs CAP_SYS_ADMIN; without it segments are made in the host's namespace, and the report says so.
 //!
-//! A new namespace starts with the kernel's own limits and an empty table. The host's limits are meant to hold for what runs on the host:
-//! they are read before, and what they leave is set in the namespace (kernel.shmmax, shmall, shmmni).
+//! A new namespace starts with the kernel's own limits and an empty table. The host's limits are meant to hold for
+//! everything that runs on the host: they are read before, and the remainder is set in the namespace (kernel.shmmax,
+//! shmall, shmmni).
 
 use std::path::Path;
 use std::sync::OnceLock;

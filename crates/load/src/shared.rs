@@ -62,7 +62,7 @@ impl State {
     }
 }
 
-/// What a worker has done so far, by direction.
+/// A worker's progress, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Progress {
     /// Operations.
@@ -74,12 +74,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of both together.
+    /// The sum of both.
     pub(crate) fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
     }
 
-    /// What came after `before`. A worker whose measured window begins starts from 0 again.
+    /// The increase since `before`. A worker whose measured window begins starts from 0 again.
     pub(crate) fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
     }
@@ -172,7 +172,8 @@ impl Shared {
 
     fn open_for_the_end(&self, index: usize) {
         self.stop_flag(index).store(1, Ordering::Relaxed);
-        // A terminal's signal reaches every worker, and each tells all others: the first to open a gate wakes who waits there.
+        // A terminal's signal reaches every worker, and each notifies all others: the first to open a gate wakes its
+        // waiters.
         if let Some(slot) = self.slot(index)
             && slot.gate.swap(GATE_OF_THE_STOPPED, Ordering::Release) != GATE_OF_THE_STOPPED
         {
@@ -245,7 +246,7 @@ impl Shared {
         }
     }
 
-    /// What a worker published last, all of one moment.
+    /// The progress that a worker published last, all of one moment.
     pub(crate) fn progress(&self, index: usize) -> Progress {
         /// A worker that died while it published leaves the version odd: nobody waits for it.
         const MOST_TRIES: u32 = 1000;
@@ -272,7 +273,7 @@ impl Shared {
     /// Lets a worker enter `stage`.
     pub(crate) fn release(&self, index: usize, stage: Stage) {
         if let Some(slot) = self.slot(index) {
-            // Never closed again: neither for who was let further nor for who was stopped.
+            // Never closed again: neither for workers that were let through nor for those that were stopped.
             slot.gate.fetch_max(stage as u32, Ordering::Release);
             wake(&slot.gate);
         }

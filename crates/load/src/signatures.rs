@@ -48,7 +48,7 @@ const HEAD_BYTES: usize = 0x1_0080;
 /// swap on it or give it to a volume manager, and its number stays its own.
 ///
 /// # Errors
-/// Who uses it, in words.
+/// Its users, in words.
 pub(crate) fn claim(device: BorrowedFd<'_>, rdev: u64) -> Result<OwnedFd, String> {
     if let Some(holder) = entries(&sysfs(rdev).join("holders")).first() {
         return Err(format!("the device is held by {}", holder.display()));
@@ -65,7 +65,7 @@ pub(crate) fn claim(device: BorrowedFd<'_>, rdev: u64) -> Result<OwnedFd, String
     }
 }
 
-/// What a device holds, in words: a file system, a volume, a partition table; `None` if nothing is known of it.
+/// The contents of a device, in words: a file system, a volume, a partition table; `None` if unknown.
 ///
 /// # Errors
 /// It cannot be read.

@@ -146,7 +146,7 @@ fn a_full_file_system_ends_the_job_with_its_place() {
             String::from_utf8_lossy(&output.stderr).into_owned(),
         )
     };
-    // In mid-run: what was measured until then is reported, whole.
+    // In mid-run: the results until then are reported, whole.
     let (status, report, _) = run("--size=64m --fallocate=none --filename=f");
     assert_eq!(status, Some(3));
     let report: pagelab_load::JobReport = serde_json::from_str(&report).expect("a whole report");
@@ -165,7 +165,7 @@ fn a_full_file_system_ends_the_job_with_its_place() {
     assert_eq!(status, Some(3), "{words}");
     assert!(report.is_empty() && words.contains("filling"), "{words}");
     assert!(names(small.0.path()).is_empty());
-    // And for those who asked for it, an error that is counted.
+    // And for jobs that ask for it, an error that is counted.
     let (status, report, words) = run("--size=16m --fallocate=none --filename=i --continue_on_error=write");
     assert_eq!(status, Some(0), "{words}");
     let report: pagelab_load::JobReport = serde_json::from_str(&report).expect("a whole report");

@@ -82,7 +82,7 @@ fn is_found(bytes: u64, what: &str, make: impl FnOnce(&str)) {
     other.push("--allow-write=/dev/zero".to_owned());
     refused(&other, 2);
     assert_eq!(contents(&device), before);
-    // Named by the user it is written, and the report says what was there.
+    // Named by the user it is written, and the report names its earlier contents.
     let report = run(&allowed(&device.path));
     assert_eq!(totals(&report)[2], 16);
     assert!(report.warnings.iter().any(|warning| warning.contains(what)), "{:?}", report.warnings);
@@ -233,7 +233,7 @@ fn host_a_device_is_the_jobs_alone_while_it_runs() {
     }
 }
 
-/// Blocks are given up by every engine that trims: what was written reads as zeros, and the image has a hole there.
+/// Blocks are given up by every engine that trims: written blocks read as zeros, and the image has a hole there.
 #[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_trims_give_up_what_the_device_holds() {

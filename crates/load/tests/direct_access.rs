@@ -34,7 +34,7 @@ fn without_direct_access_writes_are_made_durable_by_msync() {
             &format!("--filename=f{number} --ioengine=libpmem --size=1m --verify=crc32c {options}"),
         ));
         let [_, read, _, written, flushes] = totals(&report);
-        // Every byte that was written has been read again, beside what the pattern reads.
+        // Every byte written has been read again, in addition to the pattern's reads.
         assert!(written > 0 && read >= written, "{options}: {written} bytes written, {read} read");
         assert_eq!(flushes > 0, options.contains("--fsync"), "{options}");
         let mapped = report.workers[0].mapped.as_ref().expect("the engine maps");
@@ -44,7 +44,7 @@ fn without_direct_access_writes_are_made_durable_by_msync() {
     }
 }
 
-/// What libpmem wrote is in the file: other engines read it, and it reads what they wrote.
+/// libpmem's writes are in the file: other engines read them, and it reads theirs.
 #[test]
 fn files_are_the_same_for_other_engines() {
     let dir = tempfile::tempdir().expect("tempdir");

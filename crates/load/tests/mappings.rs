@@ -1,4 +1,5 @@
-//! Mapping engines: what is asked of the kernel is seen in `/proc`, from outside while the job runs and in its own report.
+//! Mapping engines: their requests to the kernel show in `/proc`, from outside while the job runs and in its own
+//! report.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! Engines on memory of their own: SysV segments, memfds, pages of 2 MiB and 1 GiB. What they are is seen in `/proc`.
+//! Engines on memory of their own: SysV segments, memfds, pages of 2 MiB and 1 GiB. `/proc` shows which they use.
 
 use crate::common;
 
@@ -169,7 +169,7 @@ fn a_memfd_is_one_file_under_all_pieces() {
         assert_eq!((line.rights.as_str(), line.name.as_str()), ("rw-s", MEMFD));
         assert_eq!((line.offset, line.end - line.start), (piece as u64 * MIB, MIB));
     }
-    // Pieces come and go, what was written stays in the file.
+    // Pieces come and go, written data stay in the file.
     let (held, mapped_now) = watch(&format!("{job} --map_lifetime=evict --map_resident=2"), |pid| {
         let bytes = std::fs::metadata(memfd_of(pid)?).ok()?.blocks() * 512;
         (bytes == 8 * MIB).then(|| (bytes, piece_lines(pid).len()))

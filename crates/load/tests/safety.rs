@@ -79,7 +79,7 @@ fn a_job_that_cannot_start_leaves_nothing_behind() {
     let words = refused(&all, 2);
     assert!(words.contains("mkdir -p"), "{words}");
     assert!(!first.exists());
-    // A worker cannot get ready (no such pool has so many pages): the file made for the other one goes again.
+    // A worker cannot get ready (no such pool has that many pages): the file made for the other one goes again.
     let mut all = arguments(&first, "--rw=write --size=64k");
     all.extend(["--name=k", "--ioengine=anon", "--size=1t", "--bs=2m", "--hugetlb=2m"].map(str::to_owned));
     refused(&all, 3);

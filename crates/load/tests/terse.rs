@@ -1,4 +1,4 @@
-//! The terse layout beside fio's, field by field: programs that read it count fields.
+//! The terse layout compared with fio's, field by field: programs that read it count fields.
 
 use crate::common;
 
@@ -10,7 +10,7 @@ fn fields(text: &str) -> Vec<Vec<String>> {
     text.lines().filter(|text| text.starts_with("3;")).map(line).collect()
 }
 
-/// A field without its figures: whole number, number with so many decimals, with or without a per cent sign.
+/// A field without its figures: whole number, number with its count of decimals, with or without a per cent sign.
 fn shape(field: &str) -> String {
     let (label, value) = field.split_once("%=").map_or(("", field), |(label, value)| (label, value));
     let (number, percent) = value.strip_suffix('%').map_or((value, ""), |number| (number, "%"));

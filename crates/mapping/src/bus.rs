@@ -35,9 +35,9 @@ pub(crate) struct Slot {
     bits: AtomicPtr<AtomicU64>,
     /// Pages replaced.
     failures: AtomicU64,
-    /// Failures that copies have been told of and whose pages are the map's own again.
+    /// Failures that copies have reported and whose pages are the map's own again.
     settled: AtomicU64,
-    /// Whether the hardware lost a page: what was in it must not come back as zeros.
+    /// Whether the hardware lost a page: its contents must not come back as zeros.
     poisoned: AtomicBool,
     /// The first address that failed; 0 for none (nobody maps page 0).
     failed: AtomicUsize,
@@ -242,9 +242,9 @@ unsafe impl Sync for Previous {}
 static PREVIOUS: Previous = Previous(UnsafeCell::new(unsafe { std::mem::zeroed() }));
 
 fn install() {
-    // SAFETY: the old action is written where only the handler reads it, which is installed afterwards. The new one has the
-    // signature that SA_SIGINFO asks for. On the alternative stack, since the previous handler may be Rust's, which tells of stacks
-    // that ran over.
+    // SAFETY: the old action is written where only the handler reads it, which is installed afterwards. The new one has
+    // the signature that SA_SIGINFO asks for. It runs on the alternative stack, since the previous handler may be
+    // Rust's, which reports stack overflows.
     unsafe {
         libc::sigaction(libc::SIGBUS, ptr::null(), PREVIOUS.0.get());
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -303,7 +303,7 @@ pub(crate) fn replaced(address: usize, poisoned: bool) -> bool {
         let unit_bytes = slot.unit_bytes.load(Ordering::Relaxed).max(1);
         let unit = (address - low) / unit_bytes;
         let bits = slot.bits.load(Ordering::Acquire);
-        // Noted before the page is there: who sees the page must be able to see the note.
+        // Noted before the page is there: a thread that sees the page must be able to see the note.
         if !bits.is_null() {
             // SAFETY: the bits live as long as the map, in which a thread is copying; `unit` is below their number.
             unsafe { &*bits.add(unit / 64) }.fetch_or(1 << (unit % 64), Ordering::AcqRel);

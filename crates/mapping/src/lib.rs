@@ -55,14 +55,15 @@
 //!
 //! # What makes copies fast, and what does not
 //!
-//! Reading blocks at random is bound by misses of the cache and, on 4 KiB entries, of the TLB. A file on tmpfs as it is mounted everywhere
-//! has pages of 4 KiB; laid right and put together ([`Map::collapse`]) it is read in 4 KiB blocks 3 times as fast as by pread and 1.5
-//! times as fast as through a map of memmap2, which the kernel puts anywhere (`benches/results`, `mapping_rivals`).
+//! Reading blocks at random is bound by misses of the cache and, on 4 KiB entries, of the TLB. A file on tmpfs as it is
+//! mounted everywhere has pages of 4 KiB. Aligned and collapsed ([`Map::collapse`]) it is read in 4 KiB blocks 3 times
+//! as fast as by pread and 1.5 times as fast as through a map of memmap2, which the kernel puts anywhere
+//! (`benches/results`, `mapping_rivals`).
 //!
-//! Where every file has huge pages from the start (tmpfs with `huge=always`), Linux 6.18 aligns any large map, and between two maps that
-//! both have 2 MiB entries no way of copying one block is faster than another (`memcpy` takes as long as loading the lines
-//! alone): [`Map::read_at`] is plain `memcpy` between two checks, as fast as memmap2 there and twice as fast as pread. What helps
-//! further is to know the next block: [`Map::expect_read`].
+//! Where every file has huge pages from the start (tmpfs with `huge=always`), Linux 6.18 aligns any large map. Between
+//! two maps that both have 2 MiB entries no way of copying one block is faster than another (`memcpy` takes as long as
+//! loading the lines alone): [`Map::read_at`] is plain `memcpy` between two checks, as fast as memmap2 there and twice
+//! as fast as pread. Only knowing the next block helps further: [`Map::expect_read`].
 //!
 //! # SIGBUS
 //!
@@ -72,8 +73,8 @@
 //!
 //! # Looking at memory
 //!
-//! What memory has, and why, is the business of [`pagelab_residency`], the parts of which that a user of maps needs bear their names
-//! here, too. Its manual says what can be told, and by whom.
+//! [`pagelab_residency`] reports the page sizes of memory and their reasons; the parts of it that a user of maps needs
+//! are exported here, too. Its manual says what is visible, and to whom.
 
 mod bus;
 mod cache_lines;

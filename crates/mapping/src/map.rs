@@ -35,7 +35,7 @@ pub(crate) enum Owned {
     },
 }
 
-/// What madvise(2) is told of a part of a map.
+/// Advice of madvise(2) for a part of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
     /// No particular order (MADV_NORMAL).
@@ -71,9 +71,9 @@ pub enum Flushed {
 
 /// Memory of this process that a file, a pool or nothing but memory lies under. It is unmapped when dropped.
 ///
-/// Copies in and out are checked: outside the map, or where the kernel has no page (a truncated file, an exhausted pool), they are
-/// errors. Several threads may copy at once, and other processes may write to the same file meanwhile: a copy that runs beside a
-/// write may hold bytes of both.
+/// Copies in and out are checked: outside the map, or where the kernel has no page (a truncated file, an exhausted
+/// pool), they are errors. Several threads may copy at once, and other processes may write to the same file meanwhile:
+/// a copy concurrent with a write may hold bytes of both.
 #[derive(Debug)]
 pub struct Map {
     // First: the handler of signals must forget the addresses before they are unmapped.
@@ -285,7 +285,7 @@ impl Map {
         _ = self.advise(0, self.bytes, advice);
     }
 
-    /// Makes what was written to `bytes` at `offset` durable: by msync, or on MAP_SYNC maps by writing cache lines back.
+    /// Makes writes to `bytes` at `offset` durable: by msync, or on MAP_SYNC maps by writing cache lines back.
     ///
     /// # Errors
     /// The block is not inside the map; the medium's error.

@@ -34,13 +34,13 @@ impl MapOptions {
         self
     }
 
-    /// What is written stays with this process (MAP_PRIVATE). Anonymous and hugetlb memory is private unless told otherwise.
+    /// Writes stay with this process (MAP_PRIVATE). Anonymous and hugetlb memory is private by default.
     pub fn private(mut self) -> Self {
         self.sharing = Some(Sharing::Private);
         self
     }
 
-    /// What is written is seen by all who map the same (MAP_SHARED). Files and memfds are shared unless told otherwise.
+    /// Writes are seen by all who map the same (MAP_SHARED). Files and memfds are shared by default.
     pub fn shared(mut self) -> Self {
         self.sharing = Some(Sharing::Shared);
         self

@@ -122,7 +122,8 @@ impl Reservation {
         self.bytes
     }
 
-    /// Maps `backing` over `bytes` at `offset`, in place of what was there; both are multiples of the backing's page size.
+    /// Maps `backing` over `bytes` at `offset`, replacing earlier mappings; both are multiples of the backing's page
+    /// size.
     ///
     /// # Errors
     /// A part that is not inside the reservation or not made of whole pages; the kernel's refusal.

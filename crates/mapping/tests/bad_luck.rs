@@ -1,4 +1,4 @@
-//! Bad input and bad luck: each is an error that says what was found and needed, and nothing is left behind.
+//! Bad input and bad luck: each is an error that names the finding and the need, and nothing is left behind.
 //!
 //! Tests that change what the host gives (the hugetlb pool) begin with `host_` and run alone.
 
@@ -262,7 +262,7 @@ fn the_limit_of_locked_memory_is_said() {
         assert_eq!(error, MapError::MemlockLimit { limit_bytes: 65_536, needed_bytes: 1 << 20 });
         assert!(error.to_string().ends_with("type: ulimit -l 1024"), "{error}");
         Map::options().lock().anonymous(32 << 10).expect("within the limit");
-        // What is told needs no privilege: sizes from the page tables, and a reason.
+        // The report needs no privilege: sizes from the page tables, and a reason.
         let map = Map::options().page_size(PageSize::Huge2M).anonymous(2 << 20).expect("map");
         map.write_at(0, b"x").expect("write");
         let got = map.got().expect("got");

@@ -1,4 +1,4 @@
-//! What the library tells of 29 situations, held against `/proc/PID/pagemap`, `/proc/kpageflags`, `/proc/PID/maps` and
+//! The library's reports on 29 situations, compared with `/proc/PID/pagemap`, `/proc/kpageflags`, `/proc/PID/maps` and
 //! `/proc/PID/smaps`, read by another process while the situation stands.
 //!
 //! kpageflags describes the memory, not how it is mapped. So a slot counts as one 2 MiB page for it only if all 512 frames are there,
@@ -55,7 +55,7 @@ impl Standing {
         Self { child, _stdout: stdout, line }
     }
 
-    /// The slots that the library told: address, bytes, `got`, `reason`.
+    /// The slots that the library reported: address, bytes, `got`, `reason`.
     fn slots(&self) -> Vec<(u64, u64, String, String)> {
         let (_, slots) = self.line.split_once("\"slots\":[").expect("slots");
         let slots = slots.split_once(']').expect("an end").0;

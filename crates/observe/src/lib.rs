@@ -22,8 +22,8 @@
 //!
 //! Settings, which are read twice and not watched, are the business of `pagelab-host`.
 //!
-//! A probe writes the rows of its streams itself, and says what it lost and what it left out; a probe that cannot be had says why,
-//! what it would need and what to type. Nothing is decided by kernel version: a probe is tried.
+//! A probe writes the rows of its streams itself, and reports what it lost and what it left out; a probe that is not
+//! available says why, what it would need and what to type. Nothing is decided by kernel version: a probe is tried.
 
 pub mod block;
 pub mod bpf;

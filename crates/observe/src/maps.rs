@@ -1,4 +1,4 @@
-//! The stream `maps` where nothing tells of mappings: what `/proc/PID/maps` holds, read ten times a second.
+//! The stream `maps` where nothing reports mappings: the contents of `/proc/PID/maps`, read ten times a second.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,13 @@ use crate::watcher::{AttachTo, Closing, Round, Scope, Watcher};
 const MAP_ANONYMOUS: u32 = 0x20;
 const INTERVAL_NS: i64 = 100_000_000;
 
-/// What tells two mappings apart: addresses, protection, and the place in a file.
+/// The identity of a mapping: addresses, protection, and the place in a file.
 type Key = (u64, u64, u32, u64, u64, u64);
 
 struct MapsWatcher {
-    /// Each process with what it had mapped when it was last looked at. Task and address space have its number, from 1.
+    /// Each process with its mappings as of the last reading. Task and address space have its number, from 1.
     processes: Vec<(u32, HashSet<Key>)>,
-    /// It waits at the gate until the second step, and what it has mapped is the recorder's.
+    /// It waits at the gate until the second step, and its mappings are the recorder's.
     at_gate: bool,
     next_ns: i64,
     last_mapping_id: u32,

@@ -68,7 +68,7 @@ pub fn is_filtered() -> bool {
         .is_ok_and(|status| status.lines().any(|line| line.split_ascii_whitespace().eq(["Seccomp:", "2"])))
 }
 
-/// What would help where a filter refuses perf events.
+/// The remedy where a filter refuses perf events.
 pub(crate) const FILTER_NEEDED: &str = "needed: a seccomp filter that lets perf_event_open pass; in a container try: --cap-add \
                                         PERFMON, or a profile that allows it";
 
@@ -85,7 +85,7 @@ pub fn threads(pid: u32) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// What the kernel has counted for a thread, or for a process with all its threads; its children are not in it.
+/// The kernel's accounts of a thread, or of a process with all its threads; without its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accounts {
     /// The status as `wait` reports it, of what has ended; none while it runs, and where the kernel does not say.

@@ -11,12 +11,12 @@ use crate::watcher::{AttachTo, Closing, ProbeOptions, Round, Watcher};
 /// The streams that it fills.
 pub(crate) const STREAMS: &[Stream] = &[Stream::Regions];
 
-/// Who has which memory, and the thread that looks.
+/// The owners of memory, and the thread that looks.
 struct RegionWatcher {
     regions: Regions,
     /// The first process executes the command: before that its memory is the recorder's.
     begun: bool,
-    /// The process, where nothing tells of its tasks, until it is let go.
+    /// The process, where nothing reports its tasks, until it is let go.
     alone: Option<u32>,
     /// When the step before began: all events until then are known.
     stepped_ns: u64,

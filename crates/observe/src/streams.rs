@@ -68,7 +68,7 @@ impl Stream {
         self.def().name
     }
 
-    /// Whether `default` means it only where the kernel has what it needs, so that its absence is no news.
+    /// Whether `default` includes it only where the kernel has what it needs, so that its absence is not reported.
     pub fn only_where_possible(self) -> bool {
         self == Self::Dax
     }

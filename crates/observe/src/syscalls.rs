@@ -7,7 +7,7 @@ use pagelab_vocab::syscalls::{self, ArgKind, Class, Returns, SyscallDef, Transfe
 
 use crate::bpf::{Call, CallInfo};
 
-/// What is known of a call by its number.
+/// The properties of a call, by its number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Its name; empty if the kernel has a call that the registry does not know.
@@ -26,7 +26,7 @@ pub struct Shape {
     pub moves_position: bool,
     /// Its second and third argument are an array of buffers.
     pub sums_vector: bool,
-    /// Of a 32-bit program: where its arguments are in the registers.
+    /// For a 32-bit program: the registers of its arguments.
     compat: Option<&'static CompatDef>,
 }
 
@@ -60,7 +60,7 @@ impl Shape {
         Self { name: call.name, args: call.parts().len() as u8, compat: Some(call), ..like }
     }
 
-    /// What the program must know of it: there arguments are registers.
+    /// The properties that the program needs: there arguments are registers.
     fn info(&self, nr: u32) -> CallInfo {
         let register = |call: &CompatDef, arg: u8| call.parts().get(usize::from(arg)).map(|part| part.register());
         let (args, fd_arg) = match self.compat {
@@ -107,7 +107,7 @@ impl Shapes {
         self.by_number[number] = Some(shape);
     }
 
-    /// What is known of a call.
+    /// The properties of a call.
     #[inline]
     pub fn get(&self, number: u32) -> &Shape {
         self.by_number.get(number as usize).and_then(Option::as_ref).unwrap_or(&self.unknown)
@@ -128,7 +128,7 @@ impl Shapes {
         Some(same)
     }
 
-    /// What the program must know of each.
+    /// The properties of each that the program needs.
     pub fn infos(&self) -> Vec<CallInfo> {
         let shapes = self.by_number.iter().zip(0..);
         shapes.filter_map(|(shape, nr)| shape.as_ref().map(|shape| shape.info(nr))).collect()

@@ -1,4 +1,4 @@
-//! The probe that follows the recorded tree: its tasks, and what each of them does. BPF where it can be had, else perf events.
+//! The probe that follows the recorded tree and its tasks' events. BPF where available, else perf events.
 
 use crate::bpf::{BpfWatcher, Observer};
 use crate::feed::Feed;
@@ -59,7 +59,7 @@ impl Tree {
         }
     }
 
-    /// The same, to be told of parts.
+    /// The same, mutable: to be notified of parts.
     pub fn feed_mut(&mut self) -> &mut Feed {
         match self {
             Self::Bpf(watcher) => watcher.feed_mut(),

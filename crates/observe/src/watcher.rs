@@ -1,10 +1,10 @@
-//! A probe in the loop of a recording: what it is told, and what it writes.
+//! A probe in the loop of a recording: its inputs, and the rows it writes.
 //!
 //! The loop opens the probes before the target runs ([`Watcher::begin`]) and then calls [`Watcher::step`] 20 to 50 times a
 //! second. At the end come [`Watcher::stop`], one more `step`, and [`Watcher::finish`]. The probe that follows the recorded
 //! tree ([`Tree`](crate::tree::Tree)) steps first; what it learns of the tree is in the [`Round`] that the others step with.
 //!
-//! How to add a probe: implement [`Watcher`] beside it, and name it in [`WATCHERS`](crate::watchers::WATCHERS).
+//! How to add a probe: implement [`Watcher`] in its module, and name it in [`WATCHERS`](crate::watchers::WATCHERS).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::perf::PerfSample;
 use crate::stacks::StackIds;
 use crate::streams::{Stream, StreamSet};
 
-/// What the probes of a recording must know of it before there is a target.
+/// The probes' parameters, known before there is a target.
 #[derive(Debug, Clone)]
 pub struct ProbeOptions {
-    /// What is recorded.
+    /// The streams to record.
     pub streams: StreamSet,
     /// The recorder starts the target; else the target runs already.
     pub starts_target: bool,
@@ -53,7 +53,7 @@ impl ProbeOptions {
     }
 }
 
-/// What a stream has counted so far on one CPU, or altogether.
+/// The counts of a stream so far on one CPU, or altogether.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// The stream, as the table `loss` names it.
@@ -82,9 +82,9 @@ impl Count {
 /// Which tasks are recorded.
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
-    /// A process that waits at the gate, with what it forks.
+    /// A process that waits at the gate, with its descendants.
     Tree,
-    /// Running processes, each with its descriptor: all threads, and what they fork from now on.
+    /// Running processes, each with its descriptor: all threads, and the children they fork from now on.
     Processes(&'a [(u32, BorrowedFd<'a>)]),
     /// The tasks of a cgroup and of those below it, as long as they are in it.
     Cgroup(&'a Cgroup),
@@ -104,7 +104,7 @@ impl fmt::Display for Scope<'_> {
     }
 }
 
-/// What a probe is attached to.
+/// The target of a probe.
 #[derive(Clone, Copy)]
 pub struct AttachTo<'a> {
     /// Which tasks; see [`Watcher::takes`].
@@ -115,7 +115,7 @@ pub struct AttachTo<'a> {
     pub pidfd: BorrowedFd<'a>,
     /// The BPF observer, if it follows the recorded tree.
     pub observer: Option<&'a Observer>,
-    /// What the profile samples, where perf takes the samples because BPF programs cannot be loaded.
+    /// The event that the profile samples, where perf takes the samples because BPF programs cannot be loaded.
     pub perf_event: Option<&'static str>,
 }
 
@@ -163,7 +163,7 @@ impl Spent {
         }
     }
 
-    /// What was spent on each stream so far.
+    /// The cost of each stream so far.
     pub fn by_stream(&self) -> &BTreeMap<&'static str, u64> {
         &self.by_stream
     }
@@ -202,7 +202,7 @@ pub struct Round {
     pub off_cpu: Vec<OffCpu>,
     /// Mapping actions that were made with a stack. A probe that removes some must write their rows.
     pub map_actions: Vec<MapAction>,
-    /// What the rounds have cost so far.
+    /// The cost of the rounds so far.
     pub spent: Spent,
 }
 
@@ -218,7 +218,7 @@ impl Round {
         }
     }
 
-    /// Forgets what was handed over in this round.
+    /// Forgets the rows handed over in this round.
     pub fn clear(&mut self) {
         self.events.clear();
         self.samples.clear();
@@ -234,7 +234,7 @@ pub struct Closing<'a> {
     pub writer: &'a mut RecordingWriter,
     /// Writes all rows so far as parts, with the rights of the recording's owner.
     pub flush: &'a dyn Fn(&mut RecordingWriter) -> Written<()>,
-    /// What the manifest says of the probe, under the name of its first stream.
+    /// The probe's entry in the manifest, under the name of its first stream.
     pub extra: Map<String, Value>,
 }
 
@@ -250,7 +250,7 @@ pub trait Watcher {
     /// The streams that it fills.
     fn streams(&self) -> &'static [Stream];
 
-    /// What it works through: `bpf`, `perf` or `procfs`.
+    /// Its source: `bpf`, `perf` or `procfs`.
     fn rung(&self) -> &'static str;
 
     /// Whether it can watch these tasks; asked before [`Watcher::begin`]. What finds its tasks in
@@ -278,7 +278,7 @@ pub trait Watcher {
     /// Empties its rings, or looks again, and appends the rows to the recording.
     fn step(&mut self, round: &mut Round, writer: &mut RecordingWriter);
 
-    /// Appends what it has counted since it began; this goes to `loss` and to the manifest.
+    /// Appends its counts since it began; they go to `loss` and to the manifest.
     fn count(&self, _counts: &mut Vec<Count>) {}
 
     /// Gives up a stream because recording costs too much: detaches what makes it. False if it cannot.
@@ -286,7 +286,7 @@ pub trait Watcher {
         false
     }
 
-    /// Detaches it from the kernel. What it has collected can still be taken.
+    /// Detaches it from the kernel. Events collected before can still be taken.
     fn stop(&mut self) {}
 
     /// Writes what can only be written at the end.

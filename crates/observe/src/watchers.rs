@@ -1,4 +1,4 @@
-//! Every probe beside the one that follows the recorded tree, and which streams each fills.
+//! Every probe other than the one that follows the recorded tree, and which streams each fills.
 
 use crate::streams::Stream;
 use crate::watcher::{ProbeOptions, Watcher};
@@ -7,7 +7,7 @@ use crate::{block, counters, dax, khugepaged, maps, region_rows, stacks};
 /// Makes a probe; the reason in words if it cannot be had.
 pub type Open = fn(&ProbeOptions) -> Result<Box<dyn Watcher>, String>;
 
-/// A probe, and what it needs.
+/// A probe, and its requirements.
 pub struct WatcherDef {
     /// The streams that it fills.
     pub streams: &'static [Stream],

@@ -79,8 +79,9 @@ impl Loop {
         fs::metadata(&self.path).expect("the device").rdev()
     }
 
-    /// Completed, merged and sectors of reads, writes and discards, and completed flushes, once they stand still: who waits for
-    /// a request is woken before it is counted (`blk_update_request` comes before `blk_account_io_done`).
+    /// Completed, merged and sectors of reads, writes and discards, and completed flushes, once they stand still: a
+    /// task that waits for a request is woken before it is counted (`blk_update_request` comes before
+    /// `blk_account_io_done`).
     fn stat(&self) -> [u64; 10] {
         let mut last = self.stat_now();
         loop {
@@ -129,7 +130,7 @@ fn scratch() -> Scratch {
     Scratch(dir)
 }
 
-/// What was recorded of a device while `work` was done to it, and by how much its statistics rose.
+/// The requests recorded of a device while `work` was done to it, and by how much its statistics rose.
 fn recorded(device: &Loop, recorder: u32, work: impl FnOnce()) -> (Vec<Request>, [u64; 10], BlockProbe) {
     let mut probe = attach(recorder).expect("root and BTF are there");
     let before = device.stat();
@@ -153,7 +154,7 @@ fn sums(requests: &[Request], op: &str) -> [u64; 3] {
     ]
 }
 
-/// What was recorded is what the kernel counted, less what was lost: of another disk, or of this one.
+/// The recorded requests are those the kernel counted, less the lost ones: of another disk, or of this one.
 fn agree(what: &str, recorded: [u64; 3], counted: [u64; 3], lost: u64) {
     if lost == 0 {
         return assert_eq!(recorded, counted, "{what}: count, merged, sectors");

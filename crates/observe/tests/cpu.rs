@@ -38,7 +38,7 @@ fn chain() -> Vec<String> {
     ["inner", "outer", "leaf"].into_iter().map(str::to_owned).chain(functions).chain(["main".to_owned()]).collect()
 }
 
-/// Of the samples that met `leaf`, all must have the chain. Those that met the few instructions between are the rest.
+/// All samples that met `leaf` must have the chain. Those that met the few instructions between are the rest.
 fn assert_chain(run: &Run) {
     let wanted = chain();
     let in_leaf: Vec<_> =
@@ -267,7 +267,7 @@ fn a_program_that_was_already_running_has_its_names() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let program = compile(dir.path(), "chain", &chain_source(), &["-O2", "-g", "-fomit-frame-pointer"]);
-    // Long enough to be there still when the probes are loaded, beside others.
+    // Long enough to be there still when the probes are loaded, along with other tests.
     assert_chain(&profiled::profile_running(&program, "4000", &ProfileOptions::default()));
 }
 

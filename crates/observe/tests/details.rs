@@ -1,5 +1,5 @@
-//! How page faults end, on the real kernel: a program touches memory of every kind it can make, and each touch must be told
-//! as what it was. Needs root.
+//! How page faults end, on the real kernel: a program touches memory of every kind it can make, and each touch must be
+//! reported as what it was. Needs root.
 //!
 //! The program is this test's own binary, started a second time as [`workload`]. It says what it touches where.
 
@@ -252,7 +252,7 @@ fn observe(name: &str, one_in: u64) -> Option<Seen> {
 fn every_touch_is_told_as_what_it_was() {
     let Some(seen) = observe("all", 1) else { return };
     assert_eq!(seen.lost, 0);
-    // Words of what was got, per range, in the order in which the program named them.
+    // The words for the memory got, per range, in the order in which the program named them.
     let mut got: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for detail in &seen.details {
         let Some(fault) = seen.fault_of(detail) else { panic!("{detail:?} belongs to no fault") };

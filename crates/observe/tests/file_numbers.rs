@@ -48,7 +48,7 @@ fn at_gate(program: &str, cwd: &Path) -> (Child, OwnedFd) {
     (child, pidfd)
 }
 
-/// Records the calls of a program into `out`; gives what was counted.
+/// Records the calls of a program into `out`; gives the counts.
 fn record(program: &str, cwd: &Path, out: &Path, names_sent_before: u64) -> EventCounts {
     let filter = || {
         let mut filter = CallFilter::default();

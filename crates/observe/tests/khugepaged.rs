@@ -1,4 +1,4 @@
-//! Collapses by MADV_COLLAPSE on the real kernel: each is told once, with its success. Needs root.
+//! Collapses by MADV_COLLAPSE on the real kernel: each is reported once, with its success. Needs root.
 //!
 //! This test's own process is what is recorded: the memory is its own, and nobody else collapses it.
 

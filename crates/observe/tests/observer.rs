@@ -180,7 +180,7 @@ fn exec_mappings_have_names_and_cover_the_program() {
     assert_eq!(std::os::unix::fs::MetadataExt::dev(&meta), text.dev);
 }
 
-/// What `CALLS` asks for: no other program maps so much.
+/// The length that `CALLS` maps: no other program maps that much.
 const LEN: u64 = 777 * 4096;
 
 /// Calls that take the lock of the address space, one that the kernel refuses before that, and one that needs another lock.

@@ -256,7 +256,7 @@ fn a_cgroups_tasks_are_recorded_while_they_are_in_it() {
         outer.take(moved.pid());
         observer.follow_moves().expect("a walk");
         touch_and_check(&mut observer, &mut moved, &mut seen);
-        // Out again: what it does then is its own affair.
+        // Out again: its later events are its own affair.
         fs::write(path.parent().expect("the root").join("cgroup.procs"), moved.pid().to_string()).expect("moved out");
         observer.follow_moves().expect("a walk");
         seen.drain(&mut observer);

@@ -12,7 +12,7 @@ pub enum Error {
     /// A system call failed.
     #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The attempted action, as a verb.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -100,7 +100,7 @@ impl Error {
         }
     }
 
-    /// The kind of the kernel's answer; `PermissionDenied`, `InvalidInput` or `InvalidData` for what was refused here.
+    /// The kind of the kernel's answer; `PermissionDenied`, `InvalidInput` or `InvalidData` for refusals made here.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Io { source, .. } => source.kind(),

@@ -81,7 +81,7 @@ impl NewFile {
         }
     }
 
-    /// The open file, for what needs more than [`Write`].
+    /// The open file, for uses that need more than [`Write`].
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -116,7 +116,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Takes away from group and others what they may do with it: mode 0700.
+    /// Removes the permissions of group and others: mode 0700.
     pub fn make_private(&self) -> Result<()> {
         fchmod(&self.fd, Mode::from_raw_mode(FOLDER_MODE)).map_err(Error::io("change the mode of", &self.path))
     }

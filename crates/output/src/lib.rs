@@ -1,4 +1,4 @@
-//! The one way in which pagelab writes files: safe beside hostile users, also as root.
+//! The one way in which pagelab writes files: safe against hostile users, also as root.
 //!
 //! A program of root's that opens `-o DIR/report.json` by its path follows whatever link another user put there between two
 //! system calls. Here a path that the user gave is resolved once, into a held descriptor of a folder ([`Folder`]); everything

@@ -1,4 +1,4 @@
-//! Who runs this process, who asked for it, and whom of the two a file or folder belongs to.
+//! The user of this process, the user who called it, and which of the two owns a file or folder.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! A root tool that opened `-o DIR/manifest.json.tmp` by its path overwrote whatever file another user had linked there. Here
-//! every way of planting something in the place of output is tried, as root beside the user nobody.
+//! every way of planting something in the place of output is tried, as root against the user nobody.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
 

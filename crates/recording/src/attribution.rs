@@ -130,7 +130,7 @@ impl<V: TableView> Events<V> {
     }
 }
 
-/// The replay of a recording's mappings and tasks beside its faults.
+/// The replay of a recording's mappings and tasks along with its faults.
 pub struct Attribution {
     mappings: Events<MappingsView>,
     tasks: Events<TasksView>,

@@ -89,7 +89,7 @@ pub fn check(dir: &Path) -> Result<CheckReport> {
 /// What [`check_set`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetReport {
-    /// Each recording by its folder, and what was found in it, or why it cannot be opened.
+    /// Each recording by its folder, with its check report, or why it cannot be opened.
     pub recordings: BTreeMap<PathBuf, Result<CheckReport, String>>,
     /// Runs that the set says are done and that are not there.
     pub missing: Vec<PathBuf>,
@@ -105,8 +105,8 @@ impl SetReport {
     }
 }
 
-/// Checks every recording of the set in `dir`, or of a folder that holds recordings. What was set aside as a warm-up or as broken
-/// off is no part of it.
+/// Checks every recording of the set in `dir`, or of a folder that holds recordings. Warm-up and aborted runs are not
+/// part of it.
 pub fn check_set(dir: &Path) -> Result<SetReport> {
     let mut report = SetReport::default();
     let is_set = dir.join(SET_JSON).exists();

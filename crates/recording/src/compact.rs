@@ -11,10 +11,10 @@
 //!    tables.
 //! 3. The old parts are removed, all of them, and only then
 //! 4. the new ones get their final names `TABLE/part-0000.parquet`, ... The names are forced to the device.
-//! 5. `compaction.json` is removed. If a power cut brings it back, it tells of parts that have their final names.
+//! 5. `compaction.json` is removed. If a power cut brings it back, it names parts that have their final names.
 //!
-//! So at every instant a reader meets every row exactly once, and after a power cut as well: `tests/crash.rs` fails each storage
-//! operation in turn, `tests/power.rs` forgets what was not forced to the device.
+//! So at every instant a reader meets every row exactly once, and after a power cut as well: `tests/crash.rs` fails
+//! each storage operation in turn, `tests/power.rs` drops everything that was not forced to the device.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -42,8 +42,8 @@ pub(crate) const COMMIT: &str = "compaction.json";
 
 /// Rows per row group: large enough for dictionaries and the compressor.
 const GROUP_ROWS: usize = 1 << 18;
-/// Memory that the rows of a row group may take before they are encoded; it is full when it takes more. With what encoding
-/// and merging need beside, compaction takes some three times as much: less than recording.
+/// Memory that the rows of a row group may take before they are encoded; it is full when it takes more. With encoding
+/// and merging, compaction takes some three times as much: less than recording.
 const GROUP_BYTES: usize = 12 << 20;
 
 /// Tables of fewer rows are compressed as hard as still costs no more than some milliseconds.

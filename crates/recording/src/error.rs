@@ -55,14 +55,14 @@ pub enum Error {
     /// A file operation failed.
     #[error("cannot {action} {path}: {source}{}", hint(action, source, path))]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// On what.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
     },
-    /// A place to write to is not safe, or a file to read is not what it should be.
+    /// A place to write to is not safe, or a file to read is not the expected one.
     #[error(transparent)]
     Output(pagelab_output::Error),
     /// The file system ran out of space while parts were written.
@@ -184,7 +184,7 @@ impl Error {
         }
     }
 
-    /// Whether it speaks of the content of a part: then the other parts can still be read.
+    /// Whether it concerns the content of a part: then the other parts can still be read.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::BadPart { .. } | Self::MissingColumn { .. } | Self::Arrow(_) | Self::Parquet(_))
     }
@@ -199,7 +199,7 @@ impl Error {
     }
 }
 
-/// Whether the kernel's answer speaks of the host, and not of a path that another one could take the place of.
+/// Whether the kernel's answer concerns the host, and not a path that another one could take the place of.
 pub fn is_hosts_fault(e: &io::Error) -> bool {
     use io::ErrorKind as K;
     !matches!(
@@ -249,7 +249,7 @@ fn hint(action: &str, e: &io::Error, path: &Path) -> String {
     }
 }
 
-/// What a reader needs who may not read: the file, or the directory in its way, is somebody else's.
+/// The right that a reader lacks: the file, or the directory in its way, is somebody else's.
 fn read_hint(path: &Path) -> String {
     let found = path.ancestors().find_map(|path| Some((path, std::fs::metadata(path).ok()?.uid())));
     let Some((closed, owner)) = found else { return "; read permission is needed".to_owned() };

@@ -1,10 +1,11 @@
-//! Rows that are written much later than they began, such as calls that slept: they are told apart from the others of
-//! their part.
+//! Rows that are written much later than they began, such as calls that slept: they are kept apart from the other rows
+//! of their part.
 //!
-//! A part begins with its oldest row. One call that slept for a minute makes the part that has it begin a minute before all
-//! its other rows. Whoever merges the parts in order of time has to open it then, and if its rows could only be had
-//! together he would hold them for a minute of the recording, and so with each part of that minute that has such a row.
-//! So the rows that are older than half of the part before are row groups of their own: few rows, which can be held for long.
+//! A part begins with its oldest row. One call that slept for a minute makes its part begin a minute before all its
+//! other rows. A merge in order of time has to open the part then. If the part's rows could only be read together, the
+//! merge would hold them for a minute of the recording, and so with each part of that minute that has such a row. So
+//! the rows that are older than half of the part before are row groups of their own: few rows, which can be held for
+//! long.
 
 use std::collections::HashMap;
 

@@ -84,8 +84,8 @@ impl<K: Eq + Hash, T> Lifetimes<K, T> {
         self.leave(before)
     }
 
-    /// A task ends. Returns what was kept of it, and the address space that nobody uses any more. Of a task that was not
-    /// known nothing ends: its birth was not counted.
+    /// A task ends. Returns its entry, and the address space that nobody uses any more. A task that was not known does
+    /// not end: its birth was not counted.
     pub fn end(&mut self, key: &K) -> Option<(T, Option<u32>)> {
         let task = self.tasks.remove(key)?;
         let left = self.leave(task.mm_id);
@@ -165,8 +165,8 @@ impl<T: Default> Lifetimes<u32, T> {
         self.note(op, row.task_id, row.mm_id)
     }
 
-    /// What happened to a task, which is in `mm_id` then. A task that was not known begins with whatever is told of it, if
-    /// that names an address space. Returns the address space that nobody uses any more.
+    /// An event of a task, which is in `mm_id` then. A task that was not known begins with its first event that names
+    /// an address space. Returns the address space that nobody uses any more.
     pub fn note(&mut self, op: TaskOp, task_id: u32, mm_id: Option<u32>) -> Option<u32> {
         if op.ends() {
             return self.end(&task_id).and_then(|(_, left)| left);
@@ -241,7 +241,7 @@ mod tests {
         tasks.apply(&row("snapshot", 1, 1));
         assert_eq!(tasks.apply(&row("exit", 9, 1)), None);
         assert!(tasks.is_used(1));
-        // One whose birth was lost begins with what is told of it first.
+        // One whose birth was lost begins with its first event.
         tasks.apply(&row("comm", 8, 1));
         assert_eq!(tasks.apply(&row("exit", 1, 1)), None);
         assert_eq!(tasks.apply(&row("exit", 8, 1)), Some(1));

@@ -1,4 +1,4 @@
-//! `manifest.json`: what was recorded, where and with what success.
+//! `manifest.json`: the recording's contents, its host and its success.
 
 mod run;
 

@@ -282,7 +282,7 @@ impl Iterator for Merge {
             return Some(Err(damage));
         }
         let next = self.next_batch();
-        // What was found damaged on the way comes before the end is told.
+        // Damage found on the way is reported before the end.
         if matches!(next, Ok(None))
             && let Some(damage) = self.unreported.pop_front()
         {

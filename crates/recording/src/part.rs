@@ -203,7 +203,7 @@ impl Part {
         self.len.saturating_sub(TAIL_LEN as u64)
     }
 
-    /// The library's view of the part, told to yield the types of `columns` where it can.
+    /// The library's view of the part, asked to yield the types of `columns` where it can.
     fn hinted(&self, columns: &[&'static ColumnDef]) -> Result<ArrowReaderMetadata, ParquetError> {
         let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let plain = ArrowReaderMetadata::try_new(self.metadata.clone(), options())?;
@@ -260,7 +260,7 @@ fn wanted_as(field: &str, columns: &[&'static ColumnDef], part: &Schema) -> Opti
     texts.any(|text| part.field_with_name(text.name).is_err()).then(|| ColType::Bytes.arrow())
 }
 
-/// Whether the Parquet reader can be told to yield `wanted` where it would yield `found`.
+/// Whether the Parquet reader can be made to yield `wanted` where it would yield `found`.
 fn can_hint(found: &DataType, wanted: &DataType) -> bool {
     match (found, wanted) {
         (DataType::Utf8 | DataType::Binary, DataType::Dictionary(_, value)) => **value == *found,

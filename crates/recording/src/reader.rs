@@ -143,8 +143,8 @@ impl Recording {
         self.for_each_view(notes, |view: &R::View| view.rows().for_each(&mut each))
     }
 
-    /// Calls `each` for every batch of a table's rows, past what is damaged, as [`Recording::for_each_readable`]: for what adds
-    /// up millions of rows by column.
+    /// Calls `each` for every batch of a table's rows, skipping damaged parts as [`Recording::for_each_readable`] does:
+    /// for sums over millions of rows by column.
     pub fn for_each_view<V: TableView>(&self, notes: &mut Vec<String>, mut each: impl FnMut(&V)) -> Result<()> {
         let columns = V::TABLE.row_columns().map(|column| column.name).collect::<Vec<_>>();
         for batch in self.read_ahead(V::TABLE.name, Some(&columns))? {

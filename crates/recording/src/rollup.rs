@@ -11,9 +11,10 @@
 //! otherwise it is as if it had never been written.
 //!
 //! # When a rollup is written
-//! While [`crate::RecordingWriter::close`] merges the parts of a source, which then goes by once, in order of time and with
-//! all columns filled in: a thread of its own adds it up ([`crate::RecordingWriter::set_witnesses`]). If that fails, the
-//! recording is closed without rollups and the manifest says why. [`write`] makes them for a recording that is closed.
+//! While [`crate::RecordingWriter::close`] merges the parts of a source, whose rows it then reads once, in order of
+//! time and with all columns filled in: a thread of its own adds them up ([`crate::RecordingWriter::set_witnesses`]).
+//! If that fails, the recording is closed without rollups and the manifest says why. [`write`] makes them for a
+//! recording that is closed.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -58,7 +59,7 @@ impl RollupRows {
     }
 }
 
-/// Sees the rows of one table go by and adds them up.
+/// Observes the rows of one table as they are merged and adds them up.
 pub trait Witness {
     /// Takes the next rows, in order of time. Columns that are null throughout may be missing.
     ///
@@ -75,8 +76,8 @@ pub trait Witness {
 
 /// Knows how rollups are made.
 pub trait Witnesses: Send + Sync {
-    /// A witness of a table whose rows are about to go by; none if it is not the first source of a rollup. The other sources
-    /// can be read from `recording` until the witness has finished.
+    /// A witness of a table whose rows are about to be merged; none if it is not the first source of a rollup. The
+    /// other sources can be read from `recording` until the witness has finished.
     ///
     /// # Errors
     /// Why there can be no rollups, in words.
@@ -142,7 +143,7 @@ impl Adding {
 }
 
 impl Drop for Adding {
-    /// Compaction failed: the thread must not outlive what it reads.
+    /// Compaction failed: the thread must not outlive the data it reads.
     fn drop(&mut self) {
         self.batches = None;
         if let Some(thread) = self.thread.take() {
@@ -327,7 +328,7 @@ pub fn write(dir: &Path, witnesses: &dyn Witnesses) -> Result<Outcome> {
     };
     let storage = FileStorage;
     let mut manifest = recording.manifest().clone();
-    // From here on the old ones do not count: a manifest must never speak of others than those that are there.
+    // From here on the old ones do not count: a manifest must never name rollups that are not there.
     manifest.rollups.clear();
     manifest.rollups_missing = None;
     manifest.rewrite(dir)?;

@@ -18,7 +18,7 @@ pub const SET_JSON: &str = "set.json";
 /// Folder of warm-up runs within a set.
 pub const WARMUP: &str = "warmup";
 
-/// Folder of what was broken off and made again.
+/// Folder of runs that were aborted and made again.
 pub const ABORTED: &str = "aborted";
 
 /// Some 500 bytes for each run, and the plan.
@@ -40,8 +40,8 @@ pub struct RecordingRef {
 /// Finds the recordings at and below `paths`, sorted by host, variant, run and path, each once. A path that is no
 /// recording and has none below is [`Error::NotARecording`]. A manifest that cannot be read is an error too.
 ///
-/// Of a set those runs are left out that are not its result, but for their own folder: [`WARMUP`] and [`ABORTED`]. They bear the
-/// same variants and numbers as others, and would be taken for them.
+/// Runs of a set that are not its result, in [`WARMUP`] and [`ABORTED`], are left out, unless their own folder is
+/// given. They have the same variants and numbers as others, and would be taken for them.
 pub fn discover<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<RecordingRef>> {
     let mut found = folders(paths)?.iter().map(|dir| reference(dir)).collect::<Result<Vec<_>>>()?;
     found.sort_by(|a, b| (&a.host, &a.variant, a.run, &a.dir).cmp(&(&b.host, &b.variant, b.run, &b.dir)));
@@ -179,8 +179,8 @@ impl SetJson {
         serde_json::from_slice(&text).map_err(|e| Error::BadJson { path, reason: e.to_string() })
     }
 
-    /// Writes the document, so that a reader meets the old or the new one at every instant, and forces it to the device: what
-    /// it says of a run must not outlive that run, nor the other way round.
+    /// Writes the document atomically, so that a reader meets the old or the new one at every instant, and forces it to
+    /// the device: its entry for a run must not outlive that run, nor the other way round.
     pub fn save(&self, dir: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');

@@ -78,7 +78,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// What they are in a recording. A name that was marked more than once means its first mark in `from` and its last in
+    /// Their times in a recording. A name that was marked more than once means its first mark in `from` and its last in
     /// `to`, so that a span between marks of one name holds all of them.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The one door to the file system for everything that is written.
 //!
-//! Tests put another implementation here: `tests/crash.rs` fails the n-th operation, `tests/power.rs` forgets what was not
-//! synced when the power goes.
+//! Tests put another implementation here: `tests/crash.rs` fails the n-th operation, `tests/power.rs` drops everything
+//! that was not synced when the power goes.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

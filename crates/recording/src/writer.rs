@@ -23,8 +23,8 @@ use crate::tables::{FaultsColumns, LossColumns, LossRow, Row, TableColumns, Tabl
 pub struct WriterOptions {
     /// Force every part to the device before it gets its name. Off by default: it disturbs what is measured.
     pub durable: bool,
-    /// Time between parts. The default of 0.65 s leaves time to encode and write, beside others on the same CPUs, so that a killed recorder loses at
-    /// most the last second.
+    /// Time between parts. The default of 0.65 s leaves time to encode and write, along with other work on the same
+    /// CPUs, so that a killed recorder loses at most the last second.
     pub part_interval: Duration,
     /// Parts of large tables are written early when the rows in memory take more than this.
     pub max_buffered_bytes: usize,
@@ -76,7 +76,7 @@ struct PendingPart {
     table: &'static TableDef,
     rows: u64,
     bytes: Vec<u8>,
-    /// Dropped rows that this part, of `loss`, tells of, by table.
+    /// Dropped rows that this part, of `loss`, reports, by table.
     tells: BTreeMap<&'static str, u64>,
 }
 
@@ -100,9 +100,9 @@ pub struct RecordingWriter {
     late: Late,
     stats: WriterStats,
     dropped: BTreeMap<&'static str, u64>,
-    /// Dropped rows that no `loss` row tells of yet.
+    /// Dropped rows that no `loss` row reports yet.
     untold: BTreeMap<&'static str, u64>,
-    /// Dropped rows that the next part of `loss` tells of.
+    /// Dropped rows that the next part of `loss` reports.
     telling: BTreeMap<&'static str, u64>,
     /// What made rows be dropped for the first time.
     dropped_because: Option<String>,
@@ -209,7 +209,7 @@ impl RecordingWriter {
         &mut self.tables.faults
     }
 
-    /// Registers who fills in the `loss` rows; it is asked once each time parts are written.
+    /// Registers the function that fills in the `loss` rows; it is called once each time parts are written.
     pub fn set_loss_provider(&mut self, provider: LossProvider) {
         self.loss = Some(provider);
     }
@@ -260,7 +260,7 @@ impl RecordingWriter {
         self.write_parts(now_ns, 0)
     }
 
-    /// Writes a part of `loss` and of every table whose rows take at least so many bytes.
+    /// Writes a part of `loss` and of every table whose rows take at least `least_bytes`.
     fn write_parts(&mut self, now_ns: i64, least_bytes: usize) -> Result<()> {
         self.last_parts_ns = Some(now_ns);
         if let Some(provider) = self.loss.as_mut() {
@@ -352,7 +352,8 @@ impl RecordingWriter {
     /// A part of `loss` alone, for rows given up when the last parts were written. It is small, and the reserve has just
     /// made room; if it fails all the same the manifest's `rows_dropped` still tells.
     fn tell_last_losses(&mut self, now_ns: i64) {
-        // Rows that are untold now were dropped by a failed flush: so there was no compaction that this part could upset.
+        // Unreported rows at this point were dropped by a failed flush: so there was no compaction that this part could
+        // upset.
         if self.untold.is_empty() {
             return;
         }
@@ -465,7 +466,7 @@ impl RecordingWriter {
         fits
     }
 
-    /// Counts the rows of a part that is given up; what it told of is untold again.
+    /// Counts the rows of a part that is given up; the dropped rows that it reported are unreported again.
     fn drop_rows(&mut self, table: &'static str, rows: u64, tells: &BTreeMap<&'static str, u64>) {
         self.stats.dropped_rows += rows;
         for (told, lost) in tells {
@@ -548,7 +549,7 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// Writes the manifest for the last time and forces it to the device. All that it speaks of is there already.
+    /// Writes the manifest for the last time and forces it to the device. Everything that it names is there already.
     fn save_last_manifest(&mut self) -> Result<()> {
         let parent = parent_of(&self.dir);
         self.storage.sync_dir(&parent).map_err(Error::io("sync", &parent))?;

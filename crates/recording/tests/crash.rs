@@ -1,5 +1,5 @@
 //! A recorder may die, or its file system fail, at any operation. Every operation of a whole recording, its clean end
-//! included, is failed in turn; what was written before must be there, once, and nothing else.
+//! included, is failed in turn; rows written before must be there, once, and nothing else.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
 

@@ -1,9 +1,9 @@
-//! The power goes for real: a file system on a loop device is cut off right after a recording has ended or at a random moment
-//! while it is being closed, and mounted again. What says `complete` must be whole, and what was on the disk before must not be
-//! lost by closing. `tests/power.rs` tries far more of it on a disk that is only modelled.
+//! The power goes for real: a file system on a loop device is cut off right after a recording has ended or at a random
+//! moment while it is being closed, and mounted again. A recording that says `complete` must be whole, and closing must
+//! not lose rows that were on the disk before. `tests/power.rs` tries far more of it on a disk that is only modelled.
 //!
-//! ext4 and xfs are shut down by their ioctl, with their log written or not. btrfs has none: its device is cut short to one sector, so
-//! that what it writes from then on does not arrive.
+//! ext4 and xfs are shut down by their ioctl, with their log written or not. btrfs has none: its device is cut short to
+//! one sector, so that later writes do not arrive.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
 

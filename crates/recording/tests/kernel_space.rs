@@ -224,7 +224,7 @@ fn hugetlb_memory_is_mapped_and_moved_by_its_pages() {
     let fixed = ANONYMOUS | libc::MAP_FIXED;
     let huge = fixed | libc::MAP_HUGETLB;
     let at = |pages: u64| WINDOW + pages * HUGE;
-    // No pool is needed for what is never touched.
+    // Untouched memory needs no pool.
     assert_eq!(kernel.mmap(at(0), 5000, huge, -1), at(0) as i64, "the kernel knows hugetlb memory");
     kernel.check("5000 bytes of the default size");
     assert!(kernel.munmap(at(0), 5000) < 0);

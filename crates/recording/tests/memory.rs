@@ -23,7 +23,7 @@ fn peak() -> u64 {
     kib << 10
 }
 
-/// Writes a recording of so many parts and closes it; the largest resident size so far.
+/// Writes a recording of `parts` parts and closes it; the largest resident size so far.
 fn recorded(parts: i64) -> u64 {
     let tmp = tempfile::tempdir().expect("a directory");
     let mut writer = RecordingWriter::create(&tmp.path().join("rec"), Manifest::default(), WriterOptions::default())

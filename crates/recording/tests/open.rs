@@ -1,4 +1,4 @@
-//! What a reader and a writer say to directories that are not what they need.
+//! The errors of a reader and a writer for unsuitable directories.
 
 use crate::common;
 

@@ -48,7 +48,7 @@ fn a_flight_recorder_keeps_at_least_the_last_seconds_of_events_and_all_of_the_st
         assert_eq!(recording.rows("metrics").expect("metrics"), 5);
         assert_eq!(recording.rows("tasks").expect("tasks"), 1, "state does not age");
         assert_eq!(recording.rows("marks").expect("marks"), 2, "neither do marks");
-        // That parts are gone from the middle of the numbers is no damage. No probe has told of loss here.
+        // Parts missing from the middle of the numbers are no damage. No probe has reported loss here.
         let problems = check(&dir).expect("it can be checked").problems;
         let other = problems.iter().find(|one| one.id != "manifest.key" && one.id != "loss.unknown");
         assert!(other.is_none(), "{other:?}");

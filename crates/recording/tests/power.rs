@@ -1,8 +1,8 @@
 //! A recording that had ended cleanly was lost by a power cut a second later, and its manifest said `complete: true`: parts
 //! that had long been written back were replaced by new ones that were nowhere but in memory, and deleted.
 //!
-//! Here the power goes at any operation of a recording. What was forced to the device is there afterwards; of the rest any
-//! subset is, content and names each on their own.
+//! Here the power goes at any operation of a recording. Data forced to the device are there afterwards, and any subset
+//! of the rest, content and names each on their own.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the failure that it is for")]
 
@@ -64,7 +64,7 @@ fn apply(names: &mut BTreeMap<String, usize>, change: &Change) {
     }
 }
 
-/// What a disk knows and what it has been told to keep.
+/// The contents of a disk, and the part it has been told to keep.
 #[derive(Debug, Default)]
 struct Disk {
     inodes: Vec<Inode>,
@@ -106,7 +106,7 @@ impl Disk {
         }
     }
 
-    /// Writes what is left after the power cut to `to`; without `rng` nothing but what was synced is.
+    /// Writes the state after the power cut to `to`; without `rng` only synced data are there.
     fn after_the_cut(&self, dir: &Path, to: &Path, rng: Option<&mut ChaCha8Rng>) {
         let mut rng = rng;
         let mut pick = |rng: &mut Option<&mut ChaCha8Rng>| rng.as_mut().is_some_and(|rng| rng.random_bool(0.5));
@@ -139,7 +139,7 @@ impl Disk {
         }
     }
 
-    /// Of what was not synced nothing, all, the beginning, or all but blocks that are zeros.
+    /// Of unsynced data nothing, all, the beginning, or all but blocks that are zeros.
     fn content(&self, inode: usize, rng: Option<&mut ChaCha8Rng>) -> Vec<u8> {
         let Inode { content, synced } = &self.inodes[inode];
         let Some(rng) = rng else { return synced.clone() };
@@ -161,7 +161,7 @@ impl Disk {
     }
 }
 
-/// The real file system, for readers, beside a [`Disk`] that remembers what of it is safe.
+/// The real file system, for readers, along with a [`Disk`] that remembers which part of it is safe.
 #[derive(Debug, Clone)]
 struct Forgetful(Arc<Mutex<Disk>>);
 
@@ -322,7 +322,7 @@ fn violation(dir: &Path, sure: &[i64], closed: bool) -> Option<String> {
             return Some(format!("says complete: {bad:?}"));
         }
     }
-    // What was never synced may be damaged; it is left out.
+    // Files that were never synced may be damaged; they are left out.
     if needed.is_empty() {
         return None;
     }
@@ -373,8 +373,7 @@ fn a_power_cut_leaves_nothing_that_says_complete_and_is_not() {
     assert!(violations.is_empty(), "{} of {cuts}, the first: {}", violations.len(), violations[0]);
 }
 
-/// The same on a disk that does not do what it is told finds what the recorder did before it synced: else the test above proves
-/// nothing.
+/// The same on a disk that ignores syncs shows violations: else the test above proves nothing.
 #[test]
 fn without_syncing_a_power_cut_is_seen() {
     let violations = (0..200).filter_map(|seed| cut(seed, true)).count();

@@ -10,7 +10,7 @@ use crate::style::Style;
 use crate::table::{Table, left, right};
 use crate::verdict::considered;
 
-/// The findings, where the faults were, and what was looked for in vain.
+/// The findings, where the faults were, and causes looked for in vain.
 pub fn explanation(explanation: &Explanation, style: &Style) -> String {
     let label = explanation.label.as_ref().map_or_else(String::new, |label| format!(" ({label})"));
     let head = format!("{}{label}: {} s measured", explanation.dir, significant(explanation.seconds, 4));

@@ -69,7 +69,7 @@ fn share(effect: &Effect) -> String {
     format!("{:.0} % {what}{interval}", effect.share * 100.0)
 }
 
-/// The figures, both sides beside each other.
+/// The figures, both sides next to each other.
 fn changed(numbers: &[Number], compared: bool, width: usize) -> String {
     let mut out = String::new();
     let known = numbers.iter().filter(|number| number.test.is_some() || number.base.is_some());

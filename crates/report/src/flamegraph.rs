@@ -1,4 +1,4 @@
-//! Flame graphs: which functions took what, as widths, who called whom from the bottom up.
+//! Flame graphs: the functions' shares as widths, callers below their callees.
 
 use inferno::flamegraph::color::{BasicPalette, MultiPalette, Palette};
 use inferno::flamegraph::{Options, from_lines};
@@ -6,7 +6,7 @@ use inferno::flamegraph::{Options, from_lines};
 /// Frames narrower than this are left out, in per cent of the width: nobody sees them, and they are most of the file.
 const MIN_WIDTH_PCT: f64 = 0.05;
 
-/// What a flame graph says beside its frames.
+/// The text of a flame graph outside its frames.
 #[derive(Debug, Clone, Copy)]
 pub struct FlameGraph<'a> {
     /// Above it.

@@ -63,7 +63,7 @@ fn picture(grid: &Grid, cells: &[u64], most: u64, style: &Style, out: &mut Strin
     out.push_str(&wrap(&said, style.width, "  ", "  "));
 }
 
-/// Steps are of equal factors: a few operations beside thousands are not to vanish.
+/// Steps are of equal factors: a few operations are not to vanish next to thousands.
 fn shade(n: u64, most: u64, shades: &[char]) -> char {
     if n == 0 {
         return ' ';

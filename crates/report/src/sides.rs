@@ -1,4 +1,5 @@
-//! The two sides of a comparison: what they ran, how their values spread, and what so many runs can show.
+//! The two sides of a comparison: their commands, how their values spread, and the difference this number of runs can
+//! show.
 
 use pagelab_analysis::compare::{Comparison, Facts, Primary, RunEntry, SideFacts, Verdict};
 use pagelab_vocab::units::{quantity, significant};
@@ -86,7 +87,7 @@ fn against_the_means(primary: &Primary, facts: &Facts, style: &Style) -> String 
     wrap(text, style.width, "", "  ")
 }
 
-/// How large a difference must be to be found with so many runs; said where none was.
+/// How large a difference must be to be found with this number of runs; said where none was.
 fn power(comparison: &Comparison, facts: &Facts, style: &Style) -> String {
     let verdict = comparison.primary.as_ref().map(|primary| primary.verdict);
     let text = match (verdict, &facts.power) {

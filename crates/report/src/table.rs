@@ -1,7 +1,7 @@
 //! Rows in columns.
 //!
-//! What comes out of a recording was chosen by other programs: names may hold line ends and escape sequences. Every
-//! cell goes through [`clean`], so that a recording cannot draw on the terminal of who looks at it.
+//! Names in a recording were chosen by other programs: they may hold line ends and escape sequences. Every cell goes
+//! through [`clean`], so that a recording cannot draw on its reader's terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 pub use pagelab_vocab::terminal::escape as clean;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Width for which tables are made unless they are told another.
+/// Default width of tables.
 pub(crate) const WIDTH: usize = 100;
 
 /// Least width left to the last column, however wide the others are.
@@ -159,7 +159,7 @@ pub fn shorten(text: &str, width: usize) -> String {
     }
 }
 
-/// The first letters that fit into so many columns: some letters take two, and some none.
+/// The first letters that fit into `columns` columns: some letters take two, and some none.
 fn fitting(letters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut left = columns;
     let mut taken = Vec::new();

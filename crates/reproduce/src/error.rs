@@ -13,7 +13,7 @@ pub enum ReproduceError {
     /// A file cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -52,9 +52,9 @@ pub enum ReproduceError {
     Placeholder {
         /// The line.
         at: Place,
-        /// What it says.
+        /// The value found.
         found: String,
-        /// What it may say.
+        /// The values allowed.
         needed: String,
     },
 }

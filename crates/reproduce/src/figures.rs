@@ -183,7 +183,7 @@ fn ends(interval: &serde_json::Value) -> Option<[f64; 2]> {
     }
 }
 
-/// Under what a document was made: by the recordings beside it, else by the step that made it.
+/// The origin of a document: the recordings next to it, else the step that made it.
 fn origin_of(recipe: &Recipe, out: &Path, document: &str) -> Option<Origin> {
     if let Some(origin) = Origin::of_document(&out.join(document)) {
         return Some(origin);

@@ -1,4 +1,4 @@
-//! experiments/README.md: what experiments there are and what came out of each.
+//! experiments/README.md: the experiments and their results.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::recipe::Recipe;
 pub struct IndexLine {
     /// Its folder's name.
     pub name: String,
-    /// What it is about.
+    /// Its subject.
     pub title: String,
     /// In a sentence.
     pub summary: String,

@@ -1,4 +1,4 @@
-//! What is kept: which recordings a pattern means, and what they are.
+//! The kept recordings: which ones a pattern means, and their properties.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ impl Origin {
         origin
     }
 
-    /// Of a document: of the recordings beside it if it lies in a set.
+    /// The origin of a document: that of the recordings next to it if it lies in a set.
     pub fn of_document(path: &Path) -> Option<Self> {
         let set = path.parent().filter(|dir| dir.join(SET_JSON).is_file())?;
         let json = SetJson::load(set).ok()?;

@@ -1,4 +1,4 @@
-//! Published experiments, carried out again: steps that record, figures taken from what they recorded, and a page that
+//! Published experiments, carried out again: steps that record, figures taken from their recordings, and a page that
 //! shows published and measured side by side. The format is docs/reproduce.md.
 //!
 //! The way of an experiment:

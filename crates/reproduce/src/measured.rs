@@ -1,4 +1,4 @@
-//! measured.toml: what was measured, and from which recording by which query.
+//! measured.toml: the measured figures, and from which recording by which query.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub struct Taken {
     pub recordings: usize,
     /// What is gone.
     pub not_kept: Vec<String>,
-    /// Under what it was recorded.
+    /// The conditions of the recording.
     pub origin: Origin,
 }
 
@@ -40,7 +40,7 @@ impl Default for Taken {
 pub struct Measured {
     /// The experiment.
     pub experiment: String,
-    /// What was done.
+    /// The steps made.
     #[serde(default)]
     pub step: Vec<MeasuredStep>,
     /// What came out.
@@ -55,7 +55,7 @@ pub struct MeasuredStep {
     pub name: String,
     /// As somebody would type it in the experiment's folder.
     pub did: String,
-    /// What it took.
+    /// Its duration.
     pub took_s: f64,
     /// The day.
     pub date: String,
@@ -87,7 +87,7 @@ pub struct MeasuredFigure {
     pub unit: Option<String>,
     /// The 95 % interval.
     pub interval: Option<[f64; 2]>,
-    /// What was published.
+    /// The published value.
     pub published: Option<Value>,
     /// Whether all that is expected of it holds; absent if nothing is.
     pub met: Option<bool>,
@@ -212,7 +212,7 @@ impl Measured {
         Self { experiment: recipe.name.clone(), step: Vec::new(), figure: recipe.figures.iter().map(figure).collect() }
     }
 
-    /// Reads what was written for the experiment in `dir`.
+    /// Reads the file written for the experiment in `dir`.
     pub fn load(dir: &Path) -> Result<Self, ReproduceError> {
         let path = dir.join(MEASURED_TOML);
         let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {

@@ -20,12 +20,12 @@ const OUTPUT_LINES: usize = 200;
 /// What placeholders there are.
 const KNOWN: [&str; 7] = ["figures", "figure", "published", "output", "picture", "made", "how"];
 
-/// The page, and what has to lie beside it.
+/// The page, and the files that have to lie next to it.
 #[derive(Debug)]
 pub(crate) struct Written {
     /// Of README.md.
     pub text: String,
-    /// Pictures that it shows: file in what is kept, and file beside the page.
+    /// Its pictures: the kept file, and the file next to the page.
     pub pictures: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -163,7 +163,7 @@ impl Page<'_> {
         Err(wrong(at, &format!("output `{name}`"), "a file that a step of reproduce.toml makes"))
     }
 
-    /// A picture of what is kept, which gets a copy beside the page.
+    /// A kept picture, which gets a copy next to the page.
     fn picture(&mut self, name: &str, at: &Place) -> Result<String, ReproduceError> {
         self.made_by_a_step(name, at)?;
         let file = name.rsplit('/').next().unwrap_or(name);

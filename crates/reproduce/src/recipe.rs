@@ -22,7 +22,7 @@ pub struct Recipe {
     pub name: String,
     /// Heading of the index.
     pub title: String,
-    /// What it is about, for the index.
+    /// Its subject, for the index.
     pub summary: String,
     /// What is done, in this order.
     pub steps: Vec<Step>,
@@ -38,8 +38,8 @@ impl Recipe {
         read::recipe(dir)
     }
 
-    /// Where its recordings are kept if nobody says so: `out/experiments/NAME` beside the repository that holds it,
-    /// else below the working directory.
+    /// The default place of its recordings: `out/experiments/NAME` next to the repository that holds it, else below the
+    /// working directory.
     pub fn default_out(&self) -> Result<PathBuf, ReproduceError> {
         let root = match self.dir.ancestors().find(|dir| dir.join(".git").exists()) {
             Some(root) => root.to_owned(),
@@ -54,7 +54,7 @@ impl Recipe {
 pub struct Step {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its work.
     pub work: Work,
 }
 
@@ -82,7 +82,7 @@ pub enum Work {
     Command {
         /// Words behind `pagelab`, placeholders unfilled.
         words: Vec<String>,
-        /// File for what it prints.
+        /// File for its output.
         stdout: Option<String>,
         /// What else it leaves.
         makes: Vec<String>,
@@ -202,7 +202,7 @@ pub enum Expectation {
     AtMost(f64),
     /// The value is this.
     Equals(Value),
-    /// The value is so many per cent around the published number at most.
+    /// The value differs from the published number by this many per cent at most.
     WithinPct(f64),
     /// The 95 % interval does not hold this number.
     Excludes(f64),

@@ -1,4 +1,4 @@
-//! Making the steps: plans into sets, commands into what they leave. What is kept is not made again.
+//! Making the steps: plans into sets, commands into their outputs. Kept results are not made again.
 
 use std::fs;
 use std::io::Write as _;
@@ -31,7 +31,7 @@ pub(crate) struct StepRecord {
     pub words: Vec<String>,
     /// How the command ended.
     pub exit: Option<i32>,
-    /// What it took.
+    /// Its duration.
     pub took_s: f64,
     /// The day.
     pub date: String,
@@ -167,7 +167,7 @@ impl Making<'_> {
 
     fn command(&self, step: &Step, tools: &mut dyn Tools) -> Result<Went, ReproduceError> {
         let Work::Command { words, stdout, makes, exit, timeout } = &step.work else { return Ok(Went::Kept) };
-        // What an earlier call left would be taken for what this one makes.
+        // Leftovers of an earlier call would be taken for this one's results.
         for path in makes {
             remove(&self.out.join(path))?;
         }
@@ -187,7 +187,7 @@ impl Making<'_> {
         if printed.is_none() {
             command.stdout(std::io::stderr());
         }
-        // A group of its own, so that what it started ends with it.
+        // A group of its own, so that its children end with it.
         command.process_group(0);
         let shown = shell_line(&filled);
         let failed = |reason: String, status: u8| {
@@ -306,7 +306,7 @@ fn wait(child: &mut Child, timeout: Option<Duration>, tools: &dyn Tools) -> Wait
             None => timeout.filter(|limit| started.elapsed() >= *limit).map(Waited::TooLong),
         };
         if let Some(why) = over {
-            // Not SIGINT: a shell's background job, and what it starts, ignores that.
+            // Not SIGINT: a shell's background job, and its children, ignore that.
             signal_group(child, libc::SIGTERM);
             asked = Some((Instant::now(), why));
         }

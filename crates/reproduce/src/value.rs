@@ -66,7 +66,7 @@ impl Value {
         }
     }
 
-    /// With so many significant digits, whole numbers with all of theirs and commas.
+    /// With `digits` significant digits, whole numbers with all of theirs and commas.
     pub fn shown(&self, digits: usize) -> String {
         match self {
             Self::Whole(whole) => grouped(*whole),
@@ -81,7 +81,7 @@ pub(crate) fn close(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * one.abs().max(other.abs())
 }
 
-/// A number with so many significant digits, without an exponent where that reads well.
+/// A number with `digits` significant digits, without an exponent where that reads well.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     let digits = digits.max(1);
     if value == 0.0 {

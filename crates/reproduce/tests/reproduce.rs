@@ -75,7 +75,7 @@ count = "pass"
 
 const PUBLISHED: &str = "[effect]\nratio = 0.5\n[pool]\nfree = \"78, 0\"\n";
 
-/// An experiment's folder, a place for what is kept, and a pagelab.
+/// An experiment's folder, a place for kept results, and a pagelab.
 struct Bench {
     dir: tempfile::TempDir,
     fake: Fake,

@@ -47,7 +47,7 @@ impl<'a> Context<'a> {
         *self.now.get_or_init(|| Counters::read(self.whole.root))
     }
 
-    /// What the frames of a slot say, for those who may see them.
+    /// The evidence from a slot's frames, for processes that may see it.
     fn frames_of(&self, slot: &Slot) -> Option<FrameEvidence> {
         let frames = self.whole.frames.as_ref().filter(|_| slot.held.is_some_and(|held| held.base_bytes > 0))?;
         let (low, high) = (slot.address as u64, (slot.address + slot.bytes) as u64);

@@ -61,7 +61,7 @@ pub enum ResidencyError {
     /// The kernel refused something else.
     #[error("{what}: {}", io::Error::from_raw_os_error(*.errno))]
     System {
-        /// What was being done.
+        /// The attempted action.
         what: &'static str,
         /// The error number.
         errno: i32,

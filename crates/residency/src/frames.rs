@@ -1,4 +1,4 @@
-//! What the frames under a slot tell of its past: folios larger than a page, merged pages, pages that came back from swap.
+//! The past of a slot as its frames show it: folios larger than a page, merged pages, pages that came back from swap.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ const ENTRY_EXCLUSIVE: u64 = 1 << 56;
 /// Frames of 2 MiB.
 const BLOCK: u64 = crate::page_size::SLOT / 4096;
 
-/// `/proc/kpageflags`, for those who may see frame numbers.
+/// `/proc/kpageflags`, for processes that may see frame numbers.
 #[derive(Debug)]
 pub(crate) struct Frames {
     flags: File,

@@ -59,7 +59,7 @@ pub struct Glancer {
     known: Option<Known>,
 }
 
-/// What was read lately.
+/// The values read lately.
 #[derive(Debug)]
 struct Known {
     at: Instant,
@@ -128,7 +128,8 @@ impl Glancer {
             Whole { root: &self.root, pagemap: &pagemap, vmas: &vmas, settings: &settings, frames: None, past: &past };
         let seen = vmas.iter().filter_map(|vma| match &regions {
             Some(regions) => Some(whole.scanned(vma, regions)),
-            // smaps counts a huge page of a DAX file as one base page: such mappings are left out rather than told wrong.
+            // smaps counts a huge page of a DAX file as one base page: such mappings are left out rather than reported
+            // wrong.
             None => (!settings.is_direct_access(vma)).then(|| whole.summed(vma)),
         });
         Ok(seen.collect())
@@ -259,7 +260,7 @@ impl Whole<'_> {
         if glance.present_bytes() == 0 {
             glance.reason = context.why(&part(vma, vma.start, vma.end, Some(glance.held)), regions);
         } else if glance.held.base_bytes > 0 && vma.len_bytes() < SLOT && !vma.has_flag("hg") {
-            // Whatever lies beside it: nobody meant it to hold a huge page.
+            // Whatever its neighbours: it was not meant to hold a huge page.
             glance.reason = Some(Reason::LeavesMapping);
         } else if glance.held.base_bytes > 0 {
             let mut tally: Vec<(Reason, u64)> = Vec::new();
@@ -303,7 +304,7 @@ mod tests {
 
     #[test]
     fn the_edges_of_a_mapping_have_no_whole_slot() {
-        // A place with nothing beside it, from the middle of a slot over two slots to the middle of the fourth.
+        // A place without neighbours, from the middle of a slot over two slots to the middle of the fourth.
         let place = Memory::new(6);
         let (start, bytes) = (place.address + 3 * (SLOT / 2) as usize, 3 * SLOT as usize);
         drop(place);

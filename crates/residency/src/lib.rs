@@ -17,22 +17,24 @@
 //!
 //! # How a reason is found
 //!
-//! Page sizes come from the page tables, not from counters that count some kinds of huge pages only: smaps knows nothing of DAX, and
-//! `/proc/kpageflags` describes the memory and not how it is mapped. What forbids a huge page is then asked in the order in which the
-//! kernel meets it (`__thp_vma_allowable_orders` in mm/huge_memory.c): the bounds of the mapping, the program's advice, the switch of
-//! the process, alignment, settings and mounts, and last what a fault can have lacked. So of two causes that both stand in the way the
-//! first is named: a mapping that is misaligned with its file stays small whatever its mount is told.
+//! Page sizes come from the page tables, not from counters that count some kinds of huge pages only: smaps knows
+//! nothing of DAX, and `/proc/kpageflags` describes the memory and not how it is mapped. The obstacles to a huge page
+//! are then checked in the kernel's order (`__thp_vma_allowable_orders` in mm/huge_memory.c): the bounds of the
+//! mapping, the program's advice, the switch of the process, alignment, settings and mounts, and last what a fault can
+//! have lacked. So of two obstacles the first is named: a mapping that is misaligned with its file stays small whatever
+//! the options of its mount.
 //!
-//! # What can be told, and by whom
+//! # What is visible, and to whom
 //!
-//! Page sizes need no privilege. Some reasons do: whether small pages are a huge page that was split or came small is said by
-//! `/proc/kpageflags`, which needs CAP_SYS_ADMIN; without it the reason is [`Reason::Unknown`], with the way to know. Of a process
-//! [`process()`] also tells what its huge pages hold but zeros (by reading them, which takes the right to trace it), sizes of folios
-//! and what a hugetlb pool keeps for it; what cannot be told is an `Err` with the reason ([`Told`]).
-//! What a fault lacked is told from the counters since a map was made ([`Past`]). Of memory that others mapped nothing of the past is
-//! known: there the state of the host now decides (free blocks of 2 MiB, `defrag`, control groups at their limit), and the words say
-//! "now". While memory is fragmented, 4 KiB entries that came before the advice look the same as those that a failed fault made.
-//! Before Linux 6.7 there is no PAGEMAP_SCAN; [`Source::Smaps`] says what is told instead.
+//! Page sizes need no privilege. Some reasons do: whether small pages are a huge page that was split or came small is
+//! seen in `/proc/kpageflags`, which needs CAP_SYS_ADMIN; without it the reason is [`Reason::Unknown`], with the way to
+//! know. For a process [`process()`] also reports the zero-filled bytes of its huge pages (by reading them, which takes
+//! the right to trace it), sizes of folios and the reservations that a hugetlb pool keeps for it; an unknown value is
+//! an `Err` with the reason ([`Told`]). What a fault lacked is derived from the counters since a map was made
+//! ([`Past`]). For memory that others mapped the past is not known: there the present state of the host decides (free
+//! blocks of 2 MiB, `defrag`, control groups at their limit), and the words say "now". While memory is fragmented, 4
+//! KiB entries that came before the advice look the same as those that a failed fault made. Before Linux 6.7 there is
+//! no PAGEMAP_SCAN; [`Source::Smaps`] lists what is reported instead.
 
 pub mod buddyinfo;
 mod context;

@@ -95,9 +95,9 @@ pub struct GroupLimit {
     pub used_bytes: u64,
 }
 
-/// The group of a process, or the one above it, that has been at its limit and has no room for a huge page now. What it could let go of
-/// at once (`memory.stat`: file pages) counts as room if the fault may reclaim; v1 and v2 name their files differently
-/// (Documentation/admin-guide/cgroup-v1/memory.rst, cgroup-v2.rst).
+/// The group of a process, or the one above it, that has been at its limit and has no room for a huge page now. Memory
+/// that it could reclaim at once (`memory.stat`: file pages) counts as room if the fault may reclaim; v1 and v2 name
+/// their files differently (Documentation/admin-guide/cgroup-v1/memory.rst, cgroup-v2.rst).
 pub(crate) fn full_group(root: &Path, process: &Path, may_reclaim: bool) -> Option<GroupLimit> {
     groups::of(root, process, "memory").into_iter().find_map(|group| {
         let (limit, usage) = limit_files(group.is_v2);

@@ -12,7 +12,8 @@ pub(crate) const SLOT: u64 = HUGE_2M_BYTES as u64;
 /// The page size that a mapping asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum PageSize {
-    /// Base pages only (4 KiB on x86-64): anonymous memory and shared memory are told not to use transparent huge pages.
+    /// Base pages only (4 KiB on x86-64): anonymous memory and shared memory are advised not to use transparent huge
+    /// pages.
     Base,
     /// 2 MiB pages: addresses are aligned for them, and transparent huge pages are advised.
     Huge2M,

@@ -96,7 +96,7 @@ pub(crate) fn scan_into(
             end: upto,
             vec: regions.as_mut_ptr() as u64,
             vec_len: REGIONS as u64,
-            // Memory of a hugetlb pool that nobody has touched says HUGE alone: ask for what is there.
+            // Untouched memory of a hugetlb pool has HUGE alone: filter for present pages.
             category_anyof_mask: IS_PRESENT | IS_SWAPPED,
             return_mask: categories,
             ..ScanArg::default()

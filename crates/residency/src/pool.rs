@@ -116,8 +116,8 @@ impl NodePool {
     }
 }
 
-/// Why `bytes` of the pool of pages of `page_bytes` were refused to this process: too few pages, or the limit of a control group. `None`
-/// if it cannot be told.
+/// Why `bytes` of the pool of pages of `page_bytes` were refused to this process: too few pages, or the limit of a
+/// control group. `None` if unknown.
 pub fn why_refused(root: &Path, page_bytes: usize, bytes: usize) -> Option<ResidencyError> {
     let needed_pages = (bytes / page_bytes.max(1)) as u64;
     match Pool::read(root, page_bytes) {

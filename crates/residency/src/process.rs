@@ -1,4 +1,4 @@
-//! All memory of a process that runs: what was asked, what was got, and why it is less.
+//! All memory of a running process: the page sizes requested and got, and why they are smaller.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::zeros::{self, Pieces, ZeroFilled};
 /// their slots alone would fill memory.
 const LARGEST: u64 = 1 << 38;
 
-/// What could be told, or why it could not.
+/// The value, or why it is not known.
 pub type Told<T> = Result<T, String>;
 
 /// How closely to look at a process.
@@ -96,9 +96,9 @@ pub struct Mapping {
     pub path: String,
     /// How huge pages were asked for; none if they were not.
     pub asked: Option<Asked>,
-    /// What is in memory, by size of page; none where it cannot be told.
+    /// Memory held, by size of page; none where unknown.
     pub held: Option<Held>,
-    /// Why that cannot be told; none where it can.
+    /// Why that is unknown; none where it is known.
     pub held_unknown: Option<String>,
     /// Bytes of shared memory (shmem, memfd, tmpfs) under the mapping that are on swap. The page tables know nothing of them, and all
     /// processes that map them count them.
@@ -107,7 +107,7 @@ pub struct Mapping {
     pub zero_filled: Told<ZeroFilled>,
     /// What is in memory in small pages by size of the kernel's folios, the smallest first.
     pub folios: Told<Vec<FolioBytes>>,
-    /// What it has of a hugetlb pool; none for other memory.
+    /// Its bytes of a hugetlb pool; none for other memory.
     pub pool: Option<PoolBytes>,
     /// Why slots have less than a huge page, the most frequent first; of a mapping that asked for none, too. Empty where nothing is in
     /// memory, and for mappings that are too small or too large to be looked at slot by slot.
@@ -181,7 +181,7 @@ fn look(root: &Path, folder: &Path, pid: u32, options: &LookOptions) -> Result<P
         short: look.short,
     });
     let mappings = mappings.collect();
-    // The page tables of a process that has ended hold nothing, which is not what it held.
+    // The page tables of a process that has ended are empty, which is not what they held.
     if !all.is_empty() && !maps::any_left(folder, &all) {
         let why = format!("process {pid} ended, or began another program, while it was looked at; look: ps -p {pid}");
         return Err(ResidencyError::Unreadable { path: folder.display().to_string(), why });
@@ -267,7 +267,7 @@ impl Look {
 }
 
 impl Whole<'_> {
-    /// What one mapping holds, and why its slots hold no huge pages.
+    /// The memory of one mapping, and why its slots hold no huge pages.
     fn mapping(&self, vma: &Vma, folios: Option<&mut Folios>) -> Result<Look, ResidencyError> {
         // Frames of devices are no memory of the process.
         if vma.has_flag("pf") || vma.has_flag("io") {
@@ -303,7 +303,7 @@ impl Whole<'_> {
             held.swapped_bytes = held.swapped_bytes.min(vma.swapped_bytes);
         }
         let something = held.is_some_and(|held| held.present_bytes() + held.swapped_bytes > 0) || vma.is_hugetlb();
-        // A mapping that is too small, and was advised all the same, is told so.
+        // A mapping that is too small, and was advised all the same, is reported as too small.
         let len = vma.end - vma.start;
         let short = if something && len <= LARGEST && (len >= SLOT || vma.has_flag("hg")) {
             shorts(self.judge(vma.start, vma.end, PageSize::Huge2M, &regions, Source::PagemapScan).slots)
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!((seen.comm.as_str(), held), ("sleep", resident << 10));
     }
 
-    /// Its page tables are empty then; that would be told as memory that is not there.
+    /// Its page tables are empty then; that would be reported as memory that is not there.
     #[test]
     fn a_process_that_ends_or_runs_another_program_is_noticed() {
         let mut child = Command::new("sleep").arg("30").stdout(Stdio::null()).spawn().expect("sleep");

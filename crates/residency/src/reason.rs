@@ -7,14 +7,14 @@ use pagelab_vocab::units::format_size;
 
 use crate::memory::GroupLimit;
 
-/// Settings that decide who gets transparent huge pages.
+/// Settings that decide which memory gets transparent huge pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Switch {
-    /// Of anonymous memory.
+    /// For anonymous memory.
     Enabled,
-    /// Of anonymous memory, for pages of 2 MiB alone.
+    /// For anonymous memory, for pages of 2 MiB alone.
     SizeEnabled,
-    /// Of shared memory without a mount: memfd, MAP_SHARED|MAP_ANONYMOUS, SysV segments.
+    /// For shared memory without a mount: memfd, MAP_SHARED|MAP_ANONYMOUS, SysV segments.
     Shmem,
     /// The same for pages of 2 MiB alone, which segments do not follow.
     SizeShmem,
@@ -124,7 +124,7 @@ pub enum Reason {
     Merged,
     /// The memory cgroup had no room for a huge page.
     CgroupLimit {
-        /// The group that is at its limit; `None` if it cannot be told which.
+        /// The group that is at its limit; `None` if it is not known which.
         group: Option<GroupLimit>,
     },
     /// Memory is fragmented: no huge page could be had although memory might be compacted for it.
@@ -148,7 +148,7 @@ pub enum Reason {
         /// What the pool said.
         error: String,
     },
-    /// Of a hugetlb mapping without a reservation: the pool has nothing left.
+    /// A hugetlb mapping without a reservation: the pool has nothing left.
     PoolEmpty {
         /// Bytes of one page.
         page_bytes: u64,
@@ -157,7 +157,7 @@ pub enum Reason {
         /// Pages that the mapping has room for.
         mapping_pages: u64,
     },
-    /// Of a hugetlb mapping: a control group is at its limit.
+    /// A hugetlb mapping: a control group is at its limit.
     HugetlbGroupLimit {
         /// The file with the limit.
         file: String,
@@ -166,7 +166,7 @@ pub enum Reason {
         /// Bytes of one page.
         page_bytes: u64,
     },
-    /// Of a hugetlb mapping without a reservation: its mount has used up its size.
+    /// A hugetlb mapping without a reservation: its mount has used up its size.
     HugetlbMountFull {
         /// Where it is mounted.
         mount: String,
@@ -175,7 +175,7 @@ pub enum Reason {
         /// Bytes of one page.
         page_bytes: u64,
     },
-    /// It cannot be told from what this process may see.
+    /// Not visible to this process.
     Unknown {
         /// What is known.
         why: String,

@@ -75,7 +75,7 @@ fn of_private(root: &Path, status: &str, vma: &Vma, untouched: u64) -> u64 {
     if inherited { 0 } else { untouched }
 }
 
-/// A pool has promised in all at least what it has promised to one.
+/// The reservations of a pool are at least those of one process.
 fn within_pool(root: &Path, page_bytes: u64, bytes: u64) -> Told<u64> {
     let Ok(pool) = Pool::read(root, page_bytes as usize) else { return Ok(bytes) };
     let promised = pool.reserved_pages * page_bytes;

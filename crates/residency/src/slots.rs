@@ -57,14 +57,14 @@ pub struct Slot {
     pub bytes: usize,
     /// Bytes of it that a mapping covers, whether pages are there or not; 0 in a gap between mappings.
     pub mapped_bytes: usize,
-    /// The pages; `None` if they could not be told, with the reason in `reason`.
+    /// The pages; `None` if they are unknown, with the reason in `reason`.
     pub held: Option<Held>,
     /// Why it is less than was asked for; `None` if it is not.
     pub reason: Option<Reason>,
 }
 
 impl Slot {
-    /// The size of page that maps all of what is present; `None` if nothing is, if sizes are mixed, or if it could not be told.
+    /// The size of page that maps all present memory; `None` if nothing is present, if sizes are mixed, or if unknown.
     pub fn page_size(&self) -> Option<PageSize> {
         match self.held? {
             Held { base_bytes: 1.., huge_2m_bytes: 0, huge_1g_bytes: 0, .. } => Some(PageSize::Base),
@@ -91,7 +91,7 @@ pub struct Got {
 }
 
 impl Got {
-    /// The sums over all slots; `None` if a slot could not be told.
+    /// The sums over all slots; `None` if a slot is unknown.
     pub fn total(&self) -> Option<Held> {
         self.slots.iter().try_fold(Held::default(), |sum, slot| {
             let held = slot.held?;
@@ -105,7 +105,7 @@ impl Got {
         })
     }
 
-    /// Whether every slot has what was asked for.
+    /// Whether every slot has the page size requested.
     pub fn as_asked(&self) -> bool {
         self.slots.iter().all(|slot| slot.held.is_some() && slot.reason.is_none())
     }
@@ -146,14 +146,14 @@ impl fmt::Display for WithCommand<'_> {
     }
 }
 
-/// What is known of a map's past by those who made it.
+/// The past of a map, as far as its maker knows it.
 #[derive(Debug, Clone, Default)]
 pub struct Past {
     /// Counters when it was made.
     pub counters: Option<Counters>,
     /// Why the pool was left for ordinary memory, if it was.
     pub pool: Option<String>,
-    /// The range that is looked at was mapped as a whole, or is all that was asked about: what lies beside it has no part in it.
+    /// The range inspected was mapped as a whole, or is all that was asked about: its neighbours are no part of it.
     pub is_range_known: bool,
 }
 
@@ -219,7 +219,7 @@ impl Whole<'_> {
         Ok(self.judge(start, end, asked, &regions, source))
     }
 
-    /// Tells for each slot of `[start, end)`, which holds `regions`, what it has and why not more.
+    /// For each slot of `[start, end)`, which holds `regions`: its pages, and why they are not larger.
     pub(crate) fn judge(&self, start: u64, end: u64, asked: PageSize, regions: &[Region], source: Source) -> Got {
         let vmas = touching(self.vmas, start & !(SLOT - 1), end.next_multiple_of(SLOT));
         let mut slots = divided(start, end);
@@ -328,7 +328,7 @@ pub(crate) enum PageBytes {
     All(u64),
     /// As the page tables say, region by region.
     ByRegion,
-    /// Of both sizes, and only sums are known.
+    /// Both sizes, and only sums are known.
     Mixed,
 }
 
@@ -348,9 +348,10 @@ impl PageBytes {
         }
     }
 
-    /// Sums in smaps know nothing of huge entries of files on direct access: each counts as one resident base page, and small entries
-    /// not at all (smaps_pmd_entry and vm_normal_page of Linux 6.1). So much more is present in the page tables than is resident;
-    /// of other files the two are alike. That holds for whole mappings: of one that reaches beyond `regions` nothing is concluded.
+    /// Sums in smaps miss huge entries of DAX files: each counts as one resident base page, and small entries not at
+    /// all (smaps_pmd_entry and vm_normal_page of Linux 6.1). The rest is present in the page tables but not resident;
+    /// for other files the two are alike. That holds for whole mappings: nothing is concluded for one that reaches
+    /// beyond `regions`.
     fn of_direct_access(vma: &Vma, regions: &[Region]) -> Self {
         if !vma.is_file() || vma.resident_bytes == 0 {
             return Self::All(0);
@@ -370,7 +371,7 @@ impl PageBytes {
         Self::Mixed
     }
 
-    /// Of a region that is present; `None` where it is not known.
+    /// For a region that is present; `None` where it is not known.
     fn of_region(self, categories: u64) -> Option<u64> {
         match self {
             Self::All(bytes) => Some(bytes),
@@ -404,7 +405,7 @@ mod tests {
         }
     }
 
-    /// A mapping with both: what cannot be told is not told.
+    /// A mapping with both: unknown sizes are not reported.
     #[test]
     fn a_mixed_mapping_is_unknown_without_the_page_tables() {
         let huge = Vma { anonymous_huge_bytes: SLOT, resident_bytes: SLOT + 4096, end: 4 * SLOT, ..Vma::default() };

@@ -28,7 +28,7 @@ impl Memory {
         memory
     }
 
-    /// `slots` times 2 MiB. Nothing lies beside it, so that it stays a mapping of its own.
+    /// `slots` times 2 MiB. It has no neighbours, so that it stays a mapping of its own.
     pub(crate) fn new(slots: usize) -> Self {
         let mapped_bytes = (slots + 2) * SLOT as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

@@ -120,16 +120,17 @@ pub fn chosen_word(text: &str) -> Option<&str> {
 /// The settings of the host, which are the same for all processes. What cannot be read is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HostRules {
-    /// Of anonymous memory, and the setting that it comes from.
+    /// For anonymous memory, and the setting that it comes from.
     anonymous: Option<(Rule, Switch)>,
-    /// Of memfd and MAP_SHARED|MAP_ANONYMOUS.
+    /// For memfd and MAP_SHARED|MAP_ANONYMOUS.
     shared: Option<(Rule, Switch)>,
-    /// Of System V segments. The kernel asks the setting for all sizes alone: vma_is_anon_shmem in mm/shmem.c holds for shared memory
-    /// that is mapped with shmem's own operations, and segments have those of ipc/shm.c (measured on Linux 6.18).
+    /// For System V segments. Only the setting for all sizes applies: vma_is_anon_shmem in mm/shmem.c holds for shared
+    /// memory that is mapped with shmem's own operations, and segments have those of ipc/shm.c (measured on Linux
+    /// 6.18).
     segments: Option<(Rule, Switch)>,
     /// The word of `shmem_enabled`.
     shmem_enabled: Option<String>,
-    /// The word of `defrag`: who may compact and reclaim memory for a huge page at a fault.
+    /// The word of `defrag`: which faults may compact and reclaim memory for a huge page.
     pub(crate) defrag: Option<String>,
     /// How much khugepaged puts up with when it gathers small pages.
     pub(crate) khugepaged: Khugepaged,
@@ -219,8 +220,8 @@ impl Settings {
         }
     }
 
-    /// The rule for new pages of a mapping, and the setting that it comes from: that of anonymous memory, of shared memory, or the
-    /// `huge=` of a tmpfs mount. `None` for files of other kinds, and where it cannot be told.
+    /// The rule for new pages of a mapping, and the setting that it comes from: that of anonymous memory, of shared
+    /// memory, or the `huge=` of a tmpfs mount. `None` for files of other kinds, and where unknown.
     pub(crate) fn rule_of(&self, vma: &Vma) -> Option<(Rule, Switch)> {
         if !vma.is_file() {
             return self.host.anonymous.clone();

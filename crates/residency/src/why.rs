@@ -50,7 +50,7 @@ pub(crate) trait Evidence {
     fn memory(&self) -> Option<Memory>;
     /// The word of `defrag`, and whether a fault may compact memory.
     fn defrag(&self, advised: bool) -> Option<(String, bool)>;
-    /// The limit of khugepaged that forbids to gather a slot with so many pages missing, on swap and shared.
+    /// The limit of khugepaged that forbids collapsing a slot with this many pages missing, on swap and shared.
     fn khugepaged_limit(&self, missing: u64, swapped: u64, shared: u64) -> Option<(&'static str, u64)>;
     /// Why a page of a hugetlb mapping is not there.
     fn why_missing(&self, vma: &Vma) -> Reason;
@@ -164,7 +164,7 @@ fn of_one(start: u64, vma: &Vma, held: &Held, evidence: &dyn Evidence) -> Reason
     }
     // VM_IO, VM_PFNMAP, VM_MIXEDMAP: memory of a device or of the kernel.
     let is_special = ["io", "pf", "mm"].iter().any(|flag| vma.has_flag(flag)) || evidence.is_no_file_of_a_mount(vma);
-    // Of direct access smaps says "not eligible", which is about khugepaged: faults do give huge pages.
+    // For DAX smaps says "not eligible", which is about khugepaged: faults do give huge pages.
     let refuses = vma.thp_eligible == Some(false) && !evidence.is_direct_access(vma);
     if is_special && refuses {
         return Reason::NotEligible;

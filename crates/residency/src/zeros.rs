@@ -59,8 +59,9 @@ impl ZeroFilled {
     /// How far [`ZeroFilled::bytes`] may be off, in bytes; 0 if all was read.
     ///
     /// The pieces are a sample without replacement: 1.96 standard errors of their mean with the correction for a finite
-    /// population (Cochran, Sampling Techniques, section 2.6), and for kinds of pages that the sample has none of, 3/n of what was
-    /// not read (the rule of three). The pieces are spread evenly, which is at least as good unless the contents repeat in step.
+    /// population (Cochran, Sampling Techniques, section 2.6), and for kinds of pages missing from the sample, 3/n of
+    /// the unread bytes (the rule of three). The pieces are spread evenly, which is at least as good unless the
+    /// contents repeat in step.
     pub fn margin_bytes(&self) -> Option<u64> {
         if self.is_exact() {
             return Some(0);
@@ -155,9 +156,9 @@ fn refused(vma: &Vma, huge_bytes: u64) -> Option<String> {
     None
 }
 
-/// Reads the huge pages of all mappings, one after the other of each in an order that spreads any beginning evenly, and of larger
-/// mappings as many more as they are larger, until all are read or the time is over. `max_ptes_none` is khugepaged's: so many
-/// zero-filled parts a huge page may have before the kernel calls it underused.
+/// Reads the huge pages of all mappings, those of each in an order that spreads any prefix evenly, and of mappings in
+/// proportion to their size, until all are read or the time is over. `max_ptes_none` is khugepaged's: with more
+/// zero-filled parts than that, the kernel calls a huge page underused.
 pub(crate) fn look(
     folder: &Path,
     pagemap: &File,
@@ -312,7 +313,7 @@ mod tests {
         assert_eq!(refused(&vma("rd", SLOT, 7), SLOT), None);
     }
 
-    /// Of two huge pages with one touched part each, this process sees the other 511.
+    /// Two huge pages have one touched part each; this process sees the other 511.
     #[test]
     fn parts_of_this_process_are_counted() {
         let memory = Memory::advised(2);

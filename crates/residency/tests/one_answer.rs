@@ -247,7 +247,7 @@ fn other_memory(always: bool) {
     write(segment as usize, SLOT);
 }
 
-/// A mapping of `bytes` at a multiple of 2 MiB, or `shift` beyond one, with nothing beside it.
+/// A mapping of `bytes` at a multiple of 2 MiB, or `shift` beyond one, without neighbours.
 fn map(file: Option<&File>, bytes: usize, shift: usize, sharing: libc::c_int) -> usize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice.

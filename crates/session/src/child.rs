@@ -39,7 +39,7 @@ pub enum SpawnError {
         "cannot run {program:?}: found no such program in {searched}; needed: the name of a program, try: command -v {program}"
     )]
     NotFound {
-        /// What was asked for.
+        /// The program requested.
         program: String,
         /// Where it was looked for.
         searched: String,
@@ -47,7 +47,7 @@ pub enum SpawnError {
     /// The kernel refused.
     #[error("cannot run {program:?}: {step}: {error}")]
     Refused {
-        /// What was asked for.
+        /// The program requested.
         program: String,
         /// Which step failed.
         step: &'static str,
@@ -340,14 +340,14 @@ fn null_ended(strings: &[CString]) -> Vec<*const libc::c_char> {
 /// The process of the command: the one that says so, or the forked one. A forked one that is not is reaped.
 fn command_pid(forked: i32, told: OwnedFd) -> i32 {
     let mut bytes = [0; 4];
-    // It is told before the gate, or the process has failed.
+    // The command's process writes it before the gate, or has failed.
     let read = std::fs::File::from(told).read_exact(&mut bytes);
     let pid = i32::from_ne_bytes(bytes);
     if read.is_err() || pid == forked {
         return forked;
     }
     let mut status = 0;
-    // SAFETY: our own child, which exits after it has told; status is a local.
+    // SAFETY: our own child, which exits after its report; status is a local.
     while unsafe { libc::waitpid(forked, &raw mut status, 0) } < 0
         && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     {}

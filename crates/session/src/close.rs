@@ -1,4 +1,4 @@
-//! The end of a session: what is left in the probes is taken, the recording closed, the outcome put together.
+//! The end of a session: the probes are drained, the recording closed, the outcome assembled.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(crate) fn finish(
     writer.manifest_mut().measured = Some(measured.clone());
     writer.set_witnesses(Arc::new(Makers));
     let bytes_so_far = writer.stats().bytes_written;
-    // Nothing more is taken from them. Their rings and what they know of symbols would only add to the memory that closing needs.
+    // Nothing more is taken from them. Their rings and symbol tables would only add to the memory that closing needs.
     drop(probes);
     let last = |last: &mut Manifest| {
         last.clock.realtime_at_end_ns = Some(realtime_ns());
@@ -125,8 +125,9 @@ fn lost_events(probes: &Probes) -> Option<String> {
     (lost > 0).then(|| format!("{lost} events were lost; try a larger ring: --ring-bytes 64M"))
 }
 
-/// The measured time: the load's own if it reported one, else from the command's `exec`, at `began_ns`, to its end. `whole` says that the
-/// command was recorded from its start to its end; if not, what was recorded is no piece of work that could be counted.
+/// The measured time: the load's own if it reported one, else from the command's `exec`, at `began_ns`, to its end.
+/// `whole` says that the command was recorded from its start to its end; if not, the recorded part is no unit of work
+/// that could be counted.
 fn measured(report: Option<&JobReport>, whole: bool, began_ns: i64, ended_ns: i64) -> Measured {
     match report.and_then(|report| Some((report, report.window?))) {
         Some((report, window)) => Measured {

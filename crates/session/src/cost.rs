@@ -1,9 +1,10 @@
 //! What recording costs while it goes on, and the budget that it must keep.
 //!
-//! The model is simple. Each stream's cost is the CPU time that the recording loop spends on it ([`Spent`]). Encoding and writing go along with the rows and are not told apart. With
-//! `--bpf-stats` the run time of all BPF programs is added to the recorder's total. Once a second that total is held
-//! against the CPU time that the machine has (wall time x CPUs); when it was above the budget for two seconds in a row,
-//! the stream that cost most in the last of them is shed: one second may be a start or a burst.
+//! The model is simple. Each stream's cost is the CPU time that the recording loop spends on it ([`Spent`]). Encoding
+//! and writing are included in no stream in particular. With `--bpf-stats` the run time of all BPF programs is added to
+//! the recorder's total. Once a second that total is compared with the CPU time that the machine has (wall time x
+//! CPUs). When it was above the budget for two seconds in a row, the stream that cost most in the last of them is shed:
+//! one second may be a start or a burst.
 
 use pagelab_observe::bpf::own_programs;
 use pagelab_observe::watcher::Spent;
@@ -16,7 +17,7 @@ const PATIENCE: u32 = 2;
 /// What is to be shed, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
-    /// The streams by what they cost in the last second, dearest first.
+    /// The streams by their cost in the last second, most expensive first.
     pub streams: Vec<&'static str>,
     /// What the recorder took, in per cent of the machine's CPU time.
     pub found_pct: f64,

@@ -45,7 +45,7 @@ pub struct Fallback {
     pub null: Columns,
     /// Columns that need not have values here, though not all of them are null throughout.
     unsure: Columns,
-    /// What is missing, beside the null columns.
+    /// The missing features, besides the null columns.
     pub lacks: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl Fallback {
         Self { stream, rung, full, null: &[], unsure: &[], lacks: "" }
     }
 
-    /// Tables that have rows, and the columns that have values, if the target does what they are about.
+    /// Tables that have rows, and the columns that have values, if the target causes such events.
     pub fn fills(&self) -> Vec<(&'static str, Vec<&'static str>)> {
         let holds = |columns: Columns, table: &str, column: &str| {
             columns.iter().any(|(name, listed)| *name == table && listed.contains(&column))

@@ -1,4 +1,4 @@
-//! The target's own tasks as `/proc` tells of them: rows of `tasks` where no probe tells of tasks, and the row from which ids are
+//! The target's own tasks from `/proc`: rows of `tasks` where no probe reports tasks, and the row from which ids are
 //! counted where one does.
 
 use std::os::unix::ffi::OsStrExt;
@@ -31,7 +31,7 @@ pub(crate) fn note_start(recorder: &mut Recorder, subject: &Subject) {
     }
 }
 
-/// Where nothing tells of tasks: the end of a command, which is the session's to wait for, so that its accounts can still be
+/// Where nothing reports tasks: the end of a command, which is the session's child, so that its accounts can still be
 /// read.
 pub(crate) fn note_end(recorder: &mut Recorder, subject: &Subject) {
     let Subject::Started(started) = subject else { return };

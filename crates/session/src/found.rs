@@ -16,7 +16,7 @@ use crate::options::{SessionError, Target};
 /// How often a cgroup is looked into; one that is empty twice in a row has ended.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was found.
+/// The target found.
 pub(crate) enum Found {
     /// Processes, those that have ended left out.
     Processes(Vec<(u32, OwnedFd)>),
@@ -35,8 +35,8 @@ pub(crate) struct Looked {
 }
 
 impl Found {
-    /// Finds the target; none if it is one that is to be started. Of several processes some may have ended since their
-    /// ids were looked up: `missed` takes what there is to say of those. It is an error if none is left.
+    /// Finds the target; none if it is one that is to be started. Some of several processes may have ended since their
+    /// ids were looked up: `missed` takes a message for each. It is an error if none is left.
     pub(crate) fn open(target: &Target, missed: &mut Vec<String>) -> Result<Option<Self>, SessionError> {
         match target {
             Target::Command(_) | Target::Job(_) => Ok(None),

@@ -181,7 +181,7 @@ pub fn program(_: &Numbers) -> io::Result<OwnedFd> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Executable, which kernels before 6.3 need not be told.
+/// An executable memfd; kernels before 6.3 need no flag for that.
 #[cfg(target_arch = "x86_64")]
 fn memfd() -> io::Result<File> {
     let name = "pagelab-gate";

@@ -30,7 +30,7 @@ pub(crate) fn push_interval(told: &WorkerInterval, writer: &mut RecordingWriter)
 
 /// Writes one row per worker and direction that did something.
 pub(crate) fn push(report: &JobReport, writer: &mut RecordingWriter) {
-    // What a disk did cannot be told apart by job.
+    // Disk statistics cannot be split by job.
     let disks = serde_json::to_string(&report.disks).ok().filter(|_| !report.disks.is_empty());
     for worker in &report.workers {
         // What ended a worker is one error more, said once.

@@ -43,7 +43,7 @@ struct Ear {
 /// Why a mark was not set.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkError {
-    /// The name cannot be told from a time, or cannot be printed.
+    /// The name looks like a time, or cannot be printed.
     #[error(
         "mark {0:?}: needed: a name of 1 to 200 bytes without control characters that is no number, such as warm or phase-2"
     )]
@@ -54,7 +54,7 @@ pub enum MarkError {
     /// The system refused something that always works.
     #[error("{step}: {error}")]
     System {
-        /// What was being done.
+        /// The attempted step.
         step: String,
         /// What the kernel said.
         error: io::Error,
@@ -153,7 +153,7 @@ impl Drop for Ear {
 }
 
 impl Marks {
-    /// Begins to listen for this process's user and, under sudo, for the one who called it.
+    /// Begins to listen for this process's user and, under sudo, for the calling user.
     pub(crate) fn listen(caller: Option<Caller>) -> io::Result<Self> {
         let own = Ear::open(&places(), None);
         let callers = caller.map(|caller| Ear::open(&places_of(caller.uid(), None), Some(caller)));
@@ -200,7 +200,7 @@ fn read(bytes: &[u8], now_ns: i64) -> Option<(i64, &str)> {
     is_name(name).then_some((ts, name))
 }
 
-/// Whether a mark may have this name: it is told from a time, and can be printed.
+/// Whether a mark may have this name: it does not look like a time, and can be printed.
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control) && name.parse::<f64>().is_err()
 }

@@ -26,7 +26,7 @@ pub enum Target {
     Command(Vec<OsString>),
     /// A fio workload, run by pagelab's own engines in a process of its own.
     Job(Box<Workload>),
-    /// Running processes with all their threads, and what they fork from now on.
+    /// Running processes with all their threads, and the children they fork from now on.
     Processes(Vec<u32>),
     /// All tasks of the cgroup with this folder and of those below it, as long as they are in it.
     Cgroup(PathBuf),
@@ -68,8 +68,8 @@ pub struct SessionOptions {
     pub process_settings: ProcessSettings,
     /// Working directory of the target.
     pub cwd: Option<PathBuf>,
-    /// A command beside a target that runs already: recording ends when it does. It is not part of the target, unless that
-    /// is the whole system.
+    /// A command to run along with a target that runs already: recording ends when it does. It is not part of the
+    /// target, unless that is the whole system.
     pub during: Option<Vec<OsString>>,
     /// Longest time the target may take; it is then ended, with its children.
     pub timeout: Option<Duration>,
@@ -83,7 +83,7 @@ pub struct SessionOptions {
     pub keep_last: Option<Duration>,
     /// Let the kernel count the run time of BPF programs, which costs time itself.
     pub bpf_stats: bool,
-    /// Per cent of the machine's CPU time that the recorder may take; above it, it sheds the dearest stream.
+    /// Per cent of the machine's CPU time that the recorder may take; above it, it sheds the most expensive stream.
     pub budget_pct: Option<f64>,
     /// Give the target a process group of its own, as runs without a terminal have.
     pub own_group: bool,
@@ -95,7 +95,7 @@ pub struct SessionOptions {
     pub values: Vec<ValueSpec>,
     /// Bytes of fault ring per CPU.
     pub ring_bytes_per_cpu: usize,
-    /// Of so many minor faults one is looked at when it ends, beside all major ones; 0: none is.
+    /// One in this many minor faults is sampled when it ends, in addition to all major ones; 0: none is.
     pub fault_details: u64,
     /// How the profile finds the stacks of user space.
     pub unwinding: Unwinding,
@@ -103,12 +103,12 @@ pub struct SessionOptions {
     pub frequency_hz: Option<u64>,
     /// Flush every part to the device.
     pub durable: bool,
-    /// What the user decides about jobs outside the job file: what they may write to, whether they tell how far they are.
+    /// The user's decisions about jobs outside the job file: files they may write to, whether they report progress.
     pub load: Control,
 }
 
 impl SessionOptions {
-    /// How often the profile samples: in full for somebody who names it, cheaply where it comes with other streams.
+    /// How often the profile samples: in full if it is requested by name, cheaply where it comes with other streams.
     fn frequency(&self) -> Frequency {
         let usual = if self.streams.names(Stream::Cpu) { Frequency::FULL } else { Frequency::CHEAP };
         self.frequency_hz.map_or(usual, Frequency::of)
@@ -169,8 +169,8 @@ impl SessionOptions {
 pub struct SessionOutcome {
     /// The recording.
     pub dir: PathBuf,
-    /// How the target ended, or the command beside it; none if it was not ours, or still running when recording was
-    /// aborted.
+    /// How the target ended, or the command that ran with it; none if it was not ours, or still running when recording
+    /// was aborted.
     pub ended: Option<Ended>,
     /// What the load reported, for jobs.
     pub report: Option<JobReport>,
@@ -208,7 +208,7 @@ pub enum SessionError {
     /// There is no such target, or it is not this user's.
     #[error("{0}")]
     Target(String),
-    /// The host cannot do what was asked for.
+    /// The host cannot do what was requested.
     #[error("{0}")]
     Host(String),
     /// The load process ran nothing: the job is wrong or refused (2), or the host cannot do it (3). It has said why.
@@ -222,7 +222,7 @@ pub enum SessionError {
     /// The system refused something that always works.
     #[error("{step}: {error}")]
     System {
-        /// What was being done.
+        /// The attempted step.
         step: &'static str,
         /// What the kernel said.
         error: std::io::Error,

@@ -51,7 +51,7 @@ pub(crate) struct Heard {
 pub(crate) struct Tee {
     /// The command's ends, each with the numbers that it has in the command; closed once the command has them.
     theirs: Vec<(OwnedFd, Vec<i32>)>,
-    /// Closed to ask for what was heard.
+    /// Closed to ask for the output so far.
     stop: Option<OwnedFd>,
     heard: mpsc::Receiver<Heard>,
 }
@@ -91,7 +91,7 @@ impl Tee {
         self.theirs.clear();
     }
 
-    /// What was heard until now; what comes later is still passed on.
+    /// The output until now; later output is still passed on.
     pub(crate) fn heard(&mut self) -> Heard {
         self.theirs.clear();
         self.stop = None;
@@ -180,7 +180,7 @@ struct Listener {
     sources: Vec<Source>,
     search: Search,
     last_line: Vec<u8>,
-    /// At its end when the session wants to know; `None` once it has been told.
+    /// At its end when the session asks for the output; `None` once it has been handed over.
     asked: Option<OwnedFd>,
     tell: mpsc::Sender<Heard>,
 }
@@ -195,7 +195,7 @@ impl Listener {
             if asked && (ready.is_empty() || late > LATE_AT_MOST) {
                 self.answer();
             }
-            // From the back, so that the places before stay what they are.
+            // From the back, so that earlier places stay valid.
             for place in ready.into_iter().rev() {
                 if !self.pass_on(place) {
                     let source = self.sources.remove(place);
@@ -233,7 +233,7 @@ impl Listener {
         if let Some(to) = &source.to
             && write_all(to, bytes).is_err()
         {
-            // The reader has gone; the command is told so by its next write, as without us.
+            // The reader has gone; the command's next write fails, as without us.
             return false;
         }
         if self.asked.is_none() {

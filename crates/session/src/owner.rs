@@ -1,4 +1,4 @@
-//! Whose the files of a recording are that root makes on behalf of somebody else: those of the user who called sudo.
+//! The owner of a recording's files that root makes on behalf of another user: the one who called sudo.
 //!
 //! The files are not made by root and given away afterwards. The thread that makes them has that user's rights for as
 //! long as it does ([`Caller::run`]): so they belong to the user from the first moment, also when the recorder is
@@ -99,7 +99,7 @@ impl Caller {
         self.uid
     }
 
-    /// Does `work` with this user's rights at files: what it makes belongs to the user.
+    /// Does `work` with this user's rights at files: files it makes belong to the user.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let _root = Root { groups: own_groups() };
         set_rights(self.uid, self.gid, &self.groups);
@@ -170,7 +170,7 @@ fn is_dots(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-/// Gives a directory and what is in it to the user who called sudo, when it is dropped: also where the work in it fails.
+/// Gives a directory and its contents to the user who called sudo, when it is dropped: also where the work in it fails.
 #[derive(Debug)]
 pub struct HandOver<'a> {
     dir: &'a Path,

@@ -52,7 +52,7 @@ pub(crate) struct Recorder {
     round: Round,
     marks: Option<Marks>,
     budget: Option<Budget>,
-    /// When every metric is to be written again, so that a flight recorder has them in what it keeps.
+    /// When every metric is to be written again, so that a flight recorder has them in the part it keeps.
     all_samples: Option<(Duration, i64)>,
     /// What the first parts added to the recording, and the most that later ones did.
     growth_bytes: Option<(u64, Option<u64>)>,
@@ -96,7 +96,7 @@ impl Recorder {
         self.follows = !matches!(subject, Subject::Found(Found::System));
     }
 
-    /// Does what the options want beside the probes: listens for marks, keeps to a budget, keeps only the last.
+    /// Sets up the options other than probes: listens for marks, keeps to a budget, keeps only the last.
     pub(crate) fn begin(&mut self, options: &SessionOptions) {
         self.marks =
             Marks::listen(Caller::of_sudo()).inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
@@ -119,7 +119,7 @@ impl Recorder {
         counts.iter().fold((0, 0), |(seen, lost), one| (seen + one.seen - one.filtered, lost + one.lost))
     }
 
-    /// Sheds the dearest stream when the recorder takes more than its budget. Called about once a second.
+    /// Sheds the most expensive stream when the recorder takes more than its budget. Called about once a second.
     pub(crate) fn keep_to_budget(&mut self) {
         let now = monotonic_ns();
         let Some(verdict) = self.budget.as_mut().and_then(|budget| budget.look(now, &self.round.spent)) else { return };
@@ -147,7 +147,7 @@ impl Recorder {
     }
 
     /// Whether the next parts would make the recording larger than `max_bytes`, if they are as large as any so far, and
-    /// what is written at the end (settings, every metric) is as large as what was written at the start.
+    /// the rows at the end (settings, every metric) take as much as those at the start.
     pub(crate) fn nears(&self, max_bytes: u64) -> bool {
         let (first, most) = self.growth_bytes.unwrap_or_default();
         self.bytes() + first + most.unwrap_or(first) > max_bytes
@@ -278,8 +278,8 @@ impl Recorder {
         self.probes.count(&mut counts);
     }
 
-    /// Detaches the probes, drains them once more and lets them finish. Returns what they have for the manifest, by the name of
-    /// their first stream.
+    /// Detaches the probes, drains them once more and lets them finish. Returns their entries for the manifest, by the
+    /// name of their first stream.
     pub(crate) fn stop(&mut self) -> serde_json::Map<String, serde_json::Value> {
         // The last time: no mark is answered that is not written.
         if let Some(marks) = self.marks.take() {
@@ -316,7 +316,7 @@ impl Recorder {
     }
 }
 
-/// Tells the sampler of the target's processes. Of the whole system there is no target to sample.
+/// Passes the target's processes to the sampler. The whole system has no target to sample.
 fn follow(sampler: Option<&mut Sampler>, events: &[Event], feed: &Feed) {
     let Some(sampler) = sampler else { return };
     for event in events {
@@ -333,7 +333,7 @@ fn follow(sampler: Option<&mut Sampler>, events: &[Event], feed: &Feed) {
     }
 }
 
-/// Writes what was counted since the last part. A CPU on which nothing happened has no row.
+/// Writes the counts since the last part. A CPU without events has no row.
 fn push_loss(now_ns: i64, now: &Counts, before: &Counts, columns: &mut LossColumns) {
     for (at, count) in now.iter().enumerate() {
         let same = |earlier: &&Count| earlier.stream == count.stream && earlier.cpu == count.cpu;

@@ -15,7 +15,7 @@ use crate::signals;
 use crate::subject::Subject;
 
 /// Time a command gets between being asked to end and being ended, or left to itself: its status is in the recording if
-/// it ends by then. What was found running is not asked, so there is nothing to wait for.
+/// it ends by then. A target that ran already is not asked, so there is nothing to wait for.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often the loop wakes while nothing is recorded.
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -62,7 +62,7 @@ impl Passing {
         self.seen = signals::count();
         let Subject::Started(started) = subject else { return true };
         if self.once {
-            // The second one: leave the target, keep what there is.
+            // The second one: leave the target, keep the recording so far.
             subject.signal(if started.is_load { libc::SIGKILL } else { libc::SIGTERM });
             return true;
         }
@@ -95,10 +95,10 @@ pub(crate) struct RecordingLoop<'a> {
     pub options: &'a SessionOptions,
     pub recorder: &'a mut Recorder,
     pub subject: &'a mut Subject,
-    /// The command beside the target with which recording ends.
+    /// The command running with the target with which recording ends.
     pub during: Option<Child>,
     pub signals: &'a mut Passing,
-    /// Is told once a second how it goes.
+    /// Gets the progress once a second.
     pub tell: &'a mut dyn FnMut(&Progress),
 }
 
@@ -212,8 +212,8 @@ impl Second {
     }
 }
 
-/// Ends the command beside a target that did not end the recording by its own end, as a recorded command is ended, and
-/// gives its status.
+/// Ends the command that runs with a target and did not end the recording by its own end, as a recorded command is
+/// ended, and gives its status.
 fn end_beside(mut command: Child, ended_by: &EndedBy, options: &SessionOptions) -> Option<Ended> {
     match ended_by {
         EndedBy::Target => {}

@@ -29,7 +29,7 @@ pub fn run(options: &SessionOptions) -> Result<SessionOutcome, SessionError> {
     run_and_tell(options, &mut |_| {})
 }
 
-/// As [`run`]; `tell` is told once a second how it goes.
+/// As [`run`]; `tell` gets the progress once a second.
 pub fn run_and_tell(options: &SessionOptions, tell: &mut dyn FnMut(&Progress)) -> Result<SessionOutcome, SessionError> {
     signals::install().map_err(SessionError::system("installing signal handlers"))?;
     if options.keep_last.is_some() {

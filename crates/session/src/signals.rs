@@ -1,6 +1,6 @@
-//! SIGINT, SIGTERM, SIGHUP and SIGQUIT to the recorder: the first ends the work and keeps everything, the second, some time
-//! later, aborts. SIGHUP comes when the terminal goes, as with a connection of ssh that drops.
-//! SIGUSR2 to a flight recorder: what it has is kept.
+//! SIGINT, SIGTERM, SIGHUP and SIGQUIT to the recorder: the first ends the work and keeps everything, the second, some
+//! time later, aborts. SIGHUP comes when the terminal goes, as with an ssh connection that drops. SIGUSR2 to a flight
+//! recorder: it keeps its events.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

@@ -1,4 +1,4 @@
-//! What is recorded, while it is recorded: a process that the session started, or what it found running.
+//! The target while it is recorded: a process that the session started, or one that it found running.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::target::Started;
 
 /// A target in the hands of a session.
 pub(crate) enum Subject {
-    /// Ours: it waits at the gate, has a status in the end, and is told of signals.
+    /// Ours: it waits at the gate, has a status in the end, and gets signals.
     Started(Box<Started>),
     /// Somebody else's: it is only looked at.
     Found(Found),
@@ -63,7 +63,7 @@ impl Subject {
         }
     }
 
-    /// Sends a signal to what we started; what was found is left alone.
+    /// Sends a signal to a target that we started; one that was found is left alone.
     pub(crate) fn signal(&self, signal: i32) {
         if let Self::Started(started) = self {
             started.child.signal(signal);
@@ -78,7 +78,7 @@ impl Subject {
         }
     }
 
-    /// What a load process has told since the last time.
+    /// The load process's reports since the last time.
     pub(crate) fn intervals(&mut self, each: impl FnMut(WorkerInterval)) {
         if let Self::Started(started) = self {
             started.intervals(each);

@@ -31,18 +31,18 @@ pub(crate) struct Started {
     tee: Option<Tee>,
 }
 
-/// What the load process has told, as far as it was read.
+/// The load process's reports, as far as they were read.
 struct Told {
     /// Memory that it writes lines into.
     file: File,
     read_bytes: u64,
     reader: ReportReader,
-    /// The first line that was not what it should be.
+    /// The first malformed line.
     broken: Option<LoadError>,
 }
 
 impl Told {
-    /// Reads what came since the last time and gives its memory back; intervals go to `each`.
+    /// Reads the new lines and gives their memory back; intervals go to `each`.
     fn read_on(&mut self, mut each: impl FnMut(WorkerInterval)) {
         let mut chunk = vec![0_u8; 1 << 16];
         loop {
@@ -80,7 +80,7 @@ impl Started {
                 let mut tee = Tee::open(options).map_err(SessionError::system("preparing the command's output"))?;
                 let mut spec = ChildSpec { argv: argv.clone(), ..spec(options) };
                 if let Some(tee) = &tee {
-                    // Instead of what was handed down before.
+                    // Replaces the descriptors handed down before.
                     spec.hand_down = tee.hand_down().collect();
                 }
                 let child = Child::spawn(&spec)?;
@@ -96,7 +96,7 @@ impl Started {
         }
     }
 
-    /// Forks the command that runs beside a target; it waits at the gate.
+    /// Forks the command that runs with a target; it waits at the gate.
     pub(crate) fn beside(options: &SessionOptions, argv: &[OsString]) -> Result<Child, SessionError> {
         Ok(Child::spawn(&ChildSpec { argv: argv.to_vec(), ..spec(options) })?)
     }
@@ -123,7 +123,7 @@ impl Started {
         self.tee.as_mut().map(Tee::heard).unwrap_or_default()
     }
 
-    /// What the load process has told since the last time.
+    /// The load process's reports since the last time.
     pub(crate) fn intervals(&mut self, each: impl FnMut(WorkerInterval)) {
         if let Some(told) = &mut self.told {
             told.read_on(each);

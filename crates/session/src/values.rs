@@ -79,7 +79,7 @@ impl fmt::Display for ValueSpec {
 /// What became of one number in one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueFound {
-    /// What was looked for.
+    /// The value searched for.
     pub spec: ValueSpec,
     /// The number; `None` if no line had one, and `note` says why.
     pub value: Option<f64>,
@@ -142,7 +142,7 @@ impl Search {
         }
     }
 
-    /// What was found.
+    /// The values found.
     pub(crate) fn found(&self) -> Vec<ValueFound> {
         self.wanted.iter().map(Wanted::found).collect()
     }

@@ -1,5 +1,6 @@
-//! 32-bit programs: their system calls have numbers, registers and some arguments of their own, and must be recorded under
-//! their names all the same; what they map must be known, so that their faults lie in known mappings. Needs root and gcc.
+//! 32-bit programs: their system calls have numbers, registers and some arguments of their own, and must be recorded
+//! under their names all the same; their mappings must be known, so that their faults lie in known mappings. Needs root
+//! and gcc.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -73,7 +73,7 @@ fn sums(outcome: &SessionOutcome) -> Sums {
     sums
 }
 
-/// Of so many minor faults one is looked at.
+/// One in this many minor faults is sampled.
 const ONE_IN: u64 = 64;
 
 #[test]

@@ -1,6 +1,6 @@
-//! Programs that a user may run to harm root's recorder (`hostile/programs.py`), all at the same time as user nobody, beside
-//! an honest one: the recorder must survive them, stay small, and have the honest program's stacks with their names.
-//! Needs root, gcc and python3.
+//! Programs that a user may run to harm root's recorder (`hostile/programs.py`), all at the same time as user nobody,
+//! along with an honest one: the recorder must survive them, stay small, and have the honest program's stacks with
+//! their names. Needs root, gcc and python3.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -54,7 +54,7 @@ int main(void)
 "#;
 const ROUNDS: usize = 50;
 
-/// The program's calls by what asked for them, with the functions of their stacks (`main` and what it called), and the manifest.
+/// The program's calls by caller, with the functions of their stacks (`main` and its callees), and the manifest.
 fn recorded(dir: &Path, streams: &str) -> (BTreeMap<String, Vec<Vec<String>>>, Manifest) {
     let program = compile(dir, PROGRAM, &["-fomit-frame-pointer", &format!("-DROUNDS={ROUNDS}")]);
     let mut options = SessionOptions::new(Target::Command(vec![program.into()]), dir.join("rec"));

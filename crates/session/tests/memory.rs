@@ -10,11 +10,11 @@ const BOUND_BYTES: u64 = 150 << 20;
 /// What a recording of four times the calls may take more: how full the rings were when they were emptied differs from run
 /// to run.
 const GROWTH_BYTES: u64 = 20 << 20;
-/// Tells the test that it is to record so many calls, in a process of its own: the largest resident size is the process's.
+/// Tells the test how many calls to record, in a process of its own: the largest resident size is the process's.
 const CALLS: &str = "PAGELAB_TEST_CALLS";
 
-/// Two tasks that call as fast as they can, `sys.argv[1]` reads and as many writes each, beside threads that sleep in calls of
-/// some seconds: such a call is older than most others of the part that it is written in.
+/// Two tasks that call as fast as they can, `sys.argv[1]` reads and as many writes each, along with threads that sleep
+/// in calls of some seconds: such a call is older than most others of the part that it is written in.
 const WORKLOAD: &str = r#"
 import subprocess, sys, threading, time
 def sleep(seconds):
@@ -27,7 +27,7 @@ for one in [subprocess.Popen(dd) for _ in range(2)]:
     one.wait()
 "#;
 
-/// Records so many calls, at least; the recorder's largest resident size, as the manifest has it.
+/// Records `calls` calls, at least; the recorder's largest resident size, as the manifest has it.
 fn peak_of(calls: u64) -> u64 {
     let tmp = tempfile::tempdir().expect("a directory");
     let count = (calls / 4).to_string();

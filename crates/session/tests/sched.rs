@@ -1,4 +1,4 @@
-//! Time off the CPU: what the kernel accounts to a task and what it was away for make up its life.
+//! Time off the CPU: the time that the kernel accounts to a task and its times off the CPU add up to its life.
 
 use std::collections::BTreeMap;
 
@@ -83,8 +83,8 @@ fn time_on_and_off_the_cpu_make_up_a_life() {
     assert_eq!(children.len(), 5, "{lives:?}");
     for (task, life) in &children {
         let (whole, on) = (life.ended - life.began, life.cpu_ns as i64);
-        // It waits for its first turn after the fork, and is counted until its very end; both are short, the former not so
-        // much where many others want a CPU.
+        // It waits for its first turn after the fork, and is counted until its very end; both are short, the former
+        // less so where many others want a CPU.
         let unexplained = (whole - life.off_ns - on).abs();
         assert!(unexplained < 250_000_000 + whole / 20, "task {task}: {whole} = {} + {on}? {life:?}", life.off_ns);
     }

@@ -1,5 +1,5 @@
-//! Where tasks sleep: programs that sleep at the bottom of a known chain of functions have that chain, also when almost all
-//! of their stacks are told by number. Needs root, and gcc.
+//! Where tasks sleep: programs that sleep at the bottom of a known chain of functions have that chain, also when almost
+//! all of their stacks are sent by number. Needs root, and gcc.
 
 use crate::common;
 
@@ -122,7 +122,7 @@ struct Sleeps {
     user: BTreeMap<Vec<String>, u32>,
 }
 
-/// Holds what was recorded against the chains that the program has.
+/// Compares the recorded stacks with the chains that the program has.
 fn assert_chains(recording: &Recording, outermost: &str) {
     let stacks = stacks(recording);
     let functions = |id: Option<u64>| id.and_then(|id| stacks.get(&id)).cloned().unwrap_or_default();

@@ -149,7 +149,7 @@ fn counts_agree_with_strace_on_the_same_run() {
     assert_eq!(ours, strace, "{text}");
 }
 
-/// dd makes exactly one write for each block: what was recorded and what was lost add up to that, and to what the program counted.
+/// dd makes exactly one write for each block: recorded and lost calls add up to that, and to the program's own count.
 #[test]
 fn what_is_lost_is_counted_to_the_call() {
     let blocks = 400_000_u64;
@@ -179,7 +179,7 @@ fn what_is_lost_is_counted_to_the_call() {
 #[test]
 fn every_call_has_its_row() {
     let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=300000", "status=none"];
-    // Room for all of them: beside other tests the recorder may not run for a while.
+    // Room for all of them: with other tests running the recorder may not run for a while.
     let (_tmp, outcome) = record("syscalls:read,write", &command, |options| options.ring_bytes_per_cpu = 32 << 20);
     let rows = calls(&outcome.dir);
     let writes: Vec<&Row> = rows.iter().filter(|row| row.name == "write").collect();
@@ -234,7 +234,8 @@ os.read(g, 32)                   # where the child stopped",
     );
 }
 
-/// Appended data go behind what is there, wherever the position was; a descriptor that was handed over names the same file.
+/// Appended data go to the end of the file, wherever the position was; a descriptor that was handed over names the same
+/// file.
 #[test]
 fn appended_data_and_descriptors_handed_over() {
     let (_tmp, rows) = python(

@@ -326,7 +326,7 @@ fn above_the_budget_the_dearest_stream_is_shed_and_the_recording_says_so() {
     let probe = made.outcome.manifest.probes.iter().find(|probe| probe.name == "faults").expect("a probe");
     let shed_at = probe.extra.get("shed_at_ns").and_then(serde_json::Value::as_i64).expect("it was shed");
     assert!(probe.extra["shed_because"].as_str().is_some_and(|why| why.contains("--budget")), "{probe:?}");
-    // What was in the ring then is taken a little later.
+    // Events that were in the ring then are taken a little later.
     assert!(made.fault_times().1 <= shed_at + 100_000_000, "faults after it was shed");
     assert!(made.outcome.warnings.iter().any(|warning| warning.contains("faults")), "{:?}", made.outcome.warnings);
     let mut marks = Vec::new();
@@ -506,8 +506,8 @@ fn what_goes_on_when_recording_ends_has_a_row_without_an_end() {
     assert!(!calls.is_empty() || !off.is_empty(), "nothing goes on");
 }
 
-/// The environment is read while the process at the gate still has the recorder's: what was set for the command was not in
-/// the recording, and `compare --setting env.X=1,2` found that no setting differs.
+/// The environment is read while the process at the gate still has the recorder's: variables set for the command were
+/// not in the recording, and `compare --setting env.X=1,2` found that no setting differs.
 #[test]
 fn what_is_set_for_a_command_is_in_its_settings() {
     use pagelab_host::process::ProcessSettings;

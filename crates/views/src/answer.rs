@@ -1,4 +1,4 @@
-//! What every view's answer carries beside its data: which recording it is about, and what a reader must know.
+//! The common part of every view's answer: the recording it is about, and the notes a reader must know.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ const INCOMPLETE_REASON: &str = "incomplete_reason";
 pub struct Answer<T> {
     /// The rows, typed.
     pub data: T,
-    /// What a reader of the rows must know: what was left out, lost or not recorded.
+    /// Notes a reader of the rows must know: events left out, lost or not recorded.
     pub notes: Vec<String>,
     /// The recording that was asked.
     pub about: About,

@@ -11,7 +11,7 @@ pub enum ViewError {
     /// A recording cannot be read.
     #[error(transparent)]
     Recording(#[from] pagelab_recording::Error),
-    /// What was asked for is not in the recording, or no such question can be asked.
+    /// The item requested is not in the recording, or no such question can be asked.
     #[error("{0}")]
     Asked(String),
     /// An answer cannot be written as a document.
@@ -23,7 +23,7 @@ pub enum ViewError {
     /// A file of a result cannot be written.
     #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// On what.
         path: PathBuf,

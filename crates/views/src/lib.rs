@@ -21,11 +21,11 @@
 //! which tasks and files, in which order and how many rows. The [`answer::Answer`] has the view's data, what a reader must
 //! know (`notes`), and which recording was asked; [`answer::Answer::document`] is what `--json` prints.
 //!
-//! Data are lists of rows with a key and figures. The key names what a row is about in words that mean the same in another
-//! recording (function and module, path, name of a call, class of mappings, device and operation), so that two sides can be
-//! put beside each other by it: a row of one side only has vanished or is new. Ids of one recording are no keys. Sorting and
-//! cutting to `top` come last, behind the figures: two sides are compared on whole lists (`top` 0), and a rollup that has the
-//! same figures in a table takes the place of the pass over events and of nothing behind it.
+//! Data are lists of rows with a key and figures. The key names the row's subject in words that mean the same in
+//! another recording (function and module, path, name of a call, class of mappings, device and operation), so that two
+//! sides can be joined by it: a row of one side only has vanished or is new. Ids of one recording are no keys. Sorting
+//! and cutting to `top` come last, behind the figures: two sides are compared on whole lists (`top` 0), and a rollup
+//! that has the same figures in a table replaces the pass over events and nothing behind it.
 //!
 //! How to add one is said in [`view`].
 //!

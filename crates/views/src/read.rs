@@ -138,7 +138,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// What was used since then.
+    /// The use since then.
     fn since(self, before: Option<Self>) -> Self {
         let Some(before) = before else { return self };
         let less = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
@@ -170,16 +170,16 @@ pub struct Task {
     pub present_at_start: bool,
     /// Its end, if that was seen.
     pub exit: Option<Exit>,
-    /// What it had used when it was last looked at, if it has not ended.
+    /// Its accounts when it was last read, if it has not ended.
     pub alive: Option<Exit>,
-    /// What it had used when recording began, if it was there then.
+    /// Its accounts when recording began, if it was there then.
     pub before: Option<Exit>,
     /// It has memory of its own, as kernel threads have not.
     pub has_memory: bool,
 }
 
 impl Task {
-    /// What it used while it was recorded, until its end or until it was last looked at.
+    /// Its use while it was recorded, until its end or until it was last read.
     pub fn used(&self) -> Option<Exit> {
         self.exit.or(self.alive).map(|used| used.since(self.before))
     }
@@ -301,7 +301,7 @@ impl Tasks {
         if task.pid == task.tid { format!("{comm} {}", task.pid) } else { format!("{comm} {}/{}", task.pid, task.tid) }
     }
 
-    /// The tasks as a tree, each with its depth: children below who forked them, in order of time, kernel threads last.
+    /// The tasks as a tree, each with its depth: children below their parents, in order of time, kernel threads last.
     pub fn tree(&self) -> Vec<(u32, usize)> {
         let mut children: HashMap<Option<u32>, Vec<u32>> = HashMap::new();
         for (id, task) in &self.0 {

@@ -15,7 +15,8 @@
 //!
 //! # How to add one
 //! 1. Declare the table in the registry, with `rollup(1; SOURCE, ...)` in its head.
-//! 2. Write how its rows are made of a view's figures, and the figures of its rows, in a file `rollup.rs` beside the view's.
+//! 2. Write how its rows are made of a view's figures, and the figures of its rows, in a file `rollup.rs` next to the
+//!    view's.
 //! 3. Make it in [`Makers`], and read it where the view takes its figures.
 //! 4. Hold view with rollups equal to view without in `tests/rollups.rs`.
 
@@ -55,7 +56,8 @@ impl Witnesses for Makers {
     }
 }
 
-/// Mapping actions of a recording whose faults are added up: beside compaction their replay takes some 600 bytes for each.
+/// Most mapping actions of a recording whose faults are added up: during compaction their replay takes some 600 bytes
+/// for each.
 const MOST_ACTIONS: u64 = 1 << 16;
 
 /// Whether closing has the memory to replay the mapping actions. With more of them, as of ten thousand processes, views take

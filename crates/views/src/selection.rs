@@ -37,7 +37,7 @@ pub struct Selection {
     pub callees: Option<String>,
     /// Groups of functions, `NAME=REGEX`.
     pub groups: Vec<String>,
-    /// What rows are put together by.
+    /// The grouping of rows.
     pub by: Option<String>,
     /// Only system calls of these names or classes.
     pub names: Vec<String>,
@@ -61,7 +61,7 @@ impl Selection {
         chosen("--sort", self.sort.as_deref(), columns)
     }
 
-    /// What to put rows together by: what was asked for, or the first of `kinds`.
+    /// The grouping of rows: the one requested, or the first of `kinds`.
     pub(crate) fn group_by(&self, kinds: &[&'static str]) -> Result<&'static str> {
         chosen("--by", self.by.as_deref(), kinds)
     }

@@ -2,11 +2,11 @@
 //!
 //! Every table of the registry is there, with the columns `host`, `variant` and `run` in front, which come from each
 //! recording's manifest (or, where that has none, from the path). A table that a recording lacks has no rows from it, a
-//! column that it lacks is null. Paths, which are bytes in the files, are text here; bytes that are no UTF-8 appear as
-//! U+FFFD. So `path` is what `path_text` is, which other programs read beside the bytes. The table `runs` has one row per
-//! recording, from the manifests. The table `coverage` has one row per recording and stream: where its `state` is not
-//! `active`, that a table has no rows of the recording means nothing. A quotient of integers is an integer
-//! (`addr/4096` is a page).
+//! column that it lacks is null. Paths, which are bytes in the files, are text here; bytes that are not UTF-8 appear as
+//! U+FFFD. So `path` is the same as `path_text`, which the files have for other programs. The table `runs` has one row
+//! per recording, from the manifests. The table `coverage` has one row per recording and stream: unless its `state` is
+//! `active`, a table without rows of the recording means nothing. A quotient of integers is an integer (`addr/4096` is
+//! a page).
 //!
 //! # How tables are read
 //! A table is planned ([`table`]) as the engine's own Parquet scan of the files that the recordings' reader accepts
@@ -130,7 +130,7 @@ pub fn query_with(
 /// than [`HELD_BYTES`] of the result have been written: those cannot be taken back, and the query fails.
 ///
 /// # Errors
-/// [`ViewError::Query`] says what is wrong with the query or with what it read.
+/// [`ViewError::Query`] says what is wrong with the query or with the files it read.
 pub fn answer(
     dirs: &[PathBuf],
     sql: &str,

@@ -57,7 +57,7 @@ pub(crate) fn functions_at(
     read::each::<FramesRow>(recording, notes, |row| {
         let (Some(module), Some(offset), Some(symbol)) = (row.module, row.module_offset, row.symbol) else { return };
         let place = (module.to_vec(), offset);
-        // Of a chain of inlined functions the one that the compiler made code for is what tools name.
+        // In a chain of inlined functions tools name the one that the compiler made code for.
         if wanted.contains(&place) && (!row.inlined || !found.contains_key(&place)) {
             found.insert(place, symbol.to_owned());
         }

@@ -53,8 +53,8 @@ impl Window {
         (to.min(self.end_ns) - from.max(self.start_ns)).max(0)
     }
 
-    /// The part of the window that lies in `span`. What was done in a part is not counted as operations: a load counts them
-    /// for the whole, and a part of a command is no piece of work.
+    /// The part of the window that lies in `span`. It has no count of operations: a load counts them for the whole, and
+    /// a part of a command is no unit of work.
     pub(crate) fn within(self, span: Span) -> Self {
         if !span.is_part() {
             return self;

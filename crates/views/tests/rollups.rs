@@ -367,7 +367,7 @@ fn views_from_rollups_are_views_from_events() {
         assert_eq!(written.rollups_missing, None, "{name}");
         assert_eq!(has_rollups(&dir), name != "empty", "{name}");
         let from_rollups = answers(&dir);
-        // Of a part of the time nothing is taken from rollups.
+        // A part of the time takes nothing from rollups.
         let bounds = Bounds { from: Some("0.5".parse().unwrap()), to: None };
         let part = || {
             let recording = Recording::open(&dir).unwrap();

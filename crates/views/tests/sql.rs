@@ -1,4 +1,4 @@
-//! SQL over recordings: what was written is what a query sees, and every mistake has one clear message.
+//! SQL over recordings: a query sees the rows written, and every mistake has one clear message.
 
 #![cfg(feature = "sql")]
 #![allow(clippy::unwrap_used)]

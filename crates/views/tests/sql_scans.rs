@@ -145,7 +145,7 @@ fn a_part_that_fails_in_mid_query_is_left_out_and_named() {
         assert!(answer.left_out.iter().any(|line| line.contains(&part.display().to_string())), "{answer:?}");
     }
     assert!(answer.left_out[0].contains("checksum"), "{answer:?}");
-    // Who did not ask for what is readable gets an error.
+    // Without the option for readable parts it is an error.
     let refused = query_with(&dirs, sql, Format::Json, &mut Vec::new(), &QueryOptions::default());
     let message = refused.unwrap_err().to_string();
     assert!(damaged.iter().any(|part| message.contains(&part.display().to_string())), "{message}");

@@ -266,7 +266,7 @@ fn reason_not_to_test(info: &MetricInfo, samples: &MetricSamples) -> Option<Stri
     }
     for (side, runs) in [("base", samples.base), ("test", samples.test)] {
         let known = runs.iter().filter(|o| o.value.is_finite()).count();
-        // Values that only some runs have are a selection, and of few of them no spread can be told.
+        // Values that only some runs have are a selection, and a few of them show no spread.
         if known * 2 < runs.len() {
             return Some(format!("not tested: {known} of {} {side} runs have a value", runs.len()));
         }

@@ -8,7 +8,7 @@ use crate::stats::{Design, Method, TestResult, critical_value};
 use pagelab_views::metrics::info::info;
 use pagelab_views::run::RunData;
 
-/// Notes on what differs between the sides beside the settings, and on how the runs were laid out.
+/// Notes on differences between the sides other than settings, and on how the runs were laid out.
 pub(super) fn guards(base: &[&RunData], test: &[&RunData], design: Design) -> Vec<String> {
     let mut notes = Vec::new();
     let mut differs = |what: &str, of: &dyn Fn(&RunData) -> Option<String>| {
@@ -49,7 +49,7 @@ fn apart(base: &[&RunData], test: &[&RunData]) -> bool {
     base_to <= test_from || test_to <= base_from
 }
 
-/// Chance with which the smallest change that is told would have been found.
+/// Power at which the smallest detectable change is stated.
 const POWER: f64 = 0.8;
 
 /// The smallest relative change of the primary metric that a comparison of such runs finds in four cases of five, from
@@ -74,7 +74,7 @@ pub(super) fn detectable(result: &TestResult, alpha: f64) -> Option<f64> {
     Some(errors * se).filter(|change| change.is_finite())
 }
 
-/// What the number of runs can show, where it shows little.
+/// The power of this number of runs, where it is low.
 pub(super) fn power_notes(primary: Option<&Primary>, family: usize, n: [usize; 2], alpha: f64) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(primary) = primary.filter(|primary| primary.verdict == Verdict::NoDifference)

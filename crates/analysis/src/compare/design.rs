@@ -11,7 +11,7 @@ use pagelab_views::run::RunData;
 /// not overlap in time where the clocks are known. Two experiments that were made one after the other have rounds of equal numbers,
 /// but those are no blocks: what pairing cancels (drift of the machine) is not shared by runs an hour apart.
 ///
-/// Excluded runs are asked too: the design is what was planned. Rounds that lost a run are left out of the test later.
+/// Excluded runs count too: the design is the planned one. Rounds that lost a run are left out of the test later.
 pub fn design(base: &[&RunData], test: &[&RunData]) -> (Design, String) {
     match blocks(base, test) {
         Ok(rounds) => {

@@ -1,4 +1,5 @@
-//! Facts beside the test: what each side ran, how its values spread, and how small a difference this number of runs can show.
+//! Facts in addition to the test: each side's command, how its values spread, and how small a difference this number of
+//! runs can show.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +80,7 @@ pub(super) fn facts(comparison: &Comparison, base: &[&RunData], test: &[&RunData
     Facts { power: power(comparison), cautions, base: base_facts, test: test_facts }
 }
 
-/// What one side may wrongly be taken for.
+/// Misreadings of one side to warn of.
 fn cautions(name: &str, side: &SideFacts) -> Vec<String> {
     let mut out = Vec::new();
     if side.variants.len() > 1 {
@@ -120,7 +121,7 @@ fn side(entries: &[RunEntry], runs: &[&RunData]) -> SideFacts {
     }
 }
 
-/// What a run ran, as somebody would type it; none for what was found running.
+/// A run's command line, as a user would type it; none for a target that was found running.
 fn command(run: &RunData) -> Option<String> {
     if let Some(argv) = &run.manifest.command {
         return Some(match argv.as_slice() {

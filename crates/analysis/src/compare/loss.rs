@@ -1,4 +1,4 @@
-//! What was lost, and which conclusions it forbids.
+//! Lost events, and which conclusions they forbid.
 
 use std::collections::BTreeMap;
 

@@ -55,8 +55,8 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// A link without which the cause does not hold. `no` and `yes` are said where it is false and true; a link that
-    /// cannot be told leaves the cause unknown.
+    /// A link without which the cause does not hold. `no` and `yes` are said where it is false and true; a link that is
+    /// not known leaves the cause unknown.
     pub(crate) fn needs(&mut self, link: Option<bool>, yes: impl Into<String>, no: impl Into<String>, what: &str) {
         match link {
             Some(true) => self.evidence.push(yes.into()),
@@ -117,7 +117,7 @@ impl Chain {
         self.against.is_empty() && self.missing.is_empty()
     }
 
-    /// The verdict. Being refuted comes before being unknown: what is there decides.
+    /// The verdict. Being refuted comes before being unknown: the evidence at hand decides.
     pub(crate) fn close(self, scene: &Scene<'_>, case: impl FnOnce(&Scene<'_>) -> CaseParts) -> Verdict {
         if !self.against.is_empty() {
             return Verdict::Refuted(self.against);

@@ -11,9 +11,9 @@
 //! Annals of Statistics 7 (1979)); one fixed seed, so a document is the same each time it is made. Where several CPUs
 //! worked at once, time on CPUs is divided by how many did on the slow side.
 //!
-//! Everything else that changed in the same resource is in it, so it is bounded: by a profile where there is one, by what
-//! so many events can cost at most (`vocab::causes`), by what the device took. What lies beyond that bound is credited to
-//! no cause. Causes that cost the same resource share it by those bounds ([`share_out`]).
+//! Everything else that changed in the same resource is in it, so it is bounded: by a profile where there is one, by
+//! the most that this number of events can cost (`vocab::causes`), by the time the device took. The part beyond that
+//! bound is credited to no cause. Causes that cost the same resource share it by those bounds ([`share_out`]).
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -33,20 +33,20 @@ const SEED: u64 = 1;
 /// of them no interval is given.
 const MAX_USELESS: f64 = 0.05;
 
-/// What is told from the evidence of one run; null where that does not say.
+/// A value from the evidence of one run; null where that lacks it.
 type OfRun<'a, T> = Box<dyn Fn(&RunEvidence) -> Option<T> + 'a>;
 
-/// What a cause costs in a run.
+/// The cost of a cause in a run.
 pub(crate) struct Cost<'a> {
-    /// How it is told, in words.
+    /// How it is computed, in words.
     pub method: &'a str,
-    /// What the causes that cost the same share: `kernel` or `waiting`.
+    /// The resource that causes share: `kernel` or `waiting`.
     pub resource: &'a str,
-    /// Of a run, ns; it may hold what something else cost.
+    /// Cost in a run, ns; it may include other costs.
     pub of_run: OfRun<'a, f64>,
     /// Least and most that the cause's events in a run can cost, ns.
     pub bounds: Option<OfRun<'a, [f64; 2]>>,
-    /// Samples that it was told from, on the slow side; null where it was not sampled.
+    /// Samples it was computed from, on the slow side; null where it was not sampled.
     pub samples: Option<f64>,
 }
 
@@ -234,7 +234,7 @@ const KERNEL: &str = "kernel";
 /// [`Effect::resource`] of causes that cost waiting.
 const WAITING: &str = "waiting";
 
-/// What the reads of `device` cost: the time off the CPU, and no more than the device took for them.
+/// The cost of the reads of `device`: the time off the CPU, and no more than the device took for them.
 pub(crate) fn reads(device: &str) -> Cost<'_> {
     let of_run = move |run: &RunEvidence| {
         let waited = waiting_time(run)?;
@@ -269,8 +269,8 @@ fn kernel_time(scene: &Scene<'_>) -> impl Fn(&RunEvidence) -> Option<f64> + use<
     }
 }
 
-/// Time in which the program was not on a CPU: what waiting costs. Of a load, its workers' measured time less their
-/// time on CPUs, divided by how many were at work at once. Of a command, the time it took less its time on CPUs, told
+/// Time in which the program was not on a CPU: the cost of waiting. For a load, its workers' measured time less their
+/// time on CPUs, divided by how many were at work at once. For a command, the time it took less its time on CPUs, given
 /// only where no more than one CPU was busy at a time: the waits of one thread hide behind the work of another
 /// otherwise.
 pub(crate) fn waiting_time(run: &RunEvidence) -> Option<f64> {
@@ -289,9 +289,9 @@ pub(crate) const MATERIAL_TIME: f64 = 0.05;
 /// risen too.
 const OTHER_WORK: f64 = 0.10;
 
-/// Adds what the effect says to a chain: a cause that explains next to nothing of the lost time is refuted; one that may
-/// explain next to nothing, whose faults lie outside the measured time, or beside which other work rose as well, is less
-/// certain. Returns the effect, unless it is not the cause's.
+/// Adds the effect to a chain: a cause that explains next to nothing of the lost time is refuted. One is less certain
+/// if it may explain next to nothing, if its faults lie outside the measured time, or if other work rose as well.
+/// Returns the effect, unless it is not the cause's.
 pub(crate) fn material_link(
     scene: &Scene<'_>,
     effect: Option<Effect>,
@@ -343,7 +343,7 @@ pub(crate) fn too_little(effect: &Effect) -> Option<String> {
     })
 }
 
-/// What of the resource rose beyond what the cause's events can cost.
+/// The part of the resource's rise beyond the cost of the cause's events.
 fn other_work(effect: &Effect) -> Option<String> {
     let (rise, most) = (effect.resource_ns?, effect.most_ns?);
     (rise - most > OTHER_WORK * rise).then(|| {

@@ -91,7 +91,7 @@ impl Reach {
 pub struct Fix {
     /// How far it reaches.
     pub reach: Reach,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub text: String,
     /// The call to put into the program, or the command to type.
     pub command: String,
@@ -107,7 +107,7 @@ impl Fix {
 /// A figure that a finding rests on. A side without it is null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Number {
-    /// What was counted or measured.
+    /// The quantity counted or measured.
     pub name: String,
     /// Unit, empty for plain counts.
     pub unit: String,
@@ -131,11 +131,11 @@ pub struct Effect {
     pub change_ns: f64,
     /// `operation` or `run`.
     pub per: String,
-    /// What the share is of: `change` between the sides, or all `time` of a lone recording.
+    /// The whole of the share: `change` between the sides, or all `time` of a lone recording.
     pub of: String,
     /// How the attribution was made, in a sentence.
     pub method: String,
-    /// What is shared among the causes that cost it: `kernel` (time in the kernel) or `waiting`.
+    /// The resource shared among its causes: `kernel` (time in the kernel) or `waiting`.
     #[serde(default)]
     pub resource: String,
     /// Time of one operation or run on the side that suffers, ns; what `attributed_ns` is a part of.
@@ -162,7 +162,7 @@ impl Effect {
     }
 }
 
-/// What of a loss is left when every finding has its share.
+/// The part of a loss that is left when every finding has its share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Unexplained {
     /// Share of the loss, from 0 to 1.
@@ -248,7 +248,7 @@ pub struct Finding {
     pub fixes: Vec<Fix>,
 }
 
-/// What the evidence says of one cause.
+/// The evidence on one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleOutcome {
@@ -288,7 +288,7 @@ impl fmt::Display for RuleOutcome {
 pub struct Considered {
     /// The cause looked for.
     pub cause: String,
-    /// What the evidence says of it.
+    /// The evidence on it.
     pub outcome: RuleOutcome,
     /// Why, one sentence each.
     pub reasons: Vec<String>,
@@ -301,6 +301,6 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Every rule with its outcome.
     pub considered: Vec<Considered>,
-    /// What the findings of a comparison leave of the loss.
+    /// The part of the loss that the findings of a comparison leave.
     pub unexplained: Option<Unexplained>,
 }

@@ -46,7 +46,7 @@ fn refusals(run: &RunEvidence, default: u64) -> Option<u64> {
     Some(refused(run, default)?.iter().map(|(_, refused)| refused.count).sum())
 }
 
-/// Faults in what was mapped in place of refused memory.
+/// Faults in the memory mapped in place of refused memory.
 fn substitute_faults(run: &RunEvidence) -> Option<u64> {
     let profile = run.profile.as_ref()?;
     Some(profile.classes.iter().map(in_place).sum())
@@ -312,7 +312,7 @@ fn window_share(scene: &Scene<'_>) -> Option<f64> {
     })
 }
 
-/// Faults in the window in what was mapped in place of refused memory.
+/// Faults in the window in the memory mapped in place of refused memory.
 fn substitute_window_faults(run: &RunEvidence) -> Option<f64> {
     let share = |class: &ClassProfile| class.after_refusal as f64 / class.mappings.max(1) as f64;
     let classes = &run.profile.as_ref()?.classes;

@@ -206,9 +206,9 @@ fn request_links(scene: &Scene<'_>, device: &str, chain: &mut Chain) {
     );
 }
 
-/// Bytes that the device gave for what was wanted. The work of a run can be measured in several ways, and a mixed one
-/// by some of them only: by bytes the program read, by operations, by runs. One that agrees is enough; read-ahead on
-/// random access shows in all of them, as bytes that nobody asked for on the side that reads ahead more.
+/// Bytes that the device read for the work. The work of a run can be measured in several ways, and a mixed one by some
+/// of them only: by bytes the program read, by operations, by runs. One that agrees is enough; read-ahead on random
+/// access shows in all of them, as unrequested bytes on the side that reads ahead more.
 fn same_bytes_link(scene: &Scene<'_>, fast: &SideEvidence, device: &str, chain: &mut Chain) {
     let by_wanted = |side: &SideEvidence| side.median(|run| Some(read_bytes(run, device)? / wanted_bytes(run)?));
     let by_work = |side: &SideEvidence| scene.per_work(side, |run| read_bytes(run, device));

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pagelab_views::run::RunData;
 
-/// What the runs of one side say of a setting.
+/// A setting's values in the runs of one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SideValue<'a> {
     /// No run could read it.
@@ -23,7 +23,7 @@ pub(super) struct SideSettings<'a> {
     namespaces: HashMap<&'a str, usize>,
 }
 
-/// What the runs that have a key say of it.
+/// A key's values in the runs that have it.
 #[derive(Default)]
 struct Collected<'a> {
     /// Runs that have it.

@@ -1,9 +1,9 @@
-//! Two kernels: most of what differs between their runs follows from that they are two.
+//! Two kernels: most settings that differ between their runs differ merely because the kernels do.
 //!
-//! A kernel of another series has thousands of other build options and dozens of knobs that the other lacks. None of them
-//! was decided by anybody here, and a list of all of them hides the few that matter. So: options and knobs that are known
-//! to bear little on speed are set apart ([`FollowingSetting`]); others that only one kernel has are said to be derived
-//! from the kernel, and the kernel itself ranks as high as the highest of them.
+//! A kernel of another series has thousands of other build options and dozens of knobs that the other lacks. Nobody
+//! here decided any of them, and a list of all of them hides the few that matter. So options and knobs that are known
+//! to affect speed little are listed separately ([`FollowingSetting`]); others that only one kernel has are reported as
+//! derived from the kernel, and the kernel itself ranks as high as the highest of them.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::{FollowingSetting, SettingDiff};
 /// The setting that says which kernel ran.
 pub(super) const KERNEL: &str = "kernel";
 
-/// Namespaces of what belongs to a kernel. What is given to processes and mounts is decided by somebody.
+/// Namespaces of the kernel's own settings. Settings of processes and mounts are somebody's decision.
 const OF_THE_KERNEL: [&str; 8] = ["kconfig", "sysctl", "thp", "hugetlb", "mm", "cpu", "block", "kernel"];
 
-/// Memory that two kernels manage of the same amount differs by what they take themselves: less than this part.
+/// Two kernels on machines with the same memory differ in the memory they manage by their own use: less than this part.
 const OWN_MEMORY: f64 = 0.02;
 
 /// Whether two values of a build option say the same: what a kernel does not know is not built in.

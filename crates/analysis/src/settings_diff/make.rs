@@ -12,7 +12,7 @@ use pagelab_views::run::RunData;
 /// overruled before the runs.
 const OVERRULED: f64 = 0.1;
 
-/// What is left of the relevance of a key that the kernel computes from another one that differs.
+/// The remaining relevance of a key that the kernel computes from another one that differs.
 const DERIVED: f64 = 0.1;
 
 /// Twins of twins are followed this far: kconfig to cmdline to run time.
@@ -63,7 +63,7 @@ pub fn settings_diff(base: &[&RunData], test: &[&RunData], symptoms: &[&str]) ->
     SettingsDiff { differing: kernels::fold(differing), following, varying }
 }
 
-/// A setting bears on whatever the values bear on that the kernel derives from it.
+/// A setting affects the same topics as the values that the kernel derives from it.
 fn raise_sources(differing: &mut [SettingDiff]) {
     let derived: Vec<(String, f64)> =
         differing.iter().filter_map(|d| Some((d.derived_from.clone()?, d.relevance / DERIVED))).collect();

@@ -8,7 +8,7 @@ use super::{Undefined, share};
 pub struct Count {
     /// Number of events.
     pub events: u64,
-    /// What the events are to be divided by, in any unit that both sides share; must be positive.
+    /// The divisor of the events, in any unit that both sides share; must be positive.
     pub exposure: f64,
 }
 

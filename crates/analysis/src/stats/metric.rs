@@ -133,7 +133,7 @@ pub struct Side {
     pub sd: Option<f64>,
 }
 
-/// Welch's test, which is given beside every other method.
+/// Welch's test, which is given in addition to every other method.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WelchResult {
     /// Test statistic, test - base.
@@ -187,9 +187,9 @@ pub struct TestResult {
     pub welch: Option<WelchResult>,
     /// p of the exact conditional test alone, where `method` is that.
     pub exact_p: Option<f64>,
-    /// The decision; null until [`settle_family`] or [`settle_alone`], and for what is not tested.
+    /// The decision; null until [`settle_family`] or [`settle_alone`], and for metrics that are not tested.
     pub significant: Option<bool>,
-    /// What a reader must know to read the numbers.
+    /// Notes a reader of the numbers must know.
     pub note: Option<String>,
 }
 
@@ -383,7 +383,7 @@ impl Floors {
     }
 }
 
-/// The t test on runs that the design calls for, with Welch's beside it.
+/// The t test on runs that the design calls for, with Welch's in addition.
 fn test_runs(samples: &MetricSamples, floors: &Floors, result: &mut TestResult) {
     let (Some(base_summary), Some(test_summary)) = (floors.base, floors.test) else { return };
     result.hedges_g = hedges_g(&base_summary, &test_summary).ok().filter(|g| g.is_finite());

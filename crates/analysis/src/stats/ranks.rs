@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn rank_sums_by_hand() {
-        // Of the C(6, 3) = 20 ways to deal six ranks only two lie so far out.
+        // Only two of the C(6, 3) = 20 ways to deal six ranks lie that far out.
         let apart = rank_sum(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).expect("values");
         near(apart.p, 0.1);
         assert_eq!(apart.change, Change::Rises);

@@ -7,7 +7,7 @@ use super::{Summary, Undefined};
 /// A t test: an estimate, its standard error, and what follows from the two.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TTest {
-    /// What is tested against 0: a difference of means (test - base), or the mean of differences or log ratios.
+    /// The estimate tested against 0: a difference of means (test - base), or the mean of differences or log ratios.
     pub estimate: f64,
     /// Standard error of the estimate.
     pub se: f64,

@@ -70,11 +70,11 @@ pub(crate) struct World {
     pub fragmented: bool,
     /// Something else that costs time in user mode, ns per operation.
     pub extra_ns: u64,
-    /// What one fault of a base page costs, ns.
+    /// The cost of one fault of a base page, ns.
     pub fault_ns: u64,
     /// How often each page is used; all but the first time it is there.
     pub passes: u64,
-    /// Other work of the kernel (dearer calls), ns per operation.
+    /// Other work of the kernel (slower calls), ns per operation.
     pub foreign_kernel_ns: u64,
     /// Waiting for something else than reads (flushes), ns per run.
     pub foreign_wait_ns: u64,
@@ -629,7 +629,7 @@ pub(crate) fn causes(comparison: &Comparison) -> Vec<&str> {
     comparison.findings.iter().map(|finding| finding.cause.as_str()).collect()
 }
 
-/// What one rule said of itself.
+/// The findings of one rule.
 pub(crate) fn said(comparison: &Comparison, cause: &str) -> String {
     let considered = comparison.considered.iter().find(|considered| considered.cause == cause).unwrap();
     format!("{}: {}", considered.outcome, considered.reasons.join(" | "))

@@ -26,7 +26,7 @@ pub(crate) const SUBMITS: u64 = 5;
 /// openat, the reads, the writes, the submissions, the futex.
 pub(crate) const CALLS: u64 = 1 + READS + FAILED_READS + WRITES + SUBMITS + 1;
 pub(crate) const WAITS: u64 = 10;
-/// Of each, after it was woken.
+/// Part of each time off a CPU after the wakeup.
 pub(crate) const WAIT_QUEUE_NS: u64 = 250_000;
 pub(crate) const PREEMPTIONS: u64 = 4;
 pub(crate) const MAPPED_FAULTS: u64 = 6;
@@ -165,7 +165,8 @@ fn mapped(writer: &mut RecordingWriter) {
     }
 }
 
-/// Writes a recording of so many calls: eight tasks that read and write sixteen files, half in order and half at random.
+/// Writes a recording of `calls` calls: eight tasks that read and write sixteen files, half in order and half at
+/// random.
 pub(crate) fn write_many(dir: &Path, calls: u64) {
     let manifest = Manifest {
         clock: Clock { id: "CLOCK_MONOTONIC".to_owned(), start_ns: START, ..Clock::default() },

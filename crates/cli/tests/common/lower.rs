@@ -49,7 +49,7 @@ pub(crate) fn record(before: &[&str], out: &Path, observe: &str, program: &[&str
     command
 }
 
-/// Records a process that runs already for some seconds without BPF, once it has so many threads; it is killed then.
+/// Records a process that runs already for some seconds without BPF, once it has `threads` threads; it is killed then.
 pub(crate) fn record_running(mut target: Child, threads: usize, observe: &str, seconds: &str, out: &Path) -> Recording {
     let pid = target.id().to_string();
     while fs::read_dir(format!("/proc/{pid}/task")).expect("it lives").count() < threads {

@@ -21,7 +21,7 @@ pub(crate) fn pagelab() -> Command {
     command
 }
 
-/// A program of the workspace, built beside the binary.
+/// A program of the workspace, built into the same folder as the binary.
 pub(crate) fn beside(name: &str) -> PathBuf {
     let path = binary().with_file_name(name);
     assert!(path.is_file(), "{} is not built; type: cargo build --release --workspace --bins", path.display());

@@ -1,4 +1,4 @@
-//! `pagelab show`, run on a recording, and what it printed.
+//! `pagelab show`, run on a recording, and its output.
 #![allow(clippy::unwrap_used, reason = "what is missing here has failed the test")]
 #![allow(dead_code, reason = "each test file uses some of this")]
 

@@ -91,7 +91,7 @@ const TABLE: [(usize, [i64; 4]); 3] = [(100, [0, -50, 0, 0]), (300, [22, -128, 0
 
 fn pool_table(context: &mut Context) -> Outcome {
     context.start()?;
-    // On a host whose pool others use the numbers are larger by what they use, and the differences are the same.
+    // On a host whose pool has other users the numbers are larger by their pages, and the differences are the same.
     let begun = context.begun();
     if (begun.free - begun.resv, begun.surplus) != (128, 0) {
         let reason =

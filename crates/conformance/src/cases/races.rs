@@ -77,7 +77,7 @@ pub(crate) const CASES: &[Case] = &[
 /// Rounds of a race: each takes well under a millisecond.
 const ROUNDS: usize = 200;
 
-/// In a race the call may fail or succeed; what counts is what is there at the end.
+/// In a race the call may fail or succeed; only the state at the end counts.
 fn either_way<T>(_: Result<T, Errno>) {}
 
 fn instantiate_shared(context: &mut Context) -> Outcome {

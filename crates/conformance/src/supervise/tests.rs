@@ -71,7 +71,7 @@ fn a_case_that_takes_too_long_fails_and_is_killed_with_its_children() {
     let child = std::fs::read_to_string(&note).expect("the script came that far");
     let gone = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
-        // A zombie is dead too; who inherited it may take its time.
+        // A zombie is dead too; the process that inherited it may take its time.
         stat.is_empty() || stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
     };
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -21,7 +21,7 @@ pub(crate) enum Ended {
 pub(crate) struct Process(i32);
 
 impl Process {
-    /// Starts one that does the work and ends with what it returns; 101 for a panic.
+    /// Starts one that does the work and exits with its result; 101 for a panic.
     pub(crate) fn start(work: impl FnOnce() -> i32) -> Result<Self, Stop> {
         // SAFETY: cases fork while they have one thread, or start threads that take no locks of the allocator meanwhile.
         let pid = must("fork", checked(unsafe { libc::fork() }))? as i32;

@@ -135,7 +135,7 @@ impl Region {
     }
 }
 
-/// Never zero, so that it is told from a fresh page.
+/// Never zero, so that it differs from a fresh page.
 fn tag(seed: u8, at: usize) -> u8 {
     seed.wrapping_add((at / BASE % 64) as u8) | 0x80
 }

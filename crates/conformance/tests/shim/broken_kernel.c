@@ -126,7 +126,7 @@ int madvise(void *addr, size_t length, int advice)
 	if (is_broken("madvise.steals") && advice == MADV_DONTNEED) {
 		int result = REAL(madvise)(addr, length, advice);
 
-		/* What was given back is taken by somebody else at once. */
+		/* Somebody else takes the freed pages at once. */
 		REAL(munmap)(addr, length);
 		REAL(mmap)(NULL, length, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE | MAP_NORESERVE, -1, 0);
@@ -156,7 +156,7 @@ void *mremap(void *old, size_t old_length, size_t length, int flags, ...)
 	va_start(rest, flags);
 	target = (flags & MREMAP_FIXED) ? va_arg(rest, void *) : NULL;
 	va_end(rest);
-	/* The content is lost on the way: the target stays what it was. */
+	/* The content is lost on the way: the target keeps its own. */
 	if (target && is_broken("mremap.fresh"))
 		return REAL(munmap)(old, old_length) == 0 ? target : MAP_FAILED;
 	return REAL(mremap)(old, old_length, length, flags, target);

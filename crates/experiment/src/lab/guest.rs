@@ -57,7 +57,7 @@ fn answer(request: &Request, folder: &Path) -> Answer {
     done.map_or_else(Answer::Failed, |()| Answer::Done)
 }
 
-/// Whether this guest has the variant's settings, and booted with what was asked for.
+/// Whether this guest has the variant's settings, and booted as requested.
 fn check(runner: &LocalRunner, variant: &FilledVariant, between: &[Between]) -> Result<(), RunError> {
     let root = Path::new("/");
     let refused = |error: SettingError| RunError::new(RunErrorKind::Host, error.to_string());
@@ -113,7 +113,7 @@ fn make(runner: &LocalRunner, variant: &FilledVariant, spec: &RunSpec, folder: &
         warnings: Vec::new(),
         result: Err(Some(Failure { kind, reason })),
     };
-    // What a run that was broken off left.
+    // Leftovers of an aborted run.
     let _ = fs::remove_dir_all(&here);
     if let Err(error) = make_folder(&spec.workdir) {
         return refused(FailureKind::NotStarted, error.reason);

@@ -26,14 +26,14 @@ use crate::runner::{Made, RunError, RunSpec, Step};
 /// The binary's hidden command that does in a guest what its host asks for: `PROGRAM __guest FOLDER`.
 pub const GUEST_COMMAND: &str = "__guest";
 
-/// What is asked.
+/// The request.
 const REQUEST: &str = "request.json";
 /// What came of it.
 const ANSWER: &str = "answer.json";
 /// Where the recording of a run is put.
 const RECORDING: &str = "recording";
 
-/// What the host asks for.
+/// The host's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -55,7 +55,7 @@ pub enum Request {
     },
 }
 
-/// What the guest says.
+/// The guest's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {

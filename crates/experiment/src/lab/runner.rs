@@ -24,7 +24,7 @@ use crate::set::move_new;
 /// Where the guest sees the shared folder.
 const IN_GUEST: &str = "/share";
 
-/// Longest time for what has no limit of its own to look at: reading settings, loading probes, copying a recording. The
+/// Longest time for steps without a limit of their own: reading settings, loading probes, copying a recording. The
 /// guest may be emulated.
 const ALLOWANCE: Duration = Duration::from_mins(3);
 
@@ -42,7 +42,7 @@ pub struct LabRunner {
     /// The machines that are up. Declared before the folder, so that they end before it goes.
     machines: RefCell<BTreeMap<Boot, Up>>,
     share: RefCell<Option<Share>>,
-    /// What the present run happens on.
+    /// The VM of the present run.
     current: RefCell<Option<Boot>>,
     /// Machines booted so far; names and folders are numbered by it.
     booted: Cell<usize>,
@@ -56,7 +56,7 @@ struct Up {
 }
 
 impl LabRunner {
-    /// A runner for a plan with a lab. `say` is told what happens to its VMs.
+    /// A runner for a plan with a lab. `say` gets the events of its VMs.
     pub fn new(plan: &Plan, set: &Path, say: Box<dyn Fn(&str)>) -> std::io::Result<Self> {
         signals::install()?;
         let program = pagelab_host::own::program()?;
@@ -175,7 +175,7 @@ impl LabRunner {
         }
     }
 
-    /// Puts the recording into the set, and into its manifest what it was made on.
+    /// Puts the recording into the set, and the facts about its VM into its manifest.
     fn fetch(&self, to: &Path) -> Result<(), RunError> {
         let current = self.current.borrow();
         let machines = self.machines.borrow();
@@ -250,7 +250,7 @@ impl Runner for LabRunner {
             Step::Cleanup(program) => {
                 let current = self.current.borrow();
                 let is_up = current.as_ref().is_some_and(|boot| self.machines.borrow().contains_key(boot));
-                // What was to be cleaned up went with the guest, or is about to.
+                // Everything to clean up went with the guest, or is about to.
                 if !is_up || self.stopped() {
                     return Ok(());
                 }

@@ -1,4 +1,4 @@
-//! The folders that host and guests share, beside the set.
+//! The folders that host and guests share, next to the set.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -13,8 +13,8 @@ use crate::runner::{RunError, RunErrorKind};
 /// Requests and answers have some kilobytes; a guest may write anything.
 const LARGEST: u64 = 64 << 20;
 
-/// A folder beside the set, so that recordings are moved into it and not copied. Removed with this value; what a killed
-/// pagelab left is removed by the next one.
+/// A folder next to the set, so that recordings are moved into it and not copied. Removed with this value; leftovers of
+/// a killed pagelab are removed by the next one.
 #[derive(Debug)]
 pub(super) struct Share {
     dir: PathBuf,

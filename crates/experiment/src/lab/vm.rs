@@ -13,17 +13,17 @@ pub type BootVm = Box<dyn Fn(&Options) -> Result<Box<dyn RunningVm>, LabError>>;
 
 /// A VM that is up.
 pub trait RunningVm {
-    /// Runs a program in it. Gives its exit status, `None` if the time was over, and the end of what it said.
+    /// Runs a program in it. Gives its exit status, `None` if the time was over, and the end of its output.
     fn run(&self, argv: &[String], limit: Option<Duration>) -> Result<(Option<i32>, String), LabError>;
 
-    /// What it is, for manifests: kernel, command line, how its instructions are run.
+    /// Its facts for manifests: kernel, command line, how its instructions are run.
     fn facts(&self) -> Value;
 }
 
 /// Bytes of a program's output that are kept for messages; all of it goes to standard error.
 const KEPT: usize = 4096;
 
-/// Boots VMs of the lab; `say` is told what happens to them.
+/// Boots VMs of the lab; `say` gets their events.
 pub(super) fn boot_in_lab(say: Box<dyn Fn(&str)>) -> BootVm {
     Box::new(move |options| {
         let lab = Lab::up(options, &mut |event| say(&format!("lab: {event}")))?;
@@ -37,7 +37,7 @@ impl RunningVm for Lab {
         let mut said: Vec<u8> = Vec::new();
         let mut shown = Escaping::new(std::io::stderr(), Allow::Lines);
         let result = Lab::run(self, &Command::new(argv.iter().cloned()), &limits, &mut |stream, bytes| {
-            // What a job or a step prints is shown as it is on a host.
+            // The output of a job or a step is shown as it is on a host.
             let _ = shown.write_all(bytes);
             if stream == Stream::Stderr {
                 said.extend_from_slice(bytes);

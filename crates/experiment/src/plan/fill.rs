@@ -17,7 +17,7 @@ use crate::error::PlanError;
 /// What begins a placeholder in a key; a path and `}` follow.
 const DEVICE_OF: &str = "{device of ";
 
-/// What the plan's set directory is called in `workdir`.
+/// The placeholder for the plan's set directory in `workdir`.
 const SET: &str = "{set}";
 
 /// Where a plan is carried out.
@@ -27,7 +27,7 @@ pub struct Surroundings {
     pub root: PathBuf,
     /// The set's directory, absolute; it need not exist.
     pub set: PathBuf,
-    /// Seed for what is drawn.
+    /// Seed for the draws.
     pub seed: u64,
 }
 
@@ -124,7 +124,7 @@ fn fill_variant(variant: &Variant, here: &Surroundings, workdir: &Path) -> Resul
     Ok(FilledVariant { name, work, host, process, boot: None, booted: BTreeMap::new() })
 }
 
-/// The same for a VM that is yet to be booted: what it has is looked at in there, [`crate::Runner::check`].
+/// The same for a VM that is yet to be booted: its settings are checked inside it, [`crate::Runner::check`].
 fn fill_for_lab(variant: &Variant, plan: &LabPlan) -> FilledVariant {
     let mut filled = FilledVariant {
         name: variant.name.clone(),
@@ -146,7 +146,7 @@ fn fill_for_lab(variant: &Variant, plan: &LabPlan) -> FilledVariant {
     filled
 }
 
-/// The setting's key on this host and who makes the change, checked.
+/// The setting's key on this host and the component that makes the change, checked.
 fn fill_setting(
     key: &str,
     setting: &PlannedSetting,

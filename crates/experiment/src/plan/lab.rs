@@ -33,12 +33,12 @@ pub struct LabPlan {
     pub at: Place,
 }
 
-/// What is decided when the VM of a variant boots. Variants that have it in common share one VM.
+/// The choices made when the VM of a variant boots. Variants with the same choices share one VM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Boot {
     /// The kernel's series.
     pub kernel: String,
-    /// Kernel parameters beside the lab's own.
+    /// Kernel parameters in addition to the lab's own.
     pub cmdline: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ impl LabPlan {
         words
     }
 
-    /// What the VM of a variant boots with.
+    /// The boot choices of a variant's VM.
     pub(super) fn boot(&self, variant: &Variant) -> Boot {
         let settings = &variant.settings;
         let kernel = settings.get(KERNEL).map_or_else(|| self.vm.kernel.name().to_owned(), |found| found.value.clone());
@@ -120,7 +120,7 @@ impl LabPlan {
             .iter()
             .filter_map(|(key, setting)| Some((key.strip_prefix(CMDLINE)?, setting.value.as_str())))
             .collect();
-        // What a variant says goes before what the table says, as with all settings.
+        // A variant's value goes before the table's, as with all settings.
         let kept = self.vm.cmdline.iter().filter(|word| !own.contains_key(parameter_name(word).as_str())).cloned();
         let cmdline = kept.chain(own.iter().flat_map(|(name, value)| parameter_words(name, value))).collect();
         Boot { kernel, cmdline }

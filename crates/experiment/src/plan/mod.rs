@@ -1,4 +1,4 @@
-//! The plan: what was written in `plan.toml`, checked as far as that can be done without looking at the host.
+//! The plan: the contents of `plan.toml`, checked as far as that can be done without looking at the host.
 
 mod fill;
 mod lab;
@@ -31,7 +31,7 @@ pub struct PrimaryMetric {
     pub direction: Option<Better>,
 }
 
-/// What is done to the host between two runs, so that one finds it as the other did.
+/// The steps on the host between two runs, so that one finds it as the other did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Between {
@@ -54,7 +54,7 @@ impl Between {
     }
 }
 
-/// What a variant runs.
+/// The workload of a variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -64,7 +64,7 @@ pub enum Work {
     Job {
         /// The files it was read from.
         files: Vec<PathBuf>,
-        /// What they say.
+        /// Their contents.
         workload: Box<Workload>,
     },
 }
@@ -114,7 +114,7 @@ pub struct Variant {
 pub struct Decoys {
     /// How many settings are changed for each variant and for no other.
     pub count: usize,
-    /// What they are drawn from; empty for the pool that pagelab brings along.
+    /// The settings they are drawn from; empty for pagelab's own pool.
     pub pool: Vec<PoolEntry>,
     /// Where it was written.
     #[serde(skip, default = "nowhere")]
@@ -127,7 +127,7 @@ pub struct Plan {
     /// The file, absolute; paths in it are relative to its directory.
     #[serde(skip)]
     pub path: PathBuf,
-    /// What it is about.
+    /// Its subject.
     pub title: String,
     /// Rounds: runs of each variant, warm-up not counted.
     pub runs: usize,
@@ -135,7 +135,7 @@ pub struct Plan {
     pub seed: Option<u64>,
     /// Streams to observe, as `--observe` takes them.
     pub observe: String,
-    /// What is to be compared, named beforehand.
+    /// The metric to compare, named beforehand.
     pub primary: Option<PrimaryMetric>,
     /// Numbers to look for in the output of the commands; the first decides where there is no `primary`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -146,7 +146,7 @@ pub struct Plan {
     pub prepare: Option<Vec<String>>,
     /// Program run after each run.
     pub cleanup: Option<Vec<String>>,
-    /// What is done to the host before each run, in this order.
+    /// The steps on the host before each run, in this order.
     pub between: Vec<Between>,
     /// Longest time a run (and `prepare`, and `cleanup`) may take.
     pub timeout: Option<Duration>,
@@ -205,7 +205,7 @@ impl Plan {
         self
     }
 
-    /// The document for `set.json`, and to tell whether a plan has changed: everything that bears on the runs.
+    /// The document for `set.json`, also used to see whether a plan has changed: everything that affects the runs.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }

@@ -31,7 +31,7 @@ const MOST_RUNS: u64 = 10_000;
 /// Seeds up to here are exact in JSON.
 const MOST_SEED: u64 = (1 << 53) - 1;
 
-/// Where one variant begins; also what a plan without variants is told to write.
+/// The beginning of one variant; also the example in the error for a plan without variants.
 const VARIANT_EXAMPLE: &str =
     "two tables such as [variant.good] and [variant.bad], each with job = \"FILE.fio\" or command = \"...\"";
 
@@ -137,7 +137,7 @@ checked! {
 }
 
 checked! {
-    /// What is done between runs: a list, or words with blanks or commas between them.
+    /// The steps between runs: a list, or words with blanks or commas between them.
     struct Steps(Vec<Between>) from Texts: |texts| {
         let mut steps = Vec::new();
         let texts = texts.into_vec();
@@ -431,7 +431,7 @@ fn check_boot_settings(lab: Option<&LabPlan>, variants: &[Variant]) -> Result<()
     Ok(())
 }
 
-/// What a plan cannot have together with `[lab]`.
+/// Keys that a plan cannot have together with `[lab]`.
 fn refuse_in_lab(plan: &Plan) -> Result<(), PlanError> {
     match (&plan.lab, &plan.decoys) {
         (Some(_), Some(decoys)) => Err(PlanError::Value {

@@ -95,7 +95,7 @@ pub(crate) struct FakeRunner {
     pub steps: StepScript,
     /// What the host makes of a value.
     pub grants: fn(&str) -> String,
-    /// Ask to stop once so many runs have begun.
+    /// Ask to stop once this many runs have begun.
     pub stop_at_run: Option<usize>,
     pub runs: Cell<usize>,
     pub steps_done: Cell<usize>,

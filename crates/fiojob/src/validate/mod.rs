@@ -428,7 +428,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// What is accepted, as in fio, and does nothing here.
+    /// Values accepted, as in fio, that do nothing here.
     fn without_effect(&self, warnings: &mut Vec<String>) {
         let o = self.options;
         let mut warn = |option: &str, words: String| {

@@ -1,4 +1,4 @@
-//! What contradicts `verify`, and what has no effect beside it.
+//! Options that contradict `verify`, and options that have no effect with it.
 
 use crate::model::{Caps, Direction};
 use crate::options::JobOptions;
@@ -64,7 +64,7 @@ fn conflict_of_layout(o: &JobOptions) -> Option<(&'static str, String)> {
     })
 }
 
-/// What the order and the lengths of operations leave to be verified.
+/// The part that the order and the lengths of operations leave to be verified.
 fn conflict_of_course(o: &JobOptions, caps: Caps) -> Option<(&'static str, String)> {
     let percent = |percent: Option<Percent>| percent.is_some_and(|percent| percent.0 > 0);
     let files = caps.contains(Caps::FILES);

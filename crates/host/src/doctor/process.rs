@@ -1,4 +1,4 @@
-//! A process: for each mapping what was asked, what was got, and why it is less.
+//! A process: for each mapping the page size requested, the one it got, and why it is smaller.
 
 mod bytes;
 mod stacks;
@@ -11,7 +11,7 @@ pub use self::bytes::{FolioReport, PoolReport, ZeroFilledReport};
 pub use self::stacks::{Holding, MappedBy, MappingCall, MappingCalls};
 use super::{Finding, Level};
 
-/// Memory in small pages that nobody asked to be huge is reported from this size on, in bytes.
+/// Memory in small pages without a request for huge ones is reported from this size on, in bytes.
 const WORTH_A_WORD: u64 = 32 << 20;
 
 /// Slots of a region that have less than a huge page for one reason.
@@ -38,22 +38,22 @@ pub struct Region {
     pub permissions: String,
     /// File, or the kernel's name; empty for anonymous memory.
     pub path: String,
-    /// `hugetlb`, `dax`, `madvise`, `always` or `mount`; none if nobody asked for huge pages here.
+    /// `hugetlb`, `dax`, `madvise`, `always` or `mount`; none if huge pages were not requested here.
     pub asked: Option<&'static str>,
-    /// Bytes in memory in small pages; none where it cannot be told.
+    /// Bytes in memory in small pages; none where unknown.
     pub base_bytes: Option<u64>,
     /// In pages of 2 MiB.
     pub huge_2m_bytes: Option<u64>,
     /// In pages of 1 GiB.
     pub huge_1g_bytes: Option<u64>,
-    /// On swap, with shared memory under the mapping. How large its pages were when they went cannot be told: an entry on swap is of
-    /// one base page.
+    /// On swap, with shared memory under the mapping. The size of its pages when they were swapped out is not known: an
+    /// entry on swap is of one base page.
     pub swapped_bytes: Option<u64>,
     /// Of those, shared memory: the page tables know nothing of it, and every process that maps it counts it.
     pub swapped_shared_bytes: u64,
     /// Read and never written: the kernel's page of zeros stands there, which is no memory of the process. In none of the sums.
     pub zero_page_bytes: Option<u64>,
-    /// Why the bytes by size of page cannot be told; none where they can.
+    /// Why the bytes by size of page are unknown; none where they are known.
     pub bytes_reason: Option<String>,
     /// In memory, in pages of all sizes.
     pub backed_bytes: Option<u64>,
@@ -64,13 +64,13 @@ pub struct Region {
     pub zero_filled_bytes: Option<u64>,
     /// What that was counted from; none with `zero_filled_reason`.
     pub zero_filled: Option<ZeroFilledReport>,
-    /// Why it cannot be told; none where it can.
+    /// Why it is unknown; none where it is known.
     pub zero_filled_reason: Option<String>,
     /// `base_bytes` by size of the kernel's folios, the smallest first; none with `folios_reason`.
     pub folios: Option<Vec<FolioReport>>,
-    /// Why they cannot be told; none where they can.
+    /// Why they are unknown; none where they are known.
     pub folios_reason: Option<String>,
-    /// What it has of a hugetlb pool; none for memory of other kinds.
+    /// Its pages of a hugetlb pool; none for memory of other kinds.
     pub pool: Option<PoolReport>,
     /// The call that mapped it, from a recording; none with `mapped_by_reason`.
     pub mapped_by: Option<MappedBy>,
@@ -80,14 +80,15 @@ pub struct Region {
     pub less: Vec<Less>,
 }
 
-/// What was found of a process.
+/// The report on a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessReport {
     /// The process.
     pub pid: u32,
     /// Its name.
     pub comm: String,
-    /// Bytes of its page tables; none if the kernel does not say. Of single mappings they cannot be told: neighbours share tables.
+    /// Bytes of its page tables; none if the kernel does not say. They are not known per mapping: neighbours share
+    /// tables.
     pub page_tables_bytes: Option<u64>,
     /// Why they are not known; none where they are.
     pub page_tables_reason: Option<&'static str>,
@@ -100,7 +101,7 @@ pub struct ProcessReport {
     pub seed: u64,
     /// Mappings that hold something, or asked for huge pages, in order of address.
     pub regions: Vec<Region>,
-    /// What is to be said of them, problems first.
+    /// The findings, problems first.
     pub findings: Vec<Finding>,
 }
 
@@ -186,7 +187,7 @@ fn findings(mappings: &[Mapping]) -> Vec<Finding> {
     let mut found: Vec<(bool, &Reason, u64, u64)> = Vec::new();
     for mapping in mappings {
         let is_asked = mapping.asked.is_some();
-        // What is not in memory has no page of any size; but what cannot come is missed.
+        // Memory that is not present has no page size; but pages that cannot come are missed.
         for short in mapping.short.iter().filter(|short| short.base_bytes > 0 || short.reason.is_refusal()) {
             match found.iter_mut().find(|(asked, reason, ..)| *asked == is_asked && **reason == short.reason) {
                 Some((.., slots, bytes)) => (*slots, *bytes) = (*slots + short.slots, *bytes + short.base_bytes),
@@ -236,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// A map that asked and got, and what it lacks where its page size was told to be small.
+    /// A map that asked for huge pages and got them, and the reason where one asked for base pages.
     #[test]
     fn what_was_asked_and_got_is_told_by_region() {
         let huge = Map::options().page_size(PageSize::Huge2M).anonymous(2 * HUGE_2M_BYTES).expect("map");

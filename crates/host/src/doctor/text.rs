@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{Finding, Level};
 
-/// Findings one below the other: what was found, what is needed, why, and the command.
+/// Findings one below the other: finding, need, reason and command.
 #[derive(Debug, Clone, Copy)]
 pub struct Findings<'a>(pub &'a [Finding]);
 

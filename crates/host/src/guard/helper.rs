@@ -35,7 +35,7 @@ const DONE: u8 = b'd';
 const READY: &[u8] = b"watching\n";
 /// How long starting the program may take; it is only waited for before the first change.
 const START: Duration = Duration::from_secs(10);
-/// How long the helper waits for somebody who holds the journal of a dead guard.
+/// How long the helper waits for another process that holds the journal of a dead guard.
 const HELD: Duration = Duration::from_millis(300);
 
 /// The guard's side.
@@ -124,9 +124,9 @@ fn wait(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
     }
 }
 
-/// The helper process; call it with what follows [`HELPER_COMMAND`] (journal and descriptor) before anything else of
-/// the program starts, and exit with what it returns: 0 if nothing had to be done or all is back, 1 if something could
-/// not be put back (it says so on standard error), 2 for wrong arguments.
+/// The helper process; call it with the arguments after [`HELPER_COMMAND`] (journal and descriptor) before anything
+/// else of the program starts, and exit with its result: 0 if nothing had to be done or all is back, 1 if something
+/// could not be put back (it says so on standard error), 2 for wrong arguments.
 pub fn helper_main(args: &[OsString]) -> i32 {
     helper_main_with(args, &mut KernelDoor)
 }

@@ -253,7 +253,7 @@ pub(super) struct Contents {
     pub(super) changes: Vec<Change>,
     /// Why the journal is not to be acted upon: it says what this version does not know.
     pub(super) unknown: Option<String>,
-    /// Lines before the last one that are not whole. What they said is lost.
+    /// Incomplete lines before the last one. Their contents are lost.
     pub(super) damaged: usize,
 }
 
@@ -305,8 +305,8 @@ impl Contents {
         }
     }
 
-    /// Takes one line. `last`: nothing stands behind it, so that it may have been cut short by its author's death; what
-    /// it announced was not done yet.
+    /// Takes one line. `last`: nothing follows it, so its author's death may have cut it short; the change it announced
+    /// was not made yet.
     fn take_line(&mut self, line: &str, last: bool) {
         if let (Ok(record), true) = (serde_json::from_str::<Record>(line), is_whole(line)) {
             self.take(record);

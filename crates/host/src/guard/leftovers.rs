@@ -12,7 +12,7 @@ use super::undo::{Change, undo};
 use super::{Door, FixtureDoor, KernelDoor, RestoreReport, companions, group, state_dir};
 use crate::facts;
 
-/// How long somebody else who undoes the same journal is waited for.
+/// How long to wait for another process that undoes the same journal.
 const HELD: Duration = Duration::from_secs(5);
 
 /// Undoes what dead pagelabs left changed: what every command does before anything else, and `pagelab restore` alone.
@@ -20,8 +20,8 @@ const HELD: Duration = Duration::from_secs(5);
 /// living pagelabs are listed and left; those that say something unknown, or that somebody else could have written, are
 /// named and kept.
 ///
-/// Where there is nothing it costs one look into the folder. Another user than root is told that something may be
-/// changed, as far as names of files tell.
+/// Where there is nothing it costs one look into the folder. A user other than root gets a warning that something may
+/// be changed, as far as file names show.
 pub fn restore_leftovers() -> RestoreReport {
     let (root, state_dir) = (Path::new("/"), state_dir());
     let registry = state::registry(root);
@@ -92,7 +92,7 @@ fn journals(folders: &[&Path], registry: Option<&Path>, report: &mut RestoreRepo
     paths
 }
 
-/// What the names of journals tell somebody who may not read them.
+/// What the names of journals show to a user who may not read them.
 fn told_by_names(registry: &Path) -> Vec<String> {
     let names = crate::files::names(registry);
     let dead = names.iter().filter(|name| journal::author(name).is_some_and(is_dead));
@@ -141,8 +141,8 @@ fn take_over_when_idle(path: &Path) -> std::io::Result<Option<Journal>> {
     }
 }
 
-/// Undoes what dead guards left changed of the settings whose locks the caller has just taken: a living guard with an
-/// unsettled change would hold them, so a journal that speaks of one is either free or being undone at this moment.
+/// Undoes changes of dead guards to the settings whose locks the caller has just taken: a living guard with an
+/// unsettled change would hold them, so a journal that names one is either free or being undone at this moment.
 pub(super) fn settle(
     root: &Path,
     folders: &[&Path],
@@ -231,7 +231,8 @@ fn settle_claims(root: &Path, dead: Vec<KeyLock>, door: &mut dyn Door, report: &
     }
 }
 
-/// Removes the locks that only this journal, which is undone and gone, explains. What they say is out of date from now on.
+/// Removes the locks that only this journal, which is undone and gone, explains. Their contents are out of date from
+/// now on.
 pub(super) fn forget(registry: &Path, journal: &Path) {
     for lock in locks::dead(registry) {
         if lock.left.as_ref().is_some_and(|claim| claim.journal.as_deref() == Some(journal)) {
@@ -240,8 +241,8 @@ pub(super) fn forget(registry: &Path, journal: &Path) {
     }
 }
 
-/// Whether the locks of all that the kernel changes along with a setting are held here, too: they are among `dead`, or were
-/// free and are now in `beside`. They are let go with the latter; what a dead holder left in them stays.
+/// Whether the locks of all settings that the kernel changes along with one are held here, too: they are among `dead`,
+/// or were free and are now in `beside`. They are let go with the latter; the contents left by a dead holder stay.
 fn hold_companions(root: &Path, key: &str, dead: &[KeyLock], beside: &mut Vec<KeyLock>) -> bool {
     let registry = state::registry(root);
     let Ok(info) = crate::settings::known(key) else { return true };

@@ -1,5 +1,5 @@
-//! One lock for each setting: a file in the registry, held by flock, that says who holds it, what the setting was
-//! before, and where the journal is.
+//! One lock for each setting: a file in the registry, held by flock, that names its holder, the setting's previous
+//! value, and the place of the journal.
 //!
 //! The file outlives its holder. Whoever finds one that nobody holds knows of a dead pagelab, also if that one's state
 //! folder cannot be reached from here, and can put back the value that the setting had first.
@@ -23,7 +23,7 @@ use super::{GuardError, journal, state_error};
 const PREFIX: &str = "lock-";
 /// A lock's file is a line of JSON; more than this is none of ours.
 const LONGEST: u64 = 256 << 10;
-/// How long a lock is waited for whose holder is dead: its helper, or another pagelab, is undoing what it left.
+/// How long to wait for a lock whose holder is dead: its helper, or another pagelab, is undoing its changes.
 const UNDONE: Duration = Duration::from_secs(2);
 
 /// What the file of a lock says.
@@ -70,13 +70,13 @@ pub(super) struct KeyLock {
     file: File,
     folder: Folder,
     name: String,
-    /// What its last holder, who is dead, has left in it.
+    /// The claim left by its last holder, who is dead.
     pub(super) left: Option<Claim>,
     claim: Option<Claim>,
 }
 
 impl KeyLock {
-    /// Takes the lock of `key` in this folder, or says who has it.
+    /// Takes the lock of `key` in this folder, or names its holder.
     pub(super) fn take(registry: &Path, key: &str) -> Result<Self, GuardError> {
         let name = file_name(key);
         let deadline = Instant::now() + UNDONE;
@@ -105,7 +105,7 @@ impl KeyLock {
         }
     }
 
-    /// Writes down who holds it. What a dead holder left is forgotten, so it has to be settled before.
+    /// Writes down the holder. A dead holder's claim is overwritten, so it has to be settled before.
     pub(super) fn sign(&mut self, key: &str, boot_id: Option<String>, journal: Option<&Path>) -> io::Result<()> {
         self.left = None;
         self.claim = Some(Claim {
@@ -132,7 +132,7 @@ impl KeyLock {
         self.write()
     }
 
-    /// What was written down of the setting's first value: the value, and its bytes if they say more.
+    /// The setting's first value as written down: the value, and its bytes if they say more.
     pub(super) fn first(&self) -> Option<(String, Option<Vec<u8>>)> {
         let claim = self.claim.as_ref()?;
         Some((claim.first.clone()?, claim.first_bytes.as_deref().and_then(journal::unhex)))
@@ -199,7 +199,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// The claim in a lock's file; `None` if it has none, or none that is whole.
+/// The claim in a lock's file; `None` if it has none, or only an incomplete one.
 fn read(file: &mut File) -> Option<Claim> {
     let mut text = String::new();
     file.rewind().and_then(|()| file.take(LONGEST).read_to_string(&mut text)).ok()?;

@@ -22,7 +22,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Whether the kernel gave what was asked for.
+    /// Whether the kernel granted the requested value.
     pub fn granted(&self) -> bool {
         same(&self.requested, &self.got)
     }
@@ -52,7 +52,7 @@ pub struct RestoreReport {
     pub discarded: Vec<String>,
     /// Journals of guards that are alive.
     pub alive: Vec<String>,
-    /// Journals that were left as they are, because of what they say or who could have written them.
+    /// Journals that were left as they are, because of their contents or of who could have written them.
     pub kept: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ impl RestoreReport {
         }
     }
 
-    /// The report without what a user who asked for something else need not read: living guards.
+    /// The report without living guards, which are of no interest to a user of another command.
     pub fn without_the_living(mut self) -> Self {
         self.alive.clear();
         self

@@ -151,7 +151,7 @@ fn of_host() -> Option<PathBuf> {
 /// Which part of which file system a path is on: device, and the folder that is mounted there.
 fn mount_of<'a>(mounts: &'a [Mount], path: &str) -> Option<(&'a str, &'a str)> {
     let covers = |mount: &&Mount| Path::new(path).starts_with(&mount.mountpoint);
-    // Of mounts at one place the later one lies on top, and that is the one that `max_by_key` takes.
+    // If several mounts are at one place the later one lies on top, and `max_by_key` takes that one.
     let mount = mounts.iter().filter(covers).max_by_key(|mount| mount.mountpoint.len())?;
     Some((&mount.device, &mount.root))
 }

@@ -28,8 +28,8 @@ pub(super) struct Change {
     pub(super) settled: bool,
 }
 
-/// What was found of a setting's companions when undoing it began. The kernel rewrites companions when the setting goes
-/// back, so whoever takes over in the middle cannot tell that from the values any more.
+/// The values of a setting's companions when undoing it began. The kernel rewrites companions when the setting goes
+/// back, so whoever takes over in the middle can no longer see them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Begun {
     /// Those that are as the change left them.
@@ -170,7 +170,7 @@ enum Verdict {
     Settled,
     /// It cannot be read: reported, to be tried again.
     NotNow,
-    /// Ours, and what was found of its companions.
+    /// Ours, with the values found of its companions.
     Ours(Begun),
 }
 
@@ -219,7 +219,7 @@ impl One<'_> {
         let former = Former { key: &change.key, value: &change.previous, bytes: change.bytes.as_deref() };
         let mut written: Result<(), io::Error> = Ok(());
         if exclusive(&change.key) && same(&change.previous, "0") {
-            // Of such a group one member is in force and the others read 0, which the kernel sets but may not accept
+            // One member of such a group is in force and the others read 0, which the kernel sets but may not accept
             // (vm.dirty_bytes): the one in force goes first and brings the zero along.
             self.put_companions(&companions);
         }
@@ -294,7 +294,7 @@ impl One<'_> {
         }
     }
 
-    /// Writes the bytes found, or where there are none, or the kernel does not take back what it gave, the value.
+    /// Writes the bytes found. Where there are none, or the kernel does not accept its own text, writes the value.
     fn write(&mut self, former: Former<'_>) -> io::Result<()> {
         if let Some(bytes) = former.bytes
             && self.door.put_bytes(self.root, former.key, bytes).is_ok()

@@ -44,7 +44,7 @@ pub struct AccountingStep {
     pub refused: Option<String>,
 }
 
-/// All steps, and what was put back.
+/// All steps, and the values put back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Accounting {
     /// Page size as in keys and commands.
@@ -125,7 +125,7 @@ fn step(root: &Path, page_bytes: u64, bytes: u64) -> Result<AccountingStep, Huge
 /// A process that has pages mapped and touched until this is dropped.
 struct Child {
     pid: Pid,
-    /// What it says: one byte when all is touched, or four with an error number.
+    /// Its answer: one byte when all is touched, or four with an error number.
     answer: std::cell::RefCell<io::PipeReader>,
     /// It ends when this closes.
     hold: Option<io::PipeWriter>,

@@ -39,7 +39,7 @@ pub enum HugetlbError {
     /// Two things were asked for that exclude each other, or something that makes no sense.
     #[error("{found}: needed {needed}")]
     Contradiction {
-        /// What was asked.
+        /// The request.
         found: String,
         /// What can be asked.
         needed: String,
@@ -58,7 +58,7 @@ pub enum HugetlbError {
         needed_bytes: u64,
         /// Bytes that there are.
         found_bytes: u64,
-        /// Of which kind (`of memory that can be freed (MemAvailable)`).
+        /// The kind of memory (`of memory that can be freed (MemAvailable)`).
         of_what: &'static str,
         /// The largest pool that there is room for, in pages.
         most_pages: u64,
@@ -68,7 +68,7 @@ pub enum HugetlbError {
     /// A file may not be written by this user.
     #[error("{path}: found {found}, needed root; type: sudo {command}")]
     NotRoot {
-        /// The file or what was to be done.
+        /// The file or the attempted action.
         path: String,
         /// Who asked.
         found: String,
@@ -90,7 +90,7 @@ pub enum HugetlbError {
     Refused {
         /// The file, or the call.
         path: String,
-        /// What was written.
+        /// The value written.
         value: String,
         /// What the kernel said.
         reason: String,
@@ -102,11 +102,11 @@ pub enum HugetlbError {
     NotGranted {
         /// The setting.
         key: String,
-        /// What was asked for.
+        /// The request.
         needed: String,
-        /// What was granted; it has been given back.
+        /// The pages granted; they have been given back.
         got: String,
-        /// Why, as far as that can be told.
+        /// Why, as far as known.
         why: String,
     },
     /// A file of the kernel's could not be read or understood.

@@ -1,4 +1,4 @@
-//! Pools of huge pages and mounts of hugetlbfs: what there is, how to get more, and running a program on them.
+//! Pools of huge pages and mounts of hugetlbfs: listing them, growing them, and running a program on them.
 //!
 //! | module | does |
 //! |---|---|

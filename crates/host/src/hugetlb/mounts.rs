@@ -52,7 +52,7 @@ pub struct HugetlbMount {
     pub usage_reason: Option<String>,
 }
 
-/// What statfs tells of a mount with a limit, in pages of its size.
+/// statfs of a mount with a limit, in pages of its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SubpoolUsage {
     /// The limit.
@@ -84,7 +84,7 @@ pub struct MountRequest {
     pub make_folder: bool,
 }
 
-/// What came of a request: the mount as read back, and where it differs from what was asked.
+/// The result of a request: the mount as read back, and where it differs from the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MountReport {
     /// The mount as the kernel lists it.
@@ -146,7 +146,7 @@ fn usage(root: &Path, mountpoint: &str) -> Result<SubpoolUsage, String> {
     }
 }
 
-/// Mounts hugetlbfs, and reads back what was mounted.
+/// Mounts hugetlbfs, and reads the mount back.
 ///
 /// # Errors
 /// No such page size, limits that contradict each other, no folder, no right, a pool with too few pages for the minimum.
@@ -313,7 +313,7 @@ fn read_back(request: &MountRequest, page_bytes: u64, requested: String) -> Resu
 /// Unmounts a hugetlbfs. The files on it are gone with it unless it is mounted elsewhere as well.
 ///
 /// # Errors
-/// Nothing or something else is mounted there; somebody uses it, with who; no right.
+/// Nothing or something else is mounted there; the mount is busy, with its users; no right.
 pub fn remove(mountpoint: &Path, remove_folder: bool) -> Result<HugetlbMount, HugetlbError> {
     let path = mountpoint.display().to_string();
     let there = std::fs::canonicalize(mountpoint).map_err(|error| HugetlbError::unreadable(&path, &error))?;

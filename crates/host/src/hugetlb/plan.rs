@@ -36,7 +36,7 @@ pub struct PoolPlan {
     pub reserved_pages: u64,
     /// The pool that has room for all of it.
     pub pool_pages: u64,
-    /// Pages by which the pool has to grow from what it has for good now; 0 if it is large enough.
+    /// Pages by which the pool has to grow from its present permanent size; 0 if it is large enough.
     pub growth_pages: u64,
     /// Whether memory has room for that now; `None` if the kernel does not say how much is available.
     pub fits_now: Option<bool>,
@@ -152,7 +152,7 @@ fn lasting(size: &str, page_bytes: u64, pages: u64, is_default: bool, hard: bool
         text: format!("w {file} - - - - {pages}\n"),
         then: format!("systemd-tmpfiles --create /etc/tmpfiles.d/hugepages-{size}.conf"),
     };
-    // The sysctl speaks of the default size alone.
+    // The sysctl covers the default size alone.
     let sysctl = is_default.then(|| Lasting {
         kind: "sysctl",
         file: "/etc/sysctl.d/60-hugepages.conf".to_owned(),

@@ -22,7 +22,7 @@ pub struct PoolState {
     pub page_bytes: u64,
     /// Whether this size is meant where none is named (MAP_HUGETLB, hugetlbfs without pagesize=).
     pub is_default: bool,
-    /// Pages that the pool keeps for good: what was asked of it and granted.
+    /// Pages that the pool keeps for good: requested and granted.
     pub minimum_pages: u64,
     /// Pages that it has now, surplus pages included (`nr_hugepages` of the kernel).
     pub total_pages: u64,

@@ -1,4 +1,4 @@
-//! Makes a pool larger or smaller for good, and says what was granted.
+//! Makes a pool permanently larger or smaller, and reports the pages granted.
 //!
 //! The change is meant to last, so it is not journalled and not undone; but it takes the locks of the setting, so that it
 //! neither crosses a running pagelab that has changed the pool for a measurement, nor is undone by a dead one's journal.
@@ -59,7 +59,7 @@ pub struct SetReport {
     pub shortage: Option<Shortage>,
     /// What else should be known: pages that stay as surplus, limits that keep programs from using the pool.
     pub notes: Vec<String>,
-    /// The command that puts back what was there before.
+    /// The command that restores the earlier state.
     pub undo: String,
 }
 
@@ -211,7 +211,7 @@ fn check_room(root: &Path, request: &SetRequest, before: &PoolState) -> Result<(
     Ok(())
 }
 
-/// The tries to get what was asked for.
+/// The tries to get the pages requested.
 struct Attempt<'a> {
     root: &'a Path,
     door: &'a mut dyn Door,

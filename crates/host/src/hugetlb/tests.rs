@@ -78,7 +78,7 @@ fn sizes_are_read_as_typed_and_missing_ones_name_those_there_are() {
     assert!(error.contains("CONFIG_HUGETLBFS"), "{error}");
 }
 
-/// A kernel that has so many pages and no more, some of them only after compaction or once caches are dropped.
+/// A kernel with a limited number of pages, some of them only after compaction or once caches are dropped.
 struct Stingy {
     has: u64,
     after_compaction: u64,
@@ -359,7 +359,7 @@ fn a_plan_has_room_for_what_is_in_use_and_says_what_to_write_where() {
     assert_eq!(text("tmpfiles"), "w /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 168\n");
     assert!(text("fstab").contains("pagesize=2M") && text("systemd_unit").contains("echo 168 >"));
     assert_eq!(found.make_default, None);
-    // Of the other size there is no sysctl, and the boot loader comes first.
+    // The other size has no sysctl, and the boot loader comes first.
     let large = plan(root.path(), (3 << 30) + 1, Some(HUGE_1G)).expect("plan");
     assert_eq!((large.needed_pages, large.fits_now, large.fits_after_boot), (4, Some(false), Some(false)));
     assert_eq!(large.lasting.first().map(|way| way.kind), Some("kernel_cmdline"));

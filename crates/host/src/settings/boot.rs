@@ -51,8 +51,8 @@ pub(super) fn cmdline(out: &mut Collector) {
     }
 }
 
-/// Parameters by name. The kernel takes `-` and `_` in names as the same, and ends its own part at `--`; quotes hold
-/// blanks together. `hugepages=` is told apart by the size it speaks of.
+/// Parameters by name. The kernel treats `-` and `_` in names as the same, and ends its own part at `--`; quotes keep
+/// blanks in a value. Each `hugepages=` is keyed by the size it applies to.
 fn parameters(line: &str, default_huge: Option<u64>) -> BTreeMap<String, String> {
     let words = words(line);
     let mut default_huge = default_huge;

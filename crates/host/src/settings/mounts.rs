@@ -17,7 +17,7 @@ pub(super) fn read(out: &mut Collector, pid: Option<u32>) {
         let mut options: Vec<&str> = mount.options.iter().chain(&mount.fs_options).map(String::as_str).collect();
         options.sort_unstable();
         options.dedup();
-        // The file system can be writable under a mount that is not; the mount's word counts for what is below it.
+        // The file system can be writable under a mount that is not; the mount's option decides for the files below it.
         if options.contains(&"ro") && options.contains(&"rw") {
             let kept = if mount.options.iter().any(|option| option == "ro") { "rw" } else { "ro" };
             options.retain(|option| *option != kept);

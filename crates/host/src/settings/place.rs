@@ -2,8 +2,8 @@
 //!
 //! A key is turned into a path, and keys come out of plans and recordings that others wrote. The vocabulary refuses
 //! keys that leave /proc/sys and /sys; here the kernel is asked to refuse them as well: a path is opened below a folder
-//! that is held open (`RESOLVE_BENEATH`), and what was opened has to lie on the file system that settings lie on.
-//! Links that stay below the folder are followed, since sysfs is made of them.
+//! that is held open (`RESOLVE_BENEATH`), and the file opened has to lie on the file system of the settings. Links that
+//! stay below the folder are followed, since sysfs is made of them.
 
 use std::fs::File;
 use std::io;
@@ -70,7 +70,7 @@ fn beneath(top: &Path, rest: &str, access: OFlags) -> io::Result<File> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let opened = loop {
         match openat2(&top, rest, flags, Mode::empty(), resolve) {
-            // A rename beside it (a device that comes or goes) makes the kernel give up now and then.
+            // A concurrent rename (a device that comes or goes) makes the kernel give up now and then.
             Err(Errno::AGAIN | Errno::INTR) => {}
             // Before 5.6, or barred by a filter: the vocabulary's own check has to do.
             Err(Errno::NOSYS) => break openat(&top, rest, flags, Mode::empty())?,

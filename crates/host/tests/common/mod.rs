@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const FIXTURE: &str = env!("CARGO_BIN_EXE_pagelab-guard-fixture");
 
-/// A folder that stands for `/`, with another beside it for journals and locks.
+/// A folder that stands for `/`, with another next to it for journals and locks.
 pub(crate) struct Host {
     folder: tempfile::TempDir,
 }

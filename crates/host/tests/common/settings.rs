@@ -1,4 +1,4 @@
-//! Settings of this host, changed as somebody does who is no pagelab, and put back.
+//! Settings of this host, changed as another program would, and put back.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ impl SetBack {
     pub(crate) fn put(&self) {
         for _ in 0..2 {
             for (key, before) in self.0.iter().rev().filter(|(key, before)| value(key).as_ref() != Some(before)) {
-                // Of two that exclude each other one brings the other along, and refuses its own zero.
+                // If two exclude each other one brings the other along, and refuses its own zero.
                 let _ = std::fs::write(file_of(key), before);
             }
         }

@@ -1,4 +1,4 @@
-//! Kills a program at a chosen system call, so that a crash test leaves out no step, also none that goes past every seam.
+//! Kills a program at a chosen system call, so that a crash test skips no step, even one that goes past every seam.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};

@@ -113,7 +113,7 @@ fn host_a_pool_keeps_what_is_mapped_and_not_touched() {
 #[test]
 #[ignore = "changes the pool of 1 GiB pages; run by make test with --ignored --test-threads=1"]
 fn host_of_a_page_of_1_gib_the_touched_parts_are_counted() {
-    // Whole GiB are often not to be had after a while; then it is said that nothing was seen.
+    // Pages of 1 GiB are often not available after a while; the test then reports that it saw nothing.
     let Some(_pool) = stage::try_guarded(&[("hugetlb.1G.nr_hugepages", "1")]) else {
         return eprintln!("not tested: this host gives no page of 1 GiB now");
     };
@@ -128,7 +128,8 @@ fn host_who_a_pool_keeps_pages_for() {
     let _pool = Pool::of(24);
     let reserved = |region: &Region| region.pool.as_ref().and_then(|pool| pool.reserved_bytes);
 
-    // Of shared memory the promise is the file's: what either has touched is not kept any more, and both are told the same.
+    // For shared memory the reservation is the file's: pages that either has touched are not reserved any more, and
+    // both see the same.
     let fixture = Fixture::start(&["pool-fork", "8", "3", "shared", "2"]);
     let (parent, child) = (seen(&fixture, fixture.pid()), seen(&fixture, fixture.child()));
     assert_eq!((reserved(&parent), reserved(&child)), (Some(3 * SLOT), Some(3 * SLOT)));
@@ -136,7 +137,7 @@ fn host_who_a_pool_keeps_pages_for() {
     assert_eq!(reserved_pages(), 3);
     drop(fixture);
 
-    // Of private memory it stays with the process that asked.
+    // For private memory it stays with the process that made it.
     let fixture = Fixture::start(&["pool-fork", "8", "3", "private", "0"]);
     let (parent, child) = (seen(&fixture, fixture.pid()), seen(&fixture, fixture.child()));
     assert_eq!((reserved(&parent), reserved(&child)), (Some(5 * SLOT), Some(0)));
@@ -188,7 +189,7 @@ fn host_huge_pages_of_shared_memory_are_told_of_each() {
     }
 }
 
-/// Memory that goes while it is looked at is no error, and what is told of it is possible.
+/// Memory that goes while it is inspected is no error, and its values are possible ones.
 #[test]
 fn a_busy_process_can_be_looked_at() {
     let fixture = Fixture::start(&["busy", "67108864"]);
@@ -250,7 +251,8 @@ fn host_looking_changes_nothing() {
 #[ignore = "takes 1 GiB of memory and sets THP to madvise; run by make test with --ignored --test-threads=1"]
 fn host_of_a_large_process_a_part_is_read_and_said() {
     let _thp = guarded(&[("thp.enabled", "madvise")]);
-    // The first third of 512 huge pages is full, the others have 4 touched parts each: who reads from the front sees no waste.
+    // The first third of 512 huge pages is full, the others have 4 touched parts each: a reader from the front sees no
+    // waste.
     let touched = |page: u64| if page < 171 { 512 } else { 4 };
     let words: Vec<String> = (0..512).map(|page| touched(page).to_string()).collect();
     let arguments: Vec<&str> = ["parts", "512"].into_iter().chain(words.iter().map(String::as_str)).collect();
@@ -303,7 +305,7 @@ fn host_memory_that_userfaultfd_looks_after_is_not_read() {
     assert!(region.zero_filled_reason.as_ref().is_some_and(|why| why.contains("userfaultfd")), "{region:#?}");
 }
 
-/// Without rights a process is told what its page tables show, and of the rest why not.
+/// Without rights a process gets the values from its page tables, and the reason for the rest.
 #[test]
 #[ignore = "changes the hugetlb pool; run by make test with --ignored --test-threads=1"]
 fn host_without_rights_each_unknown_has_its_reason() {

@@ -44,7 +44,7 @@ impl Drop for Fixture {
     fn drop(&mut self) {
         drop(self.program.stdin.take());
         let _ = self.program.wait();
-        // The child dies with it, a moment later: what it holds of a pool has to be free for the next.
+        // The child dies with it, a moment later: its pages of a pool have to be free for the next.
         for _ in 0..500 {
             if self.child.is_none_or(|pid| !Path::new(&format!("/proc/{pid}/smaps")).exists()) {
                 break;
@@ -54,7 +54,7 @@ impl Drop for Fixture {
     }
 }
 
-/// What a program without rights says of itself, with so many pages of a pool.
+/// The report of a program without rights on itself, with `pages` pages of a pool.
 pub(crate) fn as_user(pages: u64) -> serde_json::Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagelab-bytes-fixture"));
     let output = command.args(["as-user", &pages.to_string()]).output().expect("fixture starts");
@@ -124,7 +124,7 @@ impl Pool {
     }
 }
 
-/// Pages of the pool that the kernel keeps for those who have not touched them.
+/// Pages of the pool that the kernel has reserved for mappings that have not touched them.
 pub(crate) fn reserved_pages() -> u64 {
     PoolState::read(Path::new("/"), SLOT as usize).expect("a pool").reserved_pages
 }

@@ -119,8 +119,8 @@ impl Drop for Running {
     }
 }
 
-/// Nobody is told to put a copy in the place of a file when something would be lost: what others write to it meanwhile,
-/// its other names, what it carries beside its bytes.
+/// The doctor never proposes a copy in the place of a file when something would be lost: others' writes to it
+/// meanwhile, its other names, its metadata.
 #[test]
 #[ignore = "needs root for loop devices; run by make test with --ignored --test-threads=1"]
 fn host_a_file_is_not_rewritten_where_something_would_be_lost() {
@@ -163,7 +163,7 @@ fn host_a_file_is_not_rewritten_where_something_would_be_lost() {
     barred(&path, &device);
     run("losetup", &["-d", &device]);
 
-    // What it carries comes along.
+    // Its metadata comes along.
     let xattr = rustix::fs::XattrFlags::empty();
     rustix::fs::setxattr(&path, "user.note", b"kept", xattr).expect("set");
     std::os::unix::fs::chown(&path, Some(1), Some(2)).expect("root");
@@ -251,7 +251,7 @@ fn host_a_partition_is_moved_by_the_command_given() {
 fn host_a_pool_is_made_larger_by_the_command_given() {
     const MEMORY: &str = env!("CARGO_BIN_EXE_pagelab-memory-fixture");
     let before: u64 = std::fs::read_to_string(POOL).expect("pool").trim().parse().expect("a number");
-    // Fewer than the file needs. What the command sets goes back with this: it is what was there before.
+    // Fewer than the file needs. `pool` also undoes the command's change: it restores the value from before.
     let pool = Changed::to(POOL, &(before + 2).to_string());
     let mounted = Mounted::plain("hugetlbfs", "pagesize=2M");
     create(&mounted.at("file")).set_len(12 * MIB).expect("length");

@@ -1,4 +1,4 @@
-//! What direct access would make of real extents, beside what `filefrag` tells of the same file, block by block.
+//! DAX entries that real extents would allow, compared with `filefrag` on the same file, block by block.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn blocks(path: &Path, size_bytes: u64) -> Vec<Block> {
     blocks
 }
 
-/// Whether a slot can be one entry, told from its blocks alone.
+/// Whether a slot can be one entry, from its blocks alone.
 fn possible(slot: &[Block], start_bytes: u64) -> bool {
     let Some(Some((first, unwritten, _))) = slot.first() else { return false };
     slot.len() as u64 == SLOT_BYTES / UNIT

@@ -1,4 +1,5 @@
-//! `doctor PATH` against the page tables: files made on purpose, the answer for each slot beside what mapping and touching gives.
+//! `doctor PATH` against the page tables: files made on purpose, the answer for each slot compared with mapping and
+//! touching it.
 //!
 //! An answer counts as right only if the reason is the one that the file was made for and the page tables agree. Files come in
 //! pairs where that can be: with the cause, and with the cause taken away, so that a reason is not right by accident.
@@ -345,7 +346,7 @@ fn a_tib_of_hole_is_one_run() {
     assert_eq!(report.slot_count, 1 << 19);
     assert!(report.slots.len() <= 3, "{:?}", report.slots);
     assert_eq!(report.slots.iter().map(SlotRun::count).sum::<u64>(), 1 << 19);
-    // What counts is the number of steps; the bound is what is promised, far above what it takes.
+    // The number of steps counts; the bound is the promised one, far above the time it takes.
     assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
 }
 
@@ -357,7 +358,7 @@ fn looking_changes_nothing() {
     let file = create(&path);
     write(&file, 0, 8 * MIB, MIB);
     cold(&file);
-    // A part of it is in memory: that part is mapped, and must not bring in what lies beside it.
+    // A part of it is in memory: that part is mapped, and must not bring in its neighbours.
     read_in_small(&file, [0, 3 * MIB].into_iter());
     // An access time older than the last change would be renewed by a read.
     let old = std::fs::FileTimes::new().set_accessed(std::time::UNIX_EPOCH);
@@ -375,7 +376,8 @@ fn looking_changes_nothing() {
     assert_eq!(state(), before);
 }
 
-/// Who may read a file and not write it learns less, is told so, and reads nothing of it from the device.
+/// A user who may read a file and not write it learns less, is informed of that, and reads nothing of it from the
+/// device.
 #[test]
 #[ignore = "needs root to become somebody else; run by make test with --ignored --test-threads=1"]
 fn host_another_users_file_is_told_as_far_as_it_can_be() {

@@ -1,4 +1,4 @@
-//! What mapping and touching really gives, slot by slot, beside what was predicted.
+//! The results of mapping and touching, slot by slot, compared with the prediction.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -15,7 +15,7 @@ use crate::stage::{Changed, MIB, Mounted, create, fallocate};
 
 const SLOT: u64 = 2 * MIB;
 
-/// Number of huge pages that have to be refused one after the other.
+/// Huge pages that have to be refused in a row.
 const TRIES: u64 = 16;
 const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 

@@ -33,7 +33,7 @@ impl Groups {
     }
 }
 
-/// Version 2 gives a controller to those below only when told; whether it was told now.
+/// Version 2 gives a controller to the groups below only when enabled; whether it was enabled now.
 fn give(folder: &Path, controller: &str) -> bool {
     let file = folder.join("cgroup.subtree_control");
     let Ok(given) = fs::read_to_string(&file) else { return false };

@@ -18,12 +18,12 @@ pub(crate) struct Standing {
     end: u64,
 }
 
-/// What was told of its memory.
+/// The report on its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Slots by reason.
     pub reasons: BTreeMap<&'static str, u64>,
-    /// What was told of the reasons, and the commands of the findings.
+    /// The reasons reported, and the commands of the findings.
     pub words: Vec<String>,
     /// Findings about each reason, with their command.
     pub findings: Vec<(String, Option<String>)>,

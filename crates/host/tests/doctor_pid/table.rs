@@ -1,4 +1,4 @@
-//! What was produced beside what was named.
+//! The situations produced, compared with the reasons named.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Plays a way and holds what is told against what was produced.
+    /// Plays a way and compares the report with the situation.
     pub(crate) fn check(&mut self, case: &Case<'_>) {
         let standing = Standing::start(case.way, case.group);
         let seen = standing.look();

@@ -47,7 +47,7 @@ impl Running {
         self.entries().insert(run, Entry::default());
     }
 
-    /// It has started. Whoever killed it meanwhile gets what they wanted.
+    /// It has started. If it was killed meanwhile, the signal is delivered now.
     fn started(&self, run: u64, group: i32) {
         let mut entries = self.entries();
         let entry = entries.entry(run).or_default();
@@ -107,7 +107,7 @@ fn marked(mark: &[u8]) -> Vec<i32> {
     .collect()
 }
 
-/// Runs the command to its end. `send` takes what it prints.
+/// Runs the command to its end. `send` takes its output.
 pub(crate) fn run(id: u64, request: &Request, running: &Running, send: &dyn Fn(&Frame) -> io::Result<()>) -> Done {
     let mut child = match start(id, request) {
         Ok(child) => child,
@@ -144,7 +144,7 @@ fn start(id: u64, request: &Request) -> Result<Child, String> {
     command.current_dir(if request.cwd.is_empty() { "/".into() } else { word(&request.cwd) });
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let child = command.spawn().map_err(|error| format!("{}: {error}", word(program).display()))?;
-    // The agent is spared when memory runs out; what it starts is not.
+    // The agent is spared when memory runs out; its children are not.
     let _ = fs::write(format!("/proc/{}/oom_score_adj", child.id()), "0");
     Ok(child)
 }

@@ -95,7 +95,7 @@ fn serve(mut port: File, ends: bool) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         if got == 0 {
-            // The client is gone, and what it started is its own.
+            // The client is gone, and the commands are its own: they end, too.
             running.kill(None);
             thread::sleep(IDLE);
             if ends && running.is_empty() {
@@ -147,7 +147,7 @@ fn send(out: &Mutex<File>, bytes: &[u8]) -> io::Result<()> {
     out.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes)
 }
 
-/// What the guest is, for comparing with what was asked for.
+/// The guest's facts, to be compared with the request.
 fn facts() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let memory = read("/proc/meminfo");

@@ -1,7 +1,7 @@
 //! Packages of the distribution, fetched and unpacked without installing anything.
 //!
-//! apt works with a configuration of the lab's own: its own sources, lists and cache, and an empty list of what is
-//! installed. Of the host it takes the mirrors, the keys and the settings of its network; it changes nothing there.
+//! apt works with a configuration of the lab's own: its own sources, lists and cache, and an empty list of installed
+//! packages. It takes the mirrors, the keys and the network settings from the host; it changes nothing there.
 //!
 //! **Checked how:** apt refuses lists whose signature does not hold. The lists carry the SHA-256 of every package; apt
 //! compares when it downloads, and the lab compares again, with those lists, each time it takes a package from the

@@ -46,7 +46,7 @@ impl Package {
         };
         let text = match apt.run("apt-cache", &["show", "--no-all-versions", &asked]) {
             Ok(text) => text,
-            // It fails with status 100 for what it does not know.
+            // It fails with status 100 for unknown packages.
             Err(LabError::PackageManager { said, .. }) if said.contains("No packages found") => return Err(missing()),
             Err(error) => return Err(error),
         };

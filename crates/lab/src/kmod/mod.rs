@@ -1,9 +1,9 @@
 //! Kernel modules of the lab's own: built from the sources in `kernel/`, which the binary carries, against the
 //! distribution's headers for the kernel that boots.
 //!
-//! Headers and sources are the distribution's packages, fetched and checked as the kernel is; nothing is installed. What
-//! was built stays in the cache under a name that carries the sum of the sources and the kernel's version, so that it is
-//! built once for each of both. gcc and make are the host's.
+//! Headers and sources are the distribution's packages, fetched and checked as the kernel is; nothing is installed.
+//! Built modules stay in the cache under a name that carries the sum of the sources and the kernel's version, so that
+//! each pair of both is built once. gcc and make are the host's.
 
 #[cfg(test)]
 mod check;
@@ -83,7 +83,7 @@ pub(crate) fn build(
     Ok(built)
 }
 
-/// Removes what was built from older sources, or for older kernels of the series.
+/// Removes modules built from older sources, or for older kernels of the series.
 fn prune(folder: &Path, prefix: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(prefix) {

@@ -51,7 +51,7 @@ impl<'a> Tree<'a> {
             debs.push(Package::show(apt, name, None)?.fetch(apt, say)?);
         }
         need_space(cache, BUILD_BYTES)?;
-        // What one that was killed left behind.
+        // Leftovers of a build that was killed.
         let _ = fs::remove_dir_all(&root);
         make_open(&root)?;
         let tree = Tree { root, target };
@@ -67,7 +67,7 @@ impl<'a> Tree<'a> {
             .map(drop)
     }
 
-    /// The folder that make is told to build against.
+    /// The folder that make builds against.
     pub(super) fn headers(&self) -> PathBuf {
         self.root.join(format!("usr/src/linux-headers-{}", self.target.release))
     }

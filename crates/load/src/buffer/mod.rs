@@ -1,5 +1,5 @@
-//! Memory that operations transfer from and to, and what it contains: one buffer for each worker, with a slot for each operation that
-//! can be under way.
+//! Memory that operations transfer from and to, and its contents: one buffer for each worker, with a slot for each
+//! operation that can be in flight.
 
 mod contents;
 mod memory;
@@ -65,7 +65,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Makes `slot` the one that the other methods speak of.
+    /// Selects the `slot` that the other methods work on.
     ///
     /// # Errors
     /// There is no such slot, which the depth does not let happen.

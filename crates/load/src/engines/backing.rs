@@ -9,11 +9,11 @@ use super::Fault;
 use crate::error::LoadError;
 use crate::segments;
 
-/// What lies under the pieces.
+/// The backing of the pieces.
 pub(crate) enum Backing {
     /// Memory made for each piece when it is mapped, and gone when it is unmapped.
     Fresh {
-        /// What kind.
+        /// Its kind.
         how: Fresh,
         /// hugetlb page size.
         hugetlb: Option<u64>,
@@ -28,7 +28,7 @@ pub(crate) enum Backing {
         shared: bool,
         /// Page size of its mappings: that of the pool on hugetlbfs, the alignment of a device of direct access.
         page: u64,
-        /// What it is.
+        /// Its kind.
         kind: FileKind,
     },
 }
@@ -79,7 +79,8 @@ impl Backing {
             // The page size is encoded as its logarithm, as for mmap (include/uapi/linux/memfd.h).
             MemfdFlags::HUGETLB | MemfdFlags::from_bits_retain(page.trailing_zeros() << libc::MAP_HUGE_SHIFT)
         });
-        // Linux 6.3 wants to be told that nothing in it is to be executed; an older one does not know the word.
+        // Since Linux 6.3 the kernel expects a flag that says whether the file may be executed; older kernels do not
+        // know the flag.
         let fd = rustix::fs::memfd_create("pagelab", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL | size)
             .or_else(|_| rustix::fs::memfd_create("pagelab", MemfdFlags::CLOEXEC | size))
             .and_then(|fd| rustix::fs::ftruncate(&fd, bytes).map(|()| fd))

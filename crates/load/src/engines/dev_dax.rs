@@ -69,7 +69,7 @@ impl Synchronous for DevDax {
     }
 }
 
-/// What was opened, which need not be what the plan looked at.
+/// The opened device, which need not be the one that the plan looked at.
 fn device(setup: &Setup<'_>, fd: BorrowedFd<'_>) -> Result<DaxDevice, LoadError> {
     let target = |reason: String| LoadError::Target { job: setup.job.to_owned(), reason };
     let stat = rustix::fs::fstat(fd).map_err(|error| LoadError::system("looking at a descriptor", error))?;

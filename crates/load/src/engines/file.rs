@@ -18,7 +18,7 @@ pub(crate) struct TargetFile {
     fd: Option<OwnedFd>,
     path: PathBuf,
     flags: OFlags,
-    /// What it may be opened as, if the job writes.
+    /// The permit to open it for writing, if the job writes.
     permit: Option<Permit>,
     start: u64,
     len: u64,
@@ -76,7 +76,7 @@ impl TargetFile {
             permit,
             start: setup.course.start,
             len: setup.course.region_bytes,
-            // As in fio: what was read ahead of the start is to stay.
+            // As in fio: data read ahead of the start are to stay.
             invalidate: setup.options.invalidate && !setup.options.pre_read,
             advice,
             anew: setup.options.unlink_each_loop,
@@ -101,7 +101,7 @@ impl TargetFile {
         }
     }
 
-    /// Makes what was written durable.
+    /// Makes writes durable.
     ///
     /// # Errors
     /// The kernel's.
@@ -199,13 +199,13 @@ impl TargetFile {
     }
 }
 
-/// What a call transferred, as engines report it: nothing at all is the end of the file.
+/// The bytes a call transferred, as engines report them: none at all is the end of the file.
 #[inline(always)]
 pub(super) fn transferred(done: usize) -> Result<u32, Fault> {
     if done == 0 { Err(Fault::EndOfFile) } else { Ok(done as u32) }
 }
 
-/// A target for engines that go by the file's own position, with where that is.
+/// A target for engines that use the file's own position, with that position.
 pub(super) struct PositionedFile {
     file: TargetFile,
     position: u64,
@@ -234,7 +234,7 @@ impl PositionedFile {
         Ok(fd)
     }
 
-    /// A call moved the position on; gives what it transferred.
+    /// A call moved the position on; gives the bytes it transferred.
     ///
     /// # Errors
     /// [`Fault::EndOfFile`] if that was nothing.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::slots::SlotCounts;
 
-/// What a worker mapped and what it got.
+/// A worker's mappings and the memory they got.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapReport {
     /// Pieces mapped, before and during the run.
@@ -23,8 +23,8 @@ pub struct MapReport {
     pub pieces_fallen_back: u64,
     /// Pieces that MADV_COLLAPSE could not collapse.
     pub pieces_not_collapsed: u64,
-    /// Files of engines on persistent memory, by what makes writes to them durable: `clwb`, `clflushopt`, `clflush` where they are
-    /// mapped as memory that keeps what it is given, `msync` where MAP_SYNC was refused.
+    /// Files of engines on persistent memory, by what makes writes to them durable: `clwb`, `clflushopt`, `clflush`
+    /// where they are mapped as persistent memory, `msync` where MAP_SYNC was refused.
     #[serde(default)]
     pub durable_by: BTreeMap<String, u64>,
     /// Bytes of one piece.
@@ -35,11 +35,11 @@ pub struct MapReport {
     pub stride_bytes: u64,
     /// Address space from the first piece's start to the last one's end.
     pub span_bytes: u64,
-    /// What was mapped when the measured window ended; null if it could not be read.
+    /// The mappings when the measured window ended; null if they could not be read.
     pub at_end: Option<MappedMemory>,
     /// Why `at_end` is null.
     pub at_end_reason: Option<String>,
-    /// What the page tables held then, 2 MiB by 2 MiB; null if it was not looked at.
+    /// The page tables' contents then, 2 MiB by 2 MiB; null if they were not read.
     #[serde(default)]
     pub slots: Option<SlotCounts>,
     /// Why `slots` is null, or leaves out some workers.

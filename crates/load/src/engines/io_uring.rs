@@ -30,7 +30,7 @@ pub(crate) struct Uring {
     /// Pushed and not handed over.
     pushed: u32,
     fixed_buffers: bool,
-    /// A thread of the kernel's looks for what is pushed.
+    /// A kernel thread polls the submission queue.
     polled: bool,
     /// The descriptor registered for each file, if files are.
     files: Option<Vec<Option<RawFd>>>,
@@ -105,7 +105,7 @@ impl Queue for Uring {
         }
         match self.ring.submit() {
             Ok(taken) => {
-                // The kernel's thread may have taken some before it was asked to look; what it finds later is its own business.
+                // The kernel's thread may have taken some before it was woken; what it finds later is its own business.
                 let taken = if self.polled { self.pushed } else { (taken as u32).min(self.pushed) };
                 self.pushed -= taken;
                 Ok(taken)
@@ -159,7 +159,7 @@ impl Uring {
             return Err(Fault::Errno(libc::EBUSY));
         }
         let submitter = self.ring.submitter();
-        // Whoever pushed may not have told a thread that sleeps.
+        // The pushing side may not have woken a sleeping thread.
         let woken = submitter.submit().and_then(|_| submitter.squeue_wait());
         match woken.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)) {
             Ok(_) | Err(libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),

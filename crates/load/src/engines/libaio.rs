@@ -56,7 +56,8 @@ pub(crate) struct LibAio {
     rw_flags: i32,
 }
 
-// SAFETY: the pointers lead into the vector beside them, which never changes its length; the context belongs to the process.
+// SAFETY: the pointers lead into the vector next to them, which never changes its length; the context belongs to the
+// process.
 unsafe impl Send for LibAio {}
 
 impl Queue for LibAio {
@@ -148,7 +149,7 @@ impl Queue for LibAio {
 
 impl Drop for LibAio {
     fn drop(&mut self) {
-        // SAFETY: the context was made by `open` and is used by nobody else; the kernel waits for what is under way.
+        // SAFETY: the context was made by `open` and is used by nobody else; the kernel waits for operations in flight.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

@@ -50,7 +50,7 @@ impl Engine for Mmap {
             StartOver::Reopen => self.pieces.map_anew()?,
             // What is mapped stays mapped, as in fio: `invalidate` drops what of the page cache nobody has mapped.
             StartOver::Rewind => {}
-            // What was written to a private mapping is nowhere else.
+            // Writes to a private mapping are nowhere else.
             StartOver::Reread if !self.shared => return Ok(()),
             StartOver::Reread => {
                 self.pieces.unmap_all()?;

@@ -64,11 +64,12 @@ pub enum StartOver {
     Reopen,
     /// Time is not over yet: only drop cached pages where the job asks for it, as fio does for `time_based`.
     Rewind,
-    /// What was written, and flushed since, is read again: drop cached pages where the job wants that, whoever has them mapped here.
+    /// Data written, and flushed since, are read again: drop cached pages where the job wants that, whoever has them
+    /// mapped here.
     Reread,
 }
 
-/// What an engine gets to make itself ready.
+/// The inputs of an engine's setup.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup<'a> {
     /// The job's name, for messages.
@@ -87,7 +88,7 @@ pub struct Setup<'a> {
 
 /// An engine at work for one worker on one file: its life. A worker with several files has one for each that is open.
 pub trait Engine: Sized {
-    /// What it can do: what the job language says of it.
+    /// Its capabilities, as the job language describes them.
     const CAPS: Caps;
 
     /// Makes everything ready: open, map, allocate. Runs before the start barrier.
@@ -96,7 +97,7 @@ pub trait Engine: Sized {
     /// What the host, the file or the job lacks.
     fn open(setup: &Setup<'_>) -> Result<Self, LoadError>;
 
-    /// Makes what was written durable.
+    /// Makes writes durable.
     ///
     /// # Errors
     /// Why it failed.
@@ -114,7 +115,7 @@ pub trait Engine: Sized {
         Ok(())
     }
 
-    /// What was mapped so far and where, for engines that map. What the kernel made of it is looked up by the worker.
+    /// The mappings so far and their addresses, for engines that map. The worker looks up what the kernel made of them.
     fn mapped(&self) -> Option<MapReport> {
         None
     }

@@ -15,7 +15,7 @@ use crate::hugetlb;
 
 /// Where an engine's memory comes from.
 pub(crate) trait OwnMemory {
-    /// What the engine can do.
+    /// The engine's capabilities.
     const CAPS: Caps;
 
     /// What lies under its pieces; `hugetlb` is the page size that the job asks for, which the kernel knows.

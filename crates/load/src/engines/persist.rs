@@ -1,8 +1,8 @@
 //! Copies to persistent memory, and what makes them durable: engines on direct access differ in what they map and in when they wait.
 //!
-//! A copy through the processor's caches is followed by an instruction that writes its lines back; a non-temporal one goes past the
-//! caches. Either has reached the memory after the next fence. Where a file is not on direct access none of that helps: the kernel
-//! holds what was written in its page cache, and msync(2) makes it durable.
+//! A copy through the processor's caches is followed by an instruction that writes its lines back; a non-temporal one
+//! bypasses the caches. Either has reached the memory after the next fence. Where a file is not on DAX none of that
+//! helps: the kernel holds the writes in its page cache, and msync(2) makes them durable.
 
 use std::os::fd::BorrowedFd;
 
@@ -32,7 +32,7 @@ pub(crate) enum Stores {
     ByLength,
 }
 
-/// What makes a write durable.
+/// The way to make a write durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durable {
     /// The processor.
@@ -84,7 +84,7 @@ impl Persistent {
         ways: Ways,
         backing: impl FnOnce(&TargetFile, BorrowedFd<'_>) -> Result<Backing, LoadError>,
     ) -> Result<Self, LoadError> {
-        // Of the file itself nothing is asked but that it can be mapped: what direct and sync mean is decided by each copy.
+        // The file itself need only be mappable: what direct and sync mean is decided by each copy.
         let options = JobOptions { direct: false, buffered: None, sync: SyncMode::None, ..setup.options.clone() };
         let setup = &Setup { options: &options, ..*setup };
         let file = TargetFile::open(setup)?;
@@ -156,7 +156,7 @@ impl Persistent {
         self.file.start_over(how)
     }
 
-    /// What was mapped so far, and what makes writes to it durable.
+    /// The mappings so far, and what makes writes to them durable.
     pub(crate) fn mapped(&self) -> MapReport {
         let mut report = self.pieces.report();
         report.durable_by.insert(self.durable.word().to_owned(), 1);
@@ -196,7 +196,7 @@ unsafe fn store(lines: CacheLines, stores: Stores, from: *const u8, to: *mut u8,
     }
 }
 
-/// What a non-temporal copy goes by: the line of every x86-64 there is.
+/// The granularity of a non-temporal copy: the cache line of every x86-64.
 const LINE_BYTES: usize = 64;
 
 /// # Safety

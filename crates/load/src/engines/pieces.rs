@@ -261,7 +261,7 @@ impl Pieces {
         let Some(step) = self.read_back else { return Ok(()) };
         let place = self.place_of(piece);
         for offset in (0..place.len).step_by(step.max(1)) {
-            // SAFETY: the byte lies in a mapped piece; what it holds, others may change, and nothing follows from it.
+            // SAFETY: the byte lies in a mapped piece; others may change its value, and nothing follows from it.
             unsafe { std::ptr::read_volatile((place.address as *const u8).add(offset)) };
             self.report.blocks_read_back += 1;
         }
@@ -331,7 +331,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// What was mapped so far.
+    /// The mappings so far.
     pub(super) fn report(&self) -> MapReport {
         self.report.clone()
     }
@@ -371,7 +371,8 @@ impl Pieces {
         }
     }
 
-    /// Whether the hugetlb pool has what the job will map later, as far as can be told now: better said before the run than in it.
+    /// Whether the hugetlb pool can back the job's later mappings, as far as is known now: better reported before the
+    /// run than in it.
     fn pool_suffices(&self, resident: u64) -> Result<(), LoadError> {
         let at_once = match &self.backing {
             Backing::Fresh { fallback: false, .. } => resident.min(self.layout.pieces()),
@@ -391,7 +392,7 @@ impl Pieces {
     /// The kernel gave `piece` mappings and then no more: its limit, most likely.
     fn too_many_mappings(&self, piece: u64) -> LoadError {
         let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count");
-        // Room for what the process maps besides.
+        // Room for the process's other mappings.
         let needed = self.layout.pieces() + 1000;
         LoadError::Host {
             what: format!("job '{}': mapping {} pieces", self.job, self.layout.pieces()),

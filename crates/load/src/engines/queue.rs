@@ -1,4 +1,4 @@
-//! Engines that have several operations under way: what they share.
+//! The common part of engines that have several operations in flight.
 //!
 //! Such an engine has two parts. Files are opened, flushed and closed one by one, as elsewhere: that is [`QueuedFile`], the same for
 //! all of them. Operations of all files of a worker go through one [`Queue`], which belongs to the worker.
@@ -12,7 +12,7 @@ use super::{Engine, Setup, StartOver, WOULD_BLOCK, explain_plainly};
 use crate::error::LoadError;
 use crate::fault::Fault;
 
-/// What a queue gets to make itself ready.
+/// The inputs of a queue's setup.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueSetup<'a> {
     /// The job's name, for messages.
@@ -38,7 +38,7 @@ pub(crate) struct Submission {
     pub file: usize,
     /// Its descriptor.
     pub fd: RawFd,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
     /// Where the data are or go.
     pub memory: *mut u8,
@@ -67,7 +67,7 @@ impl Completion {
 
 /// A queue of operations at the kernel's, for one worker.
 pub(crate) trait Queue: Sized {
-    /// What the engine can do.
+    /// The engine's capabilities.
     const CAPS: Caps;
 
     /// Makes the queue. Runs before the start barrier, in the thread that will use it.
@@ -82,8 +82,8 @@ pub(crate) trait Queue: Sized {
     /// There is no room, which the depth does not let happen.
     fn push(&mut self, submission: Submission) -> Result<(), Fault>;
 
-    /// Hands what was pushed to the kernel, in the order in which it was pushed; gives how many operations that were. Fewer than
-    /// were pushed means that the kernel takes no more until some are completed.
+    /// Submits the pushed operations to the kernel, in order; gives how many it took. Fewer than were pushed means that
+    /// the kernel takes no more until some are completed.
     ///
     /// # Errors
     /// The kernel refused the first of them, which is then no longer in the queue.

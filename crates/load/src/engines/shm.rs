@@ -1,8 +1,8 @@
 //! `ioengine=shm`: copies from and to System V shared memory, a segment for each piece.
 //!
-//! What databases of the older kind use for their buffers. A piece that is mapped is made by shmget(2) and attached by shmat(2), one that is
-//! unmapped is detached by shmdt(2), and with that it is gone: every segment is marked for removal as soon as it is attached. See
-//! [`crate::segments`] for what holds when the process is killed, and for the limits of the kernel.
+//! Older databases use it for their buffers. A piece that is mapped is made by shmget(2) and attached by shmat(2); one
+//! that is unmapped is detached by shmdt(2) and then gone: every segment is marked for removal as soon as it is
+//! attached. See [`crate::segments`] for what holds when the process is killed, and for the limits of the kernel.
 
 use pagelab_fiojob::{Caps, engines as language};
 

@@ -1,7 +1,7 @@
 //! A skeleton to copy for a new engine. It is compiled and run in tests only, so that it stays right.
 //!
-//! The first line of an engine's file names it as the user writes it (`ioengine=NAME`) and the calls that it makes, because the list
-//! of engines in the docs and the manual page of the call are what a reader looks up next.
+//! The first line of an engine's file names the engine as users write it (`ioengine=NAME`) and the calls that it makes:
+//! the list of engines in the docs and the manual page of the call are what a reader looks up next.
 
 use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
 
@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::error::LoadError;
 use crate::fault::Fault;
 
-/// What the engine holds for one open file. Whatever an operation needs is made in `open` and kept here.
+/// The engine's state for one open file. Everything an operation needs is made in `open` and kept here.
 pub(super) struct Skeleton {
     file: TargetFile,
 }
@@ -39,8 +39,9 @@ impl Engine for Skeleton {
 }
 
 impl Synchronous for Skeleton {
-    // The hot loop is compiled around this: no allocation, no lock, no branch for what the job does not use. Time stamps are taken
-    // right before and right after. Fewer bytes than asked are fine: the rest is asked for next. No bytes at all are an error.
+    // The hot loop is compiled around this: no allocation, no lock, no branch for anything the job does not use. Time
+    // stamps are taken right before and right after. Fewer bytes than requested are fine: the rest is requested next.
+    // No bytes at all are an error.
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
         let buffer = buffer.first(operation.bytes)?;

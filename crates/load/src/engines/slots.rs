@@ -1,6 +1,6 @@
 //! What the kernel made of a worker's mappings, 2 MiB by 2 MiB: which pages are entered, and why they are smaller than asked for.
 //!
-//! The library looks at the page tables; this file says what was asked for, bounds the cost, and counts.
+//! The library looks at the page tables; this file states what was requested, bounds the cost, and counts.
 
 use std::collections::BTreeMap;
 

@@ -71,10 +71,10 @@ impl PassLimit {
     pub const REGION: Self = Self { bytes: None, operations: u64::MAX };
 }
 
-/// What a log asks for between operations.
+/// A log's requests between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing before this long after what was done last.
+    /// No operation before this long after the last one.
     Delay {
         /// How long, ns.
         ns: u64,
@@ -128,7 +128,7 @@ pub trait Source {
         self.next_operation()
     }
 
-    /// What is to be done before the next operation; `None` when it may come.
+    /// The request to carry out before the next operation; `None` when it may come.
     fn next_step(&mut self) -> Option<Step> {
         None
     }

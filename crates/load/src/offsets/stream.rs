@@ -12,7 +12,7 @@ use crate::random::{Permutation, SplitMix64, derive_seed};
 /// Operations chosen at once.
 const AHEAD: usize = 64;
 
-/// What stands in places not yet filled.
+/// The content of places not yet filled.
 const NOTHING: Operation = Operation { direction: Direction::Read, offset: 0, bytes: 0 };
 
 /// The operations of a worker, pass by pass.

@@ -1,8 +1,8 @@
 //! Everything beyond plain walks: several files, lengths that vary, sequences with jumps, distributions, random and sequential mixed.
 //!
-//! Sequential positions follow fio 3.33 to the byte, with its ways at the end of a file: a file ends when one direction has no next
-//! operation in it, operations never cross the end of their file, and a pass ends with the last file or when as many bytes were
-//! given as the job's size has.
+//! Sequential positions follow fio 3.33 to the byte, including its rules at the end of a file. A file ends when one
+//! direction has no next operation in it, and operations never cross the end of their file. A pass ends with the last
+//! file or when as many bytes were given as the job's size has.
 
 use pagelab_fiojob::chances::{Distribution, FileService};
 use pagelab_fiojob::words::{Modifier, Sequencer};
@@ -59,7 +59,7 @@ pub struct VariedCourse {
     pub random_percent: [u8; Direction::COUNT],
     /// The modifier of `rw`.
     pub modifier: Modifier,
-    /// What operations between random blocks do.
+    /// The rule for operations between random blocks.
     pub sequencer: Sequencer,
     /// How random blocks lie.
     pub distribution: Distribution,
@@ -234,8 +234,9 @@ impl Varied {
     }
 
     fn place(&mut self, file: usize, direction: Direction, new: bool) -> Option<Place> {
-        // A write goes where its trim went. In sequence with lengths that are fixed each direction has a position of its own,
-        // as in fio 3.33; with lengths that are drawn fio does that up to 3.36, and writes what was not trimmed.
+        // A write goes where its trim went. For sequential jobs with fixed lengths each direction has a position of its
+        // own, as in fio 3.33; with lengths that are drawn fio does that up to 3.36, and writes blocks that were not
+        // trimmed.
         let drawn = !self.lengths(Direction::Trim, false).fixed();
         if self.course.trims && direction == Direction::Write && (self.course.random || drawn) {
             let walk = self.walks.get(file)?;

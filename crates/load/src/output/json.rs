@@ -265,7 +265,7 @@ fn direction(entry: &Entry<'_>, result: &DirectionResult, group: Option<GroupDir
     rates(object, "iops", m).number("iops_stddev", m.standard_deviation()).count("iops_samples", m.count)
 }
 
-/// fio writes zeros where nothing was measured, and `N` = 0 beside them, which tells.
+/// fio writes zeros where nothing was measured; `N` = 0 next to them tells that apart.
 fn moments_of(latencies: &Latencies, percentiles: Option<&[f64]>, detail: Detail) -> Object {
     let mut object = Object::new()
         .count("min", latencies.min_ns.unwrap_or(0))

@@ -307,7 +307,7 @@ fn latency_shares(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     let units = distribution(&entry.figures);
     for (unit, shares) in ["nsec", "usec", "msec"].into_iter().zip(&units) {
         let filled: Vec<String> =
-            // fio shows a hundredth of a percent at least for what is there at all.
+            // fio shows at least a hundredth of a percent for every bucket that is not empty.
             shares.iter().filter(|(_, share)| *share > 0.0).map(|(label, share)| format!("{label}={:.2}%", share.max(0.01))).collect();
         for line in filled.chunks(5) {
             writeln!(out, "  lat ({unit})   : {}", line.join(", "))?;
@@ -316,7 +316,7 @@ fn latency_shares(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     Ok(())
 }
 
-/// What fio does not show: the mappings that the job got.
+/// An addition to fio's output: the mappings that the job got.
 fn mapped(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     let Some(mapped) = &entry.figures.mapped else { return Ok(()) };
     writeln!(
@@ -349,7 +349,7 @@ fn mapped(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
     slots(out, mapped)
 }
 
-/// What the page tables held at the end, 2 MiB by 2 MiB.
+/// The page tables' contents at the end, 2 MiB by 2 MiB.
 fn slots(out: &mut String, mapped: &MapReport) -> std::fmt::Result {
     if let Some(s) = &mapped.slots {
         write!(

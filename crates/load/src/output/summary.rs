@@ -1,10 +1,10 @@
-//! Workers put together as the output shows them: by group, merged where the job says so.
+//! Workers aggregated as the output shows them: by group, merged where the job says so.
 
 use pagelab_fiojob::JobSpec;
 
 use crate::report::{DirectionResult, JobReport, Window, WorkerReport};
 
-/// What the output shows as one job: a worker, or several merged by `group_reporting`.
+/// A job in the output: a worker, or several merged by `group_reporting`.
 pub struct Entry<'a> {
     /// The figures; of several workers, merged.
     pub figures: WorkerReport,
@@ -41,9 +41,9 @@ pub struct GroupDirection {
     pub bytes: u64,
     /// Bandwidth of all together, bytes per second.
     pub bandwidth: f64,
-    /// Of the slowest worker.
+    /// The slowest worker's.
     pub bandwidth_min: f64,
-    /// Of the fastest worker.
+    /// The fastest worker's.
     pub bandwidth_max: f64,
     /// Shortest window, ms.
     pub milliseconds_min: u64,

@@ -104,7 +104,7 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// The number of waves.
     pub waves: u32,
-    /// What deserves a word.
+    /// Notes for the user.
     pub warnings: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ pub fn plan_with(
         }
         let base = base_seed(job);
         seeds.push(base);
-        // Of several jobs with that name, all have to be done.
+        // If several jobs have that name, all must be done.
         let awaited = |worker: &&WorkerPlan| {
             let name = workload.jobs.get(worker.job).map(|job| &job.name);
             worker.job != job_index && job.options.wait_for.is_some() && name == job.options.wait_for.as_ref()
@@ -183,8 +183,8 @@ fn logs_are_apart(workload: &Workload) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Plans a workload without running it: what a run on this machine would refuse is refused, but for what only files and devices that
-/// are not there could tell. Gives the plan's warnings.
+/// Plans a workload without running it: refuses whatever a run on this machine would refuse, except for what depends on
+/// files and devices that are not there. Gives the plan's warnings.
 ///
 /// # Errors
 /// As [`plan`].
@@ -203,7 +203,7 @@ pub fn rehearse(workload: &Workload) -> Result<Vec<String>, LoadError> {
 }
 
 impl Plan {
-    /// Gives workers the right to write what was checked, by the names of the files.
+    /// Grants workers the right to write the files checked, by name.
     pub fn grant(&mut self, permits: &BTreeMap<PathBuf, Permit>) {
         for file in self.workers.iter_mut().flat_map(|worker| &mut worker.files) {
             file.permit = file.path.as_ref().and_then(|path| permits.get(path)).copied();
@@ -296,7 +296,7 @@ impl Planner<'_> {
         })
     }
 
-    /// What is known about a file before the run.
+    /// The facts known about a file before the run.
     fn known(&mut self, path: &Path, job_index: usize, job: &JobSpec, caps: Caps) -> Result<spans::Known, LoadError> {
         let index = self.target(path, job_index, job)?;
         let target = self.targets.get(index);
@@ -333,7 +333,8 @@ impl Planner<'_> {
     }
 }
 
-/// The size of a target that percentages and a missing size= refer to: what is there, or what an earlier job will have made.
+/// The size of a target that percentages and a missing size= refer to: its present size, or the one an earlier job will
+/// have given it.
 fn known_bytes(target: &TargetPlan) -> Option<u64> {
     let there = match target.kind {
         TargetKind::Missing => 0,
@@ -380,7 +381,7 @@ fn can_be_trimmed(target: &TargetPlan, job: &JobSpec) -> Result<(), LoadError> {
     })
 }
 
-/// What is only verified was written before: nothing is made that would then be found wrong.
+/// Files that are only verified were written before: nothing is made that would then be found wrong.
 fn must_be_there(target: &TargetPlan, job: &JobSpec, end: u64) -> Result<(), LoadError> {
     let there = known_bytes(target).unwrap_or(0);
     if !job.options.only_verifies() || there >= end {

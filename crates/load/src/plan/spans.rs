@@ -17,7 +17,7 @@ pub(crate) struct Spans {
     pub pass_bytes: u64,
 }
 
-/// What the planner knows about a file before the run.
+/// The planner's facts about a file before the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     /// Its length, if it exists or an earlier job will have made it.
@@ -35,7 +35,7 @@ pub(crate) fn least_block(job: &JobSpec) -> u64 {
     Direction::ALL.into_iter().filter(|direction| pattern.does(*direction)).map(least).min().unwrap_or(1)
 }
 
-/// What fio rounds sizes and offsets to: the least length of any direction, used or not.
+/// The unit to which fio rounds sizes and offsets: the least length of any direction, used or not.
 fn rounding_unit(job: &JobSpec) -> u64 {
     let least = Direction::ALL.map(|direction| u64::from(job.options.lengths(direction).min_bytes));
     least.into_iter().min().unwrap_or(1).max(1)
@@ -49,7 +49,7 @@ pub(crate) fn of_log(replay: &Replay) -> Spans {
     Spans { files, pass_bytes }
 }
 
-/// The regions of worker `clone` on files of which `known` tells what is there.
+/// The regions of worker `clone` on files whose present sizes `known` gives.
 ///
 /// # Errors
 /// A size that is not given and cannot be found out; a region that holds no block or does not fit.
@@ -145,6 +145,6 @@ fn start(job: &JobSpec, clone: u32, there: Option<u64>) -> Result<u64, LoadError
             target(format!("offset {offset} + {clone} x offset_increment {increment} is beyond what a file can have"))
         })?;
     let align = if o.offset_align.0 > 0 { o.offset_align.0 } else { rounding_unit(job) };
-    // As in fio: only what came from percentages is rounded.
+    // As in fio: only values from percentages are rounded.
     Ok(if by_percent || increment_by_percent { start.next_multiple_of(align) } else { start })
 }

@@ -7,7 +7,7 @@
 //! 32 worker (u16)           34 number of the write, lowest 16 bits (u16)
 //! 36 CRC-32C of the 36 bytes before, without final inversion (u32)
 //! ```
-//! fio after 3.40 writes 48 bytes with a version, 0x81, at byte 2; such blocks are told by name and not read.
+//! fio after 3.40 writes 48 bytes with a version, 0x81, at byte 2; such blocks are reported by name and not read.
 
 use pagelab_fiojob::JobOptions;
 use pagelab_fiojob::value::Choice as _;
@@ -17,10 +17,10 @@ use super::checksum::{self, crc32c_of_fio};
 use super::contents::Contents;
 use crate::report::Mismatch;
 
-/// What a header begins with.
+/// The beginning of a header.
 const MAGIC: u16 = 0xacca;
 
-/// What later fio puts where the method was.
+/// Later fio's value in the place of the method.
 const LATER_VERSION: u8 = 0x81;
 
 /// Bytes of a header that its own checksum covers.
@@ -50,7 +50,7 @@ fn number_of(method: VerifyMethod) -> u16 {
     }
 }
 
-/// What is known of a write besides its place: it goes into the header.
+/// The facts of a write besides its place: they go into the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
     /// Seed of the contents.
@@ -63,7 +63,7 @@ pub struct Stamp {
     pub thread: u16,
 }
 
-/// What a reader knows of the write that it expects; what is `None` is not looked at.
+/// The facts of the write that a reader expects; `None` is not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Expected {
     /// Seed of the contents.
@@ -129,7 +129,7 @@ impl Header {
     }
 }
 
-/// What is wrong with an interval: what was looked at, what it should be, what it is.
+/// A mismatch in an interval: the item compared, its expected value, its actual value.
 type Wrong = (String, String, String);
 
 /// The layout of a job's blocks.
@@ -137,7 +137,7 @@ type Wrong = (String, String, String);
 pub struct Blocks {
     method: VerifyMethod,
     interval: usize,
-    /// Lengths do not go by the interval: a header for each operation.
+    /// Lengths are not multiples of the interval: a header for each operation.
     whole: bool,
     /// Where the header changes places with data.
     header_at: usize,
@@ -201,7 +201,8 @@ impl Blocks {
         }
     }
 
-    /// Compares the block read at `offset` with what it should be. `spare` is memory that is kept from block to block.
+    /// Compares the block read at `offset` with its expected contents. `spare` is memory that is kept from block to
+    /// block.
     ///
     /// # Errors
     /// The first interval that is wrong; its file's name is left out.

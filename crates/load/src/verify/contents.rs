@@ -13,7 +13,7 @@ const ROWS: [u64; 4] = [1, 2, 3, 5];
 #[derive(Debug, Clone)]
 pub(super) struct Contents {
     pattern: VerifyPattern,
-    /// The pattern begins anew every so many bytes, with the offset of that place; 0 for once per block.
+    /// The pattern starts again every `pattern_interval` bytes, with the offset of that place; 0 for once per block.
     pattern_interval: usize,
     /// Share of each block that is filler, percent.
     filler_percent: usize,

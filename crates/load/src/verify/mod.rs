@@ -1,4 +1,4 @@
-//! Verifying contents (`verify=`): what is written can be told from everything else when it is read again.
+//! Verifying contents (`verify=`): data written are recognised when they are read again.
 //!
 //! # What a block is made of
 //! Each interval of a block (`verify_interval`, else the block) begins with a header and a checksum, as fio 3.33 lays them out (see
@@ -78,7 +78,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Ready before the first operation. `keeps`: the engine keeps what it is given.
+    /// Ready before the first operation. `keeps`: the engine keeps the data it is given.
     pub fn new(plan: &WorkerPlan, job: &str, options: &JobOptions, state_dir: &Path, keeps: bool) -> Self {
         Self {
             blocks: Blocks::new(options),
@@ -100,7 +100,7 @@ impl Verify {
         }
     }
 
-    /// A pass begins: what it writes is not older than now.
+    /// A pass begins: its writes are not older than now.
     pub fn begin_pass(&mut self) {
         self.pass_began_ns = monotonic_ns();
     }
@@ -122,7 +122,7 @@ impl Verify {
     /// Compares what a read has brought. `number`: the write that it should bring, where that is known.
     ///
     /// # Errors
-    /// It is not what was written; it is counted, printed and dumped already.
+    /// The block differs from what was written; it is counted, printed and dumped already.
     pub fn check(
         &mut self,
         file: usize,
@@ -188,7 +188,7 @@ impl Verify {
         words
     }
 
-    /// A read has brought `part` of what was asked, and the rest will follow at the buffer's start.
+    /// A read has brought `part` of the bytes requested, and the rest will follow at the buffer's start.
     pub fn keep_part(&mut self, part: &[u8]) {
         self.parts.extend_from_slice(part);
     }
@@ -210,7 +210,7 @@ impl Verify {
         self.parts.clear();
     }
 
-    /// What it came to so far.
+    /// The results so far.
     pub fn report(&self) -> &VerifyReport {
         &self.report
     }

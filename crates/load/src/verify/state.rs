@@ -1,11 +1,12 @@
 //! The state of a job whose writes ended early (`verify_state_save`), for a later one that verifies (`verify_state_load`).
 //!
-//! The file is fio 3.33's (`verify-state.h`, version 3), in the working directory, `local-JOB-N-verify.state` with N the worker's
-//! number from 0: how many writes were issued, and which of the last ones are complete. fio reads pagelab's and pagelab fio's, which
-//! means the same writes where the pattern is sequential; the random order is each program's own. Where fio keeps the state of its
-//! generator (and never looks at it again) pagelab puts a mark, the worker's seed, whether an earlier pass had written everything
-//! already, and the number of failed writes, whose places follow at the end. A state of pagelab with another seed, or one of fio for a
-//! random pattern, is refused: it would verify other writes.
+//! The file is fio 3.33's (`verify-state.h`, version 3), in the working directory, `local-JOB-N-verify.state` with N
+//! the worker's number from 0: how many writes were issued, and which of the last ones are complete. Each program reads
+//! the other's file, which means the same writes where the pattern is sequential; the random order is each program's
+//! own. Where fio keeps the state of its generator (and never looks at it again) pagelab puts a mark, the worker's
+//! seed, whether an earlier pass had written everything already, and the number of failed writes, whose places follow
+//! at the end. A state of pagelab with another seed, or one of fio for a random pattern, is refused: it would verify
+//! other writes.
 //!
 //! The state is saved when a signal, an error or `runtime` ends the first pass of writes, or when some writes failed. A job that writes
 //! all removes the file of an earlier one, if it is pagelab's. (fio 3.33 writes the file at every end, and so does pagelab if the job says
@@ -31,13 +32,13 @@ const FIXED_BYTES: usize = 152;
 /// Bytes of the job's name.
 const NAME_BYTES: usize = 64;
 
-/// What a state of pagelab has where fio's has its generator: `pagelab1`.
+/// pagelab's mark, where fio's state has its generator: `pagelab1`.
 const MARK: u64 = u64::from_le_bytes(*b"pagelab1");
 
 /// Longest file that is read.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Whose state it is.
+/// The owner of the state.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a> {
     /// The job's name.
@@ -55,7 +56,7 @@ impl Owner<'_> {
     }
 }
 
-/// What a loaded state says about a block.
+/// A loaded state's answer about a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It was written.
@@ -80,7 +81,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// What is known about the write at `place` of the pass.
+    /// The facts known about the write at `place` of the pass.
     pub fn verdict(&self, place: u64, file: usize, offset: u64) -> Verdict {
         if self.failed.contains(&place) {
             Verdict::Skip
@@ -172,7 +173,7 @@ impl Resume {
 fn encode(owner: Owner<'_>, files: usize, progress: &Progress) -> Vec<u8> {
     let files = files.max(1) as u32;
     let failed = progress.failed.as_slice();
-    // To fio, which knows no earlier pass, everything was written if so many writes were.
+    // fio knows no earlier pass: to it, this number of writes means that everything was written.
     let writes = if progress.again { u64::from(u32::MAX) } else { progress.writes };
     let mut name = [0_u8; NAME_BYTES];
     for (to, from) in name.iter_mut().take(NAME_BYTES - 1).zip(owner.job.bytes()) {

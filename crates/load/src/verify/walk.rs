@@ -12,10 +12,10 @@ use pagelab_fiojob::{Direction, JobOptions, Operation};
 use super::state::{Resume, Verdict};
 use crate::offsets::{PassLimit, Repeatable, Replayed, Source, Stamped, Stream, Varied};
 
-/// What a job that verifies does.
+/// The mode of a job that verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It writes, and verifies what it wrote if that is wanted.
+    /// It writes, and verifies its writes if that is wanted.
     Writes {
         /// It verifies.
         verify: bool,
@@ -67,7 +67,7 @@ impl History {
     }
 }
 
-/// What is being done.
+/// The present step.
 #[derive(Debug, Clone)]
 enum Now<W> {
     /// The pass itself.
@@ -98,11 +98,11 @@ pub struct FailedWrite {
     pub number: u64,
     /// Its file, by place among the worker's files.
     pub file: usize,
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
 }
 
-/// What a worker asks of its source where contents are verified. Sources that are not verified have nothing to say.
+/// A worker's calls to its source where contents are verified. Sources that are not verified ignore them.
 pub trait Checked: Source {
     /// Whether contents are verified: every write is prepared and noted, and some reads are compared.
     const VERIFIED: bool = false;
@@ -346,7 +346,7 @@ impl<W: Repeatable> Checked for Verified<W> {
     const VERIFIED: bool = true;
 
     fn issue_write(&mut self, operation: Operation) -> u64 {
-        // What was issued before is complete by now.
+        // Earlier operations are complete by now.
         self.complete = self.last.take().map(|(file, before)| (file, before.offset)).or(self.complete);
         let (number, file) = (self.first + self.issued, self.walk.file());
         self.issued += 1;
@@ -480,7 +480,7 @@ mod tests {
         }
     }
 
-    /// What is verified is exactly what was written and not written over, whatever the walk.
+    /// The verified blocks are exactly those written and not overwritten, whatever the walk.
     #[test]
     fn replays_meet_each_block_that_is_still_there() {
         for words in [

@@ -75,7 +75,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         Ok(Some(operation))
     }
 
-    /// What a log asks for before the next operation. As in fio delays count from what was done last: time that was lost stays lost.
+    /// The delay that a log asks for before the next operation. As in fio delays count from the last operation: lost
+    /// time stays lost.
     #[cold]
     fn take_step(&mut self, step: Step) -> Option<End> {
         let (start, _) = self.anchor;

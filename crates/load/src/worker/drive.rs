@@ -166,7 +166,7 @@ pub(super) enum End {
 /// A worker at work. Its methods are in several files: the loops here, what happens between passes in `passes`, what happens at
 /// certain times in `events`, what operations beyond plain ones need in `between`.
 pub(super) struct Drive<'a, E, S, Q = NoQueue> {
-    /// What is under way. It comes first: the kernel is done with the buffer before the buffer goes.
+    /// The operations in flight. They come first: the kernel is done with the buffer before the buffer goes.
     pub(super) flight: Flight<Q>,
     pub(super) task: &'a Task<'a>,
     pub(super) options: &'a JobOptions,
@@ -177,13 +177,13 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) buffer: Buffer,
     pub(super) source: S,
     pub(super) verify: Option<Verify>,
-    /// Reads of the measured window that verified what was written.
+    /// Reads of the measured window that verified written data.
     pub(super) verifying_reads: u64,
     pub(super) clock: Clock,
     pub(super) sides: [Side; Direction::COUNT],
     pub(super) flushes: Recorder,
     pub(super) pace: Option<Pace>,
-    /// What latencies are held against.
+    /// The goal for latencies.
     pub(super) goal: Option<Goal>,
     pub(super) iolog: Option<IoLog>,
     pub(super) logs: Option<Logs>,

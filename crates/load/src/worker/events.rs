@@ -16,7 +16,7 @@ use crate::verify::walk::Checked;
 const SAMPLE_NS: u64 = 500_000_000;
 
 impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
-    /// What has to happen before an operation of a plain walk: flushing, waiting.
+    /// The work due before an operation of a plain walk: flushing, waiting.
     #[cold]
     pub(super) fn attend(&mut self, operation: Operation) -> Option<End> {
         if let Some(end) = self.flush_if_due() {
@@ -145,7 +145,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         None
     }
 
-    /// Tells what happened since this was last told, until `at_ns` of `CLOCK_MONOTONIC`.
+    /// Reports the events since the last report, until `at_ns` of `CLOCK_MONOTONIC`.
     pub(super) fn tell_interval(&mut self, at_ns: u64) {
         for (side, direction) in self.sides.iter_mut().zip(Direction::ALL) {
             let Some(mut interval) = side.close_interval(at_ns) else { continue };

@@ -16,7 +16,7 @@ pub(super) struct Files<E> {
     current: usize,
     /// The one that is worked on has nothing more to do: it is closed when the next one takes its place.
     current_done: bool,
-    /// What files that are closed had mapped.
+    /// The mappings of closed files.
     left: Option<MapReport>,
 }
 
@@ -77,7 +77,7 @@ impl<E: Engine> Files<E> {
         }
     }
 
-    /// What all files had mapped, `engine`'s included, and what the kernel shows of those that are still open.
+    /// The mappings of all files, `engine`'s included, and the kernel's view of those that are still open.
     pub(super) fn mapped(&self, engine: &E, options: &JobOptions) -> Option<MapReport> {
         let open: Vec<MapReport> = self.parked.iter().flatten().chain([engine]).filter_map(E::mapped).collect();
         let ranges: Vec<(u64, u64)> = open.iter().map(MapReport::range).collect();

@@ -23,7 +23,7 @@ const NO_FILE: usize = usize::MAX;
 pub(super) struct Slot {
     /// As it was chosen.
     pub operation: Operation,
-    /// What of it was transferred by completions that were short.
+    /// The bytes of it transferred by short completions.
     pub done_bytes: u32,
     /// Its file, by place among the worker's, and the descriptor, which stays open as long as anything is under way.
     pub file: usize,
@@ -34,7 +34,7 @@ pub(super) struct Slot {
     pub issued: u64,
 }
 
-/// What verifying knows of an operation under way.
+/// The verifier's state of an operation in flight.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ToVerify {
     /// It is this write of the worker's.
@@ -97,7 +97,7 @@ pub(super) struct Flight<Q> {
     /// Files that are to be closed when nothing of them is under way any more.
     pub closing: Vec<usize>,
     to_verify: Vec<ToVerify>,
-    /// The write whose failure is being told.
+    /// The write whose failure is being reported.
     pub failing: Option<FailedWrite>,
     /// How deep the queue was.
     pub depths: Depths,
@@ -185,7 +185,7 @@ impl<Q: Queue> Flight<Q> {
         self.slots.iter().any(|slot| slot.file == file)
     }
 
-    /// What is known of an operation under way.
+    /// The state of an operation in flight.
     #[inline(always)]
     pub(super) fn slot(&self, slot: u32) -> Result<Slot, Fault> {
         self.slots.get(slot as usize).copied().ok_or(Fault::Errno(libc::EINVAL))
@@ -210,7 +210,7 @@ impl<Q: Queue> Flight<Q> {
         })
     }
 
-    /// What verifying knows of a slot.
+    /// The verifier's state of a slot.
     pub(super) fn to_verify(&self, number: u32) -> ToVerify {
         self.to_verify.get(number as usize).copied().unwrap_or_default()
     }
@@ -222,7 +222,7 @@ impl<Q: Queue> Flight<Q> {
         }
     }
 
-    /// The operation of this slot failed: who is told of it next can ask which write it was.
+    /// The operation of this slot failed: the code that handles the failure can ask which write it was.
     pub(super) fn note_failing(&mut self, number: u32, slot: &Slot) {
         let write = self.to_verify(number).write;
         self.failing = write.map(|number| FailedWrite { number, file: slot.file, operation: slot.operation });
@@ -246,7 +246,7 @@ impl<Q: Queue> Flight<Q> {
         self.handed += count as u32;
     }
 
-    /// The first of those pushed was refused and is not under way any more; gives what was known of it. Its slot is free.
+    /// The first of those pushed was refused and is not in flight any more; gives its slot's state. The slot is free.
     pub(super) fn refused(&mut self) -> Option<Slot> {
         if self.pushed.is_empty() {
             return None;

@@ -13,9 +13,9 @@ use crate::engines::queue::Queue;
 use crate::report::Failure;
 use crate::verify::walk::Checked;
 
-/// What a worker's latencies are held against.
+/// The goal for a worker's latencies.
 pub(super) struct Goal {
-    /// What no operation may exceed, ns; 0 for no limit.
+    /// The limit of every operation, ns; 0 for none.
     most_ns: [u64; Direction::COUNT],
     /// The target, ns; 0 for none.
     target_ns: u64,
@@ -36,7 +36,7 @@ pub(super) struct Goal {
     lowered: bool,
 }
 
-/// What follows from a window.
+/// The conclusion from a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     GoOn,
@@ -181,7 +181,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     #[cold]
     pub(super) fn steer(&mut self) -> Option<End> {
         let lowered = self.goal.as_ref().is_some_and(|goal| goal.lowered);
-        // As in fio: what was issued at a greater depth is not held against the smaller one.
+        // As in fio: operations issued at a greater depth are not held against the smaller one.
         if lowered && let Err(end) = self.settle() {
             return Some(end);
         }

@@ -24,7 +24,7 @@ struct Counts {
 pub(super) struct Histograms {
     directions: Vec<Counts>,
     every_ms: u64,
-    /// Buckets that are put together.
+    /// Number of buckets that are merged into one.
     stride: usize,
 }
 

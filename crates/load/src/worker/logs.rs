@@ -38,7 +38,7 @@ impl Log {
     }
 }
 
-/// What was done in one direction since the stretch began.
+/// Operations in one direction since the stretch began.
 #[derive(Default, Clone, Copy)]
 struct Sum {
     operations: u64,
@@ -206,8 +206,8 @@ impl Logs {
     }
 }
 
-/// Bandwidth of one operation in KB/s. Over no time at all it is 0, as in fio: no number is right, and the line stays
-/// readable to those who take means.
+/// Bandwidth of one operation in KB/s. Over no time at all it is 0, as in fio: no number is right, and the line can
+/// still be averaged.
 fn kilobytes_per_second(bytes: u64, clat_ns: u64) -> u64 {
     bytes.saturating_mul(1_000_000).checked_div(clat_ns).unwrap_or(0)
 }

@@ -20,7 +20,7 @@ const SETTLE_NS: u64 = 2_000_000_000;
 struct Rate {
     /// Ticks for a byte; 0 for no limit.
     ticks_per_byte: f64,
-    /// Least length of an operation: what Poisson's distances go by.
+    /// Least length of an operation: Poisson's distances are computed from it.
     block_bytes: u64,
     /// When the rate's clock began; pauses may move it.
     from: u64,
@@ -39,7 +39,7 @@ impl Rate {
     }
 }
 
-/// What was done at a certain time, to see whether a job is too slow.
+/// The progress at a certain time, to see whether a job is too slow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     at: u64,

@@ -3,12 +3,13 @@
 //! As in fio: operations are put into the queue until `iodepth_batch` of them wait, then submitted together; when `iodepth` are under
 //! way, completions are waited for, at least `iodepth_batch_complete_min` at a time, until `iodepth_low` are left.
 //!
-//! Submission latency (`slat`) reaches from the beginning of an operation's preparation to the return of the call that gave it to the
-//! kernel, completion latency (`clat`) from there until its completion was taken, total latency (`lat`) is both. Buffered operations
-//! on cached data are done while they are submitted: their time is in `slat`.
+//! Submission latency (`slat`) reaches from the start of an operation's preparation to the return of the call that
+//! submitted it, completion latency (`clat`) from there until its completion was reaped; total latency (`lat`) is both.
+//! Buffered operations on cached data are done while they are submitted: their time is in `slat`.
 //!
-//! Before anything that waits or that speaks for all operations so far (a pause, a flush, the end of a pass) everything under way is
-//! completed. So `fsync=N` flushes what N writes wrote; fio's engines submit the flush beside the writes.
+//! Before anything that waits or that covers all operations so far (a pause, a flush, the end of a pass) all operations
+//! in flight are completed. So `fsync=N` flushes what N writes wrote; fio's engines submit the flush while those writes
+//! are in flight.
 
 use std::sync::atomic::Ordering;
 
@@ -35,7 +36,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         Ok(())
     }
 
-    /// Hands what was pushed to the kernel; gives the ticks at which it had it, 0 if there was nothing.
+    /// Submits the pushed operations to the kernel; gives the ticks at which it had them, 0 if there were none.
     fn submit(&mut self) -> Result<u64, End> {
         let mut now = 0;
         while self.flight.waiting() > 0 {
@@ -99,7 +100,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
     }
 
-    /// Counts a completed operation; what was short goes into the queue again.
+    /// Counts a completed operation; a short one goes into the queue again.
     #[inline(always)]
     fn complete(&mut self, completion: Completion, now: u64) -> Result<(), End> {
         let number = completion.slot;
@@ -139,8 +140,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         Ok(())
     }
 
-    /// A completion that is not a whole one. True: it is whole with what came before. False: it goes on, or it failed and the job goes
-    /// on without it.
+    /// A short or failed completion. True: it is whole with its earlier parts. False: its rest is queued, or it failed
+    /// and the job goes on without it.
     #[cold]
     fn finish_queued(&mut self, number: u32, slot: Slot, completion: Completion) -> Result<bool, End> {
         let Operation { direction, offset, bytes } = slot.operation;
@@ -201,7 +202,7 @@ impl<S: Checked, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
         match self.keep_under_way() {
             Ok(end) | Err(end) => match self.settle() {
                 Ok(()) => end,
-                // Of two reasons the one that came first.
+                // The earlier of the two reasons.
                 Err(later) => {
                     if matches!(end, End::Failed(_)) {
                         end
@@ -245,7 +246,7 @@ impl<S: Checked, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
             let full = self.flight.under_way() >= depth;
             if full || limits.polls {
                 loop {
-                    // Who waits submits first: what is waited for may be among what was pushed.
+                    // Submit before waiting: the operation waited for may be among those pushed.
                     self.submit()?;
                     let least = limits.complete_least.min(self.flight.under_way());
                     now = self.reap(least.max(1), limits.complete_most)?;

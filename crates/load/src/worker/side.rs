@@ -38,9 +38,9 @@ pub(crate) struct Side {
     pub errors: u64,
     /// Completion latency.
     clat: Recorder,
-    /// Completion latencies in ticks that are not in `clat` yet. What is computed from a stamp waits for it, and the processor finds
-    /// room for only so much that waits: with the histogram's arithmetic behind every stamp, the next operation's first cache miss
-    /// could not start before this one's last was over.
+    /// Completion latencies in ticks that are not in `clat` yet. Everything computed from a stamp waits for it, and the
+    /// processor's window for waiting instructions is limited: with the histogram's arithmetic behind every stamp, the
+    /// next operation's first cache miss could not start before this one's last was over.
     waiting: [u64; WAITING],
     filled: usize,
     clock: Clock,

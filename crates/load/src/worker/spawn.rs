@@ -1,4 +1,4 @@
-//! Starting workers as processes or threads, waiting for them, collecting what they measured.
+//! Starting workers as processes or threads, waiting for them, collecting their results.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -24,7 +24,7 @@ use crate::report::{Failure, WorkerReport};
 use crate::shared::{Shared, Stage, State};
 use crate::signals;
 
-/// What all workers of a run have in common.
+/// The state common to all workers of a run.
 pub(crate) struct Crew<'a> {
     /// Who works where.
     pub plan: &'a Plan,

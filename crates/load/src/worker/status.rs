@@ -218,7 +218,7 @@ mod tests {
         line.waves = vec![Some(begun), None];
         let text = line.line(begun + Duration::from_secs(4), 4.0);
         assert_eq!(text, "Jobs: 3 (f=2): [r(2),P(1)][20.0%][r=4000KiB/s,w=0B/s][r=1000,w=0 IOPS][eta 00m:16s]");
-        // The next line tells of what came since; a worker that is done leaves.
+        // The next line covers everything since; a worker that is done leaves.
         shared.set_state(0, State::Done);
         let text = line.line(begun + Duration::from_secs(6), 2.0);
         assert_eq!(text, "Jobs: 2 (f=1): [_(1),r(1),P(1)][30.0%][r=0B/s,w=0B/s][r=0,w=0 IOPS][eta 00m:14s]");

@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A worker that is looked at.
 struct Seen {
     index: usize,
-    /// When it was first seen at measured work, and what it had done then.
+    /// When it was first seen at measured work, and its progress then.
     since: Option<Instant>,
     before: Progress,
 }

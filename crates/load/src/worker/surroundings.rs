@@ -55,7 +55,7 @@ fn set_memory_policy(job: &JobSpec) -> Result<(), LoadError> {
             *word |= 1 << (node % 64);
         }
     }
-    // The kernel takes one bit fewer than it is told.
+    // The kernel uses one bit fewer than it is passed.
     let (start, bits) =
         if policy.nodes.0.is_empty() { (std::ptr::null(), 0) } else { (mask.as_ptr(), 64 * mask.len() + 1) };
     // SAFETY: the mask has the announced length less one, or is none at all; the call only reads it.

@@ -26,7 +26,7 @@ pub(crate) struct Task<'a> {
     pub exitall: bool,
     /// The clock that times its operations.
     pub clock: Clock,
-    /// What it shares with the supervisor and the other workers.
+    /// The state it shares with the supervisor and the other workers.
     pub shared: &'a Shared,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,
@@ -122,7 +122,7 @@ impl Task<'_> {
     }
 }
 
-/// What a worker gives back: its report, and whether it ended before its work could begin.
+/// A worker's result: its report, and whether it ended before its work could begin.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct WorkerResult {
     /// The report.

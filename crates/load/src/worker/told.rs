@@ -1,5 +1,5 @@
-//! What the load process tells its caller while it runs and at the end: lines of JSON. Seconds are told as they pass, so that
-//! nobody has to keep those of a long run, and so that a caller that dies has those that it wrote down.
+//! The load process's reports to its caller while it runs and at the end: lines of JSON. Intervals are reported as they
+//! pass, so that those of a long run need not be kept in memory, and a caller that dies has those that it wrote down.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use super::task::WorkerResult;
 use crate::error::LoadError;
 use crate::report::{Interval, JobReport, WorkerInterval};
 
-/// How a line begins that tells of an interval: such lines are passed on as they are.
+/// The beginning of a line that reports an interval: such lines are passed on unchanged.
 const INTERVAL: &[u8] = b"{\"interval\":";
 
 /// A line.
@@ -62,7 +62,7 @@ impl Lines {
     }
 }
 
-/// What the supervisor hears from one worker.
+/// The supervisor's messages from one worker.
 #[derive(Default)]
 pub(super) struct FromWorker {
     lines: Lines,
@@ -70,7 +70,7 @@ pub(super) struct FromWorker {
 }
 
 impl FromWorker {
-    /// Takes bytes; lines that tell of intervals go on to `pass_on`.
+    /// Takes bytes; lines that report intervals go on to `pass_on`.
     pub(super) fn add(&mut self, bytes: &[u8], pass_on: &mut dyn FnMut(&[u8])) {
         let Self { lines, result } = self;
         let Ok(()) = lines.add::<std::convert::Infallible>(bytes, |line| {
@@ -89,7 +89,7 @@ impl FromWorker {
     }
 }
 
-/// What a caller hears from the load process.
+/// The caller's messages from the load process.
 #[derive(Default)]
 pub struct ReportReader {
     lines: Lines,
@@ -100,7 +100,7 @@ impl ReportReader {
     /// Takes bytes; intervals go to `each` as they come.
     ///
     /// # Errors
-    /// A line is not what it should be.
+    /// A line is malformed.
     pub fn add(&mut self, bytes: &[u8], mut each: impl FnMut(WorkerInterval)) -> Result<(), LoadError> {
         let Self { lines, report } = self;
         lines.add(bytes, |line| {

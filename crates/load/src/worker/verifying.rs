@@ -17,7 +17,7 @@ use crate::verify::Verify;
 use crate::verify::state::{self, Owner, Resume};
 use crate::verify::walk::{Checked, Verified};
 
-/// A walk of which what was written is verified.
+/// A walk whose writes are verified.
 ///
 /// # Errors
 /// The state that is to be loaded is not there, or not this job's.
@@ -142,8 +142,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             return End::Failed(failure);
         }
         self.unflushed = 0;
-        // Rates and pauses are the writes' own, and what was written is verified whatever the time is: whether it is does not depend
-        // on which came first, the end of the runtime or the last write.
+        // Rates and pauses are the writes' own, and all writes are verified however late it is: verification must not
+        // depend on which came first, the end of the runtime or the last write.
         let pace = self.pace.take();
         let attended = std::mem::replace(&mut self.attended, false);
         let deadline = self.deadline.take();
@@ -179,7 +179,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         read.operations
     }
 
-    /// Makes what was written durable in all open files.
+    /// Makes writes durable in all open files.
     fn flush_all(&mut self) -> Result<(), Failure> {
         self.engine.flush(false).map_err(super::events::flush_failure)?;
         self.files.others().try_for_each(|engine| engine.flush(false)).map_err(super::events::flush_failure)

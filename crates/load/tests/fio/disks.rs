@@ -24,7 +24,7 @@ fn the_disk_under_a_file_is_reported_as_by_fio() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let theirs = report(&mut Command::new("fio"), directory.path(), &["--direct=1"]);
     let ours = report(&mut pagelab(), directory.path(), &["--direct=1"]);
-    // Built on tmpfs or a file system of many devices there is no disk to speak of, for neither.
+    // Built on tmpfs or a file system of many devices, neither has a disk to report.
     assert_eq!(theirs.get("disk_util").is_some(), ours.get("disk_util").is_some());
     let (Some(theirs), Some(ours)) = (theirs["disk_util"].as_array(), ours["disk_util"].as_array()) else { return };
     let names = |disks: &[Value]| disks.iter().map(|disk| disk["name"].to_string()).collect::<Vec<_>>();

@@ -70,7 +70,8 @@ fn logs_of_both_are_replayed_by_both() {
                 let replay = format!(
                     "--name=r --ioengine={engine} --read_iolog=log --replay_no_stall=1 {more} --write_iops_log=seen --log_offset=1"
                 );
-                // fio's own replay writes to files that it or pagelab made; pagelab's needs files of its own or to be told.
+                // fio's own replay writes to files that it or pagelab made; pagelab's needs files of its own or the
+                // user's permission.
                 let allowed: Vec<String> =
                     (0..3).map(|file| format!(" --allow-write={}/j.0.{file}", place.path().display())).collect();
                 let allowed = allowed.concat();

@@ -1,4 +1,4 @@
-//! Jobs that look at what they measure: `steadystate`, `latency_target`, `max_latency`, and histograms as text.
+//! Jobs that watch their own measurements: `steadystate`, `latency_target`, `max_latency`, and histograms as text.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Options together: jobs put together by chance from a fixed seed, under fio and under pagelab. Where an option's own test shows
-//! that it works, these show that it works beside others: passes and limits, offsets and sizes that do not divide.
+//! Combined options: jobs drawn at random from a fixed seed, under fio and under pagelab. An option's own test shows
+//! that it works; these show that it works with others: passes and limits, offsets and sizes that do not divide.
 
 use std::collections::BTreeMap;
 use std::path::Path;

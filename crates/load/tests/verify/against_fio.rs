@@ -54,8 +54,8 @@ fn try_fio(place: &Path, words: &str) -> (bool, String) {
 fn either_verifies_what_the_other_wrote() {
     for (number, method) in METHODS.iter().enumerate() {
         for (place, layout) in LAYOUTS.iter().enumerate() {
-            // Each way with some method, each method in some ways: fio takes its time to start. The offset in a pattern is that of the
-            // operation: where lengths are random only who wrote knows it.
+            // Each way with some method, each method in some ways: fio takes its time to start. The offset in a pattern
+            // is that of the operation: where lengths are random only the writer knows it.
             let chosen =
                 place == number % LAYOUTS.len() || place == (number + 2) % LAYOUTS.len() || *method == "crc32c";
             if !chosen || (*method == "pattern" && layout.contains("bsrange")) {
@@ -102,7 +102,8 @@ fn both_find_the_same_block_wrong() {
     }
 }
 
-/// pagelab makes a seed's contents as fio does: what it says a block of fio should have held is what fio wrote, byte for byte.
+/// pagelab makes a seed's contents as fio does: the contents it expects of a block of fio's are those fio wrote, byte
+/// for byte.
 #[test]
 fn dumps_show_what_fio_wrote() {
     for layout in [
@@ -161,7 +162,7 @@ fn as_much_is_verified_as_in_fio() {
     }
 }
 
-/// What fio accepts without a word is accepted; the layouts for people tell of mismatches, too.
+/// Options that fio accepts silently are accepted; the layouts for people report mismatches, too.
 #[test]
 fn mismatches_stand_in_every_layout() {
     let place = tempfile::tempdir().expect("tempdir");

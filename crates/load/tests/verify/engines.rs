@@ -180,7 +180,7 @@ fn lost_writes_are_found() {
     let verify = report.workers[0].verify.as_ref().expect("verified");
     assert_eq!((status, verify.mismatches, verify.first[0].offset), (1, 1, 5 * BLOCK), "{verify:?}");
     assert!(verify.first[0].found.contains("lost"), "{verify:?}");
-    // To a later run the block is what it says.
+    // A later run takes the block for what its header says.
     assert_eq!(verified(place.path(), &format!("{job} --verify_only=1")), 64);
 }
 

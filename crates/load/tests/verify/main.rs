@@ -18,7 +18,7 @@ use std::process::Output;
 
 use pagelab_load::JobReport;
 
-/// fio's number for what is not as it was written.
+/// fio's number for a mismatch.
 const EILSEQ: i32 = 84;
 
 /// The words of a job in a directory of its own, where it runs.

@@ -7,7 +7,7 @@ use crate::{EILSEQ, detected, flip, run_in, try_in, verified};
 #[test]
 fn only_what_was_written_is_verified() {
     let place = tempfile::tempdir().expect("tempdir");
-    // The file is full of something else before: what was not written would be found wrong.
+    // The file is full of other data before: unwritten blocks would be found wrong.
     for (job, blocks) in [
         ("--rw=randwrite --bs=4k --size=1m --io_size=400k", 100),
         ("--rw=write --bs=4k --size=1m --number_ios=17", 17),

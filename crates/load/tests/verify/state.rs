@@ -43,7 +43,7 @@ fn an_interrupted_job_is_verified_as_far_as_it_came() {
         assert!(writes > 0, "{job}");
         assert!(place.path().join(STATE).exists(), "{job}");
         assert_eq!(verified(place.path(), &format!("{job} --verify_only=1 --verify_state_load=1")), writes, "{job}");
-        // Without the state everything is looked at, and what was not written is no block.
+        // Without the state everything is read, and unwritten parts are no blocks.
         let (status, report) = run_in(place.path(), &format!("{job} --verify_only=1"));
         assert!(status == 1 && report.workers[0].mismatches() > 0, "{job}");
         // Another seed goes another way.

@@ -72,7 +72,7 @@ fn four_writers_over_the_same_bytes_find_nothing_wrong() {
     }
 }
 
-/// Who verifies waits for who does not; ramps and loops do not confuse the turns.
+/// Verifying workers wait for those that do not verify; ramps and loops do not confuse the turns.
 #[test]
 fn different_jobs_over_the_same_bytes_take_turns() {
     for (first, second) in [

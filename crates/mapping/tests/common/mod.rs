@@ -17,7 +17,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// Writes `value`, remembering what was there: for settings that show their words, the one in brackets.
+    /// Writes `value`, remembering the old one: for settings that list their words, the one in brackets.
     pub(crate) fn set(path: &str, value: &str) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word.to_owned());
@@ -100,7 +100,7 @@ impl Cgroup {
         let folder = PathBuf::from(top).join(format!("pagelab-mapping-{}", std::process::id()));
         let mut group = Self { folder, give_back: None };
         if subtree.exists() {
-            // Version 2 gives a controller to those below only when told.
+            // Version 2 gives a controller to the groups below only when enabled.
             let controller = limit.split('.').next().unwrap_or_default();
             let now = fs::read_to_string(&subtree).unwrap_or_default();
             if !now.split_ascii_whitespace().any(|word| word == controller) {

@@ -1,11 +1,11 @@
 //! Requests of the block layer: how long each waited in the queue and how long the device took.
 //!
-//! All requests of the host's disks are recorded while a recording runs, with the task of the tree that submitted
-//! them where there is one. The others have none: what a program writes into the page cache is written to the disk
-//! later, by threads of the kernel, and leaving them out would hide most of a workload's writes. What other programs
-//! do at the same time is there too; it takes the disk's time just as well. Requests that the recorder submits itself
-//! are left out and counted; what it writes into the page cache is written back like everybody's, so a recording
-//! belongs on another disk.
+//! While a recording runs, every request of the host's disks is recorded, with the task of the tree that submitted it,
+//! if one did. The others have no task: what a program writes into the page cache is written to the disk later, by
+//! kernel threads, and leaving those requests out would hide most of a workload's writes. Requests of other programs
+//! are recorded too, as they use the disk's time just as well. Requests that the recorder submits itself are left out
+//! and counted. What it writes into the page cache is written back like any other data, so a recording belongs on
+//! another disk.
 //!
 //! A request that was in flight when recording began is not recorded; one still in flight at its end is, without a
 //! duration ([`BlockProbe::unfinished`]).
@@ -68,7 +68,7 @@ const STATUS_ERRNOS: [(i32, i32); 17] = [
     (17, libc::ETIME),
 ];
 
-/// What the programs are to do.
+/// The programs' configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockOptions {
     /// The process whose own requests are left out.
@@ -85,7 +85,7 @@ impl BlockOptions {
     }
 }
 
-/// What the programs have counted.
+/// The programs' counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockCounts {
     /// Requests issued and ended while recording, lost and left out ones included.
@@ -107,7 +107,7 @@ pub struct BlockProbe {
     skel: BlockSkel<'static>,
 }
 
-/// What the rows say in words that the programs say in numbers.
+/// The rows' words for the programs' numbers.
 #[derive(Debug, Default)]
 struct Words {
     ops: BTreeMap<u32, String>,
@@ -232,7 +232,7 @@ impl BlockProbe {
         while self.links.pop().is_some() {}
     }
 
-    /// What the programs have counted.
+    /// The programs' counts.
     pub fn counts(&self) -> BlockCounts {
         self.skel.maps.bss_data.as_deref().map_or_else(BlockCounts::default, |bss| BlockCounts {
             seen: bss.block_seen,

@@ -6,8 +6,8 @@ use super::skeleton::types::call_record_flags;
 /// Words of the longest record.
 const WORDS_MAX: usize = 16;
 
-/// A call that has returned, or never will, as the program sent it: what is not there is told by its flags. Millions of
-/// these are read in a second, so none of it is looked at before it is asked for.
+/// A call that has returned, or never will, as the program sent it; its flags say which fields are missing. Millions of
+/// these are read per second, so no field is decoded before it is needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Call {
     /// Entry, CLOCK_MONOTONIC, ns.
@@ -45,7 +45,7 @@ impl Call {
         self.flags & flag.0 != 0
     }
 
-    /// 0 if it is the same call and the same is told of it; what it was given, and what came of it, may differ.
+    /// 0 if it is the same call with the same flags; its arguments and its results may differ.
     #[inline]
     pub fn differs_from(&self, other: &Self) -> u32 {
         (self.nr ^ other.nr) | (self.flags ^ other.flags)
@@ -75,12 +75,12 @@ impl Call {
         self.has(call_record_flags::CALL_HAS_REQUESTED).then_some(self.requested)
     }
 
-    /// The file is open for appending; told only if its position moved by something else than was transferred.
+    /// The file is open for appending; known only if its position moved by another amount than was transferred.
     pub fn appends(&self) -> bool {
         self.has(call_record_flags::CALL_APPENDS)
     }
 
-    /// Others use the same open file; told in the same case.
+    /// Others use the same open file; known in the same case.
     pub fn is_shared(&self) -> bool {
         self.has(call_record_flags::CALL_SHARED)
     }

@@ -1,8 +1,8 @@
 //! The consumer's side of the kernel's ring buffer (`BPF_MAP_TYPE_RINGBUF`), through which rare events come.
 //!
-//! libbpf maps the data twice, one behind the other, so that a record that goes over the end of the ring lies in one piece.
-//! That counts twice as memory of the process, from the moment it is mapped. Here it is mapped once, and such a record is
-//! put together.
+//! libbpf maps the data twice, back to back, so that a record that wraps around the end of the ring is contiguous. That
+//! counts twice as memory of the process, as soon as it is mapped. Here it is mapped once, and such a record is copied
+//! into one piece.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};

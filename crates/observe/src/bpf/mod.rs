@@ -1,8 +1,9 @@
 //! The BPF observer: page faults, mapping actions and the life of tasks of one process tree.
 //!
 //! [`Observer::load`] loads the programs, [`Observer::attach`] attaches them, [`Observer::adopt`] names the first task
-//! of the tree, or [`Observer::find`] finds those that run already; from then on the owner calls [`Observer::drain_faults`] and [`Observer::drain_events`] often enough
-//! that the rings do not fill (a ring of 4 MiB holds 0.2 s of faults at full speed). What was lost is counted.
+//! of the tree, or [`Observer::find`] finds the tasks that run already. From then on the owner calls
+//! [`Observer::drain_faults`] and [`Observer::drain_events`] often enough that the rings do not fill (a ring of 4 MiB
+//! holds 0.2 s of faults at full speed). Lost records are counted.
 
 mod calls;
 mod cost;
@@ -95,7 +96,7 @@ pub struct ObserverOptions {
 }
 
 impl ObserverOptions {
-    /// How stacks are taken, if what they belong to is recorded at all.
+    /// How stacks are taken, if the events that they belong to are recorded at all.
     fn stacks(&self) -> Option<TaskStackOptions> {
         let of_sleep = |stacks: &TaskStackOptions| stacks.of_sleep && self.sched;
         let of_maps = |stacks: &TaskStackOptions| stacks.of_maps_from_bytes.is_some() && self.maps;
@@ -296,7 +297,7 @@ impl Observer {
         self.options.faults
     }
 
-    /// Detaches all programs. What they sent before stays in the rings.
+    /// Detaches all programs. Records sent before stay in the rings.
     pub fn detach(&mut self) {
         while self.links.pop().is_some() {}
     }
@@ -431,8 +432,8 @@ fn size_rings(open: &mut OpenObserverSkel<'static>, cpus: u32, slots: u32, words
     Ok(())
 }
 
-/// Tells the programs what they are to do, and leaves out those that are not to be attached: a tracepoint that the kernel
-/// lacks is only missed by who needs it.
+/// Configures the programs, and leaves out those that are not to be attached: a tracepoint that the kernel lacks is an
+/// error only for the streams that need it.
 fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
     let (calls, stacks) = (options.calls.is_some(), options.sleep_stacks());
     let progs = &mut open.progs;

@@ -23,7 +23,8 @@ impl<T> Default for ByNumber<T> {
 }
 
 impl<T> ByNumber<T> {
-    /// Keeps a value, and forgets those that are too old beside it. Numbers come nearly in order: two CPUs may change places.
+    /// Keeps a value, and forgets those with much older numbers. Numbers come nearly in order: two CPUs may swap
+    /// neighbours.
     pub fn insert(&mut self, number: u64, value: T) {
         let end = self.first + self.entries.len() as u64;
         if number >= end.saturating_add(KEPT) || end.saturating_sub(number) > KEPT {
@@ -73,7 +74,7 @@ mod tests {
         for start in [1, (1 << 24) - 100, (1 << 32) - 100] {
             let mut names = ByNumber::default();
             for number in (start..start + 3 * KEPT).step_by(2) {
-                // Of two CPUs, one is late.
+                // One of the two CPUs is late.
                 names.insert(number + 1, number + 1);
                 names.insert(number, number);
             }

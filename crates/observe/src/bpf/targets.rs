@@ -19,12 +19,12 @@ const MAX_WALKS: u32 = 8;
 /// Which tasks are recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Members {
-    /// A process that is adopted, and what it forks.
+    /// A process that is adopted, and its descendants from then on.
     #[default]
     Started,
-    /// Processes marked by [`Observer::want`], with all threads, and what they fork.
+    /// Processes marked by [`Observer::want`], with all threads, and the children they fork.
     Processes {
-        /// Also what they have forked before.
+        /// Also children that they have forked before.
         descendants: bool,
     },
     /// The tasks of a cgroup and of those below it, as long as they are in it.

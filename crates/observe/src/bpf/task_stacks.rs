@@ -21,10 +21,10 @@ pub struct TaskStackOptions {
     pub ring_bytes_per_cpu: usize,
     /// Bytes of user stack that are copied at most; 0: frame pointers only.
     pub copied_bytes: u32,
-    /// Of tasks that go to sleep, where times off the CPU are recorded.
+    /// Stacks of tasks that go to sleep, where times off the CPU are recorded.
     pub of_sleep: bool,
-    /// Of calls that map at least this many bytes, of advice about huge pages for as many, and of prctl(PR_SET_THP_DISABLE), where
-    /// mapping actions are recorded.
+    /// Stacks of calls that map at least this many bytes, of madvise about huge pages for as many, and of
+    /// prctl(PR_SET_THP_DISABLE), where mapping actions are recorded.
     pub of_maps_from_bytes: Option<u64>,
 }
 
@@ -65,8 +65,8 @@ impl TaskStacks {
         Ok(Some(Self { rings, places }))
     }
 
-    /// Hands over the stacks of what began before `until_ns` (CLOCK_MONOTONIC), CPU by CPU, in the order in which they were
-    /// taken; what `sink` says of a place is told to the program.
+    /// Hands over the stacks of events that began before `until_ns` (CLOCK_MONOTONIC), CPU by CPU, in the order in
+    /// which they were taken; what `sink` says of a place is passed to the program.
     pub fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(&Sample<'_>, &mut dyn FnMut(PlaceNews<'_>))) {
         let places = &self.places;
         for cpu in 0..self.rings.cpus() {
@@ -74,7 +74,7 @@ impl TaskStacks {
         }
     }
 
-    /// What was counted, per CPU.
+    /// The counts, per CPU.
     pub fn rings(&self) -> &SampleRings {
         &self.rings
     }

@@ -59,7 +59,7 @@ impl BpfWatcher {
         let mut observer = load(wanted, &mut warnings)?;
         observer.attach()?;
         if options.starts_late {
-            // It can be had; until its time comes it shall cost nothing.
+            // It is available; it costs nothing until it is needed.
             observer.detach();
         }
         let calls = wants(Stream::Syscalls).then(|| CallFeed::new(options.shapes(), wants(Stream::Sched)));
@@ -92,12 +92,12 @@ impl BpfWatcher {
         &self.observer
     }
 
-    /// What it knows of the recorded tree.
+    /// Its state of the recorded tree.
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
 
-    /// The same, to be told of parts.
+    /// The same, mutable: to be notified of parts.
     pub fn feed_mut(&mut self) -> &mut Feed {
         &mut self.feed
     }

@@ -1,4 +1,4 @@
-//! What the BPF programs send, turned into types that say what they hold.
+//! The records that the BPF programs send, decoded into typed values.
 //!
 //! The raw records are generated from `bpf/wire.h`; this module is the only place that reads them.
 

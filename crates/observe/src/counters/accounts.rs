@@ -1,6 +1,6 @@
 //! The software events as the kernel itself counts them of every task, without an event on any (`bpf/accounts.bpf.c`).
 //!
-//! What they are to perf's events of the same names:
+//! How they differ from perf's events of the same names:
 //!
 //! | event | the account | differs from perf's by |
 //! |---|---|---|

@@ -1,10 +1,10 @@
 //! What the kernel is asked for to count each event of the vocabulary ([`pagelab_vocab::counters`]).
 //!
-//! Names are those of `perf list`. The set is that of `perf stat -ddd`, with minor and major faults beside all faults.
+//! Names are those of `perf list`. The set is that of `perf stat -ddd`, plus minor and major faults.
 
 use perf_event::events::{CacheId, CacheOp, CacheResult, Hardware, Software};
 
-/// What the kernel is asked to count.
+/// The events that the kernel is asked to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// Counted by the kernel itself: needs no counter of the processor.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::events::EventDef;
 use super::pmu::{GroupValues, Pmu, Scope, Wanted};
 
-/// What the fake has and allows.
+/// The fake's counters and permissions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FakePmu {
     /// Counters that the processor has.

@@ -1,15 +1,15 @@
 //! Hardware and software counters of a process tree: the set of `perf stat -ddd`.
 //!
-//! [`Counters::open`] finds out by trying what can be counted here and in which groups, [`Counters::follow`] opens
-//! them on a process that waits for its `exec` or on threads that run, [`Counters::read`] gives the counts at any time, also after the
-//! process has ended. Children are counted from their `fork` on.
+//! [`Counters::open`] tries which events can be counted here and in which groups. [`Counters::follow`] opens them on a
+//! process that waits for its `exec` or on running threads. [`Counters::read`] gives the counts at any time, also after
+//! the process has ended. Children are counted from their `fork` on.
 //!
-//! The processor has few counters. If more events are asked for than it has, the kernel lets the groups take turns:
-//! then a count's `running_ns` is less than its `enabled_ns`, and the count is a part of the whole. It is stored as
-//! it is; what it would have been ([`Count::estimate`]) and what is divided by what ([`RATIOS`](pagelab_vocab::counters::RATIOS)) is a matter of
-//! reading. A group that the processor cannot count at once would never have a turn; so each is tried on the
-//! recorder's own thread first and split until its parts count (another user of a counter, such as the NMI watchdog,
-//! is met that way too).
+//! The processor has few counters. If more events are requested than it has, the kernel multiplexes the groups: a
+//! count's `running_ns` is then less than its `enabled_ns`, and the count covers only part of the time. It is stored as
+//! it is; the scaled estimate ([`Count::estimate`]) and the ratios ([`RATIOS`](pagelab_vocab::counters::RATIOS)) are
+//! computed by the reader. A group that the processor cannot count at once would never be scheduled; so each is tried
+//! on the recorder's own thread first and split until its parts count (which also handles other users of a counter,
+//! such as the NMI watchdog).
 //!
 //! | module | holds |
 //! |---|---|
@@ -35,7 +35,7 @@ pub use events::{Code, EventDef, GROUPS};
 pub use plan::Plan;
 pub use pmu::{GroupValues, KernelGroup, KernelPmu, Pmu, Scope, Wanted};
 
-/// What was counted of one event.
+/// The counts of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading<'a> {
     /// The event's name, with `:u` behind it if only user mode is counted.

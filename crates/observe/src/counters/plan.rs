@@ -14,7 +14,7 @@ use crate::process;
 /// made to wait for a CPU.
 const TRIAL: Duration = Duration::from_millis(2);
 
-/// What will be counted.
+/// The events to count.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// Events that are counted at the same times.
@@ -25,7 +25,7 @@ pub struct Plan {
     pub user_only: bool,
 }
 
-/// What came of a trial.
+/// The result of a trial.
 enum Trial {
     Counts,
     /// It was opened and given no counter.

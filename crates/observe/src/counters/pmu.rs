@@ -7,7 +7,7 @@ use perf_event::{Builder, Counter, ReadFormat};
 
 use super::events::{Code, EventDef};
 
-/// Whose events are counted.
+/// The tasks whose events are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The calling thread's, from now on: to try what can be counted.
@@ -62,7 +62,7 @@ pub trait Pmu {
     /// The kernel's answer to the first event that it refused; nothing stays open.
     fn open(&mut self, events: &[&'static EventDef], wanted: Wanted) -> io::Result<Self::Group>;
 
-    /// What the group has counted so far.
+    /// The group's counts so far.
     fn read(&mut self, group: &mut Self::Group) -> io::Result<GroupValues>;
 }
 

@@ -125,7 +125,7 @@ fn groups_that_take_turns_are_scaled_and_divided_within_themselves_only() {
         made += usize::from(together);
     }
     assert!(made >= 8, "{made} ratios within groups");
-    // The fourth of the core group does not fit into three counters, so it has no cycles beside it.
+    // The fourth event of the core group does not fit into three counters, so it is counted without cycles.
     assert!(!found["stalled-cycles-backend"].together_with(&found["cycles"]));
 }
 

@@ -26,7 +26,7 @@ const TREES_ONLY: &str = "of the whole system only the kernel's accounts are cou
 struct ByAccounts {
     accounts: TaskAccounts,
     events: Vec<(String, &'static EventDef)>,
-    /// The last page faults that were told of; none if they are not recorded, or not to the end.
+    /// The last reported number of page faults; none if they are not recorded, or not to the end.
     page_faults: Option<u64>,
     /// What there was when it ended.
     last: Option<io::Result<Accounts>>,
@@ -54,7 +54,7 @@ impl ByAccounts {
         }
     }
 
-    /// What the manifest says of them.
+    /// Their entry in the manifest.
     fn summary(&self) -> Value {
         match &self.last {
             Some(Ok(last)) => {
@@ -83,7 +83,7 @@ struct CounterWatcher {
     /// Threads that were there when counting began, and threads that came while it did: whether those are counted is not
     /// known.
     threads: Option<(usize, usize)>,
-    /// What was counted together, until the stream was shed.
+    /// The groups that were counted together, until the stream was shed.
     shed: Option<Vec<Vec<String>>>,
 }
 
@@ -134,13 +134,13 @@ fn all_threads(pids: impl IntoIterator<Item = u32>, with_children: bool) -> BTre
 }
 
 impl CounterWatcher {
-    /// What is counted together, by name.
+    /// The groups of events counted together, by name.
     fn groups(&self) -> Vec<Vec<String>> {
         let by_accounts = self.by_accounts.iter().map(|own| own.events.iter().map(|(name, _)| name.clone()).collect());
         self.counters.groups().map(<[String]>::to_vec).chain(by_accounts).collect()
     }
 
-    /// Begins to take the software events from the kernel's accounts, if that is wanted and can be had.
+    /// Begins to take the software events from the kernel's accounts, if that is wanted and possible.
     fn begin_accounts(&mut self, target: &AttachTo<'_>) {
         let Some(task_states) = target.task_states().filter(|_| self.wants_accounts) else { return };
         match TaskAccounts::attach(task_states) {
@@ -212,7 +212,8 @@ impl Watcher for CounterWatcher {
             // It has ended; the recording says so by its end.
             return Ok(());
         }
-        // What a thread makes is counted from when it is. Of one that came meanwhile nobody can tell whose it is.
+        // Threads that a counted thread creates are counted, too. Whether the creator of one that appeared meanwhile
+        // was, is not known.
         let meanwhile = |now: BTreeSet<u32>| now.difference(&before).count();
         self.counters.follow(&scopes)?;
         self.threads = Some((before.len(), meanwhile(threads())));

@@ -1,14 +1,14 @@
 //! The profile: what the tasks of the recorded tree do, looked at on every CPU, 997 times a second if nothing else is asked for.
 //!
-//! [`Profiler::open`] loads the program of `bpf/cpu.bpf.c` and puts it on a sampling event of each CPU; from then on the
-//! owner calls [`Profiler::drain`] often enough that the rings do not fill. With the default of 4 MiB per CPU that is
-//! 0.1 s if every sample carries the largest copy of a stack. What was lost is counted.
+//! [`Profiler::open`] loads the program of `bpf/cpu.bpf.c` and attaches it to a sampling event on each CPU; from then
+//! on the owner calls [`Profiler::drain`] often enough that the rings do not fill. With the default of 4 MiB per CPU
+//! that is 0.1 s if every sample carries the largest copy of a stack. Lost samples are counted.
 //!
-//! The event is the processor's cycle counter where that can be had, else the kernel's `cpu-clock`; which one it became
-//! is said by [`Profiler::event`]. The two cost differently: a counter's interrupt takes a microsecond or two, a timer's in
-//! a virtual machine leaves the guest twice. On a 2-core VM (Linux 6.18) nothing but `cpu-clock` at 997 Hz, without a
-//! program and without anybody who reads, takes 2 % from a loop that computes and 7 to 9 % from PostgreSQL, whose caches it
-//! empties as well; at 99 Hz it takes 1 %. So there are two frequencies ([`Frequency`]).
+//! The event is the processor's cycle counter where there is one, else the kernel's `cpu-clock`; [`Profiler::event`]
+//! says which. Their costs differ: a counter's interrupt takes a microsecond or two, a timer's in a virtual machine
+//! exits from the guest twice. On a 2-core VM (Linux 6.18) `cpu-clock` alone at 997 Hz, with no program attached and no
+//! reader, takes 2 % from a loop that computes and 7 to 9 % from PostgreSQL, whose caches it empties as well; at 99 Hz
+//! it takes 1 %. So there are two frequencies ([`Frequency`]).
 
 mod ring;
 
@@ -61,9 +61,9 @@ pub struct Frequency {
 }
 
 impl Frequency {
-    /// For somebody who wants a profile.
+    /// For a full profile.
     pub const FULL: Self = Self::of(997);
-    /// For somebody who wants to know what happens, at a cost that is not felt where every sample is a timer's interrupt.
+    /// For an overview, at a cost that is not felt where every sample is a timer's interrupt.
     pub const CHEAP: Self = Self { timer_hz: 97, ..Self::FULL };
 
     /// This frequency, whatever triggers the samples.
@@ -80,7 +80,7 @@ impl Frequency {
 pub(crate) const CYCLES: &str = "cycles";
 pub(crate) const CPU_CLOCK: &str = "cpu-clock";
 
-/// What the profile is to be like.
+/// The parameters of the profile.
 #[derive(Debug, Clone)]
 pub struct ProfileOptions {
     /// Samples a second and CPU.
@@ -160,12 +160,12 @@ impl Profiler {
         }
     }
 
-    /// What was counted, per CPU.
+    /// The counts, per CPU.
     pub fn rings(&self) -> &SampleRings {
         &self.rings
     }
 
-    /// Ends sampling; what was sampled can still be drained.
+    /// Ends sampling; samples taken before can still be drained.
     pub fn detach(&mut self) {
         for counter in &mut self.counters {
             // It is closed right after.

@@ -35,7 +35,7 @@ impl Head for sample_ring {
 // SAFETY: integers without gaps.
 unsafe impl WireRecord for sample_head {}
 
-/// What was counted on a CPU.
+/// The counts of a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampleCounts {
     /// Stacks that were to be recorded: ticks that met a recorded task, or sleeps that began.
@@ -53,7 +53,7 @@ pub struct Sample<'a> {
     pub ts: u64,
     /// Events that it stands for; ns for clocks.
     pub period: u64,
-    /// Who ran.
+    /// The sampled task.
     pub task_id: u32,
     /// The address space; none if the observer has not named it yet.
     pub mm_id: Option<u32>,

@@ -1,9 +1,9 @@
 //! Faults on files of a DAX file system, whose memory is mapped directly: was a slot of 2 MiB mapped as a whole, or
 //! page by page?
 //!
-//! The kernel says what came of a fault as a set of bits whose values differ between its versions; the names come
-//! from the running kernel's own types. `NOPAGE` of a `pmd` fault means that the slot is mapped by one entry of 2
-//! MiB; `FALLBACK` that it was not possible and will be tried page by page (`pte`). Some kernels try twice and say so
+//! The kernel reports the result of a fault as a set of bits whose values differ between its versions; the names come
+//! from the running kernel's own types. `NOPAGE` of a `pmd` fault means that the slot is mapped by one entry of 2 MiB;
+//! `FALLBACK` that it was not possible and will be tried page by page (`pte`). Some kernels try twice and report it
 //! twice: count slots, not faults.
 //!
 //! The tracepoints are there in every kernel with CONFIG_FS_DAX, whether or not the host has a DAX device.
@@ -131,7 +131,7 @@ impl DaxProbe {
         });
     }
 
-    /// Detaches the programs. What they sent before stays in the ring.
+    /// Detaches the programs. Records sent before stay in the ring.
     pub fn detach(&mut self) {
         self.links.clear();
     }
@@ -149,7 +149,7 @@ impl DaxProbe {
 /// `FAULT_FLAG_WRITE` and `VM_SHARED`, which have had these values since there is DAX.
 const WRITE: u32 = 1;
 const SHARED: u64 = 8;
-/// Base pages in what one entry of the middle level maps.
+/// Base pages in the range of one PMD entry.
 const PAGES_OF_SLOT: u64 = 512;
 
 /// Why the slot of a fault cannot be mapped by one entry: what the kernel's `dax_fault_check_fallback` looks at, in its order. What

@@ -4,7 +4,7 @@ use pagelab_vocab::abi::{FAULT_PROTECTION, FAULT_WRITE};
 
 use super::types::detail_fact as Fact;
 
-/// The words for what a fault got, each with its meaning. `huge_` says that one entry maps 2 MiB or more.
+/// The words for the memory that a fault got, each with its meaning. `huge_` says that one entry maps 2 MiB or more.
 pub const GOT: [(&str, &str); 14] = [
     ("new", "a fresh page of anonymous memory"),
     ("huge_new", "a fresh huge page of anonymous memory"),
@@ -53,7 +53,7 @@ pub(super) fn got(facts: u32, error_code: u32) -> Option<&'static str> {
         (false, true) if file => sized("cow", "huge_cow"),
         (false, false) if file => sized("page_cache", "huge_page_cache"),
         (false, write) => {
-            // Older kernels do not mark the huge page of zeros: there it is told by not being writable.
+            // Older kernels do not mark the huge zero page: there it is recognised by not being writable.
             let read_only = huge && !write && has(Fact::DETAIL_WRITE_AREA) && !has(Fact::DETAIL_WRITABLE);
             if has(Fact::DETAIL_SPECIAL) || read_only {
                 sized("zero", "huge_zero")

@@ -1,4 +1,5 @@
-//! How page faults ended: major or minor, when, and with what memory. Of the major ones all, of the minor ones one in N.
+//! How page faults ended: major or minor, when, and with what memory. All major faults are recorded, and one in N of
+//! the minor ones.
 //!
 //! [`FaultDetails::open`] loads the programs of `bpf/details.bpf.c` and puts them on the kernel's software events for minor
 //! and major faults, which fire when a fault has been handled. So what a detail says of time is from entry to the end of the
@@ -7,10 +8,10 @@
 //! A detail does not repeat what the fault's own record says ([`crate::bpf::FaultSlot`]). It names that record by its place in
 //! the ring where that is known, else by task and address: it is the task's latest one at that address.
 //!
-//! What was got is read from the page table and the memory area ([`FaultDetail::got`]). Three things cannot be told that way.
-//! A page that comes back from swap without I/O (it was read ahead, or not yet thrown away) looks new. A write to a page that
-//! was shared at a fork may have copied it or, if nobody else had it any more, taken it over: both are `cow`. And page cache
-//! made at the fault (the first touch of shared memory) is page cache.
+//! The kind of memory is read from the page table and the memory area ([`FaultDetail::got`]). Three cases cannot be
+//! recognised that way. A page that comes back from swap without I/O (it was read ahead, or not yet freed) looks new. A
+//! write to a page that was shared at a fork may have copied it or, if it had no other owner any more, taken it over:
+//! both are `cow`. And page cache made at the fault (the first touch of shared memory) is page cache.
 
 mod got;
 mod memory;
@@ -41,8 +42,8 @@ mod skeleton {
 
 use skeleton::{DetailsSkel, DetailsSkelBuilder, types};
 
-/// Default of N, where the end of 1 in N minor faults is recorded: 0, none. The event alone costs every minor fault some 80 ns,
-/// and looking at one of 64 makes faults a fifth dearer; major ones are so slow that it does not show.
+/// Default of N, where the end of 1 in N minor faults is recorded: 0, none. The event alone costs every minor fault
+/// some 80 ns, and sampling one of 64 makes faults a fifth slower; major faults are so slow that it does not show.
 pub const ONE_IN: u64 = 0;
 /// `DETAIL_NO_POSITION` of `bpf/details.h`.
 const NO_POSITION: u64 = u64::MAX;
@@ -66,12 +67,13 @@ pub struct FaultDetail {
     pub task_id: u32,
     /// Whether it needed I/O, or had to be tried again after waiting, which the kernel counts as the same.
     pub major: bool,
-    /// What was found, in bits (`detail_fact` of `bpf/details.h`); [`FaultDetail::got`] says what it means.
+    /// The facts found, in bits (`detail_fact` of `bpf/details.h`); [`FaultDetail::got`] interprets them.
     pub facts: u32,
 }
 
 impl FaultDetail {
-    /// What was got, in a word of [`GOT`], given the error code of the fault's own record; none if it is not known.
+    /// The memory that the fault got, in a word of [`GOT`], given the error code of the fault's own record; none if not
+    /// known.
     pub fn got(&self, error_code: u32) -> Option<&'static str> {
         got::got(self.facts, error_code)
     }
@@ -158,7 +160,7 @@ impl FaultDetails {
         self.events.consume(|bytes| to.extend(read(bytes).map(|raw| detail(&raw))));
     }
 
-    /// Takes the programs off the events. What they sent before can still be drained.
+    /// Takes the programs off the events. Records sent before can still be drained.
     pub fn detach(&mut self) {
         self.links.clear();
         self.counters.clear();

@@ -36,7 +36,7 @@ pub(super) struct Row<'a> {
     pub mapping_id: Option<u32>,
     /// The file's path, or the kernel's name for such memory.
     pub path: Option<&'a [u8]>,
-    /// perf tells of memory areas and not of calls: where a call asked for memory is not known.
+    /// perf reports memory areas and not calls: the address that a call asked for is not known.
     pub by_perf: bool,
 }
 
@@ -51,7 +51,7 @@ impl Row<'_> {
     pub(super) fn push(self, ustack_id: Option<u64>, writer: &mut RecordingWriter) {
         let Self { event, mapping_id, path, by_perf } = self;
         let called = event.kind == "call";
-        // What a call makes is there when it returns; what it takes away is gone some time after it begins.
+        // Memory that a call maps is there when it returns; memory that it unmaps is gone some time after it begins.
         let ts = if mapping_id.is_some() && called { event.returned_ns() } else { event.ts } as i64;
         let has_file = event.ino != 0 || path.is_some_and(|path| path.first() == Some(&b'/'));
         let (mremap, brk) = (event.op == "mremap", event.op == "brk");

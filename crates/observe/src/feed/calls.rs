@@ -17,7 +17,7 @@ const SHARED: &str = "shared";
 #[derive(Debug)]
 pub struct CallFeed {
     shapes: Shapes,
-    /// The stream `sched` runs: time asleep is told from time in the run queue.
+    /// The stream `sched` runs: time asleep is distinguished from time in the run queue.
     sched: bool,
     /// Only entry and return are known: not the file, its position and the time off the CPU.
     bare: bool,
@@ -29,7 +29,7 @@ impl CallFeed {
         Self { shapes, sched, bare: false }
     }
 
-    /// Of the calls only entry and return are known.
+    /// Only entry and return of the calls are known.
     pub(super) fn bare(self) -> Self {
         Self { bare: true, ..self }
     }
@@ -124,7 +124,7 @@ impl CallFeed {
     }
 }
 
-/// The first call, if all others are of its number, and what is told of it is told of them.
+/// The first call, if all others have its number and the same fields known.
 fn alike<'a>(calls: &(impl ExactSizeIterator<Item = &'a Call> + Clone)) -> Option<&'a Call> {
     let first = calls.clone().next()?;
     // No way out of the loop: so there is no branch in it.
@@ -257,9 +257,9 @@ fn where_in_file(call: &Call, shape: &Shape, file: Option<&NamedFile>) -> Option
 
 /// Where a transfer at the file's position began, and how sure that is.
 ///
-/// A transfer moves the position by what it transferred; if the position moved by as much between entry and return, it
-/// began where the position was. It also ends where the position is then, which tells where appended data went. If the
-/// position moved by something else and the file is another's, too, nobody can tell from these two looks.
+/// A transfer moves the position by the bytes it transferred; if the position moved by as much between entry and
+/// return, the transfer began at the old position. It also ends at the new one, which is where appended data went. If
+/// the position moved by another amount and the file is shared, two readings are not enough to tell.
 fn implied((before, after): (u64, u64), bytes: u64, (appends, shared): (bool, bool)) -> (u64, &'static str) {
     if before.wrapping_add(bytes) == after {
         return (before, IMPLIED);

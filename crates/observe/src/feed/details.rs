@@ -91,7 +91,7 @@ impl DetailFeed {
         for block in std::mem::take(&mut self.blocks) {
             self.note_latest(&block, columns);
         }
-        // Few are told of the many; a fault that is told goes on no more.
+        // Only few faults get details; one that has got them is no longer under way.
         for at in &self.patches {
             let task = columns.task_id.get(at.row).and_then(|task| self.latest.get_mut(task));
             if let Some(latest) = task.filter(|latest| latest.row == at.row) {
@@ -166,7 +166,7 @@ impl DetailFeed {
         self.write(columns);
     }
 
-    /// Puts what was held back into the columns of the next part.
+    /// Puts the rows held back into the columns of the next part.
     pub fn after_part(&mut self, columns: &mut FaultsColumns) {
         for row in self.held.drain(..) {
             self.latest.insert(row.task_id, Latest { row: columns.ts.len(), ts: row.ts, told: false });
@@ -250,7 +250,7 @@ mod tests {
         FaultDetail { ts: ts as u64, addr, cpu, position, task_id, major: place.is_none(), facts: 0 }
     }
 
-    /// One turn of the recorder: what came on each CPU from a position on, and the details.
+    /// One turn of the recorder: the faults of each CPU from a position on, and the details.
     fn turn(
         feed: &mut DetailFeed,
         columns: &mut FaultsColumns,

@@ -53,7 +53,7 @@ pub struct Feed {
     pub first_exit_ns: Option<i64>,
     record_tasks: bool,
     record_maps: bool,
-    /// perf tells of memory areas and not of calls: where a call asked for memory is not known.
+    /// perf reports memory areas and not calls: the address that a call asked for is not known.
     by_perf: bool,
     /// Task 1 is the recorder's own child at the gate until it executes the command.
     at_gate: bool,
@@ -122,7 +122,7 @@ impl Feed {
         self.details.details(details, columns);
     }
 
-    /// How faults ended, on the way into the columns: to be told before and after a part is written.
+    /// How faults ended, on the way into the columns: to be notified before and after a part is written.
     pub fn details(&mut self) -> &mut DetailFeed {
         &mut self.details
     }
@@ -178,7 +178,7 @@ impl Feed {
             return;
         }
         let exit = event.op == TaskOp::Exit;
-        // What was there before has used something before: what it uses while it is recorded is the difference.
+        // A task that ran before has used resources before: what it uses while it is recorded is the difference.
         let before = if event.op == TaskOp::Snapshot { living::accounts(event.pid, event.tid) } else { None };
         let account = |at_exit: Option<u64>, before: Option<u64>| if exit { at_exit } else { before };
         let (faults_before, cpu_before) = (before.map(|one| one.faults), before.map(|one| one.cpu_ns));

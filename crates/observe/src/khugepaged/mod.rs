@@ -1,8 +1,8 @@
 //! Huge pages made of small ones afterwards: by the kernel's thread khugepaged, and by calls of MADV_COLLAPSE.
 //!
-//! The kernel says what came of each piece of memory (of the size of a huge page) that was looked at or tried; the names of its
-//! results come from the running kernel's own types. Memory is the recorded tree's if the address space's owner, as the kernel
-//! keeps it, or the caller is recorded.
+//! The kernel reports the result for each piece of memory (of the size of a huge page) that was scanned or collapsed;
+//! the names of its results come from the running kernel's own types. Memory belongs to the recorded tree if the
+//! address space's owner, as the kernel keeps it, or the caller is recorded.
 //!
 //! What cannot be seen: the address of anonymous memory is not said. It is worked out from where the kernel thinks the last
 //! small page belongs, which is right unless the memory was moved (mremap); of pieces that were turned down before that there
@@ -56,7 +56,7 @@ const HUGE_SIZE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
 const TRIED: &str = "collapse";
 const TURNED_DOWN: &str = "scan";
 
-/// What the programs have counted.
+/// The programs' counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CollapseCounts {
     /// Pieces of the recorded tree.
@@ -100,7 +100,7 @@ impl KhugepagedProbe {
         Ok(Self { links, events, results, huge_bytes, skel })
     }
 
-    /// Hands over the rows of what was done, in the order in which it was.
+    /// Hands over the rows of the scans, in the order in which they were made.
     pub fn drain(&mut self, mut sink: impl FnMut(&KhugepagedRow<'_>)) {
         let Self { events, results, huge_bytes, .. } = self;
         events.consume(|bytes| {
@@ -110,12 +110,12 @@ impl KhugepagedProbe {
         });
     }
 
-    /// Detaches the programs. What they sent before stays in the ring.
+    /// Detaches the programs. Records sent before stay in the ring.
     pub fn detach(&mut self) {
         self.links.clear();
     }
 
-    /// What the programs have counted.
+    /// The programs' counts.
     pub fn counts(&self) -> CollapseCounts {
         let bss = self.skel.maps.bss_data.as_deref();
         bss.map_or_else(CollapseCounts::default, |bss| CollapseCounts {
@@ -174,7 +174,7 @@ struct KhugepagedWatcher {
     probe: Result<KhugepagedProbe, String>,
 }
 
-/// Makes it; whether it can be had is found out when there is a target.
+/// Makes it; whether it is available is found out when there is a target.
 #[allow(clippy::unnecessary_wraps, reason = "the table of probes has functions that can fail")]
 pub(crate) fn open_watcher(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
     Ok(Box::new(KhugepagedWatcher { probe: Err("there is no target yet".to_owned()) }))

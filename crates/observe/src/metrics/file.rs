@@ -29,7 +29,7 @@ impl Text {
         Self { buffer: vec![0; FIRST_TEXT], len: 0 }
     }
 
-    /// What was read last.
+    /// The bytes read last.
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(..self.len).unwrap_or_default()
     }

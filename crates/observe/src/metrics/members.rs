@@ -24,7 +24,7 @@ use super::source::{CpuClock, Parser, Spec, Tag, refusal};
 /// At most this many processes are added up.
 pub(super) const MAX_MEMBERS: usize = 4096;
 
-/// CPU time that one sample may spend on processes beside the first. The others wait for the next sample and count
+/// CPU time that one sample may spend on processes other than the first. The rest wait for the next sample and count
 /// with their last values until then.
 const BUDGET_NS: u64 = 2_000_000;
 /// The same where the kernel holds a lock that the process may wait for.
@@ -53,7 +53,7 @@ struct Field {
     /// As it stands in the metric's name, behind the prefix.
     name: Box<[u8]>,
     sum: Sum,
-    /// What processes used that have ended and that no parent took over.
+    /// The use of processes that have ended and that no parent took over.
     ended: f64,
 }
 
@@ -61,9 +61,9 @@ struct Member {
     pid: u32,
     parent: Option<u32>,
     file: SampledFile,
-    /// By field; NaN for what the file does not say. Empty before the first reading.
+    /// By field; NaN for fields that the file lacks. Empty before the first reading.
     values: Vec<f64>,
-    /// The parent's values when this process was last read: what it takes over is above them.
+    /// The parent's values when this process was last read: values inherited from it are above them.
     parent_then: Vec<f64>,
     gone: bool,
     /// No directory is held that stands for this very process.

@@ -1,10 +1,9 @@
 //! The sampler of `/proc` and `/sys`: stream `metrics`.
 //!
 //! [`Sampler::sample`] is called ten times a second and hands each value to a sink, under the names that
-//! `pagelab_vocab::metrics` declares. It reads memory (vmstat, meminfo, buddyinfo, hugetlb pools, huge page
-//! sizes, NUMA nodes, slab caches), processors (stat, schedstat, interrupts, softirqs, load average, frequency, pressure),
-//! devices (diskstats, net/dev, file-nr), and of the processes of the target their io, stat, status and
-//! smaps_rollup, added up.
+//! `pagelab_vocab::metrics` declares. It reads memory (vmstat, meminfo, buddyinfo, hugetlb pools, huge page sizes, NUMA
+//! nodes, slab caches), processors (stat, schedstat, interrupts, softirqs, load average, frequency, pressure) and
+//! devices (diskstats, net/dev, file-nr). For the target's processes it adds up io, stat, status and smaps_rollup.
 //!
 //! # What the rows mean
 //!
@@ -93,13 +92,13 @@ pub enum Emit {
 pub struct Refused {
     /// The file, with `<>` for the part of its path that varies.
     pub source: String,
-    /// What was found.
+    /// The error.
     pub reason: String,
-    /// What mends it, where something does.
+    /// Its remedy, where there is one.
     pub fix: Option<String>,
 }
 
-/// What one sample came to.
+/// The result of one sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampleStats {
     /// Rows handed to the sink.
@@ -133,7 +132,7 @@ pub struct SourceReport {
     pub ended: bool,
 }
 
-/// What turns kernel units into ours.
+/// The conversion from kernel units to ours.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
     /// One clock tick as user space counts it (USER_HZ, not the kernel's own HZ).
@@ -265,8 +264,8 @@ impl Sampler {
         stats
     }
 
-    /// What could not be opened, read or understood, in the order it was found. Each source stands here at most once for
-    /// not having been opened and once for what went wrong while reading.
+    /// Sources that could not be opened, read or parsed, in the order found. Each is listed at most once for not having
+    /// been opened and once for an error while reading.
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }

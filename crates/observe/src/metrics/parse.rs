@@ -121,7 +121,7 @@ pub(super) fn process_stat(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
     }
 }
 
-/// What one unit of a kernel number is.
+/// The unit of a kernel number.
 #[derive(Clone, Copy)]
 enum Scale {
     One,

@@ -19,7 +19,7 @@ impl<'a> Words<'a> {
         self.next().and_then(number)
     }
 
-    /// What has not been read yet, blanks at its front included.
+    /// The unread rest, blanks at its front included.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.0
     }

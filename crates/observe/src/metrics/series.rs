@@ -1,16 +1,16 @@
 //! Series: a name and an instance, given a number once, with the value that was last handed out.
 //!
-//! The files of the kernel keep their order from one reading to the next, so each source walks its own list of
-//! series beside the text: the usual cost of a value is one comparison of its key with the expected one. Only a line
-//! that has moved, come or gone costs a look-up.
+//! The kernel's files keep their order from one reading to the next, so each source walks its own list of series in
+//! step with the text: the usual cost of a value is one comparison of its key with the expected one. Only a line that
+//! has moved, come or gone costs a look-up.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Facts, Row, SeriesId};
 
-/// A source may have at most this many series: on hosts where interfaces come and go by the thousand the list of
-/// names would otherwise grow for as long as the recording runs.
+/// Most series of one source: on hosts where interfaces come and go by the thousand the list of names would otherwise
+/// grow for as long as the recording runs.
 pub(super) const MAX_SERIES: usize = 16_384;
 
 struct Series {
@@ -105,7 +105,7 @@ impl<'a> Collector<'a> {
         self.put_full(field, "", instance, value);
     }
 
-    /// A value whose instance is put together from `parts`.
+    /// A value whose instance is the concatenation of `parts`.
     pub(super) fn put_composed(&mut self, field: &[u8], parts: &[&[u8]], value: f64) {
         let mut composed = std::mem::take(&mut self.own.composed);
         composed.clear();
@@ -206,7 +206,7 @@ impl<'a> Collector<'a> {
         Pass { rows: self.rows, values: self.values, trouble: self.trouble }
     }
 
-    /// The order of this pass is the one to expect of the next; what was not seen waits behind it.
+    /// The order of this pass is the one to expect of the next; series that were not seen wait behind it.
     fn reorder(&mut self) {
         let (series, pass) = (&self.store.series, self.store.pass);
         let own = &mut *self.own;
@@ -230,7 +230,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// What a pass came to.
+/// The result of a pass.
 pub(super) struct Pass {
     pub(super) rows: usize,
     pub(super) values: usize,

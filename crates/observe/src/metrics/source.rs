@@ -25,7 +25,7 @@ const LOCK_SHARE: u64 = 500;
 /// Reads one layout of text.
 pub(super) type Parser = fn(&[u8], &Tag, &mut Collector<'_>);
 
-/// What a parser cannot tell from the text.
+/// Facts that a parser cannot derive from the text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tag {
     /// The field, where the file is a lone number.
@@ -34,12 +34,12 @@ pub(super) struct Tag {
     pub(super) instance: Vec<u8>,
 }
 
-/// What is known of a source before it is opened.
+/// A source's properties, known before it is opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spec {
-    /// What it is called in reports: its path, with `<>` for what varies.
+    /// Its name in reports: its path, with `<>` for the parts that vary.
     pub(super) name: &'static str,
-    /// What its metrics' names begin with.
+    /// The prefix of its metrics' names.
     pub(super) prefix: &'static str,
     pub(super) parse: Parser,
     /// Least time between two readings.
@@ -83,7 +83,7 @@ impl Rhythm {
     }
 }
 
-/// What reading a source has cost so far.
+/// The cost of reading a source so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
     pub(super) reads: u64,
@@ -96,7 +96,7 @@ pub(super) struct Cost {
 pub(super) struct Source {
     pub(super) spec: Spec,
     pub(super) parts: Vec<Part>,
-    /// Of the target: the processes whose values are added up.
+    /// For sources of the target: the processes whose values are added up.
     pub(super) members: Option<Members>,
     pub(super) cost: Cost,
     series: SourceSeries,
@@ -115,7 +115,7 @@ pub(super) struct Reading {
     pub(super) trouble: Option<String>,
 }
 
-/// What all sources share while a sample is taken.
+/// The state that all sources share while a sample is taken.
 pub(super) struct Shared<'a> {
     pub(super) facts: &'a Facts,
     pub(super) store: &'a mut Store,

@@ -1,7 +1,8 @@
-//! The memory areas of one address space, as perf tells of them.
+//! The memory areas of one address space, as perf reports them.
 //!
-//! perf does not tell of calls: it reports the area that is there after an `mmap`, `brk` or `mprotect`, neighbours that the
-//! kernel has merged included, and it reports nothing when an area goes. What was known before tells what is new.
+//! perf does not report calls: it reports the area that exists after an `mmap`, `brk` or `mprotect`, neighbours that
+//! the kernel has merged included, and it reports nothing when an area goes. What is new follows from what was known
+//! before.
 
 use std::ops::Range;
 
@@ -45,7 +46,7 @@ impl Content for Area {
 pub(super) enum Seen {
     /// These ranges are mapped anew.
     Made(Vec<Range<u64>>),
-    /// What was there is protected otherwise.
+    /// A known area got another protection.
     Protected,
 }
 
@@ -66,8 +67,8 @@ impl Areas {
         seen
     }
 
-    /// Takes note that what was at a place of some length is at another of some length, if it is known what that was; and
-    /// at the old place too, if that was kept.
+    /// Notes that memory was moved from one address and length to another, if it is known what it was; it stays at the
+    /// old place too, if that was kept.
     pub(super) fn moved(&mut self, (old, old_len): (u64, u64), (start, len): (u64, u64), keeps_old: bool) {
         let Some((found, area)) = self.0.at(old) else { return };
         let area = area.skip(old - found.start);
@@ -100,7 +101,7 @@ impl Areas {
         let allowed = area.path_id.is_none() || old.iter().all(|(_, known)| taken_away(known));
         match (gaps.is_empty(), old.iter().any(|(_, known)| known.prot != area.prot)) {
             (true, true) if allowed => Seen::Protected,
-            // A neighbour that was merged with what was there.
+            // A neighbour was merged with a known area.
             (false, false) if !reaches_out => Seen::Made(gaps),
             // The same again: it was taken away meanwhile, which perf does not tell.
             _ => whole(),

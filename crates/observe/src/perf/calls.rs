@@ -4,9 +4,9 @@
 //! called again meanwhile, on this CPU and then on others: what is in a call at that time is given up, on all CPUs, and counted
 //! as lost. An entry gives one row or is counted as lost, so that both add up to what the kernel's counter of entries says.
 //!
-//! What it costs the caller, in CPU time per `getppid` in a loop (medians of nine interleaved rounds of 1 M calls, a 2-core x86-64
-//! VM that was busy otherwise, Linux 6.18): nothing attached 94 ns, by BPF 227 ns, by these tracepoints 492 ns, by `perf record`
-//! of the same two 533 ns; narrowed to a call that the loop does not make 160 ns.
+//! Its cost for the caller, in CPU time per `getppid` in a loop (medians of nine interleaved rounds of 1 M calls, a
+//! 2-core x86-64 VM with other load, Linux 6.18): nothing attached 94 ns, by BPF 227 ns, by these tracepoints 492 ns,
+//! by `perf record` of the same two 533 ns; filtered to a call that the loop does not make 160 ns.
 
 use crate::bpf::{Call, CallInfo};
 
@@ -30,12 +30,12 @@ pub(super) struct Open {
     cpu: u32,
     nr: u32,
     args: [u64; 6],
-    /// When and with what it was interrupted: whether it returns is only known when the task makes another call, or ends.
+    /// Its interruption, time and value: whether it returns is only known when the task makes another call, or ends.
     held: Option<(u64, i64)>,
 }
 
-/// Whose the records of a call are. Each has its own events and rings: who wants few calls is to pay for few, and what one has
-/// lost the other may have.
+/// The purpose of a call's records. Each purpose has its own events and rings: a reader of few calls should pay for
+/// few, and records that one has lost the other may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The stream of system calls.
@@ -53,7 +53,7 @@ pub(super) struct Entry {
     pub args: [u64; 6],
 }
 
-/// What became of the calls that began on a CPU.
+/// The fates of the calls that began on a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Fate {
     /// They have a row.
@@ -62,7 +62,7 @@ pub(super) struct Fate {
     pub given_up: u64,
 }
 
-/// What is known of all calls.
+/// The state of all calls.
 #[derive(Debug, Default)]
 pub(super) struct Pairing {
     /// By number, how many arguments it takes; none if it is not wanted.

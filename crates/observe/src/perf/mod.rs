@@ -1,21 +1,21 @@
-//! Page faults, mappings, tasks, system calls and profile samples of a process tree through `perf_event_open`: what there is where
-//! BPF programs cannot be loaded. An ordinary user may have most of it for own processes.
+//! Page faults, mappings, tasks, system calls and profile samples of a process tree through `perf_event_open`: the
+//! source where BPF programs cannot be loaded. An ordinary user may use most of it on own processes.
 //!
-//! [`PerfObserver::open`] finds out by trying what the kernel gives, [`PerfObserver::follow`] opens the events on a child that
-//! waits for its `exec` or on running processes; then the owner calls [`PerfObserver::drain`] often enough. The tree is told in
-//! the words of the BPF observer ([`Event`](crate::bpf::Event)), so that what is made of them is the same.
+//! [`PerfObserver::open`] tries which events the kernel allows, [`PerfObserver::follow`] opens them on a child that
+//! waits for its `exec` or on running processes; then the owner calls [`PerfObserver::drain`] often enough. The tree is
+//! reported as events of the BPF observer ([`Event`](crate::bpf::Event)), so that the same code turns them into rows.
 //!
-//! System calls are seen by the tracepoints raw_syscalls:sys_enter and sys_exit, which only tracefs names and which are not for
-//! who may see user mode alone: they can be missing where the rest is given. Of a call, entry and return are known: not
-//! the file, its position, what a vector of buffers holds, and the time off the CPU. Calls of 32-bit programs are left out, as
-//! by BPF: their numbers mean others.
+//! System calls come from the tracepoints raw_syscalls:sys_enter and sys_exit. Only tracefs has their ids, and users
+//! who may see user mode alone may not open them: they can be missing where the rest is available. Entry and return of
+//! a call are known, but not the file, its position, the contents of a vector of buffers, or the time off the CPU.
+//! Calls of 32-bit programs are left out, as by BPF: their numbers mean other calls.
 //!
 //! By the same tracepoints, with a filter, come the mapping actions that perf does not report by itself (`munmap`, `mremap`,
 //! advice); without them it is not known when a mapping goes.
 //!
-//! What it cannot know: the processor's error code of a fault; the address and the descriptor that a mapping call was given;
-//! whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy; exit status and
-//! accounts of tasks other than the recorder's own child.
+//! Not available: the processor's error code of a fault; the address and the descriptor passed to a mapping call;
+//! whether a child shares its parent's memory before it executes a program (`vfork`): it counts as a copy; exit status
+//! and accounts of tasks other than the recorder's own child.
 //!
 //! | file | holds |
 //! |---|---|
@@ -64,7 +64,8 @@ pub struct PerfOptions {
     /// System calls: what is to be known of each that is wanted. That they cannot be had refuses only them
     /// ([`PerfObserver::calls_refused`]).
     pub calls: Option<Vec<CallInfo>>,
-    /// The mapping actions that perf does not report by itself, too, if they can be had ([`PerfObserver::actions_refused`]).
+    /// Also the mapping actions that perf does not report by itself, where available
+    /// ([`PerfObserver::actions_refused`]).
     pub map_actions: bool,
     /// Bytes of ring per CPU and kind of event, at most; less if the limit on locked memory demands it.
     pub ring_bytes_per_cpu: usize,
@@ -73,13 +74,13 @@ pub struct PerfOptions {
 /// Whose events are recorded.
 #[derive(Debug, Clone, Copy)]
 pub enum PerfTarget<'a> {
-    /// A child of this process that waits for its `exec`, from then on, with what it forks.
+    /// A child of this process that waits for its `exec`, from then on, with its descendants.
     Child(u32),
-    /// Running processes with all their threads, and what they fork from now on.
+    /// Running processes with all their threads, and the children they fork from now on.
     Running(&'a [u32]),
 }
 
-/// What was counted on a CPU.
+/// The counts of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerfCount {
     /// The stream; none for the events of the tree, which are several streams'.
@@ -98,11 +99,11 @@ pub struct PerfObserver {
     user_only: bool,
     rings: Vec<Rings>,
     tree: Tree,
-    /// Where system calls are told of, or why they are not; by [`Purpose`].
+    /// The tracepoints of system calls, or why there are none; by [`Purpose`].
     tracepoints: [Result<CallTracepoints, String>; 2],
     /// Records that wait: an older one may still come from another CPU.
     pending: Vec<Item>,
-    /// What was found at the start, for the next batch.
+    /// The state found at the start, for the next batch.
     first: PerfBatch,
     drained_ns: u64,
     /// Nothing can come any more.
@@ -140,7 +141,7 @@ impl PerfObserver {
     /// # Errors
     /// The reason in words, with what is needed and what to type.
     pub fn open(mut options: PerfOptions) -> Result<Self, String> {
-        // Its records do not say which kind of program called; whose calls have other numbers is told by its mappings.
+        // Its records do not say which kind of program called; mappings show which programs have other numbers.
         if let Some(calls) = &mut options.calls {
             calls.retain(|info| info.nr < i386::NUMBERS_FROM);
         }
@@ -239,7 +240,7 @@ impl PerfObserver {
             if how.tracepoints.is_none() {
                 continue;
             }
-            // A tracepoint is in the kernel: who may see user mode alone does not see it.
+            // A tracepoint fires in the kernel: an observer limited to user mode does not see it.
             let opened = if self.user_only {
                 Err(io::Error::from_raw_os_error(libc::EACCES))
             } else {
@@ -253,7 +254,8 @@ impl PerfObserver {
         Ok(())
     }
 
-    /// Takes what came, up to the last call: an older record may still be on its way on another CPU. When it is detached, all.
+    /// Takes the events up to the last call: an older record may still be on its way on another CPU. When detached,
+    /// all.
     pub fn drain(&mut self) -> PerfBatch {
         let now = now_ns();
         for rings in &mut self.rings {
@@ -275,7 +277,8 @@ impl PerfObserver {
         batch
     }
 
-    /// What was counted, per CPU. System calls are counted when their fate is known, on the CPU on which they began.
+    /// The counts, per CPU. A system call is counted once it has returned or is known not to, on the CPU on which it
+    /// began.
     pub fn counts(&self) -> Vec<PerfCount> {
         let counted = |rings: &Rings| {
             let pairing = match rings.kind {
@@ -294,7 +297,7 @@ impl PerfObserver {
         self.rings.iter().flat_map(counted).collect()
     }
 
-    /// Ends recording; what was recorded can still be drained.
+    /// Ends recording; records made before can still be drained.
     pub fn detach(&mut self) {
         for rings in &mut self.rings {
             rings.disable();

@@ -3,7 +3,7 @@
 //! They are taken apart here and not by the crate perf-event-data, which reads any record of any event into one structure of 376
 //! bytes: 0.5 us for a fault or a system call, where the few fields wanted take 2 ns.
 //!
-//! Every record but a sample ends with who and when (`sample_id_all` with TID and TIME), so the time of each is known.
+//! Every record but a sample ends with task and time (`sample_id_all` with TID and TIME), so the time of each is known.
 
 use super::calls::{Entry, Purpose};
 use super::tracepoints::Tracepoint;
@@ -45,7 +45,7 @@ pub(super) enum What {
     Return { purpose: Purpose, nr: i64, ret: i64 },
     /// From here on records of system calls are missing, of no task in particular.
     GapBegins(Purpose),
-    /// All that came since were told.
+    /// All records since were reported.
     GapEnds(Purpose),
 }
 
@@ -100,7 +100,7 @@ pub(super) enum Record {
     Other,
 }
 
-/// Where the two tracepoints have what they tell.
+/// The offsets of the two tracepoints' fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallLayout {
     pub purpose: Purpose,

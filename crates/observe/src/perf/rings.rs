@@ -80,7 +80,7 @@ enum Gap {
     None,
     /// After the last one that was read, up to the next.
     Open,
-    /// The one that the next report of lost records will be about was told already.
+    /// The gap that the next report of lost records will be about was reported already.
     Told,
 }
 
@@ -99,7 +99,7 @@ struct OneCpu {
     /// Time of the last record.
     last_ts: u64,
     gap: Gap,
-    /// What the events had counted when the ring told of lost records the last time.
+    /// What the events had counted when the ring last reported lost records.
     counted: Option<u64>,
 }
 
@@ -167,7 +167,7 @@ fn call_tracepoints(how: How<'_>) -> io::Result<&CallTracepoints> {
     how.tracepoints.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// Lets a tracepoint tell only of what it is to tell of.
+/// Sets the filter of a tracepoint.
 fn narrow(counter: &Counter, point: &Tracepoint) -> io::Result<()> {
     let Some(filter) = &point.filter else { return Ok(()) };
     // SAFETY: the descriptor is that of an open perf event; the kernel copies the text, which ends in 0 and outlives the call.
@@ -207,7 +207,7 @@ impl OneCpu {
         let wanted = how.options.ring_bytes_per_cpu;
         let mut bytes = match kind {
             Kind::Faults => wanted,
-            // Of a call there are two records, each longer than that of a fault.
+            // A call has two records, each longer than that of a fault.
             Kind::Calls(Purpose::Calls) => 2 * wanted,
             Kind::Tree | Kind::Cycles | Kind::Clock | Kind::Calls(Purpose::Maps) => wanted.min(RING_BYTES_FEW),
         };
@@ -271,7 +271,7 @@ impl OneCpu {
                     if std::mem::replace(&mut self.gap, Gap::None) == Gap::Open {
                         gap(purpose, self.last_ts, item.ts, into);
                     }
-                    // Of a call, what is counted is its entry.
+                    // Only the entry of a call is counted.
                     self.received += u64::from(!matches!(item.what, What::Return { .. }));
                     self.last_ts = item.ts;
                     late = item.ts > now_ns;
@@ -289,16 +289,17 @@ impl OneCpu {
             }
         }
         self.count_lost_calls(told_of_lost);
-        // All that was read was there at once, so that there was no room. Whether something was lost is told with the next
-        // record, which may be long in coming; what other CPUs saw meanwhile is not to wait for that.
+        // All of it was in the ring at once, so the ring may have been full. Lost records are reported with the next
+        // record, which may be long in coming; events of other CPUs are not to wait for that.
         if calls && !late && self.gap == Gap::None && bytes + CALL_BYTES_MAX > self.ring_bytes {
             gap(purpose, self.last_ts, super::now_ns(), into);
             self.gap = Gap::Told;
         }
     }
 
-    /// What the ring reports as lost are entries and returns together; how many entries, only their own counters say. What
-    /// they counted is held against what has come by the next time: what was on its way then has come.
+    /// The ring reports lost entries and returns as one number; only their own counters say how many are entries. Their
+    /// counts are compared with the received records the next time: records that were on their way have arrived by
+    /// then.
     fn count_lost_calls(&mut self, told_of_lost: bool) {
         if let Some(counted) = self.counted.take() {
             self.lost = self.lost.max(counted.saturating_sub(self.received));
@@ -308,7 +309,7 @@ impl OneCpu {
         }
     }
 
-    /// What the events have counted, those left out whose records are only looked at beside.
+    /// The events' counts, without those whose records are only read for reference.
     fn count(&mut self) -> io::Result<u64> {
         let counters = [self.ring.as_counter_mut()].into_iter().chain(&mut self.others);
         counters.map(Counter::read).sum()
@@ -352,8 +353,9 @@ impl Rings {
         }
     }
 
-    /// Holds what came through the rings against what the events counted: records that were lost after the last one that
-    /// found room are told by nothing else. To be called when the rings are empty and nothing is counted any more.
+    /// Compares the records received through the rings with the events' counts: records that were lost after the last
+    /// one that found room are reported nowhere else. To be called when the rings are empty and nothing is counted any
+    /// more.
     pub(super) fn settle(&mut self) {
         if !matches!(self.kind, Kind::Faults | Kind::Calls(_)) {
             return;

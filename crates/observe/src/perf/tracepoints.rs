@@ -20,7 +20,7 @@ pub(super) struct Tracepoint {
     pub nr_at: usize,
     /// Where they have the arguments, or the result.
     pub words_at: usize,
-    /// Which calls it is to tell of; none: all.
+    /// The calls to report; none: all.
     pub filter: Option<CString>,
 }
 

@@ -71,7 +71,7 @@ struct Task {
     calls: [Option<Open>; 2],
 }
 
-/// An exec whose executable is not known yet: it is the first file that is mapped. What was mapped before it waits, too.
+/// An exec whose executable is not known yet: it is the first file that is mapped. Mappings before that wait, too.
 #[derive(Debug)]
 struct Exec {
     ts: u64,
@@ -83,7 +83,7 @@ struct Space {
     areas: Areas,
     /// The kernel makes the mappings until the vDSO, the last of exec, is there.
     set_up: bool,
-    /// Of a 32-bit program, whose system calls have other numbers.
+    /// A 32-bit program, whose system calls have other numbers.
     compat: bool,
 }
 
@@ -417,7 +417,8 @@ impl Tree {
         }
     }
 
-    /// The number of a file's name, which is told when it is met for the first time, or again after it was forgotten.
+    /// The number of a file's name. The name is reported when the file is met for the first time, or again after it was
+    /// forgotten.
     fn path(&mut self, ts: u64, (dev, ino, generation): (u64, u64, u32), name: &[u8], batch: &mut PerfBatch) -> u64 {
         if self.paths.len() >= PATHS_MAX {
             self.paths.clear();
@@ -445,7 +446,7 @@ impl Tree {
     }
 }
 
-/// The file's name, if it is one, and what it is if not.
+/// The file's name, if it is one, else its kind.
 fn named(name: &[u8]) -> (Option<&[u8]>, Special) {
     match name {
         b"[stack]" => (None, Special::Stack),

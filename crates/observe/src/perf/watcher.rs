@@ -9,7 +9,7 @@ use crate::feed::{CallFeed, Feed};
 use crate::streams::Stream;
 use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Scope, Watcher, monotonic_ns};
 
-/// The observer, and what turns what it sees into rows.
+/// The observer, with the state that turns its events into rows.
 pub struct PerfWatcher {
     observer: PerfObserver,
     feed: Feed,
@@ -49,12 +49,12 @@ impl PerfWatcher {
         &self.observer
     }
 
-    /// What it knows of the recorded tree.
+    /// Its state of the recorded tree.
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
 
-    /// The same, to be told of parts.
+    /// The same, mutable: to be notified of parts.
     pub fn feed_mut(&mut self) -> &mut Feed {
         &mut self.feed
     }
@@ -87,7 +87,7 @@ impl Watcher for PerfWatcher {
     }
 
     fn step(&mut self, round: &mut Round, writer: &mut RecordingWriter) {
-        // Of all records, those of system calls are the most by far.
+        // Records of system calls are by far the most frequent.
         let dearest = if self.observer.calls_refused().is_none() { Stream::Syscalls } else { Stream::Maps };
         round.spent.charge(dearest.name());
         let PerfBatch { events, faults, samples, calls } = self.observer.drain();

@@ -4,11 +4,10 @@
 //! thread of its own, one process after the other, and keeps the last look at each address space. Whoever records
 //! takes it ([`Regions::take`]) when the address space is gone, or at the end.
 //!
-//! A look costs time in proportion to the memory that is mapped (about 0.1 us for each page of 4 KiB). The thread
-//! measures its own CPU time, rests 200 times as long after each look, and looks again at the same address space only
-//! if that still leaves it within 0.5 % of the time since it began; only the first look at each is not refused for
-//! that. So large processes are looked at less often. What a process did between its last look and its end is not
-//! seen.
+//! A look costs time in proportion to the mapped memory (about 0.1 us for each page of 4 KiB). The thread measures its
+//! own CPU time and rests 200 times as long after each look. It looks again at the same address space only if that
+//! still leaves it within 0.5 % of the time since it began; the first look at each is exempt. So large processes are
+//! looked at less often. Changes between a process's last look and its end are not seen.
 //!
 //! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in
 //! smaps, which know nothing of DAX.
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant};
 use pagelab_residency::{Glance, Glancer, HUGE_1G_BYTES, HUGE_2M_BYTES, Reason, Source as Pages};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Rest after a look, in times of what it cost.
+/// Pause after a look, as a multiple of its cost.
 const REST: u32 = 200;
 /// Shortest time between two looks at the same address space.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -67,7 +66,7 @@ pub enum Source {
     Smaps(String),
 }
 
-/// What looking has cost.
+/// The cost of looking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Looks taken.
@@ -96,7 +95,7 @@ impl Target {
         Self { pids: BTreeSet::new(), since: Instant::now(), looked: None, pending: None, look: None }
     }
 
-    /// The process has it no more since `ts`: what was seen later was something else.
+    /// The process no longer has it since `ts`: regions seen later are others.
     fn lose(&mut self, pid: u32, ts: u64) {
         if self.pids.remove(&pid) {
             self.settle(ts);
@@ -217,7 +216,7 @@ impl Regions {
         unseen
     }
 
-    /// What looking has cost so far.
+    /// The cost of looking so far.
     pub fn cost(&self) -> Cost {
         self.shared.lock().cost
     }
@@ -266,7 +265,7 @@ fn watch(shared: &Shared) {
         state.cost.cpu_ns += cpu_ns;
         if let Some(target) = state.targets.get_mut(&mm_id) {
             target.looked = Some((Instant::now(), cpu_ns));
-            // One that could not be looked at has ended meanwhile; what it had is the look before.
+            // A process that could not be read has ended meanwhile; its regions are those of the look before.
             if let Ok(regions) = found
                 && target.pids.contains(&pid)
             {
@@ -319,7 +318,7 @@ fn add_rows(glance: &Glance, found: &mut Vec<Region>) {
         let asked = asked.map(pagelab_residency::Asked::word);
         found.push(Region { start: vma.start, end: vma.end, path, page_size_bytes, bytes, asked, reason });
     };
-    // The reason speaks of the small pages; what is huge is as asked.
+    // The reason is that of the small pages; the huge ones are as requested.
     for (size, bytes, reason) in [
         (base_page_bytes, held.base_bytes, reason),
         (HUGE_2M_BYTES as u64, held.huge_2m_bytes, None),

@@ -100,7 +100,7 @@ fn leads_to(entries: &HashSet<usize>, table: &[u8], bases: &BaseAddresses) -> Op
 mod tests {
     use super::*;
 
-    /// A common entry and one of a function whose frame is told by an expression of these operations.
+    /// A CIE and the FDE of a function whose frame is computed by an expression of these operations.
     fn eh_frame(operations: &[u8]) -> Vec<u8> {
         let entry = |id: u32, body: &[u8]| {
             let mut body = [&id.to_le_bytes(), body].concat();

@@ -12,7 +12,7 @@ use std::path::Path;
 use object::{ReadCache, ReadCacheOps, ReadRef};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-/// What `work` gives; none if it panics, as parsers may on files that nobody has foreseen.
+/// The result of `work`; none if it panics, as parsers may on unforeseen files.
 pub(super) fn guarded<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(work));
     if done.is_err() {
@@ -30,7 +30,7 @@ fn at_path(root: &Path, path: &Path) -> Option<File> {
     rustix::fs::openat2(root, path, flags, Mode::empty(), resolve).ok().map(File::from)
 }
 
-/// What the kernel has mapped at that place, whatever its name is.
+/// The kernel's mapping at that place, whatever its name is.
 fn at_mapping(pid: u32, range: &Range<u64>) -> Option<File> {
     let path = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start, range.end);
     rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok().map(File::from)

@@ -22,12 +22,12 @@ const MAP_BYTES_MAX: u64 = 8 << 20;
 const READ_BYTES_MAX: u64 = 8 << 20;
 /// Bytes that the names of all processes may take.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
-/// What an entry takes beside its name.
+/// Bytes of an entry without its name.
 const ENTRY_BYTES: u64 = 96;
 /// Bytes of a name; the rest is cut off.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// What may still be read and kept.
+/// The bytes that may still be read and kept.
 #[derive(Debug)]
 pub(super) struct Budget {
     read: AtomicU64,
@@ -71,7 +71,7 @@ pub(super) struct Jit {
     read_bytes: u64,
     /// Code that is known, by its first address: end and name.
     known: BTreeMap<u64, (u64, String)>,
-    /// Sampled addresses and what they were first found to be.
+    /// Sampled addresses and the names first found for them.
     named: HashMap<u64, String>,
     /// Addresses that have become another function, and how often.
     versions: HashMap<u64, (u32, String)>,
@@ -103,8 +103,8 @@ impl Jit {
         }
     }
 
-    /// Notes that an address was sampled. Gives the version of its code: 0 is what was there first, and the name of a
-    /// later version, which is known.
+    /// Notes that an address was sampled. Gives the version of its code: 0 is the first, and the name of a later
+    /// version, which is known.
     pub(super) fn sampled(&mut self, addr: u64) -> (u32, Option<&str>) {
         if let Some((version, name)) = self.versions.get(&addr) {
             return (*version, Some(name));
@@ -123,7 +123,7 @@ impl Jit {
         self.named.get(&addr).map(String::as_str)
     }
 
-    /// Reads what was written since the last time. True if an address has become another function.
+    /// Reads the lines written since the last time. True if an address has become another function.
     pub(super) fn refresh(&mut self) -> bool {
         let Some(new) = self.read_on() else { return false };
         if new.is_empty() {
@@ -161,7 +161,7 @@ impl Jit {
         !self.pending.is_empty() || !self.named.is_empty()
     }
 
-    /// The process has ended: reads the rest, and forgets what was not sampled.
+    /// The process has ended: reads the rest, and forgets functions that were not sampled.
     pub(super) fn ended(&mut self) {
         if self.is_used() {
             self.refresh();

@@ -49,8 +49,7 @@ impl Kernel {
         self.schedule = extent(&symbols, "__schedule").unwrap_or_default();
     }
 
-    /// How many frames of a task that leaves the CPU are the recorder's own: what was called to look at it. 0 if that is not
-    /// known.
+    /// How many innermost frames of a task that leaves the CPU are the recorder's own probe. 0 if that is not known.
     pub(super) fn own_frames(&self, addrs: &[u64]) -> usize {
         addrs.iter().take(OWN_FRAMES_MAX).position(|addr| self.schedule.contains(addr)).unwrap_or(0)
     }

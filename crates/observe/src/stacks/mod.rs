@@ -72,7 +72,7 @@ struct Key {
     module: u32,
     /// Offset in the module's file; in the kernel and in code made at run time, the address.
     offset: u64,
-    /// Of code made at run time.
+    /// Version of code made at run time.
     version: u32,
 }
 
@@ -145,7 +145,7 @@ impl Stacks {
         spaces::change_of(map).is_some_and(|change| space.is_touched_by(&change))
     }
 
-    /// Takes note of names of files. Of a batch of events all names come first: others may refer to later ones.
+    /// Notes the names of files. All names of a batch of events come first: other events may refer to later ones.
     pub fn name_files(&mut self, events: &[Event]) {
         for event in events {
             if let Event::Path(path) = event {
@@ -223,7 +223,7 @@ impl Stacks {
         space.apply(&change, mapped);
     }
 
-    /// What is mapped in a space whose beginning was not seen, as far as its process can still be asked.
+    /// The mappings of a space whose beginning was not seen, as far as its process can still be asked.
     fn read_maps(&mut self, mm_id: u32) {
         let Some(space) = self.spaces.get_mut(&mm_id) else { return };
         space.whole = true;

@@ -44,7 +44,7 @@ struct Segment {
     code: bool,
 }
 
-/// What a file's headers say.
+/// The facts from a file's headers.
 #[derive(Default)]
 pub(super) struct Image {
     segments: Vec<Segment>,
@@ -143,7 +143,7 @@ impl Modules {
         self.push(Module::Jit(jit))
     }
 
-    /// What may be read and kept of all files in which runtimes name code.
+    /// The bytes that may be read and kept of all files in which runtimes name code.
     pub(super) fn jit_budget(&self) -> &jit::Budget {
         &self.jit_budget
     }
@@ -158,7 +158,7 @@ impl Modules {
         self.all.get_mut(number as usize)
     }
 
-    /// What an ELF file's headers say; read at first use.
+    /// The facts from an ELF file's headers; read at first use.
     pub(super) fn image(&mut self, number: u32) -> Option<&Image> {
         let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return None };
         // While its file is not open it may still be opened.
@@ -192,10 +192,10 @@ impl Modules {
     }
 }
 
-/// Bytes of headers, names and tables that are read of a file beside its sections for unwinding.
+/// Bytes of headers, names and tables that are read of a file in addition to its sections for unwinding.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 
-/// What a file says that anybody may have written.
+/// The facts from a file that anybody may have written.
 fn image_of_file(file: &File, path: &[u8], room: usize) -> Option<(Image, usize)> {
     let name = String::from_utf8_lossy(path);
     guarded(&name, || {

@@ -1,8 +1,8 @@
 //! Names are looked up in another process.
 //!
-//! The library that does it maps the files. Whoever owns one may shorten it meanwhile, which ends the process that reads on
-//! (SIGBUS), or write what makes a parser go on for ever or ask for all memory. So a child does it and passes on what it
-//! finds, file after file; the file at which it ends has no names, and another child goes on behind it.
+//! The library that does it maps the files. A file's owner may truncate it meanwhile, which kills the reading process
+//! (SIGBUS), or write contents that make a parser loop for ever or ask for all memory. So a child does it and passes on
+//! the names it finds, file after file; the file on which it dies gets no names, and another child continues after it.
 
 use std::fs::File;
 use std::io::{Read, Write};

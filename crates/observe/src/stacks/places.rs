@@ -1,8 +1,8 @@
 //! Places where tasks go to sleep: the stacks that the kernel's side can tell again by itself.
 //!
-//! A stack that was unwound from a copy gets a number. The BPF program is told of it with what was read from the stack, and
-//! sends the number in place of the copy when it meets the same registers and the same words again. A number means one
-//! stack for ever: records with it may be on their way when the place has got another.
+//! A stack that was unwound from a copy gets a number. The BPF program gets the number along with the words read from
+//! the stack, and sends the number in place of the copy when it meets the same registers and the same words again. A
+//! number means one stack for ever: records with it may be on their way when the place has got another.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::unwind::{End, Place};
 /// Numbers that are kept; all are forgotten when there are more.
 const PLACES_MAX: usize = 1 << 16;
 
-/// What the BPF program is to be told of the place that a record came from.
+/// The update for the BPF program about the place that a record came from.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PlaceNews<'a> {
     /// Its stack has a number.
@@ -23,11 +23,11 @@ pub enum PlaceNews<'a> {
         /// Offsets from the stack pointer, and the words that were read there.
         read: &'a [(u32, u64)],
     },
-    /// What it knows of the place does not hold any more.
+    /// Its entry for the place is out of date.
     Stale,
 }
 
-/// What a number means.
+/// The meaning of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A stack, and how it ended.
@@ -41,7 +41,7 @@ pub(super) enum Meaning {
 struct Known {
     place: Place,
     meaning: Meaning,
-    /// When the BPF program was told last, CLOCK_MONOTONIC.
+    /// When the BPF program was last updated, CLOCK_MONOTONIC.
     told_ns: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// What a number means; none if that is forgotten, and the place is stale.
+    /// The meaning of a number; none if it is forgotten, and the place is stale.
     pub(super) fn get(&self, number: u32) -> Option<Meaning> {
         self.known.get(&number).map(|known| known.meaning)
     }
@@ -64,7 +64,7 @@ impl Places {
         self.known.get(&number).is_some_and(|known| known.place.generation == generation)
     }
 
-    /// The number of what was found at a place, if the BPF program is to be told of it: a record of `ts` was made before it knew.
+    /// The number of the stack found at a place, if the BPF program needs it: a record of `ts` was made before it knew.
     pub(super) fn learn(&mut self, place: Place, meaning: Meaning, ts: u64, now_ns: u64) -> Option<u32> {
         let stack_id = match meaning {
             Meaning::Stack(id, _) => Some(id),

@@ -18,7 +18,7 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mapped {
     pub module: u32,
-    /// Of the first byte in the file.
+    /// Offset of the first byte in the file.
     pub offset: u64,
     /// For execution.
     pub code: bool,
@@ -54,11 +54,11 @@ pub(super) struct Space {
     pub pid: u32,
     /// Files only.
     maps: space::Space<Mapped>,
-    /// All that is mapped is known: it was told at the space's beginning.
+    /// All mappings are known: they were reported from the space's beginning.
     pub whole: bool,
-    /// Rises with every change, so that what was worked out for another state is not used.
+    /// Rises with every change, so that results for another state are not used.
     pub generation: u32,
-    /// Of a 32-bit program, whose stacks only the kernel's chain of frame pointers follows.
+    /// A 32-bit program, whose stacks only the kernel's frame-pointer walk follows.
     pub compat: bool,
     /// The module of code that is in no file.
     pub jit: Option<u32>,
@@ -101,18 +101,18 @@ impl Space {
     /// Whether an action moves, or maps a second time, what is mapped.
     fn moves_something(&self, change: &Change<Map<'_>>) -> bool {
         let Change::Remap(remap) = change else { return false };
-        // Of what is mapped a second time no length is told.
+        // A second mapping of the same memory is reported without the old length.
         let old_bytes = remap.old_len.unwrap_or(u64::MAX).max(1);
         self.maps.any_in(&(remap.old..remap.old.saturating_add(old_bytes)))
     }
 
-    /// Maps a file; what was there before is gone.
+    /// Maps a file; it replaces earlier mappings of the range.
     pub(super) fn map(&mut self, range: Range<u64>, mapped: Mapped) {
         self.maps.insert(range, mapped);
         self.changed();
     }
 
-    /// Stacks are not unwound any more, because of what came of earlier ones.
+    /// Stacks are not unwound any more: earlier ones took too long or failed.
     pub(super) fn is_given_up(&self) -> bool {
         self.slow >= SLOW_MAX
     }

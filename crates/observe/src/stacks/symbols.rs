@@ -27,7 +27,7 @@ struct Wanted {
     bare: Vec<Frame>,
 }
 
-/// What became of each frame, by its id while recording.
+/// The result for each frame, by its id while recording.
 pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<Key, u64>) -> HashMap<u64, Vec<Frame>> {
     let mut by_module: HashMap<u32, Vec<(Key, u64)>> = HashMap::new();
     for (key, id) in frames {

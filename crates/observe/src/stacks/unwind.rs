@@ -85,7 +85,7 @@ impl Unwinding {
         Some(kept.stack_id)
     }
 
-    /// What the last stack was made from: offsets in the copy and the 8 bytes that were there.
+    /// The words that the last stack was made from: offsets in the copy and the 8 bytes there.
     pub(super) fn read(&self) -> &[(u32, u64)] {
         &self.read
     }

@@ -42,7 +42,7 @@ impl Sampled {
     }
 }
 
-/// What was sampled.
+/// The samples.
 pub(crate) struct Run {
     pub samples: Vec<Sampled>,
     pub counts: Vec<SampleCounts>,

@@ -188,7 +188,7 @@ fn put_literals(values: &[u32], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Packs groups of eight, each of which ends with a whole byte: those of narrow numbers are put together in one register.
+/// Packs groups of eight, each of which ends with a whole byte: those of narrow numbers are combined in one register.
 #[inline]
 fn pack_groups(groups: &[[u32; GROUP]], width: u32, out: &mut Vec<u8>) {
     if width > 8 {

@@ -243,7 +243,7 @@ pub(super) fn encode_nulls(desc: &ColumnDescPtr, rows: usize, zstd: &mut Zstd) -
 /// Values that are looked at to tell whether a column's values repeat.
 const SAMPLE: usize = 128;
 
-/// Whether so many of the first values differ that a dictionary would not fit, or would be of no use.
+/// Whether the first values differ so often that a dictionary would not fit, or would be of no use.
 pub(crate) fn varies(arrays: &[ArrayRef]) -> bool {
     let Some(array) = arrays.first() else { return false };
     let sample = Page { array: array.slice(0, SAMPLE.min(array.len())) };

@@ -18,7 +18,7 @@ use parquet::file::metadata::RowGroupMetaData;
 const MAGIC: &[u8; 4] = b"PGL1";
 /// First and last bytes of every Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
-/// What the footer says about who wrote it; a part of this origin must have the trailer.
+/// The writer named in the footer; a part of this origin must have the trailer.
 pub(crate) const CREATED_BY: &str = "pagelab";
 /// Length and magic number at the end of a Parquet file.
 pub(crate) const TAIL_LEN: usize = 8;

@@ -43,7 +43,7 @@ pub(crate) struct PartEncoder {
     text_of: Vec<Option<&'static str>>,
     effort: Effort,
     file: SerializedFileWriter<Vec<u8>>,
-    /// For what this module cannot encode.
+    /// For columns that this module cannot encode.
     library: ArrowRowGroupWriterFactory,
     choices: Vec<Option<Choice>>,
     zstd: Zstd,
@@ -216,7 +216,7 @@ impl PartEncoder {
                 let spread = if is_float(desc) { Layout::Split } else { Layout::Delta };
                 let rows: usize = arrays.iter().map(|a| a.len()).sum();
                 let bounds = if is_ts { Bounds::Ends } else { Bounds::None };
-                // Of a list most words repeat even if some never do; differences between its words mean nothing.
+                // Most words of a list repeat even if some never do; differences between its words mean nothing.
                 let is_list = desc.max_rep_level() > 0;
                 let limit = if is_list { rows + LIVE_DICTIONARY } else { LIVE_DICTIONARY.min(rows / 4 + 1) };
                 let is_spread = is_ts || !is_list && chunk::varies(arrays);
@@ -268,9 +268,9 @@ fn is_worth(compressed: usize, plain: usize) -> bool {
     compressed < plain - plain / 32
 }
 
-/// A chunk of up to so many rows is tried as a whole.
+/// A chunk of up to this many rows is tried as a whole.
 const SMALL_CHUNK: usize = 1 << 16;
-/// Of a larger one, so many stretches of so many rows.
+/// Stretches of `STRETCH` rows that are tried of a larger one.
 const STRETCHES: usize = 2;
 const STRETCH: usize = 1 << 14;
 
@@ -303,7 +303,7 @@ fn choose(desc: &ColumnDescPtr, arrays: &[ArrayRef], level: i32, zstd: &mut Zstd
             let better = match &best {
                 None => true,
                 Some((c, b)) if compression.is_some() && c.zstd.is_none() => is_worth(size, *b),
-                // What comes later is dearer to write and to read: it must save something, in all and per row.
+                // Later encodings cost more to write and to read: each must save something, in all and per row.
                 Some((_, b)) => size + rows / 32 < *b,
             };
             if better {

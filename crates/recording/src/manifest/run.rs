@@ -1,5 +1,5 @@
-//! How the recorded run went: what was recorded, when it was measured, what ended it and what the kernel counted of it.
-//! Words that a later version added are kept as they were read, so that a manifest written back loses nothing.
+//! How the recorded run went: its target, its measured window, what ended it and the kernel's counts for it. Words that
+//! a later version added are kept as they were read, so that a manifest written back loses nothing.
 
 use std::fmt;
 

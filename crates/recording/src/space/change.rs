@@ -40,7 +40,7 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// What was called: the column `op`.
+    /// The call: the column `op`.
     Op {
         /// Maps memory.
         Mmap = "mmap",
@@ -92,7 +92,7 @@ pub struct Map<'a> {
     pub kind: Kind,
     /// The call named an address.
     pub asked_for_address: bool,
-    /// Of a System V segment: where the whole of it would begin, which is what `shmdt` names.
+    /// For a System V segment: where the whole of it would begin, which is the address passed to `shmdt`.
     pub segment: Option<u64>,
     /// Faults below it make it grow: a stack.
     pub grows_down: bool,
@@ -175,10 +175,11 @@ impl Remap {
     }
 }
 
-/// What an action changed, with `M` for what it maps: [`Map`], or what a caller makes of it ([`Change::with`]). Ranges run from the first byte up to the one behind the last, and are whole pages.
+/// The effect of an action, with `M` for the mapping it makes: [`Map`], or a caller's type ([`Change::with`]). Ranges
+/// run from the first byte up to the one behind the last, and are whole pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change<M> {
-    /// Memory was mapped, in place of what was there.
+    /// Memory was mapped, replacing earlier mappings.
     Map(M),
     /// A request to map memory failed with that errno.
     Refused(M, i32),
@@ -191,7 +192,7 @@ pub enum Change<M> {
     /// A request to map shared memory a second time onto its own first page failed: the kernel had unmapped the target
     /// before it looked for the memory, if that was mapped at all (`mremap_to` in mm/mremap.c).
     Clobber {
-        /// What was to be mapped anew.
+        /// The range that was to be mapped.
         target: Range<u64>,
         /// The first byte of the memory, within the target.
         source: u64,
@@ -207,10 +208,10 @@ pub enum Change<M> {
     },
     /// MADV_ advice about a range.
     Advise(Range<u64>, i32),
-    /// Advice about ranges that the row does not tell: `process_madvise` gives them by a vector in memory. Of another
-    /// process the kernel allows only advice that changes no property of a mapping (MADV_COLD, MADV_PAGEOUT, MADV_WILLNEED,
-    /// MADV_COLLAPSE: `process_madvise_remote_valid` in mm/madvise.c); about its own memory a task may give any (since
-    /// Linux 6.13).
+    /// Advice about ranges that the row does not have: `process_madvise` passes them by a vector in memory. For another
+    /// process the kernel allows only advice that changes no property of a mapping (MADV_COLD, MADV_PAGEOUT,
+    /// MADV_WILLNEED, MADV_COLLAPSE: `process_madvise_remote_valid` in mm/madvise.c); about its own memory a task may
+    /// give any (since Linux 6.13).
     AdviseElsewhere {
         /// The pidfd of the process.
         pidfd: Option<i32>,
@@ -230,8 +231,8 @@ pub enum Change<M> {
 impl<'a> Change<Map<'a>> {
     /// What a row says; nothing if the call failed without effect, or if the row lacks what must be known.
     ///
-    /// A call that maps and fails is [`Change::Refused`]. Advice that fails with ENOMEM was given all the same: the kernel
-    /// goes on behind a gap and tells of it at the end (`madvise_walk_vmas` in mm/madvise.c).
+    /// A call that maps and fails is [`Change::Refused`]. Advice that fails with ENOMEM was applied all the same: the
+    /// kernel continues behind a gap and reports it at the end (`madvise_walk_vmas` in mm/madvise.c).
     pub fn of(row: &MappingsRow<'a>, sizes: &PageSizes) -> Option<Self> {
         let (op, kind) = (Op::of_word(row.op)?, Kind::of_word(row.kind)?);
         let errno = row.ret.filter(|_| kind == Kind::Call).and_then(abi::errno_of);
@@ -280,7 +281,7 @@ impl<'a> Change<Map<'a>> {
 }
 
 impl<M> Change<M> {
-    /// The same with something else for what it maps.
+    /// The same with another type for the mapping.
     pub fn with<N>(self, mut other: impl FnMut(M) -> N) -> Change<N> {
         match self {
             Self::Map(map) => Change::Map(other(map)),
@@ -307,7 +308,7 @@ fn clobbered<M>(row: &MappingsRow<'_>, errno: i32, page: u64) -> Option<Change<M
     (errno == abi::EFAULT && is_second && target.contains(&source)).then_some(Change::Clobber { target, source })
 }
 
-/// Where the mapping is: a call's result says it, and what it asked for is a hint.
+/// The address of the mapping: a call's result gives it, and the requested address is a hint.
 fn place(row: &MappingsRow<'_>, kind: Kind) -> Option<u64> {
     match kind {
         Kind::Call => row.ret.map(|ret| ret as u64),
@@ -332,7 +333,7 @@ fn map_of<'a>(row: &MappingsRow<'a>, (op, kind): (Op, Kind), start: u64, sizes: 
     // What is no call has the length that it has. A call's length is rounded up to the pages of the memory
     // (`ksys_mmap_pgoff` in mm/mmap.c).
     let unit = hugetlb_bytes.filter(|_| kind == Kind::Call).unwrap_or(sizes.page_bytes());
-    // A segment that was attached before is told part by part, each with its place in the segment.
+    // A segment that was attached before is reported part by part, each with its place in the segment.
     let is_known_part = row.path.is_some_and(|path| path.starts_with(b"/SYSV"));
     let part_of = is_known_part.then(|| start.wrapping_sub(row.offset.unwrap_or(0)));
     Map {
@@ -362,8 +363,8 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// What a change maps and unmaps, told by it alone: without knowing what was there before, the length of a detached
-    /// segment and the pages of moved hugetlb memory are not known, and nothing and base pages stand for them.
+    /// The ranges that a change maps and unmaps, from the change alone: without the earlier state, the length of a
+    /// detached segment and the pages of moved hugetlb memory are not known, and nothing and base pages stand for them.
     pub fn of(change: &Change<Map<'_>>) -> Self {
         let range = |range: Range<u64>| (!range.is_empty()).then_some((range.start, range.end));
         match change {

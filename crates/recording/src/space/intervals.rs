@@ -1,7 +1,7 @@
 //! A map from intervals of addresses to values.
 //!
-//! Own and not a crate's, by measurement: see the table in [`super`]. It must also give back what it takes out, cut to
-//! the range, and keep neighbours with equal values apart (two mappings of one file are two).
+//! Written here rather than taken from a crate, by measurement: see the table in [`super`]. It must also return the
+//! values it removes, cut to the range, and keep neighbours with equal values apart (two mappings of one file are two).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub trait Content: Clone {
 
 impl Content for u32 {}
 
-/// An interval's end and what it holds; its start is its key.
+/// An interval's end and its value; its start is its key.
 #[derive(Debug, Clone)]
 struct Interval<V> {
     end: u64,
@@ -148,7 +148,7 @@ impl<V: Content> Intervals<V> {
         pieces
     }
 
-    /// Puts `value` into `range`, in place of what was there. An empty range holds nothing.
+    /// Puts `value` into `range`, replacing earlier values. An empty range holds nothing.
     pub fn insert(&mut self, range: Range<u64>, value: V) {
         if range.is_empty() {
             return;

@@ -1,8 +1,8 @@
 //! Address spaces replayed from the rows of `mappings`: the one place that knows what each action does to what is mapped.
 //!
-//! - [`Change`] is a row as a type, with the ranges that the kernel makes of what was asked for ([`PageSizes`]).
-//! - [`Space`] applies changes to an address space. What each mapping holds is the caller's: a number, a file, a class.
-//! - [`Intervals`] is the map below it, for those who follow address spaces without rows.
+//! - [`Change`] is a row as a type, with the ranges that the kernel makes of the request ([`PageSizes`]).
+//! - [`Space`] applies changes to an address space. The value of a mapping is the caller's: a number, a file, a class.
+//! - [`Intervals`] is the map below it, for code that follows address spaces without rows.
 //!
 //! # What the kernel does
 //! Each line was tried on Linux 6.18; `tests/kernel_space.rs` tries it again and compares with `/proc/self/maps`.
@@ -46,8 +46,8 @@ pub use intervals::{Content, Intervals};
 pub use sizes::{PageSizes, named_size};
 
 /// How far below its top a stack may reach. The kernel keeps at least this much free below the stack when it chooses
-/// addresses (`MIN_GAP`, 128 MiB plus the stack's random offset, in arch/x86/mm/mmap.c and mm/util.c), so whatever the
-/// limit on the stack's size was, nothing else is there that was not recorded as a mapping.
+/// addresses (`MIN_GAP`, 128 MiB plus the stack's random offset, in arch/x86/mm/mmap.c and mm/util.c). So whatever the
+/// limit on the stack's size was, there are no unrecorded mappings in that range.
 pub(crate) const STACK_REACH: u64 = 128 << 20;
 
 /// No segment is attached there.
@@ -73,7 +73,7 @@ pub enum Made<'a, V> {
     Mapped(&'a Map<'a>),
     /// The heap grew by it.
     Grown(Option<u32>),
-    /// It was moved, or changed its length: what it held before, if that is known, and the number of the mapping it is.
+    /// It was moved, or changed its length: its earlier value, if known, and the mapping's number.
     Moved(Option<V>, Option<u32>),
 }
 
@@ -106,7 +106,7 @@ pub struct Space<V> {
     held: Intervals<Held<V>>,
     /// Sizes of attached segments by where they begin.
     segments: BTreeMap<u64, u64>,
-    /// End of the heap, once an action told it.
+    /// End of the heap, once an action gave it.
     heap_end: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ impl<V: Content + PartialEq> Space<V> {
         }
     }
 
-    /// Maps a range of ordinary memory, in place of what was there: for what is known without an action.
+    /// Maps a range of ordinary memory, replacing earlier mappings: for mappings known without an action.
     pub fn insert(&mut self, range: Range<u64>, value: V) {
         self.put(range, Some(value), Properties::PLAIN);
     }
@@ -209,8 +209,8 @@ impl<V: Content + PartialEq> Space<V> {
         if end > addr { std::iter::once(addr..end).collect() } else { Vec::new() }
     }
 
-    /// What a move of the heap's end to `after` takes away, and what it maps. Without an end before, the one that the last
-    /// action left counts; if there is none, nothing is known to change.
+    /// The ranges that a move of the heap's end to `after` unmaps and maps. Without an end before, the one that the
+    /// last action left counts; if there is none, nothing is known to change.
     pub fn move_break(&mut self, before: Option<u64>, after: u64) -> (Range<u64>, Range<u64>) {
         let known = self.heap_end.replace(after);
         let before = before.or(known).unwrap_or(after);
@@ -225,7 +225,7 @@ impl<V: Content + PartialEq> Space<V> {
         }
     }
 
-    /// Maps what was asked for, in place of what was there; with `None` nothing of interest is there from now on.
+    /// Maps the requested range, replacing earlier mappings; with `None` nothing of interest is there from now on.
     pub fn map(&mut self, map: &Map<'_>, value: Option<V>) {
         let range = map.range();
         let page_log = map.hugetlb_bytes.map_or(0, |bytes| bytes.trailing_zeros() as u8);
@@ -238,7 +238,7 @@ impl<V: Content + PartialEq> Space<V> {
         self.held.at(addr).map_or(Properties::PLAIN, |(_, held)| held.properties)
     }
 
-    /// Maps a range of memory that is like other memory, in place of what was there.
+    /// Maps a range with the properties of other memory, replacing earlier mappings.
     pub fn insert_like(&mut self, range: Range<u64>, value: V, properties: Properties) {
         self.put(range, Some(value), properties);
     }
@@ -330,7 +330,7 @@ impl<V: Content + PartialEq> Space<V> {
         if !remap.keeps_old() {
             return self.held.remove(old);
         }
-        // Of shared memory that is mapped a second time the place tells, and no length.
+        // For shared memory that is mapped a second time only the place is known, and no length.
         let within = old.start..old.end.max(old.start + 1);
         let pieces = self.held.overlapping(&within).map(|(range, held)| {
             let held = held.clone().skip(within.start.saturating_sub(range.start));

@@ -30,7 +30,7 @@ impl PageSizes {
         Self { page_bytes, hugetlb_bytes: HUGETLB_BYTES, mounts: Vec::new() }
     }
 
-    /// As a recording's manifest and its settings tell. What they do not tell is as in [`PageSizes::new`].
+    /// From a recording's manifest and its settings. Sizes missing there are as in [`PageSizes::new`].
     pub fn of(recording: &Recording) -> Self {
         let mut settings = Vec::new();
         // Damage of this table is the checker's to report; without it the usual sizes hold.
@@ -84,7 +84,7 @@ impl PageSizes {
 
     /// Bytes of a page of memory that is mapped with these MAP_ bits from that file; none if it is not hugetlb memory.
     ///
-    /// A file made by `memfd_create(MFD_HUGETLB)` and mapped without MAP_HUGETLB cannot be told from others.
+    /// A file made by `memfd_create(MFD_HUGETLB)` and mapped without MAP_HUGETLB looks like any other.
     pub fn hugetlb_bytes(&self, flags: u32, path: &[u8]) -> Option<u64> {
         let below =
             |mount: &&Mount| path.strip_prefix(mount.path.as_slice()).is_some_and(|rest| rest.starts_with(b"/"));
@@ -106,7 +106,7 @@ pub fn named_size(flags: u32) -> Option<u64> {
     }
 }
 
-/// A size as settings have it, `2M` or `2048kB`; none if it is none that pages can have.
+/// A size as settings have it, `2M` or `2048kB`; none if pages cannot have that size.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match text.get(digits.len()..)?.trim().trim_end_matches(['B', 'b']) {

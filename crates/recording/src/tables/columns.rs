@@ -141,7 +141,7 @@ impl<T: Number> ColumnBuffer for Vec<T> {
 pub struct OptColumn<T> {
     nulls_before: usize,
     values: Vec<T>,
-    /// Of each value whether it is one; empty while all are.
+    /// Validity of each value; empty while all are valid.
     valid: Vec<bool>,
 }
 
@@ -396,7 +396,7 @@ impl<A> DictColumn<A> {
 }
 
 impl StrColumn {
-    /// Appends words of a fixed list, such as names of system calls: told apart by where they lie, without a look at their
+    /// Appends words of a fixed list, such as names of system calls: compared by address, without reading their
     /// letters.
     #[inline]
     pub fn extend_static(&mut self, values: impl ExactSizeIterator<Item = Option<&'static str>>) {
@@ -442,7 +442,8 @@ impl<T: ByteArrayType<Offset = i32>> ColumnBuffer for DictColumn<GenericByteArra
         if keys.null_count() == keys.len() {
             return None;
         }
-        // Of text only `&str` was pushed, so this checks what is known; it costs one pass over the distinct values.
+        // Text columns only take `&str`, so this checks what is known already; it costs one pass over the distinct
+        // values.
         let values = GenericByteArray::<T>::try_new(offsets, bytes.into(), None).ok()?;
         Some(Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).ok()?))
     }

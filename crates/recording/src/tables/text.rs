@@ -9,8 +9,8 @@ use arrow::datatypes::Int32Type;
 use super::ColType;
 use crate::error::Result;
 
-/// A column of bytes as one of text, with U+FFFD for what is not UTF-8. Everybody who shows a path takes it from here, so that
-/// one path has one text.
+/// A column of bytes as one of text, with U+FFFD for invalid UTF-8. Every output that shows a path takes it from here,
+/// so that one path has one text.
 pub fn text_of(bytes: &ArrayRef) -> Result<ArrayRef> {
     let bytes = cast(bytes, &ColType::Bytes.arrow())?;
     let dictionary = bytes.as_dictionary::<Int32Type>();

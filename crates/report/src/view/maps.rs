@@ -7,7 +7,7 @@ use pagelab_views::view::maps::{Action, MapsView};
 use super::more;
 use super::table::{Table, left, or_dash, right};
 
-/// So many functions of a stack stand in a line of the text.
+/// Functions of a stack that a line of the text shows.
 const SHOWN_FUNCTIONS: usize = 4;
 
 pub(super) fn text(data: &MapsView, start: i64) -> String {
@@ -58,7 +58,7 @@ pub(super) fn text(data: &MapsView, start: i64) -> String {
     out
 }
 
-/// Flags, advice, origin, file and who called, as far as there are any.
+/// Flags, advice, origin, file and caller, as far as there are any.
 fn detail(action: &Action) -> String {
     let mut words = Vec::new();
     if action.kind != "call" {

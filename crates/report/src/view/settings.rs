@@ -8,7 +8,7 @@ use super::table::{Table, left, or_dash, paragraph, room};
 /// Widths that leave room for each other in a line.
 const KEY_WIDTH: usize = 40;
 const VALUE_WIDTH: usize = 18;
-/// What the columns beside a key take.
+/// Width of the columns next to a key.
 const BESIDE_KEY: usize = 70;
 
 pub(super) fn text(data: &SettingsView) -> String {

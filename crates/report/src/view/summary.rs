@@ -78,7 +78,7 @@ fn overview(data: &Overview, out: &mut String) {
     let count = |count: Option<f64>| or_dash(count.map(figure));
     fact(out, "elapsed", &time(data.elapsed_ns));
     let busy = data.user_ns.zip(data.system_ns).map(|(user, system)| user + system);
-    // Of a very short time, what went before the command's own program is a large part.
+    // The time before the command's own program is a large part of a very short run.
     let share = busy.zip(data.elapsed_ns).filter(|(_, elapsed)| *elapsed >= 1e7);
     let share =
         share.map_or_else(String::new, |(busy, elapsed)| format!(", {:.0} % of one CPU", 100.0 * busy / elapsed));
@@ -97,7 +97,7 @@ fn overview(data: &Overview, out: &mut String) {
     fact(out, "memory", &format!("{} resident at most", size(data.max_rss_bytes)));
 }
 
-/// On what it ran, and what of its time counts.
+/// The machine it ran on, and the part of its time that counts.
 fn surroundings(data: &SummaryView, clock_start_ns: i64, out: &mut String) {
     if let Some(label) = &data.label {
         fact(out, "label", label);

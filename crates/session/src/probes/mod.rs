@@ -43,7 +43,7 @@ fn refused(stream: Stream, reason: String, fix: Option<String>) -> Probe {
 /// Which tasks the observer is to record.
 fn members(options: &SessionOptions) -> Result<Members, String> {
     Ok(match &options.target {
-        // A command that has run for a while is found, with what it has forked meanwhile.
+        // A command that has run for a while is found, with the children forked meanwhile.
         Target::Command(_) | Target::Job(_) if options.skip.is_some() => Members::Processes { descendants: true },
         Target::Command(_) | Target::Job(_) => Members::Started,
         Target::Processes(_) => Members::Processes { descendants: false },
@@ -237,7 +237,7 @@ impl Probes {
         }
     }
 
-    /// Notes why perf's observer does not see those mapping actions that only tracepoints tell of.
+    /// Notes why perf's observer does not see those mapping actions that only tracepoints report.
     fn note_actions(&mut self) {
         let perf = self.tree.as_ref().and_then(Tree::perf);
         let Some(reason) = perf.and_then(PerfObserver::actions_refused) else { return };
@@ -247,7 +247,7 @@ impl Probes {
         }
     }
 
-    /// Nothing tells of tasks: neither BPF nor perf events are available, or not asked for.
+    /// Nothing reports tasks: neither BPF nor perf events are available, or not requested.
     pub(crate) fn are_alone(&self) -> bool {
         self.tree.is_none()
     }

@@ -32,7 +32,7 @@ pub(super) struct Missing {
     pub bpf: Option<String>,
     /// Only tried where BPF is missing.
     pub perf: Option<String>,
-    /// Why perf's events do not tell of system calls, where they tell of others.
+    /// Why perf's events lack system calls, where they have other events.
     pub calls: Option<String>,
 }
 

@@ -59,7 +59,7 @@ fn words(recording: &Recording, table: &str, column: &str) -> BTreeSet<String> {
     found
 }
 
-/// Of each column of a table: whether some row has a value.
+/// For each column of a table: whether some row has a value.
 fn filled(recording: &Recording, table: &str) -> BTreeMap<String, bool> {
     let mut filled = BTreeMap::new();
     for batch in recording.read(table, None).expect("the table") {

@@ -116,7 +116,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether an error speaks of the content of one part only.
+/// Whether an error concerns the content of one part only.
 pub fn is_damage(error: &Error) -> bool {
     matches!(error, Error::BadPart { .. } | Error::MissingColumn { .. } | Error::Arrow(_) | Error::Parquet(_))
 }

@@ -87,7 +87,7 @@ impl Durations {
     }
 }
 
-/// Time split into what was spent on a CPU, asleep, and ready to run without a CPU.
+/// Time split into time on a CPU, asleep, and ready to run without a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Split {
     /// Calls of which the split is known, in full.

@@ -39,7 +39,7 @@ pub struct Point {
     pub t_ns: i64,
     /// Bytes behind the picture's lowest address.
     pub offset: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: PointKind,
 }
 

@@ -61,7 +61,7 @@ pub enum Pattern {
     Repeated,
     /// No order.
     Random,
-    /// No kind is dominant. Of groups only.
+    /// No kind is dominant. For groups only.
     Mixed,
 }
 
@@ -94,7 +94,7 @@ pub struct Operation {
     pub bytes: u64,
 }
 
-/// What an operation is, and what it shows of earlier ones.
+/// The kind of an operation, and what it shows about earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     /// Its kind.

@@ -105,7 +105,7 @@ impl Candidates {
         };
         let at = self.streams.iter().position(exact).or_else(|| self.streams.iter().position(near))?;
         let stream = self.streams.get_mut(at)?;
-        // What was overtaken does not set the stream back.
+        // An overtaken operation does not set the stream back.
         if stream.kind != Pattern::Sequential || end > stream.end {
             (stream.last, stream.end) = (offset, end);
         }

@@ -57,7 +57,7 @@ pub(super) struct Request {
     pub path: u32,
     /// Huge page size asked for with MAP_HUGETLB, 0 for the default.
     pub hugetlb_page: u64,
-    /// Name of who maps, where it is not the one that the task has at that time; 0 where it is.
+    /// Name of the mapping task, where it is not the one that the task has at that time; 0 where it is.
     pub comm: u32,
 }
 
@@ -155,7 +155,7 @@ fn change_of(row: &MappingsRow<'_>, sizes: &PageSizes, names: &mut Names) -> Opt
     Some(space::Change::of(row, sizes)?.with(|map| request_of(&map, names)))
 }
 
-/// What a row of `mappings` maps and unmaps, told by it alone.
+/// The ranges that a row of `mappings` maps and unmaps, from the row alone.
 pub fn ranges_of(row: &MappingsRow<'_>, page_bytes: u64) -> Ranges {
     space::Change::of(row, &PageSizes::new(page_bytes)).map_or_else(Ranges::default, |change| Ranges::of(&change))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::class::ClassKey;
 
 /// Distinct pages faulted in a slot up to which it looks like one huge page: one fault for it, a few more when several
-/// threads meet in it at once. Of a slot of `pages` base pages, 1/64, at least 2.
+/// threads fault in it at once. For a slot of `pages` base pages, 1/64, at least 2.
 pub const fn few_pages(pages: u64) -> u64 {
     if pages / 64 > 2 { pages / 64 } else { 2 }
 }
@@ -136,14 +136,14 @@ pub struct Example {
 /// One class of mappings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassProfile {
-    /// What they have in common.
+    /// Their common key.
     pub key: ClassKey,
     /// Mappings made.
     pub mappings: u64,
     /// Bytes mapped, each mapping at its length when made.
     pub bytes: u64,
-    /// Of the mappings, those that were there before recording began or were inherited: what was touched in them
-    /// earlier is not known, so their slots are in neither `whole` nor `partial`.
+    /// Mappings that were there before recording began or were inherited: earlier touches are not known, so their slots
+    /// are in neither `whole` nor `partial`.
     pub prior: u64,
     /// Mappings for which the program asked for an address.
     pub address_asked: u64,
@@ -254,11 +254,11 @@ pub struct MappingProfile {
     pub faults: u64,
     /// Of those, in the measurement window.
     pub window_faults: u64,
-    /// Of all, those on no mapping known.
+    /// Faults on no mapping known.
     pub unattributed: u64,
     /// Requests for hugetlb memory refused, by page size and errno.
     pub refused_hugetlb: Vec<RefusedHugetlb>,
-    /// Classes beyond the limit that were put together under a key without path and thread.
+    /// Classes beyond the limit that were merged under a key without path and thread.
     pub classes_folded: u64,
 }
 

@@ -66,8 +66,8 @@ impl Areas {
         self.by_start.range(..range.end).next_back().is_some_and(|(_, area)| area.end > range.start)
     }
 
-    /// Makes an area, in place of what was there. Returns by how many whole slots the address space grew, mergers
-    /// included and replaced areas not deducted.
+    /// Makes an area, replacing earlier ones. Returns by how many whole slots the address space grew, mergers included
+    /// and replaced areas not deducted.
     pub(super) fn map(&mut self, range: Range<u64>, attrs: Attrs, slot: u64) -> u64 {
         if range.is_empty() {
             return 0;

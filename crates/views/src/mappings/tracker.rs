@@ -1,7 +1,7 @@
-//! Follows address spaces through a recording and counts, per class of mappings and per slot, what was faulted.
+//! Follows address spaces through a recording and counts the faults per class of mappings and per slot.
 //!
-//! State is kept for what exists: a mapping that goes, and a slot that loses its page table, are added to their class
-//! and forgotten, so memory follows the size of the address spaces and not the length of the recording.
+//! State is kept only for live mappings: a mapping that goes, and a slot that loses its page table, are added to their
+//! class and forgotten, so memory follows the size of the address spaces and not the length of the recording.
 
 use std::ops::Range;
 

@@ -5,7 +5,7 @@ use pagelab_vocab::metrics::{MetricKind, Unit};
 use crate::run::RunMetric;
 use crate::window::Window;
 
-/// The share of the window that must be known of a series; a mean of less would speak of another time.
+/// The share of the window that must be known of a series; a mean over less would describe another time.
 const MIN_COVERED: f64 = 0.5;
 
 /// When a source of samples (a file of /proc) was read. A series that does not change has no rows, but the rows of its
@@ -102,8 +102,8 @@ impl Series {
         if self.kind != MetricKind::Counter {
             return;
         }
-        // A counter that falls below half of what it was has been reset and counts from 0. Smaller steps back are real:
-        // some kernel counters (iowait) are corrected downwards, and per-CPU sums are read while they change.
+        // A counter that falls below half of its last value has been reset and counts from 0. Smaller steps back are
+        // real: some kernel counters (iowait) are corrected downwards, and per-CPU sums are read while they change.
         let increase = if value < 0.5 * held {
             self.resets += 1;
             value

@@ -9,8 +9,8 @@ use crate::window::{Window, WindowSource};
 
 const ELAPSED: &str = "run.elapsed_ns";
 
-/// The manifest's `rusage` and the length of the window, of a command. Of a load there are none: its process also lays
-/// out files and ramps up, and what it did in the measured time is in `jobs`.
+/// For a command, the manifest's `rusage` and the length of the window. A load has none: its process also lays out
+/// files and ramps up, and its use in the measured time is in `jobs`.
 pub(super) fn collect(manifest: &Manifest, window: &Window) -> Metrics {
     let mut out = Metrics::new();
     if window.source != WindowSource::Command || window.is_empty() {

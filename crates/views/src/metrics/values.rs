@@ -1,7 +1,7 @@
 //! `value.*`: numbers that the command printed about itself, from the manifest's `values`.
 //!
-//! Which way such a number is better is known to the user alone, who says it with the number; the vocabulary of metrics
-//! cannot.
+//! Which direction of such a number is better is known to the user alone, who gives it with the number; the vocabulary
+//! of metrics cannot.
 
 use pagelab_recording::{Better, Manifest, PrintedValue};
 use pagelab_vocab::metrics::{Direction, MetricInfo, MetricKind, Unit};

@@ -67,7 +67,7 @@ impl RunData {
     }
 }
 
-/// Whether an error speaks of the content of a part. Others (no permission, not a recording) are the user's to mend.
+/// Whether an error concerns the content of a part. Others (no permission, not a recording) are the user's to mend.
 fn is_damage(error: &Error) -> bool {
     matches!(error, Error::BadPart { .. } | Error::MissingColumn { .. } | Error::Arrow(_) | Error::Parquet(_))
 }

@@ -1,7 +1,7 @@
 //! Columns as a query names them, of files as they are.
 //!
-//! What a file lacks is null, and what it has in another type is cast: the engine does both. What is left is text made of
-//! bytes: `path` is text in SQL and bytes in the files, which have its text beside it as `path_text`, the older ones not.
+//! A column missing in a file is null, and one of another type is cast: the engine does both. That leaves text made of
+//! bytes: `path` is text in SQL and bytes in the files, which also have its text as `path_text`, except the older ones.
 
 use std::sync::Arc;
 

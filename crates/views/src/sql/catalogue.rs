@@ -43,7 +43,7 @@ pub(super) struct Planned {
     pub(super) scan: Arc<Scan>,
 }
 
-/// The files of all tables that a query reads, and what was left out of them.
+/// The files of all tables that a query reads, and the ones left out.
 #[derive(Debug)]
 pub(super) struct Catalogue {
     recordings: Vec<RecordingRef>,

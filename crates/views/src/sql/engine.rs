@@ -36,7 +36,7 @@ const MAX_THREADS: usize = 8;
 /// Tables of more bytes are read by all threads. Parts are compressed: a megabyte of faults is half a million rows.
 const SPLIT_BYTES: usize = 1 << 20;
 
-/// The engine walks expressions recursively: `a or b or c` is as deep as it is long. Of a stack only the pages touched
+/// The engine walks expressions recursively: `a or b or c` is as deep as it is long. Only the touched pages of a stack
 /// are memory.
 const STACK_BYTES: usize = 512 << 20;
 
@@ -103,7 +103,7 @@ pub(super) fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &Quer
         .build_arc()
         .map_err(engine)?;
     let mut config = SessionConfig::new().with_information_schema(true).with_target_partitions(threads);
-    // A sort keeps this much back for merging what it spilled; the default of 10 MiB would be all of a small pool.
+    // A sort reserves this much for merging its spilled runs; the default of 10 MiB would be all of a small pool.
     let reserve = (options.memory_bytes / 16).min(config.options().execution.sort_spill_reservation_bytes);
     config.options_mut().execution.sort_spill_reservation_bytes = reserve;
     config.options_mut().execution.parquet.pushdown_filters = true;
@@ -120,7 +120,7 @@ pub(super) fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &Quer
     Ok(context)
 }
 
-/// A query and what it needs to run, and to run again.
+/// A query with everything needed to run it, and to run it again.
 pub(super) struct Query<'q> {
     context: SessionContext,
     catalogue: Arc<Catalogue>,

@@ -17,7 +17,7 @@ impl<'w> Held<'w> {
         Self { out, held: Vec::new(), is_released: false }
     }
 
-    /// Forgets what was written so far. False if some of it has gone out.
+    /// Forgets the output so far. False if some of it has gone out.
     pub(super) fn take_back(&mut self) -> bool {
         self.held.clear();
         !self.is_released

@@ -134,7 +134,7 @@ impl RegistryTable {
         planned
     }
 
-    /// Of the columns nothing is said: row groups have statistics of their own.
+    /// No statistics of columns: row groups have their own.
     fn statistics(&self, rows: usize) -> Statistics {
         let unknown = Statistics::new_unknown(self.read_as.table_schema());
         Statistics { num_rows: Precision::Exact(rows), ..unknown }

@@ -67,7 +67,7 @@ fn changed(plan: &Arc<dyn ExecutionPlan>, change: fn(&mut FileScanConfig)) -> Ar
 fn files_planned_are_files_catalogued() {
     let tmp = TempDir::new().unwrap();
     let dir = recording(&tmp.path().join("r"), 3, 100_000);
-    // What is there beside the parts is no part.
+    // Other files next to the parts are not parts.
     std::fs::write(dir.join("faults/part-0001.parquet.tmp"), b"not yet").unwrap();
     let catalogue = catalogue(&dir);
     let parts = Recording::open(&dir).unwrap().parts("faults").unwrap();

@@ -55,7 +55,7 @@ pub struct Group {
     pub by_tasks: u64,
     /// Requests that others were merged into.
     pub merged_requests: u64,
-    /// What was merged into them.
+    /// Requests merged into them.
     pub merged: u64,
     /// Requests that completed with an error.
     pub failed: u64,
@@ -201,7 +201,7 @@ impl Collected {
     }
 }
 
-/// Exact mean and percentiles (the smallest value that so many are not above).
+/// Exact mean and percentiles (the smallest value that this share of the values does not exceed).
 fn times(mut all: Vec<u64>) -> Times {
     all.sort_unstable();
     let count = all.len() as u64;

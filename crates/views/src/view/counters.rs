@@ -41,7 +41,7 @@ pub struct Event {
 pub struct Ratio {
     /// Name.
     pub name: &'static str,
-    /// What it is, in words.
+    /// Its meaning, in words.
     pub help: &'static str,
     /// Names of numerator and denominator.
     pub of: [&'static str; 2],

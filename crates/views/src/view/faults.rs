@@ -62,7 +62,7 @@ pub struct OneMapping {
     pub addr: Option<String>,
     /// Its length, bytes.
     pub len_bytes: Option<u64>,
-    /// What it is if it has no path.
+    /// Its kind if it has no path.
     pub kind: Option<&'static str>,
     /// Path of the file.
     #[serde(flatten)]
@@ -148,13 +148,13 @@ pub struct FaultsView {
     pub user: Option<u64>,
     /// Taken in kernel mode; null if only user mode was recorded.
     pub kernel: Option<u64>,
-    /// Of writes; null unless every error code is known.
+    /// Faults by writes; null unless every error code is known.
     pub write: Option<u64>,
-    /// Of instruction fetches; null unless every error code is known.
+    /// Faults by instruction fetches; null unless every error code is known.
     pub instruction: Option<u64>,
     /// On present pages; null unless every error code is known.
     pub protection: Option<u64>,
-    /// Null unless it is known of every fault, or all major ones were told.
+    /// Null unless it is known of every fault, or all major ones were reported.
     pub major: Option<u64>,
     /// How they ended; null if that was not recorded.
     pub ends: Option<EndsView>,

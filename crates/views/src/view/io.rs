@@ -50,7 +50,7 @@ pub struct OneDirection {
     pub sizes: Vec<Size>,
 }
 
-/// What one process did with one file.
+/// The I/O of one process on one file.
 #[derive(Debug, Serialize)]
 pub struct OneFile {
     /// Process id; null if the task is not known.
@@ -117,7 +117,7 @@ pub struct IoView {
     pub sizes_read: Vec<Size>,
     /// Sizes of all writes selected.
     pub sizes_written: Vec<Size>,
-    /// Of the first file with offsets; null if there is none.
+    /// The heatmap of the first file with offsets; null if there is none.
     pub heatmap: Option<Heatmap>,
     /// Null if no faults were recorded.
     pub mapped: Option<Vec<Mapped>>,

@@ -49,7 +49,7 @@ pub struct LatencyView {
 /// Makes the view.
 pub fn collect(recording: &Recording, _: &Selection) -> Result<Answer<LatencyView>> {
     let mut notes = Vec::new();
-    // The rows of the job as a whole, and those of its threads: who writes both writes every operation twice.
+    // The rows of the job as a whole, and those of its threads: a writer of both writes every operation twice.
     let mut found: BTreeMap<(String, String, String), (Buckets, Buckets)> = BTreeMap::new();
     read::each::<LatencyRow>(recording, &mut notes, |row| {
         let key = (row.job.to_owned(), row.direction.to_owned(), row.kind.to_owned());

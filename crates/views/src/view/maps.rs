@@ -1,4 +1,4 @@
-//! `show DIR maps`: mapping actions, decoded, and what they come to per operation.
+//! `show DIR maps`: mapping actions, decoded, and their sums per operation.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -31,12 +31,12 @@ pub struct Metric {
     pub first: Option<f64>,
     /// Last value recorded.
     pub last: Option<f64>,
-    /// Of a counter its increase per second, of a gauge its mean over time, of a histogram what the name says; all in
-    /// the measured time.
+    /// A counter's increase per second, a gauge's mean over time, a histogram's value as its name says; all in the
+    /// measured time.
     pub value: Option<f64>,
     /// What `value` is: `per_second`, `mean` or `statistic`.
     pub value_is: Option<&'static str>,
-    /// Of a counter its increase per operation; null where operations are not known.
+    /// A counter's increase per operation; null where operations are not known.
     pub per_operation: Option<f64>,
     /// What a reader of the number must know.
     pub note: Option<String>,

@@ -8,7 +8,7 @@
 //!
 //! 1. Write `NAME.rs` with `collect` and `NameView`. Make the result lists of rows. A row has a key, which says what it is
 //!    about in words that mean the same in another recording (a function and its module, a path, the name of a call), and
-//!    figures. Ids of one recording (`task_id`, `mapping_id`) may stand beside the key and are no part of it: two sides are
+//!    figures. Ids of one recording (`task_id`, `mapping_id`) may stand next to the key, not in it: two sides are
 //!    compared by key. A list that is cut has its length before in `..._total`.
 //! 2. Say in a note what was left out, lost or not recorded, with the command that records it
 //!    ([`crate::read::lost`], [`crate::read::nothing`]).

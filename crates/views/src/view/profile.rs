@@ -29,7 +29,7 @@ pub struct Symbol {
     /// Samples in the function itself.
     #[serde(flatten)]
     pub own: Share,
-    /// Samples in the function and in what it called; a sample counts once, however often the function is in its stack.
+    /// Samples in the function and its callees; a sample counts once, however often the function is in its stack.
     pub total_samples: u64,
     /// `total_samples` in percent of the weight of all samples selected.
     pub total_pct: f64,
@@ -42,7 +42,7 @@ pub struct Symbol {
 pub struct Share {
     /// How many.
     pub samples: u64,
-    /// Of the weight of all samples selected.
+    /// Share of the weight of all samples selected.
     pub pct: f64,
     /// Null unless the recording knows its operations and the event counts time.
     pub ns_per_operation: Option<f64>,
@@ -83,7 +83,7 @@ pub struct Neighbours {
     pub of: String,
     /// Samples with the function in their stack.
     pub total_samples: u64,
-    /// What calls it, or what it calls, ranked.
+    /// Its callers, or its callees, ranked.
     pub functions: Vec<Neighbour>,
     /// Rows before the list was cut.
     pub functions_total: usize,
@@ -115,7 +115,7 @@ pub struct Quality {
     pub ustacks: u64,
     /// User stacks that reach the first function of the thread.
     pub ustacks_to_entry: u64,
-    /// User stacks that are longer than what was kept.
+    /// User stacks that are longer than the copy kept.
     pub ustacks_cut: u64,
     /// User stacks that could not be followed further.
     pub ustacks_broken: u64,
@@ -136,7 +136,7 @@ pub struct ProfileView {
     pub samples: u64,
     /// Of those, the ones selected.
     pub samples_selected: u64,
-    /// Of the samples selected, in ns for clocks, else in events.
+    /// Weight of the samples selected, in ns for clocks, else in events.
     pub weight: u64,
     /// Operations in the measured time; null if they are not known or the event counts no time.
     pub operations: Option<f64>,

@@ -1,4 +1,4 @@
-//! `show DIR regions`: the page sizes that memory really had, and why it is not what was asked for.
+//! `show DIR regions`: the page sizes that memory really had, and why they are not those requested.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub struct RegionRow {
 /// Memory that is in smaller pages than were asked for, or not there at all.
 #[derive(Debug, Serialize)]
 pub struct Shortfall {
-    /// What was asked for.
+    /// The request.
     pub asked: String,
     /// Why there is less.
     pub reason: String,
@@ -101,17 +101,17 @@ pub struct RegionsView {
 /// A region by address space and place.
 type Key = (u32, u64, u64);
 
-/// What was found of it.
+/// Its sizes as found.
 #[derive(Debug, Default)]
 struct Found {
     path: Option<Vec<u8>>,
     sizes: BTreeMap<u64, u64>,
     asked: Option<String>,
-    /// With the bytes that it speaks of.
+    /// With the bytes that it applies to.
     reason: Option<(String, u64)>,
 }
 
-/// The last looks: when each was, and what was there.
+/// The last looks: when each was made, and the regions it found.
 #[derive(Debug, Default)]
 struct Looks {
     times: BTreeMap<u32, i64>,

@@ -1,4 +1,4 @@
-//! `show DIR sched`: on a CPU, ready without one, or waiting; for what, and who ended it.
+//! `show DIR sched`: on a CPU, ready without one, or waiting; for what, and which task ended the wait.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -55,7 +55,7 @@ pub struct OneTask {
     pub tid: Option<i32>,
     /// Name of the task; null if it is not known.
     pub comm: Option<String>,
-    /// From its first sight to its end, or to the end of what was recorded.
+    /// From its first event to its end, or to the end of the recording.
     pub life_ns: Option<u64>,
     /// What of it was not off a CPU.
     pub on_cpu_ns: Option<u64>,
@@ -278,7 +278,7 @@ fn one_task(id: u32, counted: &PerTask, tasks: &Tasks, all: &Counted) -> OneTask
         tid: task.map(|task| task.tid),
         comm: task.and_then(|task| task.comm()).map(str::to_owned),
         life_ns: life,
-        // A task that is off a CPU without a known end has no time on it that could be told.
+        // A task that is off a CPU without a known end has no known time on it.
         on_cpu_ns: life.filter(|_| counted.off.unfinished == 0).map(|life| life.saturating_sub(counted.off.ns)),
         accounted_cpu_ns: task.and_then(|task| task.exit).and_then(|exit| exit.cpu_ns),
         off: counted.off,

@@ -60,7 +60,7 @@ pub struct SettingsView {
     pub has_end: bool,
 }
 
-/// What was read of a setting; nothing if it could not be read.
+/// The value read of a setting; nothing if it could not be read.
 #[derive(Debug, PartialEq, Eq)]
 struct Reading(Option<String>);
 

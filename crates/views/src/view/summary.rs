@@ -1,4 +1,4 @@
-//! `show DIR summary`: what was recorded, how well, and what stands out.
+//! `show DIR summary`: the target, the recording's quality, and what stands out.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::selection::Selection;
 /// Classes of mappings named.
 const CLASSES: usize = 3;
 
-/// What was recorded, how well, and what stands out.
+/// The target, the recording's quality, and what stands out.
 #[derive(Debug, Serialize)]
 pub struct SummaryView {
     /// What most readers want to know first.
@@ -37,7 +37,7 @@ pub struct SummaryView {
     pub command: Option<Vec<String>>,
     /// The jobs that were run, as the manifest has them.
     pub job: Option<Value>,
-    /// What was recorded where that ran already, in words.
+    /// The target, in words, where it ran already.
     pub target: Option<String>,
     /// What ended the recording.
     pub ended_by: Option<String>,
@@ -89,8 +89,8 @@ pub struct SummaryView {
     pub settings_compared: bool,
 }
 
-/// What most readers want to know first. Of a command by what the kernel says of it when it has ended, of what ran
-/// already by the target's metrics in the measured time. Null is not known.
+/// The figures that most readers want first: for a command from the kernel's accounts at its end, for a target that ran
+/// already from its metrics in the measured time. Null is not known.
 #[derive(Debug, Serialize)]
 pub struct Overview {
     /// Wall time, ns.

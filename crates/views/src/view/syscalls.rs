@@ -32,7 +32,7 @@ pub struct Group {
     pub unfinished: u64,
     /// From entry to return, of all calls that returned, ns.
     pub total_ns: u64,
-    /// Of the durations of all calls selected.
+    /// Share of the durations of all calls selected.
     pub total_pct: Option<f64>,
     /// Mean duration, ns.
     pub mean_ns: Option<f64>,
@@ -48,11 +48,11 @@ pub struct Group {
     pub split_calls: Option<u64>,
     /// Duration of the split calls, ns.
     pub split_ns: Option<u64>,
-    /// Of that, on a CPU.
+    /// Of that, time on a CPU.
     pub on_cpu_ns: Option<u64>,
-    /// Of that, asleep.
+    /// Of that, time asleep.
     pub blocked_ns: Option<u64>,
-    /// Of that, ready and without a CPU.
+    /// Of that, time ready and without a CPU.
     pub queue_ns: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ pub struct SyscallsView {
     pub unfinished: u64,
     /// Sum of the durations, ns.
     pub total_ns: u64,
-    /// What rows are put together by.
+    /// The grouping of rows.
     pub by: &'static str,
     /// Rows, ranked.
     pub groups: Vec<Group>,
@@ -176,7 +176,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
     Ok(Answer::new("syscalls", recording, notes, data))
 }
 
-/// The calls that are selected, put together.
+/// The calls that are selected, grouped.
 struct Grouped {
     /// Calls in the recording.
     calls_in_recording: u64,

@@ -81,7 +81,7 @@ pub struct Sums {
     pub ended_major_faults: u64,
     /// See `ended_faults_recorded`.
     pub ended_cpu_ns: u64,
-    /// Of all tasks, those that live as well.
+    /// Time of all tasks, those that live as well.
     pub cpu_ns: u64,
 }
 

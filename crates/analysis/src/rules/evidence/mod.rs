@@ -1,8 +1,8 @@
 //! Everything that a rule may look at.
 //!
 //! Rules are given [`Evidence`] and nothing else. It holds no label, no variant, no plan and no name of a job, so that
-//! a rule cannot read the answer off what somebody called the runs. The names of threads and files in mappings serve to
-//! describe; sides are matched by what the memory is, not by what it is called.
+//! a rule cannot read the answer off the names of the runs. The names of threads and files in mappings serve to
+//! describe; sides are matched by the kind of memory, not by its name.
 
 mod collect;
 mod pools;
@@ -60,8 +60,8 @@ impl RunEvidence {
         self.metrics.get(&MetricKey::new(name, None))?.value
     }
 
-    /// Time in the kernel, ns, of the measured program: of a load its workers' in their measured time, of a command
-    /// what wait4 gave at its end, else what was sampled in the window.
+    /// Time in the kernel, ns, of the measured program: for a load its workers' in their measured time, for a command
+    /// the wait4 accounts at its end, else the samples in the window.
     pub fn kernel_ns(&self) -> Option<f64> {
         let sampled = || {
             let own = self.events("target.stat.stime_ns", None)?;
@@ -176,7 +176,7 @@ pub struct SettingChange {
     pub follows: bool,
 }
 
-/// What two sides have to do with each other.
+/// The relation of two sides.
 #[derive(Debug, Clone)]
 pub struct Contrast {
     /// The base.
@@ -217,7 +217,7 @@ impl Evidence {
         self.test.runs.iter().chain(base).all(|run| run.operations.is_some_and(|n| n > 0.0))
     }
 
-    /// The word for what amounts are given per.
+    /// The word for the unit that amounts are given per.
     pub fn per(&self) -> &'static str {
         let base = self.contrast.iter().flat_map(|contrast| &contrast.base.runs);
         let commands =

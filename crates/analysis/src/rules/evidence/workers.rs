@@ -7,12 +7,12 @@ use pagelab_recording::tables::JobsRow;
 
 use crate::error::Result;
 
-/// All workers of a load together. What they were called is left behind.
+/// All workers of a load together. Their names are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Workers {
     /// Measured time, added up over workers.
     pub runtime_ns: f64,
-    /// Of that, in user mode; `None` unless every worker says so.
+    /// Of that, in user mode; `None` unless every worker has it.
     pub user_ns: Option<f64>,
     /// Of that, in the kernel.
     pub system_ns: Option<f64>,

@@ -11,9 +11,9 @@ use crate::files::{bytes_up_to, names, trimmed, under};
 pub struct Ability {
     /// What it is, such as `bpf`.
     pub name: &'static str,
-    /// What it is good for.
+    /// Its use.
     pub what_for: &'static str,
-    /// Whether it can be had, as far as can be told without trying; `pagelab record` tries.
+    /// Whether it is available, as far as can be seen without trying; `pagelab record` tries.
     pub possible: bool,
     /// What was found.
     pub found: String,
@@ -26,7 +26,7 @@ struct Source {
     name: &'static str,
     what_for: &'static str,
     needed: &'static str,
-    /// Whether it can be had, and what was found.
+    /// Whether it is available, and the evidence.
     find: fn(&Path) -> (bool, String),
 }
 
@@ -128,7 +128,7 @@ fn hardware_counters(root: &Path) -> (bool, String) {
 
 fn readable(root: &Path, path: &str) -> (bool, String) {
     match bytes_up_to(&under(root, path), 0).map_err(|error| error.kind()) {
-        // Opened and read: longer than nothing is what was expected.
+        // Opened and read: a length above zero was expected.
         Ok(_) | Err(std::io::ErrorKind::FileTooLarge) => (true, format!("{path} can be read")),
         Err(kind) => (false, format!("{path}: {kind}")),
     }

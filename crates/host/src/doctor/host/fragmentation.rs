@@ -27,7 +27,7 @@ pub struct ZoneFree {
     pub pieces: Vec<u64>,
 }
 
-/// The blocks of 2 MiB of one zone by what they are kept for, from `/proc/pagetypeinfo`.
+/// The blocks of 2 MiB of one zone by migrate type, from `/proc/pagetypeinfo`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ZoneBlocks {
     /// NUMA node.
@@ -47,8 +47,8 @@ pub struct FreeMemory {
     pub free_bytes: u64,
     /// Huge pages of 2 MiB that could be had now without moving anything.
     pub huge_pages_now: u64,
-    /// Of the blocks of 2 MiB, those that hold pages which cannot be moved, from `/proc/pagetypeinfo`, which only root may read:
-    /// compaction makes no huge page of these.
+    /// Blocks of 2 MiB that hold unmovable pages, from `/proc/pagetypeinfo`, which only root may read: compaction makes
+    /// no huge page of these.
     pub unmovable_blocks: Option<u64>,
     /// Blocks of 2 MiB by zone and type; none for others than root.
     pub blocks: Option<Vec<ZoneBlocks>>,

@@ -1,7 +1,7 @@
-//! The host: what it can give of huge pages and DAX now, and what stands in the way.
+//! The host: its huge pages and DAX as available now, and the obstacles.
 //!
-//! [`look`] reads everything once below a root folder; the rules of `rules` then judge what was read, so that they are tested
-//! on literal kernel text.
+//! [`look`] reads everything once below a root folder; the rules of `rules` then judge that report, so that they are
+//! tested on literal kernel text.
 
 mod abilities;
 mod fragmentation;
@@ -68,7 +68,7 @@ pub struct Mount {
     pub options: String,
 }
 
-/// What was found of a host.
+/// The report on a host.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostReport {
     /// Kernel, processors, memory.
@@ -121,7 +121,7 @@ pub fn look(root: &Path, pid: u32) -> HostReport {
         settings,
         free_memory: fragmentation::read(root),
         mounts,
-        // A host whose table cannot be read has none that could be told of.
+        // A host whose mount table cannot be read has no mounts to report.
         hugetlb_mounts: hugetlb_mounts(root).unwrap_or_default(),
         cgroup_limits: cgroup_limits(root, pid),
         namespaces: pmem::namespaces(root),

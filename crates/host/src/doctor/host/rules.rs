@@ -1,7 +1,7 @@
 //! What is to be said of a host: one rule a finding.
 //!
-//! How to add one: write a function that looks at a [`HostReport`] and name it in [`RULES`]. A rule says nothing where what
-//! it looks at could not be read; one that speaks gives a command, and where only another kernel helps, one that looks for it.
+//! How to add one: write a function that looks at a [`HostReport`] and name it in [`RULES`]. A rule is silent where its
+//! inputs could not be read; a finding gives a command, and where only another kernel helps, one that looks for it.
 //! `rules/tests.rs` holds each rule to literal kernel text and fails until a new one has a line there.
 
 mod limits;

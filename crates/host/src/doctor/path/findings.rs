@@ -47,7 +47,7 @@ enum Fix {
     Rewrites(String),
     /// All that is on the device: what comes before it has to be read first.
     Destroys {
-        /// What is lost, and what to do before.
+        /// The losses, and what to do before.
         warning: String,
         command: String,
     },
@@ -74,7 +74,7 @@ impl Fix {
     }
 }
 
-/// What the commands are made of.
+/// The parts of the commands.
 struct Words<'a> {
     report: &'a PathReport,
     /// The file that decides: on overlayfs the one below.
@@ -120,8 +120,8 @@ impl<'a> Words<'a> {
         ))
     }
 
-    /// Puts a copy in the file's place, with its owner, mode, ACL, extended attributes and times. The copy is made under a
-    /// name that nobody can guess; the file itself is kept beside it, so that nothing is lost whatever happens meanwhile.
+    /// Puts a copy in the file's place, with its owner, mode, ACL, extended attributes and times. The copy is made
+    /// under an unguessable name; the original is kept next to it, so that nothing is lost whatever happens meanwhile.
     fn rewritten(&self, copy: &str) -> Fix {
         let (path, folder) = (&self.path, &self.folder);
         Fix::Rewrites(format!(
@@ -151,8 +151,9 @@ impl<'a> Words<'a> {
         format!("destroys all files on {device}: copy them away first, and back with fallocate before writing")
     }
 
-    /// Where the partition would have to begin. Moving it takes all that is in it away. The kernel is told of this one alone: to
-    /// read the whole table anew it would need all other partitions to be unused, and code for tables of this kind.
+    /// Where the partition would have to begin. Moving it destroys its contents. Only this partition is updated in the
+    /// kernel: to read the whole table anew it would need all other partitions to be unused, and code for tables of
+    /// this kind.
     fn move_partition(&self) -> Fix {
         let device = self.report.device.as_ref();
         let start = device.map_or(0, |device| device.partition_start_bytes);
@@ -173,7 +174,7 @@ impl<'a> Words<'a> {
         Fix::Destroys { warning: format!("{} (the partition began at {start} bytes)", self.lost()), command }
     }
 
-    /// Whether the file system was told to lay data out in multiples of 2 MiB.
+    /// Whether the file system was made to lay data out in multiples of 2 MiB.
     fn is_striped(&self) -> bool {
         self.report.stripe.is_some_and(Stripe::is_of_slots)
     }
@@ -251,7 +252,7 @@ fn told(words: &Words<'_>, reason: SlotReason) -> Told {
             ("path.file_ends_inside", Note, needed, SMALL, None)
         }
         R::Hole | R::PartHole => {
-            // Beside what is written, a filled hole would leave a slot in two states.
+            // Next to written blocks, a filled hole would leave a slot in two states.
             let fix = if words.is_striped() {
                 words.recreate()
             } else {
@@ -300,7 +301,7 @@ fn told(words: &Words<'_>, reason: SlotReason) -> Told {
     }
 }
 
-/// The reasons that have to do with memory and not with the device.
+/// The reasons that concern memory and not the device.
 fn told_of_memory(words: &Words<'_>, reason: SlotReason) -> Told {
     use Level::{Note, Problem};
     let (path, mount) = (&words.path, &words.mount_point);
@@ -395,7 +396,7 @@ fn empty(report: &PathReport) -> Option<Finding> {
     })
 }
 
-/// Possible, but for those only who ask.
+/// Possible, but only with madvise.
 fn only_by_advice(report: &PathReport, advised: bool) -> Option<Finding> {
     let system = report.real.as_ref().map_or(&report.file_system, |real| &real.file_system);
     let page_cache = matches!(system.name.as_str(), "ext4" | "xfs") && report.dax.active != Some(true);

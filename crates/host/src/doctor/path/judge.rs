@@ -1,4 +1,4 @@
-//! Whether a slot can be mapped by one entry: pure functions from what was seen to the answer.
+//! Whether a slot can be mapped by one entry: pure functions from observations to the answer.
 //!
 //! The rule for direct access follows the kernel's `fs/dax.c` (`dax_iomap_pmd_fault`): one mapping of the file system has to
 //! cover the whole slot, its physical address has to be a multiple of 2 MiB, and the slot's last page has to lie inside the file.

@@ -1,8 +1,8 @@
 //! Slots of a file that are in memory, and whether a mapping of them is one entry.
 //!
-//! What is in the page cache already decides before any rule does: a mapping shows folios as they are. So they are looked at as
-//! they are: the slot is mapped for reading, one page of it that is in memory is brought into the page tables (by
-//! MADV_POPULATE_READ, so no byte of the file is loaded, and no read reaches the device), and the page tables are read.
+//! Folios in the page cache decide before any rule does: a mapping shows them as they are. So they are inspected
+//! directly: the slot is mapped for reading, and one page of it that is in memory is faulted in by MADV_POPULATE_READ,
+//! so that no byte of the file is loaded and no read reaches the device. Then the page tables are read.
 
 use std::fs::File;
 use std::io;
@@ -100,8 +100,9 @@ fn of_window(file: &File, slots: &[u64]) -> Result<Vec<(u64, Seen)>, MapError> {
     Ok(slots.iter().map(|slot| (*slot, seen(*slot))).collect())
 }
 
-/// Enters one page of the slot that is in memory. Where mincore tells of more pages than cachestat it may not tell (it says "all"
-/// to those who could not write the file), and nothing is entered: that could read from the device.
+/// Faults in one page of the slot that is in memory. If mincore reports more pages than cachestat its answer may be
+/// false (it says "all" to callers who could not write the file), and no page is faulted in: that could read from the
+/// device.
 fn bring_in(file: &File, slot: u64, address: usize) {
     let page = rustix::param::page_size();
     let mut pages = vec![0_u8; SLOT_BYTES as usize / page];

@@ -16,7 +16,7 @@
 //! | overlayfs | the file below |
 //!
 //! It looks and changes nothing: no byte of the file is read or written, nothing is written back, no time is changed.
-//! [`report`] is what it says; `judge` holds the rules.
+//! [`report`] holds the results; `judge` holds the rules.
 
 mod file_system;
 mod findings;
@@ -50,7 +50,7 @@ use self::judge::{DaxFile, Filling, Rule, Verdict};
 use self::memory::InMemory;
 use crate::settings;
 
-/// For what kind of mapping the answer holds.
+/// The kind of mapping that the answer holds for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathOptions {
     /// Whether the mapping is advised by madvise(MADV_HUGEPAGE).
@@ -88,7 +88,7 @@ pub enum PathError {
     NotAFile {
         /// The path.
         path: String,
-        /// What it is.
+        /// Its kind.
         found: &'static str,
     },
     /// A call to the kernel failed.
@@ -98,7 +98,7 @@ pub enum PathError {
         path: String,
         /// Which call.
         what: &'static str,
-        /// What it said.
+        /// Its error.
         error: io::Error,
     },
 }
@@ -114,8 +114,9 @@ fn advice(found: &str) -> &'static str {
 /// Looks at a file.
 ///
 /// # Errors
-/// The path is missing, may not be read, or is no regular file; the kernel's refusals. What only a part of the answer needs and
-/// is missing (FIEMAP on tmpfs, the superblock for those who are not root) is a null in the report with its reason.
+/// The path is missing, may not be read, or is no regular file; the kernel's refusals. Inputs that only a part of the
+/// answer needs (FIEMAP on tmpfs, the superblock for users other than root) are a null in the report with the reason,
+/// if missing.
 pub fn look(path: &Path, options: &PathOptions) -> Result<PathReport, PathError> {
     let name = path.display().to_string();
     let system = |what, error: io::Error| PathError::System { path: name.clone(), what, error };
@@ -224,7 +225,7 @@ impl Seen<'_> {
         found.map_err(|reason| self.not_known.push(NotKnown { what, reason })).ok()
     }
 
-    /// The file below an overlay, and what it is on.
+    /// The file below an overlay, and the file system it is on.
     fn below(&mut self, place: &Place, path: &Path, metadata: &Metadata) -> Option<(PathBuf, Place, File)> {
         if place.kind != Kind::Overlayfs {
             return None;
@@ -293,7 +294,7 @@ impl Seen<'_> {
         self.or_not_known("holes", found)
     }
 
-    /// What is in memory; hugetlbfs does not tell, and nothing of it is asked for.
+    /// The pages in memory; hugetlbfs does not say, and needs none of that.
     fn in_memory(&mut self, kind: Kind, file: &File) -> Option<InMemory> {
         let found = match kind {
             Kind::Hugetlbfs => Err("hugetlbfs does not tell which pages a file has".to_owned()),
@@ -381,7 +382,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What the pool of a file on hugetlbfs can still give it.
+    /// The pages that a hugetlbfs file can still get from its pool.
     fn pool(&mut self, place: &Place, metadata: &Metadata) -> Option<PoolRoom> {
         if place.kind != Kind::Hugetlbfs {
             return None;
@@ -400,7 +401,7 @@ impl Seen<'_> {
     }
 }
 
-/// The rule of hugetlbfs: mmap of the whole file sets pages aside for what the file does not have yet, or fails.
+/// The rule of hugetlbfs: mmap of the whole file reserves pages for those that the file does not have yet, or fails.
 fn pool_rule(room: Option<&PoolRoom>) -> Rule {
     let Some(room) = room else { return Rule::all(Some(SlotReason::FileSystemNotKnown)) };
     let available = room.available_pages.min(room.mount_pages.unwrap_or(u64::MAX));
@@ -420,7 +421,7 @@ fn tmpfs_rule(place: &Place, shmem_enabled: Option<&str>, advised: bool) -> Rule
     let own = || shmem_enabled.filter(|_| place.told.mount_point.is_none());
     let huge = place.told.option("huge").or_else(own);
     let (whole, tail) = tmpfs_verdicts(huge, shmem_enabled, advised);
-    // fallocate has no mapping that could ask: what it set aside came as for those who do not, and stays.
+    // fallocate has no mapping that could be advised: pages it allocated came as without advice, and stay.
     let aside =
         |asked: Verdict, unasked: Verdict| if asked == unasked { asked } else { Some(SlotReason::InSmallPages) };
     let unasked = tmpfs_verdicts(huge, shmem_enabled, false);
@@ -440,7 +441,7 @@ fn tmpfs_verdicts(huge: Option<&str>, shmem_enabled: Option<&str>, advised: bool
     match (rule, advised) {
         (thp::Rule::Never, _) if is_above_mounts => (Some(SlotReason::ShmemDenied), Some(SlotReason::ShmemDenied)),
         (thp::Rule::Never, _) => (Some(SlotReason::TmpfsHugeNever), Some(SlotReason::TmpfsHugeNever)),
-        // Advice stands beside the file's length, not below it.
+        // Advice applies whatever the file's length, not below it.
         (thp::Rule::Always, _) | (_, true) => (None, None),
         (thp::Rule::WithinSize, false) => (None, Some(SlotReason::FileEndsInside)),
         (thp::Rule::Advised, false) => (Some(SlotReason::NeedsAdvice), Some(SlotReason::NeedsAdvice)),

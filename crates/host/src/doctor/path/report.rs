@@ -1,4 +1,4 @@
-//! What is told about a file. Everything that can be missing is an `Option`, and [`PathReport::not_known`] says why it is.
+//! The report on a file. Everything that can be missing is an `Option`, and [`PathReport::not_known`] says why it is.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::doctor::Finding;
 
-/// Bytes of a slot: what one entry of the second level of the page tables maps (x86-64, arm64 with 4 KiB pages).
+/// Bytes of a slot: the range of one entry of the second level of the page tables (x86-64, arm64 with 4 KiB pages).
 pub const SLOT_BYTES: u64 = 2 << 20;
 
 /// All that was found about one file.
@@ -24,7 +24,7 @@ pub struct PathReport {
     pub file_system: FileSystem,
     /// The block device under the file (on overlayfs: under the file below).
     pub device: Option<Device>,
-    /// How the file system was told to lay data out on the device.
+    /// The layout on the device that the file system was made with.
     pub stripe: Option<Stripe>,
     /// Everything about direct access.
     pub dax: Dax,
@@ -118,7 +118,7 @@ pub struct PoolRoom {
     pub missing_pages: u64,
 }
 
-/// Layout that mkfs was told, or found; 0 is "none".
+/// Layout passed to mkfs, or detected; 0 is "none".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stripe {
     /// ext4: stride; xfs: stripe unit. Bytes.

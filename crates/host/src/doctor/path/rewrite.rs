@@ -38,7 +38,7 @@ pub(super) fn barred(root: &Path, path: &Path, metadata: &Metadata, below_overla
     }
 }
 
-/// What the kernel itself has open: swap areas and loop devices.
+/// Files that the kernel itself has open: swap areas and loop devices.
 fn by_kernel(root: &Path, path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let swaps = text(&under(root, "/proc/swaps")).unwrap_or_default();
@@ -53,7 +53,7 @@ fn by_kernel(root: &Path, path: &Path) -> Option<String> {
     Some(format!("/dev/{dev} is made of it; detach that first"))
 }
 
-/// Who has the file open or mapped, besides this process.
+/// The processes that have the file open or mapped, besides this one.
 fn users(metadata: &Metadata) -> Vec<String> {
     let own = std::process::id().to_string();
     let pids = names(Path::new("/proc")).into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));

@@ -177,7 +177,7 @@ fn what_is_in_memory_stands_before_the_rule() {
     let seen = [(1, Seen::Small), (2, Seen::Huge), (3, Seen::Hidden)];
     let expected = [(0, 2, "possible"), (2, 4, "in_small_pages"), (4, 10, "possible"), (10, 11, "file_ends_inside")];
     assert_eq!(words(&cached(11 * MIB, rule, &seen)), expected);
-    // Who may not have huge pages anyway is not told about small ones; huge ones that are there count.
+    // Where huge pages are not allowed anyway, small ones are not reported; huge ones in memory count.
     let never = Rule::all(Some(SlotReason::TmpfsHugeNever));
     let expected = [(0, 4, "tmpfs_huge_never"), (4, 6, "possible"), (6, 11, "tmpfs_huge_never")];
     assert_eq!(words(&cached(11 * MIB, never, &seen)), expected);

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use super::report::{PathReport, SlotRun};
 use crate::doctor::Findings;
 
-/// Runs that are told one by one; of more only the first ones are.
+/// Most runs that are listed; of more only the first ones are.
 const MOST_RUNS: usize = 24;
 
 impl Display for PathReport {

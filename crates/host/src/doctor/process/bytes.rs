@@ -1,4 +1,4 @@
-//! What the memory of a process holds, and what it only takes: zero-filled parts of huge pages, folios, pages of a pool.
+//! The contents of a process's memory, and its waste: zero-filled parts of huge pages, folios, pages of a pool.
 
 use pagelab_residency::{FolioBytes, PoolBytes, ZeroFilled};
 use serde::Serialize;
@@ -6,16 +6,16 @@ use serde::Serialize;
 use super::{Region, WORTH_A_WORD};
 use crate::doctor::{Finding, Level};
 
-/// What the zero-filled bytes of a region were counted from.
+/// The basis of a region's count of zero-filled bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ZeroFilledReport {
     /// Bytes of the region in huge pages.
     pub huge_bytes: u64,
     /// Of those, bytes that were read.
     pub looked_at_bytes: u64,
-    /// Of those read, bytes of 4 KiB parts that hold only zeros.
+    /// Bytes of 4 KiB parts that hold only zeros, among those read.
     pub zero_bytes: u64,
-    /// All huge pages were read: `zero_filled_bytes` is counted, and otherwise in proportion to what was read.
+    /// All huge pages were read: `zero_filled_bytes` is exact, and otherwise scaled up from the bytes read.
     pub exact: bool,
     /// How far `zero_filled_bytes` may be off.
     pub margin_bytes: Option<u64>,
@@ -51,16 +51,16 @@ impl From<&FolioBytes> for FolioReport {
     }
 }
 
-/// What a region has of a hugetlb pool.
+/// A region's pages of a hugetlb pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PoolReport {
     /// Bytes of one page.
     pub page_bytes: u64,
     /// Bytes that this process has not touched.
     pub untouched_bytes: u64,
-    /// Bytes that the pool keeps for the region, or for the file under it, and that nobody else gets; none with `reserved_reason`.
+    /// Bytes that the pool reserves for the region, or for the file under it; none with `reserved_reason`.
     pub reserved_bytes: Option<u64>,
-    /// Why that cannot be told; none where it can.
+    /// Why that is unknown; none where it is known.
     pub reserved_reason: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl From<&PoolBytes> for PoolReport {
     }
 }
 
-/// What is to be said of memory that is taken and not used.
+/// Findings on memory that is taken and not used.
 pub(super) fn findings(regions: &[Region]) -> Vec<Finding> {
     zero_filled(regions).into_iter().chain(reserved(regions)).collect()
 }

@@ -21,7 +21,7 @@ pub struct MappedBy {
     pub other_calls: u64,
 }
 
-/// One call of a recording that changed what is mapped, whether it maps, unmaps or both (`mremap`, `mmap` over what was there).
+/// One recorded call that changed mappings, whether it maps, unmaps or both (`mremap`, `mmap` over existing mappings).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappingCall<S> {
     /// When, ns on the recording's clock.
@@ -30,7 +30,7 @@ pub struct MappingCall<S> {
     pub maps: Option<(u64, u64)>,
     /// The same of what is not mapped any more.
     pub unmaps: Option<(u64, u64)>,
-    /// What the caller wants back: the row, the name of the call and the number of the stack.
+    /// The caller's handle: the row, the name of the call and the number of the stack.
     pub what: S,
 }
 
@@ -56,14 +56,14 @@ impl<S> MappingCalls<S> {
         Self(calls)
     }
 
-    /// The call that mapped `[start, end)`. For each byte the last call that covers it holds; an unmapping one, which a later mapping
-    /// that was not recorded must have followed, leaves it unknown. Of several that hold for parts it is the one with most bytes,
-    /// the later of equals. `None` if no recorded call mapped any of it.
+    /// The call that mapped `[start, end)`. For each byte the last call that covers it holds; an unmapping one, which a
+    /// later mapping that was not recorded must have followed, leaves it unknown. If several hold for parts it is the
+    /// one with most bytes, the later of equals. `None` if no recorded call mapped any of it.
     pub fn of(&self, start: u64, end: u64) -> Option<Holding<'_, S>> {
         let mut open = vec![(start, end)];
         let mut owners: Vec<(&MappingCall<S>, u64)> = Vec::new();
         for call in self.0.iter().rev() {
-            // What it maps is mapped after it, also where it unmaps first.
+            // Its mapping comes after it, also where it unmaps first.
             let bytes = call.maps.map_or(0, |range| take(&mut open, range));
             if bytes > 0 {
                 owners.push((call, bytes));
@@ -76,7 +76,7 @@ impl<S> MappingCalls<S> {
             }
         }
         let others = owners.len().saturating_sub(1) as u64;
-        // Of equals max_by_key takes the last, which is the earliest: turn them round.
+        // max_by_key takes the last of equals, which is the earliest: turn them round.
         let (call, bytes) = owners.into_iter().rev().max_by_key(|(_, bytes)| *bytes)?;
         Some(Holding { call, bytes, other_calls: others })
     }

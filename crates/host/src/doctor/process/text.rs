@@ -19,7 +19,7 @@ impl Display for ProcessReport {
             "{:>12} {:>12} {:>12} {:>12} {:>10} {:>10}  ASKED    RANGE, FILE, WHY LESS",
             "4 KiB", "2 MiB", "1 GiB", "ZERO-FILLED", "ZERO PAGE", "SWAP"
         )?;
-        // Regions in which no huge page has room are told of together.
+        // Regions in which no huge page has room are reported together.
         let (large, small): (Vec<_>, Vec<_>) =
             self.regions.iter().partition(|one| one.end - one.start >= 2 << 20 || one.asked == Some("hugetlb"));
         for one in large {
@@ -67,7 +67,7 @@ impl Display for Line<'_> {
     }
 }
 
-/// What the columns leave out.
+/// The facts that the columns leave out.
 fn remarks(one: &Region) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(one.bytes_reason.as_ref().map(|why| format!("bytes unknown: {why}")));

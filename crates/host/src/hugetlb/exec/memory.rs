@@ -14,19 +14,19 @@ use crate::files::{trimmed, under};
 pub struct Memory {
     /// Heap and other private anonymous memory in all, without the pool's pages, bytes.
     pub heap_bytes: u64,
-    /// Of that in transparent huge pages.
+    /// Of those, in transparent huge pages.
     pub heap_thp_bytes: u64,
     /// Private memory on pages of a hugetlb pool.
     pub heap_hugetlb_bytes: u64,
     /// Shared memory in all (System V segments, memfd, shared anonymous maps, files on tmpfs), without the pool's pages.
     pub shm_bytes: u64,
-    /// Of that in transparent huge pages.
+    /// Of those, in transparent huge pages.
     pub shm_thp_bytes: u64,
     /// Shared memory and files on pages of a hugetlb pool.
     pub shm_hugetlb_bytes: u64,
     /// Files mapped otherwise: text, data, and files of the program's own.
     pub file_bytes: u64,
-    /// Of that in transparent huge pages.
+    /// Of those, in transparent huge pages.
     pub file_thp_bytes: u64,
     /// Private anonymous memory that was advised to use huge pages (madvise), touched or not.
     pub advised_bytes: u64,

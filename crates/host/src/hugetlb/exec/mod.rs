@@ -1,4 +1,4 @@
-//! Runs a program unchanged on huge pages, and looks at what it got.
+//! Runs a program unchanged on huge pages, and looks at the pages it got.
 //!
 //! | part | how | what it needs |
 //! |---|---|---|
@@ -9,8 +9,9 @@
 //! | System V segments, `hugetlb` | a preloaded shmget asks for them with SHM_HUGETLB | a dynamic program, pages in the pool |
 //! | text, data | refused | they would have to be copied at start by code inside the program |
 //!
-//! Only the last of these preloads a library: a segment has pages of the pool if whoever makes it says SHM_HUGETLB, and no
-//! setting of the host stands for that. A segment that the pool is refused for is made as the program meant it, and told.
+//! Only the System V part preloads a library: a segment has pages of the pool if its maker passes SHM_HUGETLB, and no
+//! setting of the host stands in for that. If the pool refuses a segment, it is made as the program meant it, and
+//! reported.
 //!
 //! That malloc finds the host's mode is not certain: glibc 2.35 and 2.36 read `transparent_hugepage/enabled` into memory
 //! without an end mark and compare it as a text, so that it depends on what lay there before. With Debian's 2.36 it went
@@ -97,7 +98,7 @@ const TUNABLE: &str = "glibc.malloc.hugetlb";
 /// huge page's range is mapped at the first touch, and by default the heap grows by 132 KiB.
 const STEP: (&str, u64) = ("glibc.malloc.top_pad", 32 << 20);
 
-/// Runs the program, waits for its end, puts back what was changed for it, and says what it got.
+/// Runs the program, waits for its end, puts back the settings changed for it, and reports the pages it got.
 ///
 /// # Errors
 /// A part that cannot be had, with the reason: nothing was run then. A program that cannot be started; a setting that
@@ -337,7 +338,7 @@ fn host_settings(root: &Path, request: &ExecRequest) -> Vec<(&'static str, &'sta
     wanted
 }
 
-/// What was seen of a program.
+/// Observations of a program.
 pub(crate) struct Watched {
     exit: ExitStatus,
     elapsed: Duration,

@@ -25,12 +25,12 @@ impl Exit {
     }
 }
 
-/// Whether what was asked for acted on a part of the program.
+/// Whether the request took effect on a part of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// Whether it acted; `None` if that could not be seen.
     pub acted: Option<bool>,
-    /// What was seen, or why nothing was.
+    /// The evidence, or why there is none.
     pub why: String,
 }
 
@@ -70,7 +70,7 @@ pub struct ExecReport {
 }
 
 impl ExecReport {
-    /// What was seen of the program; what was done to it and to the host is added by who did it.
+    /// The observations of the program; changes made to it and to the host are added by their makers.
     pub(super) fn seen(
         request: &ExecRequest,
         root: &Path,
@@ -143,7 +143,7 @@ fn heap_verdict(heap: Heap, peak: Option<&Memory>, thp_always: bool) -> Verdict 
 }
 
 fn shm_verdict(shm: Shm, peak: Option<&Memory>, segments: Option<&Segments>) -> Verdict {
-    // What was asked for is known also of a program that ended before a look; what it got is not.
+    // The request is known also for a program that ended before a look; the pages it got are not.
     let asked = segments.map(|segments| format!("; it made {segments}")).unwrap_or_default();
     let Some(peak) = peak else {
         let Verdict { acted, why } = unseen();

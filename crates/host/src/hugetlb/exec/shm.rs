@@ -83,7 +83,7 @@ impl Preload {
         lay_out().map_err(|error| HugetlbError::unreadable("memfd_create", &error))
     }
 
-    /// What the program's environment needs for it, in addition to what it has.
+    /// The variables that it adds to the program's environment.
     pub(super) fn environment(&self) -> [(&'static str, OsString); 2] {
         let place = |fd: i32| format!("/proc/{}/fd/{fd}", std::process::id());
         let mut libraries = OsString::from(place(self.library.as_raw_fd()));

@@ -171,7 +171,7 @@ fn rustix_page_size() -> usize {
     super::super::Facts::of_this_host().page_size as usize
 }
 
-/// Anonymous memory that the kernel is told to map in base pages.
+/// Anonymous memory that the kernel is advised to map in base pages.
 struct SmallPages {
     start: *mut u8,
     len: usize,

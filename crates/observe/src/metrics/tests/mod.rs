@@ -86,7 +86,7 @@ fn take(sampler: &mut Sampler, ts_ns: i64, emit: Emit) -> Taken {
 
 const FACTS: Facts = Facts { tick_ns: 1e7, page_size: 4096.0 };
 
-/// What a parser makes of `text`: values by name and instance, and the trouble it reports.
+/// A parser's results for `text`: values by name and instance, and the trouble it reports.
 fn parsed(prefix: &'static str, parse: Parser, tag: &Tag, text: &[u8]) -> (BTreeMap<Key, f64>, Option<String>) {
     let (mut store, mut own) = (Store::default(), SourceSeries::default());
     let mut values = BTreeMap::new();

@@ -32,7 +32,7 @@ fn the_first_sample_is_whole_and_later_ones_hold_what_changed() {
     assert_eq!(last.stats.rows, 3, "the last sample shows every series");
 }
 
-/// The rule readers rely on: filling gaps with the value before gives back exactly what was read.
+/// The rule readers rely on: filling gaps with the previous value gives back exactly the values read.
 #[test]
 fn holding_values_restores_every_reading() {
     let (root, mut changed) = vmstat_only("a 0\nb 0\nc 0\n");

@@ -32,7 +32,7 @@ struct StackWatcher {
     stacks: Option<Stacks>,
     samples: Option<Samples>,
     of_tasks: Option<TaskRows>,
-    /// What it could not have although it was wanted.
+    /// Streams that were wanted and are not available, and why.
     lacks: Vec<(Stream, String)>,
     wants_sleep: bool,
     no_task_stacks: Option<String>,
@@ -119,7 +119,7 @@ impl StackWatcher {
         }
     }
 
-    /// Notes what was mapped, and works on the stacks of what goes away before it is forgotten.
+    /// Notes new mappings, and works on the stacks of address spaces that go away before they are forgotten.
     fn note(&mut self, events: &[Event]) {
         if let Some(stacks) = &mut self.stacks {
             stacks.name_files(events);

@@ -37,8 +37,8 @@ fn push_frame(frame_id: u64, frame: &Frame, writer: &mut RecordingWriter) {
 /// Looks up the names of all frames and writes frames and stacks as they are with names. Gives the number of frames that
 /// could be named, and of all.
 pub(super) fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_recording::Result<(usize, usize)> {
-    // What was written so far is read back: a recording of any length has its stacks on disk, not in memory.
-    // Looking up names takes root's rights, writing them those of whose recording it is.
+    // The rows written so far are read back: a recording of any length has its stacks on disk, not in memory. Looking
+    // up names takes root's rights, writing them those of the recording's owner.
     let (writer, flush) = (&mut *closing.writer, closing.flush);
     flush(writer)?;
     let recording = Recording::open(writer.dir())?;

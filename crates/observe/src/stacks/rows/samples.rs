@@ -62,7 +62,7 @@ impl Source {
     }
 }
 
-/// The source of samples, and what it has for the recording.
+/// The source of samples, and its rows for the recording.
 pub(super) struct Samples {
     source: Source,
     rows: Vec<Row>,
@@ -112,7 +112,7 @@ impl Samples {
         });
     }
 
-    /// Writes what was worked on.
+    /// Writes the finished rows.
     pub(super) fn write(&mut self, writer: &mut RecordingWriter) {
         for row in self.rows.drain(..) {
             writer.push(&SamplesRow {
@@ -128,7 +128,7 @@ impl Samples {
         }
     }
 
-    /// What was counted, per CPU. What perf has counted is told by its observer.
+    /// The counts, per CPU. perf's counts are reported by its observer.
     pub(super) fn counts(&self) -> Vec<Count> {
         let Source::Bpf(profiler) = &self.source else { return Vec::new() };
         let rings = profiler.rings();
@@ -147,7 +147,7 @@ impl Samples {
         }
     }
 
-    /// What the manifest says of them.
+    /// Their entry in the manifest.
     pub(super) fn told(&self, frequency: Frequency) -> Value {
         let Totals { samples, entry, cut, broken, kernel_cut } = self.totals;
         json!({

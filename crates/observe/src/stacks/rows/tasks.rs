@@ -18,7 +18,7 @@ use crate::watcher::{Count, Round};
 /// Stacks are kept so long after a younger one of the same task has found its time.
 const KEPT_NS: u64 = 1_000_000_000;
 
-/// What happened to the stacks, for the manifest.
+/// The counts of stacks, for the manifest.
 #[derive(Debug, Default)]
 struct Totals {
     taken: u64,
@@ -112,7 +112,7 @@ impl TaskRows {
         });
     }
 
-    /// What was counted, per CPU: losses here leave times without stacks.
+    /// The counts, per CPU: losses here leave times without stacks.
     pub(super) fn counts(&self) -> impl Iterator<Item = Count> + '_ {
         let rings = self.road.rings();
         (0..rings.cpus()).map(|cpu| {
@@ -121,7 +121,7 @@ impl TaskRows {
         })
     }
 
-    /// What the manifest says of them.
+    /// Their entry in the manifest.
     pub(super) fn told(&self) -> Value {
         let Totals { taken, known, copied_bytes, entry, cut, broken, no_room, kernel_cut } = self.totals;
         let lost: u64 = self.counts().map(|count| count.lost).sum();

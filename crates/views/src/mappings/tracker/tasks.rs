@@ -1,4 +1,4 @@
-//! Tasks: in which address space each one is, what it is called, and when an address space goes with its last user.
+//! Tasks: each one's address space and name, and when an address space goes with its last user.
 
 use pagelab_recording::lifetimes::TaskOp;
 

@@ -70,7 +70,7 @@ struct Touched {
 /// Instructions whose place among the counts is remembered.
 const KNOWN_IPS: usize = 4096;
 
-/// An instruction's place among the counts, found when so many changes of mappings had been seen.
+/// An instruction's place among the counts, found after this many changes of mappings.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct KnownIp {
     mm_id: u32,
@@ -80,7 +80,7 @@ struct KnownIp {
     number: u32,
 }
 
-/// How a fault ended: whether it was major, and what it got.
+/// How a fault ended: whether it was major, and the memory it got.
 type End = (bool, Option<String>);
 
 /// Counts faults that come in order of time.
@@ -88,7 +88,7 @@ pub(crate) struct Counter {
     scale: FaultScale,
     /// Begin and end of the measured time.
     measured: (i64, i64),
-    /// The replay of mappings beside the faults, until it fails.
+    /// The replay of mappings along with the faults, until it fails.
     replay: Option<Attribution>,
     failed: Option<String>,
     in_recording: u64,
@@ -245,7 +245,7 @@ impl Counter {
         counts + self.slots.len() + ends / 8
     }
 
-    /// Faults by what was said of them.
+    /// Faults by kind.
     pub(crate) fn finish(self) -> (Joined, Vec<(FaultKind, u64)>) {
         let kinds = self.kinds.into_entries().into_iter().map(|(kind, faults)| (FaultKind::of_packed(kind), faults));
         let kinds: Vec<(FaultKind, u64)> = kinds.collect();

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::read::{self, Tasks};
 use crate::selection::Selection;
 
-/// The faults that were looked at, by whether they were major and what they got.
+/// The sampled faults, by whether they were major and by the memory they got.
 #[derive(Debug, Default)]
 pub struct Ends(pub BTreeMap<(bool, Option<String>), EndFigures>);
 
@@ -42,11 +42,11 @@ impl EndFigures {
 pub struct OneEnd {
     /// Whether they needed I/O, or waiting and another attempt.
     pub major: bool,
-    /// What they got; null if it is not known.
+    /// The memory they got; null if it is not known.
     pub got: Option<String>,
     /// Those that were looked at.
     pub faults: u64,
-    /// Of the major ones, or of the minor ones that were looked at.
+    /// Share of the major ones, or of the minor ones that were sampled.
     pub share: f64,
     /// Median duration, ns.
     pub p50_ns: Option<i64>,
@@ -59,7 +59,7 @@ pub struct OneEnd {
 /// How faults ended.
 #[derive(Debug, Serialize)]
 pub struct EndsView {
-    /// Of so many minor faults one was looked at; of the major ones all are.
+    /// One in this many minor faults was sampled; all major ones are.
     pub minor_one_in: Option<u64>,
     /// Major faults.
     pub major: u64,
@@ -67,7 +67,7 @@ pub struct EndsView {
     pub minor: u64,
     /// Ends that should be in the recording and are not.
     pub lost: Option<u64>,
-    /// Why it is not known what was got.
+    /// Why the memory that they got is not known.
     pub got_unknown_because: Option<String>,
     /// Faults by how they ended.
     pub ends: Vec<OneEnd>,
@@ -124,7 +124,7 @@ pub struct OneCollapse {
     pub by_whom: String,
     /// Kind of memory.
     pub kind: String,
-    /// What was tried.
+    /// The attempted operation.
     pub op: String,
     /// The kernel's word for the result.
     pub result: String,
@@ -151,7 +151,7 @@ pub(crate) fn collapses(
         let sums = found.entry([row.by_whom, row.kind, row.op, row.result].map(str::to_owned)).or_default();
         sums[0] += 1;
         sums[1] += u64::from(row.pages.unwrap_or(0));
-        // What was not done has filled nothing.
+        // An operation that was not done has filled nothing.
         sums[2] += u64::from(row.filled.filter(|_| row.pages.is_some()).unwrap_or(0));
     })?;
     let one = |([by_whom, kind, op, result], [count, pages, filled]): ([String; 4], [u64; 3])| OneCollapse {

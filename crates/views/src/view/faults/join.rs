@@ -1,6 +1,6 @@
 //! Faults counted by the mapping they hit, the instruction that took them and the task.
 //!
-//! One pass over the faults, or their rollup. Counts are kept by small keys; what they mean (paths, names) is looked up
+//! One pass over the faults, or their rollup. Counts are kept by small keys; their paths and names are looked up
 //! afterwards.
 
 use std::collections::{HashMap, HashSet};
@@ -182,7 +182,7 @@ impl Joined {
     }
 }
 
-/// What the pass needs beside the rows.
+/// The inputs of the pass other than the rows.
 pub(crate) struct Join<'a> {
     /// Selection.
     pub selection: &'a Selection,

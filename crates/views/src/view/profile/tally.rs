@@ -96,7 +96,7 @@ pub(super) struct Alike {
     pub weight: u64,
 }
 
-/// What an [`Alike`] has beside its stacks and counts; texts by their numbers. There are few of them.
+/// The fields of an [`Alike`] other than its stacks and counts; texts by their numbers. There are few of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Around {
     event: u32,
@@ -229,7 +229,7 @@ impl Samples {
         self.kinds.len()
     }
 
-    /// The samples, those in the same circumstances beside each other.
+    /// The samples, those in the same circumstances next to each other.
     pub(super) fn finish(self) -> Vec<Alike> {
         let Self { around, kinds, events, ends, comms, .. } = self;
         let around: Vec<Around> = around.into_entries().into_iter().map(|(around, ())| around).collect();
@@ -357,8 +357,8 @@ impl Tally {
         (own, total)
     }
 
-    /// Samples with the function in their stack, and the same by what called it, or by what it called; none: nothing did,
-    /// or nothing more. Where a function is in a stack several times, its outermost call counts for callers, its
+    /// Samples with the function in their stack, and the same by its caller, or by its callee; none where there is no
+    /// caller or callee. Where a function is in a stack several times, its outermost call counts for callers, its
     /// innermost for callees.
     pub(super) fn neighbours(
         &self,

@@ -1,10 +1,10 @@
-//! Calls put together by name, task, name of the task or file.
+//! Calls grouped by name, task, name of the task or file.
 
 use crate::calls::{Call, Totals};
 use crate::fast::{FastMap, Tally};
 use crate::read::{Comms, Tasks};
 
-/// What calls are put together by.
+/// The grouping of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     /// The call's name.

@@ -1,4 +1,4 @@
-//! System calls, put together, as tables.
+//! System calls, grouped, as tables.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::calls::{self, Durations, Split, Totals};
 use crate::read::Tasks;
 use crate::selection::Selection;
 
-/// What calls are put together by in the rollup; names are few, and always there.
+/// The groupings in the rollup; names are few, and always there.
 const BY: [&str; 4] = ["name", "task", "comm", "file"];
 /// Groups of one sort that are written. Each has a histogram of some 30 KiB while calls are added up.
 const MOST_GROUPS: usize = 256;
@@ -26,7 +26,7 @@ pub(crate) struct OfCalls {
     names: calls::Names,
     /// None where there are too many groups.
     sorts: Vec<Option<Groups>>,
-    /// Rows, and calls that these told of.
+    /// Rows, and calls that these covered.
     rows: usize,
     calls: usize,
 }
@@ -110,7 +110,7 @@ fn push(
     }
 }
 
-/// All calls of a recording put together by `by`; `None` if it has no rollup that can be used, or none by that.
+/// All calls of a recording grouped by `by`; `None` if it has no usable rollup, or none with that grouping.
 pub(super) fn read(recording: &Recording, by: &str) -> Option<Grouped> {
     let mut durations: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let read = recording.for_each_of_rollup::<RollupCallDurationsRow>(|row| {

@@ -151,7 +151,7 @@ fn with_namespace() -> Root {
     root
 }
 
-/// What one file's text makes the doctor say on a host that it has nothing to say of.
+/// The finding that one file's text causes on a host with no other finding.
 fn said(root: &Root, path: &str, text: &str) -> Finding {
     assert_eq!(ids(root.path()), [] as [&str; 0], "before {path} is written");
     root.write(path, text);
@@ -293,7 +293,7 @@ fn cases_of_dax() -> Vec<Case> {
 const SOFT_LIMITS: &str = "Max locked memory         65536                8388608              bytes     \n";
 const NO_HARD_LIMIT: &str = "Max locked memory         65536                unlimited            bytes     \n";
 
-/// Level, what was found, what is needed, why, and the command: nothing is left to guess.
+/// Level, finding, need, reason and command: nothing is left to guess.
 fn has_all_five(finding: &Finding) {
     let texts = [&finding.found, &finding.needed, &finding.why];
     assert!(texts.iter().all(|text| text.len() > 5), "{finding:?}");
