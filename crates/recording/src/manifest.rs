@@ -274,6 +274,11 @@ pub struct Probe {
 }
 
 impl Manifest {
+    /// Whether `error_code` of a fault has x86's bits. Recordings that do not name their architecture were made on x86-64.
+    pub fn has_x86_fault_codes(&self) -> bool {
+        self.arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686"))
+    }
+
     /// Reads the manifest of the recording in `dir`. [`Error::NewerFormat`] is decided before anything else is looked
     /// at, because a newer format may mean other things by the same keys.
     pub fn load(dir: &Path) -> Result<Self> {

@@ -158,7 +158,7 @@ struct Hit {
 /// All faults on the example, in the order of time.
 fn faults_on(dir: &Path, example: &Example) -> Result<Vec<Hit>> {
     let recording = Recording::open(dir)?;
-    let x86 = recording.manifest().arch.as_deref().is_none_or(|arch| arch == "x86_64");
+    let x86 = recording.manifest().has_x86_fault_codes();
     let until = example.ended_ts.unwrap_or(i64::MAX);
     let end = example.start.saturating_add(example.len);
     let mut hits = Vec::new();

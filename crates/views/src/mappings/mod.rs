@@ -149,7 +149,7 @@ impl Walk {
             next_task: 0,
             tracker: Tracker::new(Scale { page, slot }),
             window: options.window,
-            x86: recording.manifest().arch.as_deref().is_none_or(|arch| arch == "x86_64"),
+            x86: recording.manifest().has_x86_fault_codes(),
         })
     }
 

@@ -92,7 +92,7 @@ pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics>
     }
     // Through perf events an ordinary user may be shown user mode alone.
     let user_mode_only = probes_of_faults(manifest).any(|probe| probe.extra.contains_key("user_mode_only"));
-    let x86 = manifest.arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686"));
+    let x86 = manifest.has_x86_fault_codes();
     let made = FAULTS.iter().filter_map(|(name, _)| {
         let known = match *name {
             "faults.count" => true,

@@ -8,7 +8,9 @@ use std::rc::Rc;
 
 use arrow::array::RecordBatch;
 use pagelab_recording::Recording;
+use pagelab_recording::space::{Change, Map, PageSizes};
 use pagelab_recording::tables::MappingsRow;
+use pagelab_vocab::abi::{MAP_ANONYMOUS, MAP_HUGETLB, MAP_SHARED};
 
 use super::count::{Counter, FaultScale, Narrow};
 use super::ends::Ends;
@@ -18,10 +20,6 @@ use crate::kinds::{Codes, FaultKind, KERNEL_HALF};
 use crate::mappings::Order;
 use crate::read::{self, Tasks};
 use crate::selection::Selection;
-
-const MAP_SHARED: u32 = 1;
-const MAP_ANONYMOUS: u32 = 0x20;
-const MAP_HUGETLB: u32 = 0x4_0000;
 
 /// A mapping as it was made.
 #[derive(Debug, Clone, Default)]
@@ -54,8 +52,8 @@ pub(crate) struct Mappings {
 impl Mappings {
     /// Reads the table `mappings`.
     pub(crate) fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Self> {
-        let mut mappings = Self::default();
-        read::each_in_time::<MappingsRow>(recording, notes, |row| mappings.take(&row))?;
+        let (mut mappings, sizes) = (Self::default(), PageSizes::of(recording));
+        read::each_in_time::<MappingsRow>(recording, notes, |row| mappings.take(&row, &sizes))?;
         mappings.at.clear();
         Ok(mappings)
     }
@@ -65,30 +63,29 @@ impl Mappings {
         self.by_id.get(&id)
     }
 
-    fn take(&mut self, row: &MappingsRow<'_>) {
-        let Some(id) = row.mapping_id else { return };
-        let called = if row.kind == "call" { row.ret.map(|ret| ret as u64) } else { row.addr };
-        // What brk makes is the piece that the heap grew by.
-        let (start, len) = match row.op {
-            "brk" => (row.old_addr, row.old_addr.zip(called).map(|(old, new)| new.saturating_sub(old))),
-            _ => (called, row.len),
+    /// Keeps the mapping that a row makes, if it makes one.
+    fn take(&mut self, row: &MappingsRow<'_>, sizes: &PageSizes) {
+        let (id, range, map, before) = match Change::of(row, sizes) {
+            Some(Change::Map(map)) => (map.mapping_id, map.range(), Some(map), None),
+            Some(Change::Remap(remap)) => (remap.mapping_id, remap.new_range(), None, Some(remap.old)),
+            // The heap's mapping is the piece that it grew by.
+            Some(Change::Break { before, after, mapping_id }) => (mapping_id, before.unwrap_or(after)..after, None, None),
+            _ => return,
         };
-        let start = start.unwrap_or_default();
-        let moved = row.old_addr.filter(|_| row.op == "mremap").and_then(|old| self.at.get(&(row.mm_id, old)));
-        let mapping = match moved.and_then(|id| self.by_id.get(id)) {
-            Some(before) => Mapping { task_id: row.task_id, ts: row.ts, start, len, ..before.clone() },
+        let Some(id) = id else { return };
+        let moved = before.and_then(|old| self.by_id.get(self.at.get(&(row.mm_id, old))?));
+        let mapping = match moved {
+            Some(moved) => moved.clone(),
             None => Mapping {
-                task_id: row.task_id,
-                ts: row.ts,
-                start,
-                len,
-                offset: row.offset,
-                path: row.path.map(|path| self.shared(path)),
-                kind: kind_of(row),
+                offset: map.and_then(|map| map.offset),
+                path: map.and_then(|map| map.path).map(|path| self.shared(path)),
+                kind: if row.op == "brk" { "[heap]" } else { map.as_ref().map_or("[unknown]", kind_of) },
+                ..Mapping::default()
             },
         };
-        self.at.insert((row.mm_id, start), id);
-        self.by_id.insert(id, mapping);
+        let len = range.end.checked_sub(range.start);
+        self.at.insert((row.mm_id, range.start), id);
+        self.by_id.insert(id, Mapping { task_id: row.task_id, ts: row.ts, start: range.start, len, ..mapping });
     }
 
     fn shared(&mut self, path: &[u8]) -> Rc<[u8]> {
@@ -102,14 +99,12 @@ impl Mappings {
 }
 
 /// What stands behind a mapping without a path.
-fn kind_of(row: &MappingsRow<'_>) -> &'static str {
-    let has = |bit| row.flags.is_some_and(|flags| flags & bit != 0);
-    match row.op {
-        "brk" => "[heap]",
-        "shmat" => "[shm]",
-        _ if has(MAP_HUGETLB) => "[hugetlb]",
-        _ if has(MAP_ANONYMOUS) && has(MAP_SHARED) => "[anonymous shared]",
-        _ if has(MAP_ANONYMOUS) => "[anonymous]",
+fn kind_of(map: &Map<'_>) -> &'static str {
+    match map {
+        _ if map.segment.is_some() => "[shm]",
+        _ if map.has(MAP_HUGETLB) => "[hugetlb]",
+        _ if map.has(MAP_ANONYMOUS | MAP_SHARED) => "[anonymous shared]",
+        _ if map.has(MAP_ANONYMOUS) => "[anonymous]",
         _ => "[unknown]",
     }
 }
