@@ -12,6 +12,45 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::safety::{Ownership, Permit, REPLACED, Unopened};
 
+/// An open file as engines of plain system calls use it: with the offset in each call, or at the file's own position.
+pub(crate) trait OpenFile: Sized {
+    /// Opens the job's target, drops its cached pages and tells the kernel the pattern, as the options say.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    fn open(setup: &Setup<'_>) -> Result<Self, LoadError>;
+
+    /// The descriptor, ready for a call at `offset`.
+    ///
+    /// # Errors
+    /// The kernel's, or opening the file again failed before.
+    fn at(&mut self, offset: u64) -> rustix::io::Result<BorrowedFd<'_>>;
+
+    /// The bytes a call transferred, as engines report them.
+    ///
+    /// # Errors
+    /// [`Fault::EndOfFile`] if that was nothing.
+    fn moved(&mut self, done: usize) -> Result<u32, Fault>;
+
+    /// Gives up what the device holds there.
+    ///
+    /// # Errors
+    /// The kernel's: the device cannot discard, or this is no device.
+    fn discard(&self, operation: Operation) -> Result<u32, Fault>;
+
+    /// Makes writes durable.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn flush(&self, data_only: bool) -> Result<(), Fault>;
+
+    /// Gets ready for the next pass.
+    ///
+    /// # Errors
+    /// The file cannot be opened again.
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault>;
+}
+
 /// A file or device, opened as the job asks.
 pub(crate) struct TargetFile {
     /// `None` only between closing and opening again.
@@ -30,11 +69,69 @@ pub(crate) struct TargetFile {
 }
 
 impl TargetFile {
-    /// Opens the job's target, drops its cached pages and tells the kernel the pattern, as the options say.
+    /// The descriptor.
     ///
     /// # Errors
-    /// The file cannot be opened.
-    pub(crate) fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+    /// Opening the file again failed before.
+    #[inline(always)]
+    pub(crate) fn fd(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        match &self.fd {
+            Some(fd) => Ok(fd.as_fd()),
+            None => Err(rustix::io::Errno::BADF),
+        }
+    }
+
+    fn make_anew(&self) -> Result<(), Fault> {
+        let ownership = Ownership::new(&self.state_dir);
+        // A file that pagelab did not make stays and is written over.
+        if ownership.remove(&self.path).map_err(|error| Fault::Errno(error.raw_os_error().unwrap_or(libc::EIO)))? {
+            ownership.create(&self.path).map_err(|_| Fault::Errno(libc::EIO))?;
+        }
+        Ok(())
+    }
+
+    /// Brings the region into the page cache.
+    fn pre_read(&self) -> std::io::Result<()> {
+        let file = std::fs::File::open(&self.path)?;
+        let mut chunk = vec![0_u8; 1 << 20];
+        let (mut at, end) = (self.start, self.start.saturating_add(self.len));
+        while at < end {
+            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX).min(chunk.len());
+            let part = chunk.get_mut(..wanted).unwrap_or(&mut []);
+            match std::os::unix::fs::FileExt::read_at(&file, part, at)? {
+                0 => break,
+                read => at += read as u64,
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes in the file, or of the device.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub(crate) fn length(&self) -> rustix::io::Result<u64> {
+        rustix::fs::seek(self.fd()?, rustix::fs::SeekFrom::End(0))
+    }
+
+    fn advise(&self) {
+        self.drop_cached();
+        if let (Some(advice), Ok(fd)) = (self.advice, self.fd()) {
+            // Advice is advice: file systems that know none say so and the job goes on, as in fio.
+            let _ = rustix::fs::fadvise(fd, self.start, std::num::NonZeroU64::new(self.len), advice);
+        }
+    }
+
+    fn drop_cached(&self) {
+        if let (true, Ok(fd)) = (self.invalidate, self.fd()) {
+            // Dirty or mapped pages stay; that is what the option means in fio, too.
+            let _ = rustix::fs::fadvise(fd, self.start, std::num::NonZeroU64::new(self.len), Advice::DontNeed);
+        }
+    }
+}
+
+impl OpenFile for TargetFile {
+    fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         let path = setup.path.ok_or_else(|| LoadError::Target {
             job: setup.job.to_owned(),
             reason: "the engine works on a file and none was planned".to_owned(),
@@ -89,33 +186,18 @@ impl TargetFile {
         Ok(file)
     }
 
-    /// The descriptor.
-    ///
-    /// # Errors
-    /// Opening the file again failed before.
     #[inline(always)]
-    pub(crate) fn fd(&self) -> rustix::io::Result<BorrowedFd<'_>> {
-        match &self.fd {
-            Some(fd) => Ok(fd.as_fd()),
-            None => Err(rustix::io::Errno::BADF),
-        }
+    fn at(&mut self, _: u64) -> rustix::io::Result<BorrowedFd<'_>> {
+        self.fd()
     }
 
-    /// Makes writes durable.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub(crate) fn flush(&self, data_only: bool) -> Result<(), Fault> {
-        let fd = self.fd()?;
-        if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map_err(Fault::from)
+    #[inline(always)]
+    fn moved(&mut self, done: usize) -> Result<u32, Fault> {
+        transferred(done)
     }
 
-    /// Gives up what the device holds there.
-    ///
-    /// # Errors
-    /// The kernel's: the device cannot discard, or this is no device.
     #[cold]
-    pub(crate) fn discard(&self, operation: Operation) -> Result<u32, Fault> {
+    fn discard(&self, operation: Operation) -> Result<u32, Fault> {
         use std::os::fd::AsRawFd as _;
         /// `_IO(0x12, 119)` of `linux/fs.h`: discard these bytes, from where and how many.
         const BLKDISCARD: libc::Ioctl = 0x1277;
@@ -129,11 +211,12 @@ impl TargetFile {
         }
     }
 
-    /// Gets ready for the next pass.
-    ///
-    /// # Errors
-    /// The file cannot be opened again.
-    pub(crate) fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+    fn flush(&self, data_only: bool) -> Result<(), Fault> {
+        let fd = self.fd()?;
+        if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map_err(Fault::from)
+    }
+
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         match how {
             StartOver::Reopen => {
                 // Closed first, as in fio: a job never has its file open twice.
@@ -149,54 +232,6 @@ impl TargetFile {
         }
         Ok(())
     }
-
-    fn make_anew(&self) -> Result<(), Fault> {
-        let ownership = Ownership::new(&self.state_dir);
-        // A file that pagelab did not make stays and is written over.
-        if ownership.remove(&self.path).map_err(|error| Fault::Errno(error.raw_os_error().unwrap_or(libc::EIO)))? {
-            ownership.create(&self.path).map_err(|_| Fault::Errno(libc::EIO))?;
-        }
-        Ok(())
-    }
-
-    /// Brings the region into the page cache.
-    fn pre_read(&self) -> std::io::Result<()> {
-        let file = std::fs::File::open(&self.path)?;
-        let mut chunk = vec![0_u8; 1 << 20];
-        let (mut at, end) = (self.start, self.start.saturating_add(self.len));
-        while at < end {
-            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX).min(chunk.len());
-            let part = chunk.get_mut(..wanted).unwrap_or(&mut []);
-            match std::os::unix::fs::FileExt::read_at(&file, part, at)? {
-                0 => break,
-                read => at += read as u64,
-            }
-        }
-        Ok(())
-    }
-
-    /// Bytes in the file, or of the device.
-    ///
-    /// # Errors
-    /// The kernel does not tell.
-    pub(crate) fn length(&self) -> rustix::io::Result<u64> {
-        rustix::fs::seek(self.fd()?, rustix::fs::SeekFrom::End(0))
-    }
-
-    fn advise(&self) {
-        self.drop_cached();
-        if let (Some(advice), Ok(fd)) = (self.advice, self.fd()) {
-            // Advice is advice: file systems that know none say so and the job goes on, as in fio.
-            let _ = rustix::fs::fadvise(fd, self.start, std::num::NonZeroU64::new(self.len), advice);
-        }
-    }
-
-    fn drop_cached(&self) {
-        if let (true, Ok(fd)) = (self.invalidate, self.fd()) {
-            // Dirty or mapped pages stay; that is what the option means in fio, too.
-            let _ = rustix::fs::fadvise(fd, self.start, std::num::NonZeroU64::new(self.len), Advice::DontNeed);
-        }
-    }
 }
 
 /// The bytes a call transferred, as engines report them: none at all is the end of the file.
@@ -206,26 +241,19 @@ pub(super) fn transferred(done: usize) -> Result<u32, Fault> {
 }
 
 /// A target for engines that use the file's own position, with that position.
-pub(super) struct PositionedFile {
+pub(crate) struct PositionedFile {
     file: TargetFile,
     position: u64,
 }
 
-impl PositionedFile {
-    /// As [`TargetFile::open`].
-    ///
-    /// # Errors
-    /// The file cannot be opened.
-    pub(super) fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
+impl OpenFile for PositionedFile {
+    fn open(setup: &Setup<'_>) -> Result<Self, LoadError> {
         Ok(Self { file: TargetFile::open(setup)?, position: 0 })
     }
 
-    /// The descriptor, its position at `offset`: `lseek(2)` only where it is not there already.
-    ///
-    /// # Errors
-    /// The kernel's, or opening the file again failed before.
+    /// lseek(2) only where the position is not there already.
     #[inline(always)]
-    pub(super) fn at(&mut self, offset: u64) -> rustix::io::Result<BorrowedFd<'_>> {
+    fn at(&mut self, offset: u64) -> rustix::io::Result<BorrowedFd<'_>> {
         let fd = self.file.fd()?;
         if self.position != offset {
             rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(offset))?;
@@ -234,37 +262,21 @@ impl PositionedFile {
         Ok(fd)
     }
 
-    /// A call moved the position on; gives the bytes it transferred.
-    ///
-    /// # Errors
-    /// [`Fault::EndOfFile`] if that was nothing.
     #[inline(always)]
-    pub(super) fn moved(&mut self, done: usize) -> Result<u32, Fault> {
+    fn moved(&mut self, done: usize) -> Result<u32, Fault> {
         self.position += done as u64;
         transferred(done)
     }
 
-    /// As [`TargetFile::discard`].
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub(super) fn discard(&self, operation: Operation) -> Result<u32, Fault> {
+    fn discard(&self, operation: Operation) -> Result<u32, Fault> {
         self.file.discard(operation)
     }
 
-    /// As [`TargetFile::flush`].
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub(super) fn flush(&self, data_only: bool) -> Result<(), Fault> {
+    fn flush(&self, data_only: bool) -> Result<(), Fault> {
         self.file.flush(data_only)
     }
 
-    /// As [`TargetFile::start_over`].
-    ///
-    /// # Errors
-    /// The file cannot be opened again.
-    pub(super) fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
+    fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         self.file.start_over(how)?;
         if how == StartOver::Reopen {
             self.position = 0;

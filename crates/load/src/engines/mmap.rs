@@ -4,7 +4,7 @@ use pagelab_fiojob::words::{Advice, FadviseHint, MapShare};
 use pagelab_fiojob::{Caps, Operation, engines as language};
 
 use super::backing::{Backing, FileKind};
-use super::file::TargetFile;
+use super::file::{OpenFile as _, TargetFile};
 use super::pieces::{Pieces, copy};
 use super::{Engine, MapReport, Setup, StartOver, Synchronous, explain_plainly};
 use crate::buffer::Buffer;

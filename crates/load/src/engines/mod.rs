@@ -4,7 +4,7 @@
 //! 1. Copy `skeleton.rs`, which says at each place what belongs there. Implement [`Engine`]: `open` makes everything ready before the
 //!    start barrier, the other methods are only for engines that have something to flush, reopen or report; and [`Synchronous`], whose
 //!    `execute` does one operation and nothing else. An engine that has several operations under way implements [`queue::Queue`]
-//!    instead: `push`, `submit`, `reap`.
+//!    instead: `push`, `submit`, `reap`. One that reads and writes a file by one plain system call each is a [`file_calls::Calls`].
 //! 2. Declare it in `pagelab_fiojob::engines`, with its capabilities stated truthfully: options are offered, refused or warned about by
 //!    them. Take its name off the list in `pagelab_fiojob::unsupported`.
 //! 3. Add it to the table in `worker/carrying.rs`: engines know nothing of workers.
@@ -17,6 +17,7 @@ mod arena;
 mod backing;
 pub(crate) mod dev_dax;
 mod file;
+pub(crate) mod file_calls;
 mod got;
 pub(crate) mod io_uring;
 pub(crate) mod libaio;
@@ -26,16 +27,12 @@ pub(crate) mod null;
 mod own;
 pub(crate) mod persist;
 mod pieces;
-pub(crate) mod psync;
-pub(crate) mod pvsync;
 pub(crate) mod pvsync2;
 pub(crate) mod queue;
 pub(crate) mod shm;
 #[cfg(test)]
 mod skeleton;
 mod slots;
-pub(crate) mod sync;
-pub(crate) mod vsync;
 
 use std::path::Path;
 

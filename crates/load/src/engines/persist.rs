@@ -11,7 +11,7 @@ use pagelab_fiojob::{Direction, JobOptions, Operation};
 use pagelab_mapping::{CacheLines, WriteBack};
 
 use super::backing::{Backing, FileKind};
-use super::file::TargetFile;
+use super::file::{OpenFile as _, TargetFile};
 use super::pieces::{Pieces, copy};
 use super::{MapReport, Setup, StartOver, explain_plainly};
 use crate::buffer::Buffer;

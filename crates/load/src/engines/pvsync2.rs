@@ -5,7 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
 use rustix::io::ReadWriteFlags;
 
-use super::file::{TargetFile, transferred};
+use super::file::{OpenFile as _, TargetFile, transferred};
 use super::{DONTCACHE, Engine, Setup, StartOver, Synchronous, WOULD_BLOCK, explain_plainly};
 use crate::buffer::Buffer;
 use crate::error::LoadError;

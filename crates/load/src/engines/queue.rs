@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 
 use pagelab_fiojob::{Caps, JobOptions, Operation};
 
-use super::file::TargetFile;
+use super::file::{OpenFile as _, TargetFile};
 use super::{Engine, Setup, StartOver, WOULD_BLOCK, explain_plainly};
 use crate::error::LoadError;
 use crate::fault::Fault;

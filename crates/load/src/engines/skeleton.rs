@@ -5,7 +5,7 @@
 
 use pagelab_fiojob::{Caps, Direction, Operation, engines as language};
 
-use super::file::TargetFile;
+use super::file::{OpenFile as _, TargetFile};
 use super::{Engine, Setup, StartOver, Synchronous};
 use crate::buffer::Buffer;
 use crate::error::LoadError;

@@ -5,10 +5,9 @@ use pagelab_fiojob::engines::{self as language, EngineDef};
 
 use super::drive;
 use super::task::{Task, WorkerResult};
+use crate::engines::file_calls::{FileCalls, PSync, PvSync, Sync, VSync};
 use crate::engines::queue::Queue;
-use crate::engines::{
-    Synchronous, anon, dev_dax, io_uring, libaio, libpmem, mmap, null, psync, pvsync, pvsync2, shm, sync, vsync,
-};
+use crate::engines::{Synchronous, anon, dev_dax, io_uring, libaio, libpmem, mmap, null, pvsync2, shm};
 
 /// An engine with a worker's life.
 pub(super) struct Carrier {
@@ -35,10 +34,10 @@ const fn same(one: Caps, other: Caps) -> bool {
 
 /// All engines.
 static CARRIERS: [Carrier; 13] = [
-    in_turn::<psync::PSync>(language::PSYNC),
-    in_turn::<sync::Sync>(language::SYNC),
-    in_turn::<vsync::VSync>(language::VSYNC),
-    in_turn::<pvsync::PvSync>(language::PVSYNC),
+    in_turn::<FileCalls<PSync>>(language::PSYNC),
+    in_turn::<FileCalls<Sync>>(language::SYNC),
+    in_turn::<FileCalls<VSync>>(language::VSYNC),
+    in_turn::<FileCalls<PvSync>>(language::PVSYNC),
     in_turn::<pvsync2::PvSync2>(language::PVSYNC2),
     queued::<io_uring::Uring>(language::IO_URING),
     queued::<libaio::LibAio>(language::LIBAIO),

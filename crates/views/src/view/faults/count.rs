@@ -28,11 +28,7 @@ impl FaultScale {
     /// What the manifest and the huge page size of the settings give.
     pub(crate) fn of(recording: &Recording, huge_bytes: u64) -> Self {
         let page_bytes = crate::mappings::page_bytes_of(recording);
-        Self {
-            page_bytes,
-            slot_bytes: huge_bytes.max(page_bytes),
-            x86: recording.manifest().has_x86_fault_codes(),
-        }
+        Self { page_bytes, slot_bytes: huge_bytes.max(page_bytes), x86: recording.manifest().has_x86_fault_codes() }
     }
 }
 

@@ -69,7 +69,9 @@ impl Mappings {
             Some(Change::Map(map)) => (map.mapping_id, map.range(), Some(map), None),
             Some(Change::Remap(remap)) => (remap.mapping_id, remap.new_range(), None, Some(remap.old)),
             // The heap's mapping is the piece that it grew by.
-            Some(Change::Break { before, after, mapping_id }) => (mapping_id, before.unwrap_or(after)..after, None, None),
+            Some(Change::Break { before, after, mapping_id }) => {
+                (mapping_id, before.unwrap_or(after)..after, None, None)
+            }
             _ => return,
         };
         let Some(id) = id else { return };
