@@ -264,13 +264,32 @@ fn samples(writer: &mut RecordingWriter) {
     }
 }
 
+/// One sample in each of 12 functions without a symbol: nothing but the module ranks them.
+fn samples_of_equal_weight(writer: &mut RecordingWriter) {
+    begin(writer);
+    for frame in 0..12_u64 {
+        let module = format!("/bin/worker_{frame}");
+        let module = Some(module.as_bytes());
+        writer.push_frames(&FramesRow { frame_id: frame, module, ..FramesRow::default() });
+        writer.push_stacks(&StacksRow { stack_id: 100 - frame, frame_ids: &[frame] });
+        writer.push_samples(&SamplesRow {
+            ts: frame as i64,
+            task_id: 1,
+            event: "cpu-clock",
+            ustack_id: Some(100 - frame),
+            weight: 1_000_000,
+            ..SamplesRow::default()
+        });
+    }
+}
+
 fn empty(writer: &mut RecordingWriter) {
     writer.push_metrics(&MetricsRow { ts: 1, name: "vmstat.x", instance: None, value: Some(1.0) });
 }
 
 type Workload = (&'static str, fn() -> Manifest, fn(&mut RecordingWriter));
 
-const WORKLOADS: [Workload; 12] = [
+const WORKLOADS: [Workload; 13] = [
     ("ascending", measured, ascending),
     ("descending", manifest, descending),
     ("random", measured, random),
@@ -282,6 +301,7 @@ const WORKLOADS: [Workload; 12] = [
     ("many files", manifest, many_files),
     ("samples", measured, samples),
     ("samples, no measured time", manifest, samples),
+    ("samples of equal weight", manifest, samples_of_equal_weight),
     ("empty", manifest, empty),
 ];
 

@@ -278,7 +278,10 @@ fn symbols(frames: &Frames, tally: &Tally, scale: Scale, sort: &str) -> Vec<Symb
     rows.sort_by(|one, other| {
         let key = |row: &Symbol| if by_total { (row.total_pct, row.own.pct) } else { (row.own.pct, row.total_pct) };
         let (one_key, other_key) = (key(one), key(other));
-        other_key.0.total_cmp(&one_key.0).then(other_key.1.total_cmp(&one_key.1)).then(one.symbol.cmp(&other.symbol))
+        let by_weight = other_key.0.total_cmp(&one_key.0).then(other_key.1.total_cmp(&one_key.1));
+        // Functions without a symbol are told apart by their module: the order must not depend on a hash.
+        let name = |row: &Symbol| (row.symbol.clone(), row.module.clone(), row.kernel);
+        by_weight.then_with(|| name(one).cmp(&name(other)))
     });
     rows
 }
@@ -332,7 +335,10 @@ fn neighbours(
             }
         })
         .collect();
-    functions.sort_by(|one, other| other.pct.total_cmp(&one.pct).then(one.symbol.cmp(&other.symbol)));
+    functions.sort_by(|one, other| {
+        let name = |row: &Neighbour| (row.symbol.clone(), row.module.clone(), row.kernel);
+        other.pct.total_cmp(&one.pct).then_with(|| name(one).cmp(&name(other)))
+    });
     let (functions, functions_total) = cut(functions, limit);
     Ok(Neighbours { of: name.to_owned(), total_samples: total.samples, functions, functions_total })
 }
