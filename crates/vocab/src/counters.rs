@@ -208,6 +208,8 @@ mod tests {
         assert_eq!(with(count(300, 1000, 1), count(100, 1000, 2)), Ok(3.0), "all the time");
         let apart = with(count(300, 400, 1), count(100, 600, 2)).expect_err("they took turns");
         assert!(apart.contains("not counted at the same times"), "{apart}");
+        let never = Count { enabled_ns: 0, ..count(300, 0, 1) };
+        with(never, count(100, 1000, 2)).expect_err("one was never switched on");
         let nothing = with(count(300, 1000, 1), count(0, 1000, 1)).expect_err("nothing to divide by");
         assert!(nothing.contains("cycles is 0"), "{nothing}");
         let missing = quotient(ipc, |_| None).expect_err("neither is there");

@@ -174,6 +174,32 @@ fn gcd(a: u32, b: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use crate::Direction;
+
+    #[test]
+    fn a_job_goes_on_after_errors_of_the_directions_that_it_names() {
+        let goes_on = |words: &str, errno: i32| {
+            let words: Vec<String> =
+                format!("--name=j --size=1m --rw=rw {words}").split(' ').map(str::to_owned).collect();
+            let options = crate::parse_args(&words).expect("valid").jobs[0].options.clone();
+            [Direction::Read, Direction::Write, Direction::Trim]
+                .map(|direction| options.goes_on_after(direction, errno))
+        };
+        for (words, expected) in [
+            ("--continue_on_error=none", [false; 3]),
+            ("--continue_on_error=verify", [false; 3]),
+            ("--continue_on_error=read", [true, false, false]),
+            ("--continue_on_error=write", [false, true, true]),
+            ("--continue_on_error=io", [true; 3]),
+            ("--continue_on_error=all", [true; 3]),
+            ("--ignore_error=EIO", [true, false, false]),
+            ("--ignore_error=,EIO", [false, true, true]),
+            ("--ignore_error=ENOSPC,ENOSPC", [false; 3]),
+        ] {
+            assert_eq!(goes_on(words, libc::EIO), expected, "{words}");
+        }
+    }
+
     #[test]
     fn intervals_follow_fios_rules() {
         let interval = |words: &str| {
