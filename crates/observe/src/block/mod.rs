@@ -20,22 +20,15 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::BlockIosRow;
 
-use crate::bpf::{self, BpfError, EventRing, WireRecord, attach_all, not_loaded, open, read, refused, share, user_dev};
+use crate::bpf::{
+    self, BpfError, EventRing, WireRecord, attach_all, include_skeleton, not_loaded, open, read, refused, share,
+    user_dev,
+};
 use crate::btf::{KernelTypes, Names};
 use crate::streams::Stream;
 use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/block.skel.rs"));
-}
+include_skeleton!("block");
 
 use skeleton::{BlockSkel, BlockSkelBuilder, types};
 

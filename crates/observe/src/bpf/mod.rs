@@ -27,7 +27,8 @@ pub use cost::{ProgramCost, RunStats, own_programs};
 pub(crate) use event_ring::EventRing;
 pub use names::ByNumber;
 pub(crate) use object::{
-    NEEDED_TO_LOAD, WireRecord, attach_all, attach_to_event, check, not_loaded, open, read, refused, share,
+    NEEDED_TO_LOAD, WireRecord, attach_all, attach_to_event, check, include_skeleton, not_loaded, open, read, refused,
+    share,
 };
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
@@ -36,17 +37,7 @@ pub use watcher::BpfWatcher;
 pub(crate) use wire::user_dev;
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/observer.skel.rs"));
-}
+include_skeleton!("observer");
 
 use crate::btf::KernelTypes;
 use crate::streams::Stream;

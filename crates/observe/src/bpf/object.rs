@@ -14,6 +14,24 @@ use super::BpfError;
 use crate::btf::KernelTypes;
 use crate::cpu::event_refused;
 
+/// Includes what the build made of `NAME.bpf.c` as the module `skeleton`. Generated code is held to no lints.
+macro_rules! include_skeleton {
+    ($name:literal) => {
+        #[allow(
+            clippy::all,
+            clippy::pedantic,
+            clippy::undocumented_unsafe_blocks,
+            clippy::unwrap_used,
+            missing_docs,
+            unreachable_pub
+        )]
+        mod skeleton {
+            include!(concat!(env!("OUT_DIR"), "/", $name, ".skel.rs"));
+        }
+    };
+}
+pub(crate) use include_skeleton;
+
 /// What libbpf said since the last load began: the verifier's words are only available this way.
 static LIBBPF_SAID: Mutex<String> = Mutex::new(String::new());
 

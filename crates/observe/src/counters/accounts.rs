@@ -19,19 +19,9 @@ use libbpf_rs::{Iter, Link};
 use perf_event::events::Software;
 
 use super::events::Code;
-use crate::bpf::{BpfError, attach_all, not_loaded, open, refused, share};
+use crate::bpf::{BpfError, attach_all, include_skeleton, not_loaded, open, refused, share};
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/accounts.skel.rs"));
-}
+include_skeleton!("accounts");
 
 use skeleton::{AccountsSkel, AccountsSkelBuilder};
 

@@ -22,19 +22,9 @@ use perf_event::{Builder, Counter};
 pub use ring::{Sample, SampleCounts, SampleRings};
 pub(crate) use ring::{ring_bytes, value_bytes};
 
-use crate::bpf::{BpfError, NEEDED_TO_LOAD, attach_to_event, not_loaded, open, refused, share};
+use crate::bpf::{BpfError, NEEDED_TO_LOAD, attach_to_event, include_skeleton, not_loaded, open, refused, share};
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/cpu.skel.rs"));
-}
+include_skeleton!("cpu");
 
 use skeleton::{CpuSkel, CpuSkelBuilder};
 

@@ -16,22 +16,14 @@ use libbpf_rs::skel::OpenSkel;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::DaxFaultsRow;
 
-use crate::bpf::{self, BpfError, EventRing, WireRecord, attach_all, not_loaded, open, read, share, user_dev};
+use crate::bpf::{
+    self, BpfError, EventRing, WireRecord, attach_all, include_skeleton, not_loaded, open, read, share, user_dev,
+};
 use crate::btf::{KernelTypes, Names};
 use crate::streams::Stream;
 use crate::watcher::{AttachTo, Count, ProbeOptions, Round, Watcher};
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/dax.skel.rs"));
-}
+include_skeleton!("dax");
 
 use skeleton::{DaxSkel, DaxSkelBuilder, types};
 

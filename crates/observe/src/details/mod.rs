@@ -24,21 +24,12 @@ use perf_event::{Builder, Counter};
 pub use got::GOT;
 
 use crate::bpf::{
-    BpfError, EventRing, NEEDED_TO_LOAD, Observer, WireRecord, attach_to_event, not_loaded, open, read, refused, share,
+    BpfError, EventRing, NEEDED_TO_LOAD, Observer, WireRecord, attach_to_event, include_skeleton, not_loaded, open,
+    read, refused, share,
 };
 use crate::cpu::{event_refused, online_cpus};
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/details.skel.rs"));
-}
+include_skeleton!("details");
 
 use skeleton::{DetailsSkel, DetailsSkelBuilder, types};
 

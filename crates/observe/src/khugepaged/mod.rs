@@ -18,22 +18,14 @@ use libbpf_rs::skel::OpenSkel;
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::KhugepagedRow;
 
-use crate::bpf::{self, BpfError, EventRing, WireRecord, attach_all, not_loaded, open, read, share, user_dev};
+use crate::bpf::{
+    self, BpfError, EventRing, WireRecord, attach_all, include_skeleton, not_loaded, open, read, share, user_dev,
+};
 use crate::btf::{KernelTypes, Names};
 use crate::streams::Stream;
 use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/khugepaged.skel.rs"));
-}
+include_skeleton!("khugepaged");
 
 use skeleton::{KhugepagedSkel, KhugepagedSkelBuilder, types};
 use types::collapse_flag as Flag;
