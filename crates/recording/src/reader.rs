@@ -125,7 +125,7 @@ impl Recording {
 
     /// Calls `each` for every row of a table: `rec.for_each::<FaultsRow>(|row| ...)`.
     pub fn for_each<R: Row>(&self, mut each: impl FnMut(<R::View as TableView>::Row<'_>)) -> Result<()> {
-        for batch in self.read(R::TABLE.name, Some(&row_columns::<R>()))? {
+        for batch in self.read(R::TABLE.name, Some(&row_columns::<R::View>()))? {
             let view = R::View::new(&batch?)?;
             for row in view.rows() {
                 each(row);
@@ -145,16 +145,9 @@ impl Recording {
 
     /// Calls `each` for every batch of a table's rows, skipping damaged parts as [`Recording::for_each_readable`] does:
     /// for sums over millions of rows by column.
-    pub fn for_each_view<V: TableView>(&self, notes: &mut Vec<String>, mut each: impl FnMut(&V)) -> Result<()> {
-        let columns = V::TABLE.row_columns().map(|column| column.name).collect::<Vec<_>>();
-        for batch in self.read_ahead(V::TABLE.name, Some(&columns))? {
-            match batch.and_then(|batch| V::new(&batch)) {
-                Ok(view) => each(&view),
-                Err(error) if error.is_damage() => notes.push(format!("left out: {error}")),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    pub fn for_each_view<V: TableView>(&self, notes: &mut Vec<String>, each: impl FnMut(&V)) -> Result<()> {
+        let batches = self.read_ahead(V::TABLE.name, Some(&row_columns::<V>()))?;
+        readable(batches.map(|batch| V::new(&batch?)), notes, each)
     }
 
     /// Like [`Recording::for_each_readable`], in order of time across the parts: in a recording that broke off rows may have come
@@ -162,10 +155,10 @@ impl Recording {
     pub fn for_each_readable_in_time<R: Row>(
         &self,
         notes: &mut Vec<String>,
-        each: impl FnMut(<R::View as TableView>::Row<'_>),
+        mut each: impl FnMut(<R::View as TableView>::Row<'_>),
     ) -> Result<()> {
-        let batches = self.read_sorted(R::TABLE.name, Some(&row_columns::<R>()))?;
-        readable(batches.map(|batch| R::View::new(&batch?)), notes, each)
+        let batches = self.read_sorted(R::TABLE.name, Some(&row_columns::<R::View>()))?;
+        readable(batches.map(|batch| R::View::new(&batch?)), notes, |view: &R::View| view.rows().for_each(&mut each))
     }
 
     /// Compares the checksums of a table's parts without decoding them, for readers that open [`Recording::parts`] with
@@ -204,8 +197,8 @@ pub(crate) fn list_parts(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Names of the columns that a row has; the others need not be decoded for it.
-fn row_columns<R: Row>() -> Vec<&'static str> {
-    R::TABLE.row_columns().map(|column| column.name).collect()
+fn row_columns<V: TableView>() -> Vec<&'static str> {
+    V::TABLE.row_columns().map(|column| column.name).collect()
 }
 
 /// The definitions of the columns asked for.
@@ -310,11 +303,11 @@ impl Iterator for BatchReader {
 fn readable<V: TableView>(
     views: impl Iterator<Item = Result<V>>,
     notes: &mut Vec<String>,
-    mut each: impl FnMut(V::Row<'_>),
+    mut each: impl FnMut(&V),
 ) -> Result<()> {
     for view in views {
         match view {
-            Ok(view) => view.rows().for_each(&mut each),
+            Ok(view) => each(&view),
             Err(error) if error.is_damage() => notes.push(format!("left out: {error}")),
             Err(error) => return Err(error),
         }

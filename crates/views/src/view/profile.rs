@@ -280,8 +280,8 @@ fn symbols(frames: &Frames, tally: &Tally, scale: Scale, sort: &str) -> Vec<Symb
         let (one_key, other_key) = (key(one), key(other));
         let by_weight = other_key.0.total_cmp(&one_key.0).then(other_key.1.total_cmp(&one_key.1));
         // Functions without a symbol are told apart by their module: the order must not depend on a hash.
-        let name = |row: &Symbol| (row.symbol.clone(), row.module.clone(), row.kernel);
-        by_weight.then_with(|| name(one).cmp(&name(other)))
+        let names = (&one.symbol, &one.module, one.kernel).cmp(&(&other.symbol, &other.module, other.kernel));
+        by_weight.then(names)
     });
     rows
 }
@@ -336,8 +336,8 @@ fn neighbours(
         })
         .collect();
     functions.sort_by(|one, other| {
-        let name = |row: &Neighbour| (row.symbol.clone(), row.module.clone(), row.kernel);
-        other.pct.total_cmp(&one.pct).then_with(|| name(one).cmp(&name(other)))
+        let names = (&one.symbol, &one.module, one.kernel).cmp(&(&other.symbol, &other.module, other.kernel));
+        other.pct.total_cmp(&one.pct).then(names)
     });
     let (functions, functions_total) = cut(functions, limit);
     Ok(Neighbours { of: name.to_owned(), total_samples: total.samples, functions, functions_total })
