@@ -92,7 +92,7 @@ macro_rules! options {
     )+) => {
         /// The options of one job, every one with a value.
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
+        #[serde(deny_unknown_fields, remote = "Self")]
         pub struct JobOptions {
             $( $(#[doc = $doc])+ pub $field: $ty, )+
         }
@@ -124,6 +124,25 @@ macro_rules! options {
     (@extension pagelab) => { true };
 }
 pub(crate) use options;
+
+impl serde::Serialize for JobOptions {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+/// By way of a [`serde_json::Value`]: the reader of some two hundred fields is compiled here once, and not again in every crate
+/// and test program that reads a report.
+impl<'de> serde::Deserialize<'de> for JobOptions {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        read_value(value).map_err(serde::de::Error::custom)
+    }
+}
+
+fn read_value(value: serde_json::Value) -> Result<JobOptions, serde_json::Error> {
+    JobOptions::deserialize(value)
+}
 
 /// The declaration of an option, by its name or one of its aliases.
 pub fn option(name: &str) -> Option<&'static OptionDef> {
