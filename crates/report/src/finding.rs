@@ -98,3 +98,23 @@ fn fixes(fixes: &[Fix], width: usize) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use pagelab_analysis::rules::Reach;
+
+    use super::*;
+
+    #[test]
+    fn the_first_remedy_alone_has_the_label() {
+        let one = |reach, text: &str, command: &str| Fix { reach, text: text.to_owned(), command: command.to_owned() };
+        let both =
+            [one(Reach::Mapping, "for these mappings", "madvise(...)"), one(Reach::System, "for all", "echo always")];
+        let text = fixes(&both, 80);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("  Fix") && lines[0].contains("1. for these mappings"), "{text}");
+        assert_eq!(text.matches("Fix").count(), 1, "{text}");
+        assert!(lines[2].trim_start().starts_with("2. for all"), "{text}");
+        assert_eq!((lines[1].trim(), lines[3].trim()), ("madvise(...)", "echo always"));
+    }
+}

@@ -155,3 +155,37 @@ fn list_neighbours(title: &str, neighbours: &Neighbours, out: &mut String) {
     table.write(2, out);
     out.push_str(&more(neighbours.functions.len(), neighbours.functions_total));
 }
+
+#[cfg(test)]
+mod tests {
+    use pagelab_views::view::profile::Neighbour;
+
+    use super::*;
+
+    #[test]
+    fn only_a_neighbour_without_function_and_module_is_none() {
+        let neighbour = |symbol: Option<&str>, module: Option<&str>| Neighbour {
+            symbol: symbol.map(str::to_owned),
+            module: module.map(str::to_owned),
+            kernel: false,
+            samples: 1,
+            pct: 25.0,
+        };
+        let functions = vec![
+            neighbour(Some("named"), None),
+            neighbour(None, Some("/lib/stripped.so")),
+            neighbour(Some("both"), Some("/bin/program")),
+            neighbour(None, None),
+        ];
+        let mut text = String::new();
+        list_neighbours(
+            "CALLERS OF",
+            &Neighbours { of: "f".to_owned(), total_samples: 4, functions, functions_total: 4 },
+            &mut text,
+        );
+        let rows: Vec<&str> = text.lines().skip(3).collect();
+        assert!(rows[0].contains("named") && rows[1].contains("stripped.so") && rows[2].contains("both"), "{text}");
+        let none: Vec<bool> = rows.iter().map(|row| row.contains("(none)")).collect();
+        assert_eq!(none, [false, false, false, true], "{text}");
+    }
+}

@@ -166,3 +166,23 @@ fn syscalls(data: &SchedView, out: &mut String) {
     table.write(2, out);
     out.push_str(&more(rows.len(), total));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_cut_where_it_is_deeper_than_what_is_shown() {
+        let deep = |functions: usize| OneStack {
+            state: None,
+            kstack_id: None,
+            ustack_id: None,
+            off: pagelab_views::view::sched::Off::default(),
+            kernel: Some((0..functions).map(|place| format!("f{place}")).collect()),
+            user: None,
+        };
+        let whole = chain(&deep(DEEPEST));
+        assert!(whole.ends_with("< f7") && !whole.contains("..."), "{whole}");
+        assert_eq!(chain(&deep(DEEPEST + 1)), format!("{whole} < ..."));
+    }
+}
