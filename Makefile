@@ -40,10 +40,10 @@ ready-to-test: setup
 	@$(MAKE) --no-print-directory -j2 test-programs setup-test
 
 # Beside what is fetched for the tests: compiling needs the processors, fetching the network. Without MAKEFLAGS, or cargo would
-# share make's two jobs with the fetching.
+# share make's two jobs with the fetching. Tests first: they keep both processors busy while one crate waits for another.
 test-programs: setup
-	env -u MAKEFLAGS -u MFLAGS $(CARGO) build --release --locked --workspace --bins
 	env -u MAKEFLAGS -u MFLAGS $(CARGO) test --release --locked --workspace --no-run
+	env -u MAKEFLAGS -u MFLAGS $(CARGO) build --release --locked --workspace --bins
 
 test-all: ready-to-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full

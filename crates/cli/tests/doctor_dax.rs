@@ -134,7 +134,7 @@ const NAME: &str = "doctor-dax";
 
 #[test]
 #[ignore = "boots VMs; only in the long form"]
-fn host_slots_on_direct_access_are_as_the_kernel_maps_them() {
+fn vm_slots_on_direct_access_are_as_the_kernel_maps_them() {
     if std::env::var_os("PAGELAB_TEST_FULL").is_none() {
         eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
         return;

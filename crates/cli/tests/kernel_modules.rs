@@ -79,7 +79,7 @@ fn is_full() -> bool {
 
 #[test]
 #[ignore = "boots a VM and, the first time, builds the modules"]
-fn host_modules_of_our_own_do_what_they_say() {
+fn vm_modules_of_our_own_do_what_they_say() {
     let dir = scratch();
     let share = dir.path().join("share");
     fs::create_dir(&share).expect("a folder");

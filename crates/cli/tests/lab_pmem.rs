@@ -109,7 +109,7 @@ fn dev_dax(lab: &Lab) {
 
 #[test]
 #[ignore = "boots VMs: takes both processors for a minute"]
-fn host_engines_on_persistent_memory_write_what_fio_reads() {
+fn vm_engines_on_persistent_memory_write_what_fio_reads() {
     let kernels = match std::env::var_os("PAGELAB_TEST_FULL") {
         Some(_) => Kernel::ALL.to_vec(),
         None => vec![Kernel::V6_1],

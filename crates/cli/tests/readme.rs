@@ -71,7 +71,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("pagelab lab up", How::Elsewhere("tests/lab.rs: a VM")),
     ("pagelab lab run", How::Elsewhere("tests/lab.rs: a VM")),
     ("pagelab lab down", How::Elsewhere("tests/lab.rs: a VM")),
-    ("sudo pagelab experiment experiments/two-kernels", How::Elsewhere("tests/host_lab_plans.rs: VMs")),
+    ("sudo pagelab experiment experiments/two-kernels", How::Elsewhere("tests/lab_plans.rs: VMs")),
     ("sudo pagelab reproduce", How::Elsewhere("tests/reproduce.rs")),
     ("make experiments &&", How::Elsewhere("tests/reproduce.rs; half an hour")),
     ("pagelab query set", How::Run),

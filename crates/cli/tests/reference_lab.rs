@@ -116,7 +116,7 @@ fn record(kernel: Kernel, share: &Path) -> String {
 
 #[test]
 #[ignore = "boots VMs"]
-fn host_everything_that_the_labs_kernels_give_is_recorded() {
+fn vm_everything_that_the_labs_kernels_give_is_recorded() {
     let kernels = match std::env::var_os("PAGELAB_TEST_FULL") {
         Some(_) => Kernel::ALL.to_vec(),
         None => vec![Kernel::V6_1],

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{binary, is_root, json, pagelab, run, scratch, stderr};
@@ -18,6 +19,14 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Faults some, for as long as it is let.
 const BUSY: &str = "while :; do head -c 300000 /dev/zero | tail -c 1 > /dev/null; done";
+
+/// Held by tests that start processes by the thousand, and by the one that records whatever runs on the machine: more than it can
+/// take would be lost, and rightly said to be.
+static PROCESSES: Mutex<()> = Mutex::new(());
+
+fn storm() -> MutexGuard<'static, ()> {
+    PROCESSES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn record(out: &Path) -> Command {
     let mut command = pagelab();
@@ -121,6 +130,7 @@ fn a_target_that_forks_ten_thousand_children() {
     if !is_root() {
         return;
     }
+    let _storm = storm();
     let dir = scratch();
     let out = dir.path().join("r");
     let script = "i=0; while [ $i -lt 10000 ]; do (:); i=$((i+1)); done";
@@ -138,6 +148,7 @@ fn a_target_that_executes_itself_in_a_loop() {
     if !is_root() {
         return;
     }
+    let _storm = storm();
     let dir = scratch();
     let (out, script) = (dir.path().join("r"), dir.path().join("again.sh"));
     fs::write(&script, "[ $1 -gt 0 ] && exec sh $0 $(($1 - 1)); exit 9\n").expect("scratch");
@@ -382,6 +393,7 @@ fn the_whole_system_is_recorded_without_the_recorder() {
     if !is_root() {
         return;
     }
+    let _storm = storm();
     let dir = scratch();
     let out = dir.path().join("r");
     let mut busy = Command::new("sh").args(["-c", BUSY]).process_group(0).spawn().expect("sh");

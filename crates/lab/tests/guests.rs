@@ -1,5 +1,5 @@
-//! Labs that really boot. They take both processors of a small host for some 10 s each, and QEMU from the host, hence
-//! `host_`: one at a time. The short form boots once; the long form (PAGELAB_TEST_FULL=1) takes both kernels and everything
+//! Labs that really boot. A guest takes both processors of a small host for some 10 s, and the cache of packages is shared, hence
+//! `vm_`: one at a time. The short form boots once; the long form (PAGELAB_TEST_FULL=1) takes both kernels and everything
 //! that can go wrong.
 
 use std::fs;
@@ -151,7 +151,7 @@ fn unless_hung(test: fn()) {
 
 #[test]
 #[ignore = "boots a VM: takes both processors for some 20 s"]
-fn host_a_lab_comes_up_runs_commands_and_leaves_nothing() {
+fn vm_a_lab_comes_up_runs_commands_and_leaves_nothing() {
     unless_hung(comes_up_runs_commands_and_leaves_nothing);
 }
 
@@ -254,7 +254,7 @@ fn interrupted(labs: &Labs, arguments: &[&str], word: &str) {
 
 #[test]
 #[ignore = "starts QEMU, if only to kill it"]
-fn host_an_up_that_dies_or_fails_leaves_nothing() {
+fn vm_an_up_that_dies_or_fails_leaves_nothing() {
     let labs = Labs::new();
     // Killed while the guest boots: as by Ctrl-C, but with a signal that nobody can handle.
     let options = Options { vm: Vm { accel: Accel::Tcg, ..Vm::default() }, ..options("killed") };
@@ -322,7 +322,7 @@ fn await_line(program: &mut Child, word: &str) {
 
 #[test]
 #[ignore = "mounts a small tmpfs"]
-fn host_a_full_disk_is_said() {
+fn vm_a_full_disk_is_said() {
     let labs = Labs::new();
     let small = labs.path("small");
     fs::create_dir(&small).expect("a folder");
@@ -345,7 +345,7 @@ fn host_a_full_disk_is_said() {
 
 #[test]
 #[ignore = "takes packages out of the host's cache of them, which is needed to boot"]
-fn host_packages_are_checked_and_missing_ones_are_said() {
+fn vm_packages_are_checked_and_missing_ones_are_said() {
     let labs = Labs::new();
     // Everything up to the boot, which fails at once.
     let options = Options {
@@ -385,7 +385,7 @@ fn host_packages_are_checked_and_missing_ones_are_said() {
 
 #[test]
 #[ignore = "boots a VM three times; only in the long form"]
-fn host_both_kernels_and_both_kinds_of_pmem_give_dax() {
+fn vm_both_kernels_and_both_kinds_of_pmem_give_dax() {
     if !is_full() {
         eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
         return;
@@ -415,7 +415,7 @@ fn both_kernels_and_both_kinds_of_pmem_give_dax() {
 
 #[test]
 #[ignore = "boots a VM that counts; only in the long form"]
-fn host_instructions_are_counted() {
+fn vm_instructions_are_counted() {
     if !is_full() {
         eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
         return;
@@ -449,7 +449,7 @@ fn host_instructions_are_counted() {
 
 #[test]
 #[ignore = "boots a VM four times and breaks it; only in the long form"]
-fn host_what_breaks_in_the_guest_is_said() {
+fn vm_what_breaks_in_the_guest_is_said() {
     if !is_full() {
         eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
         return;

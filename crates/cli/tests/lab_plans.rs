@@ -81,7 +81,7 @@ fn setting(recording: &Path, key: &str) -> String {
 
 #[test]
 #[ignore = "boots a VM: takes both processors for some 30 s"]
-fn host_two_runs_share_a_vm_and_their_recordings_come_out() {
+fn vm_two_runs_share_a_vm_and_their_recordings_come_out() {
     let dir = place(ONE_VM);
     let before = labs_of_plans();
     let document = experiment(dir.path());
@@ -113,7 +113,7 @@ fn host_two_runs_share_a_vm_and_their_recordings_come_out() {
 
 #[test]
 #[ignore = "boots a VM, to kill the pagelab that has it"]
-fn host_a_killed_experiment_leaves_no_vm() {
+fn vm_a_killed_experiment_leaves_no_vm() {
     let dir = place(&ONE_VM.replace("job = \"touch.fio\"", "command = 'sleep 60'"));
     let before = labs_of_plans();
     let mut command = pagelab();
@@ -136,7 +136,7 @@ fn host_a_killed_experiment_leaves_no_vm() {
 
 #[test]
 #[ignore = "boots two VMs: takes both processors for a minute or two"]
-fn host_two_kernels_are_compared_and_the_list_is_short() {
+fn vm_two_kernels_are_compared_and_the_list_is_short() {
     if std::env::var_os("PAGELAB_TEST_FULL").is_none() {
         eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
         return;
