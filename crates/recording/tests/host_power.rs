@@ -207,19 +207,19 @@ fn cuts(kind: &'static str) {
 
 #[test]
 #[ignore = "mounts file systems"]
-fn host_power_cuts_on_ext4() {
+fn loop_power_cuts_on_ext4() {
     cuts("ext4");
 }
 
 #[test]
 #[ignore = "mounts file systems"]
-fn host_power_cuts_on_xfs() {
+fn loop_power_cuts_on_xfs() {
     cuts("xfs");
 }
 
 #[test]
 #[ignore = "mounts file systems"]
-fn host_power_cuts_on_btrfs() {
+fn loop_power_cuts_on_btrfs() {
     cuts("btrfs");
 }
 

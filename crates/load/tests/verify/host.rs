@@ -80,8 +80,8 @@ fn four_writers(place: &Path) {
 }
 
 #[test]
-#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
-fn host_ext4_is_verified() {
+#[ignore = "mounts a file system on a loop device"]
+fn loop_ext4_is_verified() {
     let mount = Mount::new(&["-o", "loop"], Some(("ext4", 64 << 20)));
     flips_are_found(mount.path(), FILE_ENGINES.into_iter(), "");
     flips_are_found(mount.path(), ["psync", "io_uring", "libaio"].into_iter(), "--direct=1");
@@ -89,8 +89,8 @@ fn host_ext4_is_verified() {
 }
 
 #[test]
-#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
-fn host_xfs_is_verified() {
+#[ignore = "mounts a file system on a loop device"]
+fn loop_xfs_is_verified() {
     let mount = Mount::new(&["-o", "loop"], Some(("xfs", 512 << 20)));
     flips_are_found(mount.path(), FILE_ENGINES.into_iter(), "");
     flips_are_found(mount.path(), ["psync", "io_uring", "libaio"].into_iter(), "--direct=1");
@@ -100,8 +100,8 @@ fn host_xfs_is_verified() {
 /// What is verified is read from the medium, also where it was written and is read through a mapping: the disk counts it. With
 /// invalidate=0 it comes from the page cache, as the job wants it.
 #[test]
-#[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
-fn host_what_is_verified_comes_from_the_medium() {
+#[ignore = "mounts a file system on a loop device"]
+fn loop_what_is_verified_comes_from_the_medium() {
     let mount = Mount::new(&["-o", "loop"], Some(("ext4", 64 << 20)));
     for engine in ["psync", "mmap", "mmap --map_granularity=64k", "mmap --map_populate=1"] {
         for (invalidate, from_disk) in [(1, true), (0, false)] {
