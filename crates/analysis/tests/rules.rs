@@ -157,6 +157,16 @@ fn misalignment_without_huge_pages_is_no_cause() {
     refuted(&comparison, "map.misaligned", "filled page by page too");
 }
 
+/// Where the program itself forbids huge pages, alignment changes nothing, and is not looked at.
+#[test]
+fn memory_without_huge_pages_by_advice_is_not_misaligned() {
+    let advised = World { advice: Some(pagelab_vocab::abi::MADV_NOHUGEPAGE), ..good() };
+    let shifted = World { shift: PAGE, extra_ns: 80, ..advised.clone() };
+    let comparison = compare_worlds(&advised, &shifted, 1);
+    assert!(comparison.findings.is_empty(), "{:?}", causes(&comparison));
+    refuted(&comparison, "map.misaligned", "makes no mappings of 2 MiB or more that huge pages exist for");
+}
+
 /// Either alone would do it: both are named, and neither claims a whole chain.
 #[test]
 fn misaligned_and_forbidden_at_once() {

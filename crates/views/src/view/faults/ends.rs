@@ -167,3 +167,38 @@ pub(crate) fn collapses(
     rows.sort_by_key(|row| std::cmp::Reverse((row.pages, row.count)));
     Ok(rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
+
+    use super::*;
+
+    /// What was turned down has filled nothing, whatever stands in its row; what is not known adds nothing.
+    #[test]
+    fn pages_are_filled_by_what_succeeded() {
+        let tmp = tempfile::tempdir().expect("a folder");
+        let dir = tmp.path().join("recording");
+        let mut writer =
+            RecordingWriter::create(&dir, Manifest::default(), WriterOptions::default()).expect("a recording");
+        let row = KhugepagedRow { op: "collapse", kind: "anon", by_whom: "khugepaged", ..KhugepagedRow::default() };
+        for (at, result, pages, filled) in [
+            (1, "SUCCEED", Some(512), Some(12)),
+            (2, "SUCCEED", Some(512), None),
+            (3, "SUCCEED", Some(512), Some(30)),
+            (4, "ALLOC_HUGE_PAGE_FAIL", None, Some(7)),
+        ] {
+            writer.push_khugepaged(&KhugepagedRow { ts: at, result, pages, filled, ..row });
+        }
+        writer.close(|_| {}).expect("closed");
+        let recording = Recording::open(&dir).expect("it can be read");
+        let mut notes = Vec::new();
+        let tasks = Tasks::load(&recording, &Selection::default(), &mut notes).expect("read");
+        let found = collapses(&recording, &Selection::default(), &tasks, &mut notes).expect("read");
+        let sums: Vec<_> = found.iter().map(|one| (one.result.as_str(), one.count, one.pages, one.filled)).collect();
+        assert!(notes.is_empty(), "{notes:?}");
+        assert_eq!(sums.len(), 2);
+        assert!(sums.contains(&("SUCCEED", 3, 1536, 42)), "{sums:?}");
+        assert!(sums.contains(&("ALLOC_HUGE_PAGE_FAIL", 1, 0, 0)), "{sums:?}");
+    }
+}
