@@ -61,7 +61,7 @@ enum Command {
     Export(commands::export::Args),
     /// Check whether a recording is complete and undamaged.
     Check(commands::check::Args),
-    /// Make the small tables anew from which views read their sums.
+    /// Rebuild the rollups of a recording: the small tables of sums that views read instead of events.
     Rollup(commands::rollup::Args),
     /// Diagnose huge pages and DAX: of the host, of a file, or of a process.
     Doctor(commands::doctor::Args),

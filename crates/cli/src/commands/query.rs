@@ -39,11 +39,12 @@ impl From<Format> for sql::Format {
 /// run beside its own.
 #[derive(Debug, clap::Args)]
 #[command(
+    override_usage = "pagelab query [OPTIONS] DIR... SQL",
     after_help = "Example:\n  pagelab query set \"select variant, run, count(*) from faults group by 1, 2 order by 1, 2\""
 )]
 pub(crate) struct Args {
     /// Recordings or sets, then the SQL query.
-    #[arg(required = true, num_args = 2.., value_name = "DIR... SQL")]
+    #[arg(required = true, num_args = 2.., value_names = ["DIR", "SQL"])]
     words: Vec<String>,
     #[command(flatten)]
     span: SpanArgs,

@@ -66,7 +66,7 @@ pub(super) struct NewSet {
     /// Directory of the set that -n makes [default: pagelab-SECONDS.rec].
     #[arg(short, long = "output", value_name = "SET", requires = "runs")]
     output: Option<PathBuf>,
-    /// Go on with the set in -o that was broken off; everything else as before.
+    /// Continue the interrupted set in -o; give the other options as before.
     #[arg(long, requires = "output")]
     resume: bool,
     /// With -n: the commands.
