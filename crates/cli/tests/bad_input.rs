@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{binary, is_root, json, pagelab, run, scratch, stderr};
+use common::{binary, copy_binary, is_root, json, pagelab, run, scratch, stderr};
 
 fn record_into(out: &Path) {
     run(pagelab().args(["record", "-o"]).arg(out).args(["--", "true"]), 0);
@@ -141,7 +141,7 @@ fn run_status(command: &mut Command) -> Option<i32> {
 
 fn without_root_from_a_copy(dir: &Path) {
     let copy = dir.join("pagelab");
-    fs::copy(binary(), &copy).expect("a copy in memory");
+    copy_binary(&copy);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("our copy");
     nobody(
         &|words| {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{binary, scratch};
+use common::{copy_binary, scratch};
 use tempfile::TempDir;
 
 /// What becomes of a command here.
@@ -115,7 +115,7 @@ impl Reader {
         for name in ["bin", "etc", "work", "home"] {
             fs::create_dir(home.join(name)).expect("ours");
         }
-        fs::copy(binary(), home.join("bin/pagelab")).expect("room for a copy");
+        copy_binary(&home.join("bin/pagelab"));
         let mut namespace = Command::new("unshare")
             .args(["--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep infinity"])
             .stdout(Stdio::piped())

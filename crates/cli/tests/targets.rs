@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use common::{binary, is_root, json, pagelab, run, scratch, stderr};
+use common::{binary, copy_binary, is_root, json, pagelab, run, scratch, stderr};
 use pagelab_recording::tables::{FaultsRow, LossRow, MarksRow, TasksRow};
 use pagelab_recording::{EndedBy, Recording};
 
@@ -238,7 +238,7 @@ fn a_full_disk_ends_no_command_and_what_was_written_is_readable() {
 fn for_everybody(dir: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let copy = dir.join("pagelab");
-    fs::copy(binary(), &copy).expect("a copy of the binary");
+    copy_binary(&copy);
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).expect("scratch");
     copy
 }

@@ -5,7 +5,7 @@ use crate::common;
 use std::fs;
 use std::process::Command;
 
-use common::{binary, is_root, run, scratch};
+use common::{copy_binary, is_root, run, scratch};
 
 #[test]
 fn an_experiment_outlives_its_own_binary() {
@@ -14,7 +14,7 @@ fn an_experiment_outlives_its_own_binary() {
     }
     let dir = scratch();
     let own = dir.path().join("pagelab-up");
-    fs::copy(binary(), &own).expect("scratch");
+    copy_binary(&own);
     fs::write(dir.path().join("j.fio"), "[j]\nioengine=psync\nfilename=data\nrw=read\nbs=4k\nsize=64k\n")
         .expect("scratch");
     // Each preparation puts another program in its place, as an upgrade does: written next to it, then renamed.

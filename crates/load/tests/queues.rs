@@ -212,7 +212,8 @@ fn the_limit_of_locked_memory_is_told() {
     }
     // The binary may lie where an ordinary user cannot go.
     let binary = place.path().join("pagelab-load");
-    std::fs::copy(env!("CARGO_BIN_EXE_pagelab-load"), &binary).expect("copy");
+    // By another process: what a test beside starts at that moment would hold the copy open for writing, and it could not be executed.
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_pagelab-load")).arg(&binary).status().expect("cp").success());
     let output = Command::new("prlimit")
         .args(["--memlock=65536:65536", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&binary)

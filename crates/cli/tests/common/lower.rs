@@ -80,7 +80,7 @@ fn reachable_binary(before: &[&str], out: &Path) -> PathBuf {
     }
     let copy = out.with_file_name("pagelab");
     if !copy.exists() {
-        fs::copy(&binary, &copy).expect("room for a copy");
+        super::copy_binary(&copy);
     }
     copy
 }

@@ -4,7 +4,7 @@
 pub(crate) mod lower;
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -48,13 +48,20 @@ pub(crate) fn run(command: &mut Command, status: i32) -> Output {
     output
 }
 
+/// A copy of the binary. Another process writes it: what a thread beside starts at that moment would hold it open for writing, and a
+/// program that is open for writing cannot be executed.
+pub(crate) fn copy_binary(to: &Path) {
+    let copied = Command::new("cp").arg(binary()).arg(to).status();
+    assert!(copied.expect("cp (coreutils)").success(), "room for a copy at {}", to.display());
+}
+
 /// A folder with a copy of the binary that everybody may run, and a command that runs it as an ordinary user. The copy goes
 /// with the folder.
 pub(crate) fn as_ordinary_user() -> (TempDir, Command) {
     let dir = scratch();
     std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
     let copy = dir.path().join("pagelab");
-    std::fs::copy(binary(), &copy).expect("a program that everybody may run");
+    copy_binary(&copy);
     let mut command = Command::new("setpriv");
     command.args(["--reuid=1000", "--regid=1000", "--clear-groups"]).arg(copy).current_dir("/");
     (dir, command)
