@@ -70,3 +70,30 @@ fn faults_of_one_slot_go_to_the_mappings_they_fall_on() {
     assert_eq!(of(Some("/second")), [(1, 20)]);
     assert_eq!(of(None), [(1, 50)]);
 }
+
+/// Memory that was moved and made longer is named by where it is and how long it is then.
+#[test]
+fn moved_memory_is_as_long_as_it_was_made() {
+    let tmp = tempfile::tempdir().expect("a folder");
+    let dir = tmp.path().join("recording");
+    let manifest = Manifest { arch: Some("x86_64".to_owned()), page_size_bytes: Some(PAGE), ..Manifest::default() };
+    let mut writer = RecordingWriter::create(&dir, manifest, WriterOptions::default()).expect("a recording");
+    let task = TasksRow { ts: 1, op: "fork", task_id: 1, pid: 10, tid: 10, mm_id: Some(1), ..TasksRow::default() };
+    writer.push_tasks(&TasksRow { comm: Some("worker"), ..task });
+    writer.push_mappings(&MappingsRow {
+        mapping_id: Some(1),
+        prot: Some(3),
+        flags: Some(0x22),
+        ..mapping(10, "mmap", BASE)
+    });
+    let new = BASE + 64 * HALF;
+    let moved = MappingsRow { op: "mremap", addr: None, len: Some(3 * HALF), ..mapping(20, "mmap", new) };
+    let moved = MappingsRow { old_addr: Some(BASE), old_len: Some(HALF), flags: Some(1), mapping_id: Some(2), ..moved };
+    writer.push_mappings(&moved);
+    faults(&mut writer, 100, 64 * HALF / PAGE, 64 * HALF / PAGE + 8);
+    writer.close(|_| {}).expect("closed");
+    let profile = MappingProfile::load(&dir, &ProfileOptions::default()).expect("read").expect("a profile");
+    let examples = profile.classes.iter().filter_map(|class| class.example.as_ref());
+    let found: Vec<_> = examples.map(|example| (example.start, example.len, example.faults)).collect();
+    assert_eq!(found, [(new, 3 * HALF, 16)]);
+}

@@ -171,3 +171,53 @@ impl<V: Content> Intervals<V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const END: u64 = 48;
+
+    /// A file's number, and the offset of the interval's start.
+    #[derive(Debug, Clone, PartialEq)]
+    struct File(u32, u64);
+
+    impl Content for File {
+        fn skip(self, bytes: u64) -> Self {
+            File(self.0, self.1 + bytes)
+        }
+    }
+
+    proptest! {
+        /// Address by address it is what an array says, and what is taken out is what was there.
+        #[test]
+        fn it_is_a_map_of_addresses(steps in proptest::collection::vec((0..END, 1..END / 2, any::<bool>()), 1..40)) {
+            let mut map = Intervals::default();
+            let mut cells: Vec<Option<(u32, u64)>> = vec![None; END as usize];
+            for (number, (start, len, inserts)) in steps.into_iter().enumerate() {
+                let range = start..(start + len).min(END);
+                let number = number as u32;
+                if inserts {
+                    map.insert(range.clone(), File(number, 0));
+                } else {
+                    let mut taken = vec![None; END as usize];
+                    for (piece, File(number, offset)) in map.remove(&range) {
+                        for at in piece.clone() {
+                            taken[at as usize] = Some((number, offset + at - piece.start));
+                        }
+                    }
+                    let there = range.start as usize..range.end as usize;
+                    prop_assert_eq!(&taken[there.clone()], &cells[there]);
+                    prop_assert!(taken.iter().flatten().count() == taken[start as usize..range.end as usize].iter().flatten().count());
+                }
+                for at in range.clone() {
+                    cells[at as usize] = inserts.then(|| (number, at - range.start));
+                }
+                let held = |at| map.at(at).map(|(whole, File(number, offset))| (*number, offset + at - whole.start));
+                prop_assert_eq!((0..END).map(held).collect::<Vec<_>>(), cells.clone());
+            }
+        }
+    }
+}

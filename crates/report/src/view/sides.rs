@@ -118,3 +118,25 @@ fn cells(name: &str, change: &Change) -> [String; 4] {
     let ratio = change.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
     [value(change.base), value(change.test), difference, ratio]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn row(base: Option<f64>, test: Option<f64>) -> ChangedRow {
+        let difference = base.zip(test).map(|(base, test)| test - base);
+        let change = Change { base, test, difference, ratio: None };
+        let figures = BTreeMap::from([("calls", change)]);
+        ChangedRow { key: vec![Some("read".to_owned())], presence: Presence::Both, figures, words: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_row_has_changed_where_a_figure_has() {
+        assert!(!has_changed(&row(Some(5.0), Some(5.0))) && !has_changed(&row(None, None)));
+        assert!(has_changed(&row(Some(5.0), Some(4.0))), "fewer");
+        assert!(has_changed(&row(Some(5.0), None)) && has_changed(&row(None, Some(0.0))), "known of one side only");
+        assert!(has_changed(&ChangedRow { presence: Presence::New, ..row(Some(5.0), Some(5.0)) }));
+    }
+}

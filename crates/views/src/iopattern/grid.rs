@@ -48,3 +48,35 @@ impl Grid {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_lie_in_the_cells_that_they_cover() {
+        let mut grid = Grid::new((1000, 5000), (0, 3000), 4, 3);
+        assert_eq!((grid.columns, grid.rows, grid.reads.len(), grid.writes.len()), (4, 3, 12, 12));
+        grid.add(1000, 0, 1000, false);
+        grid.add(2500, 500, 1000, true);
+        // Operations at the end, and beyond it, are in the last column and the last row.
+        grid.add(5000, 2999, 1, false);
+        grid.add(9000, 4000, 1000, false);
+        let row = |cells: &[u64], row: usize| cells[row * 4..][..4].to_vec();
+        assert_eq!(
+            [row(&grid.reads, 0), row(&grid.reads, 1), row(&grid.reads, 2)],
+            [[1, 0, 0, 0], [0; 4], [0, 0, 0, 2]]
+        );
+        assert_eq!(
+            [row(&grid.writes, 0), row(&grid.writes, 1), row(&grid.writes, 2)],
+            [[0, 1, 0, 0], [0, 1, 0, 0], [0; 4]]
+        );
+    }
+
+    #[test]
+    fn a_grid_has_a_cell() {
+        let mut grid = Grid::new((7, 7), (9, 9), 0, 0);
+        grid.add(7, 9, 0, false);
+        assert_eq!((grid.columns, grid.rows, grid.reads), (1, 1, vec![1]));
+    }
+}
