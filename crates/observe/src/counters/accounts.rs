@@ -28,9 +28,8 @@ use skeleton::{AccountsSkel, AccountsSkelBuilder};
 const NEEDED: &str = "raw tracepoints with BTF, task storage and iterators over tasks (Linux 5.11)";
 
 /// A task is freed a grace period of RCU after its parent has asked for it; that is some ticks of the kernel's clock, and
-/// more than 2 s where processors are busy and other probes come and go. So long is waited for the next one, and so long for all.
-const NEXT_FREED_WITHIN: Duration = Duration::from_secs(2);
-const ALL_FREED_WITHIN: Duration = Duration::from_secs(10);
+/// more than 200 ms where processors are busy and other probes come and go.
+const FREED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Sums over all tasks of the tree, from the beginning of recording.
@@ -127,14 +126,9 @@ impl TaskAccounts {
     /// As [`TaskAccounts::read`].
     pub fn finish(&mut self) -> io::Result<Accounts> {
         let begun = Instant::now();
-        let (mut fewest, mut changed) = (u64::MAX, begun);
         let last = loop {
             let read = self.read()?;
-            if read.tasks_unfinished < fewest {
-                (fewest, changed) = (read.tasks_unfinished, Instant::now());
-            }
-            let given_up = changed.elapsed() > NEXT_FREED_WITHIN || begun.elapsed() > ALL_FREED_WITHIN;
-            if read.tasks_unfinished == 0 || given_up {
+            if read.tasks_unfinished == 0 || begun.elapsed() > FREED_WITHIN {
                 break read;
             }
             std::thread::sleep(LOOK_AGAIN);
