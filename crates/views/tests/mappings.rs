@@ -39,11 +39,17 @@ fn faults(writer: &mut RecordingWriter, ts: i64, from: u64, to: u64) {
     }
 }
 
-fn record(dir: &Path) {
+/// A recording with one task.
+fn begin(dir: &Path) -> RecordingWriter {
     let manifest = Manifest { arch: Some("x86_64".to_owned()), page_size_bytes: Some(PAGE), ..Manifest::default() };
     let mut writer = RecordingWriter::create(dir, manifest, WriterOptions::default()).expect("a recording");
     let task = TasksRow { ts: 1, op: "fork", task_id: 1, pid: 10, tid: 10, mm_id: Some(1), ..TasksRow::default() };
     writer.push_tasks(&TasksRow { comm: Some("worker"), ..task });
+    writer
+}
+
+fn record(dir: &Path) {
+    let mut writer = begin(dir);
     writer.push_mappings(&file(10, 1, BASE, b"/first"));
     let anonymous =
         MappingsRow { mapping_id: Some(2), prot: Some(3), flags: Some(0x22), ..mapping(11, "mmap", BASE + HALF) };
@@ -76,10 +82,7 @@ fn faults_of_one_slot_go_to_the_mappings_they_fall_on() {
 fn moved_memory_is_as_long_as_it_was_made() {
     let tmp = tempfile::tempdir().expect("a folder");
     let dir = tmp.path().join("recording");
-    let manifest = Manifest { arch: Some("x86_64".to_owned()), page_size_bytes: Some(PAGE), ..Manifest::default() };
-    let mut writer = RecordingWriter::create(&dir, manifest, WriterOptions::default()).expect("a recording");
-    let task = TasksRow { ts: 1, op: "fork", task_id: 1, pid: 10, tid: 10, mm_id: Some(1), ..TasksRow::default() };
-    writer.push_tasks(&TasksRow { comm: Some("worker"), ..task });
+    let mut writer = begin(&dir);
     writer.push_mappings(&MappingsRow {
         mapping_id: Some(1),
         prot: Some(3),
