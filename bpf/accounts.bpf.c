@@ -3,10 +3,14 @@
  * What the kernel itself counts of every task: time on a CPU, context
  * switches, migrations, page faults. Summed up over the recorded tree.
  *
- * Nothing is attached to the counted events. The accounts of a task are read when it has been
+ * Nothing is attached to the counted events. The accounts of a task are read when it begins to end, when it has been
  * freed, at which time they are final, and by a walk over all tasks as often as the recorder asks;
  * earlier values are subtracted. A perf event of the same would be switched off and on at each
  * context switch of each task.
+ *
+ * Either end of a task may go unseen: while another program comes to its tracepoint or goes, a busy kernel leaves hits of the
+ * tracepoint out (6.18: 8 of 30,000 tasks freed beside 140,600 attachments; perf's own events on the tracepoint miss the same
+ * tasks). So each of the two does alone what both do together, but for the last steps of a task that was not seen freed.
  *
  * Needs: BTF of the kernel, raw tracepoints with BTF (5.5), task storage in
  * tracing programs (5.11), iterators over tasks (5.8).
@@ -48,7 +52,7 @@ struct {
 struct accounts total = {};
 /* The recorder sets this for its first walk: what a task has done before that is not counted. */
 __u32 first_walk = 0;
-/* Members that have gone through exit, and those of them that were freed. */
+/* Members that were seen to end, and those of them that were seen freed. */
 __u64 tasks_exited = 0;
 __u64 tasks_freed = 0;
 /* Members that have ended and that nobody has waited for, as the last walk found them. The recorder zeroes it before. */
@@ -136,6 +140,7 @@ int account_ends(unsigned long long *ctx)
 
 	if (!state || state->until_exec)
 		return 0;
+	add((struct task_struct *)ctx[0], state);
 	state->exited = 1;
 	__sync_fetch_and_add(&tasks_exited, 1);
 	return 0;
@@ -145,11 +150,12 @@ SEC("tp_btf/sched_process_free")
 int account_is_final(unsigned long long *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
-	struct account_state *state = bpf_task_storage_get(&account_states, task, 0, 0);
+	struct account_state *state = account_of(task);
 
-	if (!state || !state->exited)
+	if (!state || state->until_exec)
 		return 0;
 	add(task, state);
-	__sync_fetch_and_add(&tasks_freed, 1);
+	if (state->exited)
+		__sync_fetch_and_add(&tasks_freed, 1);
 	return 0;
 }

@@ -102,8 +102,11 @@ fn manifest(out: &Path) -> Value {
 
 /// wait4's account of the shell and of its children that it waited for is the same, from the fork on and not from
 /// the exec. 400 short tasks, which a tick-based clock would miss, and two that wake each other 10,000 times.
+///
+/// Alone: while probes of other recordings come to a tracepoint and go, the kernel leaves some of the tasks that are freed out.
 #[test]
-fn counters_of_default_are_the_kernels_accounts_of_the_tree() {
+#[ignore = "asks that no end of 400 tasks goes unseen"]
+fn host_counters_of_default_are_the_kernels_accounts_of_the_tree() {
     if !is_root() {
         return;
     }

@@ -45,7 +45,8 @@ pub struct Accounts {
     pub minor_faults: u64,
     /// Page faults that did.
     pub major_faults: u64,
-    /// Tasks that have ended and are not in the sums from the last second before their end on.
+    /// Tasks that have ended and of which the sums lack the last steps: giving back memory and files. They were not seen freed
+    /// (`bpf/accounts.bpf.c` says why).
     pub tasks_unfinished: u64,
 }
 
