@@ -1,7 +1,7 @@
 //! The cost of SQL: queries over a recording of 10 million faults, compared with DuckDB on the same Parquet files, and
 //! the bytes that a filter by time and mapping reads.
 //!
-//! `cargo bench -p pagelab-views --bench sql -- [FAULTS] [ROUNDS] [DIR]`, with DuckDB from `tools/install-venv dataframes`.
+//! `cargo bench -p pagelab-sql --bench sql -- [FAULTS] [ROUNDS] [DIR]`, with DuckDB from `tools/install-venv dataframes`.
 //! DIR keeps the recording for the next time. Both engines have two threads and the files in the page cache; the queries
 //! alternate between them, first one and then the other engine, and their answers must be equal. Times are medians of all
 //! rounds; the ratio is the median of the rounds' ratios.
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions};
-use pagelab_views::sql::{Answer, Format, QueryOptions, answer};
+use pagelab_sql::{Answer, Format, QueryOptions, answer};
 use shared::Beside;
 use shared::duckdb::DuckDb;
 use shared::recordings::push_faults;

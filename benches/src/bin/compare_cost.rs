@@ -7,7 +7,7 @@
 //! Usage: compare_cost metrics|REC [ROUNDS] [PROGRAM]...
 //!
 //! `metrics` makes the runs with 2,000 metrics in a temporary directory. REC is a recording that stands for each of 2 x 20 runs,
-//! by hard links: `cargo bench -p pagelab-views --bench sql` keeps one of 10 million faults.
+//! by hard links: `cargo bench -p pagelab-sql --bench sql` keeps one of 10 million faults.
 
 use std::ffi::OsString;
 use std::fs;

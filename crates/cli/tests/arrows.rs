@@ -8,7 +8,7 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and the crates it may know besides the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
@@ -22,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     // `views` for the rollups, which are written when a recording is closed.
     ("session", &["fiojob", "load", "observe", "host", "recording", "views"]),
     ("views", &["recording"]),
+    ("sql", &["recording"]),
     // `residency` for the policy of huge pages, which rules apply to settings of the past.
     ("analysis", &["views", "recording", "residency"]),
     // A disposable VM knows nothing of what is done in it.
@@ -44,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "observe",
             "session",
             "views",
+            "sql",
             "analysis",
             "experiment",
             "reproduce",

@@ -17,9 +17,6 @@ pub enum ViewError {
     /// An answer cannot be written as a document.
     #[error("the answer cannot be written as JSON: {0}")]
     Document(String),
-    /// A query cannot be answered.
-    #[error("{0}")]
-    Query(String),
     /// A file of a result cannot be written.
     #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {

@@ -10,7 +10,7 @@
 //! | system calls, added up | [`calls`] |
 //! | reads and writes of files: how many, how large, in which order | [`iopattern`] |
 //! | small tables that some of these are read from instead of events | [`rollup`] |
-//! | anything else | [`sql`] (feature `sql`, on by default) |
+//! | anything else | SQL, in the crate `pagelab-sql` |
 //!
 //! Terminal, JSON, comparison, rules and reports take their answers from here and nowhere else. The crate knows the words
 //! (`vocab`) and the format (`recording`), and nothing of statistics, of drawing or of command lines.
@@ -61,8 +61,6 @@ pub mod rollup;
 pub mod run;
 pub mod selection;
 pub mod sides;
-#[cfg(feature = "sql")]
-pub mod sql;
 pub mod stacks;
 pub mod view;
 mod window;

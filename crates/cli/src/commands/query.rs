@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use pagelab_output::OutputFile;
-use pagelab_views::sql;
+use pagelab_sql as sql;
 
 use crate::failure::Failure;
 use crate::options::{SpanArgs, parse_size};

@@ -7,7 +7,7 @@ use pagelab_reproduce::{
     self as reproduce, Checked, IndexLine, Recipe, Refused, ReproduceError, ReproduceOptions, Reproduced, Tools, Value,
 };
 use pagelab_session::signals;
-use pagelab_views::sql;
+use pagelab_sql as sql;
 
 use super::experiment::make_runs;
 use crate::failure::{BAD, Failure};

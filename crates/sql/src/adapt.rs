@@ -18,12 +18,16 @@ use datafusion::physical_expr_adapter::{
 };
 use pagelab_recording::tables::{ColType, TableDef, text_of};
 
-use super::catalogue::external;
-use super::table::text_type;
+use crate::catalogue::external;
+
+/// The type of `host`, `variant` and of text columns: a number per row and each text once per batch.
+pub(crate) fn text_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
 
 /// Makes adapters for the files of a table.
 #[derive(Debug)]
-pub(super) struct Columns(pub(super) &'static TableDef);
+pub(crate) struct Columns(pub(crate) &'static TableDef);
 
 impl PhysicalExprAdapterFactory for Columns {
     fn create(&self, logical: SchemaRef, physical: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {

@@ -13,9 +13,9 @@ use pagelab_recording::tables::FaultsRow;
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions};
 use tempfile::TempDir;
 
-use super::catalogue::{Catalogue, check_planned};
-use super::engine::{Query, context};
-use super::{Damaged, Format, QueryOptions};
+use crate::catalogue::{Catalogue, check_planned};
+use crate::engine::{Query, context};
+use crate::options::{Damaged, Format, QueryOptions};
 
 /// A number without a pattern that an encoding could use.
 fn mixed(number: u64) -> u64 {

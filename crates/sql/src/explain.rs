@@ -5,14 +5,14 @@ use datafusion::error::DataFusionError;
 use pagelab_recording::tables;
 use pagelab_vocab::nearest::hint_for;
 
-use super::table::PARTITION_COLUMNS;
-use crate::error::ViewError;
+use crate::error::QueryError;
+use crate::table::PARTITION_COLUMNS;
 
 /// How the engine begins its refusals of everything that is not a query.
 const REFUSED: [&str; 3] = ["DDL not supported", "DML not supported", "Statement not supported"];
 
 /// The message for an error of planning or running `sql`; `names` are the tables that there are.
-pub(super) fn explain(error: &DataFusionError, sql: &str, names: &[&str]) -> ViewError {
+pub(crate) fn explain(error: &DataFusionError, sql: &str, names: &[&str]) -> QueryError {
     let root = error.find_root();
     let text = match root {
         DataFusionError::External(inner) => inner.to_string(),
@@ -32,7 +32,7 @@ pub(super) fn explain(error: &DataFusionError, sql: &str, names: &[&str]) -> Vie
         }
         other => other.strip_backtrace(),
     };
-    ViewError::Query(text)
+    QueryError::Unanswered(text)
 }
 
 /// The name in `table 'datafusion.public.name' not found`.

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// Plans `/` and `%` of integers.
 #[derive(Debug)]
-pub(super) struct IntegerDivision;
+pub(crate) struct IntegerDivision;
 
 impl ExprPlanner for IntegerDivision {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {

@@ -19,16 +19,16 @@ use futures::{FutureExt, StreamExt};
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::tables;
 
-use super::catalogue::{Catalogue, check_planned};
-use super::coverage::{COVERAGE, Coverage};
-use super::division::IntegerDivision;
-use super::errors::explain;
-use super::held::Held;
-use super::output::Output;
-use super::runs::{RUNS, runs};
-use super::table::RegistryTable;
-use super::{Answer, Damaged, Format, QueryOptions};
-use crate::error::{Result, ViewError};
+use crate::catalogue::{Catalogue, check_planned};
+use crate::coverage::{COVERAGE, Coverage};
+use crate::division::IntegerDivision;
+use crate::error::{QueryError, Result};
+use crate::explain::explain;
+use crate::held::Held;
+use crate::options::{Answer, Damaged, Format, QueryOptions};
+use crate::output::Output;
+use crate::runs::{RUNS, runs};
+use crate::table::RegistryTable;
 
 /// More threads than this gain nothing for scans of one disk and cost memory each.
 const MAX_THREADS: usize = 8;
@@ -49,7 +49,7 @@ const NAMED_CONSUMERS: NonZeroUsize = match NonZeroUsize::new(3) {
     None => NonZeroUsize::MIN,
 };
 
-pub(super) fn run(
+pub(crate) fn run(
     recordings: &[RecordingRef],
     sql: &str,
     format: Format,
@@ -65,7 +65,7 @@ pub(super) fn run(
         .thread_name("pagelab-query")
         .thread_stack_size(STACK_BYTES)
         .build()
-        .map_err(|e| ViewError::Query(format!("cannot start {threads} threads for the query: {e}")))?;
+        .map_err(|e| QueryError::Unanswered(format!("cannot start {threads} threads for the query: {e}")))?;
     let catalogue = Arc::new(Catalogue::new(recordings, options.bounds.clone(), damaged));
     let context = context(&catalogue, threads, options)?;
     let mut query = Query::new(context, catalogue, sql, format, out);
@@ -74,7 +74,7 @@ pub(super) fn run(
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("pagelab-query".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, plan_and_run);
-        let thread = thread.map_err(|e| ViewError::Query(format!("cannot start a thread for the query: {e}")))?;
+        let thread = thread.map_err(|e| QueryError::Unanswered(format!("cannot start a thread for the query: {e}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -87,14 +87,14 @@ fn bounded(sql: &str) -> Result<()> {
     if words <= MAX_WORDS {
         return Ok(());
     }
-    Err(ViewError::Query(format!(
+    Err(QueryError::Unanswered(format!(
         "found a query of {words} words, needed at most {MAX_WORDS}; replace long chains of OR by IN (...) over a subquery, or ask in parts"
     )))
 }
 
 /// A session of the engine with all tables.
-pub(super) fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOptions) -> Result<SessionContext> {
-    let engine = |e: DataFusionError| ViewError::Query(e.strip_backtrace());
+pub(crate) fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOptions) -> Result<SessionContext> {
+    let engine = |e: DataFusionError| QueryError::Unanswered(e.strip_backtrace());
     let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_bytes), NAMED_CONSUMERS);
     let spill = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
     let environment = RuntimeEnvBuilder::new()
@@ -121,7 +121,7 @@ pub(super) fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &Quer
 }
 
 /// A query with everything needed to run it, and to run it again.
-pub(super) struct Query<'q> {
+pub(crate) struct Query<'q> {
     context: SessionContext,
     catalogue: Arc<Catalogue>,
     sql: &'q str,
@@ -131,19 +131,19 @@ pub(super) struct Query<'q> {
 
 /// Why a query ended.
 struct Failed {
-    error: ViewError,
+    error: QueryError,
     /// The engine met something in a file that it could not read.
     may_be_damage: bool,
 }
 
-impl From<ViewError> for Failed {
-    fn from(error: ViewError) -> Self {
+impl From<QueryError> for Failed {
+    fn from(error: QueryError) -> Self {
         Self { error, may_be_damage: false }
     }
 }
 
 impl<'q> Query<'q> {
-    pub(super) fn new(
+    pub(crate) fn new(
         context: SessionContext,
         catalogue: Arc<Catalogue>,
         sql: &'q str,
@@ -154,15 +154,15 @@ impl<'q> Query<'q> {
     }
 
     /// Runs the query; once more if it failed because of damaged parts, then without them.
-    pub(super) async fn answer(&mut self) -> Result<Answer> {
+    pub(crate) async fn answer(&mut self) -> Result<Answer> {
         let (rows, bytes_scanned) = match self.run_guarded().await {
             Ok(done) => done,
             Err(failed) if failed.may_be_damage && self.out.take_back() && self.catalogue.leave_out_failed() => {
                 self.run_guarded().await.map_err(|failed| failed.error)?
             }
-            Err(failed) => return Err(self.catalogue.failure().map_or(failed.error, ViewError::Query)),
+            Err(failed) => return Err(self.catalogue.failure().map_or(failed.error, QueryError::Unanswered)),
         };
-        self.out.release().map_err(|e| ViewError::Query(format!("cannot write the result: {e}")))?;
+        self.out.release().map_err(|e| QueryError::Unanswered(format!("cannot write the result: {e}")))?;
         Ok(Answer { rows, bytes_scanned, left_out: self.catalogue.left_out() })
     }
 
@@ -173,7 +173,7 @@ impl<'q> Query<'q> {
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-                let error = ViewError::Query(format!("the query engine gave up: {text}; please report this"));
+                let error = QueryError::Unanswered(format!("the query engine gave up: {text}; please report this"));
                 Err(Failed { error, may_be_damage: true })
             }
         }

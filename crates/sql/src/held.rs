@@ -6,25 +6,25 @@ use std::io::{self, Write};
 pub const HELD_BYTES: usize = 16 << 20;
 
 /// A writer that keeps the first [`HELD_BYTES`] to itself.
-pub(super) struct Held<'w> {
+pub(crate) struct Held<'w> {
     out: &'w mut (dyn Write + Send),
     held: Vec<u8>,
     is_released: bool,
 }
 
 impl<'w> Held<'w> {
-    pub(super) fn new(out: &'w mut (dyn Write + Send)) -> Self {
+    pub(crate) fn new(out: &'w mut (dyn Write + Send)) -> Self {
         Self { out, held: Vec::new(), is_released: false }
     }
 
     /// Forgets the output so far. False if some of it has gone out.
-    pub(super) fn take_back(&mut self) -> bool {
+    pub(crate) fn take_back(&mut self) -> bool {
         self.held.clear();
         !self.is_released
     }
 
     /// Writes what is held, and from now on everything at once.
-    pub(super) fn release(&mut self) -> io::Result<()> {
+    pub(crate) fn release(&mut self) -> io::Result<()> {
         self.is_released = true;
         self.out.write_all(&self.held)?;
         self.held = Vec::new();

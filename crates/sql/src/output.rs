@@ -12,8 +12,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::Format;
-use crate::error::{Result, ViewError};
+use crate::error::{QueryError, Result};
+use crate::options::Format;
 
 /// Rows that decide the widths of a printed table. Later rows that are wider push their line to the right: a result
 /// of any size is printed with the memory of this many rows.
@@ -23,7 +23,7 @@ const ROWS_FOR_WIDTHS: usize = 2000;
 const WIDEST: usize = 80;
 
 /// Where a result goes.
-pub(super) struct Output<'w> {
+pub(crate) struct Output<'w> {
     schema: SchemaRef,
     sink: Sink<'w>,
 }
@@ -35,12 +35,12 @@ enum Sink<'w> {
     Parquet(Box<ArrowWriter<&'w mut (dyn Write + Send)>>),
 }
 
-fn failed(error: impl std::fmt::Display) -> ViewError {
-    ViewError::Query(format!("cannot write the result: {error}"))
+fn failed(error: impl std::fmt::Display) -> QueryError {
+    QueryError::Unanswered(format!("cannot write the result: {error}"))
 }
 
 impl<'w> Output<'w> {
-    pub(super) fn new(format: Format, schema: SchemaRef, out: &'w mut (dyn Write + Send)) -> Result<Self> {
+    pub(crate) fn new(format: Format, schema: SchemaRef, out: &'w mut (dyn Write + Send)) -> Result<Self> {
         let sink = match format {
             Format::Table => Sink::Table(TableSink::new(&schema, out)),
             Format::Csv => {
@@ -63,7 +63,7 @@ impl<'w> Output<'w> {
         Ok(Self { schema, sink })
     }
 
-    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.sink {
             Sink::Table(table) => table.write(batch).map_err(failed),
             Sink::Csv(out) => write_csv(&self.schema, batch, *out).map_err(failed),
@@ -72,7 +72,7 @@ impl<'w> Output<'w> {
         }
     }
 
-    pub(super) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         match self.sink {
             Sink::Table(table) => table.finish().map_err(failed),
             Sink::Csv(out) => out.flush().map_err(failed),

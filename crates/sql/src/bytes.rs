@@ -15,11 +15,11 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::future::{BoxFuture, FutureExt, ready};
 use pagelab_recording::PartBytes;
 
-use super::catalogue::{Catalogue, File, Planned};
+use crate::catalogue::{Catalogue, File, Planned};
 
 /// Opens catalogued files for the engine.
 #[derive(Debug)]
-pub(super) struct VerifiedFiles(pub(super) Arc<Catalogue>);
+pub(crate) struct VerifiedFiles(pub(crate) Arc<Catalogue>);
 
 impl ParquetFileReaderFactory for VerifiedFiles {
     fn create_reader(

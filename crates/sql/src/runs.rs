@@ -6,13 +6,13 @@ use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray}
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::{Manifest, Recording};
 
-use crate::error::{Result, ViewError};
+use crate::error::{QueryError, Result};
 
 /// Name of the table.
-pub(super) const RUNS: &str = "runs";
+pub(crate) const RUNS: &str = "runs";
 
 /// One row per recording, in the order given.
-pub(super) fn runs(recordings: &[RecordingRef]) -> Result<RecordBatch> {
+pub(crate) fn runs(recordings: &[RecordingRef]) -> Result<RecordBatch> {
     let mut manifests = Vec::with_capacity(recordings.len());
     for recording in recordings {
         manifests.push(Recording::open(&recording.dir)?.manifest().clone());
@@ -52,5 +52,5 @@ pub(super) fn runs(recordings: &[RecordingRef]) -> Result<RecordBatch> {
         ("pagelab_version", text(&|_, m| Some(m.pagelab_version.clone()))),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
-        .map_err(|e| ViewError::Query(e.to_string()))
+        .map_err(|e| QueryError::Unanswered(e.to_string()))
 }

@@ -16,11 +16,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::{Probe, ProbeState, Recording};
 
-use super::catalogue::Catalogue;
-use crate::error::{Result, ViewError};
+use crate::catalogue::Catalogue;
+use crate::error::{QueryError, Result};
 
 /// Name of the table.
-pub(super) const COVERAGE: &str = "coverage";
+pub(crate) const COVERAGE: &str = "coverage";
 
 /// The streams that fill a table by themselves, and the table.
 const STREAMS: [(&str, &str); 13] = [
@@ -81,13 +81,13 @@ fn state(probe: &Probe) -> &'static str {
 
 /// The table. Its rows are made when a query reads it: they take a look at the folders of every recording.
 #[derive(Debug)]
-pub(super) struct Coverage {
+pub(crate) struct Coverage {
     catalogue: Arc<Catalogue>,
     schema: SchemaRef,
 }
 
 impl Coverage {
-    pub(super) fn new(catalogue: Arc<Catalogue>) -> Result<Self> {
+    pub(crate) fn new(catalogue: Arc<Catalogue>) -> Result<Self> {
         Ok(Self { catalogue, schema: coverage(&[])?.schema() })
     }
 }
@@ -142,5 +142,5 @@ fn coverage(recordings: &[RecordingRef]) -> Result<RecordBatch> {
         ("events_lost", number(&|s| s.probe.as_ref()?.events_lost)),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
-        .map_err(|e| ViewError::Query(e.to_string()))
+        .map_err(|e| QueryError::Unanswered(e.to_string()))
 }

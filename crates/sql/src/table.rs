@@ -23,20 +23,15 @@ use pagelab_recording::Span;
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::tables::{ColType, TableDef};
 
-use super::adapt::Columns;
-use super::bytes::VerifiedFiles;
-use super::catalogue::{Catalogue, File, Planned, Scan};
+use crate::adapt::{Columns, text_type};
+use crate::bytes::VerifiedFiles;
+use crate::catalogue::{Catalogue, File, Planned, Scan};
 
 /// The columns that say which recording a row is from.
-pub(super) const PARTITION_COLUMNS: [&str; 3] = ["host", "variant", "run"];
-
-/// The type of `host`, `variant` and of text columns: a number per row and each text once per batch.
-pub(super) fn text_type() -> DataType {
-    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-}
+pub(crate) const PARTITION_COLUMNS: [&str; 3] = ["host", "variant", "run"];
 
 /// Fields of the columns that say which recording a row is from.
-pub(super) fn partition_fields() -> [Field; 3] {
+pub(crate) fn partition_fields() -> [Field; 3] {
     let [host, variant, run] = PARTITION_COLUMNS;
     [
         Field::new(host, text_type(), true),
@@ -56,7 +51,7 @@ fn partition_values(recording: &RecordingRef) -> Vec<ScalarValue> {
 
 /// One table of the registry.
 #[derive(Debug)]
-pub(super) struct RegistryTable {
+pub(crate) struct RegistryTable {
     table: &'static TableDef,
     catalogue: Arc<Catalogue>,
     /// As queries see it: where a row is from, then the table's columns.
@@ -66,7 +61,7 @@ pub(super) struct RegistryTable {
 }
 
 impl RegistryTable {
-    pub(super) fn new(table: &'static TableDef, catalogue: Arc<Catalogue>) -> Self {
+    pub(crate) fn new(table: &'static TableDef, catalogue: Arc<Catalogue>) -> Self {
         let column = |c: &pagelab_recording::tables::ColumnDef| {
             let ty = if c.ty == ColType::Bytes { text_type() } else { c.ty.arrow() };
             Field::new(c.name, ty, true)

@@ -1,17 +1,14 @@
 //! How SQL reads: exactly the catalogued files, only the row groups and columns that a filter leaves, and past damage
 //! that shows while a query runs.
 
-#![cfg(feature = "sql")]
 #![allow(clippy::unwrap_used)]
-
-mod run_support;
 
 use std::path::{Path, PathBuf};
 
+use crate::run_support::{SECOND, fault, job, record, sample};
 use pagelab_recording::tables::FaultsRow;
 use pagelab_recording::{Bound, Bounds, Probe, ProbeState, Recording, RecordingWriter};
-use pagelab_views::sql::{Answer, Format, QueryOptions, answer, query_with};
-use run_support::{SECOND, fault, job, record, sample};
+use pagelab_sql::{Answer, Format, QueryOptions, answer, query_with};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -1,15 +1,12 @@
 //! SQL over recordings: a query sees the rows written, and every mistake has one clear message.
 
-#![cfg(feature = "sql")]
 #![allow(clippy::unwrap_used)]
-
-mod run_support;
 
 use std::path::{Path, PathBuf};
 
+use crate::run_support::{SECOND, fault, job, record, sample};
 use pagelab_recording::tables::{MappingsRow, SyscallsRow};
-use pagelab_views::sql::{Format, QueryOptions, query, query_with};
-use run_support::{SECOND, fault, job, record, sample};
+use pagelab_sql::{Format, QueryOptions, query, query_with};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -16,36 +16,36 @@ use pagelab_recording::set::RecordingRef;
 use pagelab_recording::tables::TableDef;
 use pagelab_recording::{Bounds, Error, Recording, ScanPart, Span};
 
-use super::Damaged;
+use crate::options::Damaged;
 
 /// A part of a recording that a query reads.
 #[derive(Debug)]
-pub(super) struct File {
-    pub(super) part: ScanPart,
+pub(crate) struct File {
+    pub(crate) part: ScanPart,
     /// The recording's place among those asked.
-    pub(super) recording: usize,
+    pub(crate) recording: usize,
     /// The time whose rows count; none: all rows do.
-    pub(super) span: Option<Span>,
+    pub(crate) span: Option<Span>,
 }
 
 /// The files of one scan. Every file that the engine plans carries its scan, so that files that are missing in the plan
 /// are known.
 #[derive(Debug)]
-pub(super) struct Scan {
-    pub(super) table: &'static TableDef,
-    pub(super) files: Vec<Arc<File>>,
+pub(crate) struct Scan {
+    pub(crate) table: &'static TableDef,
+    pub(crate) files: Vec<Arc<File>>,
 }
 
 /// What a planned file carries: itself, and the scan that it belongs to.
 #[derive(Debug, Clone)]
-pub(super) struct Planned {
-    pub(super) file: Arc<File>,
-    pub(super) scan: Arc<Scan>,
+pub(crate) struct Planned {
+    pub(crate) file: Arc<File>,
+    pub(crate) scan: Arc<Scan>,
 }
 
 /// The files of all tables that a query reads, and the ones left out.
 #[derive(Debug)]
-pub(super) struct Catalogue {
+pub(crate) struct Catalogue {
     recordings: Vec<RecordingRef>,
     bounds: Bounds,
     damaged: Damaged,
@@ -62,7 +62,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Catalogue {
-    pub(super) fn new(recordings: &[RecordingRef], bounds: Bounds, damaged: Damaged) -> Self {
+    pub(crate) fn new(recordings: &[RecordingRef], bounds: Bounds, damaged: Damaged) -> Self {
         Self {
             recordings: recordings.to_vec(),
             bounds,
@@ -74,29 +74,29 @@ impl Catalogue {
     }
 
     /// The recordings asked.
-    pub(super) fn recordings(&self) -> &[RecordingRef] {
+    pub(crate) fn recordings(&self) -> &[RecordingRef] {
         &self.recordings
     }
 
     /// What is left out, a sentence each that names the file.
-    pub(super) fn left_out(&self) -> Vec<String> {
+    pub(crate) fn left_out(&self) -> Vec<String> {
         lock(&self.left_out).values().cloned().collect()
     }
 
     /// What the scans of the running query found damaged: the first of it.
-    pub(super) fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         lock(&self.failed).values().next().cloned()
     }
 
     /// Takes note of damage that a scan met.
-    pub(super) fn note_failure(&self, path: &Path, error: &Error) {
+    pub(crate) fn note_failure(&self, path: &Path, error: &Error) {
         if error.is_damage() {
             lock(&self.failed).entry(path.to_owned()).or_insert_with(|| error.to_string());
         }
     }
 
     /// The files of a table.
-    pub(super) fn files(&self, table: &'static TableDef) -> Result<Vec<Arc<File>>> {
+    pub(crate) fn files(&self, table: &'static TableDef) -> Result<Vec<Arc<File>>> {
         if let Some(files) = lock(&self.tables).get(table.name) {
             return Ok(files.clone());
         }
@@ -134,7 +134,7 @@ impl Catalogue {
     /// After a query that failed on what a file holds: finds the parts it read that are damaged. If damaged parts may be
     /// left out they are from now on, and if there are any, the query is to run again. All parts are examined, because the
     /// query ended at the first.
-    pub(super) fn leave_out_failed(&self) -> bool {
+    pub(crate) fn leave_out_failed(&self) -> bool {
         let mut failed = lock(&self.failed);
         for file in lock(&self.tables).values().flatten() {
             let path = file.part.path();
@@ -156,13 +156,13 @@ impl Catalogue {
 }
 
 /// Carries an error of this project through the engine.
-pub(super) fn external(error: Error) -> DataFusionError {
+pub(crate) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
 /// Compares the files of a plan with those catalogued: each scan that is in the plan must have all of its files, and of
 /// each file every byte once, because the engine splits files among threads.
-pub(super) fn check_planned(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+pub(crate) fn check_planned(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     let mut found: HashMap<*const Scan, (Arc<Scan>, Ranges)> = HashMap::new();
     collect(plan, &mut found)?;
     for (scan, mut ranges) in found.into_values() {

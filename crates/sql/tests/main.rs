@@ -1,0 +1,6 @@
+//! The tests of this crate that take recordings from disk, linked once.
+
+mod queries;
+#[path = "../../views/tests/run_support/mod.rs"]
+mod run_support;
+mod scans;
