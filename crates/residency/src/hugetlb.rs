@@ -43,3 +43,43 @@ fn full_mount(settings: &Settings, vma: &Vma) -> Option<(String, u64)> {
     let block_bytes = u64::try_from(size.f_bsize).ok()?;
     (size.f_bavail == 0).then(|| (mount, limit_blocks.unsigned_abs().saturating_mul(block_bytes)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::testing::write;
+
+    /// A pool of 2 MiB pages without overcommit, all of them promised but `left`.
+    fn pool(root: &Path, left: u64) {
+        for (name, pages) in [
+            ("nr_hugepages", 8),
+            ("free_hugepages", 4),
+            ("resv_hugepages", 4 - left),
+            ("nr_overcommit_hugepages", 0),
+            ("surplus_hugepages", 0),
+        ] {
+            write(root, &format!("sys/kernel/mm/hugepages/hugepages-2048kB/{name}"), &format!("{pages}\n"));
+        }
+    }
+
+    /// Three pages of 2 MiB; with `nr` the mapping was promised none of them.
+    fn mapping(flags: &str) -> Vma {
+        let end = 0x4000_0000 + 3 * (2 << 20);
+        Vma { start: 0x4000_0000, end, kernel_page_bytes: 2 << 20, flags: flags.to_owned(), ..Vma::default() }
+    }
+
+    #[test]
+    fn an_empty_pool_is_the_reason_only_of_pages_that_were_not_promised() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let why = |left, flags| {
+            pool(dir.path(), left);
+            why_missing(&Settings::read(dir.path(), &dir.path().join("proc/7")), &mapping(flags))
+        };
+        let empty = Reason::PoolEmpty { page_bytes: 2 << 20, total_pages: 8, mapping_pages: 3 };
+        assert_eq!(why(0, "rd wr nr ht"), empty);
+        assert_eq!(why(0, "rd wr ht"), Reason::NotTouched);
+        assert_eq!(why(1, "rd wr nr ht"), Reason::NotTouched);
+    }
+}

@@ -322,6 +322,14 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_is_switched_off_has_huge_pages_where_its_switch_leaves_them() {
+        let allows = |switch: ProcessSwitch| [false, true].map(|advised| switch.allows(advised));
+        assert_eq!(allows(ProcessSwitch::Open), [true, true]);
+        assert_eq!(allows(ProcessSwitch::ExceptAdvised), [false, true]);
+        assert_eq!(allows(ProcessSwitch::Closed), [false, false]);
+    }
+
+    #[test]
     fn settings_for_one_size_stand_above_the_whole() {
         let dir = tempfile::tempdir().expect("tempdir");
         let root = dir.path();

@@ -77,3 +77,37 @@ pub(crate) fn name_of(row: &FramesRow<'_>) -> String {
         None => file,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_after_the_function_that_code_was_made_for() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let path = dir.path().join("r");
+        let mut writer =
+            RecordingWriter::create(&path, Manifest::default(), WriterOptions::default()).expect("a recording");
+        let frames = [
+            (1, "inlined", Some(0x40), true),
+            (2, "outer", Some(0x40), false),
+            (3, "inlined_too", Some(0x40), true),
+            (4, "alone", Some(0x80), true),
+            (5, "elsewhere", Some(0xc0), false),
+            (6, "nowhere", None, false),
+        ];
+        for (frame_id, symbol, module_offset, inlined) in frames {
+            let (symbol, module) = (Some(symbol), Some(&b"/bin/x"[..]));
+            writer.push_frames(&FramesRow { frame_id, symbol, module, module_offset, inlined, ..FramesRow::default() });
+        }
+        writer.close(|_| {}).expect("closed");
+        let recording = Recording::open(&path).expect("opened");
+        let place = |offset| (b"/bin/x".to_vec(), offset);
+        let wanted = HashSet::from([place(0x40), place(0x80), place(0x100)]);
+        let found = functions_at(&recording, &wanted, &mut Vec::new()).expect("read");
+        let named = [(place(0x40), "outer".to_owned()), (place(0x80), "alone".to_owned())];
+        assert_eq!(found, HashMap::from(named));
+    }
+}
