@@ -6,6 +6,7 @@
 mod cpu;
 mod dax;
 mod khugepaged;
+mod mechanisms;
 mod observer;
 mod profile_agrees;
 mod profiled;

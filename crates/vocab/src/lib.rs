@@ -8,6 +8,7 @@
 //! - [`metrics`]: every series of measured values, with kind, unit and the direction that is better.
 //! - [`counters`]: every event that processor and kernel count, and the quotients that are made of them.
 //! - [`causes`]: every cause that a finding may name.
+//! - [`mechanisms`]: what the kernel spends a task's time on, and the functions that tell it.
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
 //! - [`abi`]: the numbers of mapping calls and page faults that rows carry.
 //! - [`nearest`]: the word that a misspelt one probably meant, and how a message asks for it.
@@ -26,6 +27,7 @@
 pub mod abi;
 pub mod causes;
 pub mod counters;
+pub mod mechanisms;
 pub mod metrics;
 pub mod nearest;
 pub mod settings;

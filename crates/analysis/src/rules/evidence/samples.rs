@@ -5,20 +5,9 @@ use std::ops::Range;
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{FramesRow, SamplesRow, StacksRow};
+use pagelab_vocab::mechanisms::FAULT_ENTRIES;
 
 use crate::error::Result;
-
-/// Functions through which every page fault goes, on x86-64 and arm64; one of them in a kernel stack says that a fault
-/// was being served, whether user mode or a copy to user memory took it.
-const FAULT_ENTRIES: [&str; 7] = [
-    "asm_exc_page_fault",
-    "exc_page_fault",
-    "do_user_addr_fault",
-    "do_page_fault",
-    "do_translation_fault",
-    "do_mem_abort",
-    "handle_mm_fault",
-];
 
 /// Samples of a run, by where they found it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

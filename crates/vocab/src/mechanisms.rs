@@ -1,0 +1,249 @@
+//! What the kernel did with a task's time on a CPU: mechanisms, and the kernel functions that tell them.
+//!
+//! A kernel stack is read from its innermost frame outwards. The first frame that is an *anchor* names the mechanism: clearing a
+//! page below an anonymous fault is `memory.clear`, the rest of that fault `fault.anonymous`. Helpers that many mechanisms share
+//! (locks, copies of small structures, reference counts, RCU) are no anchors: their time is that of whoever called them. A stack
+//! without an anchor is [`OTHER`].
+//!
+//! Timer samples are taken where interrupts are switched on again: in guests without a cycle counter the time of a section with
+//! interrupts off is found at its end. As the end of such a section (`_raw_spin_unlock_irqrestore`) is no anchor, the section's
+//! caller is named all the same.
+//!
+//! Compilers rename functions that they split or specialise (`finish_task_switch.isra.0`); names are compared without such endings.
+//!
+//! ## How to add an anchor
+//!
+//! Add its function to a line of [`MECHANISMS`]; where kernels differ, one place of the kernel is one [`Anchor`] with all its
+//! names, newest first. A test asks the running kernel for one name of each place that is not optional.
+
+/// One place of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Anchor {
+    /// The names of its function over the kernels, newest first; a kernel has one of them.
+    pub names: &'static [&'static str],
+    /// Kernels may lack it altogether, by their configuration, as a module that is not loaded, or because it was inlined.
+    pub optional: bool,
+}
+
+/// Something that the kernel does for a task, or because of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mechanism {
+    /// Stable identifier, `area.what`.
+    pub name: &'static str,
+    /// What the time is spent on.
+    pub about: &'static str,
+    /// The functions that tell it.
+    pub anchors: &'static [Anchor],
+}
+
+/// The word for time in the kernel that no anchor tells.
+pub const OTHER: &str = "other";
+
+/// Functions through which every page fault goes, on x86-64 and arm64: one of them in a kernel stack says that a fault was being
+/// served, whether an instruction of the program or a copy to its memory took it.
+pub const FAULT_ENTRIES: [&str; 7] = [
+    "asm_exc_page_fault",
+    "exc_page_fault",
+    "do_user_addr_fault",
+    "do_page_fault",
+    "do_translation_fault",
+    "do_mem_abort",
+    "handle_mm_fault",
+];
+
+/// A place that every kernel has.
+const fn at(names: &'static [&'static str]) -> Anchor {
+    Anchor { names, optional: false }
+}
+
+/// A place that a kernel may lack.
+const fn may(names: &'static [&'static str]) -> Anchor {
+    Anchor { names, optional: true }
+}
+
+const fn mechanism(name: &'static str, about: &'static str, anchors: &'static [Anchor]) -> Mechanism {
+    Mechanism { name, about, anchors }
+}
+
+/// Every mechanism. A function belongs to one of them.
+#[rustfmt::skip]
+pub const MECHANISMS: &[Mechanism] = &[
+    // Memory: pages.
+    mechanism("memory.clear", "filling new pages with zeroes", &[
+        at(&["clear_page_erms", "clear_page_rep", "clear_page_orig"]), may(&["folio_zero_user", "clear_huge_page"]),
+    ]),
+    mechanism("memory.allocate", "taking pages from the allocator", &[
+        at(&["__alloc_frozen_pages_noprof", "__alloc_pages_noprof", "__alloc_pages"]), at(&["get_page_from_freelist"]),
+    ]),
+    mechanism("memory.free", "giving pages back", &[
+        at(&["folios_put_refs", "release_pages"]), at(&["free_frozen_pages", "free_unref_page"]), may(&["free_unref_folios", "free_unref_page_list"]),
+    ]),
+    mechanism("memory.charge", "accounting pages to a memory cgroup", &[
+        may(&["__mem_cgroup_charge"]), may(&["charge_memcg"]), may(&["try_charge_memcg"]), may(&["__memcg_slab_post_alloc_hook"]),
+    ]),
+    mechanism("memory.lru", "putting pages on the lists that reclaim works on", &[
+        at(&["folio_batch_move_lru", "pagevec_lru_move_fn"]), may(&["__folio_batch_add_and_move"]),
+    ]),
+    mechanism("memory.reclaim", "freeing pages because there are too few, or because of a limit", &[
+        at(&["try_to_free_pages"]), at(&["shrink_node"]), may(&["try_to_free_mem_cgroup_pages"]),
+        may(&["__mem_cgroup_handle_over_high", "mem_cgroup_handle_over_high"]), may(&["shrink_folio_list"]),
+    ]),
+    mechanism("memory.compact", "moving pages to make room for huge ones", &[
+        may(&["try_to_compact_pages"]), may(&["compact_zone"]), may(&["migrate_pages"]),
+    ]),
+    mechanism("memory.swap", "fetching pages from swap", &[at(&["do_swap_page"]), may(&["swap_read_folio", "swap_readpage"])]),
+    mechanism("memory.ksm", "merging equal pages and separating them again", &[may(&["ksm_do_scan"]), may(&["ksm_scan_thread"])]),
+    mechanism("memory.khugepaged", "making huge pages of small ones", &[may(&["collapse_huge_page"]), may(&["hpage_collapse_scan_pmd"])]),
+    mechanism("memory.split", "splitting huge pages", &[
+        may(&["__folio_split", "split_huge_page_to_list_to_order", "split_huge_page_to_list"]), may(&["__split_huge_pmd"]),
+    ]),
+    mechanism("memory.numa", "moving pages to the node that uses them", &[may(&["do_numa_page"]), may(&["do_huge_pmd_numa_page"]), may(&["task_numa_work"])]),
+    // Memory: faults, by what they are on.
+    mechanism("fault.anonymous", "faults on memory of the program's own, without the pages themselves", &[
+        at(&["do_anonymous_page"]), may(&["do_huge_pmd_anonymous_page"]),
+    ]),
+    mechanism("fault.copy", "copying pages that were shared, on a write", &[at(&["do_wp_page"]), may(&["wp_page_copy"]), may(&["do_huge_pmd_wp_page"])]),
+    mechanism("fault.shared", "faults on shared memory and tmpfs", &[at(&["shmem_fault"])]),
+    mechanism("fault.file", "faults on mapped files", &[at(&["filemap_map_pages"]), at(&["filemap_fault"]), at(&["finish_fault"]), at(&["do_fault"])]),
+    mechanism("fault.hugetlb", "faults on hugetlb memory", &[may(&["hugetlb_fault"])]),
+    mechanism("fault.dax", "faults on files of persistent memory", &[may(&["dax_iomap_fault"])]),
+    mechanism("fault.entry", "entering faults, finding the mapping, walking the page table", &[
+        at(&["asm_exc_page_fault"]), at(&["exc_page_fault"]), may(&["do_user_addr_fault"]), at(&["handle_mm_fault"]), may(&["lock_vma_under_rcu"]),
+    ]),
+    // Memory: address spaces.
+    mechanism("space.map", "making and changing mappings", &[
+        at(&["do_mmap"]), may(&["__mmap_region", "mmap_region"]), may(&["do_brk_flags"]), may(&["mprotect_fixup"]), may(&["move_vma"]), may(&["do_madvise"]),
+    ]),
+    mechanism("space.unmap", "taking mappings and their page tables away", &[
+        at(&["unmap_page_range"]), at(&["unmap_vmas"]), at(&["free_pgtables"]), may(&["tlb_finish_mmu"]), may(&["do_vmi_align_munmap", "do_mas_align_munmap"]),
+        at(&["exit_mmap"]),
+    ]),
+    mechanism("space.flush", "telling other CPUs that a mapping has changed", &[may(&["flush_tlb_mm_range"]), may(&["native_flush_tlb_multi"]), may(&["smp_call_function_many_cond"])]),
+    mechanism("task.fork", "copying a process, or making a thread", &[
+        at(&["copy_process"]), may(&["copy_page_range"]), may(&["dup_mmap"]), may(&["wake_up_new_task"]),
+    ]),
+    mechanism("task.exec", "loading a program", &[may(&["load_elf_binary"]), may(&["begin_new_exec"]), may(&["bprm_execve"])]),
+    mechanism("task.exit", "ending a task", &[at(&["do_exit"]), may(&["release_task"])]),
+    // Files: names, descriptors, contents.
+    mechanism("file.name", "finding a file by its name", &[
+        at(&["path_lookupat"]), at(&["link_path_walk"]), may(&["walk_component"]), may(&["lookup_fast"]), at(&["path_openat"]), may(&["filename_lookup"]),
+        may(&["getname_flags"]), may(&["strncpy_from_user"]),
+    ]),
+    mechanism("file.open", "opening and closing files, descriptors", &[
+        at(&["do_filp_open"]), may(&["do_dentry_open"]), at(&["__fput"]), may(&["file_close_fd"]), may(&["filp_flush", "filp_close"]), may(&["f_dupfd"]),
+    ]),
+    mechanism("file.attributes", "attributes of files", &[at(&["vfs_statx"]), may(&["vfs_getattr_nosec"]), may(&["vfs_fstat"]), may(&["cp_new_stat"])]),
+    mechanism("file.directory", "listing directories", &[at(&["iterate_dir"])]),
+    mechanism("file.read", "reading from the page cache", &[at(&["filemap_read"]), may(&["copy_page_to_iter"]), may(&["shmem_file_read_iter"]), may(&["filemap_splice_read"])]),
+    mechanism("file.write", "writing to the page cache", &[at(&["generic_perform_write"]), may(&["iomap_file_buffered_write"])]),
+    mechanism("file.fetch", "fetching contents into the page cache", &[
+        at(&["page_cache_ra_unbounded"]), may(&["page_cache_ra_order"]), may(&["filemap_read_folio"]), may(&["force_page_cache_ra"]),
+    ]),
+    mechanism("file.drop", "dropping contents from the page cache", &[
+        may(&["shmem_undo_range"]), at(&["truncate_inode_pages_range"]), may(&["mapping_try_invalidate", "invalidate_mapping_pagevec"]), may(&["invalidate_inode_pages2_range"]),
+    ]),
+    mechanism("file.blocks", "finding the blocks of a file", &[may(&["ext4_map_blocks"]), may(&["xfs_bmapi_read"]), may(&["btrfs_get_extent"]), may(&["iomap_iter"])]),
+    mechanism("file.journal", "journal and fsync", &[
+        may(&["jbd2__journal_start"]), may(&["jbd2_journal_commit_transaction"]), may(&["jbd2_log_wait_commit"]), may(&["ext4_sync_file"]),
+        may(&["__ext4_mark_inode_dirty"]), may(&["xfs_log_force_seq"]), may(&["xfs_file_fsync"]), may(&["btrfs_sync_log"]),
+    ]),
+    mechanism("file.writeback", "writing dirty pages to the device, or waiting before more are made", &[at(&["do_writepages"]), at(&["balance_dirty_pages"])]),
+    mechanism("file.direct", "direct I/O, without the page cache", &[may(&["__iomap_dio_rw"]), may(&["iomap_dio_bio_iter"]), may(&["blkdev_direct_IO"])]),
+    mechanism("file.dax", "reading and writing persistent memory", &[may(&["dax_iomap_rw"])]),
+    mechanism("block.request", "making requests and handing them to the device", &[
+        at(&["blk_mq_submit_bio"]), at(&["blk_mq_dispatch_rq_list"]), at(&["blk_mq_flush_plug_list"]),
+    ]),
+    mechanism("block.complete", "ending requests", &[may(&["blk_mq_end_request"]), may(&["blk_mq_complete_request"]), may(&["blk_update_request"])]),
+    // Between tasks.
+    mechanism("task.pipe", "pipes", &[at(&["anon_pipe_read", "pipe_read"]), at(&["anon_pipe_write", "pipe_write"])]),
+    mechanism("task.futex", "futexes", &[at(&["do_futex"]), may(&["futex_wait"]), may(&["futex_wake"]), may(&["futex_lock_pi"]), may(&["futex_unlock_pi"])]),
+    mechanism("task.poll", "waiting for one of several descriptors", &[may(&["do_epoll_wait"]), at(&["do_sys_poll"]), may(&["do_select"])]),
+    mechanism("task.sleep", "timers", &[at(&["hrtimer_nanosleep"])]),
+    mechanism("task.signal", "signals", &[at(&["get_signal"]), may(&["do_send_sig_info"])]),
+    mechanism("task.wake", "waking tasks", &[at(&["try_to_wake_up"])]),
+    mechanism("task.switch", "switching from task to task", &[at(&["finish_task_switch"]), at(&["__schedule"])]),
+    mechanism("task.lock", "spinning for locks of the kernel", &[
+        may(&["native_queued_spin_lock_slowpath"]), may(&["osq_lock"]), may(&["rwsem_down_read_slowpath"]), may(&["rwsem_down_write_slowpath"]), may(&["__mutex_lock"]),
+    ]),
+    mechanism("uring", "io_uring, without the operations themselves", &[may(&["io_submit_sqes"]), may(&["io_cqring_wait"]), may(&["__do_sys_io_uring_enter"])]),
+    mechanism("network", "sockets and packets", &[
+        may(&["tcp_sendmsg"]), may(&["tcp_recvmsg"]), may(&["unix_stream_sendmsg"]), may(&["unix_stream_read_generic"]), may(&["net_rx_action"]), may(&["sock_poll"]),
+    ]),
+    // The way in and out.
+    mechanism("call.filter", "seccomp", &[may(&["__seccomp_filter"])]),
+    mechanism("call.entry", "entering and leaving calls, restartable sequences", &[
+        at(&["do_syscall_64", "el0_svc_common"]), may(&["x64_sys_call"]), may(&["exit_to_user_mode_loop", "exit_to_user_mode_prepare"]), may(&["__rseq_handle_notify_resume"]),
+    ]),
+    mechanism("interrupt", "interrupts that came meanwhile, and their softirqs", &[
+        at(&["handle_softirqs", "__do_softirq"]), at(&["asm_sysvec_apic_timer_interrupt"]), may(&["common_interrupt"]), may(&["irq_exit_rcu", "__irq_exit_rcu"]),
+    ]),
+    mechanism("recorder", "programs and events of a recorder, this one or another", &[
+        may(&["bpf_trace_run1"]), may(&["bpf_trace_run2"]), may(&["bpf_trace_run3"]), may(&["bpf_trace_run4"]), may(&["perf_event_overflow"]), may(&["___perf_sw_event"]),
+    ]),
+];
+
+/// The function without the endings that compilers give to its parts and special forms.
+pub fn plain_name(function: &str) -> &str {
+    const ENDINGS: [&str; 5] = [".isra.", ".part.", ".constprop.", ".cold", ".llvm."];
+    let end = ENDINGS.iter().filter_map(|ending| function.find(ending)).min();
+    &function[..end.unwrap_or(function.len())]
+}
+
+/// The mechanism that a function is an anchor of.
+pub fn anchored(function: &str) -> Option<&'static Mechanism> {
+    let name = plain_name(function);
+    MECHANISMS.iter().find(|mechanism| mechanism.anchors.iter().any(|anchor| anchor.names.contains(&name)))
+}
+
+/// What the kernel was doing, by the names of a stack's kernel functions from the innermost outwards; none where no anchor is
+/// among them ([`OTHER`]).
+pub fn of_stack<'a>(innermost_first: impl IntoIterator<Item = &'a str>) -> Option<&'static Mechanism> {
+    innermost_first.into_iter().find_map(anchored)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_told_once() {
+        let (mut names, mut functions) = (BTreeSet::new(), BTreeSet::new());
+        for mechanism in MECHANISMS {
+            assert!(names.insert(mechanism.name) && !mechanism.about.is_empty(), "{}", mechanism.name);
+            assert!(!mechanism.anchors.is_empty(), "{}", mechanism.name);
+            for name in mechanism.anchors.iter().flat_map(|anchor| anchor.names) {
+                assert!(functions.insert(*name), "{name} is an anchor twice");
+                assert_eq!(plain_name(name), *name);
+            }
+        }
+        assert!(!names.contains(OTHER));
+    }
+
+    #[test]
+    fn the_innermost_anchor_decides_and_helpers_never_do() {
+        let of = |stack: &[&'static str]| of_stack(stack.iter().copied()).map(|mechanism| mechanism.name);
+        let fault =
+            ["do_anonymous_page", "__handle_mm_fault", "handle_mm_fault", "exc_page_fault", "asm_exc_page_fault"];
+        assert_eq!(of(&fault), Some("fault.anonymous"));
+        assert_eq!(of(&[&["clear_page_erms", "get_page_from_freelist"], &fault[..]].concat()), Some("memory.clear"));
+        assert_eq!(of(&[&["_raw_spin_unlock_irqrestore"], &fault[..]].concat()), Some("fault.anonymous"));
+        assert_eq!(of(&["finish_task_switch.isra.0", "__schedule", "schedule", "anon_pipe_read"]), Some("task.switch"));
+        assert_eq!(of(&["memcpy", "_raw_spin_lock"]), None);
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn endings_of_compilers_are_no_part_of_a_name() {
+        for (function, plain) in [
+            ("finish_task_switch.isra.0", "finish_task_switch"),
+            ("vms_clear_ptes.part.0", "vms_clear_ptes"),
+            ("foo.constprop.0.isra.0", "foo"),
+            ("bar.cold", "bar"),
+            ("do_fault", "do_fault"),
+        ] {
+            assert_eq!(plain_name(function), plain);
+        }
+    }
+}
