@@ -23,6 +23,9 @@ pub struct Anchor {
     pub names: &'static [&'static str],
     /// Kernels may lack it altogether, by their configuration, as a module that is not loaded, or because it was inlined.
     pub optional: bool,
+    /// It tells the mechanism of its own instructions alone. Whatever it calls is something else, known or not: every call goes
+    /// through `do_syscall_64`, which must not hide the ones that have no anchor.
+    pub own_time: bool,
 }
 
 /// Something that the kernel does for a task, or because of it.
@@ -53,12 +56,17 @@ pub const FAULT_ENTRIES: [&str; 7] = [
 
 /// A place that every kernel has.
 const fn at(names: &'static [&'static str]) -> Anchor {
-    Anchor { names, optional: false }
+    Anchor { names, optional: false, own_time: false }
 }
 
 /// A place that a kernel may lack.
 const fn may(names: &'static [&'static str]) -> Anchor {
-    Anchor { names, optional: true }
+    Anchor { names, optional: true, own_time: false }
+}
+
+/// A way in that everything of its kind goes through: the mechanism has its own time alone. A kernel may have inlined it.
+const fn gate(names: &'static [&'static str]) -> Anchor {
+    Anchor { names, optional: true, own_time: true }
 }
 
 const fn mechanism(name: &'static str, about: &'static str, anchors: &'static [Anchor]) -> Mechanism {
@@ -108,7 +116,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     mechanism("fault.hugetlb", "faults on hugetlb memory", &[may(&["hugetlb_fault"])]),
     mechanism("fault.dax", "faults on files of persistent memory", &[may(&["dax_iomap_fault"])]),
     mechanism("fault.entry", "entering faults, finding the mapping, walking the page table", &[
-        at(&["asm_exc_page_fault"]), at(&["exc_page_fault"]), may(&["do_user_addr_fault"]), at(&["handle_mm_fault"]), may(&["lock_vma_under_rcu"]),
+        gate(&["asm_exc_page_fault"]), gate(&["exc_page_fault"]), gate(&["do_user_addr_fault"]), gate(&["handle_mm_fault"]), at(&["__handle_mm_fault"]), may(&["lock_mm_and_find_vma"]), may(&["find_vma"]), may(&["access_error"]), may(&["lock_vma_under_rcu"]),
     ]),
     // Memory: address spaces.
     mechanism("space.map", "making and changing mappings", &[
@@ -120,20 +128,24 @@ pub const MECHANISMS: &[Mechanism] = &[
     ]),
     mechanism("space.flush", "telling other CPUs that a mapping has changed", &[may(&["flush_tlb_mm_range"]), may(&["native_flush_tlb_multi"]), may(&["smp_call_function_many_cond"])]),
     mechanism("task.fork", "copying a process, or making a thread", &[
-        at(&["copy_process"]), may(&["copy_page_range"]), may(&["dup_mmap"]), may(&["wake_up_new_task"]),
+        at(&["copy_process"]), may(&["copy_page_range"]), may(&["dup_mmap"]), may(&["wake_up_new_task"]), may(&["kernel_clone"]),
     ]),
-    mechanism("task.exec", "loading a program", &[may(&["load_elf_binary"]), may(&["begin_new_exec"]), may(&["bprm_execve"])]),
-    mechanism("task.exit", "ending a task", &[at(&["do_exit"]), may(&["release_task"])]),
+    mechanism("task.exec", "loading a program", &[may(&["load_elf_binary"]), may(&["begin_new_exec"]), may(&["bprm_execve"]), may(&["do_execveat_common"])]),
+    mechanism("task.exit", "ending a task", &[at(&["do_exit"]), may(&["release_task"]), may(&["kernel_wait4"])]),
     // Files: names, descriptors, contents.
     mechanism("file.name", "finding a file by its name", &[
         at(&["path_lookupat"]), at(&["link_path_walk"]), may(&["walk_component"]), may(&["lookup_fast"]), at(&["path_openat"]), may(&["filename_lookup"]),
         may(&["getname_flags"]), may(&["strncpy_from_user"]),
     ]),
     mechanism("file.open", "opening and closing files, descriptors", &[
-        at(&["do_filp_open"]), may(&["do_dentry_open"]), at(&["__fput"]), may(&["file_close_fd"]), may(&["filp_flush", "filp_close"]), may(&["f_dupfd"]),
+        at(&["do_filp_open"]), may(&["do_dentry_open"]), at(&["__fput"]), may(&["file_close_fd"]), may(&["filp_flush", "filp_close"]), may(&["f_dupfd"]), may(&["do_fcntl"]), may(&["alloc_fd"]), may(&["fd_install"]),
+        may(&["fdget"]), may(&["fdget_pos"]), may(&["fdget_raw"]), may(&["fget"]), may(&["__x64_sys_close"]),
     ]),
-    mechanism("file.attributes", "attributes of files", &[at(&["vfs_statx"]), may(&["vfs_getattr_nosec"]), may(&["vfs_fstat"]), may(&["cp_new_stat"])]),
+    mechanism("file.attributes", "attributes of files", &[at(&["vfs_statx"]), may(&["vfs_getattr_nosec"]), may(&["vfs_fstat"]), may(&["cp_new_stat"]), may(&["vfs_fstatat"])]),
     mechanism("file.directory", "listing directories", &[at(&["iterate_dir"])]),
+    mechanism("file.call", "entering reads and writes: rights, positions, times of files", &[
+        at(&["vfs_read"]), at(&["vfs_write"]), may(&["rw_verify_area"]), may(&["touch_atime"]), may(&["file_update_time_flags", "file_update_time"]),
+    ]),
     mechanism("file.read", "reading from the page cache", &[at(&["filemap_read"]), may(&["copy_page_to_iter"]), may(&["shmem_file_read_iter"]), may(&["filemap_splice_read"])]),
     mechanism("file.write", "writing to the page cache", &[at(&["generic_perform_write"]), may(&["iomap_file_buffered_write"])]),
     mechanism("file.fetch", "fetching contents into the page cache", &[
@@ -172,13 +184,13 @@ pub const MECHANISMS: &[Mechanism] = &[
     // The way in and out.
     mechanism("call.filter", "seccomp", &[may(&["__seccomp_filter"])]),
     mechanism("call.entry", "entering and leaving calls, restartable sequences", &[
-        at(&["do_syscall_64", "el0_svc_common"]), may(&["x64_sys_call"]), may(&["exit_to_user_mode_loop", "exit_to_user_mode_prepare"]), may(&["__rseq_handle_notify_resume"]),
+        gate(&["entry_SYSCALL_64_after_hwframe"]), gate(&["do_syscall_64", "el0_svc_common"]), gate(&["x64_sys_call"]), may(&["exit_to_user_mode_loop", "exit_to_user_mode_prepare"]), may(&["__rseq_handle_notify_resume"]),
     ]),
     mechanism("interrupt", "interrupts that came meanwhile, and their softirqs", &[
-        at(&["handle_softirqs", "__do_softirq"]), at(&["asm_sysvec_apic_timer_interrupt"]), may(&["common_interrupt"]), may(&["irq_exit_rcu", "__irq_exit_rcu"]),
+        at(&["handle_softirqs", "__do_softirq"]), gate(&["asm_sysvec_apic_timer_interrupt"]), gate(&["common_interrupt"]), may(&["irq_exit_rcu", "__irq_exit_rcu"]),
     ]),
-    mechanism("recorder", "programs and events of a recorder, this one or another", &[
-        may(&["bpf_trace_run1"]), may(&["bpf_trace_run2"]), may(&["bpf_trace_run3"]), may(&["bpf_trace_run4"]), may(&["perf_event_overflow"]), may(&["___perf_sw_event"]),
+    mechanism(RECORDER, "programs and events of a recorder, this one or another; BPF programs are told by how their names begin", &[
+        may(&["perf_event_overflow"]), may(&["___perf_sw_event"]),
     ]),
 ];
 
@@ -189,16 +201,26 @@ pub fn plain_name(function: &str) -> &str {
     &function[..end.unwrap_or(function.len())]
 }
 
-/// The mechanism that a function is an anchor of.
-pub fn anchored(function: &str) -> Option<&'static Mechanism> {
-    let name = plain_name(function);
-    MECHANISMS.iter().find(|mechanism| mechanism.anchors.iter().any(|anchor| anchor.names.contains(&name)))
-}
+/// How the names of BPF programs begin, and of the functions that run them. They are of the mechanism [`RECORDER`].
+const OF_BPF: [&str; 3] = ["bpf_prog_", "bpf_trace_run", "__bpf_trace_"];
+
+/// The mechanism that holds what recording costs the recorded task.
+pub const RECORDER: &str = "recorder";
 
 /// What the kernel was doing, by the names of a stack's kernel functions from the innermost outwards; none where no anchor is
 /// among them ([`OTHER`]).
 pub fn of_stack<'a>(innermost_first: impl IntoIterator<Item = &'a str>) -> Option<&'static Mechanism> {
-    innermost_first.into_iter().find_map(anchored)
+    innermost_first.into_iter().enumerate().find_map(|(depth, function)| anchored(function, depth == 0))
+}
+
+/// The mechanism that a function tells, if it is the innermost of its stack or if functions below it have told none.
+fn anchored(function: &str, is_innermost: bool) -> Option<&'static Mechanism> {
+    let name = plain_name(function);
+    if OF_BPF.iter().any(|begin| name.starts_with(begin)) {
+        return MECHANISMS.iter().find(|mechanism| mechanism.name == RECORDER);
+    }
+    let tells = |anchor: &Anchor| anchor.names.contains(&name) && (is_innermost || !anchor.own_time);
+    MECHANISMS.iter().find(|mechanism| mechanism.anchors.iter().any(tells))
 }
 
 #[cfg(test)]
@@ -231,6 +253,14 @@ mod tests {
         assert_eq!(of(&[&["_raw_spin_unlock_irqrestore"], &fault[..]].concat()), Some("fault.anonymous"));
         assert_eq!(of(&["finish_task_switch.isra.0", "__schedule", "schedule", "anon_pipe_read"]), Some("task.switch"));
         assert_eq!(of(&["memcpy", "_raw_spin_lock"]), None);
+        let call = ["do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
+        assert_eq!(of(&call), Some("call.entry"));
+        assert_eq!(of(&[&["bpf_prog_affae3981c39db1d_sys_exit"], &call[..]].concat()), Some(RECORDER));
+        assert_eq!(
+            of(&[&["nobody_knows_it", "__x64_sys_new"], &call[..]].concat()),
+            None,
+            "a call without an anchor is not its entry"
+        );
         assert_eq!(of(&[]), None);
     }
 
