@@ -74,6 +74,11 @@ impl Drop for Agent {
     }
 }
 
+/// A time to sleep, in seconds, that no other run of these tests asks for: a run that was killed may leave its sleepers behind.
+fn sleep_s(test: u32) -> String {
+    format!("{}.{}", 86_300 + test, std::process::id())
+}
+
 /// Processes with this word on their command line.
 fn processes(word: &str) -> usize {
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
@@ -120,24 +125,30 @@ fn what_exceeds_the_limit_is_counted_and_thrown_away() {
 
 #[test]
 fn killing_reaches_those_that_left_the_process_group() {
+    let sleep = sleep_s(1);
     let mut agent = Agent::start();
-    agent.begin(1, "setsid sleep 86301 & (setsid sh -c 'sleep 86301; :' &) ; sleep 86301", 1000);
-    while processes("86301") < 3 {
+    agent.begin(1, &format!("setsid sleep {sleep} & (setsid sh -c 'sleep {sleep}; :' &) ; sleep {sleep}"), 1000);
+    while processes(&sleep) < 3 {
         std::thread::sleep(Duration::from_millis(10));
     }
     agent.send(&Frame::new(Kind::Kill, 99, b""));
     std::thread::sleep(Duration::from_millis(200));
-    assert!(processes("86301") >= 3, "another run's number kills nothing");
+    assert!(processes(&sleep) >= 3, "another run's number kills nothing");
     agent.send(&Frame::new(Kind::Kill, 1, b""));
     assert_eq!(agent.finish(1).0.end, End::Signal(9));
-    await_none("86301");
+    await_none(&sleep);
 }
 
 #[test]
 fn a_process_left_behind_does_not_keep_the_command_from_ending() {
+    let sleep = sleep_s(2);
     let mut agent = Agent::start();
     let begin = Instant::now();
-    agent.begin(1, "sleep 86302 & echo $!; (while :; do echo more; sleep 0.01; done) & echo $!; exit 5", 1000);
+    agent.begin(
+        1,
+        &format!("sleep {sleep} & echo $!; (while :; do echo more; sleep 0.01; done) & echo $!; exit 5"),
+        1000,
+    );
     let (done, out, _) = agent.finish(1);
     assert_eq!(done.end, End::Exit(5));
     let out = String::from_utf8_lossy(&out);
@@ -145,7 +156,7 @@ fn a_process_left_behind_does_not_keep_the_command_from_ending() {
     assert_eq!(left.len(), 2, "{out:?}");
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     let deadline = Instant::now() + Duration::from_secs(5);
-    while processes("86302") != 1 {
+    while processes(&sleep) != 1 {
         assert!(Instant::now() < deadline, "it is not killed either");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -154,9 +165,10 @@ fn a_process_left_behind_does_not_keep_the_command_from_ending() {
 
 #[test]
 fn a_new_client_or_none_kills_what_runs() {
+    let sleep = sleep_s(3);
     let mut agent = Agent::start();
-    agent.begin(1, "sleep 86303", 1000);
-    while processes("86303") == 0 {
+    agent.begin(1, &format!("sleep {sleep}"), 1000);
+    while processes(&sleep) == 0 {
         std::thread::sleep(Duration::from_millis(10));
     }
     // The one before broke off in the middle of a frame.
@@ -171,15 +183,16 @@ fn a_new_client_or_none_kills_what_runs() {
         }
     };
     assert!(ready.kind == Kind::Ready && String::from_utf8_lossy(&ready.payload).contains("release="), "{ready:?}");
-    await_none("86303");
-    agent.begin(3, "sleep 86304", 1000);
-    while processes("86304") == 0 {
+    await_none(&sleep);
+    let sleep = sleep_s(4);
+    agent.begin(3, &format!("sleep {sleep}"), 1000);
+    while processes(&sleep) == 0 {
         std::thread::sleep(Duration::from_millis(10));
     }
     // One that may not even have started.
-    agent.begin(4, "sleep 86304", 1000);
+    agent.begin(4, &format!("sleep {sleep}"), 1000);
     agent.stream.shutdown(std::net::Shutdown::Both).expect("closed");
-    await_none("86304");
+    await_none(&sleep);
 }
 
 fn frames() -> impl Strategy<Value = Frame> {
