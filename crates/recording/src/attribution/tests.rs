@@ -1,6 +1,8 @@
 //! The join against a reference that knows nothing of intervals: an array with the owner of each page, rebuilt from
 //! nothing for every fault.
 
+use std::collections::BTreeMap;
+
 use pagelab_vocab::abi::{MAP_HUGE_SHIFT, MAP_HUGETLB, MREMAP_DONTUNMAP};
 use proptest::prelude::*;
 
@@ -70,7 +72,7 @@ fn play(owners: &mut Owners, action: &Action, id: u32) {
         Action::Unmap { at, pages, .. } => fill(owners, at, at + pages, None),
         Action::Detach { at } => detach(owners, at),
         Action::Remap { old, old_pages, new, pages, keep } => {
-            let end = old_pages.map_or_else(|| run_end(owners, old), |n| (old + n).min(PAGES));
+            let end = moved_end(owners, old, old_pages);
             let again = (old_pages == Some(0) || keep) && end == old && new != old;
             remap(owners, (old, end), (new, pages), (keep && new != old, again), id);
         }
@@ -79,6 +81,11 @@ fn play(owners: &mut Owners, action: &Action, id: u32) {
             fill(owners, old, new, Some((id, false, None)));
         }
     }
+}
+
+/// Where the range that a move names ends; the run that begins there where the call had no length.
+fn moved_end(owners: &Owners, old: usize, old_pages: Option<usize>) -> usize {
+    old_pages.map_or_else(|| run_end(owners, old), |pages| (old + pages).min(PAGES))
 }
 
 /// Everything that is left of the segment that was attached there; of what is no segment, the run that begins there.
@@ -176,7 +183,7 @@ fn row(action: &Action, ts: i64, mm_id: u32, id: u32) -> MappingsRow<'static> {
 /// beginning. The kernel refuses to move a range with a gap (EFAULT), so what is not known there was never part of a segment's move.
 fn is_impossible(owners: &Owners, action: &Action) -> bool {
     let Action::Remap { old, old_pages, .. } = *action else { return false };
-    let end = old_pages.map_or_else(|| run_end(owners, old), |pages| (old + pages).min(PAGES));
+    let end = moved_end(owners, old, old_pages);
     let range = &owners[old.min(end)..end];
     let has_segment = range.iter().flatten().any(|(_, _, segment)| segment.is_some());
     has_segment && range.iter().any(Option::is_none)
@@ -184,7 +191,7 @@ fn is_impossible(owners: &Owners, action: &Action) -> bool {
 
 /// Without the actions that are impossible where the ones before have led.
 fn possible(actions: Vec<(i64, u32, Action)>) -> Vec<(i64, u32, Action)> {
-    let mut spaces: std::collections::BTreeMap<u32, Owners> = std::collections::BTreeMap::new();
+    let mut spaces: BTreeMap<u32, Owners> = BTreeMap::new();
     let mut kept: Vec<(i64, u32, Action)> = Vec::new();
     for (at, mm, action) in actions {
         let owners = spaces.entry(mm).or_insert([None; PAGES]);
