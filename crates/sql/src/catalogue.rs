@@ -20,8 +20,9 @@ use crate::options::Damaged;
 
 /// A part of a recording that a query reads.
 #[derive(Debug)]
-pub(crate) struct File {
-    pub(crate) part: ScanPart,
+pub struct File {
+    /// The part on disk.
+    pub part: ScanPart,
     /// The recording's place among those asked.
     pub(crate) recording: usize,
     /// The time whose rows count; none: all rows do.
@@ -45,7 +46,7 @@ pub(crate) struct Planned {
 
 /// The files of all tables that a query reads, and the ones left out.
 #[derive(Debug)]
-pub(crate) struct Catalogue {
+pub struct Catalogue {
     recordings: Vec<RecordingRef>,
     bounds: Bounds,
     damaged: Damaged,
@@ -62,7 +63,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Catalogue {
-    pub(crate) fn new(recordings: &[RecordingRef], bounds: Bounds, damaged: Damaged) -> Self {
+    /// The files of these recordings; none has been listed.
+    pub fn new(recordings: &[RecordingRef], bounds: Bounds, damaged: Damaged) -> Self {
         Self {
             recordings: recordings.to_vec(),
             bounds,
@@ -96,7 +98,7 @@ impl Catalogue {
     }
 
     /// The files of a table.
-    pub(crate) fn files(&self, table: &'static TableDef) -> Result<Vec<Arc<File>>> {
+    pub fn files(&self, table: &'static TableDef) -> Result<Vec<Arc<File>>> {
         if let Some(files) = lock(&self.tables).get(table.name) {
             return Ok(files.clone());
         }
@@ -162,7 +164,7 @@ pub(crate) fn external(error: Error) -> DataFusionError {
 
 /// Compares the files of a plan with those catalogued: each scan that is in the plan must have all of its files, and of
 /// each file every byte once, because the engine splits files among threads.
-pub(crate) fn check_planned(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+pub fn check_planned(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     let mut found: HashMap<*const Scan, (Arc<Scan>, Ranges)> = HashMap::new();
     collect(plan, &mut found)?;
     for (scan, mut ranges) in found.into_values() {
@@ -207,7 +209,7 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, found: &mut HashMap<*const Scan, (Arc<
 }
 
 /// Joins ranges that touch; a plan that reads a byte twice keeps the overlap visible.
-fn join(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+pub fn join(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (start, end) in ranges {
         match joined.last_mut() {
@@ -224,16 +226,4 @@ fn unequal(scan: &Scan, path: &Path, how: &str) -> DataFusionError {
         scan.table.name,
         path.display()
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::join;
-
-    #[test]
-    fn only_ranges_that_touch_are_joined() {
-        assert_eq!(join(&[(0, 5), (5, 9)]), [(0, 9)]);
-        assert_eq!(join(&[(0, 5), (6, 9)]), [(0, 5), (6, 9)], "a byte is missing");
-        assert_eq!(join(&[(0, 5), (4, 9)]), [(0, 5), (4, 9)], "a byte is there twice");
-    }
 }

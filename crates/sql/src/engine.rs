@@ -93,7 +93,7 @@ fn bounded(sql: &str) -> Result<()> {
 }
 
 /// A session of the engine with all tables.
-pub(crate) fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOptions) -> Result<SessionContext> {
+pub fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOptions) -> Result<SessionContext> {
     let engine = |e: DataFusionError| QueryError::Unanswered(e.strip_backtrace());
     let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_bytes), NAMED_CONSUMERS);
     let spill = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -121,7 +121,7 @@ pub(crate) fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &Quer
 }
 
 /// A query with everything needed to run it, and to run it again.
-pub(crate) struct Query<'q> {
+pub struct Query<'q> {
     context: SessionContext,
     catalogue: Arc<Catalogue>,
     sql: &'q str,
@@ -143,7 +143,8 @@ impl From<QueryError> for Failed {
 }
 
 impl<'q> Query<'q> {
-    pub(crate) fn new(
+    /// A query that has not run.
+    pub fn new(
         context: SessionContext,
         catalogue: Arc<Catalogue>,
         sql: &'q str,
@@ -154,7 +155,7 @@ impl<'q> Query<'q> {
     }
 
     /// Runs the query; once more if it failed because of damaged parts, then without them.
-    pub(crate) async fn answer(&mut self) -> Result<Answer> {
+    pub async fn answer(&mut self) -> Result<Answer> {
         let (rows, bytes_scanned) = match self.run_guarded().await {
             Ok(done) => done,
             Err(failed) if failed.may_be_damage && self.out.take_back() && self.catalogue.leave_out_failed() => {

@@ -30,11 +30,18 @@ mod options;
 mod output;
 mod runs;
 mod table;
-#[cfg(test)]
-mod tests;
 
 use std::io::Write;
 use std::path::PathBuf;
+
+/// What this crate's own tests look at. They are in its integration program: a program of unit tests compiles the crate, and what
+/// it instantiates of DataFusion, a second time.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::catalogue::{Catalogue, check_planned, join};
+    pub use crate::engine::{Query, context};
+    pub use crate::held::Held;
+}
 
 pub use error::{QueryError, Result};
 pub use held::HELD_BYTES;

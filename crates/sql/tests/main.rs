@@ -1,5 +1,6 @@
 //! The tests of this crate that take recordings from disk, linked once.
 
+mod internals;
 mod queries;
 #[path = "../../views/tests/run_support/mod.rs"]
 mod run_support;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,9 +14,8 @@ use pagelab_recording::tables::FaultsRow;
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions};
 use tempfile::TempDir;
 
-use crate::catalogue::{Catalogue, check_planned};
-use crate::engine::{Query, context};
-use crate::options::{Damaged, Format, QueryOptions};
+use pagelab_sql::internals::{Catalogue, Held, Query, check_planned, context, join};
+use pagelab_sql::{Damaged, Format, HELD_BYTES, QueryOptions};
 
 /// A number without a pattern that an encoding could use.
 fn mixed(number: u64) -> u64 {
@@ -111,4 +111,32 @@ fn a_part_that_is_truncated_after_planning_is_left_out_and_named() {
     assert_eq!(answer.left_out.len(), 1, "{answer:?}");
     assert!(answer.left_out[0].contains(&part.display().to_string()), "{answer:?}");
     assert_eq!(String::from_utf8(out).unwrap(), "n,last\n2000,2999\n");
+}
+
+#[test]
+fn a_short_result_can_be_taken_back_and_a_long_one_not() {
+    let mut out = Vec::new();
+    let mut held = Held::new(&mut out);
+    held.write_all(b"wrong").unwrap();
+    held.flush().unwrap();
+    assert!(held.take_back());
+    held.write_all(b"right").unwrap();
+    held.release().unwrap();
+    assert_eq!(out, b"right");
+
+    let mut out = Vec::new();
+    let mut held = Held::new(&mut out);
+    let block = vec![b'x'; HELD_BYTES / 2];
+    for _ in 0..3 {
+        held.write_all(&block).unwrap();
+    }
+    assert!(!held.take_back());
+    assert_eq!(out.len(), block.len() * 3);
+}
+
+#[test]
+fn only_ranges_that_touch_are_joined() {
+    assert_eq!(join(&[(0, 5), (5, 9)]), [(0, 9)]);
+    assert_eq!(join(&[(0, 5), (6, 9)]), [(0, 5), (6, 9)], "a byte is missing");
+    assert_eq!(join(&[(0, 5), (4, 9)]), [(0, 5), (4, 9)], "a byte is there twice");
 }
