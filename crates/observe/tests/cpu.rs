@@ -171,7 +171,10 @@ fn a_stack_longer_than_its_copy_is_said_to_be_cut() {
     // The others met it on its way down or up.
     assert!(cut.len() * 100 >= deep.len() * 80, "{} of {} are cut", cut.len(), deep.len());
     for sample in cut {
-        assert!(sample.names().iter().all(|name| name == "down"), "{:?}", sample.names());
+        // A copy that ends just above its first call holds the frames of main and of what called it.
+        let names = sample.names();
+        let calls = names.iter().take_while(|name| *name == "down").count();
+        assert!(calls > 100 && names.len() - calls <= 2, "{names:?}");
     }
     let dwarf = ProfileOptions { unwinding: Unwinding::Dwarf, stack_copy_bytes: 4096, ..ProfileOptions::default() };
     let shorter = profile(&format!("{} 400", program.display()), &dwarf, |_| ());
