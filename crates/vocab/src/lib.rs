@@ -8,7 +8,9 @@
 //! - [`metrics`]: every series of measured values, with kind, unit and the direction that is better.
 //! - [`counters`]: every event that processor and kernel count, and the quotients that are made of them.
 //! - [`causes`]: every cause that a finding may name.
+//! - [`budget`]: the account of time: its components, and where in the kernel tasks wait.
 //! - [`mechanisms`]: what the kernel spends a task's time on, and the functions that tell it.
+//! - [`waits`]: the states of tasks, who has the CPU that they wait for, and who wakes them.
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
 //! - [`abi`]: the numbers of mapping calls and page faults that rows carry.
 //! - [`nearest`]: the word that a misspelt one probably meant, and how a message asks for it.
@@ -25,6 +27,7 @@
 //! 4. `make docs` rewrites docs/settings.md; a test compares the two.
 
 pub mod abi;
+pub mod budget;
 pub mod causes;
 pub mod counters;
 pub mod mechanisms;
@@ -34,3 +37,4 @@ pub mod settings;
 pub mod syscalls;
 pub mod terminal;
 pub mod units;
+pub mod waits;

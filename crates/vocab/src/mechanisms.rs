@@ -213,6 +213,29 @@ pub fn of_stack<'a>(innermost_first: impl IntoIterator<Item = &'a str>) -> Optio
     innermost_first.into_iter().enumerate().find_map(|(depth, function)| anchored(function, depth == 0))
 }
 
+/// How the kernel was entered, by the names of a stack's kernel functions from the innermost outwards: the name of the system
+/// call, `page_fault`, `interrupt`, `thread` for what begins in the kernel, or `other`. The outermost one decides: a fault that a
+/// call takes is the call's.
+pub fn entry_of_stack<'a>(innermost_first: impl DoubleEndedIterator<Item = &'a str>) -> String {
+    for function in innermost_first.rev() {
+        let name = plain_name(function);
+        if FAULT_ENTRIES.contains(&name) {
+            return "page_fault".to_owned();
+        }
+        if name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" || name == "asm_exc_nmi" {
+            return "interrupt".to_owned();
+        }
+        if name == "ret_from_fork" || name == "ret_from_fork_asm" {
+            return "thread".to_owned();
+        }
+        let call = ["__x64_sys_", "__ia32_sys_", "__ia32_compat_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
+        if let Some(call) = call.iter().find_map(|begin| name.strip_prefix(begin)) {
+            return call.to_owned();
+        }
+    }
+    OTHER.to_owned()
+}
+
 /// The mechanism that a function tells, if it is the innermost of its stack or if functions below it have told none.
 fn anchored(function: &str, is_innermost: bool) -> Option<&'static Mechanism> {
     let name = plain_name(function);
@@ -262,6 +285,29 @@ mod tests {
             "a call without an anchor is not its entry"
         );
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn the_outermost_way_in_is_the_entry() {
+        let of = |stack: &[&'static str]| entry_of_stack(stack.iter().copied());
+        let call = [
+            "vfs_read",
+            "ksys_read",
+            "__x64_sys_read",
+            "x64_sys_call",
+            "do_syscall_64",
+            "entry_SYSCALL_64_after_hwframe",
+        ];
+        assert_eq!(of(&call), "read");
+        let fault = ["do_anonymous_page", "handle_mm_fault", "exc_page_fault", "asm_exc_page_fault"];
+        assert_eq!(of(&fault), "page_fault");
+        assert_eq!(of(&[&fault[..], &call].concat()), "read", "a fault that the call took");
+        assert_eq!(
+            of(&["handle_softirqs", "sysvec_apic_timer_interrupt", "asm_sysvec_apic_timer_interrupt"]),
+            "interrupt"
+        );
+        assert_eq!(of(&["schedule_tail", "ret_from_fork_asm"]), "thread");
+        assert_eq!(of(&["nobody_knows_it"]), OTHER);
     }
 
     #[test]

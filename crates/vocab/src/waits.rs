@@ -1,0 +1,106 @@
+//! The words of the tables `waits` and `wait_stacks`: what state a task was in, who had the CPU, and who woke it.
+
+/// A set of words: an enumeration whose members have names in recordings.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$said:meta])* $member:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name {
+            $($(#[$said])* $member,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$member,)*];
+
+            /// The word in recordings.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$member => $word,)*
+                }
+            }
+
+            /// The member that a recording calls so.
+            pub fn of_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|member| member.word() == word)
+            }
+        }
+    };
+}
+
+words! {
+    /// What a row of `waits` sums up.
+    State {
+        /// The task had a CPU.
+        Run = "run",
+        /// It could run and waited for a CPU: woken, or preempted.
+        Ready = "ready",
+        /// From leaving the CPU until it was woken.
+        Off = "off",
+        /// No task of the target ran, could run, or slept for I/O or uninterruptibly; of all tasks together.
+        Idle = "idle",
+        /// What the kernel itself counted as time on a CPU (`sum_exec_runtime`). It is less than `run` by what a hypervisor took.
+        KernelRun = "kernel_run",
+        /// What the kernel itself counted as waiting for a CPU (`sched_info.run_delay`, the second figure of `/proc/PID/schedstat`).
+        KernelReady = "kernel_ready",
+    }
+}
+
+words! {
+    /// Who had the CPU that a task waited for, when it got it.
+    Holder {
+        /// Another task of the target.
+        Own = "own",
+        /// A task that does not belong to the target.
+        Foreign = "foreign",
+        /// Nobody: the CPU was idle when the task was queued, and switched to it.
+        Nobody = "nobody",
+        /// The task's cgroup had used up its quota (`cpu.max`).
+        Throttled = "throttled",
+        /// Nobody yet: it was woken, and the CPU that was to run it had to take an interrupt, and to wake up if it was idle, before
+        /// it queued the task. The kernel does not count this as waiting for a CPU (`kernel_ready`).
+        Wakeup = "wakeup",
+    }
+}
+
+words! {
+    /// In which context a task was woken.
+    Waker {
+        /// Another task of the target.
+        Own = "own",
+        /// A task that does not belong to the target.
+        Foreign = "foreign",
+        /// A soft interrupt: mostly the network, and block devices.
+        Softirq = "softirq",
+        /// An interrupt of a device.
+        Irq = "irq",
+        /// A timer that ran out.
+        Timer = "timer",
+    }
+}
+
+/// What `waits.call` holds for waits in page faults.
+pub const PAGE_FAULT: &str = "page_fault";
+
+/// Whether the target makes progress, or is made to wait by the system, while a task is in such a wait: it sleeps
+/// uninterruptibly, or the kernel counted it as waiting for I/O. All other sleeping is waiting for somebody's request or reply.
+pub fn is_active_wait(off_state: Option<&str>, iowait: Option<bool>) -> bool {
+    off_state == Some("D") || iowait == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_back() {
+        for state in State::ALL {
+            assert_eq!(State::of_word(state.word()), Some(*state));
+        }
+        for waker in Waker::ALL {
+            assert_eq!(Waker::of_word(waker.word()), Some(*waker));
+        }
+        assert_eq!(Holder::of_word("nobody"), Some(Holder::Nobody));
+        assert_eq!(Holder::of_word("Own"), None);
+    }
+}
