@@ -26,7 +26,7 @@ pub(crate) struct RecordingArgs {
     #[arg(long)]
     pub label: Option<String>,
     /// Streams to record, separated by commas: default, all, metrics, settings, tasks, faults, maps, dax, syscalls,
-    /// sched, cpu, counters, block, regions; see "Streams" below [default: default].
+    /// waits, sched, cpu, counters, block, regions; see "Streams" below [default: default].
     #[arg(long, value_name = "LIST")]
     pub observe: Option<String>,
     /// Record without the named streams that this host refuses; without this option that is an error.

@@ -290,7 +290,7 @@ fn hold_by_perf(out: &Path, output: &Output, calls: bool) {
     hold_views(out);
     let told = stderr(output);
     let (recorded, refused) = if calls {
-        ("tasks, faults, maps, syscalls, cpu recorded through perf events", ": sched, block not recorded: BPF")
+        ("tasks, faults, maps, syscalls, cpu recorded through perf events", ": waits, sched, block not recorded: BPF")
     } else {
         ("tasks, faults, maps, cpu recorded through perf events", ": syscalls not recorded: BPF")
     };

@@ -17,6 +17,7 @@
 //! | [`process`] | nothing; it reads what `/proc` says of one process | `/proc` |
 //! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
 //! | [`tree`] | nothing; it is BPF or perf, whichever follows the recorded tree | |
+//! | `waits` | the states of tasks, summed up: on a CPU, waiting for one, off the CPU by kind of wait | BPF on raw tracepoints |
 //! | [`watcher`], [`watchers`] | nothing; what a probe is in the loop of a recording, and which ones there are | |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
 //!
@@ -44,5 +45,6 @@ pub mod stacks;
 pub mod streams;
 pub mod syscalls;
 pub mod tree;
+mod waits;
 pub mod watcher;
 pub mod watchers;

@@ -22,7 +22,9 @@ pub enum Stream {
     Dax,
     /// System calls.
     Syscalls,
-    /// Time off the CPU.
+    /// States of tasks, summed up.
+    Waits,
+    /// Every time off the CPU.
     Sched,
     /// Profile samples.
     Cpu,
@@ -42,7 +44,7 @@ struct Def {
     default: bool,
 }
 
-const DEFS: [Def; 12] = [
+const DEFS: [Def; 13] = [
     Def { stream: Stream::Metrics, name: "metrics", default: true },
     Def { stream: Stream::Settings, name: "settings", default: true },
     Def { stream: Stream::Tasks, name: "tasks", default: true },
@@ -50,6 +52,7 @@ const DEFS: [Def; 12] = [
     Def { stream: Stream::Maps, name: "maps", default: true },
     Def { stream: Stream::Dax, name: "dax", default: true },
     Def { stream: Stream::Syscalls, name: "syscalls", default: false },
+    Def { stream: Stream::Waits, name: "waits", default: true },
     Def { stream: Stream::Sched, name: "sched", default: false },
     Def { stream: Stream::Cpu, name: "cpu", default: true },
     Def { stream: Stream::Counters, name: "counters", default: true },

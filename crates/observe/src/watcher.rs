@@ -187,6 +187,29 @@ pub fn monotonic_ns() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// Waits of one kind that ended with the same stack of the kernel, in one interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitStack {
+    /// End of the interval, CLOCK_MONOTONIC, ns.
+    pub ts: i64,
+    /// Who waited.
+    pub task_id: u32,
+    /// As in `wait_stacks`.
+    pub off_state: &'static str,
+    /// As in `wait_stacks`.
+    pub iowait: bool,
+    /// As in `wait_stacks`.
+    pub call: Option<&'static str>,
+    /// As in `wait_stacks`.
+    pub by: Option<&'static str>,
+    /// Addresses, innermost first; empty if the kernel gave none.
+    pub addrs: Vec<u64>,
+    /// Stacks that were taken.
+    pub samples: u64,
+    /// The time off the CPU that they stand for, ns.
+    pub weight_ns: u64,
+}
+
 /// One round of the loop: what the probes that have stepped hand to those that follow.
 #[derive(Debug, Default)]
 pub struct Round {
@@ -200,6 +223,8 @@ pub struct Round {
     pub page_faults: Option<u64>,
     /// Times off the CPU that ended. A probe that removes some must write their rows.
     pub off_cpu: Vec<OffCpu>,
+    /// Waits by the kernel's stack that they ended with. Who names stacks writes their rows.
+    pub wait_stacks: Vec<WaitStack>,
     /// Mapping actions that were made with a stack. A probe that removes some must write their rows.
     pub map_actions: Vec<MapAction>,
     /// The cost of the rounds so far.
@@ -222,6 +247,7 @@ impl Round {
     pub fn clear(&mut self) {
         self.events.clear();
         self.samples.clear();
+        self.wait_stacks.clear();
         self.page_faults = None;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::streams::Stream;
 use crate::watcher::{ProbeOptions, Watcher};
-use crate::{block, counters, dax, khugepaged, maps, region_rows, stacks};
+use crate::{block, counters, dax, khugepaged, maps, region_rows, stacks, waits};
 
 /// Makes a probe; the reason in words if it cannot be had.
 pub type Open = fn(&ProbeOptions) -> Result<Box<dyn Watcher>, String>;
@@ -13,8 +13,8 @@ pub struct WatcherDef {
     pub streams: &'static [Stream],
     /// It finds the recorded tree through the BPF observer, which is loaded for it.
     pub needs_tree: bool,
-    /// It must know the mappings of the recorded address spaces.
-    pub needs_maps: bool,
+    /// Whether it must know the mappings of the recorded address spaces.
+    pub needs_maps: fn(&ProbeOptions) -> bool,
     /// Makes it.
     pub open: Open,
     /// Makes what takes its place where perf events follow the tree.
@@ -27,7 +27,7 @@ impl WatcherDef {
     const NEEDS_NOTHING: Self = Self {
         streams: &[],
         needs_tree: false,
-        needs_maps: false,
+        needs_maps: |_| false,
         open: |_| Err(String::new()),
         by_perf: None,
         wanted: None,
@@ -50,9 +50,11 @@ impl WatcherDef {
 
 /// The probes, in the order in which they step.
 pub const WATCHERS: &[WatcherDef] = &[
+    // Before the stacks, which it takes and they name.
+    WatcherDef { streams: waits::STREAMS, open: waits::open_watcher, ..WatcherDef::NEEDS_TREE },
     WatcherDef {
         streams: stacks::rows::STREAMS,
-        needs_maps: true,
+        needs_maps: stacks::rows::needs_maps,
         open: stacks::rows::open,
         by_perf: Some(stacks::rows::open_by_perf),
         wanted: Some(stacks::rows::wanted),

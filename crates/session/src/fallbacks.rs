@@ -86,6 +86,10 @@ const SYSCALLS: Columns = &[
     ("files", &["file_id", "path"]),
 ];
 const OFFCPU: Columns = &[("offcpu", &["ts", "dur", "task_id", "state", "runqueue_ns"])];
+const WAITS: Columns = &[
+    ("waits", &["ts", "task_id", "state", "off_state", "iowait", "call", "by", "times", "ns"]),
+    ("wait_stacks", &["ts", "task_id", "off_state", "iowait", "call", "by", "kstack_id", "samples", "weight_ns"]),
+];
 const SAMPLES: Columns = &[
     ("samples", &["ts", "task_id", "cpu", "event", "ustack_id", "weight"]),
     ("stacks", &["stack_id", "frame_ids"]),
@@ -139,6 +143,7 @@ pub const FALLBACKS: &[Fallback] = &[
                 the file a call without an offset worked, and what a vector of buffers held together",
         ..Fallback::first(Stream::Syscalls, Rung::Perf, SYSCALLS)
     },
+    Fallback::first(Stream::Waits, Rung::Bpf, WAITS),
     Fallback::first(Stream::Sched, Rung::Bpf, OFFCPU),
     Fallback::first(Stream::Cpu, Rung::Bpf, SAMPLES),
     Fallback {

@@ -299,7 +299,11 @@ impl Recorder {
             let mut closing = Closing { now_ns, writer, flush: &flush, extra: serde_json::Map::new() };
             watcher.finish(&mut closing);
             if let (Some(first), false) = (watcher.streams().first(), closing.extra.is_empty()) {
-                extra.insert(first.name().to_owned(), closing.extra.into());
+                // Two may fill one stream: one of them its rows, another the stacks.
+                match extra.get_mut(first.name()) {
+                    Some(serde_json::Value::Object(there)) => there.extend(closing.extra),
+                    _ => drop(extra.insert(first.name().to_owned(), closing.extra.into())),
+                }
             }
         }
         self.count();

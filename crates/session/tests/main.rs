@@ -14,3 +14,4 @@ mod sched;
 mod sched_stacks;
 mod syscalls;
 mod targets;
+mod waits;

@@ -23,7 +23,7 @@ use crate::error::{QueryError, Result};
 pub(crate) const COVERAGE: &str = "coverage";
 
 /// The streams that fill a table by themselves, and the table.
-const STREAMS: [(&str, &str); 13] = [
+const STREAMS: [(&str, &str); 14] = [
     ("metrics", "metrics"),
     ("settings", "settings"),
     ("tasks", "tasks"),
@@ -31,6 +31,7 @@ const STREAMS: [(&str, &str); 13] = [
     ("maps", "mappings"),
     ("dax", "dax_faults"),
     ("syscalls", "syscalls"),
+    ("waits", "waits"),
     ("sched", "offcpu"),
     ("cpu", "samples"),
     ("counters", "counters"),

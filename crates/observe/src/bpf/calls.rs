@@ -124,14 +124,19 @@ impl Call {
 impl OffCpu {
     /// The state as `ps` shows it. `R`: it was preempted, or gave the CPU up, and could have gone on.
     pub fn state_letter(&self) -> &'static str {
+        Self::letter_of(self.state)
+    }
+
+    /// The letter of a state as the kernel keeps it.
+    pub(crate) fn letter_of(state: u32) -> &'static str {
         // TASK_* of the kernel's <linux/sched.h>.
         const NOLOAD: u32 = 0x400;
         const LETTERS: [(u32, &str); 7] =
             [(1, "S"), (2, "D"), (4, "T"), (8, "t"), (0x10, "X"), (0x20, "Z"), (0x40, "P")];
-        if self.state & 0x7f == 2 && self.state & NOLOAD != 0 {
+        if state & 0x7f == 2 && state & NOLOAD != 0 {
             return "I";
         }
-        LETTERS.iter().find(|(bit, _)| self.state & bit != 0).map_or("R", |(_, letter)| letter)
+        LETTERS.iter().find(|(bit, _)| state & bit != 0).map_or("R", |(_, letter)| letter)
     }
 }
 

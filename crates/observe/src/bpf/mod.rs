@@ -28,7 +28,7 @@ pub(crate) use event_ring::EventRing;
 pub use names::ByNumber;
 pub(crate) use object::{
     NEEDED_TO_LOAD, WireRecord, attach_all, attach_to_event, check, include_skeleton, not_loaded, open, read, refused,
-    share,
+    share, walk_tasks,
 };
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};

@@ -1,13 +1,14 @@
 //! What loading an object file of `bpf/` takes, whichever it is: is it possible, open, share the recorded tree, load, attach; and
 //! the records that its programs send.
 
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::skel::SkelBuilder;
-use libbpf_rs::{Link, OpenMapMut, OpenObject, PrintLevel, ProgramMut};
+use libbpf_rs::{Iter, Link, OpenMapMut, OpenObject, PrintLevel, ProgramMut};
 use perf_event::Counter;
 
 use super::BpfError;
@@ -120,6 +121,23 @@ pub(crate) fn attach_to_event(program: &ProgramMut<'_>, event: &mut Counter) -> 
     let _closed_by_the_link = own.into_raw_fd();
     event.enable().map_err(event_refused)?;
     Ok(link)
+}
+
+/// Has a program look at every task there is.
+///
+/// # Errors
+/// The kernel could not walk over its tasks.
+pub(crate) fn walk_tasks(walk: &Link) -> io::Result<()> {
+    let mut iter = Iter::new(walk).map_err(io::Error::other)?;
+    loop {
+        match iter.read(&mut [0; 1]) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            // The kernel lets others have the CPU and goes on.
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// A record as a program sends it.

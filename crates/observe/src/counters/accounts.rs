@@ -10,16 +10,16 @@
 //! | `minor-faults`, `major-faults` | `min_flt`, `maj_flt` | pages that the kernel touched for a task (arguments of exec, buffers of direct I/O), which perf does not count |
 //! | `page-faults` | the faults that the stream `faults` has seen | nothing |
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{Iter, Link};
 use perf_event::events::Software;
 
 use super::events::Code;
-use crate::bpf::{BpfError, attach_all, include_skeleton, not_loaded, open, refused, share};
+use crate::bpf::{BpfError, attach_all, include_skeleton, not_loaded, open, refused, share, walk_tasks};
 
 include_skeleton!("accounts");
 
@@ -142,15 +142,6 @@ impl TaskAccounts {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.tasks_dead = 0;
         }
-        let mut iter = Iter::new(&self.walk).map_err(io::Error::other)?;
-        loop {
-            match iter.read(&mut [0; 1]) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                // The kernel lets others have the CPU and goes on.
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        walk_tasks(&self.walk)
     }
 }

@@ -318,6 +318,17 @@ impl Stacks {
         Some(id)
     }
 
+    /// The stack of these addresses in the kernel, innermost first, of a task that does not run; none if there are none.
+    pub fn kernel_only(&mut self, addrs: &[u64]) -> Option<u64> {
+        if addrs.is_empty() {
+            return None;
+        }
+        self.addrs.clear();
+        // All but the innermost are return addresses.
+        self.addrs.extend(addrs.iter().enumerate().map(|(depth, addr)| addr.wrapping_sub(u64::from(depth > 0))));
+        Some(self.stack(None))
+    }
+
     fn space_of(&self, sample: &Sample<'_>) -> Option<u32> {
         sample.mm_id.or_else(|| self.tasks.mm_of(&sample.task_id))
     }

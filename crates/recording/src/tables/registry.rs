@@ -134,6 +134,34 @@ tables! {
         ustack_end: opt str "" "How the user stack ended, as in `samples`.";
     }
 
+    /// States of tasks, summed up over about a second each. The states `run`, `ready` and `off` of a task sum to its life.
+    ///  A row holds what was added since the one before of the same task and kind; a state that lasted longer than that is told
+    ///  whole when it is over, those that are not over at the end as far as they went.
+    waits (push_waits) WaitsRow['a] WaitsColumns WaitsView {
+        ts: req i64 "ns" "End of the interval, or of the task. There is a row of state `idle` for each end of an interval.";
+        task_id: opt u32 "" "Whose; null for `idle`, which is of all tasks together.";
+        state: req str "" "`run` (had a CPU), `ready` (could run and waited for one), `off` (from leaving the CPU until woken), `idle` (no task ran, could run, or slept for I/O or uninterruptibly), `kernel_run` and `kernel_ready` (what the kernel itself counted: sum_exec_runtime, and run_delay of schedstat).";
+        off_state: opt str "" "For `off`: scheduler state, `S`, `D`, ...";
+        iowait: opt bool "" "For `off`: whether the kernel counted it as waiting for I/O.";
+        call: opt str "" "For `off`: the system call that it was in, or `page_fault`; null for neither.";
+        by: opt str "" "For `off`, who woke it: `own` (a recorded task), `foreign`, `softirq`, `irq`, `timer`. For `ready`, who had the CPU at the end: `own`, `foreign`, `nobody`, `throttled` (cpu.max), or `wakeup` (it was not queued yet: the CPU had to take an interrupt, or to wake up). Null if that was not seen, or it is not over.";
+        times: opt u64 "" "How often the state ended; null where that is not counted.";
+        ns: req u64 "ns" "How long.";
+    }
+
+    /// Where in the kernel waits were: samples of the rows of `waits` with state `off`.
+    wait_stacks (push_wait_stacks) WaitStacksRow['a] WaitStacksColumns WaitStacksView {
+        ts: req i64 "ns" "End of the interval, as in `waits`.";
+        task_id: req u32 "" "Who waited.";
+        off_state: req str "" "As in `waits`.";
+        iowait: req bool "" "As in `waits`.";
+        call: opt str "" "As in `waits`.";
+        by: opt str "" "As in `waits`.";
+        kstack_id: opt u64 "" "Kernel stack at the end of the wait; null if the kernel gave none.";
+        samples: req u64 "" "Stacks that were taken.";
+        weight_ns: req u64 "ns" "The time off the CPU that they stand for. The sum of many is unbiased; of few it is a rough estimate.";
+    }
+
     /// Profile samples.
     samples (push_samples) SamplesRow['a] SamplesColumns SamplesView {
         ts: req i64 "ns" "When it was taken.";

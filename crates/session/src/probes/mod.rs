@@ -104,12 +104,14 @@ impl Probes {
     }
 
     fn open_bpf(&mut self, options: &SessionOptions, wanted: &ProbeOptions) -> Result<(), String> {
-        let needed_by = |need: fn(&WatcherDef) -> bool| WATCHERS.iter().any(|def| def.is_wanted(wanted) && need(def));
+        let needs_maps = |def: &WatcherDef| (def.needs_maps)(wanted);
+        let needed_by =
+            |need: &dyn Fn(&WatcherDef) -> bool| WATCHERS.iter().any(|def| def.is_wanted(wanted) && need(def));
         let observed = BpfWatcher::STREAMS.iter().any(|stream| options.streams.contains(*stream));
-        if !observed && !needed_by(|def| def.needs_tree || def.needs_maps) {
+        if !observed && !needed_by(&|def| def.needs_tree || needs_maps(def)) {
             return Ok(());
         }
-        let watcher = BpfWatcher::open(wanted, members(options)?, needed_by(|def| def.needs_maps));
+        let watcher = BpfWatcher::open(wanted, members(options)?, needed_by(&needs_maps));
         let mut watcher = watcher.map_err(|error| error.to_string())?;
         self.warnings.extend(watcher.take_warnings());
         self.tree = Some(Tree::Bpf(Box::new(watcher)));

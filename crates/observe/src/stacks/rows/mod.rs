@@ -8,6 +8,7 @@
 mod naming;
 mod samples;
 mod tasks;
+mod waits;
 
 use pagelab_recording::RecordingWriter;
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ struct StackWatcher {
     /// Streams that were wanted and are not available, and why.
     lacks: Vec<(Stream, String)>,
     wants_sleep: bool,
+    wants_maps: bool,
     no_task_stacks: Option<String>,
     /// Stacks older than this have all their mappings known.
     known_until_ns: u64,
@@ -43,6 +45,11 @@ struct StackWatcher {
 
 /// Whether the recording has stacks.
 pub(crate) fn wanted(options: &ProbeOptions) -> bool {
+    needs_maps(options) || options.streams.contains(Stream::Waits)
+}
+
+/// Whether some of them are of user space, whose frames are told by what is mapped where.
+pub(crate) fn needs_maps(options: &ProbeOptions) -> bool {
     options.streams.contains(Stream::Cpu) || options.streams.off_stacks() || options.streams.map_stacks()
 }
 
@@ -101,6 +108,7 @@ fn prepared(options: &ProbeOptions, by_perf: bool) -> StackWatcher {
         of_tasks: None,
         lacks: Vec::new(),
         wants_sleep: options.streams.off_stacks(),
+        wants_maps: options.streams.map_stacks(),
         no_task_stacks: None,
         known_until_ns: 0,
         stopped: false,
@@ -139,10 +147,11 @@ impl StackWatcher {
 
 impl Watcher for StackWatcher {
     fn streams(&self) -> &'static [Stream] {
-        match (self.wants_samples, self.wants_sleep) {
-            (true, _) => &[Stream::Cpu],
-            (false, true) => &[Stream::Sched],
-            (false, false) => &[Stream::Maps],
+        match (self.wants_samples, self.wants_sleep, self.wants_maps) {
+            (true, ..) => &[Stream::Cpu],
+            (false, true, _) => &[Stream::Sched],
+            (false, false, true) => &[Stream::Maps],
+            (false, false, false) => &[Stream::Waits],
         }
     }
 
@@ -201,6 +210,7 @@ impl Watcher for StackWatcher {
         if let Some(stacks) = &mut self.stacks {
             stacks.forget_left();
             stacks.refresh_jit(now_ns as u64);
+            waits::write(&mut round.wait_stacks, stacks, writer);
             naming::write_new(stacks, writer);
         }
     }
