@@ -3,6 +3,7 @@
 //! Each file draws one view of [`pagelab_views::view`] and computes nothing: what is not in the view is not shown.
 
 mod block;
+mod budget;
 mod counters;
 mod dax;
 mod faults;
@@ -26,6 +27,7 @@ use std::fmt::Write as _;
 use pagelab_recording::Span;
 use pagelab_views::answer::Answer;
 use pagelab_views::view::block::BlockView;
+use pagelab_views::view::budget::BudgetView;
 use pagelab_views::view::counters::CountersView;
 use pagelab_views::view::dax::DaxView;
 use pagelab_views::view::faults::FaultsView;
@@ -145,6 +147,12 @@ impl Page for SyscallsView {
 impl Page for IoView {
     fn body(&self, _: i64) -> String {
         io::text(self)
+    }
+}
+
+impl Page for BudgetView {
+    fn body(&self, _: i64) -> String {
+        budget::text(self)
     }
 }
 

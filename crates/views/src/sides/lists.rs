@@ -127,6 +127,21 @@ pub(crate) const LISTS: &[ListDef] = &[
     list("io", "sizes_read", &["from_bytes"], &[sum("calls")]),
     list("io", "sizes_written", &["from_bytes"], &[sum("calls")]),
     list(
+        "budget",
+        "components",
+        &["component"],
+        &[
+            sum("ns"),
+            sum("wall_ns"),
+            level("wall_ns_per_operation"),
+            level("pct"),
+            level("wall_pct"),
+            level("error_ns"),
+        ],
+    ),
+    list("budget", "kernel", &["entry", "mechanism"], &[sum("ns"), sum("samples"), level("run_pct")]),
+    list("budget", "unmatched", &["function"], &[sum("samples"), level("kernel_pct")]),
+    list(
         "sched",
         "tasks",
         &["comm"],

@@ -17,6 +17,7 @@
 //! 5. Hold it in `crates/cli/tests/show.rs`.
 
 pub mod block;
+pub mod budget;
 pub mod counters;
 pub mod dax;
 pub mod faults;

@@ -19,7 +19,7 @@ use pagelab_views::selection::Selection;
 use pagelab_views::sides::changes;
 use pagelab_views::view::syscalls::log::Log;
 use pagelab_views::view::{
-    block, counters, dax, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings, summary,
+    block, budget, counters, dax, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings, summary,
     syscalls, tasks,
 };
 use serde::Serialize;
@@ -113,6 +113,7 @@ fn answer(view: &View, recording: &Recording, rows: &Selection) -> Result<Box<dy
         View::Dax(_) => Box::new(dax::collect(recording, rows)?),
         View::Syscalls(_) => Box::new(syscalls::collect(recording, rows)?),
         View::Io(_) => Box::new(io::collect(recording, rows)?),
+        View::Budget(_) => Box::new(budget::collect(recording, rows)?),
         View::Sched(_) => Box::new(sched::collect(recording, rows)?),
         View::Profile(_) => Box::new(profile::collect(recording, rows)?),
         View::Counters(_) => Box::new(counters::collect(recording, rows)?),

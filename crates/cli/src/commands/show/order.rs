@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn every_view_of_the_contract_is_there() {
-        let contract = "summary tasks faults maps dax syscalls io sched profile counters metrics settings latency block regions loss";
+        let contract = "summary tasks faults maps dax syscalls io budget sched profile counters metrics settings latency block regions loss";
         let command = command();
         for name in contract.split(' ') {
             assert!(is_view(&command, OsStr::new(name)), "{name}");

@@ -52,6 +52,12 @@ pub(super) enum View {
         after_help = IO
     )]
     Io(OfFiles),
+    /// Where the time went: on a CPU and for what, ready without one, waiting and for what
+    #[command(
+        mut_arg("sort", |arg| arg.help("Rank components by: time, wall or component [default: time]")),
+        after_help = BUDGET
+    )]
+    Budget(OfTasks),
     /// Tasks running, ready or waiting, and what they waited for
     #[command(
         mut_arg("sort", |arg| arg.help(
@@ -133,6 +139,11 @@ file), descending if it ends where an earlier one started, strided if the steps 
 of the one before, and random otherwise. PATTERN names the kind of at least 60 % of the operations, or is mixed. STREAMS counts \
 sequential, strided and descending runs of 8 or more operations. Accesses through mappings show only as page faults; those of \
 io_uring and libaio are not seen.";
+
+const BUDGET: &str = "\
+TIME is summed over the tasks; WALL splits the time recorded, a moment with several active tasks among these. ERROR is the \
+standard error of what was sampled. A component is active if its time was spent for the tasks' work, or taken from it by the \
+system; waiting for other tasks, for requests and for times is not.";
 
 const SCHED: &str = "\
 ASLEEP is the time until the task was woken; QUEUE the time it was ready and had no CPU, after a wakeup or preempted. BY STACK \
@@ -370,7 +381,7 @@ impl View {
     pub(super) fn common(&self) -> &Common {
         match self {
             Self::Summary(args) | Self::Latency(args) => &args.common,
-            Self::Tasks(args) | Self::Block(args) | Self::Sched(args) => &args.common,
+            Self::Tasks(args) | Self::Block(args) | Self::Budget(args) | Self::Sched(args) => &args.common,
             Self::Faults(args) | Self::Maps(args) | Self::Dax(args) | Self::Io(args) | Self::Regions(args) => {
                 &args.common
             }
@@ -388,7 +399,7 @@ impl View {
         let of_words = |words: &[String]| Selection { words: words.to_vec(), ..Selection::default() };
         let rows = match self {
             Self::Summary(_) | Self::Latency(_) => Selection::default(),
-            Self::Tasks(args) | Self::Block(args) | Self::Sched(args) => args.selection(),
+            Self::Tasks(args) | Self::Block(args) | Self::Budget(args) | Self::Sched(args) => args.selection(),
             Self::Faults(args) | Self::Maps(args) | Self::Dax(args) | Self::Io(args) | Self::Regions(args) => {
                 args.rows.selection()
             }

@@ -1,0 +1,397 @@
+//! `show DIR budget`: where the time of the tasks went, as an account that closes.
+//!
+//! The *task account* holds what each task did, from its beginning to its end, summed over the tasks: it sums to their lives. The
+//! *wall account* holds the time of the recording: a moment in which `a` tasks are active counts for each by 1/a, and one in
+//! which none is, is idle; it sums to the time recorded. Tasks that are active at the same time are told by sums of about a second, so the
+//! wall account is exact for one task, and else as exact as the mixture of a second is the same throughout.
+//!
+//! States are summed up in the kernel and exact; what RUN was spent on is told by samples of the profile, what waits were for by
+//! stacks at their ends. [`OneComponent::error_ns`] is the standard error that this gives.
+
+mod shares;
+mod states;
+
+use std::collections::BTreeMap;
+
+use pagelab_recording::{Measured, ProbeState, Recording};
+use pagelab_vocab::budget::{self, Component, State, component_of, ready_by};
+use serde::Serialize;
+
+use crate::answer::Answer;
+use crate::error::Result;
+use crate::read::{self, Tasks};
+use crate::selection::{Selection, cut};
+use shares::{OffShares, RunShares};
+use states::{Doing, States};
+
+/// A part of the account.
+#[derive(Debug, Serialize)]
+pub struct OneComponent {
+    /// Its name in the vocabulary: `run.user`, `off.flush`.
+    pub component: &'static str,
+    /// `run`, `ready` or `off`.
+    pub state: &'static str,
+    /// Whether the time was spent for the tasks' work, or taken from it by the system; waiting for others is not.
+    pub active: bool,
+    /// What the time was spent on.
+    pub about: &'static str,
+    /// Task account, ns.
+    pub ns: u64,
+    /// The same in percent of the tasks' lives; of RUN where the lives are not known.
+    pub pct: f64,
+    /// Wall account, ns; null for what is not active, and where it is not known.
+    pub wall_ns: Option<u64>,
+    /// The same in percent of the time recorded.
+    pub wall_pct: Option<f64>,
+    /// Wall account by operations, ns; null where operations are not known.
+    pub wall_ns_per_operation: Option<f64>,
+    /// Samples or stacks that tell it; null where it was not sampled but summed up.
+    pub samples: Option<u64>,
+    /// Standard error of `ns` from sampling; 0 where it was not sampled.
+    pub error_ns: u64,
+}
+
+/// Time in the kernel by the way in.
+#[derive(Debug, Serialize)]
+pub struct KernelPart {
+    /// The way in: the name of a call, `page_fault`, `interrupt`, or `thread`.
+    pub entry: String,
+    /// What was done there; `other` where no anchor tells.
+    pub mechanism: &'static str,
+    /// Samples.
+    pub samples: u64,
+    /// Task account, ns; null where the time on CPUs is not known.
+    pub ns: Option<u64>,
+    /// Percent of the time on CPUs.
+    pub run_pct: f64,
+}
+
+/// Time in the kernel that no anchor tells.
+#[derive(Debug, Serialize)]
+pub struct Unmatched {
+    /// The innermost function.
+    pub function: String,
+    /// Samples.
+    pub samples: u64,
+    /// Percent of the samples in the kernel.
+    pub kernel_pct: f64,
+}
+
+/// A part of the account that is not known.
+#[derive(Debug, Clone, Serialize)]
+pub struct Missing {
+    /// `run`, `ready` or `off`; `run` also where its time is known and not what it was spent on.
+    pub part: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// Where the time went.
+#[derive(Debug, Serialize)]
+pub struct BudgetView {
+    /// Time recorded; null where states were not.
+    pub window_ns: Option<u64>,
+    /// Tasks in the account.
+    pub tasks: usize,
+    /// Sum of their lives within the time recorded: of the three states. Null where one is not known.
+    pub lives_ns: Option<u64>,
+    /// On a CPU.
+    pub run_ns: Option<u64>,
+    /// Without a CPU although they could run.
+    pub ready_ns: Option<u64>,
+    /// Off the CPU until woken.
+    pub off_ns: Option<u64>,
+    /// Wall account: no task was active.
+    pub idle_ns: Option<u64>,
+    /// What the kernel itself counted as time on a CPU (sum_exec_runtime).
+    pub kernel_run_ns: Option<u64>,
+    /// What the kernel itself counted as waiting for a CPU (schedstat).
+    pub kernel_ready_ns: Option<u64>,
+    /// Operations in the measured time; null where they are not known.
+    pub operations: Option<f64>,
+    /// Samples of the profile.
+    pub samples: u64,
+    /// Stacks of waits.
+    pub wait_stacks: u64,
+    /// Samples in the kernel that no anchor tells, in percent of those in the kernel.
+    pub kernel_unmatched_pct: Option<f64>,
+    /// Components, longest first.
+    pub components: Vec<OneComponent>,
+    /// Rows before the list was cut.
+    pub components_total: usize,
+    /// The kernel by the way in, longest first.
+    pub kernel: Vec<KernelPart>,
+    /// Rows before the list was cut.
+    pub kernel_total: usize,
+    /// What no anchor tells, longest first.
+    pub unmatched: Vec<Unmatched>,
+    /// Rows before the list was cut.
+    pub unmatched_total: usize,
+    /// What is not known.
+    pub missing: Vec<Missing>,
+}
+
+/// Time of a component.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    ns: f64,
+    wall_ns: f64,
+    samples: Option<u64>,
+    variance: f64,
+}
+
+type Parts = BTreeMap<&'static str, Part>;
+
+/// Makes the view.
+pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<BudgetView>> {
+    let sort = selection.sort_by(&["time", "wall", "component"])?;
+    let mut notes = Vec::new();
+    let tasks = Tasks::load(recording, selection, &mut notes)?;
+    let states = States::load(recording, selection, &tasks, &mut notes)?;
+    let run = RunShares::load(recording, selection, &tasks, &mut notes)?;
+    let off = OffShares::load(recording, selection, &tasks, &mut notes)?;
+    read::lost(recording, "waits", &mut notes)?;
+    read::lost(recording, "cpu", &mut notes)?;
+    if states.rows > 0 && states.selected == 0 {
+        notes.push(format!("none of the {} rows of waits is selected", states.rows));
+    }
+    let account = Account { states: &states, run: &run, off: &off, has_states: states.selected > 0, sort };
+    let missing = missing(recording, &account);
+    Ok(Answer::new("budget", recording, notes, account.view(recording, selection, missing)))
+}
+
+/// What the account is made of.
+struct Account<'a> {
+    states: &'a States,
+    run: &'a RunShares,
+    off: &'a OffShares,
+    has_states: bool,
+    sort: &'static str,
+}
+
+/// The shares of what a state was spent on; those of one state sum to 1.
+type Split = Vec<(&'static str, f64, Option<u64>)>;
+
+impl Account<'_> {
+    fn stolen(&self) -> f64 {
+        let run_ns = self.states.ns_of(|doing| *doing == Doing::Run) as f64;
+        let counted_ns = self.states.kernel_run_ns as f64;
+        if run_ns == 0.0 || counted_ns == 0.0 { 0.0 } else { (run_ns - counted_ns).max(0.0) / run_ns }
+    }
+
+    fn split(&self, doing: &Doing) -> Split {
+        match doing {
+            Doing::Run => {
+                let stolen = self.stolen();
+                let all = self.run.all.weight as f64;
+                let mut split: Split = vec![(budget::STOLEN, stolen, None)];
+                if all == 0.0 {
+                    split.push((budget::UNSAMPLED, 1.0 - stolen, None));
+                    return split;
+                }
+                split.extend(self.run.components.iter().map(|(component, part)| {
+                    (*component, (1.0 - stolen) * part.weight as f64 / all, Some(part.samples))
+                }));
+                split
+            }
+            Doing::Ready(holder) => vec![(ready_by(*holder), 1.0, None)],
+            Doing::Off(kind) => {
+                let parts = self.off.of(kind);
+                let all: f64 = parts.iter().map(|(_, part)| part.weight as f64).sum();
+                parts
+                    .iter()
+                    .map(|(name, part)| (*name, part.weight as f64 / all.max(1.0), Some(part.samples)))
+                    .collect()
+            }
+        }
+    }
+
+    /// Both accounts.
+    fn parts(&self) -> (Parts, f64) {
+        let mut parts = Parts::new();
+        for (doing, spent) in &self.states.spent {
+            let split = self.split(doing);
+            let sampled = || split.iter().filter_map(|(_, share, samples)| Some((share, (*samples)?)));
+            let samples: u64 = sampled().map(|(_, samples)| samples).sum();
+            let sampled_ns = spent.ns as f64 * sampled().map(|(share, _)| share).sum::<f64>();
+            for (component, share, of) in &split {
+                let part = parts.entry(component).or_default();
+                let ns = spent.ns as f64 * share;
+                part.ns += ns;
+                if let Some(of) = of {
+                    part.samples = Some(part.samples.unwrap_or(0) + of);
+                    // A share of n independent samples: variance p (1 - p) / n.
+                    part.variance += (ns * (sampled_ns - ns)).max(0.0) / samples.max(1) as f64;
+                }
+            }
+        }
+        let mut idle_ns = 0.0;
+        for interval in &self.states.intervals {
+            let active_ns: u64 = interval.spent.iter().filter(|(doing, _)| doing.is_active()).map(|(_, ns)| *ns).sum();
+            let busy_ns = interval.ns().saturating_sub(interval.idle_ns) as f64;
+            if active_ns == 0 {
+                idle_ns += interval.ns() as f64;
+                continue;
+            }
+            idle_ns += interval.ns().min(interval.idle_ns) as f64;
+            for (doing, ns) in interval.spent.iter().filter(|(doing, _)| doing.is_active()) {
+                for (component, share, _) in self.split(doing) {
+                    parts.entry(component).or_default().wall_ns += busy_ns * *ns as f64 / active_ns as f64 * share;
+                }
+            }
+        }
+        (parts, idle_ns)
+    }
+
+    /// Without states: the shares of samples, of a time that is not known.
+    fn of_samples(&self) -> Parts {
+        let components = self.run.components.iter();
+        let part = |weight: &shares::Weight| {
+            let (ns, all) = (weight.weight as f64, self.run.all.weight as f64);
+            let variance = ns * (all - ns) / self.run.all.samples.max(1) as f64;
+            Part { ns, wall_ns: 0.0, samples: Some(weight.samples), variance }
+        };
+        components.map(|(component, weight)| (*component, part(weight))).collect()
+    }
+
+    fn view(&self, recording: &Recording, selection: &Selection, missing: Vec<Missing>) -> BudgetView {
+        let limit = selection.limit(true);
+        let operations = recording.manifest().measured.as_ref().and_then(Measured::operations_done);
+        let known = |ns: u64| self.has_states.then_some(ns);
+        let run_ns = self.states.ns_of(|doing| *doing == Doing::Run);
+        let ready_ns = self.states.ns_of(|doing| matches!(doing, Doing::Ready(_)));
+        let off_ns = self.states.ns_of(|doing| matches!(doing, Doing::Off(_)));
+        let window_ns = self.states.intervals.iter().map(states::Interval::ns).sum::<u64>();
+        let (parts, idle_ns) = if self.has_states { self.parts() } else { (self.of_samples(), 0.0) };
+        let lives_ns = run_ns + ready_ns + off_ns;
+        let scale = Scale {
+            whole: if self.has_states { lives_ns as f64 } else { self.run.all.weight as f64 },
+            window: known(window_ns).filter(|_| !selection.by_task()).map(|ns| ns as f64),
+            operations: operations.filter(|_| !selection.by_task()),
+        };
+        let (components, components_total) = cut(components(&parts, scale, self.sort), limit);
+        let (kernel, kernel_total) = cut(self.kernel(), limit);
+        let (unmatched, unmatched_total) = cut(self.unmatched(), limit);
+        BudgetView {
+            window_ns: known(window_ns),
+            tasks: self.states.tasks.len(),
+            lives_ns: known(lives_ns),
+            run_ns: known(run_ns),
+            ready_ns: known(ready_ns),
+            off_ns: known(off_ns),
+            idle_ns: scale.window.map(|_| idle_ns as u64),
+            kernel_run_ns: known(self.states.kernel_run_ns),
+            kernel_ready_ns: known(self.states.kernel_ready_ns),
+            operations,
+            samples: self.run.all.samples,
+            wait_stacks: self.off.all.samples,
+            kernel_unmatched_pct: self.unmatched_pct(),
+            components,
+            components_total,
+            kernel,
+            kernel_total,
+            unmatched,
+            unmatched_total,
+            missing,
+        }
+    }
+
+    fn unmatched_pct(&self) -> Option<f64> {
+        let all = self.run.kernel.weight;
+        let unmatched: u64 = self.run.unmatched.values().map(|part| part.weight).sum();
+        (all > 0).then(|| 100.0 * unmatched as f64 / all as f64)
+    }
+
+    fn kernel(&self) -> Vec<KernelPart> {
+        let all = self.run.all.weight.max(1) as f64;
+        let run_ns = self.states.ns_of(|doing| *doing == Doing::Run) as f64 * (1.0 - self.stolen());
+        let one = |((entry, mechanism), part): (&(String, &'static str), &shares::Weight)| KernelPart {
+            entry: entry.clone(),
+            mechanism,
+            samples: part.samples,
+            ns: self.has_states.then(|| (run_ns * part.weight as f64 / all) as u64),
+            run_pct: 100.0 * part.weight as f64 / all,
+        };
+        let mut rows: Vec<KernelPart> = self.run.entries.iter().map(one).collect();
+        rows.sort_by(|a, b| b.run_pct.total_cmp(&a.run_pct));
+        rows
+    }
+
+    fn unmatched(&self) -> Vec<Unmatched> {
+        let all = self.run.kernel.weight.max(1) as f64;
+        let one = |(function, part): (&String, &shares::Weight)| Unmatched {
+            function: function.clone(),
+            samples: part.samples,
+            kernel_pct: 100.0 * part.weight as f64 / all,
+        };
+        let mut rows: Vec<Unmatched> = self.run.unmatched.iter().map(one).collect();
+        rows.sort_by(|a, b| b.kernel_pct.total_cmp(&a.kernel_pct));
+        rows
+    }
+}
+
+/// What times are divided by.
+#[derive(Clone, Copy)]
+struct Scale {
+    whole: f64,
+    window: Option<f64>,
+    operations: Option<f64>,
+}
+
+fn components(parts: &Parts, scale: Scale, sort: &str) -> Vec<OneComponent> {
+    let of = |ns: f64, whole: f64| if whole == 0.0 { 0.0 } else { 100.0 * ns / whole };
+    let row = |(component, part): (&Component, &Part)| {
+        let wall_ns = scale.window.filter(|_| component.is_active).map(|_| part.wall_ns);
+        OneComponent {
+            component: component.name,
+            state: component.state.word(),
+            active: component.is_active,
+            about: component.about,
+            ns: part.ns.round() as u64,
+            pct: of(part.ns, scale.whole),
+            wall_ns: wall_ns.map(|ns| ns.round() as u64),
+            wall_pct: wall_ns.zip(scale.window).map(|(ns, window)| of(ns, window)),
+            wall_ns_per_operation: wall_ns.zip(scale.operations).map(|(ns, operations)| ns / operations),
+            samples: part.samples,
+            error_ns: part.variance.sqrt() as u64,
+        }
+    };
+    let known = parts.iter().filter_map(|(name, part)| Some((component_of(name)?, part)));
+    let mut rows: Vec<OneComponent> = known.map(row).filter(|row| row.ns > 0).collect();
+    let key = |row: &OneComponent| match sort {
+        "wall" => row.wall_ns.unwrap_or(0),
+        "component" => 0,
+        _ => row.ns,
+    };
+    rows.sort_by(|a, b| key(b).cmp(&key(a)).then(a.component.cmp(b.component)));
+    rows
+}
+
+/// What is not known, and why.
+fn missing(recording: &Recording, account: &Account<'_>) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if !account.has_states {
+        let reason = why_not(recording, "waits");
+        missing.extend(
+            [State::Run, State::Ready, State::Off].map(|state| Missing { part: state.word(), reason: reason.clone() }),
+        );
+    }
+    if account.run.all.samples == 0 {
+        missing.push(Missing { part: State::Run.word(), reason: why_not(recording, "cpu") });
+    } else if account.run.kernel.samples > 0 && !account.run.has_names {
+        let reason = "the kernel's functions have no names; they are read from /proc/kallsyms, as root".to_owned();
+        missing.push(Missing { part: State::Run.word(), reason });
+    }
+    missing
+}
+
+/// Why a stream has no rows here.
+fn why_not(recording: &Recording, stream: &str) -> String {
+    match recording.manifest().probes.iter().find(|probe| probe.name == stream) {
+        Some(probe) if probe.state == ProbeState::Refused => {
+            format!("{stream} was refused: {}", probe.reason.as_deref().unwrap_or("no reason is recorded"))
+        }
+        Some(_) => format!("{stream} was recorded and has no rows of the selected tasks"),
+        None => format!("{stream} was not recorded; record it: pagelab record --observe default,{stream}"),
+    }
+}

@@ -1,0 +1,161 @@
+//! The states of the selected tasks, from the table `waits`: in all, and by interval.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pagelab_recording::Recording;
+use pagelab_recording::tables::WaitsRow;
+use pagelab_vocab::waits::{Holder, State, Waker, is_active_wait};
+
+use crate::error::Result;
+use crate::read::{self, Tasks};
+use crate::selection::Selection;
+
+/// What waits are told from each other by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct WaitKind {
+    pub off_state: Option<String>,
+    pub iowait: Option<bool>,
+    pub call: Option<String>,
+    pub waker: Option<Waker>,
+}
+
+impl WaitKind {
+    /// See [`is_active_wait`].
+    pub(super) fn is_active(&self) -> bool {
+        is_active_wait(self.off_state.as_deref(), self.iowait)
+    }
+}
+
+/// What a task does, as the recording tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Doing {
+    Run,
+    Ready(Option<Holder>),
+    Off(WaitKind),
+}
+
+impl Doing {
+    fn of(row: &WaitsRow<'_>) -> Option<Self> {
+        match State::of_word(row.state)? {
+            State::Run => Some(Self::Run),
+            State::Ready => Some(Self::Ready(row.by.and_then(Holder::of_word))),
+            State::Off => Some(Self::Off(WaitKind {
+                off_state: row.off_state.map(str::to_owned),
+                iowait: row.iowait,
+                call: row.call.map(str::to_owned),
+                waker: row.by.and_then(Waker::of_word),
+            })),
+            State::Idle | State::KernelRun | State::KernelReady => None,
+        }
+    }
+
+    /// See [`is_active_wait`].
+    pub(super) fn is_active(&self) -> bool {
+        match self {
+            Self::Run | Self::Ready(_) => true,
+            Self::Off(kind) => kind.is_active(),
+        }
+    }
+}
+
+/// How often, and how long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    pub times: u64,
+    pub ns: u64,
+}
+
+/// A part of the time in which sums were made.
+#[derive(Debug, Default)]
+pub(super) struct Interval {
+    pub begin_ns: i64,
+    pub end_ns: i64,
+    /// No task was active.
+    pub idle_ns: u64,
+    /// Time of the tasks' states that ended, or of which a part was told, in it.
+    pub spent: BTreeMap<Doing, u64>,
+}
+
+impl Interval {
+    pub(super) fn ns(&self) -> u64 {
+        u64::try_from(self.end_ns.saturating_sub(self.begin_ns)).unwrap_or(0)
+    }
+}
+
+/// The states of the selected tasks.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    /// Rows of the recording, whether or not they are selected.
+    pub rows: u64,
+    pub selected: u64,
+    pub tasks: BTreeSet<u32>,
+    pub spent: BTreeMap<Doing, Spent>,
+    /// What the kernel counted itself.
+    pub kernel_run_ns: u64,
+    pub kernel_ready_ns: u64,
+    pub intervals: Vec<Interval>,
+}
+
+impl States {
+    /// Reads them.
+    pub(super) fn load(
+        recording: &Recording,
+        selection: &Selection,
+        tasks: &Tasks,
+        notes: &mut Vec<String>,
+    ) -> Result<Self> {
+        let mut states = Self::default();
+        let mut ends: Vec<(i64, u64)> = Vec::new();
+        // Said once what is left out, at the second reading.
+        read::each::<WaitsRow<'_>>(recording, &mut Vec::new(), |row| {
+            states.rows += 1;
+            if State::of_word(row.state) == Some(State::Idle) {
+                ends.push((row.ts, row.ns));
+            }
+        })?;
+        ends.sort_unstable();
+        for pair in ends.windows(2) {
+            let [(begin_ns, _), (end_ns, idle_ns)] = *pair else { continue };
+            states.intervals.push(Interval { begin_ns, end_ns, idle_ns, spent: BTreeMap::new() });
+        }
+        read::each::<WaitsRow<'_>>(recording, notes, |row| {
+            let Some(task_id) = row.task_id.filter(|task_id| tasks.wants(selection, *task_id, row.ts)) else { return };
+            states.take(task_id, &row);
+        })?;
+        Ok(states)
+    }
+
+    fn take(&mut self, task_id: u32, row: &WaitsRow<'_>) {
+        self.selected += 1;
+        self.tasks.insert(task_id);
+        match State::of_word(row.state) {
+            Some(State::KernelRun) => self.kernel_run_ns += row.ns,
+            Some(State::KernelReady) => self.kernel_ready_ns += row.ns,
+            _ => {}
+        }
+        let Some(doing) = Doing::of(row) else { return };
+        let spent = self.spent.entry(doing.clone()).or_default();
+        spent.times += row.times.unwrap_or(0);
+        spent.ns += row.ns;
+        self.spread(&doing, row.ts, row.ns);
+    }
+
+    /// A state that lasted longer than the interval in which it was told began in one before it.
+    fn spread(&mut self, doing: &Doing, ts: i64, ns: u64) {
+        let last = self.intervals.partition_point(|interval| interval.end_ns < ts);
+        let mut rest = ns;
+        for interval in self.intervals.iter_mut().take(last + 1).rev() {
+            let here = rest.min(interval.ns());
+            *interval.spent.entry(doing.clone()).or_default() += here;
+            rest -= here;
+            if rest == 0 {
+                break;
+            }
+        }
+    }
+
+    /// The sum of a state.
+    pub(super) fn ns_of(&self, is_of: impl Fn(&Doing) -> bool) -> u64 {
+        self.spent.iter().filter(|(doing, _)| is_of(doing)).map(|(_, spent)| spent.ns).sum()
+    }
+}
