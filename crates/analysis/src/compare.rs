@@ -2,7 +2,9 @@
 //!
 //! [`Comparison`] is the document that `compare --json` prints: keys of the contract first, additions after them.
 
+mod accounts;
 mod assemble;
+mod budget;
 mod caveats;
 mod design;
 mod facts;
@@ -10,6 +12,7 @@ mod failures;
 mod loss;
 mod make;
 mod options;
+mod profile;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,7 @@ use crate::settings_diff::{FollowingSetting, SettingDiff, VaryingSetting};
 use crate::stats;
 use pagelab_views::run::RunData;
 
+pub use budget::{BudgetComparison, ComponentChange, IDLE, MissingPart};
 pub use design::design;
 pub use facts::{Facts, Power, SideFacts};
 pub use failures::{FailedRuns, Failures};
@@ -64,6 +68,9 @@ pub struct Comparison {
     pub families: Vec<Family>,
     /// All metrics, the most certain difference first; those not tested last.
     pub metrics: Vec<MetricComparison>,
+    /// Where the difference is: the components of the account of time; null unless both sides have one.
+    #[serde(default)]
+    pub budget: Option<BudgetComparison>,
     /// Frames of profiles; empty without profiles.
     pub profile: Vec<ProfileFrame>,
     /// Settings that differ, most relevant first.

@@ -42,6 +42,7 @@ mod reproduce;
 mod rollups;
 mod run;
 mod show;
+mod show_budget;
 mod show_calls;
 mod show_fixture;
 mod show_machine;

@@ -32,6 +32,7 @@ mod style;
 pub mod table;
 pub mod verdict;
 pub mod view;
+mod waterfall;
 
 pub use faultmap::{fault_map, fault_maps, pictures};
 pub use iomap::{io_map, io_map_columns};

@@ -14,6 +14,7 @@ pub use crate::sides::each_run;
 use crate::sides::{ratio_text, sides};
 use crate::style::Style;
 use crate::table::{Table, left, right};
+use crate::waterfall::waterfall;
 
 /// Metrics listed at most.
 const METRICS: usize = 10;
@@ -33,6 +34,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         out.push('\n');
     }
     out.push_str(&unexplained(comparison.unexplained.as_ref(), style.width));
+    out.push_str(&waterfall(comparison.budget.as_ref(), style));
     out.push_str(&largest_changes(&comparison.largest_changes, style));
     out.push_str(&metrics(comparison, style));
     out.push_str(&settings(comparison, style));
@@ -116,7 +118,8 @@ pub(crate) fn considered(considered: &[Considered], style: &Style) -> String {
 
 fn metrics(comparison: &Comparison, style: &Style) -> String {
     let differing: Vec<&MetricComparison> = comparison.significant().collect();
-    let tested: usize = comparison.families.iter().map(|family| family.size).sum();
+    let tested: usize =
+        comparison.families.iter().filter(|family| family.name == "metrics").map(|family| family.size).sum();
     if tested == 0 {
         return "Too few runs to test any other metric.\n".to_owned();
     }

@@ -10,15 +10,17 @@ use pagelab_recording::set::{SET_JSON, SetJson, discover};
 use pagelab_vocab::metrics::Direction;
 use pagelab_vocab::nearest::nearest;
 
+use super::accounts::Accounts;
 use super::assemble::{Sides, Tested};
 use super::caveats::{detectable, guards, largest_changes, power_notes};
 use super::design::design;
 use super::facts::facts;
 use super::options::{CompareOptions, DesignChoice, PrimaryChoice};
 use super::{
-    COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison, Primary, RunEntry,
-    SideRuns, Verdict,
+    BudgetComparison, COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison,
+    Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
 };
+use super::{budget, profile};
 use crate::error::{AnalysisError, Result};
 use crate::rules;
 use crate::settings_diff::{settings_diff, symptoms};
@@ -107,6 +109,7 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     let mut metrics: Vec<MetricComparison> = tested.into_iter().map(Tested::into_comparison).collect();
     metrics.sort_by(by_certainty);
     let diff = settings_diff(&base_counted, &test_counted, &symptoms(&metrics));
+    let (budget, profile, profile_family) = accounts(&base_counted, &test_counted, design, &options.bounds)?;
     let mut comparison = Comparison {
         format: COMPARE_FORMAT,
         method: match design {
@@ -120,9 +123,10 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         unexplained: None,
         failures,
         primary,
-        families: vec![Family { name: "metrics".to_owned(), size }],
+        families: [Family { name: "metrics".to_owned(), size }].into_iter().chain(profile_family).collect(),
         metrics,
-        profile: Vec::new(),
+        budget,
+        profile,
         settings: diff.differing,
         findings: Vec::new(),
         alpha: options.alpha,
@@ -149,6 +153,19 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     }
     comparison.metrics.retain(|metric| options.shows(&metric.name));
     Ok(comparison)
+}
+
+/// What the time of both sides was spent on: by component, and by function with the family of its tests.
+fn accounts(
+    base: &[&RunData],
+    test: &[&RunData],
+    design: Design,
+    bounds: &Bounds,
+) -> Result<(Option<BudgetComparison>, Vec<ProfileFrame>, Option<Family>)> {
+    let (base_accounts, test_accounts) = (Accounts::of_side(base, bounds)?, Accounts::of_side(test, bounds)?);
+    let (base, test) = ((base, &base_accounts[..]), (test, &test_accounts[..]));
+    let (frames, family) = profile::of_sides(base, test);
+    Ok((budget::of_sides(base, test, design), frames, family))
 }
 
 /// `name` or `name[instance]`.
