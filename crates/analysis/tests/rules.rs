@@ -264,6 +264,16 @@ fn fragmentation_refutes_thp() {
     assert!(comparison.findings.is_empty());
 }
 
+/// The counter is the host's: what other processes did not get says nothing of slots that are far more.
+#[test]
+fn a_few_fallbacks_elsewhere_do_not_refute_thp() {
+    let off = |fallbacks_elsewhere| World { fallbacks_elsewhere, ..thp_off() };
+    for few in [1, PIECES / 2 - 1] {
+        assert_eq!(causes(&compare_worlds(&good(), &off(few), 1)), ["thp.disabled"], "{few} of {PIECES}");
+    }
+    refuted(&compare_worlds(&good(), &off(PIECES), 1), "thp.disabled", "thp_fault_fallback");
+}
+
 #[test]
 fn the_faster_side_without_huge_pages_is_no_cause() {
     let slow = World { extra_ns: 3000, ..good() };

@@ -237,4 +237,31 @@ mod tests {
         assert!(lines.get(3).is_none_or(|line| line.ends_with('0')), "{text}");
         assert_eq!(rustix::process::getrlimit(Resource::Nofile), before);
     }
+
+    /// The kernel tells what it was asked for: 1 for all of it, and with it 2 (include/uapi/linux/prctl.h) for all but advised memory.
+    #[test]
+    fn the_kernel_tells_which_huge_pages_a_child_may_not_have() {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+        let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map_while(|part| part.parse().ok());
+        let version: [u32; 2] = std::array::from_fn(|_| numbers.next().unwrap_or(0));
+        for (value, expected) in [("0", 0), ("1", 1), ("except-advised", 3)] {
+            let settings = ProcessSettings::from_pairs([("mm.thp_disable", value)]).expect("valid");
+            let mut command = Command::new("/bin/true");
+            // SAFETY: system calls only.
+            unsafe {
+                command.pre_exec(move || {
+                    settings.apply_in_child()?;
+                    let told = libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0);
+                    if told == expected { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPROTO)) }
+                });
+            }
+            match command.status() {
+                Ok(status) => assert!(status.success(), "{value}"),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{value}: {error}");
+                    assert!(value == "except-advised" && version < [6, 18], "{value} on Linux {release}");
+                }
+            }
+        }
+    }
 }

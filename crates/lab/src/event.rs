@@ -99,3 +99,17 @@ impl fmt::Display for Event {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_whole_mib_rounded_up() {
+        for (bytes, mib) in [(1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (64 << 20, 64)] {
+            assert_eq!(Event::Built { bytes }.to_string(), format!("initramfs: {mib} MiB"));
+            let fetching = Event::Fetching { package: "linux-image".to_owned(), bytes };
+            assert_eq!(fetching.to_string(), format!("fetching linux-image ({mib} MiB)"));
+        }
+    }
+}

@@ -188,6 +188,13 @@ mod tests {
     }
 
     #[test]
+    fn the_process_is_named_after_its_lab() {
+        let options = Options { name: "mine".to_owned(), ..Options::default() };
+        let text = line(&options, Machine::Tcg);
+        assert!(text.contains(" -name pagelab-lab-mine "), "{text}");
+    }
+
+    #[test]
     fn a_comma_in_the_shared_folder_is_no_option() {
         let options = Options {
             share: Some("/a,b".into()),

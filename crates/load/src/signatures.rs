@@ -134,4 +134,14 @@ mod tests {
         blank.write_all(b"LABELONE").expect("write");
         assert_eq!(signature(&blank).expect("read"), Some("an LVM physical volume"));
     }
+
+    /// `MD_SB_MAGIC` of include/uapi/linux/raid/md_p.h; md(4): 1.1 is at the start of the device, 1.2 4 KiB behind it.
+    #[test]
+    fn a_raid_member_is_found_by_the_superblock_of_either_version() {
+        for (version, start) in [("1.1", 0), ("1.2", 4096)] {
+            let mut head = vec![0; HEAD_BYTES];
+            head[start..start + 4].copy_from_slice(&0xa92b_4efc_u32.to_le_bytes());
+            assert_eq!(signature_in(&head), Some("an md RAID member"), "{version}");
+        }
+    }
 }

@@ -293,3 +293,32 @@ impl Owned {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagelab_residency::maps;
+
+    #[test]
+    fn memory_is_advised_as_its_page_size_asks() {
+        if !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            return;
+        }
+        let file = tempfile::tempfile().expect("tempfile");
+        file.set_len(4 << 20).expect("length");
+        for (page_size, expected) in
+            [(PageSize::Any, [false, false]), (PageSize::Base, [false, true]), (PageSize::Huge2M, [true, false])]
+        {
+            let options = Map::options().page_size(page_size);
+            for map in [options.clone().anonymous(4 << 20), options.file(&file, 0, 4 << 20)] {
+                let map = map.expect("map");
+                let (start, end) = (map.address() as u64, (map.address() + (4 << 20)) as u64);
+                let found = maps::read(Path::new("/proc/self"), start, end).expect("smaps");
+                assert!(!found.is_empty());
+                for vma in found {
+                    assert_eq!(["hg", "nh"].map(|flag| vma.has_flag(flag)), expected, "{page_size:?}: {}", vma.flags);
+                }
+            }
+        }
+    }
+}

@@ -68,6 +68,8 @@ pub(crate) struct World {
     pub read_in_vain: f64,
     /// Huge pages are allowed but there are none.
     pub fragmented: bool,
+    /// Faults of other processes of the host for which there were none.
+    pub fallbacks_elsewhere: u64,
     /// Something else that costs time in user mode, ns per operation.
     pub extra_ns: u64,
     /// The cost of one fault of a base page, ns.
@@ -122,6 +124,7 @@ impl Default for World {
             fixed_request: None,
             read_in_vain: 1.0,
             fragmented: false,
+            fallbacks_elsewhere: 0,
             extra_ns: 0,
             fault_ns: FAULT,
             passes: 1,
@@ -496,9 +499,10 @@ impl Player<'_> {
         let ts = self.tally.now;
         let pool = self.world.pool.unwrap_or(0);
         let left = self.world.pool_says_left.unwrap_or(pool - self.tally.pool_used.min(pool));
+        let elsewhere = if self.tally.operations > 0 { self.world.fallbacks_elsewhere } else { 0 };
         let rows: [(&str, Option<&str>, u64); 9] = [
             ("vmstat.thp_fault_alloc", None, 100 + self.tally.huge),
-            ("vmstat.thp_fault_fallback", None, 7 + self.tally.fallback),
+            ("vmstat.thp_fault_fallback", None, 7 + self.tally.fallback + elsewhere),
             ("vmstat.pgfault", None, 1000 + self.tally.faults),
             ("disk.reads", Some("loop0"), 50 + self.tally.requests),
             ("disk.read_bytes", Some("loop0"), 4096 + self.tally.device_bytes),

@@ -423,3 +423,47 @@ impl fmt::Display for MountReport {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    struct Running(Child);
+
+    impl Running {
+        fn sleep(folder: &Path, stdin: impl Into<Stdio>) -> Self {
+            let mut command = Command::new("sleep");
+            command.arg("1000").current_dir(folder).stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null());
+            Self(command.spawn().expect("started"))
+        }
+
+        fn uses(&self, mount: &Path) -> Option<String> {
+            let device = std::fs::metadata(mount).expect("there").dev();
+            use_of(&Path::new("/proc").join(self.0.id().to_string()), device)
+        }
+    }
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            _ = self.0.kill();
+            _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn who_uses_a_mount_is_told_with_how_and_nobody_else() {
+        let shm = Path::new("/dev/shm");
+        let dir = tempfile::tempdir_in(shm).expect("tempdir");
+        let path = dir.path().join("file");
+        let file = File::create(&path).expect("created");
+        let elsewhere = Path::new("/proc");
+        let works = Running::sleep(dir.path(), Stdio::null());
+        assert_eq!((works.uses(shm).as_deref(), works.uses(elsewhere)), (Some("works in it"), None));
+        let opened = Running::sleep(Path::new("/"), file);
+        assert_eq!((opened.uses(shm), opened.uses(elsewhere)), (Some(format!("has {} open", path.display())), None));
+        let neither = Running::sleep(Path::new("/"), Stdio::null());
+        assert_eq!((neither.uses(shm), neither.uses(elsewhere)), (None, None));
+    }
+}

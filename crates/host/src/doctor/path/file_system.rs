@@ -199,3 +199,32 @@ pub(super) fn kernel_has(root: &Path, names: &[&str]) -> Option<bool> {
     }
     Some(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn an_ext4_is_read_as_mkfs_made_it() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let image = dir.path().join("image");
+        for (features, encrypt, verity) in [
+            ("^encrypt,^verity", false, false),
+            ("encrypt,^verity", true, false),
+            ("^encrypt,verity", false, true),
+            ("encrypt,verity", true, true),
+        ] {
+            let file = File::create(&image).expect("created");
+            file.set_len(64 << 20).expect("length");
+            let mut mkfs = Command::new("mkfs.ext4");
+            mkfs.args(["-q", "-F", "-b", "4096", "-O", features, "-E", "stride=512,stripe_width=1024"]).arg(&image);
+            assert!(mkfs.status().expect("mkfs.ext4 runs").success(), "{features}");
+            let bytes = std::fs::read(&image).expect("read");
+            let stripe = Stripe { unit_bytes: 2 << 20, width_bytes: 4 << 20 };
+            assert_eq!(Ext4Super::parse(&bytes[1024..2048]), Some(Ext4Super { stripe, encrypt, verity }), "{features}");
+            assert_eq!(Ext4Super::parse(&bytes[..1024]), None, "no superblock");
+        }
+    }
+}
