@@ -93,15 +93,16 @@ pub const OFF_ANCHORS: &[OffAnchor] = &[
         may(&["start_this_handle"]), may(&["wait_transaction_locked"]), may(&["do_get_write_access"]), may(&["add_transaction_credits"]), may(&["xlog_grant_head_wait"]), may(&["jbd2_journal_commit_transaction"]), may(&["kjournald2"]),
     ]),
     waits("off.write_back", "waiting until pages are written", &[
-        at(&["folio_wait_writeback"]), at(&["__filemap_fdatawait_range"]), may(&["writeback_sb_inodes"]), may(&["sync_inodes_sb"]),
+        at(&["folio_wait_writeback"]), at(&["__filemap_fdatawait_range"]), may(&["__sync_dirty_buffer"]), may(&["fsync_buffers_list"]), may(&["writeback_sb_inodes"]), may(&["sync_inodes_sb"]),
     ]),
+    waits("off.discard", "waiting until blocks are discarded", &[may(&["blkdev_issue_discard"])]),
     waits("off.direct_io", "waiting for direct I/O", &[
         may(&["__iomap_dio_rw"]), may(&["blkdev_direct_IO"]), may(&["__blkdev_direct_IO_simple"]), may(&["blkdev_read_iter"]), may(&["blkdev_write_iter"]), may(&["inode_dio_wait"]),
     ]),
     waits("off.async_io", "waiting for asynchronous I/O to be done", &[may(&["read_events"]), may(&["io_cqring_wait"])]),
     waits("off.read", "waiting for contents of files", &[
         at(&["filemap_read"]), at(&["filemap_fault"]), may(&["filemap_update_page"]), may(&["filemap_get_pages"]), may(&["filemap_read_folio"]), may(&["page_cache_ra_unbounded"]), may(&["__bread_gfp"]), may(&["__wait_on_buffer"]),
-        may(&["ext4_bread"]), may(&["xfs_buf_iowait"]), may(&["read_extent_buffer_pages"]), may(&["swap_cluster_readahead"]), may(&["filemap_splice_read"]), may(&["generic_perform_write"]),
+        may(&["ext4_bread"]), may(&["__ext4_get_inode_loc"]), may(&["ext4_read_block_bitmap"]), may(&["__read_extent_tree_block"]), may(&["ext4_sb_breadahead_unmovable"]), may(&["xfs_buf_iowait"]), may(&["read_extent_buffer_pages"]), may(&["swap_cluster_readahead"]), may(&["filemap_splice_read"]), may(&["generic_perform_write"]),
     ]),
     waits("off.block_queue", "waiting for room in the queue of a block device", &[
         at(&["blk_mq_get_tag"]), at(&["rq_qos_wait"]), may(&["__blk_mq_alloc_requests"]), may(&["blk_throtl_bio", "__blk_throtl_bio"]), may(&["io_schedule_timeout"]),

@@ -87,7 +87,7 @@ pub const MECHANISMS: &[Mechanism] = &[
         at(&["folios_put_refs", "release_pages"]), at(&["free_frozen_pages", "free_unref_page"]), may(&["free_unref_folios", "free_unref_page_list"]),
     ]),
     mechanism("memory.charge", "accounting pages to a memory cgroup", &[
-        may(&["__mem_cgroup_charge"]), may(&["charge_memcg"]), may(&["try_charge_memcg"]), may(&["__memcg_slab_post_alloc_hook"]),
+        may(&["__mem_cgroup_charge"]), may(&["charge_memcg"]), may(&["count_memcg_events"]), may(&["mem_cgroup_from_task"]), may(&["__css_rstat_updated", "cgroup_rstat_updated"]), may(&["mod_memcg_lruvec_state", "__mod_memcg_lruvec_state"]), may(&["try_charge_memcg"]), may(&["__memcg_slab_post_alloc_hook"]),
     ]),
     mechanism("memory.lru", "putting pages on the lists that reclaim works on", &[
         at(&["folio_batch_move_lru", "pagevec_lru_move_fn"]), may(&["__folio_batch_add_and_move"]),
@@ -135,7 +135,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     // Files: names, descriptors, contents.
     mechanism("file.name", "finding a file by its name", &[
         at(&["path_lookupat"]), at(&["link_path_walk"]), may(&["walk_component"]), may(&["lookup_fast"]), at(&["path_openat"]), may(&["filename_lookup"]),
-        may(&["getname_flags"]), may(&["strncpy_from_user"]),
+        may(&["getname_flags"]), may(&["__ext4_find_entry"]), may(&["ext4_search_dir"]), may(&["ext4_lookup"]), may(&["strncpy_from_user"]),
     ]),
     mechanism("file.open", "opening and closing files, descriptors", &[
         at(&["do_filp_open"]), may(&["do_dentry_open"]), at(&["__fput"]), may(&["file_close_fd"]), may(&["filp_flush", "filp_close"]), may(&["f_dupfd"]), may(&["do_fcntl"]), may(&["alloc_fd"]), may(&["fd_install"]),
@@ -143,8 +143,11 @@ pub const MECHANISMS: &[Mechanism] = &[
     ]),
     mechanism("file.attributes", "attributes of files", &[at(&["vfs_statx"]), may(&["vfs_getattr_nosec"]), may(&["vfs_fstat"]), may(&["cp_new_stat"]), may(&["vfs_fstatat"])]),
     mechanism("file.directory", "listing directories", &[at(&["iterate_dir"])]),
+    mechanism("file.change", "making, removing and renaming files", &[
+        at(&["vfs_unlink"]), may(&["do_unlinkat", "filename_unlinkat"]), may(&["vfs_create"]), may(&["vfs_rename"]), may(&["vfs_mkdir"]), may(&["evict"]), may(&["ext4_evict_inode"]), may(&["ext4_create"]), may(&["ext4_unlink"]), may(&["__ext4_unlink"]), may(&["iput"]),
+    ]),
     mechanism("file.call", "entering reads and writes: rights, positions, times of files", &[
-        at(&["vfs_read"]), at(&["vfs_write"]), may(&["rw_verify_area"]), may(&["touch_atime"]), may(&["file_update_time_flags", "file_update_time"]),
+        at(&["vfs_read"]), at(&["vfs_write"]), may(&["ext4_file_read_iter"]), may(&["ext4_file_write_iter"]), may(&["xfs_file_read_iter"]), may(&["xfs_file_write_iter"]), may(&["blkdev_read_iter"]), may(&["vfs_llseek"]), may(&["ksys_lseek"]), may(&["shmem_file_llseek"]), may(&["rw_verify_area"]), may(&["touch_atime"]), may(&["file_update_time_flags", "file_update_time"]),
     ]),
     mechanism("file.read", "reading from the page cache", &[at(&["filemap_read"]), may(&["copy_page_to_iter"]), may(&["shmem_file_read_iter"]), may(&["filemap_splice_read"])]),
     mechanism("file.write", "writing to the page cache", &[at(&["generic_perform_write"]), may(&["iomap_file_buffered_write"])]),
@@ -154,13 +157,16 @@ pub const MECHANISMS: &[Mechanism] = &[
     mechanism("file.drop", "dropping contents from the page cache", &[
         may(&["shmem_undo_range"]), at(&["truncate_inode_pages_range"]), may(&["mapping_try_invalidate", "invalidate_mapping_pagevec"]), may(&["invalidate_inode_pages2_range"]),
     ]),
-    mechanism("file.blocks", "finding the blocks of a file", &[may(&["ext4_map_blocks"]), may(&["xfs_bmapi_read"]), may(&["btrfs_get_extent"]), may(&["iomap_iter"])]),
+    mechanism("file.blocks", "finding the blocks of a file", &[may(&["ext4_map_blocks"]), may(&["ext4_ext_remove_space"]), may(&["ext4_mb_new_blocks"]), may(&["ext4_free_blocks"]), may(&["ext4_get_group_info"]), may(&["xfs_bmapi_read"]), may(&["btrfs_get_extent"]), may(&["iomap_iter"])]),
     mechanism("file.journal", "journal and fsync", &[
         may(&["jbd2__journal_start"]), may(&["jbd2_journal_commit_transaction"]), may(&["jbd2_log_wait_commit"]), may(&["ext4_sync_file"]),
         may(&["__ext4_mark_inode_dirty"]), may(&["xfs_log_force_seq"]), may(&["xfs_file_fsync"]), may(&["btrfs_sync_log"]),
     ]),
     mechanism("file.writeback", "writing dirty pages to the device, or waiting before more are made", &[at(&["do_writepages"]), at(&["balance_dirty_pages"])]),
-    mechanism("file.direct", "direct I/O, without the page cache", &[may(&["__iomap_dio_rw"]), may(&["iomap_dio_bio_iter"]), may(&["blkdev_direct_IO"])]),
+    mechanism("file.direct", "direct I/O, without the page cache", &[may(&["__iomap_dio_rw"]), may(&["iomap_dio_rw"]), may(&["iomap_dio_bio_iter"]), may(&["blkdev_direct_IO"])]),
+    mechanism("file.async", "libaio: handing operations in and asking for their ends", &[
+        may(&["io_submit_one"]), may(&["__do_sys_io_submit"]), may(&["aio_read"]), may(&["aio_write"]), may(&["aio_complete"]), may(&["lookup_ioctx"]), may(&["read_events"]), may(&["do_io_getevents"]),
+    ]),
     mechanism("file.dax", "reading and writing persistent memory", &[may(&["dax_iomap_rw"])]),
     mechanism("block.request", "making requests and handing them to the device", &[
         at(&["blk_mq_submit_bio"]), at(&["blk_mq_dispatch_rq_list"]), at(&["blk_mq_flush_plug_list"]),
@@ -169,9 +175,9 @@ pub const MECHANISMS: &[Mechanism] = &[
     // Between tasks.
     mechanism("task.pipe", "pipes", &[at(&["anon_pipe_read", "pipe_read"]), at(&["anon_pipe_write", "pipe_write"])]),
     mechanism("task.futex", "futexes", &[at(&["do_futex"]), may(&["futex_wait"]), may(&["futex_wake"]), may(&["futex_lock_pi"]), may(&["futex_unlock_pi"])]),
-    mechanism("task.poll", "waiting for one of several descriptors", &[may(&["do_epoll_wait"]), at(&["do_sys_poll"]), may(&["do_select"])]),
+    mechanism("task.poll", "waiting for one of several descriptors", &[may(&["do_epoll_wait"]), at(&["do_sys_poll"]), may(&["do_select"]), may(&["set_user_sigmask"])]),
     mechanism("task.sleep", "timers", &[at(&["hrtimer_nanosleep"])]),
-    mechanism("task.signal", "signals", &[at(&["get_signal"]), may(&["do_send_sig_info"])]),
+    mechanism("task.signal", "signals", &[at(&["get_signal"]), may(&["do_sigaction"]), may(&["sigprocmask", "__set_current_blocked"]), may(&["do_send_sig_info"])]),
     mechanism("task.wake", "waking tasks", &[at(&["try_to_wake_up"])]),
     mechanism("task.switch", "switching from task to task", &[at(&["finish_task_switch"]), at(&["__schedule"])]),
     mechanism("task.lock", "spinning for locks of the kernel", &[
@@ -179,18 +185,19 @@ pub const MECHANISMS: &[Mechanism] = &[
     ]),
     mechanism("uring", "io_uring, without the operations themselves", &[may(&["io_submit_sqes"]), may(&["io_cqring_wait"]), may(&["__do_sys_io_uring_enter"])]),
     mechanism("network", "sockets and packets", &[
-        may(&["tcp_sendmsg"]), may(&["tcp_recvmsg"]), may(&["unix_stream_sendmsg"]), may(&["unix_stream_read_generic"]), may(&["net_rx_action"]), may(&["sock_poll"]),
+        may(&["__sys_sendto"]), may(&["__sys_recvfrom"]), may(&["sock_sendmsg"]), may(&["sock_recvmsg"]), may(&["unix_stream_recvmsg"]), may(&["tcp_sendmsg"]), may(&["tcp_recvmsg"]), may(&["unix_stream_sendmsg"]), may(&["unix_stream_read_generic"]), may(&["net_rx_action"]), may(&["sock_poll"]),
     ]),
+    mechanism("random", "making random numbers", &[may(&["get_random_bytes_user"]), may(&["chacha_permute"]), may(&["chacha_block_generic"]), may(&["crng_make_state"])]),
     // The way in and out.
     mechanism("call.filter", "seccomp", &[may(&["__seccomp_filter"])]),
-    mechanism("call.entry", "entering and leaving calls, restartable sequences", &[
-        gate(&["entry_SYSCALL_64_after_hwframe"]), gate(&["do_syscall_64", "el0_svc_common"]), gate(&["x64_sys_call"]), may(&["exit_to_user_mode_loop", "exit_to_user_mode_prepare"]), may(&["__rseq_handle_notify_resume"]),
+    mechanism(CALL_ENTRY, "entering and leaving calls, restartable sequences", &[
+        gate(&["entry_SYSCALL_64_after_hwframe"]), gate(&["do_syscall_64", "el0_svc_common"]), gate(&["x64_sys_call"]), gate(&["syscall_exit_work"]), gate(&["syscall_trace_enter"]), may(&["exit_to_user_mode_loop", "exit_to_user_mode_prepare"]), may(&["__rseq_handle_notify_resume"]),
     ]),
     mechanism("interrupt", "interrupts that came meanwhile, and their softirqs", &[
-        at(&["handle_softirqs", "__do_softirq"]), gate(&["asm_sysvec_apic_timer_interrupt"]), gate(&["common_interrupt"]), may(&["irq_exit_rcu", "__irq_exit_rcu"]),
+        at(&["handle_softirqs", "__do_softirq"]), gate(&["asm_sysvec_apic_timer_interrupt"]), gate(&["common_interrupt"]), gate(&["irqentry_exit_to_user_mode"]), gate(&["irqentry_exit"]), may(&["irq_exit_rcu", "__irq_exit_rcu"]),
     ]),
     mechanism(RECORDER, "programs and events of a recorder, this one or another; BPF programs are told by how their names begin", &[
-        may(&["perf_event_overflow"]), may(&["___perf_sw_event"]),
+        may(&["perf_event_overflow"]), may(&["__mmap_lock_do_trace_start_locking"]), may(&["___perf_sw_event"]),
     ]),
 ];
 
@@ -203,6 +210,14 @@ pub fn plain_name(function: &str) -> &str {
 
 /// How the names of BPF programs begin, and of the functions that run them. They are of the mechanism [`RECORDER`].
 const OF_BPF: [&str; 3] = ["bpf_prog_", "bpf_trace_run", "__bpf_trace_"];
+
+/// How the names of the functions of system calls begin. Such a function's own time, not that of what it calls, is
+/// [`CALL_ENTRY`].
+const OF_CALLS: [&str; 6] =
+    ["__x64_sys_", "__ia32_sys_", "__ia32_compat_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
+
+/// The mechanism of entering and leaving calls.
+const CALL_ENTRY: &str = "call.entry";
 
 /// The mechanism that holds what recording costs the recorded task.
 pub const RECORDER: &str = "recorder";
@@ -228,8 +243,7 @@ pub fn entry_of_stack<'a>(innermost_first: impl DoubleEndedIterator<Item = &'a s
         if name == "ret_from_fork" || name == "ret_from_fork_asm" {
             return "thread".to_owned();
         }
-        let call = ["__x64_sys_", "__ia32_sys_", "__ia32_compat_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
-        if let Some(call) = call.iter().find_map(|begin| name.strip_prefix(begin)) {
+        if let Some(call) = OF_CALLS.iter().find_map(|begin| name.strip_prefix(begin)) {
             return call.to_owned();
         }
     }
@@ -243,7 +257,10 @@ fn anchored(function: &str, is_innermost: bool) -> Option<&'static Mechanism> {
         return MECHANISMS.iter().find(|mechanism| mechanism.name == RECORDER);
     }
     let tells = |anchor: &Anchor| anchor.names.contains(&name) && (is_innermost || !anchor.own_time);
-    MECHANISMS.iter().find(|mechanism| mechanism.anchors.iter().any(tells))
+    let named = |wanted: &str| MECHANISMS.iter().find(|mechanism| mechanism.name == wanted);
+    let found = MECHANISMS.iter().find(|mechanism| mechanism.anchors.iter().any(tells));
+    let is_call = is_innermost && OF_CALLS.iter().any(|begin| name.starts_with(begin));
+    found.or_else(|| named(CALL_ENTRY).filter(|_| is_call))
 }
 
 #[cfg(test)]
@@ -284,6 +301,7 @@ mod tests {
             None,
             "a call without an anchor is not its entry"
         );
+        assert_eq!(of(&[&["__x64_sys_ppoll"], &call[..]].concat()), Some(CALL_ENTRY), "its own time");
         assert_eq!(of(&[]), None);
     }
 
