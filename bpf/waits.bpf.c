@@ -4,6 +4,7 @@
  * so that the account closes although no switch is recorded (that is what the stream `sched` is for).
  *
  * Off the CPU a task is from leaving it until it is first woken; from then on, and when it was preempted, it waits for a CPU.
+ * A switch is where the kernel's scheduler has it (same_as_kernel()), which may be some microseconds before the tracepoint.
  * Waits are told from each other by what is known for nothing (enum wait_key). Where in the kernel they were is told by
  * stacks taken now and then: at the end of a wait of `off` ns with probability min(1, off / stack_scale_ns), and with the weight
  * max(off, stack_scale_ns), so that the weights of many waits sum to their time.
@@ -94,6 +95,8 @@ struct wait_state {
 	__u32 dead;
 	__u64 run_ns;
 	__u64 runs;
+	__u64 counted_ns;   /* sum_exec_runtime when it took the CPU */
+	__u64 last_wakeup_ns; /* what of its wait for that was HELD_BY_WAKEUP */
 	__u64 runtime_base_ns;
 	__u64 run_delay_base_ns;
 	__u64 ready_ns[WAIT_HOLDERS];
@@ -363,6 +366,28 @@ static __always_inline struct wait_state *wait_state_of(struct task_struct *task
 	return bpf_task_storage_get(&wait_states, task, 0, 0);
 }
 
+/* What a preemption is put off by at most, between the interrupt that brings it about and the switch. */
+#define PUT_OFF_NS 50000
+
+/*
+ * Where the kernel's scheduler has the beginning and the end of a run. It does not read its clock again between the interrupt
+ * that queues a task and the switch to it (rq_clock_skip_update()): the way out of the interrupt, which in a virtual machine takes
+ * some 10 us, belongs to the task that runs next, and no longer to the one that is preempted. Gives when the run ended.
+ */
+static __always_inline __u64 same_as_kernel(struct wait_state *ws, __u64 counted_ns, bool preempted, __u64 now)
+{
+	__u64 ran = now - ws->since, counted = counted_ns - ws->counted_ns, more;
+
+	if (counted > ran) {
+		more = counted - ran < ws->last_wakeup_ns ? counted - ran : ws->last_wakeup_ns;
+		ws->ready_ns[HELD_BY_WAKEUP] -= more;
+		ws->run_ns += more;
+	} else if (preempted && ran - counted < PUT_OFF_NS) {
+		return now - (ran - counted);
+	}
+	return now;
+}
+
 static __always_inline void switched_out(struct task_struct *task, struct wait_state *ws, __u32 task_state, __u64 now)
 {
 	struct wait_sums *sums;
@@ -373,8 +398,10 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 			return;
 		set_active(ws, true, now);
 	}
-	if (ws->since)
+	if (ws->since) {
+		now = same_as_kernel(ws, task->se.sum_exec_runtime, !task_state, now);
 		ws->run_ns += now - ws->since;
+	}
 	ws->runs++;
 	ws->since = 0;
 	ws->dirty = 1;
@@ -440,6 +467,8 @@ static __always_inline void switched_in(struct task_struct *task, struct wait_st
 	left = ws->left;
 	ws->left = 0;
 	ws->since = now;
+	ws->counted_ns = task->se.sum_exec_runtime;
+	ws->last_wakeup_ns = 0;
 	ws->dirty = 1;
 	if (!left)
 		return;
@@ -453,6 +482,7 @@ static __always_inline void switched_in(struct task_struct *task, struct wait_st
 		add_wait(ws, ws->open_key | waker << WAIT_WAKER_SHIFT, ready - left, now);
 		sample_wait(task, ws, ws->open_key | waker << WAIT_WAKER_SHIFT, ready - left, now);
 		queued = now - queued_ns(task, ws, now - ready);
+		ws->last_wakeup_ns = queued - ready;
 		ws->ready_ns[HELD_BY_WAKEUP] += queued - ready;
 		ws->readies[HELD_BY_WAKEUP] += queued > ready;
 	}
@@ -552,6 +582,7 @@ int wait_execs(unsigned long long *ctx)
 	if (!ws)
 		return 0;
 	ws->since = now;
+	ws->counted_ns = task->se.sum_exec_runtime;
 	set_active(ws, true, now);
 	return 0;
 }
@@ -590,6 +621,7 @@ static __always_inline struct wait_state *found_running(struct task_struct *task
 	task_state = more_of(task)->__state;
 	if (more_of(task)->on_cpu) {
 		ws->since = now;
+		ws->counted_ns = task->se.sum_exec_runtime;
 		set_active(ws, true, now);
 		return ws;
 	}
