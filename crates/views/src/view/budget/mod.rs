@@ -172,24 +172,28 @@ struct Account<'a> {
 /// The shares of what a state was spent on; those of one state sum to 1.
 type Split = Vec<(&'static str, f64, Option<u64>)>;
 
+fn is_run(doing: &Doing) -> bool {
+    matches!(doing, Doing::Run(_))
+}
+
 impl Account<'_> {
     fn stolen(&self) -> f64 {
-        let run_ns = self.states.ns_of(|doing| *doing == Doing::Run) as f64;
+        let run_ns = self.states.ns_of(is_run) as f64;
         let counted_ns = self.states.kernel_run_ns as f64;
         if run_ns == 0.0 || counted_ns == 0.0 { 0.0 } else { (run_ns - counted_ns).max(0.0) / run_ns }
     }
 
     fn split(&self, doing: &Doing) -> Split {
         match doing {
-            Doing::Run => {
-                let stolen = self.stolen();
-                let all = self.run.all.weight as f64;
+            Doing::Run(comm) => {
+                let (stolen, of) = (self.stolen(), self.run.of(comm.as_deref()));
                 let mut split: Split = vec![(budget::STOLEN, stolen, None)];
-                if all == 0.0 {
+                if of.all.samples == 0 {
                     split.push((budget::UNSAMPLED, 1.0 - stolen, None));
                     return split;
                 }
-                split.extend(self.run.components.iter().map(|(component, part)| {
+                let all = of.all.weight.max(1) as f64;
+                split.extend(of.components.iter().map(|(component, part)| {
                     (*component, (1.0 - stolen) * part.weight as f64 / all, Some(part.samples))
                 }));
                 split
@@ -245,20 +249,25 @@ impl Account<'_> {
 
     /// Without states: the shares of samples, of a time that is not known.
     fn of_samples(&self) -> Parts {
-        let components = self.run.components.iter();
-        let part = |weight: &shares::Weight| {
-            let (ns, all) = (weight.weight as f64, self.run.all.weight as f64);
+        let mut weights: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+        for (component, part) in self.run.each().flat_map(|of| &of.components) {
+            let (samples, weight) = weights.entry(component).or_default();
+            *samples += part.samples;
+            *weight += part.weight;
+        }
+        let part = |(samples, weight): (u64, u64)| {
+            let (ns, all) = (weight as f64, self.run.all.weight as f64);
             let variance = ns * (all - ns) / self.run.all.samples.max(1) as f64;
-            Part { ns, wall_ns: 0.0, samples: Some(weight.samples), variance }
+            Part { ns, wall_ns: 0.0, samples: Some(samples), variance }
         };
-        components.map(|(component, weight)| (*component, part(weight))).collect()
+        weights.into_iter().map(|(component, weight)| (component, part(weight))).collect()
     }
 
     fn view(&self, recording: &Recording, selection: &Selection, missing: Vec<Missing>) -> BudgetView {
         let limit = selection.limit(true);
         let operations = recording.manifest().measured.as_ref().and_then(Measured::operations_done);
         let known = |ns: u64| self.has_states.then_some(ns);
-        let run_ns = self.states.ns_of(|doing| *doing == Doing::Run);
+        let run_ns = self.states.ns_of(is_run);
         let ready_ns = self.states.ns_of(|doing| matches!(doing, Doing::Ready(_)));
         let off_ns = self.states.ns_of(|doing| matches!(doing, Doing::Off(_)));
         let window_ns = self.states.intervals.iter().map(states::Interval::ns).sum::<u64>();
@@ -302,17 +311,35 @@ impl Account<'_> {
         (all > 0).then(|| 100.0 * unmatched as f64 / all as f64)
     }
 
+    /// The kernel by the way in: time on CPUs of the tasks of each name times the shares of its samples, or without states the
+    /// samples' weight.
     fn kernel(&self) -> Vec<KernelPart> {
-        let all = self.run.all.weight.max(1) as f64;
-        let run_ns = self.states.ns_of(|doing| *doing == Doing::Run) as f64 * (1.0 - self.stolen());
-        let one = |((entry, mechanism), part): (&(String, &'static str), &shares::Weight)| KernelPart {
+        let mut parts: BTreeMap<&(String, &'static str), (u64, f64)> = BTreeMap::new();
+        for (entry, part) in self.run.each().flat_map(|of| &of.entries) {
+            parts.entry(entry).or_default().0 += part.samples;
+            if !self.has_states {
+                parts.entry(entry).or_default().1 += part.weight as f64;
+            }
+        }
+        let unstolen = 1.0 - self.stolen();
+        for (doing, spent) in &self.states.spent {
+            let Doing::Run(comm) = doing else { continue };
+            let of = self.run.of(comm.as_deref());
+            for (entry, part) in &of.entries {
+                let share = part.weight as f64 / of.all.weight.max(1) as f64;
+                parts.entry(entry).or_default().1 += spent.ns as f64 * unstolen * share;
+            }
+        }
+        let run_ns =
+            if self.has_states { self.states.ns_of(is_run) as f64 * unstolen } else { self.run.all.weight as f64 };
+        let one = |((entry, mechanism), (samples, ns)): (&(String, &'static str), (u64, f64))| KernelPart {
             entry: entry.clone(),
             mechanism,
-            samples: part.samples,
-            ns: self.has_states.then(|| (run_ns * part.weight as f64 / all) as u64),
-            run_pct: 100.0 * part.weight as f64 / all,
+            samples,
+            ns: self.has_states.then_some(ns as u64),
+            run_pct: 100.0 * ns / run_ns.max(1.0),
         };
-        let mut rows: Vec<KernelPart> = self.run.entries.iter().map(one).collect();
+        let mut rows: Vec<KernelPart> = parts.into_iter().map(one).collect();
         rows.sort_by(|a, b| b.run_pct.total_cmp(&a.run_pct));
         rows
     }

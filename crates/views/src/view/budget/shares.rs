@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pagelab_recording::Recording;
-use pagelab_recording::tables::{RollupSamplesRow, SamplesRow, WaitStacksRow};
+use pagelab_recording::tables::{SamplesRow, WaitStacksRow};
 use pagelab_vocab::budget::{self, OFF_OTHER, USER, off_by_waker, off_of_stack, run_of_mechanism};
 use pagelab_vocab::mechanisms;
 use pagelab_vocab::waits::Waker;
 
 use super::states::WaitKind;
 use crate::error::Result;
-use crate::read::{self, Tasks};
+use crate::read::{self, Task, Tasks};
 use crate::selection::Selection;
 use crate::stacks::Stacks;
 
@@ -28,15 +28,43 @@ impl Weight {
     }
 }
 
-/// Where samples of the profile were.
+/// Samples of tasks of one name.
 #[derive(Debug, Default)]
-pub(super) struct RunShares {
+pub(super) struct OfName {
     pub all: Weight,
-    pub kernel: Weight,
     /// By component.
     pub components: BTreeMap<&'static str, Weight>,
     /// Of the kernel: by the way in, and the mechanism (`other` where no anchor tells one).
     pub entries: BTreeMap<(String, &'static str), Weight>,
+}
+
+impl OfName {
+    fn merge(&mut self, other: Self) {
+        self.all.add(other.all.samples, other.all.weight);
+        for (component, part) in other.components {
+            self.components.entry(component).or_default().add(part.samples, part.weight);
+        }
+        for (entry, part) in other.entries {
+            self.entries.entry(entry).or_default().add(part.samples, part.weight);
+        }
+    }
+}
+
+/// Samples of a name below which its shares are not its own, but those of all such names together.
+const LEAST_SAMPLES: u64 = 30;
+
+/// Where samples of the profile were.
+///
+/// The time of each name is split by its own samples. Names are not sampled in proportion to their time: a sample is taken when
+/// the timer's interrupt comes, which in a virtual machine may be 30 us late, and a task that runs for so long after each wait has
+/// left the CPU by then.
+#[derive(Debug, Default)]
+pub(super) struct RunShares {
+    pub all: Weight,
+    pub kernel: Weight,
+    names: BTreeMap<Option<String>, OfName>,
+    /// Names with few samples.
+    others: OfName,
     /// Innermost functions of stacks that no anchor tells.
     pub unmatched: BTreeMap<String, Weight>,
     /// The kernel's functions have names.
@@ -51,59 +79,58 @@ impl RunShares {
         tasks: &Tasks,
         notes: &mut Vec<String>,
     ) -> Result<Self> {
-        let by_stack = sampled(recording, selection, tasks, notes)?;
-        let wanted: HashSet<u64> = by_stack.keys().copied().flatten().collect();
-        let names = Stacks::load(recording, &wanted, notes)?;
-        let mut shares = Self::default();
-        for (kstack_id, weight) in by_stack {
-            shares.all.add(weight.samples, weight.weight);
-            match kstack_id {
-                None => shares.components.entry(USER).or_default().add(weight.samples, weight.weight),
-                Some(id) => shares.take_kernel(&names.functions(id).unwrap_or_default(), weight),
+        let mut by_stack: HashMap<(Option<&str>, Option<u64>), Weight> = HashMap::new();
+        read::each::<SamplesRow<'_>>(recording, notes, |row| {
+            if tasks.wants(selection, row.task_id, row.ts) {
+                let comm = tasks.get(row.task_id).and_then(Task::comm);
+                by_stack.entry((comm, row.kstack_id)).or_default().add(1, row.weight);
             }
+        })?;
+        let wanted: HashSet<u64> = by_stack.keys().filter_map(|(_, id)| *id).collect();
+        let stacks = Stacks::load(recording, &wanted, notes)?;
+        let mut shares = Self::default();
+        for ((comm, kstack_id), weight) in by_stack {
+            let functions = kstack_id.map(|id| stacks.functions(id).unwrap_or_default());
+            shares.take(comm, functions.as_deref(), weight);
+        }
+        let few = |_: &Option<String>, of: &mut OfName| of.all.samples < LEAST_SAMPLES;
+        for (_, of) in shares.names.extract_if(.., few).collect::<Vec<_>>() {
+            shares.others.merge(of);
         }
         Ok(shares)
     }
 
-    fn take_kernel(&mut self, functions: &[String], Weight { samples, weight }: Weight) {
-        let mechanism = mechanisms::of_stack(functions.iter().map(String::as_str));
-        self.has_names |= functions.iter().any(|name| !name.contains("+0x"));
-        self.kernel.add(samples, weight);
-        let name = mechanism.map_or(mechanisms::OTHER, |mechanism| mechanism.name);
+    fn take(&mut self, comm: Option<&str>, kernel: Option<&[String]>, Weight { samples, weight }: Weight) {
+        self.all.add(samples, weight);
+        let of = self.names.entry(comm.map(str::to_owned)).or_default();
+        of.all.add(samples, weight);
+        let Some(functions) = kernel else {
+            of.components.entry(USER).or_default().add(samples, weight);
+            return;
+        };
+        let names = || functions.iter().map(String::as_str);
+        let mechanism = mechanisms::of_stack(names());
         let component = mechanism.map_or(budget::OTHER, |mechanism| run_of_mechanism(mechanism.name));
-        self.components.entry(component).or_default().add(samples, weight);
-        let entry = mechanisms::entry_of_stack(functions.iter().map(String::as_str));
-        self.entries.entry((entry, name)).or_default().add(samples, weight);
+        of.components.entry(component).or_default().add(samples, weight);
+        let entry = (mechanisms::entry_of_stack(names()), mechanism.map_or(mechanisms::OTHER, |found| found.name));
+        of.entries.entry(entry).or_default().add(samples, weight);
+        self.has_names |= names().any(|name| !name.contains("+0x"));
+        self.kernel.add(samples, weight);
         if mechanism.is_none() {
             let innermost = functions.first().map_or("unknown", String::as_str);
             self.unmatched.entry(mechanisms::plain_name(innermost).to_owned()).or_default().add(samples, weight);
         }
     }
-}
 
-/// Samples by kernel stack; without one those of user space.
-fn sampled(
-    recording: &Recording,
-    selection: &Selection,
-    tasks: &Tasks,
-    notes: &mut Vec<String>,
-) -> Result<HashMap<Option<u64>, Weight>> {
-    let mut by_stack: HashMap<Option<u64>, Weight> = HashMap::new();
-    if !selection.by_task() {
-        let is_whole = recording.for_each_of_rollup::<RollupSamplesRow<'_>>(|row| {
-            by_stack.entry(row.kstack_id).or_default().add(row.samples, row.weight);
-        });
-        if is_whole {
-            return Ok(by_stack);
-        }
-        by_stack.clear();
+    /// How the time of tasks of a name is to be split.
+    pub(super) fn of(&self, comm: Option<&str>) -> &OfName {
+        self.names.get(&comm.map(str::to_owned)).unwrap_or(&self.others)
     }
-    read::each::<SamplesRow<'_>>(recording, notes, |row| {
-        if tasks.wants(selection, row.task_id, row.ts) {
-            by_stack.entry(row.kstack_id).or_default().add(1, row.weight);
-        }
-    })?;
-    Ok(by_stack)
+
+    /// All samples, whatever their tasks are called.
+    pub(super) fn each(&self) -> impl Iterator<Item = &OfName> {
+        self.names.values().chain([&self.others])
+    }
 }
 
 /// What waits of each kind were for.

@@ -7,7 +7,7 @@ use pagelab_recording::tables::WaitsRow;
 use pagelab_vocab::waits::{Holder, State, Waker, is_active_wait};
 
 use crate::error::Result;
-use crate::read::{self, Tasks};
+use crate::read::{self, Task, Tasks};
 use crate::selection::Selection;
 
 /// What waits are told from each other by.
@@ -29,15 +29,16 @@ impl WaitKind {
 /// What a task does, as the recording tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Doing {
-    Run,
+    /// Tasks of this name, the last that they have: time and samples of one task bear the same.
+    Run(Option<String>),
     Ready(Option<Holder>),
     Off(WaitKind),
 }
 
 impl Doing {
-    fn of(row: &WaitsRow<'_>) -> Option<Self> {
+    fn of(row: &WaitsRow<'_>, comm: Option<&str>) -> Option<Self> {
         match State::of_word(row.state)? {
-            State::Run => Some(Self::Run),
+            State::Run => Some(Self::Run(comm.map(str::to_owned))),
             State::Ready => Some(Self::Ready(row.by.and_then(Holder::of_word))),
             State::Off => Some(Self::Off(WaitKind {
                 off_state: row.off_state.map(str::to_owned),
@@ -52,7 +53,7 @@ impl Doing {
     /// See [`is_active_wait`].
     pub(super) fn is_active(&self) -> bool {
         match self {
-            Self::Run | Self::Ready(_) => true,
+            Self::Run(_) | Self::Ready(_) => true,
             Self::Off(kind) => kind.is_active(),
         }
     }
@@ -120,12 +121,12 @@ impl States {
         }
         read::each::<WaitsRow<'_>>(recording, notes, |row| {
             let Some(task_id) = row.task_id.filter(|task_id| tasks.wants(selection, *task_id, row.ts)) else { return };
-            states.take(task_id, &row);
+            states.take(task_id, tasks.get(task_id).and_then(Task::comm), &row);
         })?;
         Ok(states)
     }
 
-    fn take(&mut self, task_id: u32, row: &WaitsRow<'_>) {
+    fn take(&mut self, task_id: u32, comm: Option<&str>, row: &WaitsRow<'_>) {
         self.selected += 1;
         self.tasks.insert(task_id);
         match State::of_word(row.state) {
@@ -133,7 +134,7 @@ impl States {
             Some(State::KernelReady) => self.kernel_ready_ns += row.ns,
             _ => {}
         }
-        let Some(doing) = Doing::of(row) else { return };
+        let Some(doing) = Doing::of(row, comm) else { return };
         let spent = self.spent.entry(doing.clone()).or_default();
         spent.times += row.times.unwrap_or(0);
         spent.ns += row.ns;
