@@ -7,12 +7,17 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::rules::evidence::of_run;
 use crate::rules::{Considered, Finding, consider};
+use pagelab_recording::Recording;
 use pagelab_views::mappings::{ClassKey, MappingProfile};
 use pagelab_views::run::RunData;
+use pagelab_views::selection::Selection;
+use pagelab_views::view::budget;
 
 /// Format of the document.
 pub const EXPLAIN_FORMAT: u32 = 1;
 
+/// Components of the account of time that are listed.
+const COMPONENTS: usize = 8;
 /// Classes of mappings listed, those with most faults.
 const CLASSES: usize = 8;
 
@@ -35,8 +40,41 @@ pub struct Explanation {
     pub considered: Vec<Considered>,
     /// Where the faults were, most first; empty if they were not recorded.
     pub mappings: Vec<MappingLine>,
+    /// Where the time went; null unless the states of tasks or samples were recorded.
+    #[serde(default)]
+    pub budget: Option<TimeAccount>,
     /// Notes a reader must know.
     pub notes: Vec<String>,
+}
+
+/// The account of time in short: the view `budget` has all of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimeAccount {
+    /// Sum of the lives of all tasks, ns; null where states were not recorded, and shares are of samples.
+    pub lives_ns: Option<u64>,
+    /// Components, longest first.
+    pub components: Vec<TimeLine>,
+    /// Components that are not listed.
+    pub others: usize,
+    /// What is not known: part and reason.
+    pub missing: Vec<String>,
+}
+
+/// One component of the account.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimeLine {
+    /// Its name in the vocabulary.
+    pub component: String,
+    /// What the time was spent on.
+    pub about: String,
+    /// Whether it was spent for the tasks' work or taken from it; waiting for others is not.
+    pub active: bool,
+    /// Time summed over tasks, ns.
+    pub ns: u64,
+    /// Percent of the lives, or of the samples.
+    pub pct: f64,
+    /// Standard error of `ns` from sampling.
+    pub error_ns: u64,
 }
 
 /// One class of mappings in short.
@@ -89,8 +127,29 @@ pub fn explain(dir: &Path) -> Result<Explanation> {
         findings: diagnosis.findings,
         considered: diagnosis.considered,
         mappings: one.and_then(|one| one.profile.as_ref()).map(lines).unwrap_or_default(),
+        budget: account(dir)?,
         notes,
     })
+}
+
+fn account(dir: &Path) -> Result<Option<TimeAccount>> {
+    let recording = Recording::open(dir)?;
+    let view = budget::collect(&recording, &Selection { top: Some(COMPONENTS), ..Selection::default() })?.data;
+    let line = |row: &budget::OneComponent| TimeLine {
+        component: row.component.to_owned(),
+        about: row.about.to_owned(),
+        active: row.active,
+        ns: row.ns,
+        pct: row.pct,
+        error_ns: row.error_ns,
+    };
+    let missing = view.missing.iter().map(|missing| format!("{}: {}", missing.part, missing.reason));
+    Ok((!view.components.is_empty()).then(|| TimeAccount {
+        lives_ns: view.lives_ns,
+        components: view.components.iter().map(line).collect(),
+        others: view.components_total - view.components.len(),
+        missing: missing.collect(),
+    }))
 }
 
 fn lines(profile: &MappingProfile) -> Vec<MappingLine> {

@@ -240,7 +240,7 @@ fn assert_read_by_tasks(shown: &Value, device: &Path, bytes: u64) {
     let reads = row(&shown["groups"], "device", number.trim());
     assert_eq!((reads["op"].as_str(), reads["bytes"].as_u64()), (Some("read"), Some(bytes)), "{shown:#}");
     assert_eq!((&reads["count"], &reads["by_tasks"]), (&(bytes / (64 << 10)).into(), &(bytes / (64 << 10)).into()));
-    assert_eq!(shown["lost"], 0);
+    // `lost` is of all disks: the end of a request that was on its way while probes came may go unseen.
     assert_eq!((&reads["device_time"]["count"], &reads["unfinished"]), (&reads["count"], &0.into()));
 }
 

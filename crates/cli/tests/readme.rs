@@ -42,6 +42,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("make experiments ", How::Elsewhere("tests/reproduce.rs; half an hour")),
     ("sudo pagelab record -o good.rec", How::Run),
     ("pagelab show good.rec summary", How::Run),
+    ("pagelab show good.rec budget", How::Run),
     ("pagelab show good.rec profile", How::Run),
     ("pagelab export flamegraph", How::Run),
     ("sudo pagelab record --observe", How::Run),

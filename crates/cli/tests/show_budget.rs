@@ -61,11 +61,22 @@ fn the_account_of_a_real_program_closes() {
     let said = String::from_utf8(run(pagelab().arg("show").arg(&dir).arg("budget"), 0).stdout).unwrap();
     assert!(said.contains("on a CPU") && said.contains("ACTIVE") && said.contains("WAITING FOR OTHERS"), "{said}");
 
+    let alone = json(&run(pagelab().args(["explain", "--json"]).arg(&dir), 0));
+    let account = &alone["budget"];
+    assert_eq!(ns(account, "lives_ns"), lives);
+    assert_eq!(account["components"][0]["component"], rows[0]["component"], "the longest first");
+
     let without = tmp.path().join("without");
     record(&without, "tasks,cpu");
     let parts = budget(&without);
     assert_eq!(parts["lives_ns"], Value::Null);
     assert!(parts["missing"].as_array().unwrap().iter().any(|missing| missing["part"] == "off"), "{parts:#}");
+
+    let mut compare = pagelab();
+    let half = json(&run(compare.args(["compare", "--json", "--base"]).arg(&dir).arg("--test").arg(&without), 0));
+    assert_eq!(half["budget"], Value::Null);
+    let notes = half["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("on test: waits was not recorded")), "{notes:#?}");
 
     let sides = ["--base", dir.to_str().unwrap(), "--test", dir.to_str().unwrap()];
     let changes = json(&run(pagelab().args(["show", "--json", "--top", "0"]).args(sides).arg("budget"), 0));

@@ -2,7 +2,8 @@
 
 use pagelab_analysis::explain::Explanation;
 use pagelab_views::mappings::bytes;
-use pagelab_vocab::units::{count, significant};
+use pagelab_vocab::terminal::shell_word;
+use pagelab_vocab::units::{count, short_duration, significant};
 
 use crate::finding::finding;
 use crate::paragraph::wrap;
@@ -28,11 +29,35 @@ pub fn explanation(explanation: &Explanation, style: &Style) -> String {
         out.push_str(&considered(&explanation.considered, style));
         out.push('\n');
     }
+    out.push_str(&account(explanation, style));
     out.push_str(&mappings(explanation, style));
     for note in &explanation.notes {
         out.push_str(&wrap(note, style.width, "note: ", "      "));
     }
     out
+}
+
+/// Where the time went; empty if that is not known.
+fn account(explanation: &Explanation, style: &Style) -> String {
+    let Some(account) = &explanation.budget else { return String::new() };
+    let of = match account.lives_ns {
+        Some(ns) => format!("of the {} that its tasks lived", short_duration(ns as f64)),
+        None => "of the samples of the profile; states of tasks were not recorded".to_owned(),
+    };
+    let mut table = Table::new([right("time"), right("%"), left("component"), left("")]).ruled().wide(style.width);
+    for line in &account.components {
+        let name =
+            if line.active { line.component.clone() } else { format!("{} (waiting for others)", line.component) };
+        let time = short_duration(line.ns as f64);
+        table.row([time, format!("{:.1}", line.pct), name, line.about.clone()]);
+    }
+    let others = match account.others {
+        0 => String::new(),
+        others => format!("{others} more: pagelab show {} budget\n", shell_word(&explanation.dir)),
+    };
+    let missing: String =
+        account.missing.iter().map(|line| wrap(&format!("not known: {line}"), style.width, "  ", "    ")).collect();
+    format!("Where the time went, {of}:\n{}{others}{missing}\n", table.render())
 }
 
 fn mappings(explanation: &Explanation, style: &Style) -> String {

@@ -8,6 +8,7 @@
 //! waits that an anchor tells. The rest is waiting for another task, for a request or reply, or for a time: it is shown and
 //! never claimed, because a program that waits less for work is not faster.
 
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use crate::mechanisms::{self, Anchor};
@@ -263,6 +264,37 @@ pub fn component_of(name: &str) -> Option<&'static Component> {
     COMPONENTS.iter().find(|component| component.name == name)
 }
 
+/// The page `docs/budget.md`: every component, and the functions that tell it.
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Where time goes: the components of the account\n\n\
+         Generated from the registry in `crates/vocab/src/budget.rs` and `mechanisms.rs`; run `make docs`.\n\n\
+         `pagelab show DIR budget` splits the life of each task into RUN (it has a CPU), READY (it could run and has none) and OFF \
+         (off the CPU until woken). The first function of a kernel stack, from the innermost outwards, that stands here tells the \
+         component; of several names for one place a kernel has one. A component is active if its time was spent for the work, or \
+         taken from it by the system; the rest is waiting for others, shown and never claimed as a cause.\n\n\
+         | component | active | time spent on | told by |\n|---|---|---|---|\n",
+    );
+    for component in COMPONENTS.iter() {
+        let active = if component.is_active { "yes" } else { "" };
+        let Component { name, about, .. } = component;
+        let _ = writeln!(out, "| `{name}` | {active} | {about} | {} |", functions(name).join(", "));
+    }
+    out
+}
+
+/// The functions that tell a component, alternatives of one place joined by `/`.
+fn functions(component: &str) -> Vec<String> {
+    let run = mechanisms::MECHANISMS.iter().filter(|one| component.strip_prefix("run.") == Some(one.name));
+    let off = OFF_ANCHORS.iter().filter(|one| one.component == component);
+    let anchors = run.flat_map(|one| one.anchors).chain(off.flat_map(|one| one.anchors));
+    let mut found: Vec<String> = anchors.map(|anchor| format!("`{}`", anchor.names.join("`/`"))).collect();
+    if component == MMAP_LOCK {
+        found.push(format!("a lock of the kernel, taken by `{}`", MMAP_LOCKERS.join("`/`")));
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -284,6 +316,20 @@ mod tests {
         }
         for waker in Waker::ALL.iter().copied().map(Some).chain([None]) {
             assert!(component_of(off_by_waker(waker)).is_some_and(|component| !component.is_active), "{waker:?}");
+        }
+    }
+
+    /// The page people read is the registry that the program uses.
+    #[test]
+    fn docs_page_of_components_matches_the_registry() {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/budget.md");
+        if std::env::var_os("PAGELAB_BLESS").is_some() {
+            std::fs::write(&page, markdown()).expect("docs/budget.md can be written");
+        }
+        let stored = std::fs::read_to_string(&page).unwrap_or_default();
+        assert!(stored == markdown(), "{} differs from the registry; run: make docs", page.display());
+        for line in markdown().lines().filter(|line| line.starts_with("| `")) {
+            assert_eq!(line.matches('|').count(), 5, "{line}");
         }
     }
 

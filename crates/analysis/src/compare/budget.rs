@@ -118,6 +118,18 @@ pub(super) fn of_sides(
     is_known.then(|| compared(&base, &test, design, per_operation))
 }
 
+/// Why there is no comparison of accounts although one side has them, in a sentence.
+pub(super) fn why_none(base: &[Accounts], test: &[Accounts]) -> Option<String> {
+    let lacks = |side: &[Accounts]| side.iter().all(|accounts| accounts.budget.window_ns.is_none());
+    let (side, accounts) = match (lacks(base), lacks(test)) {
+        (true, false) => ("base", base),
+        (false, true) => ("test", test),
+        _ => return None,
+    };
+    let reason = accounts.iter().flat_map(|accounts| &accounts.budget.missing).find(|missing| missing.part == "off")?;
+    Some(format!("where the time went is not compared: on {side}: {}", reason.reason))
+}
+
 fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -> BudgetComparison {
     let total = |run: &OfRun| Some((run.total_ns, 0.0));
     let whole = Difference::of(base, test, design, total);

@@ -109,7 +109,7 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     let mut metrics: Vec<MetricComparison> = tested.into_iter().map(Tested::into_comparison).collect();
     metrics.sort_by(by_certainty);
     let diff = settings_diff(&base_counted, &test_counted, &symptoms(&metrics));
-    let (budget, profile, profile_family) = accounts(&base_counted, &test_counted, design, &options.bounds)?;
+    let spent = spent(&base_counted, &test_counted, design, &options.bounds)?;
     let mut comparison = Comparison {
         format: COMPARE_FORMAT,
         method: match design {
@@ -123,10 +123,10 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         unexplained: None,
         failures,
         primary,
-        families: [Family { name: "metrics".to_owned(), size }].into_iter().chain(profile_family).collect(),
+        families: [Family { name: "metrics".to_owned(), size }].into_iter().chain(spent.family).collect(),
         metrics,
-        budget,
-        profile,
+        budget: spent.budget,
+        profile: spent.profile,
         settings: diff.differing,
         findings: Vec::new(),
         alpha: options.alpha,
@@ -138,7 +138,7 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     };
     comparison.facts = Some(facts(&comparison, base, test));
     let n = [base_counted.len(), test_counted.len()];
-    comparison.notes.extend(comparison.failures.note());
+    comparison.notes.extend([spent.note, comparison.failures.note()].into_iter().flatten());
     comparison.notes.extend(guards(&base_counted, &test_counted, design));
     comparison.notes.extend(power_notes(comparison.primary.as_ref(), size, n, options.alpha));
     if n.contains(&1) {
@@ -156,16 +156,19 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
 }
 
 /// What the time of both sides was spent on: by component, and by function with the family of its tests.
-fn accounts(
-    base: &[&RunData],
-    test: &[&RunData],
-    design: Design,
-    bounds: &Bounds,
-) -> Result<(Option<BudgetComparison>, Vec<ProfileFrame>, Option<Family>)> {
+struct Spent {
+    budget: Option<BudgetComparison>,
+    profile: Vec<ProfileFrame>,
+    family: Option<Family>,
+    note: Option<String>,
+}
+
+fn spent(base: &[&RunData], test: &[&RunData], design: Design, bounds: &Bounds) -> Result<Spent> {
     let (base_accounts, test_accounts) = (Accounts::of_side(base, bounds)?, Accounts::of_side(test, bounds)?);
+    let note = budget::why_none(&base_accounts, &test_accounts);
     let (base, test) = ((base, &base_accounts[..]), (test, &test_accounts[..]));
-    let (frames, family) = profile::of_sides(base, test);
-    Ok((budget::of_sides(base, test, design), frames, family))
+    let (profile, family) = profile::of_sides(base, test);
+    Ok(Spent { budget: budget::of_sides(base, test, design), profile, family, note })
 }
 
 /// `name` or `name[instance]`.

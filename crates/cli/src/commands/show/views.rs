@@ -143,7 +143,7 @@ io_uring and libaio are not seen.";
 const BUDGET: &str = "\
 TIME is summed over the tasks; WALL splits the time recorded, a moment with several active tasks among these. ERROR is the \
 standard error of what was sampled. A component is active if its time was spent for the tasks' work, or taken from it by the \
-system; waiting for other tasks, for requests and for times is not.";
+system; waiting for other tasks, for requests and for times is not. All components: docs/budget.md.";
 
 const SCHED: &str = "\
 ASLEEP is the time until the task was woken; QUEUE the time it was ready and had no CPU, after a wakeup or preempted. BY STACK \
