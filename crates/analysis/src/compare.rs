@@ -6,6 +6,7 @@ mod accounts;
 mod assemble;
 mod budget;
 mod caveats;
+mod claims;
 mod design;
 mod facts;
 mod failures;
@@ -22,6 +23,7 @@ use crate::stats;
 use pagelab_views::run::RunData;
 
 pub use budget::{BudgetComparison, ComponentChange, IDLE, MissingPart};
+pub use claims::{Unknown, UnknownComponent};
 pub use design::design;
 pub use facts::{Facts, Power, SideFacts};
 pub use failures::{FailedRuns, Failures};
@@ -100,6 +102,9 @@ pub struct Comparison {
     /// The part of the loss that the findings leave over; null without findings that state their share.
     #[serde(default)]
     pub unexplained: Option<Unexplained>,
+    /// What no cause claims of the loss, by the account of time; null without one, and where little is left.
+    #[serde(default)]
+    pub unknown: Option<Unknown>,
     /// The metrics that differ most, where too few runs were made to test anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub largest_changes: Vec<LargestChange>,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use pagelab_analysis::compare::{Unknown, UnknownComponent};
 use pagelab_analysis::rules::{Effect, Finding, Fix, Number, Unexplained};
 use pagelab_views::mappings::bytes;
 use pagelab_vocab::units::quantity;
@@ -54,6 +55,25 @@ pub(crate) fn unexplained(unexplained: Option<&Unexplained>, width: usize) -> St
         rest.share * 100.0,
         quantity(rest.ns, "ns"),
         rest.per
+    );
+    format!("{}\n", wrap(&text, width, "", "  "))
+}
+
+/// What no cause claims, with where it is; empty if little is left.
+pub(crate) fn unknown(unknown: &Unknown, width: usize) -> String {
+    let component =
+        |one: &UnknownComponent| format!("{} ({}, {:.0} %)", one.component, quantity(one.ns, "ns"), one.share * 100.0);
+    let where_it_is = match unknown.components.as_slice() {
+        [] => "spread over many components".to_owned(),
+        some => format!("in {}", some.iter().map(component).collect::<Vec<_>>().join(", ")),
+    };
+    let text = format!(
+        "Unknown: {:.0} % of the lost time ({} per {}) is claimed by no cause; it is {where_it_is}. What tells more: \
+         pagelab record {}",
+        unknown.share * 100.0,
+        quantity(unknown.ns, "ns"),
+        unknown.per,
+        unknown.record
     );
     format!("{}\n", wrap(&text, width, "", "  "))
 }

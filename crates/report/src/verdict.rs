@@ -8,7 +8,7 @@ use pagelab_vocab::units::{quantity, significant};
 
 use crate::changes::largest_changes;
 pub use crate::explanation::explanation;
-use crate::finding::{finding, unexplained};
+use crate::finding::{finding, unexplained, unknown};
 use crate::paragraph::wrap;
 pub use crate::sides::each_run;
 use crate::sides::{ratio_text, sides};
@@ -33,7 +33,10 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         out.push_str(&no_cause(comparison, style));
         out.push('\n');
     }
-    out.push_str(&unexplained(comparison.unexplained.as_ref(), style.width));
+    out.push_str(&match &comparison.unknown {
+        Some(rest) => unknown(rest, style.width),
+        None => unexplained(comparison.unexplained.as_ref(), style.width),
+    });
     out.push_str(&waterfall(comparison.budget.as_ref(), style));
     out.push_str(&largest_changes(&comparison.largest_changes, style));
     out.push_str(&metrics(comparison, style));

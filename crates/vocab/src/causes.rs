@@ -18,7 +18,24 @@ pub struct CauseDef {
     pub help: &'static str,
     /// The events that cost the time, and what one of them can cost.
     pub event: EventCost,
+    /// The components of the account of time (`vocab::budget`) in which that cost shows, or all below a name that ends in a dot: a
+    /// cause gets no more of a loss than these moved.
+    pub components: &'static [&'static str],
 }
+
+/// Where the cost of faults by base pages shows: the faults, the pages, and taking them away again.
+const OF_FAULTS: &[&str] = &["run.fault.", "run.memory.", "run.space.", "off.mmap_lock"];
+
+/// Where the cost of smaller reads shows.
+const OF_READS: &[&str] = &[
+    "off.read",
+    "off.block_queue",
+    "run.file.fetch",
+    "run.file.read",
+    "run.block.",
+    "run.interrupt",
+    "run.task.switch",
+];
 
 /// The most that one event of a cause can cost. A loss that would take more per event is not this cause's alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +95,7 @@ pub const CAUSES: &[CauseDef] = &[
                mappings too small or misaligned for a huge page, and by vmstat.thp_fault_fallback, which says that the \
                kernel tried and had no memory in one piece.",
         event: BASE_PAGE_FAULT,
+        components: OF_FAULTS,
     },
     CauseDef {
         id: "hugetlb.pool_exhausted",
@@ -95,6 +113,7 @@ pub const CAUSES: &[CauseDef] = &[
                zero while the faults moved to base pages. It is refuted by free pages left in the pool of that size \
                throughout.",
         event: BASE_PAGE_FAULT,
+        components: OF_FAULTS,
     },
     CauseDef {
         id: "readahead.reduced",
@@ -112,6 +131,7 @@ pub const CAUSES: &[CauseDef] = &[
             most_ns_per_kib: 0,
             source: "disk.read_ns, which the kernel adds up over the requests of the device",
         },
+        components: OF_READS,
     },
     CauseDef {
         id: "map.misaligned",
@@ -123,6 +143,7 @@ pub const CAUSES: &[CauseDef] = &[
                length whose start differs modulo the huge page size, and faults by base pages in the part that lost its \
                slot. It is refuted by aligned mappings on both sides. Most often the program itself changed, not a setting.",
         event: BASE_PAGE_FAULT,
+        components: OF_FAULTS,
     },
 ];
 

@@ -20,7 +20,7 @@ use super::{
     BudgetComparison, COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison,
     Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
 };
-use super::{budget, profile};
+use super::{budget, claims, profile};
 use crate::error::{AnalysisError, Result};
 use crate::rules;
 use crate::settings_diff::{settings_diff, symptoms};
@@ -121,6 +121,7 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         notes: notes(&sides, base, test, why, primary.is_none()),
         largest_changes: Vec::new(),
         unexplained: None,
+        unknown: None,
         failures,
         primary,
         families: [Family { name: "metrics".to_owned(), size }].into_iter().chain(spent.family).collect(),
@@ -145,14 +146,20 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         comparison.largest_changes = largest_changes(&comparison.metrics, &base_counted, &test_counted);
     }
     if options.diagnose {
-        let inputs = CompareInputs { base: &base_counted, test: &test_counted, comparison: &comparison };
-        let diagnosis = rules::diagnose(&inputs)?;
-        comparison.findings = diagnosis.findings;
-        comparison.considered = diagnosis.considered;
-        comparison.unexplained = diagnosis.unexplained;
+        diagnose(&mut comparison, &base_counted, &test_counted)?;
     }
     comparison.metrics.retain(|metric| options.shows(&metric.name));
     Ok(comparison)
+}
+
+/// Looks for causes, and holds what they claim to the account of time.
+fn diagnose(comparison: &mut Comparison, base: &[&RunData], test: &[&RunData]) -> Result<()> {
+    let diagnosis = rules::diagnose(&CompareInputs { base, test, comparison })?;
+    comparison.findings = diagnosis.findings;
+    comparison.considered = diagnosis.considered;
+    comparison.unexplained = diagnosis.unexplained;
+    claims::settle(comparison);
+    Ok(())
 }
 
 /// What the time of both sides was spent on: by component, and by function with the family of its tests.

@@ -1,0 +1,267 @@
+//! What the causes may claim of the difference, and what nobody claims.
+//!
+//! A rule finds its cause by the chain from setting to events, and estimates what these cost. The account of time says how much
+//! the components in which that cost shows (`vocab::causes`) really moved: a cause gets no more than that, by the upper end of their
+//! intervals, and what one has got is not there for the next. So a cause whose events are real and trifling does not get what
+//! something else took. What is left over is *unknown*: ranked, with what to record next.
+
+use std::collections::BTreeMap;
+
+use pagelab_vocab::causes::cause;
+use pagelab_vocab::units::duration_of_three;
+use serde::{Deserialize, Serialize};
+
+use super::budget::{BudgetComparison, ComponentChange};
+use super::{Comparison, Verdict};
+use crate::rules::{Finding, RuleOutcome};
+
+/// Least share of the loss: a cause that gets less of it is refuted, and less that is left over is not worth a word.
+const MATERIAL: f64 = 0.05;
+/// Least share of the loss of a component that is listed as unknown.
+const LISTED: f64 = 0.02;
+
+/// What no cause claims of the loss.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unknown {
+    /// Share of the loss, from 0 to 1.
+    pub share: f64,
+    /// The same in time, ns per operation or run (`per`).
+    pub ns: f64,
+    /// `operation` or `run`.
+    pub per: String,
+    /// Where it is, the most first.
+    pub components: Vec<UnknownComponent>,
+    /// Streams that would tell more.
+    pub streams: Vec<String>,
+    /// The options of `pagelab record` that record them.
+    pub record: String,
+}
+
+/// A component of the unknown part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnknownComponent {
+    /// Its name in the vocabulary, or `idle`.
+    pub component: String,
+    /// What the time was spent on.
+    pub about: String,
+    /// Time that no cause claims, ns per operation or run.
+    pub ns: f64,
+    /// Share of the loss.
+    pub share: f64,
+}
+
+/// What is left of a component for causes to claim, in the direction of the loss.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    ns: f64,
+    most_ns: f64,
+}
+
+/// Bounds what the findings claim by what their components moved, and says what is left. Nothing is done without an account of
+/// both sides, or where it does not show the primary metric's loss.
+pub(super) fn settle(comparison: &mut Comparison) {
+    let Some(budget) = comparison.budget.clone() else { return };
+    let sign = match comparison.primary.as_ref().map(|primary| primary.verdict) {
+        Some(Verdict::Worse) => 1.0,
+        Some(Verdict::Better) => -1.0,
+        Some(Verdict::Different) => budget.difference_ns.signum(),
+        _ => return,
+    };
+    let loss_ns = sign * budget.difference_ns;
+    if loss_ns <= 0.0 || budget.intervals_from != "runs" {
+        return;
+    }
+    let mut left: BTreeMap<&str, Left> =
+        budget.components.iter().map(|change| (change.component.as_str(), of_change(change, sign))).collect();
+    for finding in &mut comparison.findings {
+        bound(finding, &mut left, loss_ns);
+    }
+    refute_small(comparison);
+    let claimed: f64 = effects(&comparison.findings).map(|effect| effect.share).sum();
+    if let (Some(unexplained), Some(first)) = (&mut comparison.unexplained, effects(&comparison.findings).next()) {
+        unexplained.share = (1.0 - claimed).clamp(0.0, 1.0);
+        unexplained.ns = unexplained.share * first.change_ns;
+    }
+    comparison.unknown = unknown((1.0 - claimed).clamp(0.0, 1.0), loss_ns, &left, &budget);
+}
+
+fn effects(findings: &[Finding]) -> impl Iterator<Item = &crate::rules::Effect> {
+    findings.iter().filter_map(|finding| finding.effect.as_ref())
+}
+
+fn of_change(change: &ComponentChange, sign: f64) -> Left {
+    let ns = sign * change.difference_ns.unwrap_or(0.0);
+    let most_ns = change.difference_ci95.map_or(ns, |[low, high]| if sign > 0.0 { high } else { -low });
+    Left { ns: ns.max(0.0), most_ns: most_ns.max(0.0) }
+}
+
+/// The components of a cause: those named, and all below a name that ends in a dot.
+fn is_of(component: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| component == *name || (name.ends_with('.') && component.starts_with(name)))
+}
+
+/// Gives a finding no more than its components have left.
+fn bound(finding: &mut Finding, left: &mut BTreeMap<&str, Left>, loss_ns: f64) {
+    let Some(names) = cause(&finding.cause).map(|def| def.components) else { return };
+    let Some(effect) = &mut finding.effect else { return };
+    let mut mine: Vec<&mut Left> =
+        left.iter_mut().filter(|(component, _)| is_of(component, names)).map(|(_, left)| left).collect();
+    let most_ns: f64 = mine.iter().map(|left| left.most_ns).sum();
+    let wanted_ns = effect.share * loss_ns;
+    let got_ns = wanted_ns.min(most_ns).max(0.0);
+    if wanted_ns > most_ns {
+        finding.evidence.push(format!(
+            "the components in which it shows moved by {} at most, {:.0} % of the loss: it gets no more than that",
+            duration_of_three(most_ns),
+            100.0 * most_ns / loss_ns
+        ));
+        effect.scale(got_ns / wanted_ns);
+    }
+    let kept = if most_ns > 0.0 { 1.0 - got_ns / most_ns } else { 1.0 };
+    let ns: f64 = mine.iter().map(|left| left.ns).sum();
+    let kept_ns = if ns > 0.0 { (1.0 - got_ns / ns).max(0.0) } else { 1.0 };
+    for left in &mut mine {
+        left.most_ns *= kept;
+        left.ns *= kept_ns;
+    }
+}
+
+/// A cause that gets next to nothing of the loss is no finding.
+fn refute_small(comparison: &mut Comparison) {
+    let is_small = |finding: &mut Finding| {
+        finding.effect.as_ref().is_some_and(|effect| {
+            let most = effect.share_ci95.map_or(effect.share, |[_, high]| high.max(effect.share));
+            most < MATERIAL
+        })
+    };
+    let small: Vec<Finding> = comparison.findings.extract_if(.., is_small).collect();
+    for finding in small {
+        let share = finding.effect.as_ref().map_or(0.0, |effect| effect.share);
+        let reason = format!("its components account for {:.1} % of the lost time at most", 100.0 * share);
+        for one in comparison.considered.iter_mut().filter(|one| one.cause == finding.cause) {
+            one.outcome = RuleOutcome::Refuted;
+            one.reasons = vec![reason.clone()];
+        }
+    }
+    for (place, finding) in comparison.findings.iter_mut().enumerate() {
+        finding.rank = place + 1;
+    }
+}
+
+fn unknown(share: f64, loss_ns: f64, left: &BTreeMap<&str, Left>, budget: &BudgetComparison) -> Option<Unknown> {
+    if share < MATERIAL {
+        return None;
+    }
+    let about = |name: &str| budget.components.iter().find(|change| change.component == name);
+    let mut components: Vec<UnknownComponent> = left
+        .iter()
+        .filter(|(_, left)| left.ns >= LISTED * loss_ns)
+        .filter_map(|(name, left)| {
+            let about = about(name)?.about.clone();
+            Some(UnknownComponent { component: (*name).to_owned(), about, ns: left.ns, share: left.ns / loss_ns })
+        })
+        .collect();
+    components.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    let streams = streams(&components);
+    let list = [vec!["default".to_owned()], streams.clone()].concat().join(",");
+    let frequency =
+        if components.iter().any(|one| one.component.starts_with("run.")) { " --frequency 997" } else { "" };
+    Some(Unknown {
+        share,
+        ns: share * loss_ns,
+        per: budget.per.clone(),
+        components,
+        record: format!("--observe {list}{frequency}"),
+        streams,
+    })
+}
+
+/// The streams beyond `default` that tell more of these components.
+fn streams(components: &[UnknownComponent]) -> Vec<String> {
+    const TELL: [(&str, &[&str]); 3] = [
+        ("syscalls", &["run.call.", "run.file.", "run.network", "run.task."]),
+        ("sched", &["ready.", "off.", "idle"]),
+        (
+            "block",
+            &[
+                "off.read",
+                "off.write_back",
+                "off.flush",
+                "off.journal",
+                "off.direct_io",
+                "off.block_queue",
+                "off.other",
+            ],
+        ),
+    ];
+    let is_told =
+        |names: &[&str]| components.iter().any(|one| names.iter().any(|name| one.component.starts_with(name)));
+    TELL.iter().filter(|(_, names)| is_told(names)).map(|(stream, _)| (*stream).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(component: &str, ns: f64, width: f64) -> ComponentChange {
+        ComponentChange {
+            component: component.to_owned(),
+            state: "run".to_owned(),
+            about: "what".to_owned(),
+            base_ns: Some(0.0),
+            test_ns: Some(ns),
+            difference_ns: Some(ns),
+            difference_ci95: Some([ns - width, ns + width]),
+            share: None,
+            p: None,
+            q: None,
+        }
+    }
+
+    fn left(changes: &[ComponentChange], sign: f64) -> BTreeMap<&str, Left> {
+        changes.iter().map(|one| (one.component.as_str(), of_change(one, sign))).collect()
+    }
+
+    #[test]
+    fn components_below_a_name_are_of_it() {
+        let names = ["run.fault.", "run.memory.clear"];
+        assert!(is_of("run.fault.anonymous", &names) && is_of("run.memory.clear", &names));
+        assert!(
+            !is_of("run.memory.free", &names) && !is_of("run.faults", &names) && !is_of("run.memory.clears", &names)
+        );
+    }
+
+    #[test]
+    fn only_what_moved_in_the_direction_of_the_loss_can_be_claimed() {
+        let changes = [change("run.user", 100.0, 10.0), change("idle", -50.0, 10.0)];
+        let worse = left(&changes, 1.0);
+        assert_eq!((worse["run.user"].ns, worse["run.user"].most_ns), (100.0, 110.0));
+        assert_eq!((worse["idle"].ns, worse["idle"].most_ns), (0.0, 0.0));
+        let better = left(&changes, -1.0);
+        assert_eq!((better["idle"].ns, better["idle"].most_ns, better["run.user"].most_ns), (50.0, 60.0, 0.0));
+    }
+
+    #[test]
+    fn what_is_left_is_ranked_with_what_tells_more() {
+        let changes =
+            [change("run.user", 700.0, 10.0), change("off.flush", 200.0, 10.0), change("ready.own", 5.0, 1.0)];
+        let budget = BudgetComparison {
+            per: "operation".to_owned(),
+            runs: [5, 5],
+            base_ns: 1000.0,
+            test_ns: 2000.0,
+            difference_ns: 1000.0,
+            difference_ci95: None,
+            intervals_from: "runs".to_owned(),
+            components: changes.to_vec(),
+            missing: Vec::new(),
+            is_lower_bound: false,
+            samples_per_second: [None; 2],
+        };
+        let rest = unknown(0.9, 1000.0, &left(&changes, 1.0), &budget).expect("nine tenths are left");
+        let names: Vec<&str> = rest.components.iter().map(|one| one.component.as_str()).collect();
+        assert_eq!(names, ["run.user", "off.flush"], "what is small is not listed");
+        assert_eq!(rest.record, "--observe default,sched,block --frequency 997");
+        assert_eq!(unknown(0.03, 1000.0, &left(&changes, 1.0), &budget), None);
+    }
+}
