@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""How well the account of time closes, over workloads of every kind.
+
+    benches/views/account_closes.py PAGELAB DIR [WORKLOAD ...]          as root
+
+Each workload is recorded with the default streams at 997 Hz; DIR, on a disk, takes its files and the recordings. Columns: RUN over
+what the kernel counts (sum_exec_runtime), READY without the part that schedstat does not count over schedstat's, the time of the
+samples against RUN in standard errors, the lives of the tasks and their parts, what no anchor or waker tells in percent of the
+lives, and kernel samples without a mechanism in percent.
+
+In a virtual machine the timer's interrupt comes late, and tasks that run for a few ten microseconds after each wait are sampled
+less than they run: there the standard errors say how much.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+UNTOLD = ("run.other", "off.other", "off.unknown", "ready.unknown")
+QUOTA = ("cpu.cfs_quota_us", "30000") if os.path.isdir("/sys/fs/cgroup/cpu") else ("cpu.max", "30000 100000")
+GROUP = pathlib.Path("/sys/fs/cgroup/cpu" if QUOTA[0].startswith("cpu.cfs") else "/sys/fs/cgroup") / "pagelab-closing"
+AS_POSTGRES = "setpriv --reuid=postgres --regid=postgres --init-groups"
+
+
+def server(place, command):
+    """A server of its own at `place` while `command` runs."""
+    programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+    start = f"{programs}/postgres -D {place}/cluster -k {place} -c listen_addresses= >/dev/null 2>&1 & s=$!"
+    ready = f"until {programs}/pg_isready -q -h {place}; do sleep 0.05; done"
+    end = "kill -INT $s; wait $s"
+    if not os.path.isdir(f"{place}/cluster"):
+        os.makedirs(place)
+        shutil.chown(place, "postgres", "postgres")
+        make = f"{programs}/initdb -D {place}/cluster; {start}; {ready}; {programs}/pgbench -i -s 10 -h {place} postgres; {end}"
+        subprocess.run(f"{AS_POSTGRES} bash -c '{make}' >/dev/null 2>&1", shell=True, check=True)
+    return f"{AS_POSTGRES} bash -c '{start}; {ready}; {programs}/{command} -h {place} postgres >/dev/null 2>&1; {end}'"
+
+
+def python(program):
+    return f"python3 -c '{program}'"
+
+
+def workloads(work):
+    fio = f"fio --name=a --size=128m --runtime=5 --time_based --directory={work} --output=/dev/null"
+    source = work / "many.c"
+    body = "int f{0}(int a,int b){{int s=0;for(int i=0;i<a;i++){{s+=i*b%{1};for(int j=0;j<b;j++)s^=j*i+{0};}}return s;}}\n"
+    source.write_text("".join(body.format(i, i + 3) for i in range(1500)))
+    repository = pathlib.Path(__file__).resolve().parents[2]
+    until = "import os,time,threading\nt=time.time()\nwhile time.time()-t<5:\n"
+    convoy = (
+        "import threading,time\nl=threading.Lock()\nt=time.time()\ndef w():\n  while time.time()-t<4:\n    with l: sum(range(2000))\n"
+        "a=[threading.Thread(target=w) for _ in range(4)]\n[x.start() for x in a]\n[x.join() for x in a]"
+    )
+    rows = f'import sqlite3\nc=sqlite3.connect("{work}/t.db")\nc.execute("pragma synchronous=full")\nc.execute("create table t(a)")\nfor i in range(600): c.execute("insert into t values(?)",(i,)); c.commit()'
+    node = "let s=0;const t=Date.now();while(Date.now()-t<3000)s+=JSON.stringify(Array.from({length:1000},(_,i)=>({a:i}))).length"
+    return {
+        "pgbench in memory": lambda: server("/dev/shm/pagelab-closing", "pgbench -c 2 -j 2 -T 6"),
+        "pgbench on disk": lambda: server(f"{work}/pg", "pgbench -c 2 -j 2 -T 6"),
+        "sqlite, fsync": lambda: f"rm -f {work}/t.db; {python(rows)}",
+        "gcc": lambda: f"for i in 1 2 3; do gcc -O2 -c {source} -o /dev/null; done",
+        "git": lambda: f"cd {repository}; for i in 1 2 3; do git log --stat -n 150 >/dev/null; git fsck >/dev/null 2>&1; done",
+        "find": lambda: "echo 3 >/proc/sys/vm/drop_caches; find /usr -type f -size +1000k >/dev/null",
+        "fio psync": lambda: f"{fio} --ioengine=psync --rw=randwrite --bs=16k --fsync=8",
+        "fio libaio": lambda: f"{fio} --ioengine=libaio --direct=1 --iodepth=8 --rw=randread --bs=4k",
+        "fio io_uring": lambda: f"{fio} --ioengine=io_uring --direct=1 --iodepth=8 --rw=randread --bs=4k",
+        "fio mmap": lambda: f"{fio} --ioengine=mmap --rw=randrw --bs=4k",
+        "node": lambda: f"node -e '{node}'",
+        "fork storm": lambda: python(until + "  p=os.fork()\n  if p==0: os._exit(0)\n  os.waitpid(p,0)"),
+        "futex convoy": lambda: f"perf bench futex lock-pi -r 5 -t 4 >/dev/null 2>&1; {python(convoy)}",
+        "throttled": lambda: f"echo $$ >{GROUP}/cgroup.procs; {python(until + '  sum(range(10000))')}",
+    }
+
+
+def shown(pagelab, recording, view):
+    command = [pagelab, "show", "--json", "--top", "0", recording, view]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def row(pagelab, recording):
+    budget, profile = shown(pagelab, recording, "budget"), shown(pagelab, recording, "profile")
+    parts = {one["component"]: one["ns"] for one in budget["components"]}
+    run, lives = budget["run_ns"], budget["lives_ns"]
+    queued = budget["ready_ns"] - parts.get("ready.wakeup", 0)
+    samples, weight = profile["samples"], profile["weight"]
+    return [
+        f"{run / max(1, budget['kernel_run_ns']):.4f}",
+        f"{queued / max(1, budget['kernel_ready_ns']):.4f}",
+        f"{(weight - run) / max(1, weight / max(1, samples) ** 0.5):.1f}",
+        f"{lives / 1e9:.2f}",
+        *(f"{100 * budget[state] / lives:.1f}" for state in ("run_ns", "ready_ns", "off_ns")),
+        f"{100 * sum(parts.get(name, 0) for name in UNTOLD) / lives:.2f}",
+        f"{budget['kernel_unmatched_pct'] or 0:.2f}",
+    ]
+
+
+def main():
+    pagelab, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    work.mkdir(parents=True, exist_ok=True)
+    GROUP.mkdir(exist_ok=True)
+    (GROUP / QUOTA[0]).write_text(QUOTA[1])
+    heads = ["RUN", "READY", "errors", "lives s", "run %", "ready %", "off %", "untold %", "no mechanism %"]
+    print(f"{'workload':18}" + "".join(f"{head:>15}" for head in heads))
+    for name, command in workloads(work).items():
+        if sys.argv[3:] and name not in sys.argv[3:]:
+            continue
+        recording = work / name.replace(" ", "-").replace(",", "")
+        shutil.rmtree(recording, ignore_errors=True)
+        record = [pagelab, "record", "-q", "--frequency", "997", "-o", recording, "--", "bash", "-c", command()]
+        subprocess.run(record, check=True)
+        print(f"{name:18}" + "".join(f"{cell:>15}" for cell in row(pagelab, recording)), flush=True)
+    GROUP.rmdir()
+    shutil.rmtree("/dev/shm/pagelab-closing", ignore_errors=True)
+
+
+main()
