@@ -19,7 +19,7 @@ pub(crate) fn waterfall(budget: Option<&BudgetComparison>, style: &Style) -> Str
     let Some(budget) = budget else { return String::new() };
     let mut out = wrap(&headline(budget), style.width, "", "");
     let scale = Scale::of(budget, style.glyphs);
-    let mut table = Table::new([left(""), right("ns"), right("95 % interval"), right("share"), left("")]).ruled();
+    let mut table = Table::new([left(""), right("time"), right("95 % interval"), right("share"), left("")]).ruled();
     table = table.wide(style.width);
     let plain =
         |name: &str, ns: f64, bar: String| [name.to_owned(), short_duration(ns), String::new(), String::new(), bar];
