@@ -22,7 +22,7 @@ use crate::settings_diff::{FollowingSetting, SettingDiff, VaryingSetting};
 use crate::stats;
 use pagelab_views::run::RunData;
 
-pub use budget::{BudgetComparison, ComponentChange, IDLE, MissingPart};
+pub use budget::{BudgetComparison, ComponentChange, MissingPart};
 pub use claims::{Unknown, UnknownComponent};
 pub use design::design;
 pub use facts::{Facts, Power, SideFacts};

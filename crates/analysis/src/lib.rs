@@ -37,6 +37,7 @@ pub mod compare;
 mod error;
 pub mod explain;
 pub mod faultmap;
+mod parallel;
 pub mod rules;
 pub mod settings_diff;
 pub mod stats;

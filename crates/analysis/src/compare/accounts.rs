@@ -1,7 +1,6 @@
 //! What each run's time was spent on, read for the whole comparison at once.
 
 use std::collections::BTreeMap;
-use std::thread;
 
 use pagelab_recording::{Bounds, Recording};
 use pagelab_views::run::RunData;
@@ -10,6 +9,7 @@ use pagelab_views::view::budget::{self, BudgetView};
 use pagelab_views::view::profile;
 
 use crate::error::Result;
+use crate::parallel;
 
 /// The account of time and the profile of one run.
 pub(super) struct Accounts {
@@ -47,22 +47,7 @@ impl Accounts {
 
     /// Those of a side, a few runs at a time.
     pub(super) fn of_side(runs: &[&RunData], bounds: &Bounds) -> Result<Vec<Self>> {
-        let workers = thread::available_parallelism().map_or(1, usize::from).min(runs.len()).max(1);
-        let part = runs.len().div_ceil(workers).max(1);
-        let mut all = Vec::with_capacity(runs.len());
-        thread::scope(|scope| {
-            let started: Vec<_> = runs
-                .chunks(part)
-                .map(|runs| scope.spawn(move || runs.iter().map(|run| Self::load(run, bounds)).collect::<Vec<_>>()))
-                .collect();
-            for worker in started {
-                match worker.join() {
-                    Ok(done) => all.extend(done),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-        });
-        all.into_iter().collect()
+        parallel::map(runs, |run| Self::load(run, bounds)).into_iter().collect()
     }
 
     /// Time on CPUs, ns; null where the states of tasks were not recorded.

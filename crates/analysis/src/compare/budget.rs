@@ -21,7 +21,7 @@ use super::design::block_of;
 use crate::stats::{Design, NORMAL, benjamini_hochberg, critical_value, paired_differences, welch};
 
 /// The name of time in which no task was active.
-pub const IDLE: &str = "idle";
+const IDLE: &str = "idle";
 const IDLE_ABOUT: &str = "no task ran, could run, or slept for I/O or uninterruptibly";
 const LEVEL: f64 = 0.95;
 
@@ -131,12 +131,12 @@ pub(super) fn why_none(base: &[Accounts], test: &[Accounts]) -> Option<String> {
 }
 
 fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -> BudgetComparison {
-    let total = |run: &OfRun| Some((run.total_ns, 0.0));
+    let total = |run: &OfRun| (run.total_ns, 0.0);
     let whole = Difference::of(base, test, design, total);
     let names: BTreeSet<&String> = base.runs.iter().chain(&test.runs).flat_map(|run| run.components.keys()).collect();
     let mut components: Vec<ComponentChange> = Vec::new();
     for name in names {
-        let of = |run: &OfRun| Some(run.components.get(name.as_str()).copied().unwrap_or_default());
+        let of = |run: &OfRun| run.components.get(name.as_str()).copied().unwrap_or_default();
         components.push(change(name, &Difference::of(base, test, design, of), &whole));
     }
     let q = benjamini_hochberg(&components.iter().map(|component| component.p).collect::<Vec<_>>());
@@ -224,11 +224,10 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(base: &OfSide, test: &OfSide, design: Design, of: impl Fn(&OfRun) -> Option<(f64, f64)>) -> Self {
-        let values = |side: &OfSide| side.runs.iter().filter_map(&of).map(|(ns, _)| ns).collect::<Vec<f64>>();
+    fn of(base: &OfSide, test: &OfSide, design: Design, of: impl Fn(&OfRun) -> (f64, f64)) -> Self {
+        let values = |side: &OfSide| side.runs.iter().map(|run| of(run).0).collect::<Vec<f64>>();
         let variance = |side: &OfSide| {
-            let all: Vec<f64> = side.runs.iter().filter_map(&of).map(|(_, variance)| variance).collect();
-            all.iter().sum::<f64>() / (all.len().max(1) as f64).powi(2)
+            side.runs.iter().map(|run| of(run).1).sum::<f64>() / (side.runs.len().max(1) as f64).powi(2)
         };
         let (bases, tests) = (values(base), values(test));
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
@@ -264,10 +263,9 @@ impl Difference {
 }
 
 /// The values of both sides by round; none unless each round has one of both.
-fn by_round(base: &OfSide, test: &OfSide, of: &impl Fn(&OfRun) -> Option<(f64, f64)>) -> Option<(Vec<f64>, Vec<f64>)> {
+fn by_round(base: &OfSide, test: &OfSide, of: &impl Fn(&OfRun) -> (f64, f64)) -> Option<(Vec<f64>, Vec<f64>)> {
     let blocks = |side: &OfSide| -> Option<BTreeMap<(Option<String>, u64), f64>> {
-        let found: Option<BTreeMap<_, _>> =
-            side.runs.iter().map(|run| Some((run.block.clone()?, of(run)?.0))).collect();
+        let found: Option<BTreeMap<_, _>> = side.runs.iter().map(|run| Some((run.block.clone()?, of(run).0))).collect();
         found.filter(|found| found.len() == side.runs.len())
     };
     let (base, test) = (blocks(base)?, blocks(test)?);
@@ -289,17 +287,6 @@ fn change(name: &str, difference: &Difference, whole: &Difference) -> ComponentC
         share: is_sure.then(|| difference.estimate / whole.estimate),
         p: difference.p,
         q: None,
-    }
-}
-
-impl BudgetComparison {
-    /// The components whose difference is not chance, by their q value; all with an interval that leaves 0 out where q is not
-    /// known.
-    pub fn certain(&self) -> impl Iterator<Item = &ComponentChange> {
-        self.components.iter().filter(|component| {
-            let leaves_zero = component.difference_ci95.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
-            leaves_zero && component.q.is_none_or(|q| q <= 0.05)
-        })
     }
 }
 
@@ -325,6 +312,15 @@ mod tests {
         budget.components.iter().find(|change| change.component == name).expect("the component")
     }
 
+    /// The components whose difference is not chance.
+    fn certain(budget: &BudgetComparison) -> Vec<&str> {
+        let is_certain = |change: &&ComponentChange| {
+            let leaves_zero = change.difference_ci95.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
+            leaves_zero && change.q.is_none_or(|q| q <= 0.05)
+        };
+        budget.components.iter().filter(is_certain).map(|change| change.component.as_str()).collect()
+    }
+
     #[test]
     fn differences_of_components_sum_to_that_of_the_whole() {
         let base = side(&[(1000.0, 500.0), (1010.0, 520.0), (990.0, 480.0), (1002.0, 505.0)]);
@@ -338,7 +334,7 @@ mod tests {
             let [low, high] = user.difference_ci95.expect("four runs a side");
             assert!(low < 300.5 && 300.5 < high && low > 250.0, "{user:?}");
             assert!(user.share.is_some_and(|share| (share - 300.5 / budget.difference_ns).abs() < 1e-9), "{user:?}");
-            assert_eq!(budget.certain().map(|change| change.component.as_str()).collect::<Vec<_>>(), ["run.user"]);
+            assert_eq!(certain(&budget), ["run.user"]);
             assert_eq!(budget.components[0].component, "run.user", "the largest first");
         }
     }
@@ -354,7 +350,7 @@ mod tests {
         assert!(width(Design::Blocks) < 10.0 && width(Design::Unpaired) > 1000.0);
         // A round that one side lacks: no pairs.
         let less = side(&[(1101.0, 0.0), (2099.0, 0.0)]);
-        assert!(by_round(&base, &less, &|run: &OfRun| Some((run.total_ns, 0.0))).is_none());
+        assert!(by_round(&base, &less, &|run: &OfRun| (run.total_ns, 0.0)).is_none());
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use pagelab_recording::Bounds;
 use pagelab_recording::set::{SET_JSON, SetJson, discover};
@@ -22,6 +21,7 @@ use super::{
 };
 use super::{budget, claims, profile};
 use crate::error::{AnalysisError, Result};
+use crate::parallel;
 use crate::rules;
 use crate::settings_diff::{settings_diff, symptoms};
 use crate::stats::{Change, Design, Outcome, settle_alone, settle_family, test_censored};
@@ -56,23 +56,7 @@ fn load_side_within(side: &'static str, paths: &[PathBuf], bounds: &Bounds) -> R
         return Err(AnalysisError::NoRuns { side });
     }
     let dirs: Vec<PathBuf> = discover(paths)?.into_iter().map(|found| found.dir).collect();
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(dirs.len()).max(1);
-    let share = dirs.len().div_ceil(workers);
-    let mut runs = Vec::with_capacity(dirs.len());
-    thread::scope(|scope| {
-        let started: Vec<_> = dirs
-            .chunks(share)
-            .map(|dirs| {
-                scope.spawn(move || dirs.iter().map(|dir| RunData::load_within(dir, bounds)).collect::<Vec<_>>())
-            })
-            .collect();
-        for worker in started {
-            match worker.join() {
-                Ok(loaded) => runs.extend(loaded),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    });
+    let runs = parallel::map(&dirs, |dir| RunData::load_within(dir, bounds));
     Ok(runs.into_iter().collect::<Result<_, _>>()?)
 }
 

@@ -138,14 +138,14 @@ impl WaitProbe {
 
     /// Makes stacks stand for more where there are too many of them, and for less where there are few.
     fn adapt(&mut self) {
-        let Some(bss) = self.skel.maps.data_data.as_deref().map(|data| data.stack_scale_ns) else { return };
+        let Some(scale_ns) = self.skel.maps.data_data.as_deref().map(|data| data.stack_scale_ns) else { return };
         let seen = self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.stacks_seen);
         let taken = seen - self.stacks_before;
         self.stacks_before = seen;
         let scale_ns = if taken > STACKS_MAX {
-            (bss * 2).min(SCALE_NS_MAX)
+            (scale_ns * 2).min(SCALE_NS_MAX)
         } else if taken < STACKS_MAX / 4 {
-            (bss / 2).max(SCALE_NS)
+            (scale_ns / 2).max(SCALE_NS)
         } else {
             return;
         };

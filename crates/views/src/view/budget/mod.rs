@@ -210,11 +210,32 @@ impl Account<'_> {
         }
     }
 
-    /// Both accounts.
+    /// The wall account before it is split into components, and the time in which no task was active.
+    fn wall(&self) -> (BTreeMap<&Doing, f64>, f64) {
+        let (mut wall, mut idle_ns) = (BTreeMap::new(), 0.0);
+        for interval in &self.states.intervals {
+            let active = || interval.spent.iter().filter(|(doing, _)| doing.is_active());
+            let active_ns: u64 = active().map(|(_, ns)| *ns).sum();
+            if active_ns == 0 {
+                idle_ns += interval.ns() as f64;
+                continue;
+            }
+            idle_ns += interval.ns().min(interval.idle_ns) as f64;
+            let busy_ns = interval.ns().saturating_sub(interval.idle_ns) as f64;
+            for (doing, ns) in active() {
+                *wall.entry(doing).or_default() += busy_ns * *ns as f64 / active_ns as f64;
+            }
+        }
+        (wall, idle_ns)
+    }
+
+    /// Both accounts, and the time in which no task was active.
     fn parts(&self) -> (Parts, f64) {
         let mut parts = Parts::new();
+        let (wall, idle_ns) = self.wall();
         for (doing, spent) in &self.states.spent {
             let split = self.split(doing);
+            let wall_ns = wall.get(doing).copied().unwrap_or(0.0);
             let sampled = || split.iter().filter_map(|(_, share, samples)| Some((share, (*samples)?)));
             let samples: u64 = sampled().map(|(_, samples)| samples).sum();
             let sampled_ns = spent.ns as f64 * sampled().map(|(share, _)| share).sum::<f64>();
@@ -222,25 +243,11 @@ impl Account<'_> {
                 let part = parts.entry(component).or_default();
                 let ns = spent.ns as f64 * share;
                 part.ns += ns;
+                part.wall_ns += wall_ns * share;
                 if let Some(of) = of {
                     part.samples = Some(part.samples.unwrap_or(0) + of);
                     // A share of n independent samples: variance p (1 - p) / n.
                     part.variance += (ns * (sampled_ns - ns)).max(0.0) / samples.max(1) as f64;
-                }
-            }
-        }
-        let mut idle_ns = 0.0;
-        for interval in &self.states.intervals {
-            let active_ns: u64 = interval.spent.iter().filter(|(doing, _)| doing.is_active()).map(|(_, ns)| *ns).sum();
-            let busy_ns = interval.ns().saturating_sub(interval.idle_ns) as f64;
-            if active_ns == 0 {
-                idle_ns += interval.ns() as f64;
-                continue;
-            }
-            idle_ns += interval.ns().min(interval.idle_ns) as f64;
-            for (doing, ns) in interval.spent.iter().filter(|(doing, _)| doing.is_active()) {
-                for (component, share, _) in self.split(doing) {
-                    parts.entry(component).or_default().wall_ns += busy_ns * *ns as f64 / active_ns as f64 * share;
                 }
             }
         }
