@@ -7,7 +7,9 @@
 //! A look costs time in proportion to the mapped memory (about 0.1 us for each page of 4 KiB). The thread measures its
 //! own CPU time and rests 200 times as long after each look. It looks again at the same address space only if that
 //! still leaves it within 0.5 % of the time since it began; the first look at each is exempt. So large processes are
-//! looked at less often. Changes between a process's last look and its end are not seen.
+//! looked at less often. Changes between a process's last look and its end are not seen. The first 10 ms of CPU time are
+//! free of both: otherwise a first look that was dear (at the copy of a large parent before it calls exec, or with cold
+//! caches on a busy machine) takes the only chance to see a program that lives for a second.
 //!
 //! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in
 //! smaps, which know nothing of DAX.
@@ -23,6 +25,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Pause after a look, as a multiple of its cost.
 const REST: u32 = 200;
+/// CPU time that looks may take before pauses begin.
+const FREE: Duration = Duration::from_millis(10);
 /// Shortest time between two looks at the same address space.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// A new address space gets this time to fill before it is looked at.
@@ -115,11 +119,16 @@ impl Target {
         match self.looked {
             None => self.since + SETTLE,
             Some((looked, cpu_ns)) => {
-                let earned = begun + Duration::from_nanos(cost.cpu_ns + cpu_ns) * REST;
+                let earned = begun + charged(cost.cpu_ns + cpu_ns) * REST;
                 (looked + SHORTEST).max(earned)
             }
         }
     }
+}
+
+/// CPU time of looks beyond what is free.
+fn charged(cpu_ns: u64) -> Duration {
+    Duration::from_nanos(cpu_ns).saturating_sub(FREE)
 }
 
 #[derive(Debug, Default)]
@@ -259,10 +268,10 @@ fn watch(shared: &Shared) {
         let found = glancer.look(pid);
         let ts = monotonic_ns();
         let cpu_ns = thread_cpu_ns().saturating_sub(begun_ns);
-        rest = Duration::from_nanos(cpu_ns) * REST;
         let mut state = shared.lock();
         state.cost.looks += 1;
         state.cost.cpu_ns += cpu_ns;
+        rest = charged(state.cost.cpu_ns).min(Duration::from_nanos(cpu_ns)) * REST;
         if let Some(target) = state.targets.get_mut(&mm_id) {
             target.looked = Some((Instant::now(), cpu_ns));
             // A process that could not be read has ended meanwhile; its regions are those of the look before.

@@ -191,8 +191,8 @@ fn a_second_look_waits_until_its_cost_is_earned() {
     let first = Target { since: looked, ..Target::new() };
     assert_eq!(first.due(begun, spent), looked + SETTLE, "whatever was spent on others");
     let second = Target { looked: Some((looked, 10_000_000)), ..first };
-    assert_eq!(second.due(begun, spent), begun + Duration::from_secs(6), "30 ms are 0.5 % of 6 s");
-    assert_eq!(second.due(begun, Cost::default()).max(looked + SHORTEST), begun + Duration::from_secs(2));
+    assert_eq!(second.due(begun, spent), begun + Duration::from_secs(4), "30 ms less 10 ms are 0.5 % of 4 s");
+    assert_eq!(second.due(begun, Cost::default()), looked + SHORTEST, "the first 10 ms are free");
     let cheap = Target { looked: Some((looked, 100)), ..second };
     assert_eq!(cheap.due(begun, Cost::default()), looked + SHORTEST);
 }
