@@ -197,6 +197,7 @@ struct sched_entity {
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
+	unsigned in_iowait : 1;
 	int pid, tgid, exit_code, exit_state, pagefault_disabled;
 	struct task_struct *real_parent, *group_leader;
 	struct mm_struct *mm;

@@ -32,6 +32,8 @@ static __always_inline void left_cpu(struct task_struct *task, __u32 task_state,
 	call->left_ts = now;
 	call->woken_ts = 0;
 	call->left_state = task_state;
+	if (task_state && BPF_CORE_READ_BITFIELD(task, in_iowait))
+		call->left_state |= CALL_OFF_IOWAIT;
 	call->waker_task_id = 0;
 }
 

@@ -69,6 +69,8 @@ struct fault_ring {
 /* System calls of x86-64 are numbered below. Those of 32-bit programs (i386) have numbers of their own, to which this is added. */
 #define CALL_NUMBERS 512
 #define CALL_NR_OFF_CPU 0xfff
+/* Beside the state of a time off the CPU: the kernel counted it as waiting for I/O. */
+#define CALL_OFF_IOWAIT 0x80000000U
 
 enum call_flags {
 	CALL_WANTED = 1,          /* recorded */

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """How well the account of time closes, over workloads of every kind.
 
-    benches/views/account_closes.py PAGELAB DIR [WORKLOAD ...]          as root
+    benches/views/account_closes.py [--perf | --switches] PAGELAB DIR [WORKLOAD ...]          as root
 
 Each workload is recorded with the default streams at 997 Hz; DIR, on a disk, takes its files and the recordings. Columns: RUN over
 what the kernel counts (sum_exec_runtime), READY without the part that schedstat does not count over schedstat's, the time of the
 samples against RUN in standard errors, the lives of the tasks and their parts, what no anchor or waker tells in percent of the
 lives, and kernel samples without a mechanism in percent.
+
+With --perf perf looks on, which costs time of its own: the columns are OFF over what `perf sched timehist` adds up for the same
+threads, and the lives. With --switches each switch is recorded, too, without stacks, whose cost sums would take for RUN: the
+columns are the lives, the components of at least 1 % of the time recorded, and how far sums of a second are from the account by
+every switch at most: in percent of the component, and of the time recorded.
 
 In a virtual machine the timer's interrupt comes late, and tasks that run for a few ten microseconds after each wait are sampled
 less than they run: there the standard errors say how much.
@@ -15,6 +20,7 @@ less than they run: there the standard errors say how much.
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +28,8 @@ import sys
 UNTOLD = ("run.other", "off.other", "off.unknown", "ready.unknown")
 QUOTA = ("cpu.cfs_quota_us", "30000") if os.path.isdir("/sys/fs/cgroup/cpu") else ("cpu.max", "30000 100000")
 GROUP = pathlib.Path("/sys/fs/cgroup/cpu" if QUOTA[0].startswith("cpu.cfs") else "/sys/fs/cgroup") / "pagelab-closing"
+# Time, CPU, name of the task with its ids, and three times in ms: waiting to be woken, for a CPU, and on it.
+TIMEHIST = re.compile(r"\s*(?P<end>[\d.]+) \[\d+\]\s+.*?\[(?P<tid>\d+)(/\d+)?\]\s+(?P<wait>[\d.]+)\s+(?P<delay>[\d.]+)\s+(?P<run>[\d.]+)\s+(?P<state>\S+)")
 AS_POSTGRES = "setpriv --reuid=postgres --regid=postgres --init-groups"
 
 
@@ -96,21 +104,75 @@ def row(pagelab, recording):
     ]
 
 
+def switches(perf_data, begin_ns):
+    """ns that each thread waited to be woken from then on, as perf tells."""
+    timehist = ["perf", "sched", "timehist", "--state", "-i", perf_data]
+    text = subprocess.run(timehist, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode(errors="replace")
+    waited, left_in = {}, {}
+    for line in text.splitlines():
+        found = TIMEHIST.match(line)
+        if not found:
+            continue
+        tid, wait_ns = int(found["tid"]), float(found["wait"]) * 1e6
+        # Of a task that could go on, perf calls the time without a CPU waiting, too.
+        was_ready = left_in.get(tid) == "R"
+        left_in[tid] = found["state"]
+        if float(found["end"]) * 1e9 > begin_ns and not was_ready:
+            after_ns = float(found["end"]) * 1e9 - begin_ns - 1e6 * (float(found["delay"]) + float(found["run"]))
+            waited[tid] = waited.get(tid, 0) + max(0.0, min(wait_ns, after_ns))
+    return waited
+
+
+def row_by_perf(pagelab, recording, perf_data):
+    budget, tasks = shown(pagelab, recording, "budget"), shown(pagelab, recording, "tasks")
+    waited = switches(perf_data, tasks["clock_start_ns"])
+    off_ns = sum(waited.get(tid, 0) for tid in {task["tid"] for task in tasks["tasks"]})
+    return [f"{budget['off_ns'] / max(1, off_ns):.4f}", f"{budget['lives_ns'] / 1e9:.2f}"]
+
+
+def row_of_switches(pagelab, recording):
+    budget = shown(pagelab, recording, "budget")
+    window = budget["window_ns"]
+    pairs = [(one["component"], one["wall_ns"], one["wall_by_sums_ns"]) for one in budget["components"] if one["active"]]
+    pairs = [pair for pair in pairs + [("idle", budget["idle_ns"], budget["idle_by_sums_ns"])] if pair[1] >= window / 100]
+    name, exact, summed = max(pairs, key=lambda pair: abs(pair[2] / pair[1] - 1))
+    return [
+        f"{budget['lives_ns'] / 1e9:.2f}",
+        str(len(pairs)),
+        f"{100 * (summed / exact - 1):+.1f}",
+        f"{100 * max(abs(pair[2] - pair[1]) for pair in pairs) / window:.2f}",
+        name,
+    ]
+
+
 def main():
+    form = sys.argv.pop(1) if sys.argv[1].startswith("--") else None
     pagelab, work = sys.argv[1], pathlib.Path(sys.argv[2])
     work.mkdir(parents=True, exist_ok=True)
     GROUP.mkdir(exist_ok=True)
     (GROUP / QUOTA[0]).write_text(QUOTA[1])
     heads = ["RUN", "READY", "errors", "lives s", "run %", "ready %", "off %", "untold %", "no mechanism %"]
+    if form:
+        heads = ["OFF", "lives s"] if form == "--perf" else ["lives s", "components", "most %", "of window %", "of"]
     print(f"{'workload':18}" + "".join(f"{head:>15}" for head in heads))
     for name, command in workloads(work).items():
         if sys.argv[3:] and name not in sys.argv[3:]:
             continue
         recording = work / name.replace(" ", "-").replace(",", "")
         shutil.rmtree(recording, ignore_errors=True)
-        record = [pagelab, "record", "-q", "--frequency", "997", "-o", recording, "--", "bash", "-c", command()]
-        subprocess.run(record, check=True)
-        print(f"{name:18}" + "".join(f"{cell:>15}" for cell in row(pagelab, recording)), flush=True)
+        record = [pagelab, "record", "-q", "--frequency", "997", "-o", recording]
+        watched = ["--", "bash", "-c", command()]
+        if form == "--perf":
+            perf = ["perf", "sched", "record", "-q", "-a", "-k", "CLOCK_MONOTONIC", "-o", work / "perf.data"]
+            subprocess.run([*perf, *record, *watched], check=True, stderr=subprocess.DEVNULL)
+            cells = row_by_perf(pagelab, recording, work / "perf.data")
+        elif form == "--switches":
+            subprocess.run([*record, "--observe", "default,sched:nostacks", *watched], check=True)
+            cells = row_of_switches(pagelab, recording)
+        else:
+            subprocess.run([*record, *watched], check=True)
+            cells = row(pagelab, recording)
+        print(f"{name:18}" + "".join(f"{cell:>15}" for cell in cells), flush=True)
     GROUP.rmdir()
     shutil.rmtree("/dev/shm/pagelab-closing", ignore_errors=True)
 

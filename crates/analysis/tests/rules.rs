@@ -439,6 +439,42 @@ fn dearer_flushes_are_not_credited_to_read_ahead() {
     assert!(finding.not_looked_at.iter().any(|doubt| doubt.contains("disk.read_ns")), "{finding:?}");
 }
 
+/// With an account of time both of these come to next to nothing, whatever else is recorded, and what took the time is named.
+#[test]
+fn the_account_holds_causes_to_what_their_components_moved() {
+    let accounted = |world: &World| World { accounted: true, ..world.clone() };
+    let base = World { pieces: 50, passes: 390, ..good() };
+    let calls = World { thp: "madvise", foreign_kernel_ns: 200, harmless: harmless(2), ..base.clone() };
+    let reads = World { pieces: 2, file_bytes: 64 << 20, disk_times: false, ..good() };
+    let flushes = World { read_ahead_kb: 64, foreign_wait_ns: 20_000_000_000, harmless: harmless(2), ..reads.clone() };
+    let scenes = [(base, calls, "thp.disabled", "run.file.call"), (reads, flushes, "readahead.reduced", "off.flush")];
+    for (base, test, cause, component) in scenes {
+        let comparison = compare_worlds(&accounted(&base), &accounted(&test), 1);
+        let credited: f64 = comparison.findings.iter().filter_map(|one| Some(one.effect.as_ref()?.share)).sum();
+        assert!(credited < 0.03, "{cause}: {credited}: {:?}", comparison.findings);
+        let unknown = comparison.unknown.expect("most of it is");
+        assert!(unknown.share > 0.97, "{unknown:?}");
+        assert_eq!(unknown.components[0].component, component, "{unknown:?}");
+        assert!(unknown.components[0].share > 0.9, "{unknown:?}");
+    }
+}
+
+/// The account leaves a true cause what it is due.
+#[test]
+fn the_account_leaves_a_cause_its_own() {
+    let accounted = |world: World| World { accounted: true, ..world };
+    let comparison = compare_worlds(&accounted(good()), &accounted(thp_off()), 1);
+    let finding = &comparison.findings[0];
+    assert_eq!((finding.cause.as_str(), finding.confidence), ("thp.disabled", Confidence::Mechanism), "{finding:?}");
+    assert!(finding.effect.as_ref().unwrap().share > 0.85, "{finding:?}");
+    // Beside as much other work of the kernel it gets its part, and the rest is unknown.
+    let beside = World { foreign_kernel_ns: 480, ..accounted(thp_off()) };
+    let comparison = compare_worlds(&accounted(good()), &beside, 1);
+    let share = comparison.findings[0].effect.as_ref().unwrap().share;
+    assert!((0.4..0.6).contains(&share), "faults took 480 of the 960 ns lost: {share}");
+    assert_eq!(comparison.unknown.expect("half of it is").components[0].component, "run.file.call");
+}
+
 /// Two causes that both cost faults share the time in the kernel: not each has all of it.
 #[test]
 fn causes_of_one_resource_share_it() {

@@ -52,7 +52,10 @@ impl Guest {
         let said = format!("{out}{err}");
         match result.exit {
             Exit::Status(status) => (status, said),
-            Exit::Signal(signal) => panic!("{line}: signal {signal}: {said}{}", result.console),
+            // The kernel kills who made it stumble.
+            Exit::Signal(signal) => {
+                panic!("{line}: signal {signal}: {said}{}; dmesg: {}", result.console, self.shell("dmesg | tail -60"))
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use common::{binary, scratch};
 use pagelab_lab::{Command, Exit, Kernel, Lab, Limits, Options, Program as GuestProgram, Vm};
 use pagelab_recording::Recording;
+use pagelab_vocab::budget::anchors_in;
 
 /// Work for every stream: a file written through to a disk and read back, memory with advice, a file on direct access that is mapped
 /// by large and by small entries, a thread that wakes another, three seconds of sums: the second look at
@@ -83,6 +84,7 @@ losetup /dev/loop0 /tmp/disk
 mkfs.ext4 -q -F /dev/loop0
 mount /dev/loop0 /disk
 pagelab record --observe all --best-effort -o /share/all.rec -- /share/work /disk/file /dax/file
+cat /proc/kallsyms > /share/kallsyms
 ";
 
 const NAME: &str = "reference-lab";
@@ -136,5 +138,7 @@ fn vm_everything_that_the_labs_kernels_give_is_recorded() {
         let recording = Recording::open(&share.join("all.rec")).expect("a recording");
         let missed = machine.misses(&recording);
         assert!(missed.is_empty(), "{}, {} streams: {missed:#?}", machine.name, machine.streams());
+        let found = anchors_in(&fs::read_to_string(share.join("kallsyms")).expect("the guest's functions"));
+        assert!(found.functions > 10_000 && found.missing.is_empty(), "{release}: {found:#?}");
     }
 }

@@ -54,8 +54,12 @@ fn the_account_of_a_real_program_closes() {
     assert!((sum("wall_ns") + idle).abs_diff(window) <= window / 1000, "{document:#}");
     // It ran at least as long as it asked for, and slept and waited so.
     assert!((550_000_000..2_000_000_000).contains(&ns(&document, "run_ns")), "{document:#}");
-    assert!((290_000_000..400_000_000).contains(&component(&document, "off.timer")), "{document:#}");
-    assert!(component(&document, "off.dependent") >= 180_000_000, "{document:#}");
+    // The kernel leaves hits of tracepoints out while others come to them or go: one wake-up may go unseen.
+    let [timer, dependent, unknown] =
+        ["off.timer", "off.dependent", "off.unknown"].map(|name| component(&document, name));
+    assert!(timer.max(dependent) >= 180_000_000, "{document:#}");
+    assert!(timer + unknown >= 290_000_000 && dependent + unknown >= 180_000_000, "{document:#}");
+    assert!(timer < 400_000_000, "{document:#}");
     assert!(idle >= 250_000_000, "{document:#}");
     assert_eq!(document["missing"].as_array().unwrap().len(), 0, "{document:#}");
     let said = String::from_utf8(run(pagelab().arg("show").arg(&dir).arg("budget"), 0).stdout).unwrap();

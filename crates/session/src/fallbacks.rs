@@ -85,7 +85,7 @@ const SYSCALLS: Columns = &[
     ("syscalls", &["ts", "dur", "task_id", "name", "args", "fd", "requested", "ret", "cpu_ns"]),
     ("files", &["file_id", "path"]),
 ];
-const OFFCPU: Columns = &[("offcpu", &["ts", "dur", "task_id", "state", "runqueue_ns"])];
+const OFFCPU: Columns = &[("offcpu", &["ts", "dur", "task_id", "state", "runqueue_ns", "iowait"])];
 const WAITS: Columns = &[
     ("waits", &["ts", "task_id", "state", "off_state", "iowait", "call", "by", "times", "ns"]),
     ("wait_stacks", &["ts", "task_id", "off_state", "iowait", "call", "by", "kstack_id", "samples", "weight_ns"]),

@@ -7,6 +7,8 @@ use pagelab_observe::streams::StreamSet;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{OffcpuRow, TasksRow, WaitStacksRow, WaitsRow};
 use pagelab_session::{SessionOptions, Target};
+use pagelab_views::selection::Selection;
+use pagelab_views::view::budget;
 
 use crate::common;
 
@@ -187,8 +189,26 @@ fn states_sum_to_lives_and_agree_with_every_switch() {
     let window =
         (idle.iter().map(|(ts, _)| *ts).max().unwrap_or(0) - idle.iter().map(|(ts, _)| *ts).min().unwrap_or(0)) as u64;
     assert!(idle_ns > 300_000_000 && idle_ns < window, "{idle_ns} of {window}");
+    sums_tell_the_wall_account_of_every_switch(&recording);
     let probe = outcome.manifest.probes.iter().find(|probe| probe.name == "waits").expect("the probe");
     assert!(probe.events_seen.is_some_and(|seen| seen > 10) && probe.events_lost == Some(0), "{probe:?}");
+}
+
+/// The wall account by sums of a second against that by every switch: five tasks on two CPUs that are active at changing times.
+fn sums_tell_the_wall_account_of_every_switch(recording: &Recording) {
+    let view = budget::collect(recording, &Selection { top: Some(0), ..Selection::default() }).expect("a view").data;
+    assert_eq!(view.wall_from, Some("switches"));
+    let window_ns = view.window_ns.expect("states were recorded");
+    let rows = view.components.iter().filter_map(|row| Some((row.component, [row.wall_ns?, row.wall_by_sums_ns?])));
+    let idle = [view.idle_ns.expect("states were recorded"), view.idle_by_sums_ns.expect("every switch was recorded")];
+    let pairs: Vec<(&str, [u64; 2])> = rows.chain([("idle", idle)]).collect();
+    for account in [0, 1] {
+        let whole: u64 = pairs.iter().map(|(_, pair)| pair[account]).sum();
+        assert!(whole.abs_diff(window_ns) <= window_ns / 1000, "{whole} of {window_ns}: {pairs:?}");
+    }
+    for (component, [exact_ns, summed_ns]) in &pairs {
+        assert!(exact_ns.abs_diff(*summed_ns) <= window_ns / 20, "{component}: {pairs:?} of {window_ns}");
+    }
 }
 
 /// Sleeps in a poll without descriptors, waits for pages of a file, and writes them out.

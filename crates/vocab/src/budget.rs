@@ -8,10 +8,11 @@
 //! waits that an anchor tells. The rest is waiting for another task, for a request or reply, or for a time: it is shown and
 //! never claimed, because a program that waits less for work is not faster.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use crate::mechanisms::{self, Anchor};
+use crate::mechanisms::{self, Anchor, FAULT_ENTRIES, MECHANISMS};
 use crate::waits::{Holder, Waker};
 
 /// What a task does.
@@ -76,6 +77,36 @@ const fn waits(component: &'static str, about: &'static str, anchors: &'static [
 const KERNEL_LOCK: &str = "off.kernel_lock";
 const MMAP_LOCK: &str = "off.mmap_lock";
 
+/// The anchors of both tables against the functions of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnchorsFound {
+    /// Functions that the kernel has.
+    pub functions: usize,
+    /// Places that each kernel is to have and this one has not, by any of their names.
+    pub missing: Vec<&'static [&'static str]>,
+    /// Places that a kernel may lack, for its age, its configuration or its modules.
+    pub optional: usize,
+    /// Of those, the ones that this kernel has.
+    pub optional_here: usize,
+}
+
+/// Looks for the anchors among the functions of `/proc/kallsyms`, given as its text.
+pub fn anchors_in(kallsyms: &str) -> AnchorsFound {
+    let functions: BTreeSet<&str> =
+        kallsyms.lines().filter_map(|line| line.split_whitespace().nth(2)).map(mechanisms::plain_name).collect();
+    let running = MECHANISMS.iter().flat_map(|mechanism| mechanism.anchors);
+    let anchors: Vec<&Anchor> = running.chain(OFF_ANCHORS.iter().flat_map(|waits| waits.anchors)).collect();
+    let is_here = |names: &[&str]| names.iter().any(|name| functions.contains(name));
+    let needed = anchors.iter().filter(|anchor| !anchor.optional).map(|anchor| anchor.names);
+    let optional: Vec<_> = anchors.iter().filter(|anchor| anchor.optional).collect();
+    AnchorsFound {
+        functions: functions.len(),
+        missing: needed.chain([&FAULT_ENTRIES[..]]).filter(|names| !is_here(names)).collect(),
+        optional: optional.len(),
+        optional_here: optional.iter().filter(|anchor| is_here(anchor.names)).count(),
+    }
+}
+
 /// Waits of a kind, told by the first function from the innermost outwards that is one of theirs.
 #[rustfmt::skip]
 pub const OFF_ANCHORS: &[OffAnchor] = &[
@@ -106,7 +137,7 @@ pub const OFF_ANCHORS: &[OffAnchor] = &[
         may(&["ext4_bread"]), may(&["__ext4_get_inode_loc"]), may(&["ext4_read_block_bitmap"]), may(&["__read_extent_tree_block"]), may(&["ext4_sb_breadahead_unmovable"]), may(&["xfs_buf_iowait"]), may(&["read_extent_buffer_pages"]), may(&["swap_cluster_readahead"]), may(&["filemap_splice_read"]), may(&["generic_perform_write"]),
     ]),
     waits("off.block_queue", "waiting for room in the queue of a block device", &[
-        at(&["blk_mq_get_tag"]), at(&["rq_qos_wait"]), may(&["__blk_mq_alloc_requests"]), may(&["blk_throtl_bio", "__blk_throtl_bio"]), may(&["io_schedule_timeout"]),
+        at(&["blk_mq_get_tag"]), at(&["rq_qos_wait"]), may(&["__blk_mq_alloc_requests"]), may(&["blk_throtl_bio", "__blk_throtl_bio"]),
     ]),
     waits("off.tlb", "waiting until other CPUs have dropped a mapping, or have passed a grace period", &[may(&["synchronize_rcu"]), may(&["synchronize_rcu_expedited"]), may(&["wait_rcu_exp_gp"])]),
     waits(KERNEL_LOCK, "waiting for a lock of the kernel", &[
@@ -272,7 +303,8 @@ pub fn markdown() -> String {
          `pagelab show DIR budget` splits the life of each task into RUN (it has a CPU), READY (it could run and has none) and OFF \
          (off the CPU until woken). The first function of a kernel stack, from the innermost outwards, that stands here tells the \
          component; of several names for one place a kernel has one. A component is active if its time was spent for the work, or \
-         taken from it by the system; the rest is waiting for others, shown and never claimed as a cause.\n\n\
+         taken from it by the system; the rest is waiting for others, shown and never claimed as a cause. The wall account, which tells \
+         what each moment counts for, is exact where the stream `sched` was recorded, and else told by sums of a second.\n\n\
          | component | active | time spent on | told by |\n|---|---|---|---|\n",
     );
     for component in COMPONENTS.iter() {
@@ -355,6 +387,10 @@ mod tests {
             ["folio_wait_writeback", "__filemap_fdatawait_range", "file_write_and_wait_range", "ext4_sync_file"];
         assert_eq!(of(&[&slept[..], &fsync].concat()), Some("off.write_back"));
         assert_eq!(of(&["__schedule", "schedule", "jbd2_log_wait_commit", "ext4_sync_file"]), Some("off.flush"));
+        // How a wait is done says nothing about what it is for.
+        let flush =
+            ["__schedule", "schedule", "io_schedule_timeout", "wait_for_completion_io_timeout", "submit_bio_wait"];
+        assert_eq!(of(&[&flush[..], &["blkdev_issue_flush", "ext4_sync_file"]].concat()), Some("off.flush"));
         assert_eq!(of(&["__schedule", "schedule", "futex_do_wait", "do_futex"]), None);
         assert_eq!(of(&[]), None);
     }

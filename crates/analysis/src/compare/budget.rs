@@ -7,13 +7,14 @@
 //! side there is no such interval; then it is that of sampling alone, which is too narrow, and says so.
 //!
 //! A side of which some run lacks a part of the account has no figures of that part: null, never 0, and what is left is a lower
-//! bound.
+//! bound. What holds the part as a whole is still compared: without samples on one side `run.unsampled` is the time on CPUs of
+//! both, less what was stolen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pagelab_views::run::RunData;
 use pagelab_views::view::budget::{BudgetView, Missing, OneComponent};
-use pagelab_vocab::budget::{Component, component_of};
+use pagelab_vocab::budget::{Component, OTHER, STOLEN, State, UNSAMPLED, USER, component_of};
 use serde::{Deserialize, Serialize};
 
 use super::accounts::{Accounts, per_operation};
@@ -90,7 +91,39 @@ pub struct MissingPart {
     pub reason: String,
 }
 
+/// What of RUN a run cannot tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Untold {
+    Nothing,
+    /// The kernel's functions have no names.
+    Kernel,
+    /// There are no samples.
+    Run,
+}
+
+impl Untold {
+    fn of(view: &BudgetView) -> Self {
+        match view.missing.iter().any(|missing| missing.part == State::Run.word()) {
+            false => Self::Nothing,
+            true if view.samples > 0 => Self::Kernel,
+            true => Self::Run,
+        }
+    }
+
+    /// What holds the time of a component where so much is not told; none for what is told all the same.
+    fn holder(self, component: &str) -> Option<&'static str> {
+        let is_run = component_of(component).is_some_and(|known| known.state == State::Run);
+        let is_told = |told: &[&str]| !is_run || told.contains(&component);
+        match self {
+            Self::Nothing => None,
+            Self::Kernel => (!is_told(&[STOLEN, UNSAMPLED, USER, OTHER])).then_some(OTHER),
+            Self::Run => (!is_told(&[STOLEN, UNSAMPLED])).then_some(UNSAMPLED),
+        }
+    }
+}
+
 /// The account of one run, per unit of work.
+#[derive(Clone)]
 struct OfRun {
     block: Option<(Option<String>, u64)>,
     total_ns: f64,
@@ -103,7 +136,33 @@ struct OfSide {
     runs: Vec<OfRun>,
     missing: Vec<Missing>,
     lacking: usize,
+    untold: Untold,
     samples_per_second: Option<f64>,
+}
+
+impl OfSide {
+    /// The same runs as if so much could not be told of any of them.
+    fn folded(&self, untold: Untold) -> Vec<OfRun> {
+        let fold = |run: &OfRun| {
+            let mut components: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+            for (name, (ns, variance)) in &run.components {
+                let holder = untold.holder(name);
+                let sum = components.entry(holder.unwrap_or(name).to_owned()).or_default();
+                sum.0 += ns;
+                // The time on CPUs as a whole is summed up, not sampled.
+                sum.1 += if holder == Some(UNSAMPLED) { 0.0 } else { *variance };
+            }
+            OfRun { components, ..run.clone() }
+        };
+        self.runs.iter().map(fold).collect()
+    }
+
+    /// The mean of a component; none if some run cannot tell it.
+    fn mean(&self, component: &str) -> Option<f64> {
+        let of = |run: &OfRun| run.components.get(component).map_or(0.0, |(ns, _)| *ns);
+        let is_told = self.untold.holder(component).is_none();
+        is_told.then(|| self.runs.iter().map(of).sum::<f64>() / self.runs.len().max(1) as f64)
+    }
 }
 
 /// The comparison of the accounts of both sides; none if a side has no run with an account.
@@ -131,14 +190,18 @@ pub(super) fn why_none(base: &[Accounts], test: &[Accounts]) -> Option<String> {
 }
 
 fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -> BudgetComparison {
-    let total = |run: &OfRun| (run.total_ns, 0.0);
-    let whole = Difference::of(base, test, design, total);
-    let names: BTreeSet<&String> = base.runs.iter().chain(&test.runs).flat_map(|run| run.components.keys()).collect();
+    let untold = base.untold.max(test.untold);
+    let (bases, tests) = (base.folded(untold), test.folded(untold));
+    let whole = Difference::of(&bases, &tests, design, |run| (run.total_ns, 0.0));
+    let names: BTreeSet<&String> = bases.iter().chain(&tests).flat_map(|run| run.components.keys()).collect();
     let mut components: Vec<ComponentChange> = Vec::new();
     for name in names {
         let of = |run: &OfRun| run.components.get(name.as_str()).copied().unwrap_or_default();
-        components.push(change(name, &Difference::of(base, test, design, of), &whole));
+        components.push(change(name, &Difference::of(&bases, &tests, design, of), &whole));
     }
+    let all = || base.runs.iter().chain(&test.runs).flat_map(|run| run.components.keys());
+    let one_sided: BTreeSet<&String> = all().filter(|name| untold.holder(name).is_some()).collect();
+    components.extend(one_sided.into_iter().map(|name| untold_change(name, base, test)));
     let q = benjamini_hochberg(&components.iter().map(|component| component.p).collect::<Vec<_>>());
     for (component, q) in components.iter_mut().zip(q) {
         component.q = q;
@@ -177,12 +240,16 @@ fn missing_of((name, side): (&str, &OfSide)) -> Vec<MissingPart> {
 
 /// The accounts of a side's runs.
 fn side((runs, accounts): (&[&RunData], &[Accounts]), per_operation: bool) -> OfSide {
-    let mut side = OfSide { runs: Vec::new(), missing: Vec::new(), lacking: 0, samples_per_second: None };
+    let mut side =
+        OfSide { runs: Vec::new(), missing: Vec::new(), lacking: 0, untold: Untold::Nothing, samples_per_second: None };
     for (run, accounts) in runs.iter().zip(accounts) {
         let view = &accounts.budget;
         side.lacking += usize::from(!view.missing.is_empty());
         side.samples_per_second = side.samples_per_second.or_else(|| samples_per_second(run));
-        side.runs.extend(account(run, view, per_operation));
+        if let Some(account) = account(run, view, per_operation) {
+            side.untold = side.untold.max(Untold::of(view));
+            side.runs.push(account);
+        }
         side.missing.extend(view.missing.iter().cloned());
     }
     side
@@ -224,11 +291,10 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(base: &OfSide, test: &OfSide, design: Design, of: impl Fn(&OfRun) -> (f64, f64)) -> Self {
-        let values = |side: &OfSide| side.runs.iter().map(|run| of(run).0).collect::<Vec<f64>>();
-        let variance = |side: &OfSide| {
-            side.runs.iter().map(|run| of(run).1).sum::<f64>() / (side.runs.len().max(1) as f64).powi(2)
-        };
+    fn of(base: &[OfRun], test: &[OfRun], design: Design, of: impl Fn(&OfRun) -> (f64, f64)) -> Self {
+        let values = |side: &[OfRun]| side.iter().map(|run| of(run).0).collect::<Vec<f64>>();
+        let variance =
+            |side: &[OfRun]| side.iter().map(|run| of(run).1).sum::<f64>() / (side.len().max(1) as f64).powi(2);
         let (bases, tests) = (values(base), values(test));
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let (base_mean, test_mean) = (mean(&bases), mean(&tests));
@@ -263,14 +329,31 @@ impl Difference {
 }
 
 /// The values of both sides by round; none unless each round has one of both.
-fn by_round(base: &OfSide, test: &OfSide, of: &impl Fn(&OfRun) -> (f64, f64)) -> Option<(Vec<f64>, Vec<f64>)> {
-    let blocks = |side: &OfSide| -> Option<BTreeMap<(Option<String>, u64), f64>> {
-        let found: Option<BTreeMap<_, _>> = side.runs.iter().map(|run| Some((run.block.clone()?, of(run).0))).collect();
-        found.filter(|found| found.len() == side.runs.len())
+fn by_round(base: &[OfRun], test: &[OfRun], of: &impl Fn(&OfRun) -> (f64, f64)) -> Option<(Vec<f64>, Vec<f64>)> {
+    let blocks = |side: &[OfRun]| -> Option<BTreeMap<(Option<String>, u64), f64>> {
+        let found: Option<BTreeMap<_, _>> = side.iter().map(|run| Some((run.block.clone()?, of(run).0))).collect();
+        found.filter(|found| found.len() == side.len())
     };
     let (base, test) = (blocks(base)?, blocks(test)?);
     let is_whole = base.keys().eq(test.keys());
     is_whole.then(|| (base.into_values().collect(), test.into_values().collect()))
+}
+
+/// A component that a side cannot tell: the figure of the other, and no difference.
+fn untold_change(name: &str, base: &OfSide, test: &OfSide) -> ComponentChange {
+    let known = component_of(name);
+    ComponentChange {
+        component: name.to_owned(),
+        state: known.map_or(IDLE, |component| component.state.word()).to_owned(),
+        about: known.map_or(IDLE_ABOUT, |component| component.about).to_owned(),
+        base_ns: base.mean(name),
+        test_ns: test.mean(name),
+        difference_ns: None,
+        difference_ci95: None,
+        share: None,
+        p: None,
+        q: None,
+    }
 }
 
 fn change(name: &str, difference: &Difference, whole: &Difference) -> ComponentChange {
@@ -305,7 +388,7 @@ mod tests {
                 .collect(),
         };
         let runs = (0..).zip(runs).map(of_run).collect();
-        OfSide { runs, missing: Vec::new(), lacking: 0, samples_per_second: Some(97.0) }
+        OfSide { runs, missing: Vec::new(), lacking: 0, untold: Untold::Nothing, samples_per_second: Some(97.0) }
     }
 
     fn found<'a>(budget: &'a BudgetComparison, name: &str) -> &'a ComponentChange {
@@ -350,7 +433,7 @@ mod tests {
         assert!(width(Design::Blocks) < 10.0 && width(Design::Unpaired) > 1000.0);
         // A round that one side lacks: no pairs.
         let less = side(&[(1101.0, 0.0), (2099.0, 0.0)]);
-        assert!(by_round(&base, &less, &|run: &OfRun| (run.total_ns, 0.0)).is_none());
+        assert!(by_round(&base.runs, &less.runs, &|run: &OfRun| (run.total_ns, 0.0)).is_none());
     }
 
     #[test]
@@ -378,5 +461,27 @@ mod tests {
         };
         assert_eq!(budget.missing, [missing]);
         assert_eq!(budget.intervals_from, "none", "constant values have no spread");
+    }
+
+    #[test]
+    fn what_one_side_cannot_tell_is_null_and_its_sum_is_compared() {
+        let base = side(&[(1000.0, 500.0), (1010.0, 520.0), (990.0, 480.0)]);
+        let mut test = side(&[(1300.0, 510.0), (1310.0, 490.0), (1290.0, 500.0)]);
+        for run in &mut test.runs {
+            let (ns, _) = run.components.remove("run.user").expect("it is there");
+            run.components.insert(UNSAMPLED.to_owned(), (ns, 0.0));
+        }
+        test.untold = Untold::Run;
+        let budget = compared(&base, &test, Design::Unpaired, true);
+        let user = found(&budget, "run.user");
+        assert_eq!((user.base_ns, user.test_ns, user.difference_ns, user.p), (Some(1000.0), None, None, None));
+        let sum: f64 = budget.components.iter().filter_map(|change| change.difference_ns).sum();
+        assert!((sum - budget.difference_ns).abs() < 1e-9, "{budget:?}");
+        let run = found(&budget, UNSAMPLED);
+        assert_eq!((run.base_ns, run.test_ns), (Some(1000.0), Some(1300.0)));
+        // Names of the kernel's functions are told by both, or by none.
+        assert_eq!(Untold::Kernel.holder("run.fault.entry"), Some(OTHER));
+        assert_eq!(Untold::Kernel.holder("run.user"), None);
+        assert_eq!(Untold::Run.holder("off.read"), None);
     }
 }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use pagelab_vocab::budget::{OTHER, UNSAMPLED};
 use pagelab_vocab::causes::cause;
 use pagelab_vocab::units::duration_of_three;
 use serde::{Deserialize, Serialize};
@@ -73,8 +74,14 @@ pub(super) fn settle(comparison: &mut Comparison) {
     }
     let mut left: BTreeMap<&str, Left> =
         budget.components.iter().map(|change| (change.component.as_str(), of_change(change, sign))).collect();
+    let untold: Vec<&str> = budget
+        .components
+        .iter()
+        .filter(|change| change.difference_ns.is_none())
+        .map(|change| change.component.as_str())
+        .collect();
     for finding in &mut comparison.findings {
-        bound(finding, &mut left, loss_ns);
+        bound(finding, &mut left, &untold, loss_ns);
     }
     refute_small(comparison);
     let claimed: f64 = effects(&comparison.findings).map(|effect| effect.share).sum();
@@ -100,12 +107,14 @@ fn is_of(component: &str, names: &[&str]) -> bool {
     names.iter().any(|name| component == *name || (name.ends_with('.') && component.starts_with(name)))
 }
 
-/// Gives a finding no more than its components have left.
-fn bound(finding: &mut Finding, left: &mut BTreeMap<&str, Left>, loss_ns: f64) {
+/// Gives a finding no more than its components have left. Of those that a side cannot tell (`untold`) it is what holds them.
+fn bound(finding: &mut Finding, left: &mut BTreeMap<&str, Left>, untold: &[&str], loss_ns: f64) {
     let Some(names) = cause(&finding.cause).map(|def| def.components) else { return };
     let Some(effect) = &mut finding.effect else { return };
+    let is_untold = untold.iter().any(|component| is_of(component, names));
+    let is_mine = |component: &str| is_of(component, names) || (is_untold && [UNSAMPLED, OTHER].contains(&component));
     let mut mine: Vec<&mut Left> =
-        left.iter_mut().filter(|(component, _)| is_of(component, names)).map(|(_, left)| left).collect();
+        left.iter_mut().filter(|(component, _)| is_mine(component)).map(|(_, left)| left).collect();
     let most_ns: f64 = mine.iter().map(|left| left.most_ns).sum();
     let wanted_ns = effect.share * loss_ns;
     let got_ns = wanted_ns.min(most_ns).max(0.0);

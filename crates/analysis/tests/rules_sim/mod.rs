@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use pagelab_analysis::compare::{CompareOptions, Comparison, compare};
 use pagelab_recording::tables::{
     FaultsRow, FramesRow, JobsRow, LossRow, MappingsRow, MetricsRow, SamplesRow, SettingsRow, StacksRow, TasksRow,
+    WaitStacksRow, WaitsRow,
 };
 use pagelab_recording::{Clock, Exit, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
@@ -84,6 +85,8 @@ pub(crate) struct World {
     pub disk_times: bool,
     /// A profile is recorded: the share of its kernel samples that lie under the entry of faults.
     pub profiled: bool,
+    /// States of tasks and a profile are recorded: there is an account of time.
+    pub accounted: bool,
     /// Rounds (from 1, one bit each) whose run exits with status 1.
     pub failing_rounds: u64,
     /// Rounds whose run was ended by the timeout.
@@ -132,6 +135,7 @@ impl Default for World {
             foreign_wait_ns: 0,
             disk_times: true,
             profiled: false,
+            accounted: false,
             failing_rounds: 0,
             timed_out_rounds: 0,
             work: "cache",
@@ -554,13 +558,43 @@ impl Player<'_> {
         }
     }
 
+    /// States of the task, summed up over the run, and where its waits were.
+    fn states(&mut self, factor: f64) {
+        const WAITS: [(u64, &str, &str); 2] = [(21, "filemap_read", "read"), (22, "jbd2_log_wait_commit", "fsync")];
+        let (ts, scaled) = (self.tally.now, |ns: u64| (ns as f64 * factor) as u64);
+        for ts in [START, ts] {
+            self.writer.push_waits(&WaitsRow { ts, state: "idle", ..WaitsRow::default() });
+        }
+        let mine = WaitsRow { ts, task_id: Some(1), times: Some(1), ..WaitsRow::default() };
+        let run_ns = scaled(self.tally.user_ns + self.tally.kernel_ns);
+        for state in ["run", "kernel_run"] {
+            self.writer.push_waits(&WaitsRow { state, ns: run_ns, ..mine });
+        }
+        let waited = [self.tally.read_ns, self.tally.waited_ns - self.tally.read_ns].map(scaled);
+        for ((stack_id, function, call), ns) in WAITS.into_iter().zip(waited) {
+            let row = FramesRow { frame_id: stack_id, symbol: Some(function), kernel: true, ..FramesRow::default() };
+            self.writer.push_frames(&row);
+            self.writer.push_stacks(&StacksRow { stack_id, frame_ids: &[stack_id] });
+            let (off_state, call, by) = ("D", Some(call), Some("irq"));
+            let of = WaitsRow { state: "off", off_state: Some(off_state), iowait: Some(true), call, by, ns, ..mine };
+            self.writer.push_waits(&of);
+            let (kstack_id, samples) = (Some(stack_id), 1 + ns / 100_000);
+            let of =
+                WaitStacksRow { ts, task_id: 1, off_state, iowait: true, call, by, kstack_id, samples, weight_ns: ns };
+            self.writer.push_wait_stacks(&of);
+        }
+    }
+
     fn end(mut self, noise: &mut Noise, round: u64) {
-        if self.world.profiled {
+        if self.world.profiled || self.world.accounted {
             self.profile();
         }
         let factor = noise.factor();
         let took = (self.tally.now - START) as f64 * factor;
         self.tally.now = START + took as i64;
+        if self.world.accounted {
+            self.states(factor);
+        }
         self.sample();
         let (from, to) = (START, self.tally.now);
         let operations = self.tally.operations;

@@ -88,6 +88,8 @@ impl Call {
 
 /// `nr` of a record that is no call but a time off the CPU.
 const NR_OFF_CPU: u32 = 0xfff;
+/// Beside the state of a time off the CPU: the kernel counted it as waiting for I/O.
+const OFF_IOWAIT: u32 = 0x8000_0000;
 
 /// A time off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub struct OffCpu {
     pub task_id: u32,
     /// The kernel's state of the task when it left; 0 if it was preempted.
     pub state: u32,
+    /// The kernel counted it as waiting for I/O.
+    pub iowait: bool,
     /// The recorded task that ran where it was woken.
     pub waker_task_id: Option<u32>,
     /// How long it waited for a CPU after it was woken, ns; so far, if it still does.
@@ -114,7 +118,8 @@ impl Call {
             ts: self.ts,
             dur_ns: (!self.has(call_record_flags::CALL_NEVER_RETURNED)).then_some(self.dur_ns),
             task_id: self.task_id,
-            state: self.ret as u32,
+            state: self.ret as u32 & !OFF_IOWAIT,
+            iowait: self.ret as u32 & OFF_IOWAIT != 0,
             waker_task_id: (self.args[0] != 0).then_some(self.args[0] as u32),
             runqueue_ns: self.args[1],
         })

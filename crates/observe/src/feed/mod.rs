@@ -260,6 +260,7 @@ pub(crate) fn push_off_cpu(off: &OffCpu, stacks: StackIds, columns: &mut OffcpuC
         dur: off.dur_ns.map(|ns| ns as i64),
         task_id: off.task_id,
         state: Some(off.state_letter()),
+        iowait: Some(off.iowait),
         kstack_id: stacks.kernel,
         ustack_id: stacks.user,
         waker_task_id: off.waker_task_id,

@@ -132,6 +132,7 @@ tables! {
         waker_task_id: opt u32 "" "The recorded task that ran on the CPU where it was woken; null for interrupts and tasks that are not recorded.";
         runqueue_ns: opt u64 "ns" "How long of `dur` it could have run and waited for a CPU.";
         ustack_end: opt str "" "How the user stack ended, as in `samples`.";
+        iowait: opt bool "" "Whether the kernel counted it as waiting for I/O; null in recordings made before this was noted.";
     }
 
     /// States of tasks, summed up over about a second each. The states `run`, `ready` and `off` of a task sum to its life.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pagelab_views::view::budget::{BudgetView, OneComponent};
-use pagelab_vocab::units::short_duration;
+use pagelab_vocab::units::{count, short_duration};
 
 use super::more;
 use super::table::{Table, left, or_dash, paragraph, right};
@@ -18,6 +18,7 @@ pub(super) fn text(data: &BudgetView) -> String {
     head(data, &mut out);
     components(data, &mut out);
     kernel(data, &mut out);
+    faults(data, &mut out);
     unmatched(data, &mut out);
     out + &missing(data)
 }
@@ -56,9 +57,10 @@ fn head(data: &BudgetView, out: &mut String) {
     paragraph(&line, out);
     if data.idle_ns.is_some() {
         let line = format!(
-            "Of {} recorded, no task was active for {}; WALL splits the rest among the tasks active at each moment.",
+            "Of {} recorded, no task was active for {}; WALL splits the rest among the tasks active at each moment{}.",
             or_dash(data.window_ns.map(short)),
             of(data.idle_ns, data.window_ns),
+            if data.wall_from == Some("switches") { ", by every switch" } else { ", by sums of a second" },
         );
         paragraph(&line, out);
     }
@@ -115,6 +117,19 @@ fn kernel(data: &BudgetView, out: &mut String) {
     }
     table.write(2, out);
     out.push_str(&more(data.kernel.len(), data.kernel_total));
+}
+
+fn faults(data: &BudgetView, out: &mut String) {
+    let Some(cost) = data.faults else { return };
+    let line = format!(
+        "{} page faults took {} (±{}) on CPUs: {} each.",
+        count(cost.faults),
+        short(cost.ns),
+        short(cost.error_ns),
+        short_duration(cost.ns_per_fault),
+    );
+    out.push('\n');
+    paragraph(&line, out);
 }
 
 fn unmatched(data: &BudgetView, out: &mut String) {

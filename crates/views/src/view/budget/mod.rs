@@ -2,12 +2,14 @@
 //!
 //! The *task account* holds what each task did, from its beginning to its end, summed over the tasks: it sums to their lives. The
 //! *wall account* holds the time of the recording: a moment in which `a` tasks are active counts for each by 1/a, and one in
-//! which none is, is idle; it sums to the time recorded. Tasks that are active at the same time are told by sums of about a second, so the
-//! wall account is exact for one task, and else as exact as the mixture of a second is the same throughout.
+//! which none is, is idle; it sums to the time recorded. With the stream `sched` every switch is known and it is exact. Without,
+//! tasks that are active at the same time are told by sums of about a second: exact for one task, and else as exact as the mixture
+//! of a second is the same throughout.
 //!
 //! States are summed up in the kernel and exact; what RUN was spent on is told by samples of the profile, what waits were for by
 //! stacks at their ends. [`OneComponent::error_ns`] is the standard error that this gives.
 
+mod exact;
 mod shares;
 mod states;
 
@@ -15,12 +17,14 @@ use std::collections::BTreeMap;
 
 use pagelab_recording::{Measured, ProbeState, Recording};
 use pagelab_vocab::budget::{self, Component, State, component_of, ready_by};
+use pagelab_vocab::waits::PAGE_FAULT;
 use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read::{self, Tasks};
 use crate::selection::{Selection, cut};
+use exact::Exact;
 use shares::{OffShares, RunShares};
 use states::{Doing, States};
 
@@ -43,6 +47,8 @@ pub struct OneComponent {
     pub wall_ns: Option<u64>,
     /// The same in percent of the time recorded.
     pub wall_pct: Option<f64>,
+    /// Wall account as sums of a second tell it, ns; null where it is no other than `wall_ns`.
+    pub wall_by_sums_ns: Option<u64>,
     /// Wall account by operations, ns; null where operations are not known.
     pub wall_ns_per_operation: Option<f64>,
     /// Samples or stacks that tell it; null where it was not sampled but summed up.
@@ -64,6 +70,19 @@ pub struct KernelPart {
     pub ns: Option<u64>,
     /// Percent of the time on CPUs.
     pub run_pct: f64,
+}
+
+/// What page faults took.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct FaultCost {
+    /// Faults that the kernel counted for the tasks, minor and major.
+    pub faults: u64,
+    /// Time on CPUs below the entry of faults, ns, as samples tell it.
+    pub ns: u64,
+    /// The same for each fault, ns.
+    pub ns_per_fault: f64,
+    /// Standard error of `ns` from sampling.
+    pub error_ns: u64,
 }
 
 /// Time in the kernel that no anchor tells.
@@ -103,6 +122,10 @@ pub struct BudgetView {
     pub off_ns: Option<u64>,
     /// Wall account: no task was active.
     pub idle_ns: Option<u64>,
+    /// Where the wall account comes from: `switches` (the stream `sched`) or `sums`; null where there is none.
+    pub wall_from: Option<&'static str>,
+    /// `idle_ns` as sums of a second tell it; null where it is no other.
+    pub idle_by_sums_ns: Option<u64>,
     /// What the kernel itself counted as time on a CPU (sum_exec_runtime).
     pub kernel_run_ns: Option<u64>,
     /// What the kernel itself counted as waiting for a CPU (schedstat).
@@ -123,6 +146,8 @@ pub struct BudgetView {
     pub kernel: Vec<KernelPart>,
     /// Rows before the list was cut.
     pub kernel_total: usize,
+    /// What page faults took; null where the time on CPUs, the samples or the count are not known.
+    pub faults: Option<FaultCost>,
     /// What no anchor tells, longest first.
     pub unmatched: Vec<Unmatched>,
     /// Rows before the list was cut.
@@ -136,6 +161,8 @@ pub struct BudgetView {
 struct Part {
     ns: f64,
     wall_ns: f64,
+    /// The same as sums tell it.
+    summed_ns: f64,
     samples: Option<u64>,
     variance: f64,
 }
@@ -150,12 +177,15 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bu
     let states = States::load(recording, selection, &tasks, &mut notes)?;
     let run = RunShares::load(recording, selection, &tasks, &mut notes)?;
     let off = OffShares::load(recording, selection, &tasks, &mut notes)?;
+    let exact = Exact::load(recording, &tasks, &states, &mut notes)?;
     read::lost(recording, "waits", &mut notes)?;
     read::lost(recording, "cpu", &mut notes)?;
     if states.rows > 0 && states.selected == 0 {
         notes.push(format!("none of the {} rows of waits is selected", states.rows));
     }
-    let account = Account { states: &states, run: &run, off: &off, has_states: states.selected > 0, sort };
+    let has_states = states.selected > 0;
+    let faults = faults_of(&tasks, &states);
+    let account = Account { states: &states, run: &run, off: &off, exact: exact.as_ref(), faults, has_states, sort };
     let missing = missing(recording, &account);
     Ok(Answer::new("budget", recording, notes, account.view(recording, selection, missing)))
 }
@@ -165,6 +195,9 @@ struct Account<'a> {
     states: &'a States,
     run: &'a RunShares,
     off: &'a OffShares,
+    exact: Option<&'a Exact>,
+    /// Page faults of the tasks.
+    faults: Option<u64>,
     has_states: bool,
     sort: &'static str,
 }
@@ -210,8 +243,8 @@ impl Account<'_> {
         }
     }
 
-    /// The wall account before it is split into components, and the time in which no task was active.
-    fn wall(&self) -> (BTreeMap<&Doing, f64>, f64) {
+    /// The wall account by sums, before it is split into components, and the time in which no task was active.
+    fn summed(&self) -> (BTreeMap<&Doing, f64>, f64) {
         let (mut wall, mut idle_ns) = (BTreeMap::new(), 0.0);
         for interval in &self.states.intervals {
             let active = || interval.spent.iter().filter(|(doing, _)| doing.is_active());
@@ -229,13 +262,34 @@ impl Account<'_> {
         (wall, idle_ns)
     }
 
-    /// Both accounts, and the time in which no task was active.
+    /// The same by every switch, as far as it tells what a task did. Who had the CPU of a task that was ready is known by sums
+    /// alone, and so is what a wait without a stack was for: their time is split as the sums are.
+    fn switched<'b>(exact: &Exact, summed: &BTreeMap<&'b Doing, f64>) -> BTreeMap<&'b Doing, f64> {
+        let of = |is_of: fn(&Doing) -> bool| -> f64 {
+            summed.iter().filter(|(doing, _)| is_of(doing)).map(|(_, ns)| ns).sum()
+        };
+        let ready_ns = of(|doing| matches!(doing, Doing::Ready(_)));
+        let off_ns = of(|doing| matches!(doing, Doing::Off(_)));
+        let exactly = |(doing, ns): (&&'b Doing, &f64)| {
+            let ns = match doing {
+                Doing::Run(comm) => exact.run_ns.get(comm).copied().unwrap_or(0.0),
+                Doing::Ready(_) => ns * exact.ready_ns / ready_ns,
+                Doing::Off(_) => ns * exact.off_untold_ns / off_ns,
+            };
+            (*doing, ns)
+        };
+        summed.iter().filter(|(_, ns)| **ns > 0.0).map(exactly).collect()
+    }
+
+    /// Both accounts, and the time in which no task was active, by sums.
     fn parts(&self) -> (Parts, f64) {
         let mut parts = Parts::new();
-        let (wall, idle_ns) = self.wall();
+        let (summed, idle_ns) = self.summed();
+        let switched = self.exact.map(|exact| Self::switched(exact, &summed));
+        let wall = switched.as_ref().unwrap_or(&summed);
         for (doing, spent) in &self.states.spent {
             let split = self.split(doing);
-            let wall_ns = wall.get(doing).copied().unwrap_or(0.0);
+            let [wall_ns, summed_ns] = [wall, &summed].map(|of| of.get(doing).copied().unwrap_or(0.0));
             let sampled = || split.iter().filter_map(|(_, share, samples)| Some((share, (*samples)?)));
             let samples: u64 = sampled().map(|(_, samples)| samples).sum();
             let sampled_ns = spent.ns as f64 * sampled().map(|(share, _)| share).sum::<f64>();
@@ -244,12 +298,16 @@ impl Account<'_> {
                 let ns = spent.ns as f64 * share;
                 part.ns += ns;
                 part.wall_ns += wall_ns * share;
+                part.summed_ns += summed_ns * share;
                 if let Some(of) = of {
                     part.samples = Some(part.samples.unwrap_or(0) + of);
                     // A share of n independent samples: variance p (1 - p) / n.
                     part.variance += (ns * (sampled_ns - ns)).max(0.0) / samples.max(1) as f64;
                 }
             }
+        }
+        for (component, ns) in self.exact.iter().flat_map(|exact| &exact.off_ns) {
+            parts.entry(component).or_default().wall_ns += ns;
         }
         (parts, idle_ns)
     }
@@ -265,7 +323,7 @@ impl Account<'_> {
         let part = |(samples, weight): (u64, u64)| {
             let (ns, all) = (weight as f64, self.run.all.weight as f64);
             let variance = ns * (all - ns) / self.run.all.samples.max(1) as f64;
-            Part { ns, wall_ns: 0.0, samples: Some(samples), variance }
+            Part { ns, samples: Some(samples), variance, ..Part::default() }
         };
         weights.into_iter().map(|(component, weight)| (component, part(weight))).collect()
     }
@@ -278,15 +336,19 @@ impl Account<'_> {
         let ready_ns = self.states.ns_of(|doing| matches!(doing, Doing::Ready(_)));
         let off_ns = self.states.ns_of(|doing| matches!(doing, Doing::Off(_)));
         let window_ns = self.states.intervals.iter().map(states::Interval::ns).sum::<u64>();
-        let (parts, idle_ns) = if self.has_states { self.parts() } else { (self.of_samples(), 0.0) };
+        let (parts, summed_idle_ns) = if self.has_states { self.parts() } else { (self.of_samples(), 0.0) };
+        let idle_ns = self.exact.map_or(summed_idle_ns, |exact| exact.idle_ns);
         let lives_ns = run_ns + ready_ns + off_ns;
         let scale = Scale {
             whole: if self.has_states { lives_ns as f64 } else { self.run.all.weight as f64 },
             window: known(window_ns).filter(|_| !selection.by_task()).map(|ns| ns as f64),
+            has_sums_beside: self.exact.is_some(),
             operations: operations.filter(|_| !selection.by_task()),
         };
         let (components, components_total) = cut(components(&parts, scale, self.sort), limit);
-        let (kernel, kernel_total) = cut(self.kernel(), limit);
+        let kernel = self.kernel();
+        let faults = self.fault_cost(&kernel);
+        let (kernel, kernel_total) = cut(kernel, limit);
         let (unmatched, unmatched_total) = cut(self.unmatched(), limit);
         BudgetView {
             window_ns: known(window_ns),
@@ -296,6 +358,8 @@ impl Account<'_> {
             ready_ns: known(ready_ns),
             off_ns: known(off_ns),
             idle_ns: scale.window.map(|_| idle_ns as u64),
+            wall_from: scale.window.map(|_| if self.exact.is_some() { "switches" } else { "sums" }),
+            idle_by_sums_ns: scale.window.filter(|_| scale.has_sums_beside).map(|_| summed_idle_ns as u64),
             kernel_run_ns: known(self.states.kernel_run_ns),
             kernel_ready_ns: known(self.states.kernel_ready_ns),
             operations,
@@ -306,6 +370,7 @@ impl Account<'_> {
             components_total,
             kernel,
             kernel_total,
+            faults,
             unmatched,
             unmatched_total,
             missing,
@@ -351,6 +416,15 @@ impl Account<'_> {
         rows
     }
 
+    fn fault_cost(&self, kernel: &[KernelPart]) -> Option<FaultCost> {
+        let faults = self.faults.filter(|faults| *faults > 0 && self.has_states && self.run.all.samples > 0)?;
+        let under = || kernel.iter().filter(|part| part.entry == PAGE_FAULT);
+        let ns: u64 = under().filter_map(|part| part.ns).sum();
+        let (run_ns, samples) = (self.states.ns_of(is_run) as f64, self.run.all.samples as f64);
+        let error_ns = (ns as f64 * (run_ns - ns as f64).max(0.0) / samples).sqrt() as u64;
+        Some(FaultCost { faults, ns, ns_per_fault: ns as f64 / faults as f64, error_ns })
+    }
+
     fn unmatched(&self) -> Vec<Unmatched> {
         let all = self.run.kernel.weight.max(1) as f64;
         let one = |(function, part): (&String, &shares::Weight)| Unmatched {
@@ -369,6 +443,8 @@ impl Account<'_> {
 struct Scale {
     whole: f64,
     window: Option<f64>,
+    /// The wall account is by switches, and there is another by sums.
+    has_sums_beside: bool,
     operations: Option<f64>,
 }
 
@@ -385,6 +461,7 @@ fn components(parts: &Parts, scale: Scale, sort: &str) -> Vec<OneComponent> {
             pct: of(part.ns, scale.whole),
             wall_ns: wall_ns.map(|ns| ns.round() as u64),
             wall_pct: wall_ns.zip(scale.window).map(|(ns, window)| of(ns, window)),
+            wall_by_sums_ns: wall_ns.filter(|_| scale.has_sums_beside).map(|_| part.summed_ns.round() as u64),
             wall_ns_per_operation: wall_ns.zip(scale.operations).map(|(ns, operations)| ns / operations),
             samples: part.samples,
             error_ns: part.variance.sqrt() as u64,
@@ -399,6 +476,15 @@ fn components(parts: &Parts, scale: Scale, sort: &str) -> Vec<OneComponent> {
     };
     rows.sort_by(|a, b| key(b).cmp(&key(a)).then(a.component.cmp(b.component)));
     rows
+}
+
+/// Page faults of the tasks in the account, as the kernel counted them; none if that is not known of one.
+fn faults_of(tasks: &Tasks, states: &States) -> Option<u64> {
+    let of = |task_id: &u32| {
+        let used = tasks.get(*task_id)?.used()?;
+        Some(used.minor_faults? + used.major_faults?)
+    };
+    states.tasks.keys().map(of).sum()
 }
 
 /// What is not known, and why.

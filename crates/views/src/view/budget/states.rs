@@ -1,6 +1,6 @@
 //! The states of the selected tasks, from the table `waits`: in all, and by interval.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::WaitsRow;
@@ -83,13 +83,22 @@ impl Interval {
     }
 }
 
+/// A task as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct OfTask {
+    /// Time on a CPU.
+    pub run_ns: u64,
+    /// The end of what is told of it; of a task that ended its own last instant, after the exit.
+    pub last_ts: i64,
+}
+
 /// The states of the selected tasks.
 #[derive(Debug, Default)]
 pub(super) struct States {
     /// Rows of the recording, whether or not they are selected.
     pub rows: u64,
     pub selected: u64,
-    pub tasks: BTreeSet<u32>,
+    pub tasks: BTreeMap<u32, OfTask>,
     pub spent: BTreeMap<Doing, Spent>,
     /// What the kernel counted itself.
     pub kernel_run_ns: u64,
@@ -128,8 +137,10 @@ impl States {
 
     fn take(&mut self, task_id: u32, comm: Option<&str>, row: &WaitsRow<'_>) {
         self.selected += 1;
-        self.tasks.insert(task_id);
+        let task = self.tasks.entry(task_id).or_default();
+        task.last_ts = task.last_ts.max(row.ts);
         match State::of_word(row.state) {
+            Some(State::Run) => task.run_ns += row.ns,
             Some(State::KernelRun) => self.kernel_run_ns += row.ns,
             Some(State::KernelReady) => self.kernel_ready_ns += row.ns,
             _ => {}
