@@ -108,7 +108,8 @@ pub const MECHANISMS: &[Mechanism] = &[
     mechanism("memory.numa", "moving pages to the node that uses them", &[may(&["do_numa_page"]), may(&["do_huge_pmd_numa_page"]), may(&["task_numa_work"])]),
     // Memory: faults, by what they are on.
     mechanism("fault.anonymous", "faults on memory of the program's own, without the pages themselves", &[
-        at(&["do_anonymous_page"]), may(&["do_huge_pmd_anonymous_page"]),
+        // Part of __handle_mm_fault in 6.1, where these faults are fault.entry.
+        may(&["do_anonymous_page"]), may(&["do_huge_pmd_anonymous_page"]),
     ]),
     mechanism("fault.copy", "copying pages that were shared, on a write", &[at(&["do_wp_page"]), may(&["wp_page_copy"]), may(&["do_huge_pmd_wp_page"])]),
     mechanism("fault.shared", "faults on shared memory and tmpfs", &[at(&["shmem_fault"])]),
