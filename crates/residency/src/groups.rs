@@ -23,9 +23,30 @@ impl Group {
     }
 }
 
+/// The folders of the process's own groups that can have files of `controller`; of both versions where the host has both. `root`
+/// stands for `/`, `process` is the process's folder (`/proc/self`). Empty if the process is gone.
+pub fn own_groups(root: &Path, process: &Path, controller: &str) -> Vec<PathBuf> {
+    own(root, process, controller).into_iter().map(|(group, _)| group.folder).collect()
+}
+
 /// The groups that can have `controller` for the process whose folder is `process` (`/proc/self`): its own, then those above. Where
 /// the controller is on version 1, those of version 2 have no files of it.
 pub(crate) fn of(root: &Path, process: &Path, controller: &str) -> Vec<Group> {
+    let mut found = Vec::new();
+    for (own, top) in own(root, process, controller) {
+        let mut folder = own.folder;
+        loop {
+            found.push(Group { folder: folder.clone(), is_v2: own.is_v2 });
+            if folder == top || !folder.pop() {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The process's own groups, each with the top of its tree.
+fn own(root: &Path, process: &Path, controller: &str) -> Vec<(Group, PathBuf)> {
     let text = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
     let mut found = Vec::new();
     for line in text.lines() {
@@ -39,15 +60,12 @@ pub(crate) fn of(root: &Path, process: &Path, controller: &str) -> Vec<Group> {
         } else {
             Vec::new()
         };
-        for top in tops {
-            let mut folder = top.join(path.trim_start_matches('/'));
-            loop {
-                found.push(Group { folder: folder.clone(), is_v2 });
-                if folder == top || !folder.pop() {
-                    break;
-                }
-            }
-        }
+        let path = path.trim_start_matches('/');
+        let below = |top: PathBuf| {
+            let folder = if path.is_empty() { top.clone() } else { top.join(path) };
+            (Group { folder, is_v2 }, top)
+        };
+        found.extend(tops.into_iter().map(below));
     }
     found
 }
@@ -73,5 +91,7 @@ mod tests {
         let v1 = ["sys/fs/cgroup/memory/a/b", "sys/fs/cgroup/memory/a", "sys/fs/cgroup/memory"];
         assert_eq!(names("memory"), [&v1[..], &v2[..]].concat());
         assert!(of(root, &root.join("proc/8"), "memory").is_empty(), "a process that is gone");
+        let own = ["memory/a/b", "c", "unified/c"].map(|folder| root.join("sys/fs/cgroup").join(folder));
+        assert_eq!(own_groups(root, &process, "memory"), own);
     }
 }

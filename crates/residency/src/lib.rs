@@ -11,6 +11,7 @@
 //! | who gets transparent huge pages by the host's and the process's settings | [`thp`] |
 //! | the pools of hugetlb pages, and why one gave nothing | [`pool`], [`Pool`] |
 //! | free memory by the size of its pieces | [`buddyinfo`] |
+//! | the folders of the control groups of a process | [`own_groups`] |
 //! | the fields of `/proc/PID/stat` | [`stat`] |
 //!
 //! Readers take the folder that stands for `/`, so that tests hold literal text of a kernel against them.
@@ -64,6 +65,7 @@ mod zeros;
 pub use error::ResidencyError;
 pub use folios::FolioBytes;
 pub use glance::{Glance, Glancer};
+pub use groups::own_groups;
 pub use memory::GroupLimit;
 pub use page_size::{HUGE_1G_BYTES, HUGE_2M_BYTES, PageSize, base_page_bytes};
 pub use pool::Pool;

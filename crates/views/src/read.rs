@@ -42,8 +42,8 @@ pub(crate) fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
     }
 }
 
-/// A note if the stream lost events: what is shown lacks them.
-pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Result<()> {
+/// Events that a stream saw, and those of them that it lost.
+pub(crate) fn loss_of(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Result<[u64; 2]> {
     let (mut seen, mut lost) = (0_u64, 0_u64);
     each::<LossRow>(recording, notes, |row| {
         if row.stream == stream {
@@ -51,6 +51,12 @@ pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Res
             lost = lost.saturating_add(row.lost);
         }
     })?;
+    Ok([seen, lost])
+}
+
+/// A note if the stream lost events: what is shown lacks them.
+pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Result<()> {
+    let [seen, lost] = loss_of(recording, stream, notes)?;
     if lost > 0 {
         let dir = shell_path(recording.dir());
         notes.push(format!("{lost} of {seen} events of {stream} were lost; when: pagelab show {dir} loss"));

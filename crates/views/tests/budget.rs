@@ -4,7 +4,9 @@
 
 mod run_support;
 
-use pagelab_recording::tables::{FramesRow, SamplesRow, StacksRow, TasksRow, WaitStacksRow, WaitsRow};
+use pagelab_recording::tables::{
+    FramesRow, LossRow, OffcpuRow, SamplesRow, StacksRow, TasksRow, WaitStacksRow, WaitsRow,
+};
 use pagelab_recording::{Manifest, Probe, ProbeState, Recording, RecordingWriter};
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget::{BudgetView, OneComponent, collect};
@@ -211,4 +213,56 @@ fn without_a_stream_a_part_is_not_known_and_says_why() {
     let view = view_of(&Recording::open(&empty).unwrap(), &all());
     assert!(view.components.is_empty());
     assert!(view.missing.iter().any(|missing| missing.reason.contains("record --observe default,waits")));
+}
+
+/// One runs all the time; the other reads for the first half and then waits for somebody. Sums of the second take both for active
+/// beside each other throughout.
+#[test]
+fn every_switch_makes_the_wall_account_exact() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut manifest: Manifest = command(0, SECOND);
+    manifest.probes.push(Probe { name: "sched".to_owned(), state: ProbeState::Active, ..Probe::default() });
+    let fill = |writer: &mut RecordingWriter| {
+        task(writer, 1, "runs");
+        task(writer, 2, "reads");
+        stack(writer, 1, &["folio_wait_bit_common", "filemap_read", "__x64_sys_read"]);
+        idle(writer, 0, 0);
+        state(writer, SECOND, 1, "run", 1000 * MS);
+        wait(writer, off(SECOND, 2, "D", "read", Some("softirq"), 500 * MS), &[(Some(1), 1)]);
+        wait(writer, off(SECOND, 2, "S", "futex", Some("own"), 500 * MS), &[]);
+        idle(writer, SECOND, 0);
+        let row = OffcpuRow { task_id: 2, runqueue_ns: Some(0), iowait: Some(false), ..OffcpuRow::default() };
+        let half = SECOND / 2;
+        writer.push(&OffcpuRow { ts: 0, dur: Some(half), state: Some("D"), kstack_id: Some(1), ..row });
+        writer.push(&OffcpuRow { ts: half, dur: None, state: Some("S"), ..row });
+    };
+    let dir = record(&tmp.path().join("r"), manifest.clone(), fill);
+    let view = view_of(&Recording::open(&dir).unwrap(), &all());
+    assert_eq!(view.wall_from, Some("switches"));
+    let walls = |component: &str| (found(&view, component).wall_ns, found(&view, component).wall_by_sums_ns);
+    let near = |found: Option<u64>, ms: u64| assert!(found.unwrap().abs_diff(ms * MS) < MS / 10, "{ms}: {view:#?}");
+    near(walls("off.read").0, 250);
+    near(walls("off.read").1, 333);
+    near(walls("run.unsampled").0, 750);
+    near(walls("run.unsampled").1, 667);
+    // One event lost, and it is no better than the sums.
+    let lossy = record(&tmp.path().join("l"), manifest, |writer| {
+        fill(writer);
+        writer.push(&LossRow { ts: SECOND, stream: "sched", cpu: None, seen: 3, lost: 1, filtered: 0 });
+    });
+    let view = collect(&Recording::open(&lossy).unwrap(), &all()).unwrap().data;
+    assert_eq!((view.wall_from, found(&view, "off.read").wall_by_sums_ns), (Some("sums"), None));
+}
+
+#[test]
+fn what_waits_lost_makes_the_times_too_short_and_is_said() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = record(&tmp.path().join("r"), job(0, 2 * SECOND, 1000), |writer| {
+        fill(writer);
+        writer.push(&LossRow { ts: SECOND, stream: "waits", cpu: None, seen: 90, lost: 45, filtered: 0 });
+    });
+    let view = collect(&Recording::open(&dir).unwrap(), &all()).unwrap().data;
+    let parts: Vec<&str> = view.missing.iter().map(|missing| missing.part).collect();
+    assert_eq!(parts, ["ready", "off"]);
+    assert!(view.missing.iter().all(|missing| missing.reason.contains("45 of 90")), "{:?}", view.missing);
 }

@@ -304,7 +304,8 @@ pub fn markdown() -> String {
          (off the CPU until woken). The first function of a kernel stack, from the innermost outwards, that stands here tells the \
          component; of several names for one place a kernel has one. A component is active if its time was spent for the work, or \
          taken from it by the system; the rest is waiting for others, shown and never claimed as a cause. The wall account, which tells \
-         what each moment counts for, is exact where the stream `sched` was recorded, and else told by sums of a second.\n\n\
+         what each moment counts for, is exact where the stream `sched` was recorded, and else told by sums of a second. \
+         Without a PMU the way out of faults and calls, with interrupts off, shows in `run.user`.\n\n\
          | component | active | time spent on | told by |\n|---|---|---|---|\n",
     );
     for component in COMPONENTS.iter() {

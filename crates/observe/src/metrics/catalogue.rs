@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::file::{self, SampledFile};
 use super::members::{Members, process_dir};
 use super::source::{EACH_SECOND, EVERY_SAMPLE, Parser, Part, Source, Spec, Tag, refusal};
-use super::{Refused, parse};
+use super::{Refused, cgroup, parse};
 
 /// With more CPUs than this the single ones are read once a second: at ten times a second their rows would outnumber
 /// all others.
@@ -17,7 +17,7 @@ const MANY_FILES: usize = 64;
 
 const AS_ROOT: Option<&str> = Some("run pagelab as root");
 
-const fn spec(name: &'static str, prefix: &'static str, parse: Parser, missing: &'static str) -> Spec {
+pub(super) const fn spec(name: &'static str, prefix: &'static str, parse: Parser, missing: &'static str) -> Spec {
     Spec { name, prefix, parse, base_ns: EVERY_SAMPLE, holds_lock: false, missing, fix: None }
 }
 
@@ -133,14 +133,14 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    fn add(&mut self, spec: Spec, part: Result<Part, (String, Errno)>) {
+    pub(super) fn add(&mut self, spec: Spec, part: Result<Part, (String, Errno)>) {
         match part {
             Ok(part) => self.sources.push(Source::new(spec, vec![part])),
             Err((path, error)) => self.refuse(spec, &path, error),
         }
     }
 
-    fn refuse(&mut self, spec: Spec, path: &str, error: Errno) {
+    pub(super) fn refuse(&mut self, spec: Spec, path: &str, error: Errno) {
         let reason = match error {
             Errno::NOENT => format!("{path} does not exist: {}", spec.missing),
             Errno::OPNOTSUPP => format!("{path} cannot be read: {}", spec.missing),
@@ -223,6 +223,7 @@ pub(super) fn target(root: &Path, pid: u32) -> Opened {
     add(TARGET_STAT, SampledFile::kept_in(&dir, &path, "stat"));
     add(TARGET_STATUS, SampledFile::kept_in(&dir, &path, "status"));
     add(TARGET_SMAPS, SampledFile::reopened_in(&dir, &path, "smaps_rollup"));
+    cgroup::open(root, &path, &mut opened);
     opened
 }
 
@@ -239,7 +240,7 @@ fn part(path: &Path, tag: Tag, keep: bool) -> Result<Part, (String, Errno)> {
 }
 
 /// A sysctl or an attribute of sysfs.
-fn attribute(path: &Path, field: &'static str, instance: &str, keep: bool) -> Result<Part, (String, Errno)> {
+pub(super) fn attribute(path: &Path, field: &'static str, instance: &str, keep: bool) -> Result<Part, (String, Errno)> {
     let tag = Tag { field, instance: instance.as_bytes().to_vec() };
     part(path, tag, keep).map(|p| Part { file: p.file.single(), ..p })
 }

@@ -3,7 +3,8 @@
 //! [`Sampler::sample`] is called ten times a second and hands each value to a sink, under the names that
 //! `pagelab_vocab::metrics` declares. It reads memory (vmstat, meminfo, buddyinfo, hugetlb pools, huge page sizes, NUMA
 //! nodes, slab caches), processors (stat, schedstat, interrupts, softirqs, load average, frequency, pressure) and
-//! devices (diskstats, net/dev, file-nr). For the target's processes it adds up io, stat, status and smaps_rollup.
+//! devices (diskstats, net/dev, file-nr). For the target's processes it adds up io, stat, status and smaps_rollup; of the group
+//! that the first of them is in it reads throttling, memory and pressure.
 //!
 //! # What the rows mean
 //!
@@ -42,6 +43,7 @@
 //! 3. If its layout is new, write a parser in `parse.rs` and tests with the text of several kernels in `tests/`.
 
 mod catalogue;
+mod cgroup;
 mod file;
 mod members;
 mod parse;

@@ -22,6 +22,36 @@ pub(super) fn pairs(text: &[u8], tag: &Tag, out: &mut Collector<'_>) {
     }
 }
 
+/// cpu.stat of a control group: version 2 counts throttled time in microseconds, version 1 in nanoseconds. The times that version
+/// 2 has beside are those of the processes.
+pub(super) fn cgroup_cpu(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
+    for line in lines(text) {
+        let mut words = Words::new(line);
+        let (Some(key), Some(value)) = (words.next(), words.number()) else {
+            out.not_understood(line);
+            continue;
+        };
+        match key {
+            b"nr_periods" => out.put(b"periods", value as f64),
+            b"nr_throttled" => out.put(b"throttled_periods", value as f64),
+            b"throttled_usec" => out.put(b"throttled_ns", value as f64 * 1e3),
+            b"throttled_time" => out.put(b"throttled_ns", value as f64),
+            _ => {}
+        }
+    }
+}
+
+/// memory.events of a control group.
+pub(super) fn cgroup_events(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
+    for line in lines(text) {
+        let mut words = Words::new(line);
+        match (words.next(), words.number()) {
+            (Some(key), Some(value)) => out.put_full(key, "_events", b"", value as f64),
+            _ => out.not_understood(line),
+        }
+    }
+}
+
 /// `key: number` on each line: io of a process.
 pub(super) fn colon_pairs(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
     for line in lines(text) {

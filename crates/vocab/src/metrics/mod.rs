@@ -337,6 +337,7 @@ pub const GROUPS: &[Group] = &[
     target::STAT,
     target::STATUS,
     target::SMAPS,
+    target::CGROUP,
     target::FAULTS,
     load::LOAD,
     load::RUN,

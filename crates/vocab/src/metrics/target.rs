@@ -128,6 +128,35 @@ pub(super) const SMAPS: Group = Group {
     rules: &[FieldRule::new("", "_bytes", Gauge, Bytes, Neutral, "A level that the kernel gives in kB.")],
 };
 
+/// The control group of the target's first process.
+#[rustfmt::skip]
+pub(super) const CGROUP: Group = Group {
+    prefix: "cgroup.",
+    source: "/sys/fs/cgroup/<group>",
+    instance: None,
+    note: "Of the group that the target's first process is in when it is found, with all that is in it, whoever started it. Counted \
+           since the group was made. Version 1 has no pressure and counts one kind of event of memory. Limits are settings.",
+    members: &[
+        n("cpu.periods", Count, "Periods of the quota (cpu.max) in which something could run."),
+        l("cpu.throttled_periods", Count, "Of those, the periods in which the quota was used up."),
+        l("cpu.throttled_ns", Nanoseconds, "Time that processors kept tasks of the group waiting for the next period, added up over the processors."),
+        b("memory.current_bytes", "Memory charged to the group, page cache and slabs included."),
+        l("memory.low_events", Count, "Times that memory was taken although it was under memory.low."),
+        l("memory.high_events", Count, "Times that tasks were slowed down because memory.high was reached."),
+        l("memory.max_events", Count, "Times that the limit stood in the way of more memory (version 1: failcnt)."),
+        l("memory.oom_events", Count, "Times that the group ran out of memory."),
+        l("memory.oom_kill_events", Count, "Processes killed because of that."),
+        l("memory.oom_group_kill_events", Count, "Times that the whole group was killed because of that."),
+        l("psi.cpu.some_ns", Nanoseconds, "Time in which at least one task of the group waited for a CPU, its quota included."),
+        l("psi.cpu.full_ns", Nanoseconds, "Time in which all tasks of the group waited for a CPU."),
+        l("psi.memory.some_ns", Nanoseconds, "Time in which at least one task of the group waited for memory."),
+        l("psi.memory.full_ns", Nanoseconds, "Time in which all tasks of the group waited for memory."),
+        l("psi.io.some_ns", Nanoseconds, "Time in which at least one task of the group waited for a device."),
+        l("psi.io.full_ns", Nanoseconds, "Time in which all tasks of the group waited for a device."),
+    ],
+    rules: &[FieldRule::new("", "_events", Counter, Count, LOW, "An event of memory that the kernel counts for groups.")],
+};
+
 /// What the fault probe counts.
 #[rustfmt::skip]
 pub(super) const FAULTS: Group = Group {

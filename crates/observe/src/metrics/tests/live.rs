@@ -1,8 +1,8 @@
 //! The machine the tests run on: what the sampler says lies between what the files said before and after.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::Path;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -291,4 +291,63 @@ fn every_source_is_read_or_refused_with_a_reason() {
     for refused in sampler.refused() {
         assert!(refused.reason.len() > 20, "{refused:?}");
     }
+}
+
+/// A control group with a quota, removed at the end.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// A third of a CPU.
+    fn new() -> Self {
+        let name = format!("pagelab-quota-{}", std::process::id());
+        let (v1, v2) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
+        let is_v1 = v1.join("cpu.cfs_quota_us").exists() || v1.join("cgroup.procs").exists();
+        let folder = if is_v1 { v1 } else { v2 }.join(name);
+        let (file, quota) = if is_v1 { ("cpu.cfs_quota_us", "30000") } else { ("cpu.max", "30000 100000") };
+        std::fs::create_dir(&folder).expect("root makes groups");
+        let made = Self(folder);
+        std::fs::write(made.0.join(file), quota).expect("needed: a CPU controller for groups");
+        made
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // The last process may not have left it yet.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn throttling_is_what_the_group_of_the_process_has() {
+    let quota = Quota::new();
+    let script = "echo $$ > \"$1/cgroup.procs\"; echo in; while :; do :; done";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(&quota.0).stdout(Stdio::piped());
+    let mut child = Killed(command.spawn().expect("sh is everywhere"));
+    let mut said = [0; 3];
+    child.0.stdout.as_mut().expect("piped").read_exact(&mut said).expect("it is in the group");
+    let mut sampler = sampler(Some(child.0.id()));
+    take(&mut sampler, 0, Emit::All);
+    std::thread::sleep(Duration::from_millis(500));
+    let before = numbers(&format!("{}/cpu.stat", quota.0.display()));
+    let taken = take(&mut sampler, LATER, Emit::All);
+    let after = numbers(&format!("{}/cpu.stat", quota.0.display()));
+    let between = |metric: &str, field: &str, scale: f64| {
+        let value = taken.get(metric, None).unwrap_or_else(|| panic!("{metric}"));
+        assert!(
+            (before[field] * scale..=after[field] * scale).contains(&value),
+            "{metric} {value}: {before:?} {after:?}"
+        );
+        value
+    };
+    assert!(between("cgroup.cpu.throttled_periods", "nr_throttled", 1.0) >= 2.0);
+    let (field, scale) =
+        if before.contains_key("throttled_usec") { ("throttled_usec", 1e3) } else { ("throttled_time", 1.0) };
+    assert!(between("cgroup.cpu.throttled_ns", field, scale) >= 1e8);
 }

@@ -109,3 +109,49 @@ fn many_processes_are_read_in_turns() {
     };
     assert_eq!(processes, 500.0);
 }
+
+#[test]
+fn of_the_group_throttling_memory_and_pressure_are_read() {
+    let root = FakeRoot::new().with("proc/7/cgroup", "4:memory:/a/b\n3:cpu:/q\n0::/c\n");
+    root.process(7, 0, (0, 0), (0, 0), 0);
+    root.write("sys/fs/cgroup/cpu/q/cpu.stat", "nr_periods 50\nnr_throttled 20\nthrottled_time 1500000000\n");
+    root.write("sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "8192\n");
+    root.write("sys/fs/cgroup/memory/a/b/memory.failcnt", "3\n");
+    root.write(
+        "sys/fs/cgroup/unified/c/io.pressure",
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=70\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=60\n",
+    );
+    let mut sampler = Sampler::new(root.path(), Some(7));
+    let taken = take(&mut sampler, 0, Emit::All);
+    let wanted = [
+        ("cpu.periods", 50.0),
+        ("cpu.throttled_periods", 20.0),
+        ("cpu.throttled_ns", 1.5e9),
+        ("memory.current_bytes", 8192.0),
+        ("memory.max_events", 3.0),
+        ("psi.io.some_ns", 70_000.0),
+        ("psi.io.full_ns", 60_000.0),
+    ];
+    for (field, value) in wanted {
+        assert_eq!(taken.get(&format!("cgroup.{field}"), None), Some(value), "{field}");
+    }
+    // What the group has no file for is refused and not 0; a group above counts others, too.
+    root.write("sys/fs/cgroup/unified/memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=9\n");
+    let refused: Vec<&str> = sampler.refused().iter().map(|refused| refused.source.as_str()).collect();
+    for source in ["<cgroup>/memory.events", "<cgroup>/memory.pressure", "<cgroup>/cpu.pressure"] {
+        assert!(refused.contains(&source), "{source}: {refused:?}");
+    }
+
+    let root = FakeRoot::new().with("proc/7/cgroup", "0::/c\n");
+    root.process(7, 0, (0, 0), (0, 0), 0);
+    let v2 = "usage_usec 9\nuser_usec 5\nsystem_usec 4\nnr_periods 5\nnr_throttled 2\nthrottled_usec 700\nnr_bursts 0\nburst_usec 0\n";
+    root.write("sys/fs/cgroup/c/cpu.stat", v2);
+    root.write("sys/fs/cgroup/c/memory.current", "4096\n");
+    root.write("sys/fs/cgroup/c/memory.events", "low 0\nhigh 8\nmax 4\noom 2\noom_kill 1\noom_group_kill 0\n");
+    let taken = take(&mut Sampler::new(root.path(), Some(7)), 0, Emit::All);
+    for (field, value) in
+        [("cpu.throttled_ns", 700_000.0), ("memory.high_events", 8.0), ("memory.oom_kill_events", 1.0)]
+    {
+        assert_eq!(taken.get(&format!("cgroup.{field}"), None), Some(value), "{field}");
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use pagelab_recording::tables::{LossRow, OffcpuRow};
+use pagelab_recording::tables::OffcpuRow;
 use pagelab_recording::{ProbeState, Recording, Span};
 use pagelab_vocab::budget::{OFF_OTHER, off_of_stack};
 use pagelab_vocab::waits::is_active_wait;
@@ -131,12 +131,7 @@ fn has_every_switch(recording: &Recording) -> Result<bool> {
     if !recording.manifest().probes.iter().any(is_active) {
         return Ok(false);
     }
-    let mut lost = 0_u64;
-    read::each::<LossRow>(recording, &mut Vec::new(), |row| {
-        if row.stream == "sched" {
-            lost = lost.saturating_add(row.lost);
-        }
-    })?;
+    let [_, lost] = read::loss_of(recording, "sched", &mut Vec::new())?;
     Ok(lost == 0)
 }
 
@@ -224,10 +219,15 @@ impl Sweep {
 
     /// Goes through the window: a moment in which `a` tasks are active counts for each by 1/a.
     fn account(mut self) -> Exact {
+        // Beginnings before what the task did then, ends after it.
+        let told = std::mem::take(&mut self.changes);
         for (place, life) in (0..).zip(self.lives.clone()) {
             // What a task did that was there before is not known until its first switch is.
             self.add(place, life.begin_ns, if life.is_old { Does::Nothing } else { Does::Ready });
             self.add(place, life.first_run_ns(), Does::Run(life.name));
+        }
+        self.changes.extend(told);
+        for (place, life) in (0..).zip(self.lives.clone()) {
             self.add(place, life.end_ns, Does::Nothing);
         }
         // Stable: changes of a task at one time stay in order.
