@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::file::{self, SampledFile};
 use super::members::{Members, process_dir};
 use super::source::{EACH_SECOND, EVERY_SAMPLE, Parser, Part, Source, Spec, Tag, refusal};
-use super::{Refused, cgroup, parse};
+use super::{Refused, parse};
 
 /// With more CPUs than this the single ones are read once a second: at ten times a second their rows would outnumber
 /// all others.
@@ -223,7 +223,6 @@ pub(super) fn target(root: &Path, pid: u32) -> Opened {
     add(TARGET_STAT, SampledFile::kept_in(&dir, &path, "stat"));
     add(TARGET_STATUS, SampledFile::kept_in(&dir, &path, "status"));
     add(TARGET_SMAPS, SampledFile::reopened_in(&dir, &path, "smaps_rollup"));
-    cgroup::open(root, &path, &mut opened);
     opened
 }
 

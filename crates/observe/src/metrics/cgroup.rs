@@ -74,14 +74,13 @@ const WANTED: &[Wanted] = &[
 pub(super) fn open(root: &Path, process: &Path, opened: &mut Opened) {
     for (spec, controller, files) in WANTED {
         let folders = own_groups(root, process, controller);
-        let paths = folders.iter().flat_map(|folder| files.iter().map(|(file, field)| (folder.join(file), *field)));
-        match paths.into_iter().find(|(path, _)| path.exists()) {
-            Some((path, field)) => opened.add(*spec, attribute(&path, field, "", true)),
-            None => {
-                let folder = folders.first().cloned().unwrap_or_else(|| root.join("sys/fs/cgroup"));
-                let file = spec.name.rsplit('/').next().unwrap_or_default();
-                opened.refuse(*spec, &folder.join(file).display().to_string(), Errno::NOENT);
-            }
+        let mut paths = folders.iter().flat_map(|folder| files.iter().map(|(file, field)| (folder.join(file), *field)));
+        if let Some((path, field)) = paths.find(|(path, _)| path.exists()) {
+            opened.add(*spec, attribute(&path, field, "", true));
+            continue;
         }
+        let folder = folders.first().cloned().unwrap_or_else(|| root.join("sys/fs/cgroup"));
+        let file = spec.name.rsplit('/').next().unwrap_or_default();
+        opened.refuse(*spec, &folder.join(file).display().to_string(), Errno::NOENT);
     }
 }

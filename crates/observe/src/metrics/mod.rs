@@ -192,7 +192,10 @@ impl Sampler {
     /// Adds the sources of process `pid`, which may be one that has been forked and not yet executed its program: the
     /// first process of the target. To be called once, if the process was not known to [`Self::new`].
     pub fn set_target(&mut self, pid: u32) {
-        let opened = catalogue::target(&self.root, pid);
+        let mut opened = catalogue::target(&self.root, pid);
+        if !opened.sources.is_empty() {
+            cgroup::open(&self.root, &process_dir(&self.root, pid), &mut opened);
+        }
         self.sources.extend(opened.sources);
         self.refused.extend(opened.refused);
     }
