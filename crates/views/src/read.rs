@@ -54,14 +54,14 @@ pub(crate) fn loss_of(recording: &Recording, stream: &str, notes: &mut Vec<Strin
     Ok([seen, lost])
 }
 
-/// A note if the stream lost events: what is shown lacks them.
-pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Result<()> {
+/// A note if the stream lost events: what is shown lacks them. Returns events seen, and lost.
+pub fn lost(recording: &Recording, stream: &str, notes: &mut Vec<String>) -> Result<[u64; 2]> {
     let [seen, lost] = loss_of(recording, stream, notes)?;
     if lost > 0 {
         let dir = shell_path(recording.dir());
         notes.push(format!("{lost} of {seen} events of {stream} were lost; when: pagelab show {dir} loss"));
     }
-    Ok(())
+    Ok([seen, lost])
 }
 
 /// A note if a view has no rows, saying why: nothing recorded, or nothing selected. `what` is what rows are called.

@@ -112,13 +112,13 @@ impl Untold {
 
     /// What holds the time of a component where so much is not told; none for what is told all the same.
     fn holder(self, component: &str) -> Option<&'static str> {
+        let (told, holder): (&[&str], _) = match self {
+            Self::Nothing => return None,
+            Self::Kernel => (&[STOLEN, UNSAMPLED, USER, OTHER], OTHER),
+            Self::Run => (&[STOLEN, UNSAMPLED], UNSAMPLED),
+        };
         let is_run = component_of(component).is_some_and(|known| known.state == State::Run);
-        let is_told = |told: &[&str]| !is_run || told.contains(&component);
-        match self {
-            Self::Nothing => None,
-            Self::Kernel => (!is_told(&[STOLEN, UNSAMPLED, USER, OTHER])).then_some(OTHER),
-            Self::Run => (!is_told(&[STOLEN, UNSAMPLED])).then_some(UNSAMPLED),
-        }
+        (is_run && !told.contains(&component)).then_some(holder)
     }
 }
 
@@ -201,7 +201,7 @@ fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -
     }
     let all = || base.runs.iter().chain(&test.runs).flat_map(|run| run.components.keys());
     let one_sided: BTreeSet<&String> = all().filter(|name| untold.holder(name).is_some()).collect();
-    components.extend(one_sided.into_iter().map(|name| untold_change(name, base, test)));
+    components.extend(one_sided.into_iter().map(|name| figures(name, base.mean(name), test.mean(name))));
     let q = benjamini_hochberg(&components.iter().map(|component| component.p).collect::<Vec<_>>());
     for (component, q) in components.iter_mut().zip(q) {
         component.q = q;
@@ -339,15 +339,15 @@ fn by_round(base: &[OfRun], test: &[OfRun], of: &impl Fn(&OfRun) -> (f64, f64)) 
     is_whole.then(|| (base.into_values().collect(), test.into_values().collect()))
 }
 
-/// A component that a side cannot tell: the figure of the other, and no difference.
-fn untold_change(name: &str, base: &OfSide, test: &OfSide) -> ComponentChange {
-    let known = component_of(name);
+/// The figures of a component on both sides, and no difference: what is known where a side cannot tell it.
+fn figures(name: &str, base: Option<f64>, test: Option<f64>) -> ComponentChange {
+    let known: Option<&Component> = component_of(name);
     ComponentChange {
         component: name.to_owned(),
         state: known.map_or(IDLE, |component| component.state.word()).to_owned(),
         about: known.map_or(IDLE_ABOUT, |component| component.about).to_owned(),
-        base_ns: base.mean(name),
-        test_ns: test.mean(name),
+        base_ns: base,
+        test_ns: test,
         difference_ns: None,
         difference_ci95: None,
         share: None,
@@ -357,19 +357,13 @@ fn untold_change(name: &str, base: &OfSide, test: &OfSide) -> ComponentChange {
 }
 
 fn change(name: &str, difference: &Difference, whole: &Difference) -> ComponentChange {
-    let known: Option<&Component> = component_of(name);
     let is_sure = whole.interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
     ComponentChange {
-        component: name.to_owned(),
-        state: known.map_or(IDLE, |component| component.state.word()).to_owned(),
-        about: known.map_or(IDLE_ABOUT, |component| component.about).to_owned(),
-        base_ns: Some(difference.base),
-        test_ns: Some(difference.test),
         difference_ns: Some(difference.estimate),
         difference_ci95: difference.interval,
         share: is_sure.then(|| difference.estimate / whole.estimate),
         p: difference.p,
-        q: None,
+        ..figures(name, Some(difference.base), Some(difference.test))
     }
 }
 

@@ -218,53 +218,47 @@ impl Sweep {
     }
 
     /// Goes through the window: a moment in which `a` tasks are active counts for each by 1/a.
-    fn account(mut self) -> Exact {
-        // Beginnings before what the task did then, ends after it.
-        let told = std::mem::take(&mut self.changes);
-        for (place, life) in (0..).zip(self.lives.clone()) {
+    fn account(self) -> Exact {
+        let Self { window: [begin, end], lives, names, changes, .. } = self;
+        let change = |task, ts, does| Change { ts, task, does };
+        let begins = (0..).zip(&lives).flat_map(|(task, life)| {
             // What a task did that was there before is not known until its first switch is.
-            self.add(place, life.begin_ns, if life.is_old { Does::Nothing } else { Does::Ready });
-            self.add(place, life.first_run_ns(), Does::Run(life.name));
-        }
-        self.changes.extend(told);
-        for (place, life) in (0..).zip(self.lives.clone()) {
-            self.add(place, life.end_ns, Does::Nothing);
-        }
-        // Stable: changes of a task at one time stay in order.
-        self.changes.sort_by_key(|change| change.ts);
-        let (mut exact, [begin, end]) = (Exact::default(), self.window);
-        let mut now: Vec<(Does, f64)> = vec![(Does::Nothing, 0.0); self.lives.len()];
+            let first = if life.is_old { Does::Nothing } else { Does::Ready };
+            [change(task, life.begin_ns, first), change(task, life.first_run_ns(), Does::Run(life.name))]
+        });
+        let ends = (0..).zip(&lives).map(|(task, life)| change(task, life.end_ns, Does::Nothing));
+        // The rest of the window is told, too.
+        let last = (0..).zip(&lives).map(|(task, _)| change(task, i64::MAX, Does::Nothing));
+        let mut changes: Vec<Change> = begins.chain(changes).chain(ends).chain(last).collect();
+        // Stable: changes of a task at one time stay in order, its beginning first.
+        changes.sort_by_key(|change| change.ts);
+        let (mut exact, mut run_ns) = (Exact::default(), vec![0.0; names.len()]);
+        let mut now: Vec<(Does, f64)> = vec![(Does::Nothing, 0.0); lives.len()];
         // What a task that was active all the time would have by now.
         let (mut at, mut each_ns, mut active) = (begin, 0.0_f64, 0_u32);
-        let last = (0..self.lives.len() as u32).map(|task| Change { ts: i64::MAX, task, does: Does::Nothing });
-        for change in self.changes.iter().copied().chain(last) {
+        for change in changes {
             let ts = change.ts.clamp(begin, end);
             match active {
                 0 => exact.idle_ns += (ts - at) as f64,
                 _ => each_ns += (ts - at) as f64 / f64::from(active),
             }
             at = ts;
-            let ended = self.lives[change.task as usize].end_ns;
-            let (does, since) = &mut now[change.task as usize];
+            let task = change.task as usize;
+            let (does, since) = now[task];
             // What is told of a task after its end is how it ended.
-            let next = if change.ts >= ended { Does::Nothing } else { change.does };
-            exact.add(*does, each_ns - *since, &self.names);
+            let next = if change.ts >= lives[task].end_ns { Does::Nothing } else { change.does };
+            match does {
+                Does::Nothing | Does::Passive => {}
+                Does::Run(name) => run_ns[name as usize] += each_ns - since,
+                Does::Ready => exact.ready_ns += each_ns - since,
+                Does::Off(Some(component)) => *exact.off_ns.entry(component).or_default() += each_ns - since,
+                Does::Off(None) => exact.off_untold_ns += each_ns - since,
+            }
             active = active + u32::from(next.is_active()) - u32::from(does.is_active());
-            (*does, *since) = (next, each_ns);
+            now[task] = (next, each_ns);
         }
+        exact.run_ns = names.into_iter().zip(run_ns).collect();
         exact
-    }
-}
-
-impl Exact {
-    fn add(&mut self, does: Does, ns: f64, names: &[Option<String>]) {
-        match does {
-            Does::Nothing | Does::Passive => {}
-            Does::Run(name) => *self.run_ns.entry(names[name as usize].clone()).or_default() += ns,
-            Does::Ready => self.ready_ns += ns,
-            Does::Off(Some(component)) => *self.off_ns.entry(component).or_default() += ns,
-            Does::Off(None) => self.off_untold_ns += ns,
-        }
     }
 }
 

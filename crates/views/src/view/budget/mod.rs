@@ -182,7 +182,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bu
     let run = RunShares::load(recording, selection, &tasks, &mut notes)?;
     let off = OffShares::load(recording, selection, &tasks, &mut notes)?;
     let exact = Exact::load(recording, &tasks, &states, &mut notes)?;
-    read::lost(recording, "waits", &mut notes)?;
+    let loss = read::lost(recording, "waits", &mut notes)?;
     read::lost(recording, "cpu", &mut notes)?;
     if states.rows > 0 && states.selected == 0 {
         notes.push(format!("none of the {} rows of waits is selected", states.rows));
@@ -190,7 +190,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bu
     let has_states = states.selected > 0;
     let faults = faults_of(&tasks, &states);
     let account = Account { states: &states, run: &run, off: &off, exact: exact.as_ref(), faults, has_states, sort };
-    let missing = missing(recording, &account, read::loss_of(recording, "waits", &mut Vec::new())?);
+    let missing = missing(recording, &account, loss);
     Ok(Answer::new("budget", recording, notes, account.view(recording, selection, missing)))
 }
 
