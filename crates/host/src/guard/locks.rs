@@ -161,7 +161,12 @@ impl KeyLock {
     /// Removes the file and lets go.
     pub(super) fn release(self) {
         let _ = self.folder.remove(&self.name);
-        // A child between fork and exec may share the descriptor; unlocking does not wait for it.
+    }
+}
+
+impl Drop for KeyLock {
+    /// A child between fork and exec may share the descriptor; unlocking does not wait for it, closing does.
+    fn drop(&mut self) {
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
