@@ -1,6 +1,7 @@
 //! What the benchmarks share: programs that only fault or call, the method, clocks, and the machine they ran on.
 
 pub mod hugetlb;
+pub mod postgres;
 pub mod slices;
 
 use std::io;
