@@ -9,9 +9,11 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "wire.h"
 #include "loads.bpf.h"
 #include "membership.bpf.h"
 #include "stack.bpf.h"
+#include "returned.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -28,13 +30,15 @@ int on_sample(struct sampled *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_state *state = state_of(task);
-	__u64 position, kernel, user, copy = 0;
+	struct fault_ring *faults = fault_ring_here();
+	__u64 position, kernel, user, copy = 0, now = bpf_ktime_get_ns();
 	struct sample_head *head;
 	struct sample_ring *ring;
 	struct pt_regs *regs;
 	__u32 flags = 0;
 	__u8 *frames;
 
+	expect_next(faults, now, ctx->sample_period);
 	if (!state || still_waiting(state, task))
 		return 0;
 	ring = sample_ring_here();
@@ -49,10 +53,11 @@ int on_sample(struct sampled *ctx)
 	head = (void *)&ring->data[position & sample_ring_mask];
 	frames = (void *)(head + 1);
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	flags |= returned_from(ctx, faults, task);
 	kernel = chain(ctx, frames, 0, SAMPLE_KERNEL_CUT, &flags);
 	frames += kernel;
 	user = in_exec(task, state) ? 0 : chain(ctx, frames, BPF_F_USER_STACK, SAMPLE_USER_CUT, &flags);
-	fill_head(head, task, state, regs, bpf_ktime_get_ns(), ctx->sample_period);
+	fill_head(head, task, state, regs, now, ctx->sample_period);
 	if (has_copy(task, state, regs)) {
 		__u64 bytes = stack_bytes(task, regs->sp, stack_copy, &flags);
 

@@ -48,13 +48,21 @@ static __noinline int refresh_cache(struct fault_ring *ring)
 	return 0;
 }
 
+/* The fault's registers, for the sample that is about to fall due (returned.bpf.h). */
+static __always_inline void keep_last(struct fault_ring *ring, struct task_struct *task, struct pt_regs *regs)
+{
+	ring->last.task = 0;
+	if (!bpf_probe_read_kernel(ring->last.regs, sizeof(ring->last.regs), regs))
+		ring->last.task = (__u64)task;
+}
+
 static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, unsigned long error_code)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct fault_ring *ring = bpf_map_lookup_elem(&fault_rings, &cpu);
 	struct fault_slot *slot;
-	__u64 position;
+	__u64 position, now;
 
 	if (!ring)
 		return 0;
@@ -71,6 +79,9 @@ static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, un
 		ring->counted++;
 		return 0;
 	}
+	now = bpf_ktime_get_ns();
+	if (ring->last.due_ns && now >= ring->last.due_ns && error_code & FAULT_ERROR_USER)
+		keep_last(ring, task, regs);
 	position = ring->produced;
 	if (ring->busy || position - ring->consumed > ring_slot_mask) {
 		ring->lost++;
@@ -78,7 +89,7 @@ static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, un
 	}
 	STORE_IN_ORDER(ring->busy, 1);
 	slot = &ring->slots[position & ring_slot_mask];
-	slot->ts = bpf_ktime_get_ns();
+	slot->ts = now;
 	slot->addr_error = addr | (__u64)(error_code & 0x7f) << FAULT_ADDR_BITS;
 	if (error_code & FAULT_ERROR_SGX)
 		slot->addr_error |= (__u64)FAULT_ERROR_SGX_WIRE << FAULT_ADDR_BITS;

@@ -32,6 +32,9 @@ enum sample_flag {
 	SAMPLE_COPY_FAILED = 8,
 	/* There was room in the ring for the kernel's stack alone. */
 	SAMPLE_NO_ROOM = 16,
+	/* User space, but nothing has run there yet since a fault, or since a call. */
+	SAMPLE_AFTER_FAULT = 32,
+	SAMPLE_AFTER_CALL = 64,
 };
 
 /* Kernel frames, user frames (8 bytes each, innermost first) and the copy of the stack follow. */

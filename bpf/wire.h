@@ -31,9 +31,24 @@ struct fault_slot {
 
 #define FAULT_ADDR_BITS 56
 #define FAULT_ADDR_MASK ((1ULL << FAULT_ADDR_BITS) - 1)
+#define FAULT_ERROR_USER (1U << 2)
 /* The processor's SGX bit (15) travels as bit 7, which hardware leaves unused. */
 #define FAULT_ERROR_SGX (1U << 15)
 #define FAULT_ERROR_SGX_WIRE (1U << 7)
+
+#define PT_REGS_WORDS 21
+
+/*
+ * The last fault of user space on this CPU, if a sample of the profile was about to fall due by a timer. A timer that expires
+ * on the fault's way out, with interrupts off, is seen where they are switched on again: in user space, at the instruction that
+ * faulted, before it runs again. Its registers are the fault's own then, and nothing else has them all.
+ */
+struct last_fault {
+	__u64 due_ns;     /* faults from here on are kept; 0: none, nothing samples by a timer */
+	__u64 task;       /* its task_struct; 0: none, or a sample has been told by it */
+	__u64 regs[PT_REGS_WORDS];
+	__u64 padding;
+};
 
 /*
  * The head of a CPU's ring; `slots` follow. Producer, consumer and cache of
@@ -62,6 +77,8 @@ struct fault_ring {
 	__u32 cached_task_id;
 	__u32 cached_mm_id;
 	__u64 cache_padding[4];
+
+	struct last_fault last;
 
 	struct fault_slot slots[1];
 };

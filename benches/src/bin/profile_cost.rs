@@ -107,10 +107,10 @@ impl Bench {
         observer.attach()?;
         observer.adopt(pidfd.as_fd())?;
         let options = ProfileOptions { unwinding, ..ProfileOptions::default() };
-        let mut profiler = Profiler::open(&options, observer.task_states())?;
+        let mut profiler = Profiler::open(&options, &observer)?;
         profiler.pause()?;
         let nobody = Observer::load(ObserverOptions { faults: false, ..ObserverOptions::default() })?;
-        let mut ticking = Profiler::open(&options, nobody.task_states())?;
+        let mut ticking = Profiler::open(&options, &nobody)?;
         ticking.pause()?;
         let stacks = Stacks::new(unwinding, child.id());
         let mut cpu_clock = 0;
@@ -205,6 +205,7 @@ impl Bench {
                 ustack_id: ids.user,
                 weight: sample.period,
                 ustack_end: ids.end.map(End::name),
+                ..SamplesRow::default()
             });
         });
         let (frames, new_stacks) = stacks.take_new();

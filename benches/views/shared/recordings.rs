@@ -131,6 +131,7 @@ fn push_samples(writer: &mut RecordingWriter, samples: u64) {
             ustack_id: Some(stack + 1),
             weight: 1_000_000,
             ustack_end: Some("entry"),
+            ..SamplesRow::default()
         });
         if sample % PART == PART - 1 {
             writer.flush(ts).expect("flush");

@@ -58,7 +58,17 @@ fn fixture() -> (TempDir, PathBuf) {
             ts += 1;
             let ustack_end = Some(end);
             let event = "cpu-clock";
-            writer.push(&SamplesRow { ts, task_id, cpu, event, kstack_id, ustack_id, weight: PERIOD, ustack_end });
+            writer.push(&SamplesRow {
+                ts,
+                task_id,
+                cpu,
+                event,
+                kstack_id,
+                ustack_id,
+                weight: PERIOD,
+                ustack_end,
+                ..SamplesRow::default()
+            });
         }
     };
     sample(10, 1, 0, None, Some(11), "entry");

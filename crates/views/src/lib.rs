@@ -66,3 +66,4 @@ pub mod view;
 mod window;
 
 pub use error::{Result, ViewError};
+pub use window::measured_part;

@@ -83,6 +83,14 @@ impl Window {
     }
 }
 
+/// The recording within the time that its load measured: without laying out files, and without the ramp. None if it is whole
+/// anyhow: a command's, or a part that was asked for.
+pub fn measured_part(recording: &Recording) -> Option<Recording> {
+    let window = measured(recording.manifest()).filter(|window| window.source == WindowSource::Job)?;
+    let span = Span { from_ns: window.start_ns, to_ns: window.end_ns };
+    (!recording.span().is_part() && !window.is_empty()).then(|| recording.clone().within(span))
+}
+
 fn measured(manifest: &Manifest) -> Option<Window> {
     let measured = manifest.measured.as_ref()?;
     let (start_ns, end_ns) = measured.span_ns()?;

@@ -36,6 +36,14 @@ fn samples(writer: &mut RecordingWriter, task_id: u32, kstack_id: Option<u64>, c
     }
 }
 
+/// A sample of the program where the kernel had just returned.
+fn returned(writer: &mut RecordingWriter, task_id: u32, from: &str, count: u64) {
+    for i in 0..count {
+        let (ts, weight, returned_from) = (i as i64 * 10 * MS as i64, 10 * MS, Some(from));
+        writer.push(&SamplesRow { ts, task_id, event: "cpu-clock", weight, returned_from, ..SamplesRow::default() });
+    }
+}
+
 fn idle(writer: &mut RecordingWriter, ts: i64, ns: u64) {
     writer.push(&WaitsRow { ts, state: "idle", ns, ..WaitsRow::default() });
 }
@@ -150,6 +158,65 @@ fn both_accounts_close_and_time_is_split_by_samples() {
     assert_eq!((entry("new").mechanism, entry("new").ns), ("other", Some(72 * MS)));
     assert_eq!((view.unmatched[0].function.as_str(), view.unmatched[0].samples), ("nobody_knows_it", 10));
     assert!((view.kernel_unmatched_pct.unwrap() - 25.0).abs() < 1e-9);
+}
+
+#[test]
+fn samples_on_the_way_out_are_the_kernels() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = record(&tmp.path().join("r"), command(0, SECOND), |writer| {
+        task(writer, 1, "work");
+        samples(writer, 1, None, 60);
+        returned(writer, 1, "fault", 25);
+        returned(writer, 1, "call", 10);
+        returned(writer, 1, "a word of a later version", 5);
+        idle(writer, 0, 0);
+        state(writer, SECOND, 1, "run", 1000 * MS);
+        state(writer, SECOND, 1, "kernel_run", 1000 * MS);
+        idle(writer, SECOND, 0);
+    });
+    let view = view_of(&Recording::open(&dir).unwrap(), &all());
+    let ms = |component: &str| found(&view, component).ns / MS;
+    assert_eq!((ms("run.user"), ms("run.fault.entry"), ms("run.call.entry")), (650, 250, 100));
+    let entry = |entry: &str| view.kernel.iter().find(|row| row.entry == entry).unwrap();
+    assert_eq!((entry("page_fault").mechanism, entry("page_fault").samples), ("fault.entry", 25));
+    assert_eq!((view.kernel_unmatched_pct, view.missing.len()), (Some(0.0), 0));
+}
+
+/// Four seconds, of which the load measured the second and third; it lays out files before and is closed after.
+#[test]
+fn of_a_load_the_account_is_of_what_it_measured() {
+    let tmp = tempfile::tempdir().unwrap();
+    let fill = |writer: &mut RecordingWriter| {
+        task(writer, 1, "load");
+        idle(writer, 0, 0);
+        for (second, run_ms) in [(1, 1000), (2, 500), (3, 100), (4, 400)] {
+            state(writer, second * SECOND, 1, "run", run_ms * MS);
+            state(writer, second * SECOND, 1, "kernel_run", run_ms * MS);
+            idle(writer, second * SECOND, 0);
+        }
+        // It waits from 1.5 s to 2.9 s and from 2.9 s, told at the ends of the intervals in which the waits ended.
+        wait(writer, off(3 * SECOND, 1, "D", "fsync", Some("softirq"), 1400 * MS), &[(None, 1)]);
+        wait(writer, off(4 * SECOND, 1, "D", "fsync", Some("softirq"), 600 * MS), &[(None, 1)]);
+        samples(writer, 1, None, 400);
+    };
+    let manifest = job(SECOND + 20 * MS as i64, 3 * SECOND - 20 * MS as i64, 1000);
+    let dir = record(&tmp.path().join("r"), manifest, fill);
+    let recording = Recording::open(&dir).unwrap();
+    let answer = collect(&recording, &all()).unwrap();
+    let view = answer.data;
+    assert!(
+        answer.notes.iter().any(|note| note.contains("2.0 s of the time that the load measured")),
+        "{:?}",
+        answer.notes
+    );
+    assert_eq!((view.window_of, view.window_ns, view.operations), ("measured", Some(2000 * MS), Some(1000.0)));
+    assert_eq!((view.run_ns, view.kernel_run_ns), (Some(600 * MS), Some(600 * MS)));
+    assert_eq!(view.off_ns, Some(1400 * MS));
+    assert_sum(view.components.iter().filter_map(|row| row.wall_ns), 2000 * MS);
+    let whole =
+        collect(&recording.within(pagelab_recording::Span { from_ns: -1, to_ns: i64::MAX }), &all()).unwrap().data;
+    assert_eq!((whole.window_of, whole.window_ns, whole.operations), ("selected", Some(4000 * MS), None));
+    assert_eq!((whole.run_ns, whole.off_ns), (Some(2000 * MS), Some(2000 * MS)));
 }
 
 #[test]

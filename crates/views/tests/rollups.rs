@@ -260,6 +260,7 @@ fn samples(writer: &mut RecordingWriter) {
             ustack_id: (i % 4 != 0).then(|| rng.random_range(40..90)),
             weight: rng.random_range(1..2_000_000),
             ustack_end: ends[rng.random_range(0..4)].filter(|_| i % 4 != 0),
+            ..SamplesRow::default()
         });
     }
 }

@@ -305,7 +305,7 @@ pub fn markdown() -> String {
          component; of several names for one place a kernel has one. A component is active if its time was spent for the work, or \
          taken from it by the system; the rest is waiting for others, shown and never claimed as a cause. The wall account, which tells \
          what each moment counts for, is exact where the stream `sched` was recorded, and else told by sums of a second. \
-         Without a PMU the way out of faults and calls, with interrupts off, shows in `run.user`.\n\n\
+         Without a PMU, samples that fall due with interrupts off on the way out of a fault or a call are taken in the program; where its registers tell that nothing has run there since, they count as `run.fault.entry` and `run.call.entry` (`samples.returned_from`).\n\n\
          | component | active | time spent on | told by |\n|---|---|---|---|\n",
     );
     for component in COMPONENTS.iter() {

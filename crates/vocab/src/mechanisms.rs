@@ -116,7 +116,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     mechanism("fault.file", "faults on mapped files", &[at(&["filemap_map_pages"]), at(&["filemap_fault"]), at(&["finish_fault"]), at(&["do_fault"])]),
     mechanism("fault.hugetlb", "faults on hugetlb memory", &[may(&["hugetlb_fault"])]),
     mechanism("fault.dax", "faults on files of persistent memory", &[may(&["dax_iomap_fault"])]),
-    mechanism("fault.entry", "entering faults, finding the mapping, walking the page table", &[
+    mechanism("fault.entry", "entering and leaving faults, finding the mapping, walking the page table", &[
         gate(&["asm_exc_page_fault"]), gate(&["exc_page_fault"]), gate(&["do_user_addr_fault"]), gate(&["handle_mm_fault"]), at(&["__handle_mm_fault"]), may(&["lock_mm_and_find_vma"]), may(&["find_vma"]), may(&["access_error"]), may(&["lock_vma_under_rcu"]),
     ]),
     // Memory: address spaces.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pagelab_recording::{Bounds, Recording};
+use pagelab_views::measured_part;
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget::{self, BudgetView};
@@ -33,6 +34,8 @@ impl Accounts {
         let recording = recording.within(span);
         let all = Selection { top: Some(0), ..Selection::default() };
         let budget = budget::collect(&recording, &all)?.data;
+        let measured = measured_part(&recording).filter(|_| budget.window_of == "measured");
+        let recording = measured.unwrap_or(recording);
         let mut frames = BTreeMap::new();
         let mut samples = 0;
         if budget.samples > 0 {

@@ -263,7 +263,7 @@ fn samples_per_second(run: &RunData) -> Option<f64> {
 /// What a run's account says of a unit of work; none if it has no wall account.
 fn account(run: &RunData, view: &BudgetView, per_operation: bool) -> Option<OfRun> {
     let (window_ns, idle_ns) = (view.window_ns? as f64, view.idle_ns? as f64);
-    let units = if per_operation { run.window.operations? } else { 1.0 };
+    let units = if per_operation { view.operations.or(run.window.operations)? } else { 1.0 };
     let mut components: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     components.insert(IDLE.to_owned(), (idle_ns / units, 0.0));
     for row in view.components.iter().filter(|row| row.active) {

@@ -31,7 +31,7 @@ impl OfRun<'_> {
 /// The runs of a side; none unless every one was sampled and knows its time on CPUs.
 fn side<'a>((runs, accounts): (&[&RunData], &'a [Accounts]), per_operation: bool) -> Option<Vec<OfRun<'a>>> {
     let of_run = |(run, accounts): (&&RunData, &'a Accounts)| {
-        let units = if per_operation { run.window.operations? } else { 1.0 };
+        let units = if per_operation { accounts.budget.operations.or(run.window.operations)? } else { 1.0 };
         let run_ns = accounts.run_ns().filter(|_| accounts.samples > 0)? / units;
         Some(OfRun { accounts, run_ns })
     };

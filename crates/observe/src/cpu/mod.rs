@@ -12,7 +12,7 @@
 
 mod ring;
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
@@ -22,7 +22,9 @@ use perf_event::{Builder, Counter};
 pub use ring::{Sample, SampleCounts, SampleRings};
 pub(crate) use ring::{ring_bytes, value_bytes};
 
-use crate::bpf::{BpfError, NEEDED_TO_LOAD, attach_to_event, include_skeleton, not_loaded, open, refused, share};
+use crate::bpf::{
+    BpfError, NEEDED_TO_LOAD, Observer, attach_to_event, include_skeleton, not_loaded, open, refused, share,
+};
 
 include_skeleton!("cpu");
 
@@ -115,24 +117,26 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// Loads the program and lets it sample the tasks in `task_states`, the map of `bpf/membership.bpf.h` that the
-    /// observer has. Samples are taken from now on.
-    pub fn open(options: &ProfileOptions, task_states: BorrowedFd<'_>) -> Result<Self, BpfError> {
+    /// Loads the program and lets it sample the tasks of `observer`, whose rings of faults also tell which samples belong to the
+    /// way out of one. Samples are taken from now on.
+    pub fn open(options: &ProfileOptions, observer: &Observer) -> Result<Self, BpfError> {
         let cpus =
             libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs", "/sys/devices/system/cpu/possible"))?;
         let ring_bytes = ring::ring_bytes(options.ring_bytes_per_cpu);
+        let (event, mut counters) = open_events(options.frequency)?;
         let mut open = open::<CpuSkelBuilder>(NEEDED_TO_LOAD)?;
         let sized = refused("sizing the rings", NEEDED_TO_LOAD);
         open.maps.sample_rings.set_max_entries(cpus as u32).map_err(&sized)?;
         open.maps.sample_rings.set_value_size(ring::value_bytes(ring_bytes) as u32).map_err(&sized)?;
-        share(&mut open.maps.task_states, task_states, NEEDED_TO_LOAD)?;
+        share(&mut open.maps.task_states, observer.task_states(), NEEDED_TO_LOAD)?;
+        share(&mut open.maps.fault_rings, observer.fault_ring_map().0, NEEDED_TO_LOAD)?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.sample_ring_mask = ring_bytes as u32 - 1;
             rodata.stack_copy = options.copied_bytes();
+            rodata.by_timer = event == CPU_CLOCK;
         }
         let skel = open.load().map_err(not_loaded)?;
         let rings = SampleRings::map(skel.maps.sample_rings.as_fd(), cpus, ring_bytes as u32)?;
-        let (event, mut counters) = open_events(options.frequency)?;
         let links = counters.iter_mut().map(|counter| attach_to_event(&skel.progs.on_sample, counter));
         let links = links.collect::<Result<_, _>>()?;
         Ok(Self { links, counters, rings, event, _skel: skel })

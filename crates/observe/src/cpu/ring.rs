@@ -3,6 +3,8 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use pagelab_vocab::samples::ReturnedFrom;
+
 use super::skeleton::types::{sample_flag, sample_head, sample_ring};
 use crate::bpf::rings::{self, Head, Rings};
 use crate::bpf::{WireRecord, read};
@@ -79,6 +81,8 @@ pub struct Sample<'a> {
     pub place: Option<u32>,
     /// There is no stack of user space because there was no room for it.
     pub no_room: bool,
+    /// The kernel had just returned to user space, where nothing has run since.
+    pub returned_from: Option<ReturnedFrom>,
 }
 
 /// The rings of samples.
@@ -146,5 +150,10 @@ fn sample<'a>(head: &sample_head, bytes: &'a [u8]) -> Option<Sample<'a>> {
         copy_failed: has(sample_flag::SAMPLE_COPY_FAILED),
         place: (head.place != 0).then_some(head.place),
         no_room: has(sample_flag::SAMPLE_NO_ROOM),
+        returned_from: if has(sample_flag::SAMPLE_AFTER_FAULT) {
+            Some(ReturnedFrom::Fault)
+        } else {
+            has(sample_flag::SAMPLE_AFTER_CALL).then_some(ReturnedFrom::Call)
+        },
     })
 }

@@ -130,6 +130,7 @@ impl PerfSample {
             copy_failed: false,
             place: None,
             no_room: false,
+            returned_from: None,
         };
         each(tick.cpu, &sample)
     }

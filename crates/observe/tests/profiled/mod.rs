@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use pagelab_observe::bpf::{Event, Observer, ObserverOptions};
 use pagelab_observe::cpu::{ProfileOptions, Profiler, SampleCounts};
 use pagelab_observe::stacks::{End, Frame, StackIds, Stacks};
+use pagelab_vocab::samples::ReturnedFrom;
 
 /// For programs that are looked at while they run: `FOR_MS(n)` goes on for n ms, however fast the processor is.
 const FOR_MS: &str = "
@@ -33,6 +34,7 @@ pub(crate) struct Sampled {
     pub kernel: Vec<Frame>,
     pub user: Vec<Frame>,
     pub end: Option<End>,
+    pub returned_from: Option<ReturnedFrom>,
 }
 
 impl Sampled {
@@ -68,8 +70,8 @@ fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn observer() -> Observer {
-    let wanted = ObserverOptions { faults: false, ..ObserverOptions::default() };
+fn observer(faults: bool) -> Observer {
+    let wanted = ObserverOptions { faults, ..ObserverOptions::default() };
     let mut observer = Observer::load(wanted).expect("root and BTF are there");
     observer.attach().expect("the tracepoints are there");
     observer
@@ -86,7 +88,16 @@ fn pidfd_of(child: &Child) -> OwnedFd {
 
 /// Profiles a command from its exec to its end; `meanwhile` is called again and again while it runs, with its pid.
 pub(crate) fn profile(command: &str, options: &ProfileOptions, meanwhile: impl FnMut(u32)) -> Run {
-    let mut observer = observer();
+    profile_beside(command, options, false, meanwhile)
+}
+
+/// The same with faults recorded, too; nobody takes them.
+pub(crate) fn profile_with_faults(command: &str, options: &ProfileOptions) -> Run {
+    profile_beside(command, options, true, |_| ())
+}
+
+fn profile_beside(command: &str, options: &ProfileOptions, faults: bool, meanwhile: impl FnMut(u32)) -> Run {
+    let mut observer = observer(faults);
     let gate = ["-c", &format!("read go; exec {command}")];
     let child = Command::new("sh").args(gate).stdin(Stdio::piped()).spawn().expect("sh starts");
     observer.adopt(pidfd_of(&child).as_fd()).expect("the child lives");
@@ -98,14 +109,14 @@ pub(crate) fn profile_running(program: &Path, argument: &str, options: &ProfileO
     let child = Command::new(program).arg(argument).stdin(Stdio::piped()).spawn().expect("it starts");
     // Until it runs its own code.
     std::thread::sleep(Duration::from_millis(50));
-    let mut observer = observer();
+    let mut observer = observer(false);
     observer.adopt_running(pidfd_of(&child).as_fd()).expect("the child lives");
     follow(child, observer, options, |_| ())
 }
 
 /// Lets the child go on and takes what is sampled until it ends.
 fn follow(mut child: Child, mut observer: Observer, options: &ProfileOptions, mut meanwhile: impl FnMut(u32)) -> Run {
-    let mut profiler = Profiler::open(options, observer.task_states()).expect("BPF on perf events");
+    let mut profiler = Profiler::open(options, &observer).expect("BPF on perf events");
     let mut stacks = Stacks::new(options.unwinding, child.id());
     // A program that is not at a gate need not read it.
     let _ = child.stdin.take().expect("piped").write_all(b"\n");
@@ -121,7 +132,9 @@ fn follow(mut child: Child, mut observer: Observer, options: &ProfileOptions, mu
         }
         observer.drain_events(|event| events.push(event));
         let mut take = |until: u64, stacks: &mut Stacks, profiler: &mut Profiler| {
-            profiler.drain(until, |_, sample| raw.push((sample.ts, sample.task_id, stacks.sample(sample))));
+            profiler.drain(until, |_, sample| {
+                raw.push((sample.ts, sample.task_id, stacks.sample(sample), sample.returned_from));
+            });
         };
         stacks.name_files(&events);
         for event in &events {
@@ -150,12 +163,13 @@ fn follow(mut child: Child, mut observer: Observer, options: &ProfileOptions, mu
         let ids = id.and_then(|id| rows.get(&id)).cloned().unwrap_or_default();
         ids.iter().flat_map(|id| named.get(id).cloned().unwrap_or_default()).collect()
     };
-    let resolved = |(ts, task_id, ids): &(u64, u32, StackIds)| Sampled {
+    let resolved = |(ts, task_id, ids, returned_from): &(u64, u32, StackIds, Option<ReturnedFrom>)| Sampled {
         ts: *ts,
         task_id: *task_id,
         kernel: frames(ids.kernel),
         user: frames(ids.user),
         end: ids.end,
+        returned_from: *returned_from,
     };
     let rings = profiler.rings();
     Run {

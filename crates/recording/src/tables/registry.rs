@@ -173,6 +173,7 @@ tables! {
         ustack_id: opt u64 "" "User stack.";
         weight: req u64 "" "Events that this sample stands for (ns for clocks).";
         ustack_end: opt str "" "How the user stack ended: `entry` (the thread's first function), `cut` (it is longer than what was followed) or `broken` (it could not be followed further). Null without a user stack, and where only frame pointers were followed, which do not say.";
+        returned_from: opt str "" "What the kernel had just returned from to user space, where nothing had run since: `fault` or `call`. A timer's samples that fall due on that way out, where interrupts are off, are taken there. Null for all other samples, and where it is not told: samples of cycles, or taken without BPF; `fault` also needs the stream `faults`.";
     }
 
     /// Stacks. The id is a hash of the content, equal across parts, runs and hosts; a reader may meet a row twice.

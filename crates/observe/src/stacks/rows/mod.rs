@@ -173,7 +173,7 @@ impl Watcher for StackWatcher {
             Err(reason) => self.no_task_stacks = Some(reason),
         }
         if self.wants_samples {
-            match Samples::open(&self.options, observer.task_states()) {
+            match Samples::open(&self.options, observer) {
                 Ok(samples) => self.samples = Some(samples),
                 Err(reason) if self.of_tasks.is_some() => self.lacks.push((Stream::Cpu, reason)),
                 Err(reason) => return Err(reason),

@@ -1,11 +1,11 @@
 //! Profile samples.
 
-use std::os::fd::BorrowedFd;
-
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::SamplesRow;
+use pagelab_vocab::samples::ReturnedFrom;
 use serde_json::{Value, json};
 
+use crate::bpf::Observer;
 use crate::cpu::{Frequency, ProfileOptions, Profiler, Sample};
 use crate::perf::PerfSample;
 use crate::stacks::{End, StackIds, Stacks};
@@ -19,6 +19,7 @@ struct Row {
     cpu: u32,
     stacks: StackIds,
     weight: u64,
+    returned_from: Option<ReturnedFrom>,
 }
 
 /// How many samples ended how.
@@ -70,12 +71,12 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Samples the tasks in `task_states` from now on.
+    /// Samples the tasks of `observer` from now on.
     ///
     /// # Errors
     /// The reason in words, with what is needed and what to type.
-    pub(super) fn open(options: &ProfileOptions, task_states: BorrowedFd<'_>) -> Result<Self, String> {
-        let profiler = Profiler::open(options, task_states).map_err(|error| error.to_string())?;
+    pub(super) fn open(options: &ProfileOptions, observer: &Observer) -> Result<Self, String> {
+        let profiler = Profiler::open(options, observer).map_err(|error| error.to_string())?;
         Ok(Self::from(Source::Bpf(Box::new(profiler))))
     }
 
@@ -108,7 +109,14 @@ impl Samples {
                 Some(End::Broken) => totals.broken += 1,
                 None => {}
             }
-            rows.push(Row { ts: sample.ts, task_id: sample.task_id, cpu, stacks: ids, weight: sample.period });
+            rows.push(Row {
+                ts: sample.ts,
+                task_id: sample.task_id,
+                cpu,
+                stacks: ids,
+                weight: sample.period,
+                returned_from: sample.returned_from,
+            });
         });
     }
 
@@ -124,6 +132,7 @@ impl Samples {
                 ustack_id: row.stacks.user,
                 weight: row.weight,
                 ustack_end: row.stacks.end.map(End::name),
+                returned_from: row.returned_from.map(ReturnedFrom::word),
             });
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pagelab_recording::tables::OffcpuRow;
-use pagelab_recording::{ProbeState, Recording, Span};
+use pagelab_recording::{ProbeState, Recording};
 use pagelab_vocab::budget::{OFF_OTHER, off_of_stack};
 use pagelab_vocab::waits::is_active_wait;
 
@@ -73,18 +73,18 @@ struct Off {
 }
 
 impl Exact {
-    /// Reads it; none unless every switch of the whole recording is known.
+    /// Reads it; none unless every switch of the whole recording is known, of which `states` may be a part.
     pub(super) fn load(
         recording: &Recording,
         tasks: &Tasks,
         states: &States,
         notes: &mut Vec<String>,
     ) -> Result<Option<Self>> {
-        let (Some(first), Some(last)) = (states.intervals.first(), states.intervals.last()) else { return Ok(None) };
-        if recording.span() != Span::default() || !has_every_switch(recording)? {
+        let Some(window) = states.window() else { return Ok(None) };
+        if recording.span().is_part() || !has_every_switch(recording)? {
             return Ok(None);
         }
-        let mut sweep = Sweep::new([first.begin_ns, last.end_ns], tasks, states);
+        let mut sweep = Sweep::new(window, tasks, states);
         let mut offs: Vec<(u32, Option<u64>, Off)> = Vec::new();
         read::each::<OffcpuRow<'_>>(recording, notes, |row| {
             if let Some(place) = sweep.place(row.task_id)
@@ -147,11 +147,14 @@ struct Life {
     off_ns: u64,
     /// It was there when recording began.
     is_old: bool,
+    /// When it was first seen, if the window is a part of the recording and begins later: what it did then is known.
+    seen_before_ns: Option<i64>,
 }
 
 impl Life {
-    fn of(task: &Task, of: OfTask, name: u32, [begin_ns, end_ns]: [i64; 2]) -> Self {
+    fn of(task: &Task, of: OfTask, name: u32, [begin_ns, end_ns]: [i64; 2], is_part: bool) -> Self {
         Self {
+            seen_before_ns: (is_part && task.first_ts < begin_ns).then_some(task.first_ts),
             name,
             begin_ns: task.first_ts.max(begin_ns),
             end_ns: if task.exit.is_some() { of.last_ts } else { end_ns },
@@ -191,7 +194,7 @@ impl Sweep {
                 sweep.names.len() as u32 - 1
             });
             sweep.places.insert(*task_id, sweep.lives.len() as u32);
-            sweep.lives.push(Life::of(task, *of, name, window));
+            sweep.lives.push(Life::of(task, *of, name, window, states.is_part()));
         }
         sweep
     }
@@ -224,7 +227,9 @@ impl Sweep {
         let begins = (0..).zip(&lives).flat_map(|(task, life)| {
             // What a task did that was there before is not known until its first switch is.
             let first = if life.is_old { Does::Nothing } else { Does::Ready };
-            [change(task, life.begin_ns, first), change(task, life.first_run_ns(), Does::Run(life.name))]
+            let (begin_ns, first_run_ns) =
+                life.seen_before_ns.map_or((life.begin_ns, life.first_run_ns()), |seen_ns| (seen_ns, seen_ns));
+            [change(task, begin_ns, first), change(task, first_run_ns, Does::Run(life.name))]
         });
         let ends = (0..).zip(&lives).map(|(task, life)| change(task, life.end_ns, Does::Nothing));
         // The rest of the window is told, too.
@@ -268,7 +273,15 @@ mod tests {
 
     /// Tasks by their beginnings, ends and times on a CPU.
     fn sweep(tasks: &[(i64, i64, u64)]) -> Sweep {
-        let life = |&(begin_ns, end_ns, run_ns)| Life { name: 0, begin_ns, end_ns, run_ns, off_ns: 0, is_old: false };
+        let life = |&(begin_ns, end_ns, run_ns)| Life {
+            name: 0,
+            begin_ns,
+            end_ns,
+            run_ns,
+            off_ns: 0,
+            is_old: false,
+            seen_before_ns: None,
+        };
         Sweep {
             window: [0, 1000],
             places: HashMap::new(),

@@ -6,12 +6,16 @@
 //! tasks that are active at the same time are told by sums of about a second: exact for one task, and else as exact as the mixture
 //! of a second is the same throughout.
 //!
+//! Of a load the account is of the time that it measured, in whole intervals of the sums: files that were laid out before, and the
+//! ramp, are not what an operation costs.
+//!
 //! States are summed up in the kernel and exact; what RUN was spent on is told by samples of the profile, what waits were for by
 //! stacks at their ends. [`OneComponent::error_ns`] is the standard error that this gives.
 //!
 //! Without a PMU samples come by an interrupt of the timer: one that falls due while the kernel runs with interrupts off is taken
-//! where it switches them on. So the way out of a fault or a call shows in the program's own code, at the instruction that comes
-//! next: of planted faults 7 % of their time in a VM of 2 CPUs (`benches/views/mixtures.py`). No error tells this.
+//! where it switches them on. So the way out of a fault or a call is sampled in the program, at the instruction that comes next.
+//! Such samples are known by their registers (`samples.returned_from`) and are given back to the kernel: of planted faults they are
+//! 7 % in a VM of 2 CPUs (`benches/views/mixtures.py`).
 
 mod exact;
 mod shares;
@@ -19,18 +23,20 @@ mod states;
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::{Measured, ProbeState, Recording};
+use pagelab_recording::{ProbeState, Recording, Span};
 use pagelab_vocab::budget::{self, Component, State, component_of, ready_by};
 use pagelab_vocab::waits::PAGE_FAULT;
 use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::error::Result;
+use crate::kinds::each_kind;
 use crate::read::{self, Tasks};
 use crate::selection::{Selection, cut};
+use crate::window::measured_part;
 use exact::Exact;
 use shares::{OffShares, RunShares};
-use states::{Doing, States};
+use states::{Doing, States, intervals_within};
 
 /// A part of the account.
 #[derive(Debug, Serialize)]
@@ -112,8 +118,11 @@ pub struct Missing {
 /// Where the time went.
 #[derive(Debug, Serialize)]
 pub struct BudgetView {
-    /// Time recorded; null where states were not.
+    /// The time of the account: of a load, whole intervals of the time that it measured, else the time recorded. Null where states
+    /// were not recorded.
     pub window_ns: Option<u64>,
+    /// What that is: `measured` (by the load), `recorded`, or `selected` (`--from`, `--to`).
+    pub window_of: &'static str,
     /// Tasks in the account.
     pub tasks: usize,
     /// Sum of their lives within the time recorded: of the three states. Null where one is not known.
@@ -134,7 +143,7 @@ pub struct BudgetView {
     pub kernel_run_ns: Option<u64>,
     /// What the kernel itself counted as waiting for a CPU (schedstat).
     pub kernel_ready_ns: Option<u64>,
-    /// Operations in the measured time; null where they are not known.
+    /// Operations in the time of the account; null where they are not known.
     pub operations: Option<f64>,
     /// Samples of the profile.
     pub samples: u64,
@@ -150,7 +159,8 @@ pub struct BudgetView {
     pub kernel: Vec<KernelPart>,
     /// Rows before the list was cut.
     pub kernel_total: usize,
-    /// What page faults took; null where the time on CPUs, the samples or the count are not known.
+    /// What page faults took; null where the time on CPUs, the samples or the count are not known, and where they were not recorded for a part
+    /// of the time.
     pub faults: Option<FaultCost>,
     /// What no anchor tells, longest first.
     pub unmatched: Vec<Unmatched>,
@@ -178,20 +188,53 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bu
     let sort = selection.sort_by(&["time", "wall", "component"])?;
     let mut notes = Vec::new();
     let tasks = Tasks::load(recording, selection, &mut notes)?;
-    let states = States::load(recording, selection, &tasks, &mut notes)?;
+    let whole = recording;
+    let (recording, states) = &measured_states(whole, selection, &tasks, &mut notes)?;
     let run = RunShares::load(recording, selection, &tasks, &mut notes)?;
     let off = OffShares::load(recording, selection, &tasks, &mut notes)?;
-    let exact = Exact::load(recording, &tasks, &states, &mut notes)?;
+    let exact = Exact::load(whole, &tasks, states, &mut notes)?;
     let loss = read::lost(recording, "waits", &mut notes)?;
     read::lost(recording, "cpu", &mut notes)?;
     if states.rows > 0 && states.selected == 0 {
         notes.push(format!("none of the {} rows of waits is selected", states.rows));
     }
     let has_states = states.selected > 0;
-    let faults = faults_of(&tasks, &states);
-    let account = Account { states: &states, run: &run, off: &off, exact: exact.as_ref(), faults, has_states, sort };
+    let faults = faults_of(whole, &tasks, states);
+    let account = Account { states, run: &run, off: &off, exact: exact.as_ref(), faults, has_states, sort };
     let missing = missing(recording, &account, loss);
-    Ok(Answer::new("budget", recording, notes, account.view(recording, selection, missing)))
+    Ok(Answer::new("budget", whole, notes, account.view(whole, selection, missing)))
+}
+
+/// The recording within the time that counts, and the states in it: of a load the time that it measured, in intervals of the sums.
+fn measured_states(
+    whole: &Recording,
+    selection: &Selection,
+    tasks: &Tasks,
+    notes: &mut Vec<String>,
+) -> Result<(Recording, States)> {
+    let part = measured_part(whole).map(|part| intervals_within(whole, part.span())).transpose()?.flatten();
+    let recording = part.map_or_else(|| whole.clone(), |span| whole.clone().within(span));
+    let states = States::load(&recording, selection, tasks, notes)?;
+    if let Some(Span { from_ns, to_ns }) = part {
+        let seconds = (to_ns - from_ns) as f64 / 1e9;
+        notes.push(format!("{seconds:.1} s of the time that the load measured; all that was recorded: --from 0"));
+    }
+    Ok((recording, states))
+}
+
+/// How much of the time that the load measured the account holds; none if it is of something else.
+fn share_of_measured(whole: &Recording, states: &States) -> Option<f64> {
+    let (begin_ns, end_ns) = whole.manifest().measured.as_ref()?.span_ns()?;
+    let [from_ns, to_ns] =
+        states.window().filter(|_| states.is_part() && !whole.span().is_part() && end_ns > begin_ns)?;
+    Some((to_ns.min(end_ns) - from_ns.max(begin_ns)) as f64 / (end_ns - begin_ns) as f64)
+}
+
+/// Operations in the time of the account: as many of those that were measured as it holds of that time.
+fn operations_within(whole: &Recording, states: &States) -> Option<f64> {
+    let operations = whole.manifest().measured.as_ref()?.operations_done()?;
+    let is_known = !whole.span().is_part();
+    is_known.then(|| operations * share_of_measured(whole, states).unwrap_or(1.0))
 }
 
 /// What the account is made of.
@@ -334,7 +377,7 @@ impl Account<'_> {
 
     fn view(&self, recording: &Recording, selection: &Selection, missing: Vec<Missing>) -> BudgetView {
         let limit = selection.limit(true);
-        let operations = recording.manifest().measured.as_ref().and_then(Measured::operations_done);
+        let operations = operations_within(recording, self.states);
         let known = |ns: u64| self.has_states.then_some(ns);
         let run_ns = self.states.ns_of(is_run);
         let ready_ns = self.states.ns_of(|doing| matches!(doing, Doing::Ready(_)));
@@ -356,6 +399,11 @@ impl Account<'_> {
         let (unmatched, unmatched_total) = cut(self.unmatched(), limit);
         BudgetView {
             window_ns: known(window_ns),
+            window_of: match (recording.span().is_part(), self.states.is_part()) {
+                (true, _) => "selected",
+                (false, true) => "measured",
+                (false, false) => "recorded",
+            },
             tasks: self.states.tasks.len(),
             lives_ns: known(lives_ns),
             run_ns: known(run_ns),
@@ -482,13 +530,20 @@ fn components(parts: &Parts, scale: Scale, sort: &str) -> Vec<OneComponent> {
     rows
 }
 
-/// Page faults of the tasks in the account, as the kernel counted them; none if that is not known of one.
-fn faults_of(tasks: &Tasks, states: &States) -> Option<u64> {
-    let of = |task_id: &u32| {
-        let used = tasks.get(*task_id)?.used()?;
-        Some(used.minor_faults? + used.major_faults?)
-    };
-    states.tasks.keys().map(of).sum()
+/// Page faults of the tasks in the account: as the kernel counted them, and in a part of the time as they were recorded. None if
+/// that is not known.
+fn faults_of(whole: &Recording, tasks: &Tasks, states: &States) -> Option<u64> {
+    if !states.is_part() {
+        let of = |task_id: &u32| {
+            let used = tasks.get(*task_id)?.used()?;
+            Some(used.minor_faults? + used.major_faults?)
+        };
+        return states.tasks.keys().map(of).sum();
+    }
+    let share = share_of_measured(whole, states)?;
+    let mut faults = 0;
+    let has_rollup = each_kind(whole, |kind, count| faults += if kind.measured { count } else { 0 });
+    (has_rollup && faults > 0).then_some((faults as f64 * share) as u64)
 }
 
 /// What is not known, and why.
@@ -506,7 +561,7 @@ fn missing(recording: &Recording, account: &Account<'_>, [seen, lost]: [u64; 2])
     }
     if account.run.all.samples == 0 {
         missing.push(Missing { part: State::Run.word(), reason: why_not(recording, "cpu") });
-    } else if account.run.kernel.samples > 0 && !account.run.has_names {
+    } else if account.run.lacks_names {
         let reason = "the kernel's functions have no names; they are read from /proc/kallsyms, as root".to_owned();
         missing.push(Missing { part: State::Run.word(), reason });
     }

@@ -6,6 +6,7 @@ use pagelab_recording::Recording;
 use pagelab_recording::tables::{SamplesRow, WaitStacksRow};
 use pagelab_vocab::budget::{self, OFF_OTHER, USER, off_by_waker, off_of_stack, run_of_mechanism};
 use pagelab_vocab::mechanisms;
+use pagelab_vocab::samples::ReturnedFrom;
 use pagelab_vocab::waits::Waker;
 
 use super::states::WaitKind;
@@ -67,9 +68,12 @@ pub(super) struct RunShares {
     others: OfName,
     /// Innermost functions of stacks that no anchor tells.
     pub unmatched: BTreeMap<String, Weight>,
-    /// The kernel's functions have names.
-    pub has_names: bool,
+    /// There are stacks of the kernel, and no function has a name.
+    pub lacks_names: bool,
 }
+
+/// Name of the task, kernel stack, and what the kernel had just returned from.
+type Place<'a> = (Option<&'a str>, Option<u64>, Option<ReturnedFrom>);
 
 impl RunShares {
     /// Reads the samples of the selected tasks.
@@ -79,20 +83,26 @@ impl RunShares {
         tasks: &Tasks,
         notes: &mut Vec<String>,
     ) -> Result<Self> {
-        let mut by_stack: HashMap<(Option<&str>, Option<u64>), Weight> = HashMap::new();
+        let mut by_stack: HashMap<Place<'_>, Weight> = HashMap::new();
         read::each::<SamplesRow<'_>>(recording, notes, |row| {
             if tasks.wants(selection, row.task_id, row.ts) {
                 let comm = tasks.get(row.task_id).and_then(Task::comm);
-                by_stack.entry((comm, row.kstack_id)).or_default().add(1, row.weight);
+                let returned_from = row.returned_from.and_then(ReturnedFrom::of_word);
+                by_stack.entry((comm, row.kstack_id, returned_from)).or_default().add(1, row.weight);
             }
         })?;
-        let wanted: HashSet<u64> = by_stack.keys().filter_map(|(_, id)| *id).collect();
+        let wanted: HashSet<u64> = by_stack.keys().filter_map(|(_, id, _)| *id).collect();
         let stacks = Stacks::load(recording, &wanted, notes)?;
         let mut shares = Self::default();
-        for ((comm, kstack_id), weight) in by_stack {
-            let functions = kstack_id.map(|id| stacks.functions(id).unwrap_or_default());
-            shares.take(comm, functions.as_deref(), weight);
+        let mut has_names = false;
+        for ((comm, kstack_id, returned_from), weight) in by_stack {
+            let named = kstack_id.map(|id| stacks.functions(id).unwrap_or_default());
+            let functions = named.as_ref().map(|names| names.iter().map(String::as_str).collect());
+            let left = || returned_from.map(|from| from.functions().to_vec());
+            shares.take(comm, functions.or_else(left).as_deref(), weight);
+            has_names |= named.is_some_and(|names| names.iter().any(|name| !name.contains("+0x")));
         }
+        shares.lacks_names = !wanted.is_empty() && !has_names;
         let few = |_: &Option<String>, of: &mut OfName| of.all.samples < LEAST_SAMPLES;
         for (_, of) in shares.names.extract_if(.., few).collect::<Vec<_>>() {
             shares.others.merge(of);
@@ -100,7 +110,7 @@ impl RunShares {
         Ok(shares)
     }
 
-    fn take(&mut self, comm: Option<&str>, kernel: Option<&[String]>, Weight { samples, weight }: Weight) {
+    fn take(&mut self, comm: Option<&str>, kernel: Option<&[&str]>, Weight { samples, weight }: Weight) {
         self.all.add(samples, weight);
         let of = self.names.entry(comm.map(str::to_owned)).or_default();
         of.all.add(samples, weight);
@@ -108,16 +118,15 @@ impl RunShares {
             of.components.entry(USER).or_default().add(samples, weight);
             return;
         };
-        let names = || functions.iter().map(String::as_str);
+        let names = || functions.iter().copied();
         let mechanism = mechanisms::of_stack(names());
         let component = mechanism.map_or(budget::OTHER, |mechanism| run_of_mechanism(mechanism.name));
         of.components.entry(component).or_default().add(samples, weight);
         let entry = (mechanisms::entry_of_stack(names()), mechanism.map_or(mechanisms::OTHER, |found| found.name));
         of.entries.entry(entry).or_default().add(samples, weight);
-        self.has_names |= names().any(|name| !name.contains("+0x"));
         self.kernel.add(samples, weight);
         if mechanism.is_none() {
-            let innermost = functions.first().map_or("unknown", String::as_str);
+            let innermost = functions.first().copied().unwrap_or("unknown");
             self.unmatched.entry(mechanisms::plain_name(innermost).to_owned()).or_default().add(samples, weight);
         }
     }

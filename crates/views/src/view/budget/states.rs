@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::Recording;
 use pagelab_recording::tables::WaitsRow;
+use pagelab_recording::{Recording, Span};
 use pagelab_vocab::waits::{Holder, State, Waker, is_active_wait};
 
 use crate::error::Result;
@@ -104,6 +104,40 @@ pub(super) struct States {
     pub kernel_run_ns: u64,
     pub kernel_ready_ns: u64,
     pub intervals: Vec<Interval>,
+    /// Of the recording a part of the time alone: intervals of sums that lie in it as a whole.
+    is_part: bool,
+}
+
+/// Rows of the recording, and its intervals, in which nothing is spent yet.
+fn intervals(recording: &Recording) -> Result<(u64, Vec<Interval>)> {
+    let (mut rows, mut ends): (u64, Vec<(i64, u64)>) = (0, Vec::new());
+    // What is left out is said once, where states are read.
+    read::each::<WaitsRow<'_>>(recording, &mut Vec::new(), |row| {
+        rows += 1;
+        if State::of_word(row.state) == Some(State::Idle) {
+            ends.push((row.ts, row.ns));
+        }
+    })?;
+    ends.sort_unstable();
+    let between = |pair: &[(i64, u64)]| match *pair {
+        [(begin_ns, _), (end_ns, idle_ns)] => Some(Interval { begin_ns, end_ns, idle_ns, spent: BTreeMap::new() }),
+        _ => None,
+    };
+    Ok((rows, ends.windows(2).filter_map(between).collect()))
+}
+
+/// Of the intervals of a recording those of which nine tenths or more lie in a part of its time, if there are some and others are
+/// left out.
+pub(super) fn intervals_within(recording: &Recording, part: Span) -> Result<Option<Span>> {
+    let (_, intervals) = intervals(recording)?;
+    let lies_in = |interval: &&Interval| {
+        let common_ns = interval.end_ns.min(part.to_ns) - interval.begin_ns.max(part.from_ns);
+        common_ns > 0 && common_ns as u64 * 10 >= interval.ns() * 9
+    };
+    let inside = || intervals.iter().filter(lies_in);
+    let (Some(first), Some(last)) = (inside().next(), inside().next_back()) else { return Ok(None) };
+    let leaves_out = inside().count() < intervals.len();
+    Ok(leaves_out.then_some(Span { from_ns: first.begin_ns, to_ns: last.end_ns + 1 }))
 }
 
 impl States {
@@ -114,20 +148,8 @@ impl States {
         tasks: &Tasks,
         notes: &mut Vec<String>,
     ) -> Result<Self> {
-        let mut states = Self::default();
-        let mut ends: Vec<(i64, u64)> = Vec::new();
-        // Said once what is left out, at the second reading.
-        read::each::<WaitsRow<'_>>(recording, &mut Vec::new(), |row| {
-            states.rows += 1;
-            if State::of_word(row.state) == Some(State::Idle) {
-                ends.push((row.ts, row.ns));
-            }
-        })?;
-        ends.sort_unstable();
-        for pair in ends.windows(2) {
-            let [(begin_ns, _), (end_ns, idle_ns)] = *pair else { continue };
-            states.intervals.push(Interval { begin_ns, end_ns, idle_ns, spent: BTreeMap::new() });
-        }
+        let mut states = Self { is_part: recording.span().is_part(), ..Self::default() };
+        (states.rows, states.intervals) = intervals(recording)?;
         read::each::<WaitsRow<'_>>(recording, notes, |row| {
             let Some(task_id) = row.task_id.filter(|task_id| tasks.wants(selection, *task_id, row.ts)) else { return };
             states.take(task_id, tasks.get(task_id).and_then(Task::comm), &row);
@@ -136,24 +158,33 @@ impl States {
     }
 
     fn take(&mut self, task_id: u32, comm: Option<&str>, row: &WaitsRow<'_>) {
+        // Of the interval before the first one that lies in the part.
+        if self.is_part && self.intervals.first().is_none_or(|first| row.ts <= first.begin_ns) {
+            return;
+        }
         self.selected += 1;
+        let doing = Doing::of(row, comm);
+        let ns = doing.as_ref().map_or(row.ns, |doing| {
+            let unplaced_ns = self.spread(doing, row.ts, row.ns);
+            if self.is_part { row.ns - unplaced_ns } else { row.ns }
+        });
         let task = self.tasks.entry(task_id).or_default();
         task.last_ts = task.last_ts.max(row.ts);
         match State::of_word(row.state) {
-            Some(State::Run) => task.run_ns += row.ns,
-            Some(State::KernelRun) => self.kernel_run_ns += row.ns,
-            Some(State::KernelReady) => self.kernel_ready_ns += row.ns,
+            Some(State::Run) => task.run_ns += ns,
+            Some(State::KernelRun) => self.kernel_run_ns += ns,
+            Some(State::KernelReady) => self.kernel_ready_ns += ns,
             _ => {}
         }
-        let Some(doing) = Doing::of(row, comm) else { return };
-        let spent = self.spent.entry(doing.clone()).or_default();
-        spent.times += row.times.unwrap_or(0);
-        spent.ns += row.ns;
-        self.spread(&doing, row.ts, row.ns);
+        if let Some(doing) = doing {
+            let spent = self.spent.entry(doing).or_default();
+            spent.times += row.times.unwrap_or(0);
+            spent.ns += ns;
+        }
     }
 
-    /// A state that lasted longer than the interval in which it was told began in one before it.
-    fn spread(&mut self, doing: &Doing, ts: i64, ns: u64) {
+    /// A state that lasted longer than the interval in which it was told began in one before it. Returns what has no place in any.
+    fn spread(&mut self, doing: &Doing, ts: i64, ns: u64) -> u64 {
         let last = self.intervals.partition_point(|interval| interval.end_ns < ts);
         let mut rest = ns;
         for interval in self.intervals.iter_mut().take(last + 1).rev() {
@@ -164,6 +195,17 @@ impl States {
                 break;
             }
         }
+        rest
+    }
+
+    /// The time that the sums are of; none if there are none.
+    pub(super) fn window(&self) -> Option<[i64; 2]> {
+        Some([self.intervals.first()?.begin_ns, self.intervals.last()?.end_ns])
+    }
+
+    /// Whether that is a part of the time recorded alone.
+    pub(super) fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// The sum of a state.
