@@ -475,6 +475,30 @@ fn the_account_leaves_a_cause_its_own() {
     assert_eq!(comparison.unknown.expect("half of it is").components[0].component, "run.file.call");
 }
 
+/// What one kernel has inlined counts with its caller on both sides; where a recording does not say what its kernel has, what was
+/// done in the kernel is not compared.
+#[test]
+fn of_two_kernels_what_both_have_tells_the_components() {
+    let of = |kernel, absent| World { accounted: true, kernel, absent, ..thp_off() };
+    let (newer, older) = (of("6.18.0", Some(&[][..])), of("6.1.0", Some(&["clear_page_erms"][..])));
+    let comparison = compare_worlds(&newer, &older, 1);
+    let budget = comparison.budget.expect("both sides have an account");
+    assert!(budget.components.iter().all(|one| one.component != "run.memory.clear"), "{:?}", budget.components);
+    let entry = budget.components.iter().find(|one| one.component == "run.fault.entry").expect("faults");
+    let (base, test) = (entry.base_ns.expect("told"), entry.test_ns.expect("told"));
+    assert!(base > 100.0 && (test / base - 1.0).abs() < 0.1, "{entry:?}");
+    assert!(!budget.is_lower_bound && budget.missing.is_empty(), "{:?}", budget.missing);
+    let said = |notes: &[String], words: &str| notes.iter().any(|note| note.contains(words));
+    assert!(said(&comparison.notes, "the kernels differ (6.1.0, 6.18.0): functions"), "{:?}", comparison.notes);
+
+    let comparison = compare_worlds(&newer, &of("6.1.0", None), 1);
+    let budget = comparison.budget.expect("both sides have an account");
+    let entry = budget.components.iter().find(|one| one.component == "run.memory.clear").expect("named");
+    assert_eq!((entry.base_ns, entry.test_ns, entry.difference_ns), (None, None, None));
+    assert!(budget.is_lower_bound && budget.missing[0].reason.contains("the kernels differ"), "{:?}", budget.missing);
+    assert!(said(&comparison.notes, "not every recording says"), "{:?}", comparison.notes);
+}
+
 /// Two causes that both cost faults share the time in the kernel: not each has all of it.
 #[test]
 fn causes_of_one_resource_share_it() {

@@ -1,5 +1,6 @@
 //! Which rows of a view are asked for: a part of the time, tasks, files, names, an order and how many.
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -41,6 +42,9 @@ pub struct Selection {
     pub by: Option<String>,
     /// Only system calls of these names or classes.
     pub names: Vec<String>,
+    /// Places in the kernel that are to tell nothing, by the newest of their names (`pagelab_vocab::budget::AnchorsFound`): what
+    /// they stand for counts with their callers.
+    pub places_untold: BTreeSet<String>,
     /// Columns that a picture may have; `None` for [`PICTURE_COLUMNS`].
     pub columns: Option<usize>,
 }

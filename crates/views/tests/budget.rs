@@ -161,6 +161,32 @@ fn both_accounts_close_and_time_is_split_by_samples() {
 }
 
 #[test]
+fn a_place_that_another_kernel_has_not_counts_with_its_caller() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = record(&tmp.path().join("r"), command(0, SECOND), |writer| {
+        task(writer, 1, "work");
+        stack(writer, 1, &["do_anonymous_page.isra.0", "__handle_mm_fault", "handle_mm_fault", "asm_exc_page_fault"]);
+        stack(writer, 2, &["submit_bio_wait", "jbd2_log_wait_commit", "ext4_sync_file", "__x64_sys_fsync"]);
+        samples(writer, 1, Some(1), 10);
+        idle(writer, 0, 0);
+        state(writer, SECOND, 1, "run", 800 * MS);
+        wait(writer, off(SECOND, 1, "D", "fsync", Some("softirq"), 200 * MS), &[(Some(2), 1)]);
+        idle(writer, SECOND, 0);
+    });
+    let recording = Recording::open(&dir).unwrap();
+    let ms = |untold: &[&str], component: &str| {
+        let places_untold = untold.iter().map(|name| (*name).to_owned()).collect();
+        found(&view_of(&recording, &Selection { places_untold, ..all() }), component).ns / MS
+    };
+    assert_eq!((ms(&[], "run.fault.anonymous"), ms(&[], "off.flush")), (800, 200));
+    let untold = ["do_anonymous_page", "jbd2_log_wait_commit", "a place that nobody knows"];
+    assert_eq!((ms(&untold, "run.fault.entry"), ms(&untold, "off.flush")), (800, 200));
+    let untold = ["do_anonymous_page", "__handle_mm_fault", "handle_mm_fault", "asm_exc_page_fault"];
+    assert_eq!(ms(&untold, "run.other"), 800);
+    assert_eq!(ms(&["jbd2_log_wait_commit", "ext4_sync_file"], "off.other"), 200);
+}
+
+#[test]
 fn samples_on_the_way_out_are_the_kernels() {
     let tmp = tempfile::tempdir().unwrap();
     let dir = record(&tmp.path().join("r"), command(0, SECOND), |writer| {

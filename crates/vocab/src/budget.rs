@@ -8,7 +8,7 @@
 //! waits that an anchor tells. The rest is waiting for another task, for a request or reply, or for a time: it is shown and
 //! never claimed, because a program that waits less for work is not faster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -88,22 +88,40 @@ pub struct AnchorsFound {
     pub optional: usize,
     /// Of those, the ones that this kernel has.
     pub optional_here: usize,
+    /// The newest names of all places that this kernel has not.
+    pub absent: Vec<&'static str>,
+}
+
+fn anchors() -> impl Iterator<Item = &'static Anchor> {
+    let running = MECHANISMS.iter().flat_map(|mechanism| mechanism.anchors);
+    running.chain(OFF_ANCHORS.iter().flat_map(|waits| waits.anchors))
+}
+
+/// Every name of the places that have one of these as their newest.
+pub fn names_of_places(newest: &BTreeSet<String>) -> BTreeSet<&'static str> {
+    let asked = |anchor: &&Anchor| anchor.names.first().is_some_and(|name| newest.contains(*name));
+    anchors().filter(asked).flat_map(|anchor| anchor.names.iter().copied()).collect()
 }
 
 /// Looks for the anchors among the functions of `/proc/kallsyms`, given as its text.
 pub fn anchors_in(kallsyms: &str) -> AnchorsFound {
-    let functions: BTreeSet<&str> =
-        kallsyms.lines().filter_map(|line| line.split_whitespace().nth(2)).map(mechanisms::plain_name).collect();
-    let running = MECHANISMS.iter().flat_map(|mechanism| mechanism.anchors);
-    let anchors: Vec<&Anchor> = running.chain(OFF_ANCHORS.iter().flat_map(|waits| waits.anchors)).collect();
-    let is_here = |names: &[&str]| names.iter().any(|name| functions.contains(name));
-    let needed = anchors.iter().filter(|anchor| !anchor.optional).map(|anchor| anchor.names);
-    let optional: Vec<_> = anchors.iter().filter(|anchor| anchor.optional).collect();
+    let places = || anchors().map(|anchor| anchor.names).chain([&FAULT_ENTRIES[..]]);
+    let wanted: HashSet<&str> = places().flatten().copied().collect();
+    let mut here: HashSet<&str> = HashSet::new();
+    let mut functions = 0;
+    for name in kallsyms.lines().filter_map(|line| line.split_whitespace().nth(2)) {
+        functions += 1;
+        here.extend(wanted.get(mechanisms::plain_name(name)));
+    }
+    let is_here = |names: &[&str]| names.iter().any(|name| here.contains(name));
+    let needed = anchors().filter(|anchor| !anchor.optional).map(|anchor| anchor.names);
+    let optional: Vec<&Anchor> = anchors().filter(|anchor| anchor.optional).collect();
     AnchorsFound {
-        functions: functions.len(),
+        functions,
         missing: needed.chain([&FAULT_ENTRIES[..]]).filter(|names| !is_here(names)).collect(),
         optional: optional.len(),
         optional_here: optional.iter().filter(|anchor| is_here(anchor.names)).count(),
+        absent: places().filter(|names| !is_here(names)).filter_map(|names| names.first().copied()).collect(),
     }
 }
 
@@ -305,7 +323,10 @@ pub fn markdown() -> String {
          component; of several names for one place a kernel has one. A component is active if its time was spent for the work, or \
          taken from it by the system; the rest is waiting for others, shown and never claimed as a cause. The wall account, which tells \
          what each moment counts for, is exact where the stream `sched` was recorded, and else told by sums of a second. \
-         Without a PMU, samples that fall due with interrupts off on the way out of a fault or a call are taken in the program; where its registers tell that nothing has run there since, they count as `run.fault.entry` and `run.call.entry` (`samples.returned_from`).\n\n\
+         Without a PMU, samples that fall due with interrupts off on the way out of a fault or a call are taken in the program; where its \
+         registers tell that nothing has run there since, they count as `run.fault.entry` and `run.call.entry` \
+         (`samples.returned_from`). Between different kernels functions that one of them has not, or has inlined, tell nothing: their \
+         time counts with their callers'.\n\n\
          | component | active | time spent on | told by |\n|---|---|---|---|\n",
     );
     for component in COMPONENTS.iter() {

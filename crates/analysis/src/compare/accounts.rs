@@ -1,6 +1,6 @@
 //! What each run's time was spent on, read for the whole comparison at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pagelab_recording::{Bounds, Recording};
 use pagelab_views::measured_part;
@@ -27,12 +27,65 @@ pub(super) fn per_operation(runs: &[&[&RunData]]) -> bool {
     all().all(|operations| operations.is_some_and(|count| count > 0.0)) && !all().all(|count| count == Some(1.0))
 }
 
+/// What the kernels of the runs have in common to tell time by.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Kernels {
+    /// Releases, where there are several.
+    pub releases: BTreeSet<String>,
+    /// Places that one of them has not: there, what they stand for shows in their callers. Empty for one kernel, whose runs may
+    /// differ by the modules that are loaded.
+    pub places_untold: BTreeSet<String>,
+    /// Some recording does not say which places its kernel has.
+    pub is_unknown: bool,
+}
+
+impl Kernels {
+    /// Those of all runs.
+    pub(super) fn of<'a>(runs: impl Iterator<Item = &'a RunData> + Clone) -> Self {
+        let releases: BTreeSet<String> = runs.clone().filter_map(|run| run.manifest.kernel.clone()).collect();
+        if releases.len() < 2 {
+            return Self::default();
+        }
+        let mut kernels = Self { releases, ..Self::default() };
+        for run in runs {
+            let told = run.manifest.probes.iter().find_map(|probe| probe.extra.get(ANCHORS_ABSENT)?.as_array());
+            kernels.is_unknown |= told.is_none();
+            kernels
+                .places_untold
+                .extend(told.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)));
+        }
+        kernels
+    }
+
+    /// What is to be said of it.
+    pub(super) fn said(&self) -> Option<String> {
+        if self.releases.is_empty() {
+            return None;
+        }
+        let releases = self.releases.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        Some(match (self.is_unknown, self.places_untold.len()) {
+            (true, _) => format!(
+                "the kernels differ ({releases}) and not every recording says which functions its kernel has: what one has inlined \
+                 shows in the component of its caller there"
+            ),
+            (false, 0) => return None,
+            (false, count) => format!(
+                "the kernels differ ({releases}): functions that not all of them have tell nothing ({count}): their time counts with \
+                 their callers'"
+            ),
+        })
+    }
+}
+
+/// Key of a probe's entry in the manifest: places that the kernel has not.
+const ANCHORS_ABSENT: &str = "anchors_absent";
+
 impl Accounts {
-    fn load(run: &RunData, bounds: &Bounds) -> Result<Self> {
+    fn load(run: &RunData, bounds: &Bounds, places_untold: &BTreeSet<String>) -> Result<Self> {
         let recording = Recording::open(&run.dir)?;
         let span = bounds.of(&recording)?;
         let recording = recording.within(span);
-        let all = Selection { top: Some(0), ..Selection::default() };
+        let all = Selection { top: Some(0), places_untold: places_untold.clone(), ..Selection::default() };
         let budget = budget::collect(&recording, &all)?.data;
         let measured = measured_part(&recording).filter(|_| budget.window_of == "measured");
         let recording = measured.unwrap_or(recording);
@@ -49,8 +102,8 @@ impl Accounts {
     }
 
     /// Those of a side, a few runs at a time.
-    pub(super) fn of_side(runs: &[&RunData], bounds: &Bounds) -> Result<Vec<Self>> {
-        parallel::map(runs, |run| Self::load(run, bounds)).into_iter().collect()
+    pub(super) fn of_side(runs: &[&RunData], bounds: &Bounds, places_untold: &BTreeSet<String>) -> Result<Vec<Self>> {
+        parallel::map(runs, |run| Self::load(run, bounds, places_untold)).into_iter().collect()
     }
 
     /// Time on CPUs, ns; null where the states of tasks were not recorded.

@@ -17,7 +17,7 @@ use pagelab_views::view::budget::{BudgetView, Missing, OneComponent};
 use pagelab_vocab::budget::{Component, OTHER, STOLEN, State, UNSAMPLED, USER, component_of};
 use serde::{Deserialize, Serialize};
 
-use super::accounts::{Accounts, per_operation};
+use super::accounts::{Accounts, Kernels, per_operation};
 use super::design::block_of;
 use crate::stats::{Design, NORMAL, benjamini_hochberg, critical_value, paired_differences, welch};
 
@@ -157,6 +157,13 @@ impl OfSide {
         self.runs.iter().map(fold).collect()
     }
 
+    /// What was done in the kernel means something else on the other side.
+    fn cannot_tell_the_kernel(&mut self, reason: &str) {
+        self.untold = self.untold.max(Untold::Kernel);
+        self.lacking = self.runs.len();
+        self.missing.push(Missing { part: State::Run.word(), reason: reason.to_owned() });
+    }
+
     /// The mean of a component; none if some run cannot tell it.
     fn mean(&self, component: &str) -> Option<f64> {
         let of = |run: &OfRun| run.components.get(component).map_or(0.0, |(ns, _)| *ns);
@@ -170,9 +177,14 @@ pub(super) fn of_sides(
     base: (&[&RunData], &[Accounts]),
     test: (&[&RunData], &[Accounts]),
     design: Design,
+    kernels: &Kernels,
 ) -> Option<BudgetComparison> {
     let per_operation = per_operation(&[base.0, test.0]);
-    let (base, test) = (side(base, per_operation), side(test, per_operation));
+    let (mut base, mut test) = (side(base, per_operation), side(test, per_operation));
+    if let Some(reason) = kernels.said().filter(|_| kernels.is_unknown) {
+        base.cannot_tell_the_kernel(&reason);
+        test.cannot_tell_the_kernel(&reason);
+    }
     let is_known = !base.runs.is_empty() && !test.runs.is_empty();
     is_known.then(|| compared(&base, &test, design, per_operation))
 }

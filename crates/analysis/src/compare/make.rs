@@ -9,7 +9,7 @@ use pagelab_recording::set::{SET_JSON, SetJson, discover};
 use pagelab_vocab::metrics::Direction;
 use pagelab_vocab::nearest::nearest;
 
-use super::accounts::Accounts;
+use super::accounts::{Accounts, Kernels};
 use super::assemble::{Sides, Tested};
 use super::caveats::{detectable, guards, largest_changes, power_notes};
 use super::design::design;
@@ -123,7 +123,7 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     };
     comparison.facts = Some(facts(&comparison, base, test));
     let n = [base_counted.len(), test_counted.len()];
-    comparison.notes.extend([spent.note, comparison.failures.note()].into_iter().flatten());
+    comparison.notes.extend(spent.notes.into_iter().chain(comparison.failures.note()));
     comparison.notes.extend(guards(&base_counted, &test_counted, design));
     comparison.notes.extend(power_notes(comparison.primary.as_ref(), size, n, options.alpha));
     if n.contains(&1) {
@@ -151,15 +151,17 @@ struct Spent {
     budget: Option<BudgetComparison>,
     profile: Vec<ProfileFrame>,
     family: Option<Family>,
-    note: Option<String>,
+    notes: Vec<String>,
 }
 
 fn spent(base: &[&RunData], test: &[&RunData], design: Design, bounds: &Bounds) -> Result<Spent> {
-    let (base_accounts, test_accounts) = (Accounts::of_side(base, bounds)?, Accounts::of_side(test, bounds)?);
-    let note = budget::why_none(&base_accounts, &test_accounts);
+    let kernels = Kernels::of(base.iter().chain(test).copied());
+    let of_side = |runs: &[&RunData]| Accounts::of_side(runs, bounds, &kernels.places_untold);
+    let (base_accounts, test_accounts) = (of_side(base)?, of_side(test)?);
+    let notes = [budget::why_none(&base_accounts, &test_accounts), kernels.said()].into_iter().flatten().collect();
     let (base, test) = ((base, &base_accounts[..]), (test, &test_accounts[..]));
     let (profile, family) = profile::of_sides(base, test);
-    Ok(Spent { budget: budget::of_sides(base, test, design), profile, family, note })
+    Ok(Spent { budget: budget::of_sides(base, test, design, &kernels), profile, family, notes })
 }
 
 /// `name` or `name[instance]`.

@@ -12,7 +12,7 @@ use pagelab_recording::tables::{
     FaultsRow, FramesRow, JobsRow, LossRow, MappingsRow, MetricsRow, SamplesRow, SettingsRow, StacksRow, TasksRow,
     WaitStacksRow, WaitsRow,
 };
-use pagelab_recording::{Clock, Exit, Manifest, RecordingWriter, WriterOptions};
+use pagelab_recording::{Clock, Exit, Manifest, Probe, RecordingWriter, WriterOptions};
 use serde_json::json;
 
 pub(crate) const PAGE: u64 = 4096;
@@ -87,6 +87,10 @@ pub(crate) struct World {
     pub profiled: bool,
     /// States of tasks and a profile are recorded: there is an account of time.
     pub accounted: bool,
+    /// Release of the kernel.
+    pub kernel: &'static str,
+    /// Functions that it has inlined, if the recording says so.
+    pub absent: Option<&'static [&'static str]>,
     /// Rounds (from 1, one bit each) whose run exits with status 1.
     pub failing_rounds: u64,
     /// Rounds whose run was ended by the timeout.
@@ -136,6 +140,8 @@ impl Default for World {
             disk_times: true,
             profiled: false,
             accounted: false,
+            kernel: "6.18.0",
+            absent: None,
             failing_rounds: 0,
             timed_out_rounds: 0,
             work: "cache",
@@ -262,6 +268,7 @@ pub(crate) fn play_counted(world: &World, dir: &Path, round: u64, position: u64,
         round: Some(round),
         position: Some(position),
         host: Some(world.host.to_owned()),
+        kernel: Some(world.kernel.to_owned()),
         arch: Some("x86_64".to_owned()),
         page_size_bytes: Some(PAGE),
         job: Some(json!({"work": world.work})),
@@ -533,7 +540,9 @@ impl Player<'_> {
             let row = FramesRow { frame_id, symbol: Some(symbol), kernel: true, ..FramesRow::default() };
             self.writer.push_frames(&row);
         }
-        self.writer.push_stacks(&StacksRow { stack_id: IN_FAULT, frame_ids: &[1, 2] });
+        let is_absent = |name: &str| self.world.absent.is_some_and(|absent| absent.contains(&name));
+        let of_fault: &[u64] = if is_absent("clear_page_erms") { &[2] } else { &[1, 2] };
+        self.writer.push_stacks(&StacksRow { stack_id: IN_FAULT, frame_ids: of_fault });
         self.writer.push_stacks(&StacksRow { stack_id: IN_CALL, frame_ids: &[3, 4] });
         let samples = 2000;
         let busy = (self.tally.kernel_ns + self.tally.user_ns).max(1);
@@ -621,6 +630,10 @@ impl Player<'_> {
             .close(|manifest| {
                 let measured = json!({"start_ns": from, "end_ns": to, "operations": operations, "source": "load"});
                 manifest.extra.insert("measured".to_owned(), measured);
+                if let Some(absent) = self.world.absent {
+                    let extra = [("anchors_absent".to_owned(), json!(absent))].into_iter().collect();
+                    manifest.probes.push(Probe { name: "cpu".to_owned(), extra, ..Probe::default() });
+                }
                 let failing = self.world.failing_rounds & (1 << round) != 0;
                 manifest.exit = Some(Exit { code: Some(i32::from(failing)), ..Exit::default() });
                 if self.world.timed_out_rounds & (1 << round) != 0 {

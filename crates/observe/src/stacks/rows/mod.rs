@@ -11,6 +11,7 @@ mod tasks;
 mod waits;
 
 use pagelab_recording::RecordingWriter;
+use pagelab_vocab::budget::{AnchorsFound, anchors_in};
 use serde_json::{Value, json};
 
 use super::Stacks;
@@ -254,6 +255,14 @@ impl Watcher for StackWatcher {
             if let Value::Object(fields) = part {
                 closing.extra.extend(fields);
             }
+        }
+        // Comparisons between kernels leave out what one of them has not; a hidden list tells nothing.
+        if named.is_some_and(|(named, _)| named > 0)
+            && let Ok(kallsyms) = std::fs::read_to_string("/proc/kallsyms")
+            && let AnchorsFound { absent, missing, .. } = anchors_in(&kallsyms)
+            && missing.is_empty()
+        {
+            closing.note("anchors_absent", absent);
         }
         if let Some(of_tasks) = &self.of_tasks {
             let name = if self.wants_sleep { "off_cpu" } else { "maps" };

@@ -10,6 +10,7 @@ use pagelab_recording::{ProbeState, Recording};
 use pagelab_vocab::budget::{OFF_OTHER, off_of_stack};
 use pagelab_vocab::waits::is_active_wait;
 
+use super::shares::Untold;
 use super::states::{OfTask, States};
 use crate::error::Result;
 use crate::read::{self, Task, Tasks};
@@ -78,6 +79,7 @@ impl Exact {
         recording: &Recording,
         tasks: &Tasks,
         states: &States,
+        untold: &Untold,
         notes: &mut Vec<String>,
     ) -> Result<Option<Self>> {
         let Some(window) = states.window() else { return Ok(None) };
@@ -102,7 +104,7 @@ impl Exact {
         let stacks = Stacks::load(recording, &wanted, notes)?;
         let told = |id: u64| {
             let functions = stacks.functions(id)?;
-            Some(off_of_stack(functions.iter().map(String::as_str)).unwrap_or(OFF_OTHER))
+            Some(off_of_stack(untold.without(&functions)).unwrap_or(OFF_OTHER))
         };
         let components: HashMap<u64, &'static str> = wanted.iter().filter_map(|id| Some((*id, told(*id)?))).collect();
         for (place, kstack_id, mut off) in offs {

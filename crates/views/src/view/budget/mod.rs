@@ -35,7 +35,7 @@ use crate::read::{self, Tasks};
 use crate::selection::{Selection, cut};
 use crate::window::measured_part;
 use exact::Exact;
-use shares::{OffShares, RunShares};
+use shares::{OffShares, RunShares, Untold};
 use states::{Doing, States, intervals_within};
 
 /// A part of the account.
@@ -192,7 +192,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bu
     let (recording, states) = &measured_states(whole, selection, &tasks, &mut notes)?;
     let run = RunShares::load(recording, selection, &tasks, &mut notes)?;
     let off = OffShares::load(recording, selection, &tasks, &mut notes)?;
-    let exact = Exact::load(whole, &tasks, states, &mut notes)?;
+    let exact = Exact::load(whole, &tasks, states, &Untold::of(selection), &mut notes)?;
     let loss = read::lost(recording, "waits", &mut notes)?;
     read::lost(recording, "cpu", &mut notes)?;
     if states.rows > 0 && states.selected == 0 {

@@ -1,6 +1,6 @@
 //! What samples say a state was spent on: those of the profile for RUN, stacks of waits for OFF.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{SamplesRow, WaitStacksRow};
@@ -14,6 +14,21 @@ use crate::error::Result;
 use crate::read::{self, Task, Tasks};
 use crate::selection::Selection;
 use crate::stacks::Stacks;
+
+/// Functions of the kernel that are to tell nothing.
+pub(super) struct Untold(BTreeSet<&'static str>);
+
+impl Untold {
+    pub(super) fn of(selection: &Selection) -> Self {
+        Self(budget::names_of_places(&selection.places_untold))
+    }
+
+    /// A stack's functions without those, as if they were inlined.
+    pub(super) fn without<'a>(&'a self, functions: &'a [String]) -> impl Iterator<Item = &'a str> {
+        let is_told = |name: &&str| self.0.is_empty() || !self.0.contains(mechanisms::plain_name(name));
+        functions.iter().map(String::as_str).filter(is_told)
+    }
+}
 
 /// Samples, and the time or the events that they stand for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,11 +108,12 @@ impl RunShares {
         })?;
         let wanted: HashSet<u64> = by_stack.keys().filter_map(|(_, id, _)| *id).collect();
         let stacks = Stacks::load(recording, &wanted, notes)?;
+        let untold = Untold::of(selection);
         let mut shares = Self::default();
         let mut has_names = false;
         for ((comm, kstack_id, returned_from), weight) in by_stack {
             let named = kstack_id.map(|id| stacks.functions(id).unwrap_or_default());
-            let functions = named.as_ref().map(|names| names.iter().map(String::as_str).collect());
+            let functions = named.as_ref().map(|names| untold.without(names).collect());
             let left = || returned_from.map(|from| from.functions().to_vec());
             shares.take(comm, functions.or_else(left).as_deref(), weight);
             has_names |= named.is_some_and(|names| names.iter().any(|name| !name.contains("+0x")));
@@ -172,10 +188,11 @@ impl OffShares {
         })?;
         let wanted: HashSet<u64> = by_stack.keys().filter_map(|(_, id)| *id).collect();
         let names = Stacks::load(recording, &wanted, notes)?;
+        let untold = Untold::of(selection);
         let mut shares = Self::default();
         for ((kind, kstack_id), Weight { samples, weight }) in by_stack {
             let functions = kstack_id.and_then(|id| names.functions(id)).unwrap_or_default();
-            let anchored = off_of_stack(functions.iter().map(String::as_str));
+            let anchored = off_of_stack(untold.without(&functions));
             let component = anchored.unwrap_or_else(|| unanchored(&kind));
             shares.all.add(samples, weight);
             shares.kinds.entry(kind).or_default().entry(component).or_default().add(samples, weight);
