@@ -202,8 +202,9 @@ fn nothing_elsewhere_changes_whatever_a_neighbour_plants() {
     std::thread::scope(|scope| {
         scope.spawn(|| neighbour.plant());
         for round in 0..MOST_ROUNDS {
-            // On a busy machine the neighbour comes to few plantings in one round.
-            if round >= least && planted() > LEAST_PLANTED {
+            // On a busy machine the neighbour comes to few plantings in one round, or is in the way of every command.
+            let one_ended_well = statuses.keys().any(|(_, status)| *status == Some(0));
+            if round >= least && planted() > LEAST_PLANTED && one_ended_well {
                 break;
             }
             for words in commands(&place.hostile, &recording) {
