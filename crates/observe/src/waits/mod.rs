@@ -21,6 +21,7 @@ use crate::bpf::{
     self, BpfError, EventRing, WireRecord, attach_all, include_skeleton, not_loaded, open, read, refused, share,
     walk_tasks,
 };
+use crate::watcher::monotonic_ns;
 
 include_skeleton!("waits");
 
@@ -47,8 +48,12 @@ const NEEDED: &str = "raw tracepoints with BTF, task storage and iterators over 
 /// The least that a stack stands for, and the most that this is raised to where there are too many.
 const SCALE_NS: u64 = 100_000;
 const SCALE_NS_MAX: u64 = 100_000_000;
-/// Stacks between two walks above which each is to stand for more.
-const STACKS_MAX: u64 = 10_000;
+/// Stacks a second above which each is to stand for more: a stack takes as long as all else at some switches.
+const STACKS_PER_SECOND: u64 = 2_000;
+/// How long stacks are counted before that is looked at.
+const ADAPT_NS: u64 = 100_000_000;
+/// And before it is found that there are few.
+const ADAPT_DOWN_NS: u64 = 1_000_000_000;
 
 /// One of the programs' records.
 enum Record {
@@ -92,8 +97,9 @@ struct WaitProbe {
     walk: Link,
     events: EventRing,
     skel: WaitsSkel<'static>,
-    /// Stacks up to the last walk.
+    /// Stacks up to the last look at how many there are, and when that was.
     stacks_before: u64,
+    adapted_ns: u64,
 }
 
 impl WaitProbe {
@@ -124,7 +130,7 @@ impl WaitProbe {
         let links = attach_all(TRACEPOINTS.into_iter().zip(programs), NEEDED)?;
         let walk = skel.progs.walk_waits.attach().map_err(refused("task iterator", NEEDED))?;
         let events = EventRing::of(&skel.maps.wait_events)?;
-        Ok(Self { links, walk, events, skel, stacks_before: 0 })
+        Ok(Self { links, walk, events, skel, stacks_before: 0, adapted_ns: monotonic_ns() as u64 })
     }
 
     /// Has the sums of all tasks sent that have changed.
@@ -132,25 +138,33 @@ impl WaitProbe {
     /// # Errors
     /// The kernel could not walk over its tasks.
     fn walk(&mut self) -> io::Result<()> {
-        self.adapt();
         walk_tasks(&self.walk)
     }
 
-    /// Makes stacks stand for more where there are too many of them, and for less where there are few.
-    fn adapt(&mut self) {
+    /// Makes stacks stand for more where there are too many of them, and for less where there are few. To be called often: a program
+    /// that begins to switch much is to pay for few milliseconds.
+    fn adapt(&mut self, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(self.adapted_ns);
+        if passed_ns < ADAPT_NS {
+            return;
+        }
         let Some(scale_ns) = self.skel.maps.data_data.as_deref().map(|data| data.stack_scale_ns) else { return };
         let seen = self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.stacks_seen);
-        let taken = seen - self.stacks_before;
-        self.stacks_before = seen;
-        let scale_ns = if taken > STACKS_MAX {
-            (scale_ns * 2).min(SCALE_NS_MAX)
-        } else if taken < STACKS_MAX / 4 {
+        let per_second = (seen - self.stacks_before) as f64 * 1e9 / passed_ns as f64;
+        let excess = per_second / STACKS_PER_SECOND as f64;
+        let wanted_ns = if excess > 1.0 {
+            ((scale_ns as f64 * excess) as u64).min(SCALE_NS_MAX)
+        } else if passed_ns < ADAPT_DOWN_NS {
+            return;
+        } else if excess < 0.25 {
             (scale_ns / 2).max(SCALE_NS)
         } else {
-            return;
+            scale_ns
         };
+        self.stacks_before = seen;
+        self.adapted_ns = now_ns;
         if let Some(data) = self.skel.maps.data_data.as_deref_mut() {
-            data.stack_scale_ns = scale_ns;
+            data.stack_scale_ns = wanted_ns;
         }
     }
 

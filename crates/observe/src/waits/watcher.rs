@@ -152,6 +152,9 @@ impl Watcher for WaitWatcher {
             self.error = Some(error.to_string());
         }
         self.drain(ts);
+        if let Some(probe) = &mut self.probe {
+            probe.adapt(ts as u64);
+        }
         if is_due && self.probe.is_some() {
             self.next_ns = ts + INTERVAL_NS;
             self.is_written = self.stopped_ns.is_some();
