@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 
-RUNS, WORK = 5, 1_000_000
+RUNS, WORK = 5, 1_500_000
 FREQUENCY = "997"
 DIFF_ROW = re.compile(r"\s*(?:(?P<base>[\d.]+)%)?\s+(?P<delta>[+-][\d.]+)?%?\s+(?P<object>\S+)\s+\[.\]\s+(?P<symbol>\S+)")
 
@@ -27,8 +27,9 @@ DIFF_ROW = re.compile(r"\s*(?:(?P<base>[\d.]+)%)?\s+(?P<delta>[+-][\d.]+)?%?\s+(
 def recorded(pagelab, program, work, name, planted, by_perf):
     recording = work / name
     shutil.rmtree(recording, ignore_errors=True)
+    recording.parent.mkdir(exist_ok=True)
     command = [pagelab, "record", "-q", "--frequency", FREQUENCY, "-o", recording, "--", program, str(WORK), str(planted)]
-    before = ["perf", "record", "-q", "-e", "cpu-clock", "-F", FREQUENCY, "-o", work / f"{name}.data", "--"] if by_perf else []
+    before = ["perf", "record", "-q", "-e", "cpu-clock", "-F", FREQUENCY, "-o", work / f"{name.replace('/', '-')}.data", "--"] if by_perf else []
     subprocess.run([*before, *command], stdout=subprocess.DEVNULL, check=True)
     return recording
 
@@ -49,18 +50,17 @@ def of_inferno(pagelab, work, sides):
     functions = collections.defaultdict(lambda: [0, 0])
     for line in printed("inferno-diff-folded", work / "base.folded", work / "test.folded").splitlines():
         stack, base, test = line.rsplit(" ", 2)
-        of = functions[stack.rsplit(";", 1)[-1]]
+        of = functions[stack.rsplit(";", 1)[-1].removesuffix("_[k]")]
         of[0] += int(base)
         of[1] += int(test)
     return functions
 
 
-def of_pagelab(pagelab, sides):
-    """The same from `show --base --test profile`."""
-    show = [pagelab, "show", "--base", *sides["base"], "--test", *sides["test"], "--json", "profile", "--comm", "planted", "--top", "0"]
+def of_pagelab(pagelab, work):
+    """The same from `show --base --test profile`, whose figures are means over the runs."""
+    show = [pagelab, "show", "--base", work / "base", "--test", work / "test", "profile", "--comm", "planted", "--json", "--top", "0"]
     lists = json.loads(printed(*show))["lists"]
-    rows = next(one for one in lists if one["list"] == "symbols")["rows"]
-    return rows
+    return next(one for one in lists if one["list"] == "symbols")["rows"]
 
 
 def perf_shares(work, pair):
@@ -74,7 +74,7 @@ def trial(pagelab, program, work, by_perf):
     sides = {"base": [], "test": []}
     for number in range(RUNS):
         for side in ("base", "test")[:: 1 if number % 2 == 0 else -1]:
-            sides[side].append(recorded(pagelab, program, work, f"{side}-{number}", WORK // 20 if side == "test" else 0, by_perf))
+            sides[side].append(recorded(pagelab, program, work, f"{side}/{number}", WORK // 20 if side == "test" else 0, by_perf))
     compared = json.loads(subprocess.run([pagelab, "compare", "--json", "--base", *sides["base"], "--test", *sides["test"]], stdout=subprocess.PIPE).stdout)
     found = [frame for frame in compared["profile"] if frame["q"] is not None and frame["q"] < 0.05]
     planted = next((frame for frame in compared["profile"] if "planted" in frame["frame"]), None)
@@ -101,15 +101,15 @@ def main():
 
 
 def beside_others(pagelab, work, sides):
-    inferno, ours = of_inferno(pagelab, work, sides), of_pagelab(pagelab, sides)
-    samples = lambda row: [row["figures"]["samples"][side] or 0 for side in ("base", "test")]
+    inferno, ours = of_inferno(pagelab, work, sides), of_pagelab(pagelab, work)
+    samples = lambda row: [round((row["figures"]["samples"][side] or 0) * RUNS) for side in ("base", "test")]
     totals = [sum(row[side] for row in inferno.values()) for side in (0, 1)]
-    same = sum(samples(row) == inferno.get(row["key"][0]) for row in ours)
+    same = sum(samples(row) == inferno.get(row["key"][1]) for row in ours)
     print(json.dumps({"inferno_totals": totals, "ours": [sum(samples(row)[side] for row in ours) for side in (0, 1)], "functions": len(ours), "the_same": same}))
     errors, shares = [], {}
     for side in ("base", "test"):
         listed = json.loads(printed(pagelab, "show", "--json", sides[side][0], "profile", "--comm", "planted", "--top", "0"))
-        shares[side] = {row["name"]: row["samples"] for row in listed["symbols"]}
+        shares[side] = {row["symbol"]: row["samples"] for row in listed["symbols"]}
     sums = {side: sum(of.values()) for side, of in shares.items()}
     for symbol, (base, delta) in perf_shares(work, ("base-0", "test-0")).items():
         ours = [shares[side].get(symbol, 0) / sums[side] for side in ("base", "test")]
