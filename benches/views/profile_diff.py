@@ -21,6 +21,8 @@ import sys
 
 RUNS, WORK = 5, 1_500_000
 FREQUENCY = "997"
+# Folded stacks are of ns; each sample of the timer stands for as many.
+PERIOD_NS = 10**9 // int(FREQUENCY)
 DIFF_ROW = re.compile(r"\s*(?:(?P<base>[\d.]+)%)?\s+(?P<delta>[+-][\d.]+)?%?\s+(?P<object>\S+)\s+\[.\]\s+(?P<symbol>\S+)")
 
 
@@ -45,7 +47,7 @@ def of_inferno(pagelab, work, sides):
         for recording in recordings:
             for line in printed(pagelab, "export", "folded", "--comm", "planted", recording).splitlines():
                 stack, count = line.rsplit(" ", 1)
-                stacks[stack] += int(count)
+                stacks[stack] += round(int(count) / PERIOD_NS)
         (work / f"{side}.folded").write_text("".join(f"{stack} {count}\n" for stack, count in stacks.items()))
     functions = collections.defaultdict(lambda: [0, 0])
     for line in printed("inferno-diff-folded", work / "base.folded", work / "test.folded").splitlines():
