@@ -13,6 +13,7 @@
 #include "loads.bpf.h"
 #include "membership.bpf.h"
 #include "stack.bpf.h"
+#include "faultrings.bpf.h"
 #include "returned.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

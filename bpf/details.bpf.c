@@ -23,6 +23,7 @@
 #include "details.h"
 #include "loads.bpf.h"
 #include "membership.bpf.h"
+#include "faultrings.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -59,15 +60,8 @@ struct inode___flags {
 
 #pragma clang attribute pop
 
-/* As in the observer, whose map it is. */
+/* As in the observer, whose rings these are. */
 const volatile __u32 ring_slot_mask = 0;
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* CPUs; set before loading */
-	__type(key, __u32);
-	__type(value, struct fault_ring);
-} fault_rings SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -11,14 +11,6 @@ const volatile __u32 ring_slot_mask = 0;
 /* Count and record nothing: the control when the cost of recording is measured. */
 const volatile bool counting_only = false;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* CPUs; set before loading */
-	__type(key, __u32);
-	__type(value, struct fault_ring);
-} fault_rings SEC(".maps");
-
 /*
  * Stores that the recorder must see in this order. The compiler keeps them so;
  * of the machines that have these tracepoints x86 does too.
@@ -59,8 +51,7 @@ static __always_inline void keep_last(struct fault_ring *ring, struct task_struc
 static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, unsigned long error_code)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct fault_ring *ring = bpf_map_lookup_elem(&fault_rings, &cpu);
+	struct fault_ring *ring = fault_ring_here();
 	struct fault_slot *slot;
 	__u64 position, now;
 

@@ -18,6 +18,7 @@
 #include "abi.bpf.h"
 #include "files.bpf.h"
 #include "paths.bpf.h"
+#include "faultrings.bpf.h"
 #include "faults.bpf.h"
 #include "stack.bpf.h"
 #include "taskstack.bpf.h"

@@ -10,15 +10,6 @@
 /* Samples are taken by a timer; a counter's interrupts are not held back. */
 const volatile bool by_timer = false;
 
-/* As in the observer, whose map it is. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* CPUs; set before loading */
-	__type(key, __u32);
-	__type(value, struct fault_ring);
-} fault_rings SEC(".maps");
-
 /* Words of struct pt_regs, x86-64. */
 enum register_word {
 	WORD_R11 = 6,
@@ -32,13 +23,6 @@ enum register_word {
 
 /* Set in the flags of an instruction that faulted, so that a breakpoint on it does not stop it twice. */
 #define FLAG_RESUME (1UL << 16)
-
-static __always_inline struct fault_ring *fault_ring_here(void)
-{
-	__u32 cpu = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&fault_rings, &cpu);
-}
 
 /*
  * To be called for every sample of the CPU: from when on faults leave their registers. Not always, because that takes 20 ns;

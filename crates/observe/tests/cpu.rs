@@ -339,7 +339,7 @@ int main(void)
 }
 ";
 
-/// In a VM 5 to 10 % of the samples of `touch` and of `call` are taken on the way out; the others have few, or none.
+/// In a VM 3 to 5 % of the samples of `touch` and 20 % of those of `call` are taken on the way out; the others have few, or none.
 #[test]
 fn samples_on_the_way_out_of_faults_and_calls_are_known() {
     if !is_root() {
