@@ -60,8 +60,10 @@ int main(int argc, char **argv)
 		return 1;
 	printf("%lu %lu %d\n", (unsigned long)mine, (unsigned long)childs, getpid());
 	fflush(stdout);
+	/* In itself and seldom in the kernel, where an ordinary user's samples do not see it. */
 	while (clock() < CLOCKS_PER_SEC * 4 / 10)
-		first++;
+		for (int i = 0; i < 100000; i++)
+			first++;
 	return 7;
 }
 "#;

@@ -46,13 +46,27 @@ const LIVES: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 static void nothing(int signal) {}
+/* A child that waits for a processor has not begun the call in which it is to be killed. */
+static int sleeps(pid_t pid)
+{
+	char path[32], stat[512], *state;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *file = fopen(path, "r");
+	int found = file && fgets(stat, sizeof(stat), file) && (state = strrchr(stat, ')')) && state[2] == 'S';
+	if (file)
+		fclose(file);
+	return found;
+}
 static void *become(void *path)
 {
 	char *argv[] = { path, "last", 0 };
@@ -76,6 +90,8 @@ int main(int argc, char **argv)
 	timer_create(CLOCK_MONOTONIC, 0, &timer);
 	timer_settime(timer, 0, &alarm, 0);
 	syscall(SYS_nanosleep, &moment, &moment);
+	while (!sleeps(child))
+		sched_yield();
 	kill(child, SIGKILL);
 	waitpid(child, 0, 0);
 	pthread_t thread;
