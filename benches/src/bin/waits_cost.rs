@@ -29,8 +29,9 @@ use serde_json::json;
 
 const SLICE: Duration = Duration::from_millis(200);
 const DRAIN: Duration = Duration::from_millis(20);
-/// After programs were attached or detached, until the other CPU has noticed.
-const SETTLE: Duration = Duration::from_millis(30);
+/// After programs were loaded and attached, or detached: the kernel frees what the verifier took, and a recording's maps and
+/// caches are warm for all but its first moment.
+const SETTLE: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -44,6 +45,8 @@ enum State {
 struct Slice {
     begin_us: u64,
     end_us: u64,
+    /// What the recorder itself took of a CPU, us.
+    recorder_us: u64,
 }
 
 struct Bench {
@@ -57,6 +60,12 @@ struct Bench {
 
 fn realtime_us() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros() as u64)
+}
+
+/// The CPU time of this process so far, us.
+fn cpu_us() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 
 impl Bench {
@@ -121,25 +130,30 @@ impl Bench {
 
     fn slice(&mut self, state: State) -> Result<Slice> {
         let mut watcher = if state == State::Waits { Some(self.attached()?) } else { None };
-        let mut round = Round::default();
-        std::thread::sleep(SETTLE);
-        let (begin_us, end_ns) = (realtime_us()?, now_ns() + SLICE.as_nanos() as u64);
-        while now_ns() < end_ns {
-            std::thread::sleep(DRAIN);
-            round.now_ns = now_ns() as i64;
-            // A recording follows the tree whatever its streams are.
-            self.observer.drain_events(|_| ());
-            if let Some(watcher) = &mut watcher {
-                watcher.step(&mut round, &mut self.writer);
-                round.clear();
-            }
-        }
-        let slice = Slice { begin_us, end_us: realtime_us()? };
+        self.record(&mut watcher, SETTLE);
+        let (begin_us, recorder_us) = (realtime_us()?, cpu_us());
+        self.record(&mut watcher, SLICE);
+        let slice = Slice { begin_us, end_us: realtime_us()?, recorder_us: cpu_us() - recorder_us };
         if let Some(mut watcher) = watcher {
             watcher.stop();
         }
         self.writer.flush(now_ns() as i64)?;
         Ok(slice)
+    }
+
+    fn record(&mut self, watcher: &mut Option<Box<dyn Watcher>>, time: Duration) {
+        let end_ns = now_ns() + time.as_nanos() as u64;
+        let mut round = Round::default();
+        while now_ns() < end_ns {
+            std::thread::sleep(DRAIN);
+            round.now_ns = now_ns() as i64;
+            // A recording follows the tree whatever its streams are.
+            self.observer.drain_events(|_| ());
+            if let Some(watcher) = watcher {
+                watcher.step(&mut round, &mut self.writer);
+                round.clear();
+            }
+        }
     }
 
     /// Ends pgbench and returns when transactions ended, us since 1970, in the order of time.
@@ -168,8 +182,8 @@ fn main() -> Result<()> {
     let seed: u64 = args.next().map_or(Ok(1), |text| text.parse()).context("SEED: needed a number")?;
     let out = std::env::temp_dir().join(format!("pagelab-waits-cost-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&out);
-    // Loading and attaching take as long as a slice.
-    let seconds = rounds as u64 * 3 / 2 + 10;
+    // Loading takes as long as a slice.
+    let seconds = (rounds as f64 * (3.0 * (SLICE + SETTLE).as_secs_f64() + 2.0 * SLICE.as_secs_f64())) as u64 + 10;
     let mut bench = Bench::new(&place, &out, seconds)?;
     let states = [State::Detached, State::DetachedToo, State::Waits];
     let times = slices::rounds(rounds, seed, states, |state| bench.slice(state))?;
@@ -187,6 +201,8 @@ fn main() -> Result<()> {
     let line = json!({
         "dir": place, "rounds": rounds, "slice_ms": SLICE.as_millis() as u64,
         "transactions_per_s": slices::median(&rates, |[detached, ..]| *detached),
+        "recorder_cpu_pct": slices::median(&times, |[.., waits]| waits.recorder_us as f64 * 100.0 / (waits.end_us - waits.begin_us) as f64),
+        "recorder_cpu_detached_pct": slices::median(&times, |[detached, ..]| detached.recorder_us as f64 * 100.0 / (detached.end_us - detached.begin_us) as f64),
         "detached_over_waits": slices::shown(&rates, seed, |[detached, too, waits]| (detached + too) / 2.0 / waits)?,
         "detached_over_detached": slices::shown(&rates, seed, |[detached, too, _]| detached / too)?,
     });
