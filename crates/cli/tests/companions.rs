@@ -15,6 +15,10 @@ use common::{json, pagelab, run};
 /// Runs of each variant in the short form: the regressions are of 25 % and more, which five runs of each side show.
 const SHORT_RUNS: usize = 5;
 
+/// What the jobs run before they are measured, and what they run then in the short form: the cache is full after 50 ms.
+const RAMP: &str = "ramp_time=300ms";
+const SHORT_RAMP: &str = "ramp_time=100ms";
+
 struct Companion {
     plan: &'static str,
     /// Causes that must be found, in this order at the head of the list; nothing else may be found if `only`.
@@ -24,7 +28,7 @@ struct Companion {
     only: bool,
 }
 
-/// Copies the plan, the jobs next to it and those above it into `dir`; with fewer runs in the short form.
+/// Copies the plan, the jobs next to it and those above it into `dir`; with fewer and shorter runs in the short form.
 fn plan(name: &str, dir: &Path, full: bool) -> PathBuf {
     let original = PathBuf::from(format!("{}/../../experiments/thp-regression", env!("CARGO_MANIFEST_DIR")));
     let copy = dir.join("plan");
@@ -33,7 +37,8 @@ fn plan(name: &str, dir: &Path, full: bool) -> PathBuf {
         for file in fs::read_dir(original.join(folder)).expect("the experiment").flatten() {
             let to = copy.join(folder).join(file.file_name());
             if to.extension().is_some_and(|ending| ending == "fio" || ending == "toml") {
-                fs::copy(file.path(), to).expect("a plan or a job");
+                let text = fs::read_to_string(file.path()).expect("a plan or a job");
+                fs::write(to, if full { text } else { text.replace(RAMP, SHORT_RAMP) }).expect("a plan or a job");
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::path::Path;
 
-use common::{document, fio, run, totals};
+use common::{document, fio, fio_program, run, totals};
 
 /// Runs a job in two fresh directories; the file is called `f` in both.
 fn compare(job: &str) {
@@ -179,7 +179,7 @@ fn the_json_has_every_key_of_fio() {
         "--rw=write --description=x",
     ] {
         let mut documents = Vec::new();
-        for (mut command, directory) in [(std::process::Command::new("fio"), &theirs), (common::pagelab(), &ours)] {
+        for (mut command, directory) in [(fio_program(), &theirs), (common::pagelab(), &ours)] {
             let output = command
                 .args([
                     "--output-format=json".to_owned(),

@@ -5,7 +5,7 @@ use crate::common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{refused, run, totals};
+use common::{fio_program, refused, run, totals};
 
 /// Runs a tool; its output.
 fn tool(program: &str, arguments: &[&str]) -> String {
@@ -264,7 +264,7 @@ fn host_trims_give_up_what_the_device_holds() {
         assert_eq!((worker.trim.operations, worker.write.operations, worker.read.operations), (16, 16, 16), "{engine}");
         assert_eq!(worker.mismatches(), 0, "{engine}");
     }
-    let output = Command::new("fio")
+    let output = fio_program()
         .args(job("--rw=trim --bs=64k --size=1m --output-format=json"))
         .output()
         .expect("fio is installed (apt-get install fio); `make test` does it");

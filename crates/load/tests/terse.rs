@@ -40,7 +40,7 @@ fn fields_are_those_of_fio() {
             assert!(output.status.success(), "{job}: {}", String::from_utf8_lossy(&output.stderr));
             fields(&String::from_utf8_lossy(&output.stdout))
         };
-        let theirs = run(&mut Command::new("fio"), &places[0], "--minimal");
+        let theirs = run(&mut common::fio_program(), &places[0], "--minimal");
         let ours = run(&mut common::pagelab(), &places[1], "--output-format=terse");
         assert_eq!(ours.len(), theirs.len(), "lines of {job}");
         assert!(!ours.is_empty());

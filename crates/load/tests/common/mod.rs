@@ -17,6 +17,24 @@ pub(crate) fn pagelab() -> Command {
     command
 }
 
+/// fio, to be given arguments. Told which clock to read, it does not spend half of its start on calibrating the processor's.
+pub(crate) fn fio_program() -> Command {
+    let mut command = Command::new("fio");
+    command.arg("--clocksource=clock_gettime");
+    command
+}
+
+/// How many draws samples of two programs are compared by: fewer in the short form of the tests.
+pub(crate) fn draws() -> u64 {
+    if std::env::var_os("PAGELAB_TEST_FULL").is_some() { 2_000_000 } else { 500_000 }
+}
+
+/// What the distance of two samples of one distribution, of [`draws`] each, lies below but for one seed in 1500 (Kolmogorov and
+/// Smirnov: 2 / sqrt(draws / 2)).
+pub(crate) fn near() -> f64 {
+    2.0 / (draws() as f64 / 2.0).sqrt()
+}
+
 /// Runs a job; gives everything that came out.
 pub(crate) fn try_run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
     pagelab().arg("--output-format=report").args(arguments).output().expect("pagelab-load starts")
@@ -57,7 +75,7 @@ pub(crate) fn document(output: &Output) -> serde_json::Value {
 /// What fio says about the same job: (reads, bytes read, writes, bytes written, flushes), summed over jobs. Flushes are counted by their
 /// latencies: fio 3.33 adds fdatasync to `short` instead of `sync.total_ios`.
 pub(crate) fn fio(directory: &Path, arguments: &[String]) -> [u64; 5] {
-    let output = Command::new("fio")
+    let output = fio_program()
         .current_dir(directory)
         .arg("--output-format=json")
         .args(arguments)
@@ -142,7 +160,7 @@ pub(crate) fn logs(job: &str) -> ([Vec<Logged>; 2], [tempfile::TempDir; 2]) {
     let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
     let log_of = |place: &tempfile::TempDir| place.path().join("log");
     for (index, place) in places.iter().enumerate() {
-        let mut command = if index == 0 { Command::new("fio") } else { pagelab() };
+        let mut command = if index == 0 { fio_program() } else { pagelab() };
         let output = command
             .current_dir(place.path())
             .arg(if index == 0 { "--output-format=json" } else { "--output-format=report" })

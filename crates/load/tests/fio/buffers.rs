@@ -1,11 +1,11 @@
 //! What is written, from which memory: the same bytes on disk where the job determines them.
 
-use crate::common::{pagelab, same_files};
+use crate::common::{fio_program, pagelab, same_files};
 
 /// Runs a job under fio and under pagelab; gives the directories.
 fn both(job: &str) -> [tempfile::TempDir; 2] {
     let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
-    for (place, mut program) in places.iter().zip([std::process::Command::new("fio"), pagelab()]) {
+    for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
         let output =
             program.current_dir(place.path()).arg("--name=j").args(job.split_whitespace()).output().expect("runs");
         assert!(output.status.success(), "{job}: {}", String::from_utf8_lossy(&output.stderr));

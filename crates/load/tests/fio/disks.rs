@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{document, pagelab};
+use crate::common::{document, fio_program, pagelab};
 
 /// The report of a job on the disk that the build lies on, by `program`.
 fn report(program: &mut Command, directory: &Path, options: &[&str]) -> Value {
@@ -22,7 +22,7 @@ fn keys(disk: &Value) -> Vec<&str> {
 #[test]
 fn the_disk_under_a_file_is_reported_as_by_fio() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let theirs = report(&mut Command::new("fio"), directory.path(), &["--direct=1"]);
+    let theirs = report(&mut fio_program(), directory.path(), &["--direct=1"]);
     let ours = report(&mut pagelab(), directory.path(), &["--direct=1"]);
     // Built on tmpfs or a file system of many devices, neither has a disk to report.
     assert_eq!(theirs.get("disk_util").is_some(), ours.get("disk_util").is_some());
@@ -42,7 +42,7 @@ fn the_disk_under_a_file_is_reported_as_by_fio() {
 #[test]
 fn memory_has_no_disk() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-    for program in [&mut Command::new("fio"), &mut pagelab()] {
+    for program in [&mut fio_program(), &mut pagelab()] {
         assert!(report(program, directory.path(), &[]).get("disk_util").is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Several files: their names and sizes, and the order in which they are served.
 
-use crate::common::{ks_distance, logs, same_files, same_operations};
+use crate::common::{draws, fio_program, ks_distance, logs, near, pagelab, same_files, same_operations};
 
 #[test]
 fn files_take_turns() {
@@ -77,7 +77,7 @@ fn directories_take_turns() {
         names.sort();
         names
     };
-    assert_eq!(names(&mut crate::common::pagelab()), names(&mut std::process::Command::new("fio")));
+    assert_eq!(names(&mut pagelab()), names(&mut fio_program()));
 }
 
 /// What is left behind: appended, pre-made, removed.
@@ -103,8 +103,8 @@ fn what_is_left_on_disk() {
     ] {
         let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
         for job in jobs {
-            run(&mut std::process::Command::new("fio"), places[0].path(), job);
-            run(&mut crate::common::pagelab(), places[1].path(), job);
+            run(&mut fio_program(), places[0].path(), job);
+            run(&mut pagelab(), places[1].path(), job);
         }
         same_files(&jobs.join("; "), &places, false);
     }
@@ -124,7 +124,7 @@ fn sizes_of_files_are_drawn_from_their_range() {
         assert!(lengths.iter().all(|length| (64 << 10..=256 << 10).contains(length) && length % 4096 == 0));
         lengths.iter().sum::<u64>() as f64 / 200.0
     };
-    let (theirs, ours) = (sizes(&mut std::process::Command::new("fio")), sizes(&mut crate::common::pagelab()));
+    let (theirs, ours) = (sizes(&mut fio_program()), sizes(&mut pagelab()));
     // The mean of 200 even draws from 192 KiB deviates by 4 KiB; both together by less than five times that.
     assert!((theirs - ours).abs() < 30_000.0, "{theirs} {ours}");
 }
@@ -134,13 +134,14 @@ fn sizes_of_files_are_drawn_from_their_range() {
 fn files_drawn_by_chance() {
     for service in ["random", "random:4", "zipf:1.2:0.5", "pareto:0.3:0.5", "normal:5:0.5", "gauss"] {
         let ([theirs, ours], _) = logs(&format!(
-            "--ioengine=null --rw=randread --norandommap --bs=4k --size=16g --nrfiles=16 --number_ios=2000000 --file_service_type={service}"
+            "--ioengine=null --rw=randread --norandommap --bs=4k --size=16g --nrfiles=16 --number_ios={} --file_service_type={service}",
+            draws()
         ));
         let files = |log: &[crate::common::Logged]| -> Vec<u64> {
             log.iter().map(|op| op.file.rsplit('.').next().and_then(|n| n.parse().ok()).expect("a number")).collect()
         };
         let distance = ks_distance(files(&theirs), files(&ours));
-        assert!(distance <= 0.002, "{service}: {distance}");
+        assert!(distance <= near(), "{service}: {distance}");
     }
 }
 
@@ -148,7 +149,7 @@ fn files_drawn_by_chance() {
 fn a_full_file_system_is_what_fill_device_wants() {
     use std::process::Command;
     let mut left = Vec::new();
-    for mut program in [Command::new("fio"), crate::common::pagelab()] {
+    for mut program in [fio_program(), pagelab()] {
         let place = tempfile::tempdir().expect("tempdir");
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=2m", "none"])

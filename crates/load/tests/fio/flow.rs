@@ -2,7 +2,7 @@
 //!
 //! No test asks how long something took; some ask that it took no less than the options say.
 
-use crate::common::{fio, refused, run, totals, try_run};
+use crate::common::{fio, fio_program, refused, run, totals, try_run};
 
 /// The words of a job and a directory of its own.
 fn words(place: &tempfile::TempDir, job: &str) -> Vec<String> {
@@ -146,7 +146,7 @@ fn logs_are_fios() {
     let job =
         "--name=j --ioengine=null --rw=randrw --bs=4k --size=1m --write_lat_log=x --write_bw_log --write_iops_log=1";
     for (more, columns) in [("", 5), ("--log_offset=1", 6)] {
-        let logs = [std::process::Command::new("fio"), crate::common::pagelab()].map(|mut program| {
+        let logs = [fio_program(), crate::common::pagelab()].map(|mut program| {
             let place = tempfile::tempdir().expect("tempdir");
             let words = job.replace("--write_bw_log ", "--write_bw_log=y ").replace("_iops_log=1", "_iops_log=z");
             let output = program

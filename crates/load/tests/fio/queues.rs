@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::{document, fio, pagelab, run, same_files, same_operations, totals};
+use crate::common::{document, fio, fio_program, pagelab, run, same_files, same_operations, totals};
 
 const ENGINES: [&str; 2] = ["io_uring", "libaio"];
 
@@ -65,7 +65,7 @@ fn depths_and_batches_are_counted_alike() {
                 };
                 [shares("iodepth_level"), shares("iodepth_submit")]
             };
-            let (theirs, ours) = (of(Command::new("fio")), of(pagelab()));
+            let (theirs, ours) = (of(fio_program()), of(pagelab()));
             for (theirs, ours) in theirs.iter().zip(&ours) {
                 assert_eq!(theirs.len(), ours.len(), "{job}");
                 let apart = theirs.iter().zip(ours).any(|(a, b)| (a - b).abs() > 1e-4);
@@ -88,7 +88,7 @@ fn latency_logs_have_a_line_for_each_operation() {
         })
     };
     let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
-    let theirs = lines(Command::new("fio"), places[0].path());
+    let theirs = lines(fio_program(), places[0].path());
     assert_eq!(lines(pagelab(), places[1].path()), theirs);
     assert!(theirs.iter().all(|log| log.len() == 64));
 }

@@ -1,17 +1,14 @@
 //! Random blocks: each once where the job covers its region, else by the same distribution as fio's.
 
-use crate::common::{Logged, ks_distance, logs};
-
-/// Enough that the distance of two samples of one distribution lies below 0.002 but for one seed in 1500.
-const MANY: u64 = 2_000_000;
+use crate::common::{Logged, draws, ks_distance, logs, near};
 
 fn offsets(log: &[Logged]) -> Vec<u64> {
     log.iter().map(|operation| operation.offset).collect()
 }
 
 fn compare_offsets(job: &str, near: f64) -> [Vec<Logged>; 2] {
-    let (both, _) = logs(&format!("--ioengine=null --bs=4k --number_ios={MANY} {job}"));
-    assert!(both.iter().all(|log| log.len() as u64 == MANY), "{job}: {} {}", both[0].len(), both[1].len());
+    let (both, _) = logs(&format!("--ioengine=null --bs=4k --number_ios={} {job}", draws()));
+    assert!(both.iter().all(|log| log.len() as u64 == draws()), "{job}: {} {}", both[0].len(), both[1].len());
     let distance = ks_distance(offsets(&both[0]), offsets(&both[1]));
     assert!(distance <= near, "{job}: {distance}");
     both
@@ -25,7 +22,7 @@ fn random_blocks_are_alike() {
         "--rw=randread --size=16g --random_generator=lfsr",
         "--rw=randread --size=16g --random_generator=tausworthe64 --randseed=5",
     ] {
-        for mut log in compare_offsets(job, 0.002) {
+        for mut log in compare_offsets(job, near()) {
             log.sort_by_key(|operation| operation.offset);
             assert!(log.windows(2).all(|pair| pair[0].offset < pair[1].offset), "{job}: a block came twice");
         }
@@ -35,7 +32,7 @@ fn random_blocks_are_alike() {
         "--rw=randread --size=16g --norandommap=1 --softrandommap=1 --randrepeat=0 --allrandrepeat=1",
         "--rw=randwrite --size=16g --blockalign=512",
     ] {
-        compare_offsets(job, 0.002);
+        compare_offsets(job, near());
     }
 }
 
@@ -73,11 +70,12 @@ fn laws_of_chance() {
         "zoned:50/5:30/15:20/",
         "zoned_abs:60/100m:30/200m:10/300m",
     ] {
-        compare_offsets(&format!("--rw=randread --size=16g --random_distribution={law}"), 0.002);
+        compare_offsets(&format!("--rw=randread --size=16g --random_distribution={law}"), near());
     }
     // How often the most frequent blocks come does not depend on where they lie.
     let (both, _) = logs(&format!(
-        "--ioengine=null --bs=4k --number_ios={MANY} --rw=randread --size=16g --random_distribution=zipf"
+        "--ioengine=null --bs=4k --number_ios={} --rw=randread --size=16g --random_distribution=zipf",
+        draws()
     ));
     let counts = both.map(|log| {
         let mut offsets = offsets(&log);
@@ -87,8 +85,8 @@ fn laws_of_chance() {
         counts
     });
     for rank in 0..20 {
-        let [theirs, ours] = [&counts[0], &counts[1]].map(|counts| counts[rank] as f64 / MANY as f64);
-        assert!((theirs - ours).abs() <= 0.002, "rank {rank}: {theirs} {ours}");
+        let [theirs, ours] = [&counts[0], &counts[1]].map(|counts| counts[rank] as f64 / draws() as f64);
+        assert!((theirs - ours).abs() <= near(), "rank {rank}: {theirs} {ours}");
     }
 }
 
@@ -114,16 +112,17 @@ fn zones_of_reads_and_writes() {
 /// The share of operations that go on behind the one before.
 #[test]
 fn random_and_sequential_mixed() {
-    for (job, near) in [
+    for (job, distance) in [
         // Operations that follow each other are no independent draws: there are as many of those as there are random ones.
-        ("--percentage_random=30", 0.002 / 0.3_f64.sqrt()),
-        ("--percentage_random=75 --norandommap=1", 0.002 / 0.75_f64.sqrt()),
+        ("--percentage_random=30", near() / 0.3_f64.sqrt()),
+        ("--percentage_random=75 --norandommap=1", near() / 0.75_f64.sqrt()),
     ] {
-        let both = compare_offsets(&format!("--rw=randread --size=256g {job}"), near);
+        let both = compare_offsets(&format!("--rw=randread --size=256g {job}"), distance);
         let share = both.each_ref().map(|log| {
-            log.windows(2).filter(|pair| pair[0].offset + pair[0].bytes == pair[1].offset).count() as f64 / MANY as f64
+            log.windows(2).filter(|pair| pair[0].offset + pair[0].bytes == pair[1].offset).count() as f64
+                / draws() as f64
         });
-        assert!((share[0] - share[1]).abs() <= 0.002, "{job}: {share:?}");
+        assert!((share[0] - share[1]).abs() <= near(), "{job}: {share:?}");
     }
 }
 

@@ -5,10 +5,10 @@ use std::process::{Command, Output};
 
 use pagelab_load::JobReport;
 
-use crate::common::{document, pagelab};
+use crate::common::{document, fio_program, pagelab};
 
 fn command(fio: bool) -> Command {
-    let mut command = if fio { Command::new("fio") } else { pagelab() };
+    let mut command = if fio { fio_program() } else { pagelab() };
     command.arg(if fio { "--output-format=json" } else { "--output-format=report" });
     command
 }

@@ -1,6 +1,6 @@
 //! How much, how long, from where: sizes, offsets, block sizes, sequences with jumps.
 
-use crate::common::{ks_distance, logs, same_operations};
+use crate::common::{draws, ks_distance, logs, near, same_operations};
 
 #[test]
 fn sequences_with_jumps_and_backwards() {
@@ -98,14 +98,14 @@ fn lengths_that_vary() {
         "--rw=randwrite --norandommap --bsrange=4k-64k --blockalign=512",
         "--rw=randread --norandommap --bs_is_seq_rand=1 --bs=4k,16k",
     ] {
-        let ([theirs, ours], _) = logs(&format!("{job} --ioengine=null --size=400g --number_ios=2000000"));
-        assert_eq!((theirs.len(), ours.len()), (2_000_000, 2_000_000), "{job}");
+        let ([theirs, ours], _) = logs(&format!("{job} --ioengine=null --size=400g --number_ios={}", draws()));
+        assert_eq!((theirs.len(), ours.len()), (draws() as usize, draws() as usize), "{job}");
         let distance = ks_distance(bytes(&theirs), bytes(&ours));
-        assert!(distance <= 0.002, "{job}: lengths {distance}");
+        assert!(distance <= near(), "{job}: lengths {distance}");
         if job.contains("rand") {
             let offsets = |log: &[crate::common::Logged]| log.iter().map(|op| op.offset).collect();
             let distance = ks_distance(offsets(&theirs), offsets(&ours));
-            assert!(distance <= 0.002, "{job}: offsets {distance}");
+            assert!(distance <= near(), "{job}: offsets {distance}");
         } else {
             assert!(ours.windows(2).all(|pair| pair[0].offset + pair[0].bytes == pair[1].offset), "{job}");
         }

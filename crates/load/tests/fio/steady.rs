@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
-use crate::common::{document, pagelab, refused};
+use crate::common::{document, fio_program, pagelab, refused};
 
 fn try_in(place: &Path, fio: bool, format: &str, job: &str) -> Output {
-    let mut command = if fio { Command::new("fio") } else { pagelab() };
+    let mut command = if fio { fio_program() } else { pagelab() };
     let words = job.split(' ').filter(|word| !word.is_empty());
     let output = command.current_dir(place).arg(format!("--output-format={format}")).args(words).output();
     output.expect("fio is installed (apt-get install fio); `make test` does it")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{document, pagelab};
+use crate::common::{document, fio_program, pagelab};
 use pagelab_load::random::SplitMix64;
 
 /// Jobs that are tried.
@@ -112,7 +112,7 @@ fn options_work_together_as_in_fio() {
                 options.push(of[draw.below(of.len() as u64) as usize]);
             }
         }
-        let theirs = run(Command::new("fio"), &scratch.path().join(format!("fio{number}")), &options);
+        let theirs = run(fio_program(), &scratch.path().join(format!("fio{number}")), &options);
         let ours = run(pagelab(), &scratch.path().join(format!("pagelab{number}")), &options);
         match (theirs, ours) {
             (Ok(theirs), Ok(ours)) => {

@@ -1,7 +1,7 @@
 //! Trims: the same blocks in the same order, and the same figures. The engine `null` shows what is chosen; on loop devices
 //! (`tests/devices.rs`) blocks are really discarded.
 
-use crate::common::{document, logs, pagelab, refused, same_operations};
+use crate::common::{document, fio_program, logs, pagelab, refused, same_operations};
 
 #[test]
 fn trims_in_sequence_are_those_of_fio() {
@@ -76,7 +76,7 @@ fn reports_have_the_sections_of_fio() {
     let of = |mut command: std::process::Command, format: &str| {
         command.current_dir(place.path()).arg(format!("--output-format={format}")).args(job).output().expect("runs")
     };
-    let fio = || std::process::Command::new("fio");
+    let fio = || fio_program();
     let (theirs, ours) = (document(&of(fio(), "json")), document(&of(pagelab(), "json")));
     let keys = |document: &serde_json::Value| {
         let trim = document["jobs"][0]["trim"].as_object().expect("a section");

@@ -1,9 +1,8 @@
 //! fio verifies what pagelab wrote, pagelab verifies what fio wrote, and both do as much.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::common::{fio, pagelab, totals};
+use crate::common::{fio, fio_program, pagelab, totals};
 use crate::{detected, flip, run_in, verified};
 
 /// Methods that both have.
@@ -42,8 +41,7 @@ fn with_pattern(words: &str) -> String {
 
 /// Runs fio in a directory; gives whether it succeeded, and its words.
 fn try_fio(place: &Path, words: &str) -> (bool, String) {
-    let output =
-        Command::new("fio").current_dir(place).args(words.split_whitespace()).output().expect("fio is installed");
+    let output = fio_program().current_dir(place).args(words.split_whitespace()).output().expect("fio is installed");
     (
         output.status.success(),
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{children, pagelab};
+use crate::common::{children, fio_program, pagelab};
 use crate::{run_in, try_in, verified};
 
 const STATE: &str = "local-j-0-verify.state";
@@ -62,7 +62,7 @@ fn fio_goes_as_far_as_a_state_of_pagelab_says() {
     let job = "--filename=f --rw=write --bs=4k --size=4m --overwrite=1 --verify=crc32c";
     let writes = interrupted(place.path(), job);
     let fio = |more: &str| {
-        let output = Command::new("fio")
+        let output = fio_program()
             .current_dir(place.path())
             .args(["--output-format=json", "--name=j"])
             .args(job.replace("=write", "=read").split(' '))
@@ -82,7 +82,7 @@ fn fio_goes_as_far_as_a_state_of_pagelab_says() {
 fn pagelab_goes_as_far_as_a_state_of_fio_says() {
     let place = tempfile::tempdir().expect("tempdir");
     let job = "--filename=f --rw=write --bs=4k --size=1m --overwrite=1 --verify=crc32c";
-    let output = Command::new("fio")
+    let output = fio_program()
         .current_dir(place.path())
         .arg("--name=j")
         .args(job.split(' '))
