@@ -31,6 +31,9 @@ const PORT_NAME: &str = "org.pagelab.agent";
 const PORT_WAIT: Duration = Duration::from_secs(10);
 /// How often the port is looked at while no client is there.
 const IDLE: Duration = Duration::from_millis(20);
+/// How long there must have been no client until it is believed. A port tells of clients that come and go by another way than it
+/// brings their bytes, and later: the first command of a client may be read before the end of the one before it.
+const GONE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -88,6 +91,7 @@ fn serve(mut port: File, ends: bool) -> io::Result<()> {
     let running = Arc::new(Running::default());
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 64 << 10];
+    let mut gone_since = None;
     loop {
         let got = match port.read(&mut buffer) {
             Ok(got) => got,
@@ -96,13 +100,16 @@ fn serve(mut port: File, ends: bool) -> io::Result<()> {
         };
         if got == 0 {
             // The client is gone, and the commands are its own: they end, too.
-            running.kill(None);
+            if gone_since.get_or_insert_with(Instant::now).elapsed() >= GONE {
+                running.kill(None);
+            }
             thread::sleep(IDLE);
             if ends && running.is_empty() {
                 return Ok(());
             }
             continue;
         }
+        gone_since = None;
         decoder.push(buffer.get(..got).unwrap_or_default());
         while let Some(frame) = decoder.next_frame() {
             answer(&frame, &running, &out)?;
