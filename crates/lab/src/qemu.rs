@@ -80,9 +80,9 @@ pub(crate) fn arguments(options: &Options, machine: Machine, cpu: &str, kernel: 
         "-accel",
         match (machine, options.vm.icount_shift) {
             (Machine::Kvm, _) => "kvm".to_owned(),
-            (Machine::Tcg, None) => "tcg,thread=multi".to_owned(),
-            // Instructions are counted in one thread.
-            (Machine::Tcg, Some(_)) => "tcg,thread=single".to_owned(),
+            // With a thread for each processor QEMU 7.2 loses an interrupt from one to the other now and then: a guest that attaches
+            // BPF programs, which takes thousands, then waits in smp_call_function_many_cond() for ever.
+            (Machine::Tcg, _) => "tcg,thread=single".to_owned(),
         },
     );
     if let Some(shift) = options.vm.icount_shift {
@@ -179,11 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_network_and_counting_needs_one_thread() {
+    fn there_is_no_network_and_emulation_has_one_thread() {
         let options = Options { vm: Vm { icount_shift: Some(3), ..Vm::default() }, ..Options::default() };
         let text = line(&options, Machine::Tcg);
         assert!(text.contains("-icount shift=3,sleep=on") && text.contains("tcg,thread=single"), "{text}");
         assert!(!text.contains("-net") && text.starts_with("-nodefaults"), "{text}");
+        assert!(line(&Options::default(), Machine::Tcg).contains("tcg,thread=single"));
         assert!(line(&Options::default(), Machine::Kvm).contains("-accel kvm "));
     }
 
