@@ -127,6 +127,7 @@ struct this_cpu {
 	__u32 softirq;
 	__u32 own;          /* the task that runs here is recorded */
 	__u32 random;
+	__s64 active;       /* changes that `active_tasks` does not hold yet, while `own` */
 };
 
 struct {
@@ -146,7 +147,12 @@ __u64 stacks_lost = 0;
 /* Records of sums, and those that found no room and will not be repeated. */
 __u64 sums_seen = 0;
 __u64 sums_lost = 0;
-/* Recorded tasks that run, could run, or sleep uninterruptibly or for I/O; and how long there was none. */
+/*
+ * Recorded tasks that run, could run, or sleep uninterruptibly or for I/O; and how long there was none. For each CPU that runs
+ * one there is RUNS_OWN more: such a CPU keeps the changes that it makes to itself until it runs none, so that two CPUs with tasks
+ * that wake each other do not write to one place at each switch. It is 0 only if no CPU keeps any.
+ */
+#define RUNS_OWN (1LL << 32)
 __s64 active_tasks = 0;
 __u64 idle_ns = 0;
 __u64 idle_since = 0;
@@ -163,22 +169,42 @@ static __always_inline struct task_struct___waits *more_of(struct task_struct *t
 	return (struct task_struct___waits *)task;
 }
 
-static __always_inline void set_active(struct wait_state *ws, bool active, __u64 now)
+static __always_inline void add_active(__s64 change, __u64 now)
 {
+	__s64 before = __sync_fetch_and_add(&active_tasks, change);
 	__u64 since;
+
+	if (before == -change) {
+		__sync_lock_test_and_set(&idle_since, now);
+	} else if (!before) {
+		since = __sync_lock_test_and_set(&idle_since, 0);
+		if (since && now > since)
+			__sync_fetch_and_add(&idle_ns, now - since);
+	}
+}
+
+/* `cpu`: where this runs, with interrupts off; NULL where they are on, and another program could come in between. */
+static __always_inline void set_active(struct wait_state *ws, struct this_cpu *cpu, bool active, __u64 now)
+{
+	__s64 change = active ? 1 : -1;
 
 	if (ws->active == active)
 		return;
 	ws->active = active;
-	if (active) {
-		if (__sync_fetch_and_add(&active_tasks, 1) != 0)
-			return;
-		since = __sync_lock_test_and_set(&idle_since, 0);
-		if (since && now > since)
-			__sync_fetch_and_add(&idle_ns, now - since);
-	} else if (__sync_fetch_and_add(&active_tasks, -1) == 1) {
-		__sync_lock_test_and_set(&idle_since, now);
-	}
+	if (cpu && cpu->own)
+		cpu->active += change;
+	else
+		add_active(change, now);
+}
+
+/* Says whether the task that gets this CPU is recorded. */
+static __always_inline void set_own(struct this_cpu *cpu, bool own, __u64 now)
+{
+	if (cpu->own == own)
+		return;
+	cpu->own = own;
+	add_active(own ? RUNS_OWN : cpu->active - RUNS_OWN, now);
+	cpu->active = 0;
 }
 
 static __always_inline __u32 state_bits(__u32 task_state)
@@ -388,7 +414,8 @@ static __always_inline __u64 same_as_kernel(struct wait_state *ws, __u64 counted
 	return now;
 }
 
-static __always_inline void switched_out(struct task_struct *task, struct wait_state *ws, __u32 task_state, __u64 now)
+static __always_inline void switched_out(struct task_struct *task, struct wait_state *ws, struct this_cpu *cpu,
+					__u32 task_state, __u64 now)
 {
 	struct wait_sums *sums;
 
@@ -396,7 +423,7 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 		ws = new_wait_state(task);
 		if (!ws)
 			return;
-		set_active(ws, true, now);
+		set_active(ws, cpu, true, now);
 	}
 	if (ws->since) {
 		now = same_as_kernel(ws, task->se.sum_exec_runtime, !task_state, now);
@@ -407,7 +434,7 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 	ws->dirty = 1;
 	if (task_state & TASK_DEAD) {
 		ws->dead = 1;
-		set_active(ws, false, now);
+		set_active(ws, cpu, false, now);
 		__sync_fetch_and_add(&sums_seen, 1);
 		sums = bpf_ringbuf_reserve(&wait_events, sizeof(*sums), 0);
 		if (!sums) {
@@ -425,7 +452,7 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 		ws->open_key = wait_key_of(task, task_state);
 		ws->left_run_delay_ns = more_of(task)->sched_info.run_delay;
 		if (!is_active_wait(ws->open_key))
-			set_active(ws, false, now);
+			set_active(ws, cpu, false, now);
 	} else {
 		ws->throttled = is_throttled(task);
 	}
@@ -453,7 +480,8 @@ static __always_inline __u64 queued_ns(struct task_struct *task, struct wait_sta
 }
 
 /* `holder`: who had the CPU until now. */
-static __always_inline void switched_in(struct task_struct *task, struct wait_state *ws, __u32 holder, __u64 now)
+static __always_inline void switched_in(struct task_struct *task, struct wait_state *ws, struct this_cpu *cpu, __u32 holder,
+				       __u64 now)
 {
 	__u64 left, ready, queued;
 	__u32 waker = WOKEN_UNSEEN;
@@ -463,7 +491,7 @@ static __always_inline void switched_in(struct task_struct *task, struct wait_st
 		if (!ws)
 			return;
 	}
-	set_active(ws, true, now);
+	set_active(ws, cpu, true, now);
 	left = ws->left;
 	ws->left = 0;
 	ws->since = now;
@@ -509,22 +537,20 @@ int wait_switched(unsigned long long *ctx)
 		out = wait_state_of(before);
 		holder = out ? HELD_BY_OWN : HELD_BY_FOREIGN;
 		/* A task that is preempted could run, whatever its state says. */
-		switched_out(before, out, ctx[0] ? 0 : (__u32)ctx[3], now);
+		switched_out(before, out, cpu, ctx[0] ? 0 : (__u32)ctx[3], now);
 	}
 	if (task->pid) {
 		in = wait_state_of(task);
-		switched_in(task, in, holder, now);
+		switched_in(task, in, cpu, holder, now);
 	}
 	if (cpu)
-		cpu->own = in != NULL;
+		set_own(cpu, in != NULL, now);
 	return 0;
 }
 
 /* Who wakes, as the code that runs here now. */
-static __always_inline __u32 waker_here(void)
+static __always_inline __u32 waker_here(struct this_cpu *cpu)
 {
-	struct this_cpu *cpu = this_cpu();
-
 	if (!cpu)
 		return WOKEN_UNSEEN;
 	if (cpu->hrtimer)
@@ -542,15 +568,18 @@ SEC("tp_btf/sched_waking")
 int wait_woken(unsigned long long *ctx)
 {
 	struct wait_state *ws = wait_state_of((struct task_struct *)ctx[0]);
+	struct this_cpu *cpu;
 	__u64 now;
 
 	if (!ws)
 		return 0;
 	now = bpf_ktime_get_ns();
-	ws->waker = waker_here();
+	cpu = this_cpu();
+	ws->waker = waker_here(cpu);
 	ws->woken = now;
+	/* Interrupts are off, but where a task wakes itself; that one has not left. */
 	if (ws->left)
-		set_active(ws, true, now);
+		set_active(ws, cpu, true, now);
 	return 0;
 }
 
@@ -564,7 +593,7 @@ int wait_born(unsigned long long *ctx)
 	if (!ws || ws->left || ws->since)
 		return 0;
 	ws->left = now;
-	set_active(ws, true, now);
+	set_active(ws, this_cpu(), true, now);
 	return 0;
 }
 
@@ -583,7 +612,7 @@ int wait_execs(unsigned long long *ctx)
 		return 0;
 	ws->since = now;
 	ws->counted_ns = task->se.sum_exec_runtime;
-	set_active(ws, true, now);
+	set_active(ws, NULL, true, now);
 	return 0;
 }
 
@@ -622,14 +651,14 @@ static __always_inline struct wait_state *found_running(struct task_struct *task
 	if (more_of(task)->on_cpu) {
 		ws->since = now;
 		ws->counted_ns = task->se.sum_exec_runtime;
-		set_active(ws, true, now);
+		set_active(ws, NULL, true, now);
 		return ws;
 	}
 	if (task_state)
 		ws->open_key = wait_key_of(task, task_state);
 	ws->left_run_delay_ns = more_of(task)->sched_info.run_delay;
 	ws->left = now;
-	set_active(ws, !task_state || is_active_wait(ws->open_key), now);
+	set_active(ws, NULL, !task_state || is_active_wait(ws->open_key), now);
 	return ws;
 }
 
