@@ -8,8 +8,9 @@ what the kernel counts (sum_exec_runtime), READY without the part that schedstat
 samples against RUN in standard errors, the lives of the tasks and their parts, what no anchor or waker tells in percent of the
 lives, and kernel samples without a mechanism in percent.
 
-With --perf perf looks on, which costs time of its own: the columns are OFF over what `perf sched timehist` adds up for the same
-threads, and the lives. With --switches each switch is recorded, too, without stacks, whose cost sums would take for RUN: the
+With --perf perf looks on, which costs time of its own: the columns are OFF over the sum for the same threads of the switches and
+wakings that `perf sched record` wrote down, and the lives. (Sums of `perf sched timehist` 6.1 are not that: on Linux 6.18 it books
+time of an idle CPU as a task's.) With --switches each switch is recorded, too, without stacks, whose cost sums would take for RUN: the
 columns are the lives, the components of at least 1 % of the time recorded, and how far sums of a second are from the account by
 every switch at most: in percent of the component, and of the time recorded.
 
@@ -28,8 +29,8 @@ import sys
 UNTOLD = ("run.other", "off.other", "off.unknown", "ready.unknown")
 QUOTA = ("cpu.cfs_quota_us", "30000") if os.path.isdir("/sys/fs/cgroup/cpu") else ("cpu.max", "30000 100000")
 GROUP = pathlib.Path("/sys/fs/cgroup/cpu" if QUOTA[0].startswith("cpu.cfs") else "/sys/fs/cgroup") / "pagelab-closing"
-# Time, CPU, name of the task with its ids, and three times in ms: waiting to be woken, for a CPU, and on it.
-TIMEHIST = re.compile(r"\s*(?P<end>[\d.]+) \[\d+\]\s+.*?\[(?P<tid>\d+)(/\d+)?\]\s+(?P<wait>[\d.]+)\s+(?P<delay>[\d.]+)\s+(?P<run>[\d.]+)\s+(?P<state>\S+)")
+SWITCH = re.compile(r"prev_pid=(?P<before>\d+) prev_prio=-?\d+ prev_state=(?P<state>\S+) ==> .*next_pid=(?P<after>\d+) ")
+WAKING = re.compile(r"^comm=.* pid=(?P<tid>\d+) prio=")
 AS_POSTGRES = "setpriv --reuid=postgres --regid=postgres --init-groups"
 
 
@@ -105,22 +106,34 @@ def row(pagelab, recording):
 
 
 def switches(perf_data, begin_ns):
-    """ns that each thread waited to be woken from then on, as perf tells."""
-    timehist = ["perf", "sched", "timehist", "--state", "-i", perf_data]
-    text = subprocess.run(timehist, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode(errors="replace")
-    waited, left_in = {}, {}
-    for line in text.splitlines():
-        found = TIMEHIST.match(line)
-        if not found:
-            continue
-        tid, wait_ns = int(found["tid"]), float(found["wait"]) * 1e6
-        # Of a task that could go on, perf calls the time without a CPU waiting, too.
-        was_ready = left_in.get(tid) == "R"
-        left_in[tid] = found["state"]
-        if float(found["end"]) * 1e9 > begin_ns and not was_ready:
-            after_ns = float(found["end"]) * 1e9 - begin_ns - 1e6 * (float(found["delay"]) + float(found["run"]))
-            waited[tid] = waited.get(tid, 0) + max(0.0, min(wait_ns, after_ns))
-    return waited
+    """ns that each thread was off the CPU from then on, from leaving it until it was woken, by the events that perf recorded."""
+    script = ["perf", "script", "--ns", "-F", "time,trace", "-i", perf_data]
+    off, left, woken = {}, {}, {}
+    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace") as events:
+        for line in events.stdout:
+            now, _, fields = line.strip().partition(": ")
+            switched, waking = SWITCH.search(fields), WAKING.search(fields)
+            if waking:
+                woken.setdefault(int(waking["tid"]), time_ns(now))
+            if not switched:
+                continue
+            before, after = int(switched["before"]), int(switched["after"])
+            if switched["state"].startswith("R"):
+                left.pop(before, None)
+            else:
+                left[before] = time_ns(now)
+            # A wait can be over just before the switch that begins it.
+            if time_ns(now) - woken.get(before, 0) > 10_000:
+                woken.pop(before, None)
+            if after in left:
+                until = woken.get(after, time_ns(now))
+                off[after] = off.get(after, 0) + max(0, until - max(left.pop(after), begin_ns))
+    return off
+
+
+def time_ns(seconds):
+    whole, _, fraction = seconds.rpartition(".")
+    return int(whole) * 10**9 + int(fraction)
 
 
 def row_by_perf(pagelab, recording, perf_data):
