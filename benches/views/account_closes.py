@@ -22,30 +22,22 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+
+import postgres
 
 UNTOLD = ("run.other", "off.other", "off.unknown", "ready.unknown")
 QUOTA = ("cpu.cfs_quota_us", "30000") if os.path.isdir("/sys/fs/cgroup/cpu") else ("cpu.max", "30000 100000")
 GROUP = pathlib.Path("/sys/fs/cgroup/cpu" if QUOTA[0].startswith("cpu.cfs") else "/sys/fs/cgroup") / "pagelab-closing"
 SWITCH = re.compile(r"prev_pid=(?P<before>\d+) prev_prio=-?\d+ prev_state=(?P<state>\S+) ==> .*next_pid=(?P<after>\d+) ")
 WAKING = re.compile(r"^comm=.* pid=(?P<tid>\d+) prio=")
-AS_POSTGRES = "setpriv --reuid=postgres --regid=postgres --init-groups"
 
 
-def server(place, command):
-    """A server of its own at `place` while `command` runs."""
-    programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
-    start = f"{programs}/postgres -D {place}/cluster -k {place} -c listen_addresses= >/dev/null 2>&1 & s=$!"
-    ready = f"until {programs}/pg_isready -q -h {place}; do sleep 0.05; done"
-    end = "kill -INT $s; wait $s"
-    if not os.path.isdir(f"{place}/cluster"):
-        os.makedirs(place)
-        shutil.chown(place, "postgres", "postgres")
-        make = f"{programs}/initdb -D {place}/cluster; {start}; {ready}; {programs}/pgbench -i -s 10 -h {place} postgres; {end}"
-        subprocess.run(f"{AS_POSTGRES} bash -c '{make}' >/dev/null 2>&1", shell=True, check=True)
-    return f"{AS_POSTGRES} bash -c '{start}; {ready}; {programs}/{command} -h {place} postgres >/dev/null 2>&1; {end}'"
+def pgbench(place):
+    return shlex.join(postgres.pgbench(place, "-c 2 -j 2 -T 6"))
 
 
 def python(program):
@@ -66,8 +58,8 @@ def workloads(work):
     rows = f'import sqlite3\nc=sqlite3.connect("{work}/t.db")\nc.execute("pragma synchronous=full")\nc.execute("create table t(a)")\nfor i in range(600): c.execute("insert into t values(?)",(i,)); c.commit()'
     node = "let s=0;const t=Date.now();while(Date.now()-t<3000)s+=JSON.stringify(Array.from({length:1000},(_,i)=>({a:i}))).length"
     return {
-        "pgbench in memory": lambda: server("/dev/shm/pagelab-closing", "pgbench -c 2 -j 2 -T 6"),
-        "pgbench on disk": lambda: server(f"{work}/pg", "pgbench -c 2 -j 2 -T 6"),
+        "pgbench in memory": lambda: pgbench("/dev/shm/pagelab-closing"),
+        "pgbench on disk": lambda: pgbench(f"{work}/pg"),
         "sqlite, fsync": lambda: f"rm -f {work}/t.db; {python(rows)}",
         "gcc": lambda: f"for i in 1 2 3; do gcc -O2 -c {source} -o /dev/null; done",
         "git": lambda: f"cd {repository}; for i in 1 2 3; do git log --stat -n 150 >/dev/null; git fsck >/dev/null 2>&1; done",

@@ -52,7 +52,7 @@ def of_inferno(pagelab, work, sides):
     functions = collections.defaultdict(lambda: [0, 0])
     for line in printed("inferno-diff-folded", work / "base.folded", work / "test.folded").splitlines():
         stack, base, test = line.rsplit(" ", 2)
-        of = functions[stack.rsplit(";", 1)[-1].removesuffix("_[k]")]
+        of = functions[stack.rsplit(";", 1)[-1].removesuffix("_[k]").removesuffix("_[i]")]
         of[0] += int(base)
         of[1] += int(test)
     return functions
@@ -106,8 +106,13 @@ def beside_others(pagelab, work, sides):
     inferno, ours = of_inferno(pagelab, work, sides), of_pagelab(pagelab, work)
     samples = lambda row: [round((row["figures"]["samples"][side] or 0) * RUNS) for side in ("base", "test")]
     totals = [sum(row[side] for row in inferno.values()) for side in (0, 1)]
-    same = sum(samples(row) == inferno.get(row["key"][1]) for row in ours)
-    print(json.dumps({"inferno_totals": totals, "ours": [sum(samples(row)[side] for row in ours) for side in (0, 1)], "functions": len(ours), "the_same": same}))
+    # Without a symbol folded stacks have the module's name.
+    name = lambda module, symbol: symbol or f"[{module.rsplit('/', 1)[-1]}]" if module else "[unknown]"
+    summed = collections.defaultdict(lambda: [0, 0])
+    for row in ours:
+        summed[name(*row["key"])] = [sum(pair) for pair in zip(summed[name(*row["key"])], samples(row))]
+    same = sum(of == inferno.get(function) for function, of in summed.items())
+    print(json.dumps({"inferno_totals": totals, "ours": [sum(samples(row)[side] for row in ours) for side in (0, 1)], "functions": len(summed), "the_same": same}))
     errors, shares = [], {}
     for side in ("base", "test"):
         listed = json.loads(printed(pagelab, "show", "--json", sides[side][0], "profile", "--comm", "planted", "--top", "0"))

@@ -16,8 +16,9 @@ import shutil
 import subprocess
 import sys
 
+import postgres
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-AS_POSTGRES = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
 # Plan, variants, runs of each.
 PLANS = {
     "dax-granularity": ("host.toml", ("base-fresh", "hugetlb-fresh"), 6),
@@ -26,16 +27,6 @@ PLANS = {
     "sequential-write": ("plan.toml", ("published", "kept"), 3),
     "thp-regression": ("plan.toml", ("before", "after"), 8),
 }
-SERVER = """
-"$1/postgres" -D "$2/cluster" -k "$2" -c listen_addresses= -c shared_buffers="$3" >"$2/server.log" 2>&1 &
-server=$!
-until "$1/pg_isready" -q -h "$2"; do sleep 0.05; done
-"$1/pgbench" -h "$2" $4 postgres >"$2/pgbench.log" 2>&1
-status=$?
-kill -INT $server
-wait $server
-exit $status
-"""
 
 
 def of_plan(pagelab, work, name):
@@ -76,15 +67,8 @@ def sqlite(pagelab, work):
 
 
 def pgbench(pagelab, work):
-    programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
-    place = work / "postgres"
-    server = lambda buffers, options: [*AS_POSTGRES, "sh", "-c", SERVER, "sh", programs, place, buffers, options]
-    if not (place / "cluster").is_dir():
-        place.mkdir(parents=True)
-        shutil.chown(place, "postgres", "postgres")
-        subprocess.run([*AS_POSTGRES, programs / "initdb", "-D", place / "cluster"], stdout=subprocess.DEVNULL, check=True)
-        subprocess.run(server("128MB", "-i -s 30 -q"), check=True)
-    sides = {buffers: server(buffers, "-c 2 -j 2 -t 20000 -S") for buffers in ("512MB", "1MB")}
+    place, options = work / "postgres", "-c 2 -j 2 -t 20000 -S"
+    sides = {buffers: postgres.pgbench(place, options, scale=30, shared_buffers=buffers) for buffers in ("512MB", "1MB")}
     return in_turns(pagelab, work, "pgbench", sides, 5)
 
 
