@@ -198,6 +198,8 @@ fn follow(
     let mut buffer = vec![0; MAX_PAYLOAD];
     let mut ended: Option<Instant> = None;
     loop {
+        // What a command prints last may come between a look at its pipes and one at whether it has ended.
+        let had_ended = ended.is_some();
         let open: Vec<usize> = (0..2).filter(|index| pumps[*index].pipe.is_some()).collect();
         if open.is_empty() {
             return child.wait();
@@ -212,7 +214,7 @@ fn follow(
         }
         let over = ended.is_some_and(|at| at.elapsed() > LINGER);
         // What a process left behind goes on printing is not the command's output.
-        if over || (ended.is_some() && !ready.contains(&true)) {
+        if over || (had_ended && !ready.contains(&true)) {
             return child.wait();
         }
     }

@@ -100,7 +100,9 @@ fn serve(mut port: File, ends: bool) -> io::Result<()> {
         };
         if got == 0 {
             // The client is gone, and the commands are its own: they end, too.
-            if gone_since.get_or_insert_with(Instant::now).elapsed() >= GONE {
+            let gone_for = gone_since.get_or_insert_with(Instant::now).elapsed();
+            if gone_for >= GONE && !running.is_empty() {
+                println!("lab-agent: no client for {} ms: what it ran is killed", gone_for.as_millis());
                 running.kill(None);
             }
             thread::sleep(IDLE);
