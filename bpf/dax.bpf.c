@@ -59,6 +59,8 @@ static __always_inline __u32 flags_of(struct vm_fault *vmf)
 static __always_inline int on_fault(__u32 kind, struct inode *inode, struct vm_fault *vmf, __u64 max_pgoff, __u32 result)
 {
 	struct task_state *state = current_member();
+	/* Plain: pointers are followed, which is dear to verify otherwise (loads.bpf.h). */
+	struct vm_area_struct *area = PLAIN(PLAIN(vmf)->vma);
 	struct dax_event *event;
 
 	if (!state)
@@ -72,13 +74,13 @@ static __always_inline int on_fault(__u32 kind, struct inode *inode, struct vm_f
 	event->ts = bpf_ktime_get_ns();
 	event->kind = kind;
 	event->task_id = state->task_id;
-	event->dev = inode->i_sb->s_dev;
+	event->dev = PLAIN(inode)->i_sb->s_dev;
 	event->flags = flags_of(vmf);
 	event->ino = inode->i_ino;
 	event->addr = vmf->address;
-	event->vm_start = vmf->vma->vm_start;
-	event->vm_end = vmf->vma->vm_end;
-	event->vm_flags = vmf->vma->vm_flags;
+	event->vm_start = area->vm_start;
+	event->vm_end = area->vm_end;
+	event->vm_flags = area->vm_flags;
 	event->pgoff = vmf->pgoff;
 	event->max_pgoff = max_pgoff;
 	event->result = result;

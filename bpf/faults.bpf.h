@@ -57,7 +57,7 @@ static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, un
 
 	if (!ring)
 		return 0;
-	if (ring->cached_task != (__u64)task || ring->cached_mm != (__u64)task->mm ||
+	if (ring->cached_task != (__u64)task || ring->cached_mm != (__u64)mm_of(task) ||
 	    ring->cached_generation != generation)
 		refresh_cache(ring);
 	if (!ring->cached_task_id || addr >> FAULT_ADDR_BITS)

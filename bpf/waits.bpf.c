@@ -465,7 +465,8 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
  */
 static __always_inline __u64 queued_ns(struct task_struct *task, struct wait_state *ws, __u64 all_ns)
 {
-	struct task_struct___waits *more = more_of(task);
+	/* Plain: it follows pointers (loads.bpf.h). */
+	struct task_struct___waits *more = more_of(PLAIN(task));
 	__u64 queued, clock, ns;
 
 	if (!bpf_core_field_exists(more->se.cfs_rq->rq))
