@@ -59,8 +59,7 @@ static __always_inline __u32 flags_of(struct vm_fault *vmf)
 static __always_inline int on_fault(__u32 kind, struct inode *inode, struct vm_fault *vmf, __u64 max_pgoff, __u32 result)
 {
 	struct task_state *state = current_member();
-	/* Plain: pointers are followed, which is dear to verify otherwise (loads.bpf.h). */
-	struct vm_area_struct *area = PLAIN(PLAIN(vmf)->vma);
+	struct vm_area_struct *area;
 	struct dax_event *event;
 
 	if (!state)
@@ -71,6 +70,8 @@ static __always_inline int on_fault(__u32 kind, struct inode *inode, struct vm_f
 		__sync_fetch_and_add(&dax_lost, 1);
 		return 0;
 	}
+	/* Plain: pointers are followed, which is dear to verify otherwise (loads.bpf.h). */
+	area = PLAIN(vmf)->vma;
 	event->ts = bpf_ktime_get_ns();
 	event->kind = kind;
 	event->task_id = state->task_id;

@@ -15,9 +15,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use pagelab_benches::now_ns;
 use pagelab_benches::postgres::Cluster;
 use pagelab_benches::slices;
+use pagelab_benches::{now_ns, own_cpu_ns};
 use pagelab_observe::bpf::{Observer, ObserverOptions};
 use pagelab_observe::cpu::{Frequency, Unwinding};
 use pagelab_observe::streams::{Stream, StreamSet};
@@ -45,8 +45,14 @@ enum State {
 struct Slice {
     begin_us: u64,
     end_us: u64,
-    /// What the recorder itself took of a CPU, us.
-    recorder_us: u64,
+    /// What the recorder itself took of a CPU.
+    recorder_ns: u64,
+}
+
+impl Slice {
+    fn recorder_pct(&self) -> f64 {
+        self.recorder_ns as f64 / 10.0 / (self.end_us - self.begin_us) as f64
+    }
 }
 
 struct Bench {
@@ -60,12 +66,6 @@ struct Bench {
 
 fn realtime_us() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros() as u64)
-}
-
-/// The CPU time of this process so far, us.
-fn cpu_us() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 
 impl Bench {
@@ -131,9 +131,9 @@ impl Bench {
     fn slice(&mut self, state: State) -> Result<Slice> {
         let mut watcher = if state == State::Waits { Some(self.attached()?) } else { None };
         self.record(&mut watcher, SETTLE);
-        let (begin_us, recorder_us) = (realtime_us()?, cpu_us());
+        let (begin_us, recorder_ns) = (realtime_us()?, own_cpu_ns());
         self.record(&mut watcher, SLICE);
-        let slice = Slice { begin_us, end_us: realtime_us()?, recorder_us: cpu_us() - recorder_us };
+        let slice = Slice { begin_us, end_us: realtime_us()?, recorder_ns: own_cpu_ns() - recorder_ns };
         if let Some(mut watcher) = watcher {
             watcher.stop();
         }
@@ -201,8 +201,8 @@ fn main() -> Result<()> {
     let line = json!({
         "dir": place, "rounds": rounds, "slice_ms": SLICE.as_millis() as u64,
         "transactions_per_s": slices::median(&rates, |[detached, ..]| *detached),
-        "recorder_cpu_pct": slices::median(&times, |[.., waits]| waits.recorder_us as f64 * 100.0 / (waits.end_us - waits.begin_us) as f64),
-        "recorder_cpu_detached_pct": slices::median(&times, |[detached, ..]| detached.recorder_us as f64 * 100.0 / (detached.end_us - detached.begin_us) as f64),
+        "recorder_cpu_pct": slices::median(&times, |[.., waits]| waits.recorder_pct()),
+        "recorder_cpu_detached_pct": slices::median(&times, |[detached, ..]| detached.recorder_pct()),
         "detached_over_waits": slices::shown(&rates, seed, |[detached, too, waits]| (detached + too) / 2.0 / waits)?,
         "detached_over_detached": slices::shown(&rates, seed, |[detached, too, _]| detached / too)?,
     });

@@ -76,8 +76,7 @@ fn reports_have_the_sections_of_fio() {
     let of = |mut command: std::process::Command, format: &str| {
         command.current_dir(place.path()).arg(format!("--output-format={format}")).args(job).output().expect("runs")
     };
-    let fio = || fio_program();
-    let (theirs, ours) = (document(&of(fio(), "json")), document(&of(pagelab(), "json")));
+    let (theirs, ours) = (document(&of(fio_program(), "json")), document(&of(pagelab(), "json")));
     let keys = |document: &serde_json::Value| {
         let trim = document["jobs"][0]["trim"].as_object().expect("a section");
         trim.keys().cloned().collect::<std::collections::BTreeSet<_>>()
@@ -89,7 +88,7 @@ fn reports_have_the_sections_of_fio() {
             assert_eq!(of(&ours), of(&theirs), "{section} {key}");
         }
     }
-    for command in [fio(), pagelab()] {
+    for command in [fio_program(), pagelab()] {
         let text = String::from_utf8_lossy(&of(command, "normal").stdout).into_owned();
         for words in ["rw=trimwrite", "  trim: IOPS=", "   TRIM: bw=", "issued rwts: total=0,"] {
             assert!(text.contains(words), "{words}: {text}");
