@@ -4,7 +4,8 @@
  * so that the account closes although no switch is recorded (that is what the stream `sched` is for).
  *
  * Off the CPU a task is from leaving it until it is first woken; from then on, and when it was preempted, it waits for a CPU.
- * A switch is where the kernel's scheduler has it (same_as_kernel()), which may be some microseconds before the tracepoint.
+ * A switch is where the kernel's scheduler has it (same_as_kernel()), which may be some microseconds before the tracepoint; how long
+ * a task was in a queue is what the kernel counts, too, which is known when it next leaves the CPU (settle()).
  * Waits are told from each other by what is known for nothing (enum wait_key). Where in the kernel they were is told by
  * stacks taken now and then: at the end of a wait of `off` ns with probability min(1, off / stack_scale_ns), and with the weight
  * max(off, stack_scale_ns), so that the weights of many waits sum to their time.
@@ -47,18 +48,16 @@ const volatile struct wait_types *wait_types = NULL;
 #define TASK_DEAD 0x80
 #define TASK_NOLOAD 0x400
 
+/* A task that has had a CPU for longer than this may keep it for seconds. */
+#define SETTLES_ITSELF_NS 1000000
+
 /* A task may be woken shortly before it has left the CPU: its wait was over before it began. */
 #define WOKEN_BEFORE_NS 10000
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct rq___waits {
-	__u64 clock;
-};
-
 struct cfs_rq {
 	int throttle_count;
-	struct rq___waits *rq; /* CONFIG_FAIR_GROUP_SCHED */
 };
 
 struct sched_entity___of_group {
@@ -66,7 +65,7 @@ struct sched_entity___of_group {
 };
 
 struct sched_info {
-	__u64 run_delay, last_queued;
+	__u64 run_delay;
 };
 
 struct task_struct___waits {
@@ -95,8 +94,14 @@ struct wait_state {
 	__u32 dead;
 	__u64 run_ns;
 	__u64 runs;
-	__u64 counted_ns;   /* sum_exec_runtime when it took the CPU */
-	__u64 last_wakeup_ns; /* what of its wait for that was HELD_BY_WAKEUP */
+	__u64 counted_ns;   /* sum_exec_runtime when it left, or took the CPU */
+	/* The wait before that, which is not in the sums until settle() has split it. */
+	__u32 unsettled;
+	__u32 unsettled_key;    /* 0: it was preempted */
+	__u32 unsettled_holder;
+	__u32 padding;
+	__u64 unsettled_off_ns;   /* until it was woken */
+	__u64 unsettled_ready_ns; /* and from then on */
 	__u64 runtime_base_ns;
 	__u64 run_delay_base_ns;
 	__u64 ready_ns[WAIT_HOLDERS];
@@ -392,6 +397,46 @@ static __always_inline struct wait_state *wait_state_of(struct task_struct *task
 	return bpf_task_storage_get(&wait_states, task, 0, 0);
 }
 
+/*
+ * Tells of the wait before this run how long the task was in a queue, as the kernel has counted it (sched_info_arrive()), and how long
+ * it had been woken before: a CPU that is told by another queues the task when it has taken the interrupt, an idle one when it has
+ * woken up for it. Gives what the sums of queues lack of the time since it was woken, and counts that nowhere if `of_run_ns`, what the
+ * kernel counts as the task's run beyond what this program has seen of it, accounts for it.
+ */
+static __always_inline __u64 settle(struct task_struct *task, struct wait_state *ws, __u64 of_run_ns, __u64 now)
+{
+	__u64 off, ready, queued, rest, run = 0;
+	__u32 holder = ws->unsettled_holder;
+
+	if (!__sync_lock_test_and_set(&ws->unsettled, 0))
+		return 0;
+	off = ws->unsettled_off_ns;
+	ready = ws->unsettled_ready_ns;
+	queued = more_of(task)->sched_info.run_delay - ws->left_run_delay_ns;
+	if (queued > ready) {
+		/* The kernel's clock stands while it switches, so it may have queued the task before it woke it. */
+		rest = queued - ready < off ? queued - ready : off;
+		off -= rest;
+		ready += rest;
+		queued = ready;
+	}
+	rest = ready - queued;
+	run = rest < of_run_ns ? rest : of_run_ns;
+	rest -= run;
+	if (ws->unsettled_key) {
+		add_wait(ws, ws->unsettled_key, off, now);
+		ws->ready_ns[HELD_BY_WAKEUP] += rest;
+		ws->readies[HELD_BY_WAKEUP] += rest > 0;
+	} else {
+		queued += rest;
+	}
+	if (holder < WAIT_HOLDERS) {
+		ws->ready_ns[holder] += queued;
+		ws->readies[holder]++;
+	}
+	return run;
+}
+
 /* What a preemption is put off by at most, between the interrupt that brings it about and the switch. */
 #define PUT_OFF_NS 50000
 
@@ -400,18 +445,47 @@ static __always_inline struct wait_state *wait_state_of(struct task_struct *task
  * that queues a task and the switch to it (rq_clock_skip_update()): the way out of the interrupt, which in a virtual machine takes
  * some 10 us, belongs to the task that runs next, and no longer to the one that is preempted. Gives when the run ended.
  */
-static __always_inline __u64 same_as_kernel(struct wait_state *ws, __u64 counted_ns, bool preempted, __u64 now)
+static __always_inline __u64 same_as_kernel(struct task_struct *task, struct wait_state *ws, bool preempted, __u64 now)
 {
-	__u64 ran = now - ws->since, counted = counted_ns - ws->counted_ns, more;
+	__u64 ran = now - ws->since, counted = task->se.sum_exec_runtime - ws->counted_ns;
 
-	if (counted > ran) {
-		more = counted - ran < ws->last_wakeup_ns ? counted - ran : ws->last_wakeup_ns;
-		ws->ready_ns[HELD_BY_WAKEUP] -= more;
-		ws->run_ns += more;
-	} else if (preempted && ran - counted < PUT_OFF_NS) {
-		return now - (ran - counted);
+	ws->run_ns += settle(task, ws, counted > ran ? counted - ran : 0, now);
+	return preempted && counted < ran && ran - counted < PUT_OFF_NS ? ws->since + counted : now;
+}
+
+/* The wait of a task that gets the CPU now is over; `holder`: who had the CPU until now. Gives its key; 0: it was preempted. */
+static __always_inline __u32 end_wait(struct wait_state *ws, __u64 left, __u32 holder, __u64 now)
+{
+	__u64 ready = left;
+	__u32 waker = WOKEN_UNSEEN, key = ws->open_key;
+
+	if (key) {
+		ready = now;
+		if (ws->woken + WOKEN_BEFORE_NS >= left) {
+			ready = ws->woken > left ? ws->woken : left;
+			waker = ws->waker;
+		}
+		key |= waker << WAIT_WAKER_SHIFT;
 	}
-	return now;
+	ws->unsettled_key = key;
+	ws->unsettled_off_ns = ready - left;
+	ws->unsettled_ready_ns = now - ready;
+	ws->unsettled_holder = ws->throttled ? HELD_BY_THROTTLING : holder;
+	ws->throttled = 0;
+	ws->unsettled = 1;
+	return key;
+}
+
+/*
+ * The kernel leaves hits of tracepoints out now and then. A task that leaves the CPU and was not seen to get it has run for as long as
+ * the kernel has counted since it left last.
+ */
+static __always_inline void get_unseen(struct task_struct *task, struct wait_state *ws, __u64 now)
+{
+	__u64 gone = now - ws->left, ran = task->se.sum_exec_runtime - ws->counted_ns;
+
+	ws->since = now - (ran < gone ? ran : gone);
+	end_wait(ws, ws->left, HELD_BY_FOREIGN, ws->since);
 }
 
 static __always_inline void switched_out(struct task_struct *task, struct wait_state *ws, struct this_cpu *cpu,
@@ -425,8 +499,10 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 			return;
 		set_active(ws, cpu, true, now);
 	}
+	if (!ws->since && ws->left)
+		get_unseen(task, ws, now);
 	if (ws->since) {
-		now = same_as_kernel(ws, task->se.sum_exec_runtime, !task_state, now);
+		now = same_as_kernel(task, ws, !task_state, now);
 		ws->run_ns += now - ws->since;
 	}
 	ws->runs++;
@@ -447,10 +523,11 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 		return;
 	}
 	ws->left = now;
+	ws->left_run_delay_ns = more_of(task)->sched_info.run_delay;
+	ws->counted_ns = task->se.sum_exec_runtime;
 	ws->open_key = 0;
 	if (task_state) {
 		ws->open_key = wait_key_of(task, task_state);
-		ws->left_run_delay_ns = more_of(task)->sched_info.run_delay;
 		if (!is_active_wait(ws->open_key))
 			set_active(ws, cpu, false, now);
 	} else {
@@ -458,34 +535,11 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 	}
 }
 
-/*
- * How long a task that gets the CPU now was in its queue, as the kernel is about to count it (sched_info_arrive()); `all_ns`,
- * which began when it was woken, where that cannot be known. A CPU that is told by another queues the task when it has taken
- * the interrupt, an idle one when it has woken up for it.
- */
-static __always_inline __u64 queued_ns(struct task_struct *task, struct wait_state *ws, __u64 all_ns)
-{
-	/* Plain: it follows pointers (loads.bpf.h). */
-	struct task_struct___waits *more = more_of(PLAIN(task));
-	__u64 queued, clock, ns;
-
-	if (!bpf_core_field_exists(more->se.cfs_rq->rq))
-		return all_ns;
-	queued = more->sched_info.last_queued;
-	clock = more->se.cfs_rq->rq->clock;
-	if (!queued || clock < queued)
-		return all_ns;
-	/* What it spent in the queues of other CPUs has been counted already. */
-	ns = clock - queued + more->sched_info.run_delay - ws->left_run_delay_ns;
-	return ns < all_ns ? ns : all_ns;
-}
-
-/* `holder`: who had the CPU until now. */
 static __always_inline void switched_in(struct task_struct *task, struct wait_state *ws, struct this_cpu *cpu, __u32 holder,
 				       __u64 now)
 {
-	__u64 left, ready, queued;
-	__u32 waker = WOKEN_UNSEEN;
+	__u64 left;
+	__u32 key;
 
 	if (!ws) {
 		ws = new_wait_state(task);
@@ -497,31 +551,12 @@ static __always_inline void switched_in(struct task_struct *task, struct wait_st
 	ws->left = 0;
 	ws->since = now;
 	ws->counted_ns = task->se.sum_exec_runtime;
-	ws->last_wakeup_ns = 0;
 	ws->dirty = 1;
 	if (!left)
 		return;
-	queued = left;
-	if (ws->open_key) {
-		ready = now;
-		if (ws->woken + WOKEN_BEFORE_NS >= left) {
-			ready = ws->woken > left ? ws->woken : left;
-			waker = ws->waker;
-		}
-		add_wait(ws, ws->open_key | waker << WAIT_WAKER_SHIFT, ready - left, now);
-		sample_wait(task, ws, ws->open_key | waker << WAIT_WAKER_SHIFT, ready - left, now);
-		queued = now - queued_ns(task, ws, now - ready);
-		ws->last_wakeup_ns = queued - ready;
-		ws->ready_ns[HELD_BY_WAKEUP] += queued - ready;
-		ws->readies[HELD_BY_WAKEUP] += queued > ready;
-	}
-	if (ws->throttled)
-		holder = HELD_BY_THROTTLING;
-	ws->throttled = 0;
-	if (holder < WAIT_HOLDERS) {
-		ws->ready_ns[holder] += now - queued;
-		ws->readies[holder]++;
-	}
+	key = end_wait(ws, left, holder, now);
+	if (key)
+		sample_wait(task, ws, key, ws->unsettled_off_ns, now);
 }
 
 SEC("tp_btf/sched_switch")
@@ -649,9 +684,9 @@ static __always_inline struct wait_state *found_running(struct task_struct *task
 	if (!ws || ws->since || ws->left)
 		return ws;
 	task_state = more_of(task)->__state;
+	ws->counted_ns = task->se.sum_exec_runtime;
 	if (more_of(task)->on_cpu) {
 		ws->since = now;
-		ws->counted_ns = task->se.sum_exec_runtime;
 		set_active(ws, NULL, true, now);
 		return ws;
 	}
@@ -689,6 +724,9 @@ int walk_waits(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	ws->dirty = 0;
+	/* One that leaves the CPU soon settles its wait itself; both at once would need it to come back meanwhile. */
+	if (ws->since && (last_walk || now - ws->since > SETTLES_ITSELF_NS))
+		settle(task, ws, 0, now);
 	read_sums(sums, task, ws, now);
 	left = sums->left;
 	key = ws->open_key;

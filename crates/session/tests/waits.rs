@@ -58,12 +58,6 @@ impl States {
         self.ready_ns.values().sum()
     }
 
-    /// A task that preempts another when it is woken runs, for the kernel, from the interrupt that queued it on: the clock is not read
-    /// again until it has the CPU (`rq_clock_skip_update`). In a virtual machine that takes some 10 us, and more where it is busy.
-    fn slack_ns(&self) -> u64 {
-        1_000_000 + 40_000 * self.off_times
-    }
-
     /// What the kernel counts, too.
     fn queued(&self) -> u64 {
         self.ready() - self.ready_ns.get(&Some("wakeup".to_owned())).copied().unwrap_or(0)
@@ -162,8 +156,8 @@ fn states_sum_to_lives_and_agree_with_every_switch() {
             "{task_id}: {} {task:?}",
             off[task_id]
         );
-        assert!(close(task.run_ns, task.kernel_run_ns, 0.02, task.slack_ns()), "{task:?}");
-        assert!(close(task.queued(), task.kernel_ready_ns, 0.05, task.slack_ns()), "{task:?}");
+        assert!(close(task.run_ns, task.kernel_run_ns, 0.02, 1_000_000), "{task:?}");
+        assert!(close(task.queued(), task.kernel_ready_ns, 0.05, 1_000_000), "{task:?}");
     }
     let output = std::fs::read_to_string(said).expect("each child said what was counted for it");
     let mut named: BTreeMap<&str, &States> = BTreeMap::new();
@@ -173,7 +167,7 @@ fn states_sum_to_lives_and_agree_with_every_switch() {
         let task = &tasks[&pids[&pid.parse().expect("a pid")]];
         let counted = |word: &str| word.parse::<u64>().expect("ns");
         assert!(close(task.run_ns, counted(run_ns), 0.05, 10_000_000), "{line}: {task:?}");
-        assert!(close(task.queued(), counted(delay_ns), 0.05, task.slack_ns()), "{line}: {task:?}");
+        assert!(close(task.queued(), counted(delay_ns), 0.05, 5_000_000), "{line}: {task:?}");
         named.insert(name, task);
     }
     let asks = named["ask"];
@@ -249,9 +243,10 @@ fn stacks_say_what_waits_were_for_and_stand_for_their_time() {
             }
         })
         .expect("stacks of waits");
-    // Waits of 5 ms are all sampled, and each stands for itself.
+    // Waits of 5 ms are all sampled, and each stands for itself. The kernel leaves hits of tracepoints out now and then: one may end
+    // unseen, which has no stack.
     let poll: u64 = tasks.values().map(|task| task.off_in("poll")).sum();
-    assert!(poll >= 190_000_000 && close(polled, poll, 0.01, 1_000_000), "{polled} of {poll}");
+    assert!(poll >= 190_000_000 && close(polled, poll, 0.01, 6_000_000), "{polled} of {poll}");
     let sync: u64 = tasks.values().map(|task| task.off_in("fsync")).sum();
     assert!(sync > 0 && close(synced, sync, 0.3, 3_000_000), "{synced} of {sync}");
     assert!(close(all, off, 0.1, 5_000_000), "{all} of {off}");
