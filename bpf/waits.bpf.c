@@ -4,7 +4,7 @@
  * so that the account closes although no switch is recorded (that is what the stream `sched` is for).
  *
  * Off the CPU a task is from leaving it until it is first woken; from then on, and when it was preempted, it waits for a CPU.
- * A switch is where the kernel's scheduler has it (same_as_kernel()), which may be some microseconds before the tracepoint; how long
+ * A switch is where the kernel's scheduler has it (end_run()), which may be some microseconds before the tracepoint; how long
  * a task was in a queue is what the kernel counts, too, which is known when it next leaves the CPU (settle()).
  * Waits are told from each other by what is known for nothing (enum wait_key). Where in the kernel they were is told by
  * stacks taken now and then: at the end of a wait of `off` ns with probability min(1, off / stack_scale_ns), and with the weight
@@ -400,29 +400,36 @@ static __always_inline struct wait_state *wait_state_of(struct task_struct *task
 /*
  * Tells of the wait before this run how long the task was in a queue, as the kernel has counted it (sched_info_arrive()), and how long
  * it had been woken before: a CPU that is told by another queues the task when it has taken the interrupt, an idle one when it has
- * woken up for it. Gives what the sums of queues lack of the time since it was woken, and counts that nowhere if `of_run_ns`, what the
- * kernel counts as the task's run beyond what this program has seen of it, accounts for it.
+ * woken up for it. `more_ns` is what the kernel counts as the task's run beyond what this program has seen of it, `less_ns` what it
+ * counts less. Gives what of the first was told as woken, and is the run's; or, negative, what of the second was in a queue unseen.
  */
-static __always_inline __u64 settle(struct task_struct *task, struct wait_state *ws, __u64 of_run_ns, __u64 now)
+static __always_inline __s64 settle(struct task_struct *task, struct wait_state *ws, __u64 more_ns, __u64 less_ns, __u64 now)
 {
-	__u64 off, ready, queued, rest, run = 0;
+	__u64 off = 0, ready = 0, queued, rest, unseen;
 	__u32 holder = ws->unsettled_holder;
+	bool ended = __sync_lock_test_and_set(&ws->unsettled, 0);
 
-	if (!__sync_lock_test_and_set(&ws->unsettled, 0))
-		return 0;
-	off = ws->unsettled_off_ns;
-	ready = ws->unsettled_ready_ns;
+	if (ended) {
+		off = ws->unsettled_off_ns;
+		ready = ws->unsettled_ready_ns;
+	}
 	queued = more_of(task)->sched_info.run_delay - ws->left_run_delay_ns;
+	unseen = 0;
 	if (queued > ready) {
 		/* The kernel's clock stands while it switches, so it may have queued the task before it woke it. */
 		rest = queued - ready < off ? queued - ready : off;
 		off -= rest;
 		ready += rest;
+		unseen = queued - ready < less_ns ? queued - ready : less_ns;
+		ws->ready_ns[HELD_BY_FOREIGN] += unseen;
 		queued = ready;
 	}
+	ws->left_run_delay_ns += queued + unseen;
+	if (!ended)
+		return -(__s64)unseen;
 	rest = ready - queued;
-	run = rest < of_run_ns ? rest : of_run_ns;
-	rest -= run;
+	more_ns = rest < more_ns ? rest : more_ns;
+	rest -= more_ns;
 	if (ws->unsettled_key) {
 		add_wait(ws, ws->unsettled_key, off, now);
 		ws->ready_ns[HELD_BY_WAKEUP] += rest;
@@ -434,23 +441,31 @@ static __always_inline __u64 settle(struct task_struct *task, struct wait_state 
 		ws->ready_ns[holder] += queued;
 		ws->readies[holder]++;
 	}
-	return run;
+	return (__s64)more_ns - (__s64)unseen;
 }
 
 /* What a preemption is put off by at most, between the interrupt that brings it about and the switch. */
 #define PUT_OFF_NS 50000
+/* From where the scheduler reads its clock to the tracepoint. */
+#define SWITCHING_NS 2000
 
 /*
  * Where the kernel's scheduler has the beginning and the end of a run. It does not read its clock again between the interrupt
  * that queues a task and the switch to it (rq_clock_skip_update()): the way out of the interrupt, which in a virtual machine takes
  * some 10 us, belongs to the task that runs next, and no longer to the one that is preempted. Gives when the run ended.
  */
-static __always_inline __u64 same_as_kernel(struct task_struct *task, struct wait_state *ws, bool preempted, __u64 now)
+static __always_inline __u64 end_run(struct task_struct *task, struct wait_state *ws, bool preempted, __u64 now)
 {
 	__u64 ran = now - ws->since, counted = task->se.sum_exec_runtime - ws->counted_ns;
+	__u64 less = ran > counted ? ran - counted : 0;
+	__s64 more = settle(task, ws, counted > ran ? counted - ran : 0, less, now);
 
-	ws->run_ns += settle(task, ws, counted > ran ? counted - ran : 0, now);
-	return preempted && counted < ran && ran - counted < PUT_OFF_NS ? ws->since + counted : now;
+	if (more < 0)
+		less += more;
+	if (less < (preempted ? PUT_OFF_NS : SWITCHING_NS))
+		now -= less;
+	ws->run_ns += now - ws->since + more;
+	return now;
 }
 
 /* The wait of a task that gets the CPU now is over; `holder`: who had the CPU until now. Gives its key; 0: it was preempted. */
@@ -501,10 +516,8 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 	}
 	if (!ws->since && ws->left)
 		get_unseen(task, ws, now);
-	if (ws->since) {
-		now = same_as_kernel(task, ws, !task_state, now);
-		ws->run_ns += now - ws->since;
-	}
+	if (ws->since)
+		now = end_run(task, ws, !task_state, now);
 	ws->runs++;
 	ws->since = 0;
 	ws->dirty = 1;
@@ -726,7 +739,7 @@ int walk_waits(struct bpf_iter__task *ctx)
 	ws->dirty = 0;
 	/* One that leaves the CPU soon settles its wait itself; both at once would need it to come back meanwhile. */
 	if (ws->since && (last_walk || now - ws->since > SETTLES_ITSELF_NS))
-		settle(task, ws, 0, now);
+		settle(task, ws, 0, 0, now);
 	read_sums(sums, task, ws, now);
 	left = sums->left;
 	key = ws->open_key;
