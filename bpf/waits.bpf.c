@@ -84,6 +84,7 @@ struct wait_state {
 	__u32 open_key;     /* of the wait since `left`; 0: it could run */
 	__u64 since;        /* on a CPU since; 0: it is not */
 	__u64 left;         /* off it since; 0: it is not */
+	__u64 put_off_ns;   /* what the kernel counted less for the run until then, if it was preempted */
 	__u64 left_run_delay_ns; /* what the kernel had counted as waiting for a CPU by then */
 	__u64 woken;        /* last time */
 	__u32 waker;        /* and by whom */
@@ -387,8 +388,8 @@ static __always_inline struct wait_state *new_wait_state(struct task_struct *tas
 	if (!ws || ws->task_id)
 		return ws;
 	ws->task_id = member->task_id;
-	ws->runtime_base_ns = task->se.sum_exec_runtime;
-	ws->run_delay_base_ns = more_of(task)->sched_info.run_delay;
+	ws->runtime_base_ns = ws->counted_ns = task->se.sum_exec_runtime;
+	ws->run_delay_base_ns = ws->left_run_delay_ns = more_of(task)->sched_info.run_delay;
 	return ws;
 }
 
@@ -416,15 +417,19 @@ static __always_inline __s64 settle(struct task_struct *task, struct wait_state 
 	queued = more_of(task)->sched_info.run_delay - ws->left_run_delay_ns;
 	unseen = 0;
 	if (queued > ready) {
-		/* The kernel's clock stands while it switches, so it may have queued the task before it woke it. */
+		/* The kernel's clock stands while it switches, so it may have queued the task before it woke it, or took its CPU. */
 		rest = queued - ready < off ? queued - ready : off;
 		off -= rest;
+		ready += rest;
+		rest = queued - ready < ws->put_off_ns ? queued - ready : ws->put_off_ns;
+		ws->run_ns -= rest;
 		ready += rest;
 		unseen = queued - ready < less_ns ? queued - ready : less_ns;
 		ws->ready_ns[HELD_BY_FOREIGN] += unseen;
 		queued = ready;
 	}
 	ws->left_run_delay_ns += queued + unseen;
+	ws->put_off_ns = 0;
 	if (!ended)
 		return -(__s64)unseen;
 	rest = ready - queued;
@@ -444,15 +449,14 @@ static __always_inline __s64 settle(struct task_struct *task, struct wait_state 
 	return (__s64)more_ns - (__s64)unseen;
 }
 
-/* What a preemption is put off by at most, between the interrupt that brings it about and the switch. */
-#define PUT_OFF_NS 50000
 /* From where the scheduler reads its clock to the tracepoint. */
 #define SWITCHING_NS 2000
 
 /*
- * Where the kernel's scheduler has the beginning and the end of a run. It does not read its clock again between the interrupt
- * that queues a task and the switch to it (rq_clock_skip_update()): the way out of the interrupt, which in a virtual machine takes
- * some 10 us, belongs to the task that runs next, and no longer to the one that is preempted. Gives when the run ended.
+ * Where the kernel's scheduler has the end of a run. It does not read its clock again between the interrupt that queues a task, or
+ * finds that another's turn has come, and the switch (rq_clock_skip_update()): the way out of the interrupt, which in a virtual machine
+ * takes some 10 us and now and then 200, is no longer the run of a task that is preempted. Whether that is why the kernel counts less
+ * is known when it has counted the time in the queue.
  */
 static __always_inline __u64 end_run(struct task_struct *task, struct wait_state *ws, bool preempted, __u64 now)
 {
@@ -462,7 +466,9 @@ static __always_inline __u64 end_run(struct task_struct *task, struct wait_state
 
 	if (more < 0)
 		less += more;
-	if (less < (preempted ? PUT_OFF_NS : SWITCHING_NS))
+	if (preempted)
+		ws->put_off_ns = less;
+	else if (less < SWITCHING_NS)
 		now -= less;
 	ws->run_ns += now - ws->since + more;
 	return now;
@@ -551,7 +557,7 @@ static __always_inline void switched_out(struct task_struct *task, struct wait_s
 static __always_inline void switched_in(struct task_struct *task, struct wait_state *ws, struct this_cpu *cpu, __u32 holder,
 				       __u64 now)
 {
-	__u64 left;
+	__u64 left, unseen;
 	__u32 key;
 
 	if (!ws) {
@@ -561,12 +567,18 @@ static __always_inline void switched_in(struct task_struct *task, struct wait_st
 	}
 	set_active(ws, cpu, true, now);
 	left = ws->left;
+	unseen = task->se.sum_exec_runtime - ws->counted_ns;
 	ws->left = 0;
 	ws->since = now;
-	ws->counted_ns = task->se.sum_exec_runtime;
+	ws->counted_ns += unseen;
 	ws->dirty = 1;
 	if (!left)
 		return;
+	/* It was not seen to get the CPU and leave it again; that is told as a run before the wait. */
+	if (unseen < now - left) {
+		ws->run_ns += unseen;
+		left += unseen;
+	}
 	key = end_wait(ws, left, holder, now);
 	if (key)
 		sample_wait(task, ws, key, ws->unsettled_off_ns, now);
@@ -660,7 +672,6 @@ int wait_execs(unsigned long long *ctx)
 	if (!ws)
 		return 0;
 	ws->since = now;
-	ws->counted_ns = task->se.sum_exec_runtime;
 	set_active(ws, NULL, true, now);
 	return 0;
 }
@@ -697,7 +708,6 @@ static __always_inline struct wait_state *found_running(struct task_struct *task
 	if (!ws || ws->since || ws->left)
 		return ws;
 	task_state = more_of(task)->__state;
-	ws->counted_ns = task->se.sum_exec_runtime;
 	if (more_of(task)->on_cpu) {
 		ws->since = now;
 		set_active(ws, NULL, true, now);
@@ -705,7 +715,6 @@ static __always_inline struct wait_state *found_running(struct task_struct *task
 	}
 	if (task_state)
 		ws->open_key = wait_key_of(task, task_state);
-	ws->left_run_delay_ns = more_of(task)->sched_info.run_delay;
 	ws->left = now;
 	set_active(ws, NULL, !task_state || is_active_wait(ws->open_key), now);
 	return ws;

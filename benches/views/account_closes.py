@@ -9,8 +9,10 @@ samples against RUN in standard errors, the lives of the tasks and their parts, 
 lives, and kernel samples without a mechanism in percent.
 
 With --perf perf looks on, which costs time of its own: the columns are OFF over the sum for the same threads of the switches and
-wakings that `perf sched record` wrote down, and the lives. (Sums of `perf sched timehist` 6.1 are not that: on Linux 6.18 it books
-time of an idle CPU as a task's.) With --switches each switch is recorded, too, without stacks, whose cost sums would take for RUN: the
+wakings that `perf sched record` wrote down, and the lives. All CPUs but the first spin with the policy SCHED_IDLE meanwhile: in our
+virtual machine with Linux 6.18 neither perf nor ftrace gets any event in the idle tasks of the others, so that no wait that ended there
+would have an end, and no task that was woken there a waking.
+(Sums of `perf sched timehist` 6.1 are not that: it books time of an idle CPU as a task's.) With --switches each switch is recorded, too, without stacks, whose cost sums would take for RUN: the
 columns are the lives, the components of at least 1 % of the time recorded, and how far sums of a second are from the account by
 every switch at most: in percent of the component, and of the time recorded.
 
@@ -18,6 +20,7 @@ In a virtual machine the timer's interrupt comes late, and tasks that run for a 
 less than they run: there the standard errors say how much.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -75,9 +78,26 @@ def workloads(work):
     }
 
 
+@contextlib.contextmanager
+def no_idle_tasks():
+    spin = ["chrt", "--idle", "0", "sh", "-c", "while :; do :; done"]
+    cpus = sorted(os.sched_getaffinity(0))[1:]
+    spinning = [subprocess.Popen(["taskset", "-c", str(cpu), *spin]) for cpu in cpus]
+    try:
+        yield
+    finally:
+        for one in spinning:
+            one.kill()
+            one.wait()
+
+
 def shown(pagelab, recording, view):
     command = [pagelab, "show", "--json", "--top", "0", recording, view]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def queried(pagelab, recording, sql):
+    return json.loads(subprocess.run([pagelab, "query", "--json", recording, sql], stdout=subprocess.PIPE, check=True).stdout)
 
 
 def row(pagelab, recording):
@@ -98,7 +118,7 @@ def row(pagelab, recording):
 
 
 def switches(perf_data, begin_ns):
-    """ns that each thread was off the CPU from then on, from leaving it until it was woken, by the events that perf recorded."""
+    """ns that each thread was off the CPU since it began, from leaving it until it was woken, by the events that perf recorded."""
     script = ["perf", "script", "--ns", "-F", "time,trace", "-i", perf_data]
     off, left, woken = {}, {}, {}
     with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace") as events:
@@ -118,8 +138,9 @@ def switches(perf_data, begin_ns):
             if time_ns(now) - woken.get(before, 0) > 10_000:
                 woken.pop(before, None)
             if after in left:
-                until = woken.get(after, time_ns(now))
-                off[after] = off.get(after, 0) + max(0, until - max(left.pop(after), begin_ns))
+                until = woken.pop(after, time_ns(now))
+                began = max(left.pop(after), begin_ns.get(after, 0))
+                off[after] = off.get(after, 0) + max(0, until - began)
     return off
 
 
@@ -129,9 +150,12 @@ def time_ns(seconds):
 
 
 def row_by_perf(pagelab, recording, perf_data):
-    budget, tasks = shown(pagelab, recording, "budget"), shown(pagelab, recording, "tasks")
-    waited = switches(perf_data, tasks["clock_start_ns"])
-    off_ns = sum(waited.get(tid, 0) for tid in {task["tid"] for task in tasks["tasks"]})
+    budget = shown(pagelab, recording, "budget")
+    # The command begins when it is executed: before, its process waited until everything recorded.
+    sql = "select tid, min(ts) as begin_ns from tasks where op in ('fork', 'exec') group by tid"
+    begin_ns = {task["tid"]: task["begin_ns"] for task in queried(pagelab, recording, sql)}
+    waited = switches(perf_data, begin_ns)
+    off_ns = sum(waited.get(tid, 0) for tid in begin_ns)
     return [f"{budget['off_ns'] / max(1, off_ns):.4f}", f"{budget['lives_ns'] / 1e9:.2f}"]
 
 
@@ -169,7 +193,8 @@ def main():
         watched = ["--", "bash", "-c", command()]
         if form == "--perf":
             perf = ["perf", "sched", "record", "-q", "-a", "-k", "CLOCK_MONOTONIC", "-o", work / "perf.data"]
-            subprocess.run([*perf, *record, *watched], check=True, stderr=subprocess.DEVNULL)
+            with no_idle_tasks():
+                subprocess.run([*perf, *record, *watched], check=True, stderr=subprocess.DEVNULL)
             cells = row_by_perf(pagelab, recording, work / "perf.data")
         elif form == "--switches":
             subprocess.run([*record, "--observe", "default,sched:nostacks", *watched], check=True)
