@@ -79,35 +79,37 @@ struct task_struct___waits {
 
 #pragma clang attribute pop
 
+/*
+ * What a switch to the task and its waking touch comes first, in the line of the cache that its storage begins in: of a task that has
+ * slept none of it is near.
+ */
 struct wait_state {
-	__u32 task_id;
-	__u32 open_key;     /* of the wait since `left`; 0: it could run */
 	__u64 since;        /* on a CPU since; 0: it is not */
 	__u64 left;         /* off it since; 0: it is not */
+	__u64 woken;        /* last time */
+	__u64 counted_ns;   /* sum_exec_runtime when it left, or took the CPU */
+	__u32 open_key;     /* of the wait since `left`; 0: it could run */
+	__u8 waker;         /* who woke it last */
+	__u8 throttled;     /* when it left */
+	__u8 active;        /* counted in `active` */
+	__u8 dirty;         /* something has changed since the last walk */
+	/* The wait before this run, which is not in the sums until settle() has split it. */
+	__u32 unsettled_key;    /* 0: it was preempted */
+	__u32 unsettled;        /* who had the CPU (enum wait_holder) + 1; 0: there is none */
+	__u64 unsettled_off_ns; /* until it was woken; */
+	__u64 unsettled_ready_ns; /* and from then on */
 	__u64 put_off_ns;   /* what the kernel counted less for the run until then, if it was preempted */
 	__u64 left_run_delay_ns; /* what the kernel had counted as waiting for a CPU by then */
-	__u64 woken;        /* last time */
-	__u32 waker;        /* and by whom */
-	__u32 throttled;    /* when it left */
-	__u32 active;       /* counted in `active` */
-	__u32 victim;       /* the slot that gives way next */
-	__u32 dirty;        /* something has changed since the last walk */
-	__u32 dead;
 	__u64 run_ns;
 	__u64 runs;
-	__u64 counted_ns;   /* sum_exec_runtime when it left, or took the CPU */
-	/* The wait before that, which is not in the sums until settle() has split it. */
-	__u32 unsettled;
-	__u32 unsettled_key;    /* 0: it was preempted */
-	__u32 unsettled_holder;
-	__u32 padding;
-	__u64 unsettled_off_ns;   /* until it was woken */
-	__u64 unsettled_ready_ns; /* and from then on */
-	__u64 runtime_base_ns;
-	__u64 run_delay_base_ns;
+	__u32 task_id;
+	__u32 victim;       /* the slot that gives way next */
+	struct wait_slot slots[WAIT_SLOTS];
 	__u64 ready_ns[WAIT_HOLDERS];
 	__u64 readies[WAIT_HOLDERS];
-	struct wait_slot slots[WAIT_SLOTS];
+	__u64 runtime_base_ns;
+	__u64 run_delay_base_ns;
+	__u32 dead;
 };
 
 struct {
@@ -407,10 +409,10 @@ static __always_inline struct wait_state *wait_state_of(struct task_struct *task
 static __always_inline __s64 settle(struct task_struct *task, struct wait_state *ws, __u64 more_ns, __u64 less_ns, __u64 now)
 {
 	__u64 off = 0, ready = 0, queued, rest, unseen;
-	__u32 holder = ws->unsettled_holder;
-	bool ended = __sync_lock_test_and_set(&ws->unsettled, 0);
+	/* One more than it. */
+	__u32 holder = __sync_lock_test_and_set(&ws->unsettled, 0);
 
-	if (ended) {
+	if (holder) {
 		off = ws->unsettled_off_ns;
 		ready = ws->unsettled_ready_ns;
 	}
@@ -430,7 +432,7 @@ static __always_inline __s64 settle(struct task_struct *task, struct wait_state 
 	}
 	ws->left_run_delay_ns += queued + unseen;
 	ws->put_off_ns = 0;
-	if (!ended)
+	if (!holder)
 		return -(__s64)unseen;
 	rest = ready - queued;
 	more_ns = rest < more_ns ? rest : more_ns;
@@ -442,6 +444,7 @@ static __always_inline __s64 settle(struct task_struct *task, struct wait_state 
 	} else {
 		queued += rest;
 	}
+	holder--;
 	if (holder < WAIT_HOLDERS) {
 		ws->ready_ns[holder] += queued;
 		ws->readies[holder]++;
@@ -491,9 +494,8 @@ static __always_inline __u32 end_wait(struct wait_state *ws, __u64 left, __u32 h
 	ws->unsettled_key = key;
 	ws->unsettled_off_ns = ready - left;
 	ws->unsettled_ready_ns = now - ready;
-	ws->unsettled_holder = ws->throttled ? HELD_BY_THROTTLING : holder;
+	ws->unsettled = 1 + (ws->throttled ? HELD_BY_THROTTLING : holder);
 	ws->throttled = 0;
-	ws->unsettled = 1;
 	return key;
 }
 

@@ -48,8 +48,8 @@ const NEEDED: &str = "raw tracepoints with BTF, task storage and iterators over 
 /// The least that a stack stands for, and the most that this is raised to where there are too many.
 const SCALE_NS: u64 = 100_000;
 const SCALE_NS_MAX: u64 = 100_000_000;
-/// Stacks a second above which each is to stand for more: a stack takes as long as all else at some switches.
-const STACKS_PER_SECOND: u64 = 2_000;
+/// Stacks a second above which each is to stand for more: a stack takes 5 to 10 us, as long as all else at twenty switches.
+const STACKS_PER_SECOND: u64 = 500;
 /// How long stacks are counted before that is looked at.
 const ADAPT_NS: u64 = 100_000_000;
 /// And before it is found that there are few.
