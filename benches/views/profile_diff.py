@@ -111,7 +111,7 @@ def beside_others(pagelab, work, sides):
     summed = collections.defaultdict(lambda: [0, 0])
     for row in ours:
         summed[name(*row["key"])] = [sum(pair) for pair in zip(summed[name(*row["key"])], samples(row))]
-    same = sum(of == inferno.get(function) for function, of in summed.items())
+    same = sum(of == inferno.get(function, [0, 0]) for function, of in summed.items())
     print(json.dumps({"inferno_totals": totals, "ours": [sum(samples(row)[side] for row in ours) for side in (0, 1)], "functions": len(summed), "the_same": same}))
     errors, shares = [], {}
     for side in ("base", "test"):

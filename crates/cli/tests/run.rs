@@ -219,6 +219,30 @@ fn a_job_is_read_from_standard_input() {
     assert_eq!(jobs_of(&document), ["a", "b"]);
 }
 
+/// A minimum that cannot be reached ends the job.
+const TOO_SLOW: &str = "[x]
+ioengine=null
+rw=read
+size=1g
+time_based=1
+runtime=5
+rate_iops=10
+rate_iops_min=10
+rate_cycle=1
+thinktime=600ms
+";
+
+#[test]
+fn a_plan_leaves_out_runs_whose_job_failed() {
+    let place = scratch();
+    std::fs::write(place.path().join("slow.fio"), TOO_SLOW).expect("write");
+    let plan = "runs = 2\nobserve = \"settings\"\njob = \"slow.fio\"\n[variant.a]\n[variant.b]\n";
+    std::fs::write(place.path().join("plan.toml"), plan).expect("write");
+    let output = run(pagelab().args(["experiment", "-o", "set", "plan.toml"]).current_dir(place.path()), 2);
+    let words = stderr(&output);
+    assert!(words.contains("exit status 1; job 'x' worker 0:") && words.contains("all 2 runs of round 1"), "{words}");
+}
+
 #[test]
 fn a_run_that_fails_says_why_on_standard_error() {
     let place = scratch();

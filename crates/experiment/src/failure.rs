@@ -145,8 +145,11 @@ impl Failure {
     }
 }
 
-/// The last line of an output that nobody saw.
+/// Why a job failed, or the last line of an output that nobody saw.
 fn said(outcome: &RunOutcome) -> String {
+    if let Some(failure) = &outcome.job_failure {
+        return format!("; {failure}");
+    }
     outcome.last_line.as_ref().map_or_else(String::new, |line| format!("; the last line of its output: {line}"))
 }
 

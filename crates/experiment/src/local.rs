@@ -163,6 +163,7 @@ fn outcome_of(outcome: &SessionOutcome) -> RunOutcome {
         complete: outcome.manifest.complete,
         missing_values: outcome.values.iter().filter_map(missing).collect(),
         last_line: outcome.last_line.clone(),
+        job_failure: outcome.report.as_ref().and_then(|report| report.failures().next()),
         warnings: outcome.warnings.clone(),
     }
 }

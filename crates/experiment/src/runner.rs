@@ -70,6 +70,9 @@ pub struct RunOutcome {
     /// The last line of a hidden output.
     #[serde(default)]
     pub last_line: Option<String>,
+    /// Why a job failed, where the workload is one.
+    #[serde(default)]
+    pub job_failure: Option<String>,
     /// Notes for the user.
     pub warnings: Vec<String>,
 }

@@ -71,10 +71,11 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Control, RawFd), 
     Ok((control, report_fd))
 }
 
-/// The load process, from its arguments (without the command's name) to its exit status.
+/// The load process, from its arguments (without the command's name) to its exit status: 1 if a worker failed, which the report says.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match serve(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             // Standard error may be closed; the exit status says it too.
             let _ = writeln!(std::io::stderr(), "pagelab: {error}");
@@ -83,7 +84,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
+/// Whether the jobs did their work.
+fn serve(arguments: impl Iterator<Item = OsString>) -> Result<bool, LoadError> {
     let (control, report_fd) = parse(arguments)?;
     // SAFETY: the caller opened this descriptor for the report and keeps no other use of it in this process.
     let mut out = unsafe { File::from_raw_fd(report_fd) };
@@ -104,8 +106,10 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), LoadError> {
             failed.get_or_insert(error);
         }
     })?;
+    let succeeded = report.succeeded();
     let last = told::report_line(report)?;
-    failed.map_or_else(|| out.write_all(&last), Err).map_err(|error| LoadError::system("writing the report", error))
+    failed.map_or_else(|| out.write_all(&last), Err).map_err(|error| LoadError::system("writing the report", error))?;
+    Ok(succeeded)
 }
 
 /// Ties this process to its caller. If the caller was killed before prctl(2) took effect, nobody is left to read the

@@ -488,6 +488,14 @@ impl JobReport {
         self.workers.iter().all(|worker| worker.failure.is_none() && worker.mismatches() == 0)
     }
 
+    /// Why workers failed, a line each.
+    pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
+        self.workers.iter().filter_map(|worker| {
+            let failure = worker.failure.as_ref()?;
+            Some(format!("job '{}' worker {}: {}", worker.name, worker.clone, failure.message))
+        })
+    }
+
     /// Whether contents are all that went wrong: every operation was done, and some blocks differ from what was
     /// written.
     pub fn only_mismatched(&self) -> bool {

@@ -154,13 +154,15 @@ impl<R: BufRead> Iterator for Vmas<R> {
 pub fn read(folder: &Path, start: u64, end: u64) -> Result<Vec<Vma>, ResidencyError> {
     let path = folder.join("smaps");
     let unreadable = |error: io::Error| ResidencyError::unreadable(&path, &error);
-    let mut found = Vec::new();
+    let mut found: Vec<Vma> = Vec::new();
     for vma in smaps(folder).map_err(unreadable)? {
-        let vma = vma.map_err(unreadable)?;
+        let mut vma = vma.map_err(unreadable)?;
         if vma.start >= end {
             break;
         }
-        if vma.end > start {
+        // The kernel does not make the list at once: what changes meanwhile may be told again, or in part.
+        vma.start = vma.start.max(found.last().map_or(0, |last| last.end));
+        if vma.end > start.max(vma.start) {
             found.push(vma);
         }
     }
@@ -321,6 +323,18 @@ VmFlags: rd wr sh ht
 7ffff0000000-7ffff0021000 rw-p 00000000 00:00 0                          [heap]
 Rss:                 132 kB
 ";
+
+    #[test]
+    fn mappings_are_in_order_whatever_is_told() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let line = |from: u64, to: u64| format!("{from:x}-{to:x} rw-p 00000000 00:00 0 \nRss: 4 kB\n");
+        let told = [(0x1000, 0x4000), (0x2000, 0x3000), (0x1000, 0x6000), (0x8000, 0x9000), (0x7000, 0x8000)];
+        let text: String = told.map(|(from, to)| line(from, to)).concat();
+        std::fs::write(dir.path().join("smaps"), text).expect("write");
+        let found = read(dir.path(), 0, 0x10000).expect("read");
+        let ranges: Vec<(u64, u64)> = found.iter().map(|vma| (vma.start, vma.end)).collect();
+        assert_eq!(ranges, [(0x1000, 0x4000), (0x4000, 0x6000), (0x8000, 0x9000)]);
+    }
 
     #[test]
     fn mappings_that_touch_the_range_are_read() {

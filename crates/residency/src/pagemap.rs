@@ -115,16 +115,26 @@ pub(crate) fn scan_into(
             });
         };
         for region in regions.iter().take(filled) {
-            // A step may end between pages that are alike.
-            match found.last_mut() {
-                Some(last) if last.end == region.start && last.categories == region.categories => last.end = region.end,
-                _ => found.push(*region),
-            }
+            append(found, *region);
         }
         // The walk ends early when the vector is full; an end that does not move would never end.
         from = if arg.walk_end > from { arg.walk_end } else { upto };
     }
     Ok(())
+}
+
+/// Appends a region; of one that begins before the last one's end, what lies behind it: pages that change while they are walked may be
+/// told twice.
+fn append(found: &mut Vec<Region>, mut region: Region) {
+    region.start = region.start.max(found.last().map_or(0, |last| last.end));
+    if region.start >= region.end {
+        return;
+    }
+    match found.last_mut() {
+        // A step may end between pages that are alike.
+        Some(last) if last.end == region.start && last.categories == region.categories => last.end = region.end,
+        _ => found.push(region),
+    }
 }
 
 /// Entries of `/proc/self/pagemap` read at once.
@@ -196,6 +206,16 @@ mod tests {
         }
         let held = inspect(memory.address, 1 << 20, PageSize::Base).expect("look").total().expect("told");
         assert_eq!((held.swapped_bytes, held.present_bytes()), (0, base_page_bytes() as u64));
+    }
+
+    #[test]
+    fn regions_are_in_order_whatever_is_told() {
+        let at = |start, end, categories| Region { start, end, categories };
+        let mut found = Vec::new();
+        for region in [at(5, 4, 1), at(10, 20, 1), at(20, 30, 1), at(12, 18, 2), at(25, 40, 2), at(50, 50, 2), at(60, 55, 1), at(70, 80, 1)] {
+            append(&mut found, region);
+        }
+        assert_eq!(found, [at(10, 30, 1), at(30, 40, 2), at(70, 80, 1)]);
     }
 
     #[test]

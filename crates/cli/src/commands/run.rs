@@ -252,14 +252,7 @@ const MAX_FAILURES_TOLD: usize = 8;
 
 /// Why workers failed, on standard error: the report may be in a file.
 fn tell_failures(report: &JobReport) {
-    let failures: Vec<String> = report
-        .workers
-        .iter()
-        .filter_map(|worker| {
-            let failure = worker.failure.as_ref()?;
-            Some(format!("job '{}' worker {}: {}", worker.name, worker.clone, failure.message))
-        })
-        .collect();
+    let failures: Vec<String> = report.failures().collect();
     for failure in failures.iter().take(MAX_FAILURES_TOLD) {
         say!("pagelab: {failure}");
     }
