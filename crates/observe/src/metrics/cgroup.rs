@@ -1,4 +1,4 @@
-//! The files of the control group that the target's first process is in: throttling, memory, pressure.
+//! The files of the control group that the target's first process is in: throttling, memory, requests, pressure.
 //!
 //! The group is the one that the process is in when it is found, of either version; what a group has no controller for is
 //! refused with the reason. Limits are settings (`cgroup.*` in docs/settings.md), and no metrics.
@@ -56,6 +56,26 @@ const WANTED: &[Wanted] = &[
         ),
         "memory",
         &[("memory.failcnt", "max_events")],
+    ),
+    (
+        each_second("<cgroup>/memory.stat", "cgroup.memory.", parse::cgroup_memory, "the group has no memory controller"),
+        "memory",
+        &[("memory.stat", "")],
+    ),
+    (
+        each_second("<cgroup>/io.stat", "cgroup.io.", parse::cgroup_io, "version 1 has blkio.throttle.*"),
+        "io",
+        &[("io.stat", "")],
+    ),
+    (
+        each_second("<cgroup>/blkio.throttle.io_service_bytes", "cgroup.io.", parse::cgroup_io_bytes, "version 2 has io.stat"),
+        "blkio",
+        &[("blkio.throttle.io_service_bytes_recursive", "")],
+    ),
+    (
+        each_second("<cgroup>/blkio.throttle.io_serviced", "cgroup.io.", parse::cgroup_ios, "version 2 has io.stat"),
+        "blkio",
+        &[("blkio.throttle.io_serviced_recursive", "")],
     ),
     (
         each_second("<cgroup>/cpu.pressure", "cgroup.psi.cpu.", parse::pressure, NO_PRESSURE),

@@ -22,8 +22,7 @@ pub(super) fn pairs(text: &[u8], tag: &Tag, out: &mut Collector<'_>) {
     }
 }
 
-/// cpu.stat of a control group: version 2 counts throttled time in microseconds, version 1 in nanoseconds. The times that version
-/// 2 has beside are those of the processes.
+/// cpu.stat of a control group: version 2 counts in microseconds, version 1 in nanoseconds.
 pub(super) fn cgroup_cpu(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
     for line in lines(text) {
         let mut words = Words::new(line);
@@ -36,7 +35,116 @@ pub(super) fn cgroup_cpu(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
             b"nr_throttled" => out.put(b"throttled_periods", value as f64),
             b"throttled_usec" => out.put(b"throttled_ns", value as f64 * 1e3),
             b"throttled_time" => out.put(b"throttled_ns", value as f64),
+            b"nr_bursts" => out.put(b"bursts", value as f64),
+            b"burst_usec" => out.put(b"burst_ns", value as f64 * 1e3),
+            b"burst_time" => out.put(b"burst_ns", value as f64),
+            b"usage_usec" => out.put(b"usage_ns", value as f64 * 1e3),
+            b"user_usec" => out.put(b"user_ns", value as f64 * 1e3),
+            b"system_usec" => out.put(b"system_ns", value as f64 * 1e3),
+            b"core_sched.force_idle_usec" => out.put(b"force_idle_ns", value as f64 * 1e3),
             _ => {}
+        }
+    }
+}
+
+/// Lines of memory.stat of a control group, of version 2 and of version 1, and the fields they stand for. Version 1 has a line of the
+/// group alone, too; `total_` is with all that is in it, as in version 2.
+const CGROUP_MEMORY: &[(&[u8], &[u8], &[u8])] = &[
+    (b"anon", b"total_rss", b"anon_bytes"),
+    (b"file", b"total_cache", b"file_bytes"),
+    (b"shmem", b"total_shmem", b"shmem_bytes"),
+    (b"file_mapped", b"total_mapped_file", b"file_mapped_bytes"),
+    (b"file_dirty", b"total_dirty", b"file_dirty_bytes"),
+    (b"file_writeback", b"total_writeback", b"file_writeback_bytes"),
+    (b"swapcached", b"total_swapcached", b"swapcached_bytes"),
+    (b"anon_thp", b"total_rss_huge", b"anon_thp_bytes"),
+    (b"file_thp", b"", b"file_thp_bytes"),
+    (b"shmem_thp", b"", b"shmem_thp_bytes"),
+    (b"kernel", b"", b"kernel_bytes"),
+    (b"pagetables", b"", b"pagetables_bytes"),
+    (b"slab", b"", b"slab_bytes"),
+    (b"pgfault", b"total_pgfault", b"pgfault"),
+    (b"pgmajfault", b"total_pgmajfault", b"pgmajfault"),
+    (b"pgscan", b"", b"pgscan"),
+    (b"pgscan_direct", b"", b"pgscan_direct"),
+    (b"pgsteal", b"", b"pgsteal"),
+    (b"pgsteal_direct", b"", b"pgsteal_direct"),
+    (b"workingset_refault_anon", b"total_workingset_refault_anon", b"workingset_refault_anon"),
+    (b"workingset_refault_file", b"total_workingset_refault_file", b"workingset_refault_file"),
+    (b"thp_fault_alloc", b"", b"thp_fault_alloc"),
+    (b"thp_collapse_alloc", b"", b"thp_collapse_alloc"),
+];
+
+/// memory.stat of a control group.
+pub(super) fn cgroup_memory(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
+    let is_v1 = lines(text).any(|line| line.starts_with(b"total_"));
+    for line in lines(text) {
+        let mut words = Words::new(line);
+        let (Some(key), Some(value)) = (words.next(), words.number()) else {
+            out.not_understood(line);
+            continue;
+        };
+        let named = |(v2, v1, _): &&(&[u8], &[u8], &[u8])| key == if is_v1 { *v1 } else { *v2 };
+        if let Some((_, _, field)) = CGROUP_MEMORY.iter().find(named) {
+            out.put(field, value as f64);
+        }
+    }
+}
+
+/// io.stat of a control group, `MAJOR:MINOR rbytes=N wbytes=N rios=N wios=N dbytes=N dios=N` for each device: added up.
+pub(super) fn cgroup_io(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
+    const FIELDS: [(&[u8], &[u8]); 6] = [
+        (b"rbytes", b"read_bytes"),
+        (b"wbytes", b"write_bytes"),
+        (b"rios", b"reads"),
+        (b"wios", b"writes"),
+        (b"dbytes", b"discard_bytes"),
+        (b"dios", b"discards"),
+    ];
+    let mut sums = [None::<f64>; FIELDS.len()];
+    for line in lines(text) {
+        for word in Words::new(line).skip(1) {
+            let Some((key, value)) = word.iter().position(|byte| *byte == b'=').and_then(|at| word.split_at_checked(at)) else {
+                continue;
+            };
+            let at = FIELDS.iter().position(|(name, _)| *name == key);
+            if let (Some(sum), Some(value)) = (at.and_then(|at| sums.get_mut(at)), value.get(1..).and_then(number)) {
+                *sum.get_or_insert(0.0) += value as f64;
+            }
+        }
+    }
+    for ((_, field), sum) in FIELDS.iter().zip(sums) {
+        if let Some(sum) = sum {
+            out.put(field, sum);
+        }
+    }
+}
+
+/// blkio.throttle.io_service_bytes_recursive of version 1: `MAJOR:MINOR Read N` and so on for each device, then the total.
+pub(super) fn cgroup_io_bytes(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
+    by_direction(text, out, [b"read_bytes", b"write_bytes", b"discard_bytes"]);
+}
+
+/// blkio.throttle.io_serviced_recursive of version 1, likewise.
+pub(super) fn cgroup_ios(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
+    by_direction(text, out, [b"reads", b"writes", b"discards"]);
+}
+
+fn by_direction(text: &[u8], out: &mut Collector<'_>, fields: [&[u8]; 3]) {
+    let mut sums = [0.0; 3];
+    let mut has_devices = false;
+    for line in lines(text) {
+        let mut words = Words::new(line);
+        let (Some(_), Some(direction), Some(value)) = (words.next(), words.next(), words.number()) else { continue };
+        has_devices = true;
+        let at = [&b"Read"[..], b"Write", b"Discard"].iter().position(|known| *known == direction);
+        if let Some(sum) = at.and_then(|at| sums.get_mut(at)) {
+            *sum += value as f64;
+        }
+    }
+    if has_devices {
+        for (field, sum) in fields.iter().zip(sums) {
+            out.put(field, sum);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Direction::{LowerIsBetter as LOW, Neutral};
 use super::MetricKind::{Counter, Gauge};
-use super::Unit::{Bytes, Count, Nanoseconds};
+use super::Unit::{Bytes, Count, Nanoseconds, Pages};
 use super::{FieldRule, Group, Member, Unit};
 
 /// A counter that is neither good nor bad.
@@ -140,6 +140,12 @@ pub(super) const CGROUP: Group = Group {
         n("cpu.periods", Count, "Periods of the quota (cpu.max) in which something could run."),
         l("cpu.throttled_periods", Count, "Of those, the periods in which the quota was used up."),
         l("cpu.throttled_ns", Nanoseconds, "Time that processors kept tasks of the group waiting for the next period, added up over the processors."),
+        n("cpu.bursts", Count, "Periods in which saved quota (cpu.max.burst) was used."),
+        n("cpu.burst_ns", Nanoseconds, "Time that was taken of it."),
+        n("cpu.usage_ns", Nanoseconds, "Time that the group had a processor (version 2)."),
+        n("cpu.user_ns", Nanoseconds, "Of that, in user mode (version 2)."),
+        n("cpu.system_ns", Nanoseconds, "Of that, in the kernel (version 2)."),
+        l("cpu.force_idle_ns", Nanoseconds, "Time that sibling threads were kept idle for the group's sake (core scheduling)."),
         b("memory.current_bytes", "Memory charged to the group, page cache and slabs included."),
         l("memory.low_events", Count, "Times that memory was taken although it was under memory.low."),
         l("memory.high_events", Count, "Times that tasks were slowed down because memory.high was reached."),
@@ -147,6 +153,35 @@ pub(super) const CGROUP: Group = Group {
         l("memory.oom_events", Count, "Times that the group ran out of memory."),
         l("memory.oom_kill_events", Count, "Processes killed because of that."),
         l("memory.oom_group_kill_events", Count, "Times that the whole group was killed because of that."),
+        b("memory.anon_bytes", "Anonymous memory."),
+        b("memory.file_bytes", "Page cache, shared memory included."),
+        b("memory.shmem_bytes", "Shared memory and tmpfs."),
+        b("memory.file_mapped_bytes", "Page cache that is mapped."),
+        b("memory.file_dirty_bytes", "Page cache to be written."),
+        b("memory.file_writeback_bytes", "Page cache being written."),
+        b("memory.swapcached_bytes", "Swapped memory that is also in memory."),
+        b("memory.anon_thp_bytes", "Anonymous memory in huge pages."),
+        b("memory.file_thp_bytes", "Page cache in huge pages (version 2)."),
+        b("memory.shmem_thp_bytes", "Shared memory in huge pages (version 2)."),
+        b("memory.kernel_bytes", "Memory of the kernel's own (version 2)."),
+        b("memory.pagetables_bytes", "Of that, page tables."),
+        b("memory.slab_bytes", "Of that, slabs: inodes, dentries and other objects."),
+        l("memory.pgfault", Count, "Page faults of the group."),
+        l("memory.pgmajfault", Count, "Of those, the faults that had to read from a device."),
+        l("memory.pgscan", Pages, "Pages that reclaim looked at (version 2)."),
+        l("memory.pgscan_direct", Pages, "Of those, the pages looked at by tasks that needed memory themselves."),
+        l("memory.pgsteal", Pages, "Pages that reclaim took (version 2)."),
+        l("memory.pgsteal_direct", Pages, "Of those, the pages taken by tasks that needed memory themselves."),
+        l("memory.workingset_refault_anon", Pages, "Anonymous pages that were needed again soon after they had been swapped out."),
+        l("memory.workingset_refault_file", Pages, "Pages of files that were needed again soon after they had been dropped."),
+        n("memory.thp_fault_alloc", Count, "Page faults answered with a huge page (version 2)."),
+        n("memory.thp_collapse_alloc", Count, "Huge pages allocated to replace small ones (version 2)."),
+        n("io.read_bytes", Bytes, "Bytes read from devices, added up over devices: one on top of another counts beside it."),
+        n("io.write_bytes", Bytes, "Bytes written to devices, likewise."),
+        n("io.discard_bytes", Bytes, "Bytes discarded, likewise."),
+        n("io.reads", Count, "Requests that read."),
+        n("io.writes", Count, "Requests that wrote."),
+        n("io.discards", Count, "Requests that discarded."),
         l("psi.cpu.some_ns", Nanoseconds, "Time in which at least one task of the group waited for a CPU, its quota included."),
         l("psi.cpu.full_ns", Nanoseconds, "Time in which all tasks of the group waited for a CPU."),
         l("psi.memory.some_ns", Nanoseconds, "Time in which at least one task of the group waited for memory."),

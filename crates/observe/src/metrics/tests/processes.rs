@@ -112,7 +112,7 @@ fn many_processes_are_read_in_turns() {
 
 #[test]
 fn of_the_group_throttling_memory_and_pressure_are_read() {
-    let root = FakeRoot::new().with("proc/7/cgroup", "4:memory:/a/b\n3:cpu:/q\n0::/c\n");
+    let root = FakeRoot::new().with("proc/7/cgroup", "5:blkio:/i\n4:memory:/a/b\n3:cpu:/q\n0::/c\n");
     root.process(7, 0, (0, 0), (0, 0), 0);
     root.write("sys/fs/cgroup/cpu/q/cpu.stat", "nr_periods 50\nnr_throttled 20\nthrottled_time 1500000000\n");
     root.write("sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "8192\n");
@@ -121,9 +121,23 @@ fn of_the_group_throttling_memory_and_pressure_are_read() {
         "sys/fs/cgroup/unified/c/io.pressure",
         "some avg10=0.00 avg60=0.00 avg300=0.00 total=70\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=60\n",
     );
+    root.write(
+        "sys/fs/cgroup/memory/a/b/memory.stat",
+        "cache 1\nrss 2\nshmem 3\npgfault 4\ntotal_cache 10\ntotal_rss 20\ntotal_shmem 30\ntotal_pgfault 40\n",
+    );
+    root.write(
+        "sys/fs/cgroup/blkio/i/blkio.throttle.io_service_bytes_recursive",
+        "8:0 Read 4096\n8:0 Write 512\n8:0 Discard 0\n8:0 Total 4608\n8:16 Read 4096\n8:16 Write 0\nTotal 8704\n",
+    );
     let mut sampler = Sampler::new(root.path(), Some(7));
     let taken = take(&mut sampler, 0, Emit::All);
     let wanted = [
+        ("memory.file_bytes", 10.0),
+        ("memory.anon_bytes", 20.0),
+        ("memory.shmem_bytes", 30.0),
+        ("memory.pgfault", 40.0),
+        ("io.read_bytes", 8192.0),
+        ("io.write_bytes", 512.0),
         ("cpu.periods", 50.0),
         ("cpu.throttled_periods", 20.0),
         ("cpu.throttled_ns", 1.5e9),
@@ -148,10 +162,24 @@ fn of_the_group_throttling_memory_and_pressure_are_read() {
     root.write("sys/fs/cgroup/c/cpu.stat", v2);
     root.write("sys/fs/cgroup/c/memory.current", "4096\n");
     root.write("sys/fs/cgroup/c/memory.events", "low 0\nhigh 8\nmax 4\noom 2\noom_kill 1\noom_group_kill 0\n");
+    root.write("sys/fs/cgroup/c/memory.stat", "anon 7\nfile 8\npgfault 9\nworkingset_refault_file 5\n");
+    root.write(
+        "sys/fs/cgroup/c/io.stat",
+        "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n8:16 \n8:32 rbytes=1024 wbytes=512 rios=2 wios=1 dbytes=0 dios=0\n",
+    );
     let taken = take(&mut Sampler::new(root.path(), Some(7)), 0, Emit::All);
-    for (field, value) in
-        [("cpu.throttled_ns", 700_000.0), ("memory.high_events", 8.0), ("memory.oom_kill_events", 1.0)]
-    {
+    let wanted = [
+        ("cpu.throttled_ns", 700_000.0),
+        ("cpu.usage_ns", 9_000.0),
+        ("memory.high_events", 8.0),
+        ("memory.oom_kill_events", 1.0),
+        ("memory.anon_bytes", 7.0),
+        ("memory.workingset_refault_file", 5.0),
+        ("io.read_bytes", 5120.0),
+        ("io.reads", 3.0),
+        ("io.writes", 1.0),
+    ];
+    for (field, value) in wanted {
         assert_eq!(taken.get(&format!("cgroup.{field}"), None), Some(value), "{field}");
     }
 }
