@@ -53,6 +53,7 @@ pub mod hugetlb;
 mod limits;
 pub mod own;
 pub mod process;
+mod scheduling;
 pub mod settings;
 pub mod signals;
 #[cfg(test)]

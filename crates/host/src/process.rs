@@ -1,4 +1,4 @@
-//! Settings that belong to one process: environment, resource limits, transparent huge pages on or off.
+//! Settings that belong to one process: environment, resource limits, transparent huge pages on or off, how it is scheduled.
 //!
 //! [`ProcessSettings::from_pairs`] checks everything before the run; [`ProcessSettings::apply_in_child`] makes the
 //! changes between fork and exec, where only async-signal-safe calls are allowed, so all is prepared beforehand. They
@@ -11,6 +11,7 @@ use pagelab_vocab::nearest::nearest;
 use pagelab_vocab::settings::{Scope, parse_size};
 use rustix::process::{Resource, Rlimit};
 
+use crate::scheduling::Scheduling;
 use crate::settings::{SettingError, known};
 
 /// Whether a process may have transparent huge pages (prctl(PR_SET_THP_DISABLE)).
@@ -40,6 +41,7 @@ pub struct ProcessSettings {
     env: BTreeMap<String, String>,
     limits: Vec<Limit>,
     thp_disable: Option<ThpDisable>,
+    scheduling: Scheduling,
     pairs: BTreeMap<String, String>,
 }
 
@@ -64,7 +66,7 @@ const RESOURCES: &[(&str, Resource)] = &[
 ];
 
 impl ProcessSettings {
-    /// Takes `env.NAME`, `rlimit.NAME` and `mm.thp_disable`. A limit is `N` (soft and hard), `SOFT:HARD`, either part
+    /// Takes `env.NAME`, `rlimit.NAME`, `task.NAME` and `mm.thp_disable`. A limit is `N` (soft and hard), `SOFT:HARD`, either part
     /// `unlimited` or with a binary suffix (`64M`).
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, SettingError> {
         let mut settings = ProcessSettings::default();
@@ -105,6 +107,10 @@ impl ProcessSettings {
             };
             self.limits.retain(|limit| limit.resource != *resource);
             self.limits.push(Limit { resource: *resource, soft, hard });
+        } else if let Some(name) = info.key.strip_prefix("task.") {
+            if let Err(needed) = self.scheduling.take(name, value) {
+                return refuse(needed);
+            }
         } else {
             self.thp_disable = Some(match value.trim() {
                 "0" => ThpDisable::No,
@@ -137,13 +143,13 @@ impl ProcessSettings {
         self.thp_disable
     }
 
-    /// Sets limits and huge pages of the calling process. For use between fork and exec
+    /// Sets limits, huge pages and scheduling of the calling process. For use between fork and exec
     /// ([`std::os::unix::process::CommandExt::pre_exec`]): it makes system calls and nothing else, so it is
     /// async-signal-safe. The environment is not touched; give [`ProcessSettings::env`] to the command.
     ///
     /// # Errors
-    /// What the kernel says: EPERM for a hard limit above the present one without CAP_SYS_RESOURCE, EINVAL for
-    /// `except-advised` on a kernel without it.
+    /// What the kernel says: EPERM for a hard limit above the present one without CAP_SYS_RESOURCE and for a better nice value without
+    /// CAP_SYS_NICE, EINVAL for `except-advised` on a kernel without it and for processors that are not there.
     pub fn apply_in_child(&self) -> io::Result<()> {
         for limit in &self.limits {
             let bound = |value: u64| (value != UNLIMITED).then_some(value);
@@ -158,7 +164,7 @@ impl ProcessSettings {
             };
             thp_disable(on, flags)?;
         }
-        Ok(())
+        self.scheduling.apply()
     }
 }
 
@@ -210,6 +216,9 @@ mod tests {
         assert!(error("rlimit.memlok", "1").contains("rlimit.memlock"), "{}", error("rlimit.memlok", "1"));
         assert!(error("mm.thp_disabled", "1").contains("did you mean 'mm.thp_disable'?"));
         assert!(error("mm.thp_disable", "yes").contains("0, 1 or except-advised"));
+        assert!(error("task.nice", "fast").contains("-20 to 19"));
+        assert!(error("task.policy", "fifo").contains("fifo:N"));
+        assert!(error("task.seccomp", "off").contains("not to a process") || error("task.seccomp", "off").contains("recorded"));
         assert!(error("rlimit.nofile", "5:4").contains("SOFT:HARD"));
         assert!(error("thp.enabled", "always").contains("host"));
         assert!(error("env.A=B", "x").contains('='));
@@ -236,6 +245,42 @@ mod tests {
         // Kernels before 5.0 have no such line; those with it must show the flag.
         assert!(lines.get(3).is_none_or(|line| line.ends_with('0')), "{text}");
         assert_eq!(rustix::process::getrlimit(Resource::Nofile), before);
+    }
+
+    /// What a child was given, as the tools of util-linux and procps read it, and as a snapshot does.
+    #[test]
+    fn a_child_is_scheduled_as_asked() {
+        let pairs = [
+            ("task.nice", "7"),
+            ("task.policy", "batch"),
+            ("task.affinity", "0"),
+            ("task.io_priority", "best-effort:6"),
+        ];
+        let settings = ProcessSettings::from_pairs(pairs).expect("valid");
+        let mut command = Command::new("/bin/sleep");
+        command.arg("60");
+        // SAFETY: apply_in_child makes system calls only.
+        unsafe { command.pre_exec(move || settings.apply_in_child()) };
+        let mut child = command.spawn().expect("sleep runs");
+        let pid = child.id();
+        let said = |words: &[&str]| {
+            let output = Command::new(words[0]).args(&words[1..]).arg(pid.to_string()).output().expect("it runs");
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        };
+        let words = [
+            said(&["ps", "-o", "ni=", "-p"]),
+            said(&["chrt", "-p"]),
+            said(&["taskset", "-cp"]),
+            said(&["ionice", "-p"]),
+        ];
+        let read = pairs.map(|(key, _)| crate::settings::read_of(std::path::Path::new("/"), key, Some(pid)));
+        child.kill().expect("it runs");
+        child.wait().expect("it has ended");
+        assert_eq!(words[0], "7");
+        assert!(words[1].contains("SCHED_BATCH"), "{words:?}");
+        assert!(words[2].ends_with(": 0"), "{words:?}");
+        assert_eq!(words[3], "best-effort: prio 6");
+        assert_eq!(read.map(|one| one.expect("readable")), pairs.map(|(_, value)| value.to_owned()));
     }
 
     /// The kernel tells what it was asked for: 1 for all of it, and with it 2 (include/uapi/linux/prctl.h) for all but advised memory.

@@ -8,11 +8,14 @@ mod block;
 mod boot;
 mod cgroup;
 mod cpu;
+mod debugfs;
+mod irq;
 mod memory;
 pub(crate) mod mounts;
 pub(crate) mod place;
 mod sysctl;
 mod target;
+mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -136,6 +139,7 @@ pub fn snapshot_with(root: &Path, options: &SnapshotOptions) -> Vec<Setting> {
         boot::kconfig(&mut out);
     }
     cpu::read(&mut out);
+    irq::read(&mut out);
     memory::read(&mut out);
     block::read(&mut out);
     mounts::read(&mut out, options.pid);
@@ -143,6 +147,7 @@ pub fn snapshot_with(root: &Path, options: &SnapshotOptions) -> Vec<Setting> {
     if let Some(pid) = options.pid {
         let shown: BTreeSet<&str> = options.shown_env.iter().map(String::as_str).collect();
         target::read(&mut out, pid, &shown);
+        task::read(&mut out, pid);
         cgroup::read(&mut out, pid);
     }
     out.finish()
@@ -167,7 +172,7 @@ pub fn read_of(root: &Path, key: &str, pid: Option<u32>) -> Result<String, Setti
         return read_file(root, &info, &path);
     }
     let namespace = info.key.split('.').next().unwrap_or_default().to_owned();
-    let of_process = info.def.scope == Scope::Process || namespace == "cgroup";
+    let of_process = info.def.scope == Scope::Process || ["cgroup", "task"].contains(&namespace.as_str());
     if of_process && pid.is_none() {
         return Err(SettingError::NeedsProcess { key: info.key });
     }
@@ -178,8 +183,10 @@ pub fn read_of(root: &Path, key: &str, pid: Option<u32>) -> Result<String, Setti
         ("cmdline", _) => boot::cmdline(&mut out),
         ("kconfig", _) => boot::kconfig(&mut out),
         ("cpu", _) => cpu::read(&mut out),
+        ("irq", _) => irq::read(&mut out),
         ("mount", pid) => mounts::read(&mut out, pid),
         ("cgroup", Some(pid)) => cgroup::read(&mut out, pid),
+        ("task", Some(pid)) => task::read(&mut out, pid),
         (_, Some(pid)) if of_process => {
             let shown = BTreeSet::from([info.key.strip_prefix("env.").unwrap_or_default()]);
             target::read(&mut out, pid, &shown);

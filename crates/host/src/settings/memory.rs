@@ -3,9 +3,9 @@
 use pagelab_residency::pool::{NODES, POOLS};
 use pagelab_vocab::settings::{format_size, parse_size};
 
-use super::Collector;
+use super::{Collector, debugfs, plain};
 use crate::facts::{default_huge_page_bytes, meminfo_bytes};
-use crate::files::{names, text, under};
+use crate::files::{names, text, tidy, under};
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 
@@ -27,6 +27,18 @@ pub(super) fn read(out: &mut Collector) {
         None => out.missing("mm.total_bytes", "/proc/meminfo", "no line MemTotal"),
     }
     swaps(out);
+    fault_around(out);
+}
+
+fn fault_around(out: &mut Collector) {
+    const KEY: &str = "mm.fault_around_bytes";
+    const SOURCE: &str = "fault_around_bytes in debugfs";
+    match debugfs::text_of(out.root, "fault_around_bytes") {
+        Ok(bytes) => out.value(KEY, tidy(&bytes), SOURCE),
+        // What a kernel does not have makes no row.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => out.missing(KEY, SOURCE, plain(&error)),
+    }
 }
 
 /// Every file of a folder that holds only knobs of one kind.

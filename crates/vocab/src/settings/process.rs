@@ -1,4 +1,4 @@
-//! What belongs to the measured process: `mm.thp_disable`, `env.*`, `rlimit.*`, `cgroup.*`.
+//! What belongs to the measured process: `mm.thp_disable`, `task.*`, `env.*`, `rlimit.*`, `cgroup.*`.
 
 use super::{Reading, SettingDef, settings};
 
@@ -8,6 +8,20 @@ const LIMITS: &str = "/proc/<pid>/limits";
 pub(super) const DEFS: &[SettingDef] = settings! {
     Process "mm.thp_disable" at "THP_enabled in /proc/<pid>/status; set by prctl(PR_SET_THP_DISABLE)", High ["thp", "faults", "memory"]
         : "1: no transparent huge pages for the process whatever the host says; 0: as the host says; `except-advised` (6.18 and later): only where madvise asked. Inherited by children.";
+
+    Process "task.nice" at "nice in /proc/<pid>/stat; set by setpriority(2)", High ["sched", "cpu"]
+        : "Nice value, -20 (most of a contended processor) to 19 (least). Inherited by children.";
+    Process "task.policy" at "policy and rt_priority in /proc/<pid>/stat; set by sched_setscheduler(2)", High ["sched", "cpu"]
+        : "Scheduling policy: `other`, `batch`, `idle`, `fifo:PRIORITY`, `rr:PRIORITY`, `deadline`. Inherited by children.";
+    Process "task.affinity" at "Cpus_allowed_list in /proc/<pid>/status; set by sched_setaffinity(2)", High ["sched", "cpu", "numa"]
+        : "Processors that the process may run on, `0-3,8`. Inherited by children.";
+    Process "task.io_priority" at "ioprio_get(2); set by ioprio_set(2)", Some ["io", "sched"]
+        : "Priority of its requests: `none` (follows from nice and policy), `realtime:LEVEL`, `best-effort:LEVEL` (0 first, 7 last) or `idle`. Obeyed by bfq and mq-deadline. Inherited by children.";
+    ReadOnly "task.mems_allowed" at "Mems_allowed_list in /proc/<pid>/status", Some ["numa", "memory"] : "NUMA nodes that it may have memory of.";
+    ReadOnly "task.seccomp" at "Seccomp in /proc/<pid>/status", Some ["security", "process"]
+        : "Whether its system calls are filtered: `off`, `strict` or `filter`. A filter runs at every call.";
+    ReadOnly "task.seccomp_filters" at "Seccomp_filters in /proc/<pid>/status", Some ["security", "process"] : "Filters that each call passes.";
+    ReadOnly "task.timer_slack_ns" at "/proc/<pid>/timerslack_ns", Low ["time", "sched"] : "How much later than asked a sleep may end.";
 
     Process "env.GLIBC_TUNABLES" at ENV, High ["alloc", "thp", "hugetlb", "faults", "memory", "cpu"] : "Tunables of glibc, among them glibc.malloc.hugetlb and the choice of string functions.";
     Process "env.MALLOC_ARENA_MAX" at ENV, High ["alloc", "memory", "faults"] : "Most arenas that malloc makes.";

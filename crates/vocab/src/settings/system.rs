@@ -1,4 +1,4 @@
-//! `kernel.*`, `cpu.*`, `mm.*` of the whole host, `mount.*`, and `module.*` of the lab's own kernel modules.
+//! `kernel.*`, `cpu.*`, `irq.*`, `mm.*` of the whole host, `mount.*`, and `module.*` of the lab's own kernel modules.
 
 use super::{Form, SettingDef, settings};
 
@@ -43,6 +43,13 @@ pub(super) const DEFS: &[SettingDef] = settings! {
         : "A hardware weakness and the mitigation in force.";
     ReadOnly "cpu.numa_nodes" at "/sys/devices/system/node/online", Some ["numa", "cpu"] : "NUMA nodes in use.";
 
+    ReadOnly "irq.default_affinity" at "/proc/irq/default_smp_affinity", Low ["sched", "io", "net"] : "Processors that interrupts made from now on may go to, a bit mask.";
+    ReadOnly "irq.<irq>.affinity" at "/proc/irq/<irq>/smp_affinity_list", Some ["sched", "io", "net", "cpu"] : "Processors that the interrupt may go to.";
+    ReadOnly "irq.<irq>.effective_affinity" at "/proc/irq/<irq>/effective_affinity_list", Some ["sched", "io", "net", "cpu"] { state: true }
+        : "Processors that it goes to.";
+
+    ReadOnly "mm.fault_around_bytes" at "fault_around_bytes in debugfs", High ["faults", "memory", "fs"]
+        : "How much of a file around a read fault is mapped with it, bytes; 4096 maps the one page.";
     ReadOnly "mm.total_bytes" at "MemTotal in /proc/meminfo", Some ["memory", "reclaim"] : "Memory that the kernel manages.";
     ReadOnly "mm.swaps" at "areas in /proc/swaps", Some ["swap", "reclaim"] : "Swap areas with kind, size in KiB and priority, one per line.";
     Host "mm.ksm.run" at "/sys/kernel/mm/ksm/run", Some ["memory", "faults", "cpu"] : "1 while equal pages are being merged; writes to merged ones fault.";
