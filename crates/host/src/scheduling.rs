@@ -28,7 +28,8 @@ const POLICIES: &[(&str, libc::c_int, bool)] = &[
 ];
 
 /// Classes of requests by the kernel's numbers (include/uapi/linux/ioprio.h), and whether a level belongs to them.
-const IO_CLASSES: &[(&str, u16, bool)] = &[("none", 0, false), ("realtime", 1, true), ("best-effort", 2, true), ("idle", 3, false)];
+const IO_CLASSES: &[(&str, u16, bool)] =
+    &[("none", 0, false), ("realtime", 1, true), ("best-effort", 2, true), ("idle", 3, false)];
 const IO_CLASS_SHIFT: u32 = 13;
 const IO_LEVELS: u16 = 8;
 const WHO_PROCESS: libc::c_int = 1;
@@ -42,7 +43,9 @@ impl Scheduling {
                 let nice = value.parse().ok().filter(|nice| (-20..=19).contains(nice));
                 self.nice = Some(nice.ok_or("a number from -20 to 19")?);
             }
-            "policy" => self.policy = Some(policy(value).ok_or("other, batch, idle, fifo:N or rr:N with N from 1 to 99")?),
+            "policy" => {
+                self.policy = Some(policy(value).ok_or("other, batch, idle, fifo:N or rr:N with N from 1 to 99")?)
+            }
             "affinity" => self.affinity = Some(cpu_set(value).ok_or("a list of processors such as 0-3,8")?),
             _ => {
                 let needed = "none, idle, realtime:N or best-effort:N with N from 0 to 7";

@@ -212,7 +212,16 @@ mod tests {
     fn regions_are_in_order_whatever_is_told() {
         let at = |start, end, categories| Region { start, end, categories };
         let mut found = Vec::new();
-        for region in [at(5, 4, 1), at(10, 20, 1), at(20, 30, 1), at(12, 18, 2), at(25, 40, 2), at(50, 50, 2), at(60, 55, 1), at(70, 80, 1)] {
+        for region in [
+            at(5, 4, 1),
+            at(10, 20, 1),
+            at(20, 30, 1),
+            at(12, 18, 2),
+            at(25, 40, 2),
+            at(50, 50, 2),
+            at(60, 55, 1),
+            at(70, 80, 1),
+        ] {
             append(&mut found, region);
         }
         assert_eq!(found, [at(10, 30, 1), at(30, 40, 2), at(70, 80, 1)]);

@@ -21,7 +21,8 @@ pub(super) fn text_of(root: &Path, name: &str) -> io::Result<String> {
     }
     let context = fsopen("debugfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC | MountAttrFlags::MOUNT_ATTR_RDONLY;
+    let attributes =
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC | MountAttrFlags::MOUNT_ATTR_RDONLY;
     let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     let mut contents = String::new();
     File::from(openat(&mount, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?).read_to_string(&mut contents)?;

@@ -58,7 +58,12 @@ const WANTED: &[Wanted] = &[
         &[("memory.failcnt", "max_events")],
     ),
     (
-        each_second("<cgroup>/memory.stat", "cgroup.memory.", parse::cgroup_memory, "the group has no memory controller"),
+        each_second(
+            "<cgroup>/memory.stat",
+            "cgroup.memory.",
+            parse::cgroup_memory,
+            "the group has no memory controller",
+        ),
         "memory",
         &[("memory.stat", "")],
     ),
@@ -68,7 +73,12 @@ const WANTED: &[Wanted] = &[
         &[("io.stat", "")],
     ),
     (
-        each_second("<cgroup>/blkio.throttle.io_service_bytes", "cgroup.io.", parse::cgroup_io_bytes, "version 2 has io.stat"),
+        each_second(
+            "<cgroup>/blkio.throttle.io_service_bytes",
+            "cgroup.io.",
+            parse::cgroup_io_bytes,
+            "version 2 has io.stat",
+        ),
         "blkio",
         &[("blkio.throttle.io_service_bytes_recursive", "")],
     ),

@@ -104,7 +104,9 @@ pub(super) fn cgroup_io(text: &[u8], _: &Tag, out: &mut Collector<'_>) {
     let mut sums = [None::<f64>; FIELDS.len()];
     for line in lines(text) {
         for word in Words::new(line).skip(1) {
-            let Some((key, value)) = word.iter().position(|byte| *byte == b'=').and_then(|at| word.split_at_checked(at)) else {
+            let Some((key, value)) =
+                word.iter().position(|byte| *byte == b'=').and_then(|at| word.split_at_checked(at))
+            else {
                 continue;
             };
             let at = FIELDS.iter().position(|(name, _)| *name == key);
