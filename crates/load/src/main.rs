@@ -94,7 +94,8 @@ fn run(workload: &[u8], control: &Control) -> Result<Result<JobReport, u8>, Load
     let report = worker::read_report(reader);
     let status = child.wait().map_err(system("waiting for the load process"))?;
     match status.code() {
-        Some(0) => report.map(Ok),
+        // Jobs that failed are in the report.
+        Some(0 | 1) => report.map(Ok),
         Some(code) => Ok(Err(u8::try_from(code).unwrap_or(3))),
         None => Err(LoadError::Protocol("the load process was killed".to_owned())),
     }

@@ -111,7 +111,7 @@ fn many_processes_are_read_in_turns() {
 }
 
 #[test]
-fn of_the_group_throttling_memory_and_pressure_are_read() {
+fn of_a_group_of_version_1_throttling_memory_and_requests_are_read() {
     let root = FakeRoot::new().with("proc/7/cgroup", "5:blkio:/i\n4:memory:/a/b\n3:cpu:/q\n0::/c\n");
     root.process(7, 0, (0, 0), (0, 0), 0);
     root.write("sys/fs/cgroup/cpu/q/cpu.stat", "nr_periods 50\nnr_throttled 20\nthrottled_time 1500000000\n");
@@ -155,7 +155,10 @@ fn of_the_group_throttling_memory_and_pressure_are_read() {
     for source in ["<cgroup>/memory.events", "<cgroup>/memory.pressure", "<cgroup>/cpu.pressure"] {
         assert!(refused.contains(&source), "{source}: {refused:?}");
     }
+}
 
+#[test]
+fn of_a_group_of_version_2_throttling_memory_and_requests_are_read() {
     let root = FakeRoot::new().with("proc/7/cgroup", "0::/c\n");
     root.process(7, 0, (0, 0), (0, 0), 0);
     let v2 = "usage_usec 9\nuser_usec 5\nsystem_usec 4\nnr_periods 5\nnr_throttled 2\nthrottled_usec 700\nnr_bursts 0\nburst_usec 0\n";
