@@ -44,7 +44,8 @@ impl Scheduling {
                 self.nice = Some(nice.ok_or("a number from -20 to 19")?);
             }
             "policy" => {
-                self.policy = Some(policy(value).ok_or("other, batch, idle, fifo:N or rr:N with N from 1 to 99")?)
+                let needed = "other, batch, idle, fifo:N or rr:N with N from 1 to 99";
+                self.policy = Some(policy(value).ok_or(needed)?);
             }
             "affinity" => self.affinity = Some(cpu_set(value).ok_or("a list of processors such as 0-3,8")?),
             _ => {
