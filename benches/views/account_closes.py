@@ -11,10 +11,10 @@ lives, and kernel samples without a mechanism in percent.
 With --perf perf looks on, which costs time of its own: the columns are OFF over the sum for the same threads of the switches and
 wakings that `perf sched record` wrote down, and the lives. All CPUs but the first spin with the policy SCHED_IDLE meanwhile: in our
 virtual machine with Linux 6.18 neither perf nor ftrace gets any event in the idle tasks of the others, so that no wait that ended there
-would have an end, and no task that was woken there a waking.
-(Sums of `perf sched timehist` 6.1 are not that: it books time of an idle CPU as a task's.) With --switches each switch is recorded, too, without stacks, whose cost sums would take for RUN: the
-columns are the lives, the components of at least 1 % of the time recorded, and how far sums of a second are from the account by
-every switch at most: in percent of the component, and of the time recorded.
+would have an end, and no task that was woken there a waking. (Sums of `perf sched timehist` 6.1 are not that: it books time of an
+idle CPU as a task's.) With --switches each switch is recorded, too, without stacks, whose cost sums would take for RUN: the columns
+are the lives, the components of at least 1 % of the time recorded, and how far sums of a second are from the account by every switch
+at most: in percent of the component, and of the time recorded.
 
 In a virtual machine the timer's interrupt comes late, and tasks that run for a few ten microseconds after each wait are sampled
 less than they run: there the standard errors say how much.
@@ -91,13 +91,12 @@ def no_idle_tasks():
             one.wait()
 
 
-def shown(pagelab, recording, view):
-    command = [pagelab, "show", "--json", "--top", "0", recording, view]
+def answer(*command):
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def queried(pagelab, recording, sql):
-    return json.loads(subprocess.run([pagelab, "query", "--json", recording, sql], stdout=subprocess.PIPE, check=True).stdout)
+def shown(pagelab, recording, view):
+    return answer(pagelab, "show", "--json", "--top", "0", recording, view)
 
 
 def row(pagelab, recording):
@@ -153,7 +152,7 @@ def row_by_perf(pagelab, recording, perf_data):
     budget = shown(pagelab, recording, "budget")
     # The command begins when it is executed: before, its process waited until everything recorded.
     sql = "select tid, min(ts) as begin_ns from tasks where op in ('fork', 'exec') group by tid"
-    begin_ns = {task["tid"]: task["begin_ns"] for task in queried(pagelab, recording, sql)}
+    begin_ns = {task["tid"]: task["begin_ns"] for task in answer(pagelab, "query", "--json", recording, sql)}
     waited = switches(perf_data, begin_ns)
     off_ns = sum(waited.get(tid, 0) for tid in begin_ns)
     return [f"{budget['off_ns'] / max(1, off_ns):.4f}", f"{budget['lives_ns'] / 1e9:.2f}"]

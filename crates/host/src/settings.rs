@@ -147,7 +147,6 @@ pub fn snapshot_with(root: &Path, options: &SnapshotOptions) -> Vec<Setting> {
     if let Some(pid) = options.pid {
         let shown: BTreeSet<&str> = options.shown_env.iter().map(String::as_str).collect();
         target::read(&mut out, pid, &shown);
-        task::read(&mut out, pid);
         cgroup::read(&mut out, pid);
     }
     out.finish()
@@ -186,7 +185,6 @@ pub fn read_of(root: &Path, key: &str, pid: Option<u32>) -> Result<String, Setti
         ("irq", _) => irq::read(&mut out),
         ("mount", pid) => mounts::read(&mut out, pid),
         ("cgroup", Some(pid)) => cgroup::read(&mut out, pid),
-        ("task", Some(pid)) => task::read(&mut out, pid),
         (_, Some(pid)) if of_process => {
             let shown = BTreeSet::from([info.key.strip_prefix("env.").unwrap_or_default()]);
             target::read(&mut out, pid, &shown);

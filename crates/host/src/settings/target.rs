@@ -1,10 +1,11 @@
-//! `env.*`, `rlimit.*` and `mm.thp_disable` of one process.
+//! `env.*`, `rlimit.*`, `mm.thp_disable` and `task.*` of one process.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use pagelab_vocab::settings::{Reading, setting};
 
-use super::{Collector, mask, plain};
+use super::{Collector, mask, plain, task};
 use crate::files::{bytes_up_to, text, tidy, under};
 
 /// The kernel bounds arguments and environment together to a quarter of the stack limit, usually 2 MiB.
@@ -33,7 +34,10 @@ pub(crate) const LIMITS: &[(&str, &str)] = &[
 pub(super) fn read(out: &mut Collector, pid: u32, shown: &BTreeSet<&str>) {
     environment(out, pid, shown);
     limits(out, pid);
-    thp_disable(out, pid);
+    let source = format!("/proc/{pid}/status");
+    let status = text(&under(out.root, &source));
+    thp_disable(out, &source, &status);
+    task::read(out, pid, &source, &status);
 }
 
 fn environment(out: &mut Collector, pid: u32, shown: &BTreeSet<&str>) {
@@ -79,25 +83,24 @@ fn limits(out: &mut Collector, pid: u32) {
     }
 }
 
-fn thp_disable(out: &mut Collector, pid: u32) {
+fn thp_disable(out: &mut Collector, source: &str, status: &io::Result<String>) {
     const KEY: &str = "mm.thp_disable";
-    let source = format!("/proc/{pid}/status");
-    let status = match text(&under(out.root, &source)) {
+    let status = match status {
         Ok(status) => status,
         Err(error) => {
-            out.missing(KEY, &source, plain(&error));
+            out.missing(KEY, source, plain(error));
             return;
         }
     };
     // A kernel without transparent huge pages says 0 as well, and there it means nothing.
     if !under(out.root, "/sys/kernel/mm/transparent_hugepage").is_dir() {
-        out.missing(KEY, &source, "the kernel has no transparent huge pages");
+        out.missing(KEY, source, "the kernel has no transparent huge pages");
         return;
     }
     let enabled = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
     match enabled.map(tidy).as_deref() {
-        Some("1") => out.value(KEY, "0", &source),
-        Some("0") => out.value(KEY, "1", &source),
-        _ => out.missing(KEY, &source, "no line THP_enabled (kernels before 5.0, and threads that have ended)"),
+        Some("1") => out.value(KEY, "0", source),
+        Some("0") => out.value(KEY, "1", source),
+        _ => out.missing(KEY, source, "no line THP_enabled (kernels before 5.0, and threads that have ended)"),
     }
 }

@@ -1,14 +1,16 @@
 //! `task.*`: how a process is scheduled, and what filters its calls.
 
+use std::io;
 use std::path::Path;
 
 use super::{Collector, plain};
 use crate::files::{text, tidy, under};
 use crate::scheduling::{io_priority_of, policy_word};
 
-pub(super) fn read(out: &mut Collector, pid: u32) {
+/// `status` is the text of the process's file of that name, `status_file`.
+pub(super) fn read(out: &mut Collector, pid: u32, status_file: &str, status: &io::Result<String>) {
     scheduling(out, pid);
-    status(out, pid);
+    of_status(out, status_file, status);
     io_priority(out, pid);
     let source = format!("/proc/{pid}/timerslack_ns");
     match text(&under(out.root, &source)) {
@@ -54,21 +56,19 @@ const LINES: &[(&str, &str)] = &[
     ("Seccomp_filters:", "task.seccomp_filters"),
 ];
 
-fn status(out: &mut Collector, pid: u32) {
-    let source = format!("/proc/{pid}/status");
-    let status = text(&under(out.root, &source));
+fn of_status(out: &mut Collector, source: &str, status: &io::Result<String>) {
     for (line, key) in LINES {
-        let found = match &status {
+        let found = match status {
             Ok(status) => status.lines().find_map(|one| one.strip_prefix(line)).map(tidy),
             Err(error) => {
-                out.missing(*key, &source, plain(error));
+                out.missing(*key, source, plain(error));
                 continue;
             }
         };
         match found {
-            Some(mode) if *key == "task.seccomp" => out.value(*key, seccomp_word(&mode), &source),
-            Some(value) => out.value(*key, value, &source),
-            None => out.missing(*key, &source, format!("the kernel has no line {line}")),
+            Some(mode) if *key == "task.seccomp" => out.value(*key, seccomp_word(&mode), source),
+            Some(value) => out.value(*key, value, source),
+            None => out.missing(*key, source, format!("the kernel has no line {line}")),
         }
     }
 }
