@@ -489,6 +489,9 @@ static __always_inline __u32 end_wait(struct wait_state *ws, __u64 left, __u32 h
 			ready = ws->woken > left ? ws->woken : left;
 			waker = ws->waker;
 		}
+		/* Woken once more by another CPU, after this one had read the clock: a hypervisor may have taken it in between. */
+		if (ready > now)
+			ready = now;
 		key |= waker << WAIT_WAKER_SHIFT;
 	}
 	ws->unsettled_key = key;

@@ -207,8 +207,13 @@ const LOCK_HELPERS: &[&str] = &[
 /// them, and who woke the task tells ([`off_by_waker`]).
 pub fn off_of_stack<'a>(innermost_first: impl IntoIterator<Item = &'a str>) -> Option<&'static str> {
     let mut waits_for_lock = false;
-    for function in innermost_first {
+    for (depth, function) in innermost_first.into_iter().enumerate() {
         let name = mechanisms::plain_name(function);
+        // Stacks of tasks that sleep begin below the scheduler's own functions, and the slow paths of locks are among those
+        // (`__sched`): a function that takes the lock and sleeps by itself waits for it.
+        if depth == 0 && MMAP_LOCKERS.contains(&name) {
+            return Some(MMAP_LOCK);
+        }
         if waits_for_lock {
             if LOCK_HELPERS.contains(&name) || is_of(KERNEL_LOCK, name) {
                 continue;
@@ -408,6 +413,12 @@ mod tests {
         let fsync =
             ["folio_wait_writeback", "__filemap_fdatawait_range", "file_write_and_wait_range", "ext4_sync_file"];
         assert_eq!(of(&[&slept[..], &fsync].concat()), Some("off.write_back"));
+        assert_eq!(
+            of(&["__vm_munmap", "__x64_sys_munmap", "do_syscall_64"]),
+            Some("off.mmap_lock"),
+            "the lock is left out"
+        );
+        assert_eq!(of(&["lock_mm_and_find_vma", "exc_page_fault", "asm_exc_page_fault"]), Some("off.mmap_lock"));
         assert_eq!(of(&["__schedule", "schedule", "jbd2_log_wait_commit", "ext4_sync_file"]), Some("off.flush"));
         // How a wait is done says nothing about what it is for.
         let flush =

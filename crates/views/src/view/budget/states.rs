@@ -59,6 +59,9 @@ impl Doing {
     }
 }
 
+/// No state lasts longer: 100 days. Recorders up to November 2026 wrote a time below 0 now and then, which reads as one near 2^64.
+const LONGEST_NS: u64 = 100 * 86_400 * 1_000_000_000;
+
 /// How often, and how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Spent {
@@ -150,10 +153,20 @@ impl States {
     ) -> Result<Self> {
         let mut states = Self { is_part: recording.span().is_part(), ..Self::default() };
         (states.rows, states.intervals) = intervals(recording)?;
+        let mut impossible = 0;
         read::each::<WaitsRow<'_>>(recording, notes, |row| {
             let Some(task_id) = row.task_id.filter(|task_id| tasks.wants(selection, *task_id, row.ts)) else { return };
+            if row.ns > LONGEST_NS {
+                impossible += 1;
+                return;
+            }
             states.take(task_id, tasks.get(task_id).and_then(Task::comm), &row);
         })?;
+        if impossible > 0 {
+            notes.push(format!(
+                "{impossible} rows of waits hold a time below 0, or above {LONGEST_NS} ns; they are left out"
+            ));
+        }
         Ok(states)
     }
 
