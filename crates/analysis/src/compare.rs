@@ -10,13 +10,20 @@ mod claims;
 mod design;
 mod facts;
 mod failures;
+mod latency;
 mod loss;
 mod make;
+mod nothing_shown;
 mod options;
+mod primary;
 mod profile;
+mod separators;
+mod stability;
+mod stability_notes;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rules::evidence::Account;
 use crate::rules::{Considered, Finding, Unexplained};
 use crate::settings_diff::{FollowingSetting, SettingDiff, VaryingSetting};
 use crate::stats;
@@ -25,10 +32,18 @@ use pagelab_views::run::RunData;
 pub use budget::{BudgetComparison, ComponentChange, MissingPart};
 pub use claims::{Unknown, UnknownComponent};
 pub use design::design;
+pub(crate) use facts::command;
 pub use facts::{Facts, Power, SideFacts};
 pub use failures::{FailedRuns, Failures};
+pub use latency::LatencyChange;
 pub use make::{compare, compare_runs, load_side};
+pub use nothing_shown::{NothingShown, RunsNeeded};
 pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
+pub(crate) use primary::PrimaryMetric;
+pub use stability::{
+    Drift, Mode, Outliers, OutlyingRun, SeparatingMetric, SeparatingSetting, Separators, SideStability, Stability,
+    TwoModes,
+};
 
 /// Format of the document.
 pub(crate) const COMPARE_FORMAT: u32 = 1;
@@ -99,12 +114,20 @@ pub struct Comparison {
     /// Runs that failed or were ended by the timeout, and whether one side has more of them.
     #[serde(default)]
     pub failures: Failures,
+    /// Drift, outliers and modes of the primary metric within each side; null without a primary metric. Its notes are to be
+    /// read before the verdict.
+    #[serde(default)]
+    pub stability: Option<Stability>,
     /// The part of the loss that the findings leave over; null without findings that state their share.
     #[serde(default)]
     pub unexplained: Option<Unexplained>,
     /// What no cause claims of the loss, by the account of time; null without one, and where little is left.
     #[serde(default)]
     pub unknown: Option<Unknown>,
+    /// Quantiles of the operations' latency; empty unless every run of both sides carries a distribution. They are a family of
+    /// their own.
+    #[serde(default)]
+    pub latency: Vec<LatencyChange>,
     /// The metrics that differ most, where too few runs were made to test anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub largest_changes: Vec<LargestChange>,
@@ -225,6 +248,9 @@ pub struct Primary {
     /// was made.
     #[serde(default)]
     pub detectable: Option<f64>,
+    /// How large a difference is excluded, and how many runs would find one; its keys are those of this object.
+    #[serde(flatten)]
+    pub nothing_shown: NothingShown,
     /// All of the test.
     pub result: stats::TestResult,
 }
@@ -334,6 +360,10 @@ pub struct CompareInputs<'a> {
     pub base: &'a [&'a RunData],
     /// Runs of the test side, without the excluded ones.
     pub test: &'a [&'a RunData],
+    /// What the time of each run of the base was spent on; `None` where states of tasks were not recorded.
+    pub base_accounts: &'a [Option<Account>],
+    /// The same of the test side.
+    pub test_accounts: &'a [Option<Account>],
     /// Metrics tested and settled, settings ranked; `findings` still empty.
     pub comparison: &'a Comparison,
 }

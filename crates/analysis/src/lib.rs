@@ -6,6 +6,7 @@
 //! | step | where |
 //! |---|---|
 //! | two sets of runs to a verdict: what differs, by how much, how sure | [`compare::compare`] |
+//! | a history of runs: where its level changed, and where it drifts | [`trend::trend`] |
 //! | which settings differ, and which of them affect the changes | [`settings_diff::settings_diff`] |
 //! | the cause, with evidence, what would refute it, and the remedies | [`rules`], [`explain`] |
 //! | which mappings a comparison is drawn with | [`faultmap`] |
@@ -41,5 +42,6 @@ mod parallel;
 pub mod rules;
 pub mod settings_diff;
 pub mod stats;
+pub mod trend;
 
 pub use error::{AnalysisError, Result};

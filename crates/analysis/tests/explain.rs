@@ -6,7 +6,7 @@ mod rules_sim;
 
 use pagelab_analysis::explain::{Explanation, explain};
 use pagelab_analysis::faultmap::of_comparison;
-use pagelab_analysis::rules::Confidence;
+use pagelab_analysis::rules::{Confidence, RULES};
 use pagelab_views::faultmap::{PointKind, of_dir};
 use rules_sim::{HUGE, PAGE, PIECES, World, compare_in, play};
 
@@ -48,7 +48,7 @@ fn each_cause_shows_alone_and_with_less_confidence() {
 fn a_healthy_recording_has_no_finding() {
     let explanation = alone(&World { file_bytes: 8 << 20, ..World::default() });
     assert!(explanation.findings.is_empty(), "{:?}", causes(&explanation));
-    assert_eq!(explanation.considered.len(), 4);
+    assert_eq!(explanation.considered.len(), RULES.len());
     let line = &explanation.mappings[0];
     assert_eq!((line.mappings, line.whole_slots, line.whole_slots_few_faults), (PIECES, PIECES, PIECES));
     assert_eq!(line.faults_outside_whole_slots, 0);

@@ -68,6 +68,11 @@ pub(crate) fn explanation(explanation: &Explanation) -> String {
     pagelab_report::verdict::explanation(explanation, &style())
 }
 
+/// What a history shows.
+pub(crate) fn trend(trend: &pagelab_analysis::trend::Trend) -> String {
+    pagelab_report::trend(trend, &style())
+}
+
 /// How to print on this standard output.
 fn style() -> pagelab_report::Style {
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());

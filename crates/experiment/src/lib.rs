@@ -35,6 +35,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod compare;
+mod confirm;
 pub mod decoys;
 mod device;
 pub mod document;
@@ -52,6 +53,7 @@ mod runner;
 mod set;
 
 pub use compare::{About, COMPARE_JSON, Document, FailedRun, Pairing, UnpairedRun, failed_runs, pairing};
+pub use confirm::{ConfirmOptions, Subject, confirm};
 pub use device::{NoDevice, block_device_of};
 pub use document::Place;
 pub use dry_run::{DryRound, DryRun, DrySetting, DryVariant, Estimate, dry_run};
@@ -78,6 +80,16 @@ pub struct Outcome {
     pub document: Document,
     /// The user ended it before all was done; `--resume` goes on.
     pub interrupted: bool,
+}
+
+impl Outcome {
+    /// Writes the document into the set again, after findings were confirmed.
+    ///
+    /// # Errors
+    /// The set cannot be written.
+    pub fn save(&self) -> Result<(), ExperimentError> {
+        compare::write(&self.document, &self.dir)
+    }
 }
 
 /// Makes the runs of the plan and compares them; writes `compare.json` unless the user ended it early.

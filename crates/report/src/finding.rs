@@ -40,6 +40,11 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
             out.push_str(&labelled("", &text, width));
         }
     }
+    if let Some(follow_up) = &finding.follow_up {
+        let kept = follow_up.set.as_ref().map_or_else(String::new, |set| format!(" (the rounds are in {set})"));
+        let state = follow_up.state.replace('_', " ");
+        out.push_str(&labelled("Toggled", &format!("{state}: {}{kept}", follow_up.reason), width));
+    }
     out.push_str(&list("Evidence", &finding.evidence, true, width));
     out.push_str(&list("Ruled out", &finding.refuted, false, width));
     out.push_str(&list("Unknown", &finding.not_looked_at, false, width));

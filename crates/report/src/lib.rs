@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the verdict of a comparison: what changed, the mapping, the setting, the fix | [`verdict::comparison`] |
 //! | what one recording alone shows | [`verdict::explanation`] |
+//! | a history of runs: its chart and changes | [`trend()`] |
 //! | pictures of the faults behind a comparison, read from its recordings | [`pictures`] |
 //! | address against time of one mapping, or of two on one scale | [`fault_map`], [`fault_maps`] |
 //! | offset against time of the reads and writes of one file | [`io_map`] |
@@ -26,10 +27,12 @@ mod faultmap;
 mod finding;
 pub mod flamegraph;
 mod iomap;
+mod latency;
 mod paragraph;
 mod sides;
 mod style;
 pub mod table;
+mod trend;
 pub mod verdict;
 pub mod view;
 mod waterfall;
@@ -38,3 +41,4 @@ pub use faultmap::{fault_map, fault_maps, pictures};
 pub use iomap::{io_map, io_map_columns};
 pub use pagelab_vocab::units::{count, duration, quantity, significant};
 pub use style::{Glyphs, Style};
+pub use trend::trend;

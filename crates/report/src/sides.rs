@@ -100,14 +100,7 @@ fn power(comparison: &Comparison, facts: &Facts, style: &Style) -> String {
             };
             let cases = significant(100.0 * power.chance, 2);
             let found = format!("With so many runs a {size} or more is found in {cases} % of all cases");
-            match power.runs_for_5_pct {
-                Some(_) if power.detectable_pct <= 5.0 => format!("{found}."),
-                Some(runs) => {
-                    let runs = rounded(runs as f64);
-                    format!("{found}; to find 5 %, make about {runs} runs of each side.")
-                }
-                None => format!("{found}; 5 % cannot be found while the runs spread so far."),
-            }
+            format!("{found}{}.", runs_needed(comparison))
         }
         (Some(Verdict::NotTested), _) if comparison.base.n < 2 || comparison.test.n < 2 => {
             "One run of a side cannot be tested: make 5 or more of each, interleaved: pagelab compare -n 5 -- ..."
@@ -116,6 +109,27 @@ fn power(comparison: &Comparison, facts: &Facts, style: &Style) -> String {
         _ => return String::new(),
     };
     wrap(&text, style.width, "", "  ")
+}
+
+/// `; 4 runs of each side find 10 % so often, 12 find 5 % and 70 find 2 %`, without the changes that are found already.
+fn runs_needed(comparison: &Comparison) -> String {
+    let made = comparison.base.n.min(comparison.test.n) as u64;
+    let needed = comparison.primary.iter().flat_map(|primary| &primary.nothing_shown.runs_needed);
+    let mut parts: Vec<String> = Vec::new();
+    for one in needed.rev().filter(|one| one.runs.is_none_or(|runs| runs > made)) {
+        let change = significant(one.change_pct, 2);
+        let sides = if parts.is_empty() { " runs of each side" } else { "" };
+        parts.push(match one.runs {
+            Some(runs) => format!("{}{sides} find {change} %", rounded(runs as f64)),
+            None => format!("more than 100,000{sides} would find {change} %"),
+        });
+    }
+    let (last, rest) = match parts.split_last() {
+        None => return String::new(),
+        Some((last, [])) => return format!("; {last} so often"),
+        Some(split) => split,
+    };
+    format!("; {} and {last} so often", rest.join(", "))
 }
 
 /// Rounded up to two figures.

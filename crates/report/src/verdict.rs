@@ -9,11 +9,12 @@ use pagelab_vocab::units::{quantity, significant};
 use crate::changes::largest_changes;
 pub use crate::explanation::explanation;
 use crate::finding::{finding, unexplained, unknown};
+use crate::latency::latency;
 use crate::paragraph::wrap;
 pub use crate::sides::each_run;
 use crate::sides::{ratio_text, sides};
 use crate::style::Style;
-use crate::table::{Table, left, right};
+use crate::table::{Table, clean, left, right};
 use crate::waterfall::waterfall;
 
 /// Metrics listed at most.
@@ -23,7 +24,8 @@ const SETTINGS: usize = 12;
 
 /// The verdict: is there a difference, why, and what mends it; then the metrics and settings that differ.
 pub fn comparison(comparison: &Comparison, style: &Style) -> String {
-    let mut out = headline(comparison, style);
+    let mut out = cautions(comparison, style);
+    out.push_str(&headline(comparison, style));
     out.push('\n');
     for one in &comparison.findings {
         out.push_str(&finding(one, true, style));
@@ -40,11 +42,18 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
     out.push_str(&waterfall(comparison.budget.as_ref(), style));
     out.push_str(&largest_changes(&comparison.largest_changes, style));
     out.push_str(&metrics(comparison, style));
+    out.push_str(&latency(&comparison.latency, style));
     out.push_str(&settings(comparison, style));
     for note in &comparison.notes {
         out.push_str(&wrap(note, style.width, "note: ", "      "));
     }
     out
+}
+
+/// Drift, outliers and modes of a side: they bear on every number that follows.
+fn cautions(comparison: &Comparison, style: &Style) -> String {
+    let notes = comparison.stability.iter().flat_map(|stability| &stability.notes);
+    notes.map(|note| wrap(&clean(note), style.width, "CAUTION: ", "  ")).collect()
 }
 
 fn headline(comparison: &Comparison, style: &Style) -> String {
@@ -77,6 +86,8 @@ fn judged(primary: &Primary, method: ComparisonMethod, runs: &str, alpha: f64) -
         Verdict::NoDifference => "No difference was shown",
         Verdict::NotTested => "Not tested",
     };
+    let within = primary.nothing_shown.equivalent_within_pct;
+    let equivalent = within.map_or_else(String::new, |pct| format!(", equivalent within {} %", significant(pct, 2)));
     let show = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| quantity(value, &primary.unit));
     let ratio = primary.ratio.map_or_else(String::new, |ratio| ratio_text(ratio, primary.ratio_ci95));
     let p = primary.p.map_or_else(String::new, |p| format!(", p = {}", significant(p, 2)));
@@ -85,7 +96,7 @@ fn judged(primary: &Primary, method: ComparisonMethod, runs: &str, alpha: f64) -
         ComparisonMethod::Welch => "Welch's test",
     };
     format!(
-        "{verdict}: {}, mean {} on base, {} on test{ratio}{p} ({runs}, {method}, alpha {alpha}).",
+        "{verdict}{equivalent}: {}, mean {} on base, {} on test{ratio}{p} ({runs}, {method}, alpha {alpha}).",
         primary.metric,
         show(primary.base_mean),
         show(primary.test_mean)
@@ -109,11 +120,27 @@ fn no_cause(comparison: &Comparison, style: &Style) -> String {
     out
 }
 
-/// Every rule with its outcome.
+/// Causes that are given a line of their own.
+const CONSIDERED: usize = 6;
+
+/// The rules with their outcomes. Rules whose reasons are the same share a line; beyond the first lines the causes are named only.
 pub(crate) fn considered(considered: &[Considered], style: &Style) -> String {
-    let mut out = String::new();
+    let mut lines: Vec<(RuleOutcome, String, Vec<&str>)> = Vec::new();
     for one in considered {
-        let text = format!("{} ({}): {}", one.cause, one.outcome, one.reasons.join("; "));
+        let reasons = one.reasons.join("; ");
+        match lines.iter_mut().find(|(outcome, said, _)| *outcome == one.outcome && *said == reasons) {
+            Some((_, _, causes)) => causes.push(&one.cause),
+            None => lines.push((one.outcome, reasons, vec![&one.cause])),
+        }
+    }
+    let mut out = String::new();
+    for (outcome, reasons, causes) in lines.iter().take(CONSIDERED) {
+        let text = format!("{} ({outcome}): {reasons}", causes.join(", "));
+        out.push_str(&wrap(&text, style.width, "  - ", "    "));
+    }
+    let more: Vec<&str> = lines.iter().skip(CONSIDERED).flat_map(|(_, _, causes)| causes).copied().collect();
+    if !more.is_empty() {
+        let text = format!("and {} more, whose reasons are in the JSON (--json): {}", more.len(), more.join(", "));
         out.push_str(&wrap(&text, style.width, "  - ", "    "));
     }
     out

@@ -5,7 +5,9 @@
 #[path = "../../analysis/tests/rules_sim/mod.rs"]
 mod rules_sim;
 
+use pagelab_analysis::compare::LatencyChange;
 use pagelab_analysis::explain::explain;
+use pagelab_analysis::stats::Side;
 use pagelab_report::{Glyphs, Style, pictures, verdict};
 use rules_sim::{World, compare_in, compare_worlds, harmless, play};
 
@@ -58,7 +60,8 @@ fn a_regression_is_told_whole() {
 fn no_difference_and_no_cause_are_said_so() {
     let same = compare_worlds(&good(), &World { harmless: harmless(2), ..good() }, 1);
     let text = verdict::comparison(&same, &style(100));
-    assert!(text.starts_with("No difference was shown: load.iops"), "{text}");
+    assert!(text.starts_with("No difference was shown, equivalent within "), "{text}");
+    assert!(text.contains(" %: load.iops"), "{text}");
     assert!(text.contains("causes were not analysed"));
     assert!(text.contains("With so many runs a difference of"), "{text}");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -67,6 +70,41 @@ fn no_difference_and_no_cause_are_said_so() {
     let other = compare_worlds(&good(), &World { extra_ns: 90, ..good() }, 1);
     let text = verdict::comparison(&other, &style(100));
     assert!(text.contains("No cause was found") && text.contains("thp.disabled (refuted)"), "{text}");
+}
+
+/// What bears on every number is said before them, and a distribution has its table; both fit the terminal.
+#[test]
+fn cautions_come_first_and_latency_has_a_table() {
+    let mut comparison = compare_worlds(&good(), &World { harmless: harmless(2), ..good() }, 1);
+    let stability = comparison.stability.as_mut().unwrap();
+    assert!(stability.notes.is_empty(), "clean sides: {:?}", stability.notes);
+    stability.notes = vec!["the base runs have two modes: 3 near 3 s and 7 near 1 s \u{1b}[31m".to_owned()];
+    let side = |mean| Side { n: 10, mean: Some(mean), sd: Some(100.0) };
+    comparison.latency = vec![LatencyChange {
+        instance: Some("j/read".to_owned()),
+        kind: "lat".to_owned(),
+        quantile: "p99.9".to_owned(),
+        unit: "ns".to_owned(),
+        base: side(812_000.0),
+        test: side(1_624_000.0),
+        ratio: Some(2.0),
+        ratio_ci95: Some([1.81, 2.21]),
+        p: Some(0.001),
+        q: Some(0.004),
+        significant: Some(true),
+        note: None,
+    }];
+    for width in [60, 80, 120] {
+        let text = verdict::comparison(&comparison, &style(width));
+        assert!(text.starts_with("CAUTION: the base runs have two modes"), "{text}");
+        assert!(!text.contains('\u{1b}'), "a name cannot draw: {text}");
+        assert!(text.find("two modes") < text.find("No difference was shown"), "{text}");
+        assert!(too_long(&text, width).is_empty(), "{:?}", too_long(&text, width));
+        let row = text.lines().find(|line| line.contains("j/read")).unwrap();
+        for part in ["p99.9", "812 us", "1.624 ms", "2 (1.81 to 2.21)", "0.004"] {
+            assert!(row.contains(part), "{part} is missing: {row}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! The causes that a finding may name. A cause has one stable identifier, used in `compare --json`, in plans that
 //! check a verdict and in the documentation; the rule that looks for it lives in the analysis and is named after it.
 
+mod cpu;
+mod files;
+mod memory;
+mod reclaim;
+
 use crate::settings;
 
 /// One cause of a slowdown that a rule can find.
@@ -23,20 +28,6 @@ pub struct CauseDef {
     pub components: &'static [&'static str],
 }
 
-/// Where the cost of faults by base pages shows: the faults, the pages, and taking them away again.
-const OF_FAULTS: &[&str] = &["run.fault.", "run.memory.", "run.space.", "off.mmap_lock"];
-
-/// Where the cost of smaller reads shows.
-const OF_READS: &[&str] = &[
-    "off.read",
-    "off.block_queue",
-    "run.file.fetch",
-    "run.file.read",
-    "run.block.",
-    "run.interrupt",
-    "run.task.switch",
-];
-
 /// The most that one event of a cause can cost. A loss that would take more per event is not this cause's alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventCost {
@@ -53,18 +44,17 @@ pub struct EventCost {
     pub source: &'static str,
 }
 
-/// A fault that a base page is cleared for.
-const BASE_PAGE_FAULT: EventCost = EventCost {
-    what: "fault of a base page",
-    least_ns: Some(125),
-    most_ns: Some(4000),
-    most_ns_per_kib: 250,
-    source: "on x86-64 in a VM 0.25 us (256 MiB filled at 0.1 s) to 2.7 us (1 GB in 0.7 s) a fault of 4 KiB, clearing \
-             and unmapping included; the first touch of memory that the hypervisor has yet to give takes longer, and \
-             says nothing about the guest's settings. Half of the least is clearing the page, which a huge page costs too",
-};
-
 impl EventCost {
+    /// An event whose cost only the run itself tells.
+    const fn measured(what: &'static str) -> Self {
+        Self { what, least_ns: None, most_ns: None, most_ns_per_kib: 0, source: "the account of the run itself" }
+    }
+
+    /// An event that takes at most this long, ns.
+    const fn at_most(what: &'static str, most_ns: u64, source: &'static str) -> Self {
+        Self { what, least_ns: None, most_ns: Some(most_ns), most_ns_per_kib: 0, source }
+    }
+
     /// Most that one event costs on a host with such base pages, ns.
     pub fn most(&self, page_bytes: u64) -> Option<f64> {
         Some((self.most_ns? + self.most_ns_per_kib * page_bytes.div_ceil(1024)) as f64)
@@ -82,83 +72,27 @@ impl CauseDef {
     }
 }
 
+/// Every cause by area, in the order of the documentation.
+const AREAS: [&[CauseDef]; 4] = [memory::CAUSES, reclaim::CAUSES, files::CAUSES, cpu::CAUSES];
+
 /// Every cause, in the order of the documentation.
-pub const CAUSES: &[CauseDef] = &[
-    CauseDef {
-        id: "thp.disabled",
-        title: "memory that used to get transparent huge pages is faulted in by base pages",
-        topics: &["thp", "faults", "memory"],
-        settings: &["thp.enabled", "mm.thp_disable", "thp.<size>.enabled", "thp.defrag"],
-        help: "Anonymous mappings that cover whole huge pages take one fault per base page (512 for each 2 MiB on x86-64) \
-               instead of one. It needs all of: more faults per operation inside mappings that could hold a huge page, \
-               fewer vmstat.thp_fault_alloc, and a setting that forbids huge pages on the slow side. It is refuted by \
-               mappings too small or misaligned for a huge page, and by vmstat.thp_fault_fallback, which says that the \
-               kernel tried and had no memory in one piece.",
-        event: BASE_PAGE_FAULT,
-        components: OF_FAULTS,
-    },
-    CauseDef {
-        id: "hugetlb.pool_exhausted",
-        title: "the pool of huge pages is too small for what is asked of it",
-        topics: &["hugetlb", "faults", "memory"],
-        settings: &[
-            "hugetlb.<size>.nr_hugepages",
-            "hugetlb.<size>.nr_overcommit_hugepages",
-            "hugetlb.<size>.<node>.nr_hugepages",
-            "cgroup.hugetlb.<size>.rsvd.max",
-            "cmdline.hugepages.<size>",
-        ],
-        help: "A program that asks for hugetlb pages does not get them (mmap with MAP_HUGETLB fails with ENOMEM) and falls \
-               back to base pages, or runs with fewer. It needs the refused mapping, or pools whose free pages reached \
-               zero while the faults moved to base pages. It is refuted by free pages left in the pool of that size \
-               throughout.",
-        event: BASE_PAGE_FAULT,
-        components: OF_FAULTS,
-    },
-    CauseDef {
-        id: "readahead.reduced",
-        title: "files are read ahead in smaller pieces than before",
-        topics: &["readahead", "io"],
-        settings: &["block.<dev>.read_ahead_kb", "block.<dev>.max_sectors_kb", "sysctl.vm.page-cluster"],
-        help: "Sequential reads reach the device in more and smaller requests, and the reader waits for each. It needs a \
-               lower bytes-per-request figure on the device that holds the file at the same bytes per operation. It is \
-               refuted by random access, by reads served from the page cache, and by O_DIRECT, which read-ahead never \
-               touches.",
-        event: EventCost {
-            what: "read request",
-            least_ns: None,
-            most_ns: None,
-            most_ns_per_kib: 0,
-            source: "disk.read_ns, which the kernel adds up over the requests of the device",
-        },
-        components: OF_READS,
-    },
-    CauseDef {
-        id: "map.misaligned",
-        title: "mappings no longer start where a huge page can",
-        topics: &["faults", "thp", "memory"],
-        settings: &["sysctl.vm.legacy_va_layout", "env.GLIBC_TUNABLES", "env.LD_PRELOAD"],
-        help: "The mapping is as long as before, but its address (or its address less the file offset) is not a multiple of \
-               the huge page size, so that the huge pages it could hold are fewer or none. It needs mappings of equal \
-               length whose start differs modulo the huge page size, and faults by base pages in the part that lost its \
-               slot. It is refuted by aligned mappings on both sides. Most often the program itself changed, not a setting.",
-        event: BASE_PAGE_FAULT,
-        components: OF_FAULTS,
-    },
-];
+pub fn causes() -> impl Iterator<Item = &'static CauseDef> {
+    AREAS.into_iter().flatten()
+}
 
 /// The cause of that identifier.
 pub fn cause(id: &str) -> Option<&'static CauseDef> {
-    CAUSES.iter().find(|def| def.id == id)
+    causes().find(|def| def.id == id)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::{COMPONENTS, Component};
 
     #[test]
     fn causes_use_declared_words() {
-        for def in CAUSES {
+        for def in causes() {
             assert_eq!(cause(def.id), Some(def), "{} is declared once", def.id);
             assert!(
                 def.id.split_once('.').is_some_and(|(area, what)| !area.is_empty() && !what.is_empty()),
@@ -172,6 +106,15 @@ mod tests {
                 let declared = settings::definitions().any(|setting| setting.pattern == *pattern);
                 let read_as_family = settings::setting(pattern).is_some_and(|info| !info.def.catch_all);
                 assert!(declared || read_as_family, "{}: {pattern} is in no registry", def.id);
+            }
+            assert!(!def.components.is_empty(), "{}", def.id);
+            for name in def.components {
+                let is_known = |component: &Component| {
+                    component.name == *name || (name.ends_with('.') && component.name.starts_with(name))
+                };
+                let known: Vec<&Component> = COMPONENTS.iter().filter(|component| is_known(component)).collect();
+                assert!(!known.is_empty(), "{}: component {name} does not exist", def.id);
+                assert!(known.iter().all(|component| component.is_active), "{}: {name} is waiting for others", def.id);
             }
         }
     }

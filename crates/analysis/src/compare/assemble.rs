@@ -175,7 +175,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    fn of<'m>(info: &MetricInfo, operations: bool, metrics: impl Iterator<Item = &'m RunMetric>) -> Self {
+    pub(super) fn of<'m>(info: &MetricInfo, operations: bool, metrics: impl Iterator<Item = &'m RunMetric>) -> Self {
         if info.kind != MetricKind::Counter {
             return Self::Level;
         }
@@ -184,7 +184,7 @@ impl Form {
         if operations && all_have { Self::PerOperation } else { Self::PerSecond }
     }
 
-    fn value(self, metric: &RunMetric) -> Option<f64> {
+    pub(super) fn value(self, metric: &RunMetric) -> Option<f64> {
         match self {
             Self::Level | Self::PerSecond => metric.value,
             Self::PerOperation => metric.per_operation,
@@ -215,7 +215,7 @@ impl Form {
         single.then_some(Count { events: events.round() as u64, exposure })
     }
 
-    fn unit(self, info: &MetricInfo) -> String {
+    pub(super) fn unit(self, info: &MetricInfo) -> String {
         let name = info.unit.name();
         match self {
             Self::Level => name.to_owned(),

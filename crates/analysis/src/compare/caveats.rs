@@ -50,7 +50,7 @@ fn apart(base: &[&RunData], test: &[&RunData]) -> bool {
 }
 
 /// Power at which the smallest detectable change is stated.
-const POWER: f64 = 0.8;
+pub(super) const POWER: f64 = 0.8;
 
 /// The smallest relative change of the primary metric that a comparison of such runs finds in four cases of five, from
 /// the spread of these runs; `None` if nothing was tested by a t test.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::{BudgetComparison, ComponentChange};
 use super::{Comparison, Verdict};
+use crate::rules::evidence::is_of;
 use crate::rules::{Finding, RuleOutcome};
 
 /// Least share of the loss: a cause that gets less of it is refuted, and less that is left over is not worth a word.
@@ -100,11 +101,6 @@ fn of_change(change: &ComponentChange, sign: f64) -> Left {
     let ns = sign * change.difference_ns.unwrap_or(0.0);
     let most_ns = change.difference_ci95.map_or(ns, |[low, high]| if sign > 0.0 { high } else { -low });
     Left { ns: ns.max(0.0), most_ns: most_ns.max(0.0) }
-}
-
-/// The components of a cause: those named, and all below a name that ends in a dot.
-fn is_of(component: &str, names: &[&str]) -> bool {
-    names.iter().any(|name| component == *name || (name.ends_with('.') && component.starts_with(name)))
 }
 
 /// Gives a finding no more than its components have left. Of those that a side cannot tell (`untold`) it is what holds them.

@@ -122,7 +122,7 @@ fn side(entries: &[RunEntry], runs: &[&RunData]) -> SideFacts {
 }
 
 /// A run's command line, as a user would type it; none for a target that was found running.
-fn command(run: &RunData) -> Option<String> {
+pub(crate) fn command(run: &RunData) -> Option<String> {
     if let Some(argv) = &run.manifest.command {
         return Some(match argv.as_slice() {
             [shell, option, line] if option == "-c" && is_shell(shell) => line.clone(),
@@ -143,7 +143,10 @@ fn is_shell(program: &str) -> bool {
 /// number of runs (Cohen 1988, chapter 2, with t for the normal distribution).
 fn power(comparison: &Comparison) -> Option<Power> {
     let primary = comparison.primary.as_ref()?;
-    power_of(primary.ratio_ci95?, primary.result.df?, comparison.base.n.min(comparison.test.n))
+    let power = power_of(primary.ratio_ci95?, primary.result.df?, comparison.base.n.min(comparison.test.n))?;
+    // The exact number where the test has one.
+    let five = primary.nothing_shown.runs_needed.iter().find(|needed| (needed.change_pct - 5.0).abs() < 1e-9);
+    Some(Power { runs_for_5_pct: five.map_or(power.runs_for_5_pct, |five| five.runs), ..power })
 }
 
 /// The power of an interval of the ratio with its degrees of freedom, from the number of runs of each side.

@@ -15,14 +15,16 @@ use super::caveats::{detectable, guards, largest_changes, power_notes};
 use super::design::design;
 use super::facts::facts;
 use super::options::{CompareOptions, DesignChoice, PrimaryChoice};
+use super::stability::stability;
 use super::{
     BudgetComparison, COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison,
-    Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
+    NothingShown, Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
 };
-use super::{budget, claims, profile};
+use super::{budget, claims, latency, profile};
 use crate::error::{AnalysisError, Result};
 use crate::parallel;
 use crate::rules;
+use crate::rules::evidence::Account;
 use crate::settings_diff::{settings_diff, symptoms};
 use crate::stats::{Change, Design, Outcome, settle_alone, settle_family, test_censored};
 use pagelab_views::run::{MetricKey, RunData};
@@ -86,12 +88,8 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     let primary_key = chosen.as_ref().map(|choice| key_of(&choice.metric));
     let failures = Failures::of(base, test, options.alpha);
     let primary = chosen.map(|choice| test_primary(&choice, &sides, &failures, options.alpha));
-    let mut tested: Vec<Tested> =
-        keys.iter().filter(|key| Some(**key) != primary_key.as_ref()).map(|key| sides.compare(key)).collect();
-    let family = tested.iter_mut().filter(|t| t.in_family()).map(|t| &mut t.result);
-    let size = settle_family(family, options.alpha);
-    let mut metrics: Vec<MetricComparison> = tested.into_iter().map(Tested::into_comparison).collect();
-    metrics.sort_by(by_certainty);
+    let others = keys.iter().copied().filter(|key| Some(*key) != primary_key.as_ref());
+    let (metrics, size) = test_family(&sides, others, options.alpha);
     let diff = settings_diff(&base_counted, &test_counted, &symptoms(&metrics));
     let spent = spent(&base_counted, &test_counted, design, &options.bounds)?;
     let mut comparison = Comparison {
@@ -120,8 +118,11 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         settings_following: diff.following,
         considered: Vec::new(),
         facts: None,
+        stability: None,
+        latency: Vec::new(),
     };
     comparison.facts = Some(facts(&comparison, base, test));
+    comparison.stability = stability(&comparison, base, test, design);
     let n = [base_counted.len(), test_counted.len()];
     comparison.notes.extend(spent.notes.into_iter().chain(comparison.failures.note()));
     comparison.notes.extend(guards(&base_counted, &test_counted, design));
@@ -130,15 +131,35 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         comparison.largest_changes = largest_changes(&comparison.metrics, &base_counted, &test_counted);
     }
     if options.diagnose {
-        diagnose(&mut comparison, &base_counted, &test_counted)?;
+        diagnose(&mut comparison, [&base_counted, &test_counted], &spent.accounts)?;
     }
+    latency::add(&mut comparison, &base_counted, &test_counted, design, &options.bounds)?;
     comparison.metrics.retain(|metric| options.shows(&metric.name));
     Ok(comparison)
 }
 
+/// Tests the metrics beside the primary one as a family, the most certain first; with the size of the family.
+fn test_family<'a>(
+    sides: &Sides<'_>,
+    keys: impl Iterator<Item = &'a MetricKey>,
+    alpha: f64,
+) -> (Vec<MetricComparison>, usize) {
+    let mut tested: Vec<Tested> = keys.map(|key| sides.compare(key)).collect();
+    let family = tested.iter_mut().filter(|t| t.in_family()).map(|t| &mut t.result);
+    let size = settle_family(family, alpha);
+    let mut metrics: Vec<MetricComparison> = tested.into_iter().map(Tested::into_comparison).collect();
+    metrics.sort_by(by_certainty);
+    (metrics, size)
+}
+
 /// Looks for causes, and holds what they claim to the account of time.
-fn diagnose(comparison: &mut Comparison, base: &[&RunData], test: &[&RunData]) -> Result<()> {
-    let diagnosis = rules::diagnose(&CompareInputs { base, test, comparison })?;
+fn diagnose(
+    comparison: &mut Comparison,
+    [base, test]: [&[&RunData]; 2],
+    accounts: &[Vec<Option<Account>>; 2],
+) -> Result<()> {
+    let [base_accounts, test_accounts] = accounts;
+    let diagnosis = rules::diagnose(&CompareInputs { base, test, base_accounts, test_accounts, comparison })?;
     comparison.findings = diagnosis.findings;
     comparison.considered = diagnosis.considered;
     comparison.unexplained = diagnosis.unexplained;
@@ -149,6 +170,8 @@ fn diagnose(comparison: &mut Comparison, base: &[&RunData], test: &[&RunData]) -
 /// What the time of both sides was spent on: by component, and by function with the family of its tests.
 struct Spent {
     budget: Option<BudgetComparison>,
+    /// Of each run, base and test.
+    accounts: [Vec<Option<Account>>; 2],
     profile: Vec<ProfileFrame>,
     family: Option<Family>,
     notes: Vec<String>,
@@ -161,11 +184,17 @@ fn spent(base: &[&RunData], test: &[&RunData], design: Design, bounds: &Bounds) 
     let notes = [budget::why_none(&base_accounts, &test_accounts), kernels.said()].into_iter().flatten().collect();
     let (base, test) = ((base, &base_accounts[..]), (test, &test_accounts[..]));
     let (profile, family) = profile::of_sides(base, test);
-    Ok(Spent { budget: budget::of_sides(base, test, design, &kernels), profile, family, notes })
+    let accounts = [base, test].map(|(runs, accounts)| {
+        let scaled =
+            runs.iter().zip(accounts).map(|(run, one)| Account::of_view(&one.budget, run.window.seconds() * 1e9));
+        scaled.collect()
+    });
+    let budget = budget::of_sides(base, test, design, &kernels);
+    Ok(Spent { budget, accounts, profile, family, notes })
 }
 
 /// `name` or `name[instance]`.
-fn key_of(text: &str) -> MetricKey {
+pub(super) fn key_of(text: &str) -> MetricKey {
     match text.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
         Some((name, instance)) => MetricKey::new(name, Some(instance)),
         None => MetricKey::new(text, None),
@@ -178,7 +207,7 @@ fn unknown_metric(name: &str, names: &[&str]) -> AnalysisError {
 }
 
 /// The metric asked for, which some run must have, or the default, which all runs must have.
-fn choose_primary(
+pub(super) fn choose_primary(
     options: &CompareOptions,
     sides: &Sides,
     keys: &BTreeSet<&MetricKey>,
@@ -216,6 +245,7 @@ fn test_primary(choice: &PrimaryChoice, sides: &Sides, failures: &Failures, alph
         tested.result.note = Some(lossy.clone());
     }
     let result = tested.result;
+    let verdict = verdict(&result, choice.direction);
     Primary {
         metric: choice.metric.clone(),
         unit: tested.unit,
@@ -226,8 +256,9 @@ fn test_primary(choice: &PrimaryChoice, sides: &Sides, failures: &Failures, alph
         p: result.p,
         direction: choice.direction.name().to_owned(),
         significant: result.significant,
-        verdict: verdict(&result, choice.direction),
+        verdict,
         detectable: detectable(&result, alpha),
+        nothing_shown: NothingShown::of(&result, verdict, tested.lossy.is_some(), alpha),
         result,
     }
 }

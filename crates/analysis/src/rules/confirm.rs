@@ -1,7 +1,9 @@
 //! When a cause is confirmed: an experiment toggled exactly this.
 
+use std::path::Path;
+
 use super::evidence::{Contrast, SettingChange, differing};
-use super::finding::{Confidence, Finding, SettingSubject};
+use super::finding::{Confidence, Finding, FollowUp, SettingSubject};
 use crate::compare::{Comparison, ComparisonMethod, Primary, Verdict};
 
 /// Whether a comparison is a randomised toggle of `key`: the same work, in blocks, and no other decision differs.
@@ -101,6 +103,51 @@ pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
     confirmed.confidence = Confidence::Confirmed;
     confirmed.evidence.push(said);
     Confirmation::Confirmed(Box::new(confirmed))
+}
+
+/// Writes into a finding what the rounds of `toggle`, kept in `set`, say of it. A confirmed finding becomes so; a refuted one stays
+/// for the reader to see, as no more than correlated.
+pub fn follow_up(finding: &mut Finding, toggle: &Comparison, set: &Path) {
+    let bad_on_test = finding.setting.as_ref().and_then(|setting| bad_on_test(finding, setting, toggle));
+    let primary = toggle.primary.as_ref();
+    let mut said = FollowUp {
+        rounds: toggle.base.n.min(toggle.test.n),
+        returned_pct_ci95: primary.zip(bad_on_test).and_then(|(primary, bad)| percent(toggled_loss(primary, bad)?)),
+        claimed_pct: claimed_loss(finding).map(|loss| loss * 100.0),
+        detectable_pct: primary.and_then(|primary| primary.detectable).map(|change| change * 100.0),
+        set: Some(set.display().to_string()),
+        ..not_decided("")
+    };
+    (said.state, said.reason) = match confirm(finding, toggle) {
+        Confirmation::Confirmed(confirmed) => {
+            let reason = confirmed.evidence.last().cloned().unwrap_or_default();
+            *finding = *confirmed;
+            ("confirmed".to_owned(), reason)
+        }
+        Confirmation::Refuted(reason) => {
+            finding.confidence = Confidence::Correlated;
+            ("refuted".to_owned(), reason)
+        }
+        Confirmation::Undecided(reason) => ("not_decided".to_owned(), reason),
+    };
+    finding.follow_up = Some(said);
+}
+
+/// A finding that no rounds were made for, with the reason.
+pub fn not_decided(reason: &str) -> FollowUp {
+    FollowUp {
+        state: "not_decided".to_owned(),
+        reason: reason.to_owned(),
+        rounds: 0,
+        returned_pct_ci95: None,
+        claimed_pct: None,
+        detectable_pct: None,
+        set: None,
+    }
+}
+
+fn percent(interval: [f64; 2]) -> Option<[f64; 2]> {
+    interval.iter().all(|end| end.is_finite()).then(|| interval.map(|end| end * 100.0))
 }
 
 /// Part of the claimed loss that must come back.

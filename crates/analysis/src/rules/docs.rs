@@ -21,23 +21,26 @@ pub fn markdown() -> String {
     for line in introduction.iter().skip(2) {
         let _ = writeln!(out, "{}", plain(line));
     }
-    for rule in RULES {
-        let about = rule.about();
-        let _ = writeln!(out, "## `{}`\n", about.cause);
-        if let Some(def) = cause(about.cause) {
+    for rule in RULES.iter() {
+        let (id, about) = (rule.cause(), rule.manual());
+        let _ = writeln!(out, "## `{id}`\n");
+        if let Some(def) = cause(id) {
             let settings: Vec<String> = def.settings.iter().map(|key| format!("`{key}`")).collect();
+            let _ = writeln!(out, "{}.\n\n{}\n", capital(def.title), def.help);
+            if !settings.is_empty() {
+                let _ = writeln!(out, "Settings that can bring it about: {}.\n", settings.join(", "));
+            }
+            let components: Vec<String> = def.components.iter().map(|name| format!("`{name}`")).collect();
             let _ = writeln!(
                 out,
-                "{}.\n\n{}\n\nSettings that can bring it about: {}.\n",
-                capital(def.title),
-                def.help,
-                settings.join(", ")
+                "It claims no more than these components of the account moved: {}.\n",
+                components.join(", ")
             );
         }
         let _ = writeln!(out, "Looks at {}.\n\nHolds in a comparison if all of:\n", about.looks_at);
-        list(&mut out, about.holds_if);
+        list(&mut out, &about.holds_if);
         out.push_str("\nRefuted by any of:\n\n");
-        list(&mut out, about.refuted_by);
+        list(&mut out, &about.refuted_by);
         let _ = writeln!(out, "\nIn a lone recording: {}.\n", about.alone);
     }
     for line in recipe {
@@ -46,7 +49,7 @@ pub fn markdown() -> String {
     out
 }
 
-fn list(out: &mut String, items: &[&str]) {
+fn list(out: &mut String, items: &[String]) {
     for item in items {
         let _ = writeln!(out, "- {item}");
     }

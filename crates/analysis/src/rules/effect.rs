@@ -34,7 +34,7 @@ const SEED: u64 = 1;
 const MAX_USELESS: f64 = 0.05;
 
 /// A value from the evidence of one run; null where that lacks it.
-type OfRun<'a, T> = Box<dyn Fn(&RunEvidence) -> Option<T> + 'a>;
+pub(crate) type OfRun<'a, T> = Box<dyn Fn(&RunEvidence) -> Option<T> + 'a>;
 
 /// The cost of a cause in a run.
 pub(crate) struct Cost<'a> {
@@ -231,6 +231,9 @@ pub(crate) fn faults<'a>(
 
 /// [`Effect::resource`] of causes that cost time in the kernel.
 const KERNEL: &str = "kernel";
+/// [`Effect::resource`] of causes whose time is that of components of the account. What they may claim together is settled by
+/// component (`compare::claims`), not here.
+pub(crate) const ACCOUNT: &str = "account";
 /// [`Effect::resource`] of causes that cost waiting.
 const WAITING: &str = "waiting";
 
@@ -375,9 +378,11 @@ pub(crate) fn share_out(effects: &mut [&mut Effect]) {
             effect.scale(if part.is_finite() { part.min(1.0) } else { 0.0 });
         }
     }
-    let sum: f64 = effects.iter().map(|effect| effect.share).sum();
+    let estimated: Vec<&mut Effect> =
+        effects.iter_mut().filter(|effect| effect.resource != ACCOUNT).map(|effect| &mut **effect).collect();
+    let sum: f64 = estimated.iter().map(|effect| effect.share).sum();
     if sum > 1.0 {
-        for effect in effects {
+        for effect in estimated {
             effect.scale(1.0 / sum);
         }
     }

@@ -23,10 +23,11 @@
 //!
 //! # How to add a rule
 //!
-//! 1. Declare the cause in `crates/vocab/src/causes.rs`: identifier, title, topics, and the settings that can bring it
+//! 1. Declare the cause in `crates/vocab/src/causes/`: identifier, title, topics, and the settings that can bring it
 //!    about. Its test says if a setting is in no registry.
-//! 2. Write one file here, named after the cause with `_` for `.`. It holds a unit struct that implements [`Rule`] and
-//!    its `About`: what it looks at, when it holds, what refutes it, and what it needs of a lone recording.
+//! 2. Write one file in `causes/`, named after the cause with `_` for `.`. Most causes are a `ComponentRule`: components of the
+//!    account, signs, settings, refuters and remedies as data; steps 3 to 5 are done by it. One that has to look at mappings or
+//!    requests one by one is a unit struct that implements [`Rule`] and its `About`.
 //! 3. In `examine`, build a chain: `needs` for links without which the cause does not hold, `supports` for links whose
 //!    absence makes it less certain, `refuter` for what would refute it, `loss` for what loss could explain. Say the
 //!    figures in each sentence. If something is missing from [`evidence`], add it there for every rule; never open a
@@ -34,33 +35,38 @@
 //! 4. Attribute the time: give `effect::effect` the cost of a run in ns with what bounds it (`effect::faults`,
 //!    `effect::reads`), and the chain its `material_link`.
 //! 5. List the remedies with their reach and the exact command, the narrowest first.
-//! 6. Put the rule into `RULES` below.
-//! 7. Test it in `crates/analysis/tests/rules.rs`: a recording on which it holds, one for each refuter that flips it,
+//! 6. Put the rule into `causes/mod.rs`.
+//! 7. A `ComponentRule` is tested by its own declaration (`causes/tests.rs`), and against all others. Test the others in
+//!    `crates/analysis/tests/rules.rs`: a recording on which it holds, one for each refuter that flips it,
 //!    and the other rules' recordings, on which it must stay silent.
 //! 8. Rewrite the page: `make docs`.
 
+mod causes;
 mod chain;
+mod component_rule;
 mod confirm;
 mod docs;
 mod effect;
 pub mod evidence;
 mod finding;
-mod hugetlb_pool_exhausted;
-mod map_misaligned;
+mod lever;
 mod policy;
-mod readahead_reduced;
+mod quantity;
 mod remedies;
+mod restore;
 mod scene;
-mod thp_disabled;
 mod untested;
+
+use std::collections::BTreeMap;
 
 use pagelab_vocab::causes::cause;
 
+pub use causes::RULES;
 pub use chain::{Case, Verdict};
-pub use confirm::{Confirmation, confirm};
+pub use confirm::{Confirmation, confirm, follow_up, not_decided};
 pub use docs::markdown;
 pub use finding::{
-    Confidence, Considered, Diagnosis, Effect, Finding, Fix, MappingSubject, Number, Reach, RuleOutcome,
+    Confidence, Considered, Diagnosis, Effect, Finding, Fix, FollowUp, MappingSubject, Number, Reach, RuleOutcome,
     SettingSubject, SideName, Unexplained,
 };
 pub use remedies::{Remedy, thp_remedies};
@@ -71,7 +77,7 @@ use crate::error::Result;
 use evidence::{Contrast, Evidence};
 use pagelab_views::run::RunData;
 
-/// What a rule says of itself; `docs/rules.md` is printed from it.
+/// What a rule that is written by hand says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
     /// The cause, of `vocab::causes`.
@@ -86,22 +92,47 @@ pub struct About {
     pub alone: &'static str,
 }
 
+/// A rule's page in `docs/rules.md`; the fields are those of [`About`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manual {
+    /// What it looks at.
+    pub looks_at: String,
+    /// When the cause holds in a comparison: all of these.
+    pub holds_if: Vec<String>,
+    /// What refutes it: any of these.
+    pub refuted_by: Vec<String>,
+    /// What it needs of a lone recording.
+    pub alone: String,
+}
+
+impl From<&About> for Manual {
+    fn from(about: &About) -> Self {
+        let owned = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
+        Self {
+            looks_at: about.looks_at.to_owned(),
+            holds_if: owned(about.holds_if),
+            refuted_by: owned(about.refuted_by),
+            alone: about.alone.to_owned(),
+        }
+    }
+}
+
 /// One rule.
 pub trait Rule: Sync {
+    /// The cause that it looks for, of `vocab::causes`.
+    fn cause(&self) -> &'static str;
+
     /// What it says of itself.
-    fn about(&self) -> &'static About;
+    fn manual(&self) -> Manual;
 
     /// Looks for the cause.
     fn examine(&self, scene: &Scene<'_>) -> Verdict;
-}
 
-/// Every rule, in the order of the documentation. Of findings that are equal otherwise the earlier one comes first.
-pub static RULES: &[&dyn Rule] = &[
-    &hugetlb_pool_exhausted::PoolExhausted,
-    &thp_disabled::ThpDisabled,
-    &map_misaligned::MapMisaligned,
-    &readahead_reduced::ReadaheadReduced,
-];
+    /// Causes that explain the same time better: where one of them holds, this one does not.
+    fn yields_to(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
 
 /// Looks for causes of the difference that a comparison shows. Where nothing could be tested the rules judge either side
 /// alone, and what they find is a hint.
@@ -138,7 +169,7 @@ fn neutral(primary: Option<&crate::compare::Primary>) -> String {
 
 fn consider_nothing(outcome: RuleOutcome, reason: &str) -> Diagnosis {
     let considered = RULES.iter().map(|rule| Considered {
-        cause: rule.about().cause.to_owned(),
+        cause: rule.cause().to_owned(),
         outcome,
         reasons: vec![reason.to_owned()],
     });
@@ -161,7 +192,8 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
         return consider_nothing(RuleOutcome::Refuted, reason);
     };
     let mut verdicts: Vec<(&'static str, Verdict)> =
-        RULES.iter().map(|rule| (rule.about().cause, rule.examine(&scene))).collect();
+        RULES.iter().map(|rule| (rule.cause(), rule.examine(&scene))).collect();
+    yield_to_better(&mut verdicts);
     if evidence.contrast.is_some() {
         share_loss(&mut verdicts);
     }
@@ -179,6 +211,23 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
     }
     let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings));
     Diagnosis { findings, considered, unexplained }
+}
+
+/// Withdraws causes where one that explains the same time better holds, and with no more doubts.
+fn yield_to_better(verdicts: &mut [(&'static str, Verdict)]) {
+    let doubts = |verdict: &Verdict| match verdict {
+        Verdict::Holds(case) => Some(case.not_looked_at.len()),
+        _ => None,
+    };
+    let holding: BTreeMap<&str, usize> =
+        verdicts.iter().filter_map(|(cause, verdict)| Some((*cause, doubts(verdict)?))).collect();
+    for (rule, (_, verdict)) in RULES.iter().zip(verdicts.iter_mut()) {
+        let Some(own) = doubts(verdict) else { continue };
+        let better = rule.yields_to().iter().find(|better| holding.get(**better).is_some_and(|theirs| *theirs <= own));
+        if let Some(better) = better {
+            *verdict = Verdict::Refuted(vec![format!("{better} explains the same time, and its own signs are there")]);
+        }
+    }
 }
 
 /// Causes of one resource cannot each have all of it. What is left of a share may be next to nothing then.
@@ -259,6 +308,7 @@ fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>) -> Finding {
         together_with: case.together_with,
         numbers: case.numbers,
         fixes: case.fixes,
+        follow_up: None,
     }
 }
 

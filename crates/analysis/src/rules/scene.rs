@@ -1,8 +1,11 @@
 //! The two sides in their parts: which one suffers, and helpers to ask them.
 
+use std::collections::BTreeMap;
+
 use super::evidence::{Evidence, RunEvidence, SideEvidence};
 use super::finding::{MappingSubject, Number, SideName};
 use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, bytes};
+use pagelab_views::run::MetricKey;
 
 /// Share of mapping events that may be lost before the picture of memory areas is not believed.
 const MAX_MAPS_LOST: f64 = 0.01;
@@ -20,6 +23,9 @@ pub struct Scene<'a> {
     pub slow: &'a SideEvidence,
     /// The other side; `None` for a lone recording.
     pub fast: Option<&'a SideEvidence>,
+    /// The block device that was busy for the longest time on the slow side. A device of the device mapper and the one below it
+    /// are both busy: every figure is taken from the same one.
+    pub(crate) busiest_device: Option<&'a str>,
 }
 
 /// The class of one side that weighs most, summed over runs.
@@ -32,13 +38,13 @@ pub(crate) struct Subject {
 impl<'a> Scene<'a> {
     /// The lone recording.
     pub(crate) fn alone(evidence: &'a Evidence) -> Self {
-        Self { evidence, slow: &evidence.test, fast: None }
+        Self { evidence, slow: &evidence.test, fast: None, busiest_device: busiest_device(&evidence.test) }
     }
 
     /// The scene of a comparison whose slower side is known.
     pub(crate) fn of_comparison(evidence: &'a Evidence, slower: SideName) -> Option<Self> {
         let (slow, fast) = (evidence.side(slower)?, evidence.side(slower.other())?);
-        Some(Self { evidence, slow, fast: Some(fast) })
+        Some(Self { evidence, slow, fast: Some(fast), busiest_device: busiest_device(slow) })
     }
 
     /// An amount per unit of work, median over the runs of a side.
@@ -132,6 +138,20 @@ impl<'a> Scene<'a> {
     pub(crate) fn huge_bytes(&self) -> u64 {
         self.slow.runs.iter().find_map(|run| run.profile.as_ref()).map_or(2 << 20, |profile| profile.huge_bytes)
     }
+}
+
+fn busiest_device(side: &SideEvidence) -> Option<&str> {
+    let mut busy: BTreeMap<&str, f64> = BTreeMap::new();
+    for run in &side.runs {
+        let of_disks = run.metrics.range(MetricKey::new("disk.busy_ns", None)..);
+        for (key, metric) in of_disks.take_while(|(key, _)| key.name == "disk.busy_ns") {
+            if let Some(device) = &key.instance {
+                *busy.entry(device).or_default() += metric.events.unwrap_or(0.0);
+            }
+        }
+    }
+    let longest = busy.into_iter().reduce(|best, next| if next.1 > best.1 { next } else { best });
+    longest.filter(|(_, ns)| *ns > 0.0).map(|(device, _)| device)
 }
 
 fn describe(class: &ClassProfile) -> String {

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use pagelab_vocab::causes::{CAUSES, cause};
+use pagelab_vocab::causes::{cause, causes};
 
 use super::*;
 
 #[test]
 fn every_cause_has_one_rule_and_every_rule_a_cause() {
-    for rule in RULES {
-        let about = rule.about();
-        assert!(cause(about.cause).is_some(), "{} is in no registry", about.cause);
-        assert!(!about.holds_if.is_empty() && !about.refuted_by.is_empty(), "{}", about.cause);
+    for rule in RULES.iter() {
+        let (id, about) = (rule.cause(), rule.manual());
+        assert!(cause(id).is_some(), "{id} is in no registry");
+        assert!(!about.holds_if.is_empty() && !about.refuted_by.is_empty(), "{id}");
     }
-    for def in CAUSES {
-        let rules = RULES.iter().filter(|rule| rule.about().cause == def.id).count();
+    for def in causes() {
+        let rules = RULES.iter().filter(|rule| rule.cause() == def.id).count();
         assert_eq!(rules, 1, "{}", def.id);
     }
 }

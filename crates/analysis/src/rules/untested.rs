@@ -12,14 +12,14 @@ pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
         if runs.is_empty() {
             return Ok(None);
         }
-        let evidence: Evidence = evidence::of_side(name, runs)?;
+        let evidence: Evidence = evidence::of_side(name, inputs)?;
         Ok(Some(consider(&evidence)))
     };
     let base = side(SideName::Base, inputs.base)?;
     let test = side(SideName::Test, inputs.test)?;
     let why = reason(inputs);
     let considered = RULES.iter().map(|rule| {
-        let cause = rule.about().cause;
+        let cause = rule.cause();
         let mut reasons = vec![why.clone()];
         for (name, diagnosis) in [(SideName::Base, &base), (SideName::Test, &test)] {
             let said = diagnosis.iter().flat_map(|diagnosis| &diagnosis.considered).find(|one| one.cause == cause);

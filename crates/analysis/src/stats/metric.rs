@@ -1,5 +1,6 @@
 //! One metric of two sets of runs: which test applies, its result, and the families that tests belong to.
 
+use super::equivalence::EQUIVALENCE_LEVEL;
 use super::family::benjamini_hochberg;
 use super::ranks::rank_sum;
 use super::welch::TTest;
@@ -175,6 +176,9 @@ pub struct TestResult {
     pub ratio: Option<f64>,
     /// 95 % interval of `ratio`; null where it is not bounded.
     pub ratio_ci95: Option<[f64; 2]>,
+    /// 90 % interval of `ratio`, the one of two one-sided tests at 5 %; null where no t test was made or it is not bounded.
+    #[serde(default)]
+    pub ratio_ci90: Option<[f64; 2]>,
     /// Which way the test side differs, by the estimate that `p` is of. Never read the direction off the means: they are
     /// of all runs, while rounds that lost a run are not tested. Null where there is nothing to tell.
     #[serde(default)]
@@ -209,6 +213,7 @@ impl TestResult {
             hedges_g: None,
             ratio: None,
             ratio_ci95: None,
+            ratio_ci90: None,
             change: None,
             difference: None,
             difference_ci95: None,
@@ -246,8 +251,10 @@ impl TestResult {
         self.remark(&format!("deterministic_difference: {how}; outside the family"));
     }
 
-    fn set_ratio(&mut self, ratio: Result<Ratio, Undefined>) {
-        match ratio {
+    /// `ratio` gives the ratio with its interval of a level.
+    fn set_ratio(&mut self, ratio: impl Fn(f64) -> Result<Ratio, Undefined>) {
+        self.ratio_ci90 = ratio(EQUIVALENCE_LEVEL).ok().and_then(|ratio| ratio.interval.ok());
+        match ratio(INTERVAL_LEVEL) {
             Ok(Ratio { ratio, interval }) => {
                 self.ratio = Some(ratio).filter(|r| r.is_finite());
                 self.ratio_ci95 = interval.ok();
@@ -398,7 +405,7 @@ fn test_runs(samples: &MetricSamples, floors: &Floors, result: &mut TestResult) 
             Ok(welch) => {
                 result.set_test(Method::WelchUnpaired, &welch);
                 // On the scale of the test: an interval of geometric means can lie on the other side of 1.
-                result.set_ratio(fieller(&base_summary, &test_summary, INTERVAL_LEVEL));
+                result.set_ratio(|level| fieller(&base_summary, &test_summary, level));
             }
             Err(reason) => result.remark(&format!("not tested: {reason}")),
         },
@@ -464,10 +471,12 @@ fn test_blocks(samples: &MetricSamples, floors: &Floors, result: &mut TestResult
     match one_sample(&floored, 0.0) {
         Ok(paired) => {
             result.set_test(method, &paired);
-            result.set_ratio(if positive {
-                paired.interval(INTERVAL_LEVEL).map(|ends| Ratio::from_logs(paired.estimate, ends))
-            } else {
-                fieller_paired(&base, &test, INTERVAL_LEVEL)
+            result.set_ratio(|level| {
+                if positive {
+                    paired.interval(level).map(|ends| Ratio::from_logs(paired.estimate, ends))
+                } else {
+                    fieller_paired(&base, &test, level)
+                }
             });
         }
         Err(reason) => result.remark(&format!("not tested: {reason}")),
@@ -522,6 +531,7 @@ fn test_counts(base: Count, test: Count, result: &mut TestResult) {
     let (Outcome::Tested, Some(runs)) = (result.outcome, result.ln_p) else { return };
     let Ok(exact) = exact_poisson(base, test, INTERVAL_LEVEL) else { return };
     result.method = Some(Method::ExactPoisson);
+    result.ratio_ci90 = None;
     result.exact_p = Some(exact.p);
     result.remark(&format!(
         "{} and {} events: p is the larger one of the exact test on events and the t test on runs",
@@ -572,7 +582,7 @@ pub fn test_censored(base: &[f64], base_ended: usize, test: &[f64], test_ended: 
     (result.p, result.ln_p) = (Some(ranks.p), Some(ranks.p.ln()));
     result.change = Some(ranks.change);
     result.ratio = Some(median(&test) / median(&base)).filter(|r| r.is_finite());
-    result.ratio_ci95 = None;
+    (result.ratio_ci95, result.ratio_ci90) = (None, None);
     result.remark(&format!(
         "{base_ended} base and {test_ended} test runs were ended by the timeout and rank as the slowest; the ratio is of \
          medians, the means are of the runs that finished"

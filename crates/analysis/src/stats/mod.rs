@@ -11,6 +11,8 @@
 //! | randomised complete blocks | [`paired_log_ratios`], [`paired_ratio`], [`paired_differences`], [`fieller_paired`] |
 //! | few events | [`exact_poisson`] |
 //! | which side fails more often; times cut off by a timeout | [`fisher_exact`], [`rank_sum`] |
+//! | do the runs of one side drift, hold outliers, fall into two modes | [`check_sides`]: [`drift()`], [`outliers()`], [`modes()`] |
+//! | how large a difference is excluded; how many runs would find one | [`equivalence_margin_pct`], [`runs_needed`] |
 //! | a share of n | [`clopper_pearson`], [`wilson`] |
 //! | the cost of a tool, from paired slices | [`paired_ratio_median`] |
 //! | one sample | [`Summary`], [`mean`], [`geometric_mean`], [`quantile`], [`time_weighted_mean`] |
@@ -18,14 +20,20 @@
 //!
 //! Accuracy: t, degrees of freedom and p agree with 50-digit arithmetic to 1e-10 relative for n from 2 to 1000, df from
 //! 1 to 1e6 and p down to 1e-300, whatever offset the values carry; below that ln p does. `tests/stats_reference.rs`
-//! holds the module to values made by mpmath, scipy and statsmodels (`tests/reference/make_reference.py`).
+//! holds the module to values made by mpmath, scipy and statsmodels (`tests/reference/make_*.py`).
 
 mod bootstrap;
+mod checks;
 mod counts;
 mod descriptive;
 mod double;
+mod drift;
+mod equivalence;
 mod family;
 mod metric;
+mod modes;
+mod outliers;
+mod power;
 mod ranks;
 mod ratio;
 mod share;
@@ -35,16 +43,22 @@ mod undefined;
 mod welch;
 
 pub use bootstrap::{Bootstrap, BootstrapKind, bootstrap_median, paired_ratio_median};
+pub use checks::{Checks, SideChecks, SideValues, check_sides};
 pub use counts::{Count, RateTest, exact_poisson};
 pub use descriptive::{
     Summary, TimeMean, geometric_mean, mean, median, quantile, quantile_of_sorted, standard_deviation,
     time_weighted_mean,
 };
+pub use drift::{Drift, drift, sen_rise};
+pub use equivalence::{EQUIVALENCE_LEVEL, MOST_MARGIN, equivalence_margin_pct};
 pub use family::benjamini_hochberg;
 pub use metric::{
     Change, Design, LEAST_DETERMINISTIC, Method, MetricSamples, Observation, Outcome, SPARSE_EVENTS, Side, TestResult,
     WelchResult, settle_alone, settle_family, test_censored, test_metric,
 };
+pub use modes::{LEAST_FOR_MODES, LEAST_P_OF_MODES, Modes, modes};
+pub use outliers::{LEAST_FOR_OUTLIERS, Outlier, Outliers, outliers};
+pub use power::{MOST_RUNS, RunSpread, power_of_runs, runs_needed, t_power};
 pub use ranks::{RankTest, fisher_exact, rank_sum};
 pub use ratio::{Ratio, fieller, fieller_paired, geometric_mean_ratio, paired_ratio};
 pub use share::{clopper_pearson, wilson};

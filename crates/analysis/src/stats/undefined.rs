@@ -15,6 +15,12 @@ pub enum Undefined {
     /// There is one value where a spread is needed.
     #[error("1 value; a spread needs at least 2")]
     OneValue,
+    /// There are fewer values than the statistic has a meaning for.
+    #[error("too few values; at least {needed} are needed")]
+    TooFew {
+        /// The fewest values that do.
+        needed: usize,
+    },
     /// A value is NaN or infinite. Missing values must be left out by the caller, who knows why they are missing.
     #[error("a value is not a finite number")]
     NotFinite,
@@ -30,6 +36,9 @@ pub enum Undefined {
     /// A probability, level or share lies outside the range in which it has a meaning.
     #[error("a probability or level lies outside its range")]
     OutOfRange,
+    /// Nothing says in which order the values were made.
+    #[error("nothing says in which order the values were made")]
+    NoOrder,
     /// The interval of a ratio's denominator holds 0, so the interval of the ratio is not bounded.
     #[error("the interval of the base holds 0, so the ratio is not bounded")]
     Unbounded,

@@ -89,6 +89,7 @@ pub(crate) struct Errors(HashMap<&'static str, (f64, usize)>);
 
 impl Errors {
     /// Compares relatively; equal values, zero included, have no error.
+    #[allow(clippy::float_cmp, reason = "equal values have no error, whatever they are")]
     pub(crate) fn compare(&mut self, quantity: &'static str, got: f64, wanted: f64, bound: f64, place: &str) {
         let error = if got == wanted { 0.0 } else { ((got - wanted) / wanted).abs() };
         assert!(error <= bound, "{quantity}: got {got:e}, wanted {wanted:e}, error {error:e} > {bound:e} at {place}");

@@ -2,7 +2,7 @@
 
 mod commands;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pagelab_analysis::compare::{CompareOptions, Comparison, PrimaryChoice, compare};
 use pagelab_experiment::KeptSet;
@@ -11,6 +11,7 @@ use pagelab_recording::set::{discover, reference};
 use pagelab_session::ValueSpec;
 use serde::Serialize;
 
+use super::confirm::ConfirmArgs;
 use crate::failure::Failure;
 use crate::options::{AllowArgs, SpanArgs, parse_level};
 use crate::print;
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     /// Exit with status 1 if the test side is worse in the primary metric, fails more often, or cannot be tested.
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
     /// Also print the value of every run.
     #[arg(long)]
     each_run: bool,
@@ -65,6 +68,7 @@ Commands: one word is a command line for `sh -c`, so quote it; several words are
 Examples:
   pagelab compare good.rec bad.rec
   pagelab compare set                      # its variants
+  pagelab compare good.rec bad.rec --confirm   # toggles the setting to blame, and nothing else
   pagelab compare -n 10 -- './old input' './new input'
   pagelab compare -n 10 --setting thp.enabled=always,madvise -- ./program input
   pagelab compare -n 10 --name 128MB,1GB --prepare './start' --value 'tps:higher=^tps = ([0-9.]+)' \\
@@ -87,11 +91,14 @@ struct Several<'a> {
 /// Compares, and prints the verdict.
 pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     args.allow.grant()?;
-    let comparisons = match commands::make(args)? {
-        commands::Made::Compared(comparison) => vec![*comparison],
+    let (mut comparisons, set) = match commands::make(args)? {
+        commands::Made::Compared(comparison, set) => (vec![*comparison], Some(set)),
         commands::Made::Interrupted => return Ok(commands::INTERRUPTED),
-        commands::Made::NotAsked => compare_recordings(args)?,
+        commands::Made::NotAsked => (compare_recordings(args)?, args.set().map(Path::to_owned)),
     };
+    for comparison in &mut comparisons {
+        args.confirm.confirm(comparison, set.as_deref(), args.alpha, args.new.is_best_effort())?;
+    }
     if args.json {
         let (first, further_comparisons) = match comparisons.as_slice() {
             [first, further @ ..] => (Some(first), further),
@@ -104,6 +111,16 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     }
     let status = |one: &Comparison| verdict::check(one);
     Ok(if args.check { comparisons.iter().map(status).max().unwrap_or(0) } else { 0 })
+}
+
+impl Args {
+    /// The set that is compared, if it is one.
+    fn set(&self) -> Option<&Path> {
+        match self.paths.as_slice() {
+            [set] => Some(set),
+            _ => None,
+        }
+    }
 }
 
 fn wrong(text: impl Into<String>) -> Failure {

@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use pagelab_experiment::{ExperimentError, LabRunner, LocalRunner, Outcome, Plan, RunOptions, Runner, default_set_dir};
+use pagelab_experiment::{ExperimentError, Outcome, Plan, RunOptions, default_set_dir};
 
-use pagelab_session::owner::HandOver;
-
+use super::confirm::ConfirmArgs;
+use super::runs::make_runs;
 use crate::failure::Failure;
 use crate::options::{AllowArgs, parse_level};
 use crate::print;
-use crate::progress::Bar;
 use crate::say;
 use crate::verdict;
 
@@ -49,6 +48,8 @@ pub(crate) struct Args {
     #[arg(long)]
     best_effort: bool,
     #[command(flatten)]
+    confirm: ConfirmArgs,
+    #[command(flatten)]
     allow: AllowArgs,
     /// Give the variants names drawn at random: what is found must not depend on names.
     #[arg(long, value_name = "SEED", hide = true)]
@@ -76,13 +77,16 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
         let dry = pagelab_experiment::dry_run(&plan, &options).map_err(verdict::plan_failure)?;
         return if args.json { print::json(&dry) } else { print::text(&dry.to_string()) }.map(|()| 0);
     }
-    let outcome = match make_runs(&plan, &options) {
+    let mut outcome = match make_runs(&plan, &options) {
         Err(Failure::Input(error)) if is_interruption(&error) => {
             say!("pagelab: {error}");
             return Ok(INTERRUPTED);
         }
         made => made?,
     };
+    if !outcome.interrupted {
+        confirm(args, &plan, &mut outcome)?;
+    }
     if args.json {
         print::json(&outcome.document)?;
     } else {
@@ -91,20 +95,19 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     Ok(if outcome.interrupted { INTERRUPTED } else { 0 })
 }
 
+/// Makes the follow-up rounds of `--confirm`, and writes what they say into the set's document.
+fn confirm(args: &Args, plan: &Plan, outcome: &mut Outcome) -> Result<(), Failure> {
+    let document = &mut outcome.document;
+    for comparison in document.comparison.iter_mut().chain(&mut document.further_comparisons) {
+        args.confirm.confirm_plan(comparison, plan, &outcome.dir, args.alpha, args.best_effort)?;
+    }
+    if args.confirm.is_asked() {
+        outcome.save().map_err(verdict::plan_failure)?;
+    }
+    Ok(())
+}
+
 /// The user ended it before there was anything to go on with: while VMs boot.
 fn is_interruption(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ExperimentError::Interrupted))
-}
-
-/// Makes the runs of a plan, on this host or in VMs, with a progress bar on a terminal.
-pub(crate) fn make_runs(plan: &Plan, options: &RunOptions) -> Result<Outcome, Failure> {
-    let runner: Box<dyn Runner> = if plan.lab.is_some() {
-        let say = Box::new(|line: &str| say!("pagelab: {line}"));
-        Box::new(LabRunner::new(plan, &options.set, say).map_err(Failure::host)?)
-    } else {
-        Box::new(LocalRunner::new().map_err(Failure::host)?)
-    };
-    // What root makes for somebody who called sudo is theirs.
-    let _given = HandOver::of(&options.set);
-    pagelab_experiment::run(plan, options, &*runner, &mut Bar::new()).map_err(verdict::plan_failure)
 }

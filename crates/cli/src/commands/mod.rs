@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod compare;
+mod confirm;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod explain;
@@ -16,4 +17,6 @@ pub(crate) mod reproduce;
 pub(crate) mod restore;
 pub(crate) mod rollup;
 pub(crate) mod run;
+mod runs;
 pub(crate) mod show;
+pub(crate) mod trend;

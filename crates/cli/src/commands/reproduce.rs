@@ -9,7 +9,7 @@ use pagelab_reproduce::{
 use pagelab_session::signals;
 use pagelab_sql as sql;
 
-use super::experiment::make_runs;
+use super::runs::make_runs;
 use crate::failure::{BAD, Failure};
 use crate::options::AllowArgs;
 use crate::print;

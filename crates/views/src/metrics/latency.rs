@@ -1,4 +1,4 @@
-//! Mean, p50 and p99 from the buckets of the `latency` table.
+//! Mean, p50 and p99 from the buckets of the `latency` table, and the distributions that they are of.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::error::Result;
 use crate::run::{MetricKey, RunMetric};
 use crate::window::Window;
 
-/// Counts by bucket; bounds are inclusive.
-#[derive(Debug, Clone, Default)]
-struct Buckets(BTreeMap<(u64, u64), u64>);
+/// Operations of one run by bucket of their latency; bounds in ns, inclusive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Buckets(BTreeMap<(u64, u64), u64>);
 
 impl Buckets {
     fn add(&mut self, low: u64, high: u64, count: u64) {
@@ -26,7 +26,8 @@ impl Buckets {
         }
     }
 
-    fn count(&self) -> u64 {
+    /// Operations.
+    pub fn count(&self) -> u64 {
         self.0.values().sum()
     }
 
@@ -37,8 +38,8 @@ impl Buckets {
         (n > 0).then(|| sum / n as f64)
     }
 
-    /// The `share` quantile, operations spread evenly over their bucket, and the width of that bucket.
-    fn quantile(&self, share: f64) -> Option<(f64, f64)> {
+    /// The `share` quantile in ns, operations spread evenly over their bucket, and the width of that bucket.
+    pub fn quantile(&self, share: f64) -> Option<(f64, f64)> {
         let rank = share * self.count() as f64;
         let mut below = 0.0;
         for ((low, high), count) in &self.0 {
@@ -61,9 +62,13 @@ fn middle(low: u64, high: u64) -> f64 {
 /// (job/direction, kind) to the buckets of the job as a whole and of its threads.
 type Histograms = BTreeMap<(String, String), (Buckets, Buckets)>;
 
-/// The latency metrics of the load. Seconds that ended before the window are the ramp and left out; after it there are no
-/// operations, only the row of the last second, whose time is its end.
-pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics> {
+/// What operations a distribution is of: the instance (`job/direction`; `None`: all jobs and directions together) and the
+/// kind (`slat`, `clat` or `lat`).
+pub type LatencyOf = (Option<String>, String);
+
+/// The latency distributions of the load in the window. Seconds that ended before it are the ramp and left out; after it
+/// there are no operations, only the row of the last second, whose time is its end.
+pub fn distributions(recording: &Recording, window: &Window) -> Result<BTreeMap<LatencyOf, Buckets>> {
     let mut histograms = Histograms::new();
     for batch in recording.read("latency", None)? {
         let view = LatencyView::new(&batch?)?;
@@ -76,15 +81,20 @@ pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics>
             buckets.add(low_ns, high_ns, count);
         }
     }
-    let mut out = Metrics::new();
-    let mut totals: BTreeMap<&str, Buckets> = BTreeMap::new();
-    for ((instance, kind), (whole, threads)) in &histograms {
+    let mut out: BTreeMap<LatencyOf, Buckets> = BTreeMap::new();
+    for ((instance, kind), (whole, threads)) in histograms {
         let buckets = if whole.0.is_empty() { threads } else { whole };
-        totals.entry(kind).or_default().merge(buckets);
-        put(buckets, kind, Some(instance), &mut out);
+        out.entry((None, kind.clone())).or_default().merge(&buckets);
+        out.insert((Some(instance), kind), buckets);
     }
-    for (kind, buckets) in &totals {
-        put(buckets, kind, None, &mut out);
+    Ok(out)
+}
+
+/// The latency metrics of the load.
+pub(super) fn collect(recording: &Recording, window: &Window) -> Result<Metrics> {
+    let mut out = Metrics::new();
+    for ((instance, kind), buckets) in distributions(recording, window)? {
+        put(&buckets, &kind, instance.as_deref(), &mut out);
     }
     Ok(out)
 }

@@ -2,7 +2,7 @@
 
 mod faults;
 pub mod info;
-mod latency;
+pub mod latency;
 mod load;
 mod sampled;
 mod series;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use pagelab_vocab::settings::{format_size, parse_size};
 
-use super::chain::{CaseParts, Chain, Verdict};
-use super::effect;
-use super::evidence::{ENOMEM, PoolLevels, RunEvidence, SettingChange, SideEvidence};
-use super::finding::{Fix, Reach, SettingSubject};
-use super::scene::{MATERIAL_SHARE, Scene};
-use super::{About, Effect, Rule, SideName};
+use crate::rules::chain::{CaseParts, Chain, Verdict};
+use crate::rules::effect;
+use crate::rules::evidence::{ENOMEM, PoolLevels, RunEvidence, SettingChange, SideEvidence};
+use crate::rules::finding::{Fix, Reach, SettingSubject};
+use crate::rules::scene::{MATERIAL_SHARE, Scene};
+use crate::rules::{About, Effect, Manual, Rule, SideName};
 use pagelab_views::mappings::{ClassProfile, MemoryKind, RefusedHugetlb};
 
 /// The rule.
@@ -59,8 +59,12 @@ fn in_place(class: &ClassProfile) -> u64 {
 }
 
 impl Rule for PoolExhausted {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn cause(&self) -> &'static str {
+        ABOUT.cause
+    }
+
+    fn manual(&self) -> Manual {
+        Manual::from(&ABOUT)
     }
 
     fn examine(&self, scene: &Scene<'_>) -> Verdict {

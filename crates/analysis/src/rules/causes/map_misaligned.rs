@@ -1,12 +1,12 @@
 //! `map.misaligned`: mappings long enough for huge pages that do not begin where one can.
 
-use super::chain::{CaseParts, Chain, Verdict};
-use super::effect;
-use super::evidence::{RunEvidence, SideEvidence};
-use super::finding::{Fix, Reach, SettingSubject};
-use super::policy::ThpPolicy;
-use super::scene::{MATERIAL_SHARE, Scene, Subject};
-use super::{About, Effect, Rule};
+use crate::rules::chain::{CaseParts, Chain, Verdict};
+use crate::rules::effect;
+use crate::rules::evidence::{RunEvidence, SideEvidence};
+use crate::rules::finding::{Fix, Reach, SettingSubject};
+use crate::rules::policy::ThpPolicy;
+use crate::rules::scene::{MATERIAL_SHARE, Scene, Subject};
+use crate::rules::{About, Effect, Manual, Rule};
 use pagelab_views::mappings::{ClassKey, ClassProfile, MemoryKind, SlotStats, ThpAdvice, bytes};
 
 /// The rule.
@@ -89,8 +89,12 @@ fn counted(run: &RunEvidence, key: &ClassKey) -> Option<Counted> {
 }
 
 impl Rule for MapMisaligned {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn cause(&self) -> &'static str {
+        ABOUT.cause
+    }
+
+    fn manual(&self) -> Manual {
+        Manual::from(&ABOUT)
     }
 
     fn examine(&self, scene: &Scene<'_>) -> Verdict {

@@ -2,12 +2,12 @@
 
 use pagelab_vocab::terminal::shell_word;
 
-use super::chain::{CaseParts, Chain, Verdict};
-use super::effect;
-use super::evidence::{RunEvidence, SettingChange, SideEvidence};
-use super::finding::{Fix, Reach, SettingSubject};
-use super::scene::Scene;
-use super::{About, Effect, Rule, SideName};
+use crate::rules::chain::{CaseParts, Chain, Verdict};
+use crate::rules::effect;
+use crate::rules::evidence::{RunEvidence, SettingChange, SideEvidence};
+use crate::rules::finding::{Fix, Reach, SettingSubject};
+use crate::rules::scene::Scene;
+use crate::rules::{About, Effect, Manual, Rule, SideName};
 use pagelab_views::mappings::bytes;
 
 /// The rule.
@@ -54,6 +54,12 @@ fn limit(side: &SideEvidence, device: &str) -> Option<f64> {
 
 fn read_bytes(run: &RunEvidence, device: &str) -> Option<f64> {
     run.events("disk.read_bytes", Some(device))
+}
+
+/// Bytes that the program asks for in a read call, on average.
+fn call_bytes(run: &RunEvidence) -> Option<f64> {
+    let calls = run.events("target.io.syscr", None).filter(|calls| *calls > 0.0)?;
+    Some(run.events("target.io.rchar", None)? / calls)
 }
 
 /// Bytes of a mean read request.
@@ -106,8 +112,12 @@ fn suspects(scene: &Scene<'_>) -> Vec<(String, SettingSubject)> {
 }
 
 impl Rule for ReadaheadReduced {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn cause(&self) -> &'static str {
+        ABOUT.cause
+    }
+
+    fn manual(&self) -> Manual {
+        Manual::from(&ABOUT)
     }
 
     fn examine(&self, scene: &Scene<'_>) -> Verdict {
@@ -168,12 +178,13 @@ fn request_links(scene: &Scene<'_>, device: &str, chain: &mut Chain) {
     let of = |side: &SideEvidence| side.values(|run| request(run, device));
     let slow = of(scene.slow);
     let mean = scene.slow.median(|run| request(run, device));
-    let bound = limit(scene.slow, device);
+    // A call that asks for more than the limit is not cut down to it.
+    let bound = limit(scene.slow, device).map(|limit| limit.max(scene.slow.median(call_bytes).unwrap_or(0.0)));
     let said = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| bytes(value as u64));
     chain.needs(
         mean.zip(bound).map(|(mean, bound)| mean <= 2.0 * bound),
-        format!("{}: a read request of {device} has {} on average, at most twice the limit of {}", scene.slow.word(), said(mean), said(bound)),
-        format!("{}: a read request of {device} has {} on average, more than twice the limit of {}: the limit does not bind", scene.slow.word(), said(mean), said(bound)),
+        format!("{}: a read request of {device} has {} on average, at most twice what the limit, or a call, allows ({})", scene.slow.word(), said(mean), said(bound)),
+        format!("{}: a read request of {device} has {} on average, more than twice what the limit, or a call, allows ({}): the limit does not bind", scene.slow.word(), said(mean), said(bound)),
         "size of read requests",
     );
     let Some(fast) = scene.fast else { return };

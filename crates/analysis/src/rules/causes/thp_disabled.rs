@@ -1,12 +1,12 @@
 //! `thp.disabled`: memory that could hold transparent huge pages is filled page by page, because it is forbidden.
 
-use super::chain::{CaseParts, Chain, Verdict};
-use super::effect;
-use super::evidence::{RunEvidence, SideEvidence};
-use super::finding::SettingSubject;
-use super::policy::{ENABLED, ThpPolicy};
-use super::scene::{MATERIAL_SHARE, Scene, Subject};
-use super::{About, Rule, remedies};
+use crate::rules::chain::{CaseParts, Chain, Verdict};
+use crate::rules::effect;
+use crate::rules::evidence::{RunEvidence, SideEvidence};
+use crate::rules::finding::SettingSubject;
+use crate::rules::policy::{ENABLED, ThpPolicy};
+use crate::rules::scene::{MATERIAL_SHARE, Scene, Subject};
+use crate::rules::{About, Manual, Rule, remedies};
 use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, SlotStats, ThpAdvice, bytes};
 
 /// The rule.
@@ -71,8 +71,12 @@ fn mostly_few(run: &RunEvidence) -> Option<bool> {
 }
 
 impl Rule for ThpDisabled {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn cause(&self) -> &'static str {
+        ABOUT.cause
+    }
+
+    fn manual(&self) -> Manual {
+        Manual::from(&ABOUT)
     }
 
     fn examine(&self, scene: &Scene<'_>) -> Verdict {
@@ -262,7 +266,7 @@ struct Deciding {
 
 /// A setting that differs, or the program's own call: what could be taken from the other side.
 enum Candidate<'a> {
-    Setting(&'a super::evidence::SettingChange),
+    Setting(&'a crate::rules::evidence::SettingChange),
     Call,
 }
 
@@ -291,8 +295,8 @@ fn deciding(scene: &Scene<'_>, subject: &Subject) -> Option<Deciding> {
                 Candidate::Call => advice = fast_advice,
                 Candidate::Setting(change) => {
                     let value = match scene.slow.name.other() {
-                        super::SideName::Base => change.base.as_deref(),
-                        super::SideName::Test => change.test.as_deref(),
+                        crate::rules::SideName::Base => change.base.as_deref(),
+                        crate::rules::SideName::Test => change.test.as_deref(),
                     };
                     policy = policy.with(&change.key, value);
                 }
@@ -330,8 +334,8 @@ fn own_call(scene: &Scene<'_>, slow_advice: ThpAdvice, fast_advice: ThpAdvice) -
         _ => ("madvise(MADV_HUGEPAGE)", "not called", "called"),
     };
     let (base, test) = match scene.slow.name {
-        super::SideName::Test => (on_fast, on_slow),
-        super::SideName::Base => (on_slow, on_fast),
+        crate::rules::SideName::Test => (on_fast, on_slow),
+        crate::rules::SideName::Base => (on_slow, on_fast),
     };
     call(name, Some(base), Some(test), true)
 }
@@ -415,7 +419,7 @@ fn without_faults(scene: &Scene<'_>) -> Verdict {
     chain.close(scene, |scene| parts(scene, &subject, None))
 }
 
-fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<super::Effect>) -> CaseParts {
+fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<crate::rules::Effect>) -> CaseParts {
     let deciding = deciding(scene, subject);
     let each = |side: &SideEvidence| {
         side.median(|run| {

@@ -1,13 +1,16 @@
 //! Evidence out of loaded runs and their comparison: what rules may not know is left behind here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::thread;
 
 use pagelab_recording::Recording;
 
-use super::{Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, pools, samples, workers};
+use super::{
+    Account, Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, account, events, pools,
+    samples, workers,
+};
 use crate::compare::{CompareInputs, Comparison, ComparisonMethod, Verdict};
 use crate::error::Result;
+use crate::parallel;
 use crate::rules::finding::SideName;
 use crate::settings_diff::SettingDiff;
 use pagelab_views::mappings::{MappingProfile, ProfileOptions};
@@ -15,8 +18,8 @@ use pagelab_views::run::{RunData, WindowSource};
 
 /// The evidence of a comparison. Reads the mappings and faults of every run that counts.
 pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
-    let base = side(SideName::Base, inputs.base)?;
-    let test = side(SideName::Test, inputs.test)?;
+    let base = side(SideName::Base, inputs.base, Some(inputs.base_accounts))?;
+    let test = side(SideName::Test, inputs.test, Some(inputs.test_accounts))?;
     let contrast = Contrast {
         base,
         primary: primary(inputs.comparison),
@@ -29,49 +32,49 @@ pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
 }
 
 /// The evidence of one side without the other, for rules that judge recordings alone.
-pub fn of_side(name: SideName, runs: &[&RunData]) -> Result<Evidence> {
-    Ok(Evidence { test: side(name, runs)?, contrast: None })
+pub fn of_side(name: SideName, inputs: &CompareInputs<'_>) -> Result<Evidence> {
+    let test = match name {
+        SideName::Base => side(name, inputs.base, Some(inputs.base_accounts))?,
+        SideName::Test => side(name, inputs.test, Some(inputs.test_accounts))?,
+    };
+    Ok(Evidence { test, contrast: None })
 }
 
 /// The evidence of one recording alone.
 pub fn of_run(run: &RunData) -> Result<Evidence> {
-    Ok(Evidence { test: SideEvidence { alone: true, ..side(SideName::Test, &[run])? }, contrast: None })
+    Ok(Evidence { test: SideEvidence { alone: true, ..side(SideName::Test, &[run], None)? }, contrast: None })
 }
 
-fn side(name: SideName, runs: &[&RunData]) -> Result<SideEvidence> {
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(runs.len()).max(1);
-    let share = runs.len().div_ceil(workers).max(1);
-    let mut read = Vec::with_capacity(runs.len());
-    thread::scope(|scope| {
-        let started: Vec<_> = runs
-            .chunks(share)
-            .map(|runs| scope.spawn(move || runs.iter().map(|run| one_run(run)).collect::<Vec<_>>()))
-            .collect();
-        for worker in started {
-            match worker.join() {
-                Ok(found) => read.extend(found),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    });
+/// The evidence of a side. Accounts of time are read from the recordings where the comparison has not read them already.
+fn side(name: SideName, runs: &[&RunData], accounts: Option<&[Option<Account>]>) -> Result<SideEvidence> {
+    let read = parallel::map(runs, |run| one_run(run, accounts.is_none()));
+    let mut read: Vec<RunEvidence> = read.into_iter().collect::<Result<_>>()?;
+    for (run, account) in read.iter_mut().zip(accounts.unwrap_or_default()) {
+        run.account.clone_from(account);
+    }
     let (settings, varied) = settings(runs);
-    Ok(SideEvidence { name, alone: false, runs: read.into_iter().collect::<Result<_>>()?, settings, varied })
+    Ok(SideEvidence { name, alone: false, runs: read, settings, varied })
 }
 
-fn one_run(run: &RunData) -> Result<RunEvidence> {
+fn one_run(run: &RunData, with_account: bool) -> Result<RunEvidence> {
     let recording = Recording::open(&run.dir)?;
     let mut unreadable = Vec::new();
     let mut metrics = run.metrics.clone();
     // Instances of `load.*` are names of jobs.
     metrics.retain(|key, _| !(key.name.starts_with("load.") && key.instance.is_some()));
+    let window = run.window.start_ns..run.window.end_ns;
+    let account = if with_account { or_note(account::load(&recording, run), &mut unreadable).flatten() } else { None };
+    let profile = or_note(MappingProfile::load(&run.dir, &ProfileOptions::of_run(run)), &mut unreadable).flatten();
+    let counted = events::load(&recording, window.clone(), profile.as_ref());
     Ok(RunEvidence {
-        profile: or_note(MappingProfile::load(&run.dir, &ProfileOptions::of_run(run)), &mut unreadable).flatten(),
+        account,
+        events_by_kind: or_note(counted, &mut unreadable).unwrap_or_default(),
+        profile,
         window_ns: run.window.seconds() * 1e9,
         whole_life: run.window.source == WindowSource::Command,
         operations: run.window.operations,
         metrics,
-        kernel_samples: or_note(samples::load(&recording, run.window.start_ns..run.window.end_ns), &mut unreadable)
-            .flatten(),
+        kernel_samples: or_note(samples::load(&recording, window), &mut unreadable).flatten(),
         workers: or_note(workers::load(&recording), &mut unreadable).flatten(),
         loss: run.loss.clone(),
         pools: or_note(pools::load(&recording), &mut unreadable).unwrap_or_default(),

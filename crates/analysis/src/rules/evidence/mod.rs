@@ -4,15 +4,21 @@
 //! a rule cannot read the answer off the names of the runs. The names of threads and files in mappings serve to
 //! describe; sides are matched by the kind of memory, not by its name.
 
+mod account;
 mod collect;
+mod events;
 mod pools;
 mod samples;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use account::Account;
+pub(crate) use account::is_of;
 pub(super) use collect::differing;
 pub use collect::{of_comparison, of_run, of_side};
+pub use events::Events;
+pub(crate) use events::{DAX_PAGE, OF_FILE, ON_PRESENT_PAGE};
 pub use pools::PoolLevels;
 pub use samples::KernelSamples;
 pub use workers::Workers;
@@ -37,6 +43,10 @@ pub struct RunEvidence {
     pub operations: Option<f64>,
     /// Metrics, those of single jobs left out.
     pub metrics: BTreeMap<MetricKey, RunMetric>,
+    /// What the measured time was spent on; `None` if states of tasks were not recorded.
+    pub account: Option<Account>,
+    /// Calls and faults by kind.
+    pub events_by_kind: Events,
     /// Samples of the profile in the kernel; `None` without a profile.
     pub kernel_samples: Option<KernelSamples>,
     /// The load's workers together; `None` for a command.

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use super::{is_part, wrong};
 pub(super) use crate::commands::experiment::INTERRUPTED;
-use crate::commands::experiment::make_runs;
+use crate::commands::runs::make_runs;
 use crate::failure::Failure;
 use crate::options::default_output;
 use crate::say;
@@ -74,10 +74,17 @@ pub(super) struct NewSet {
     command: Vec<String>,
 }
 
+impl NewSet {
+    /// Whether streams that the host refuses are left out.
+    pub(super) fn is_best_effort(&self) -> bool {
+        self.best_effort
+    }
+}
+
 /// What became of the runs.
 pub(super) enum Made {
-    /// They were made and compared.
-    Compared(Box<Comparison>),
+    /// They were made, into this set, and compared.
+    Compared(Box<Comparison>, PathBuf),
     /// The user ended them early and knows how to go on.
     Interrupted,
     /// No -n was given.
@@ -115,7 +122,7 @@ pub(super) fn make(args: &super::Args) -> Result<Made, Failure> {
     }
     say!("pagelab: the runs are in {}", outcome.dir.display());
     let comparison = outcome.document.comparison.ok_or_else(|| wrong("no run was made; nothing is compared"))?;
-    Ok(Made::Compared(Box::new(comparison)))
+    Ok(Made::Compared(Box::new(comparison), outcome.dir))
 }
 
 /// The command line that goes on with a set: the same words, and where the set is.

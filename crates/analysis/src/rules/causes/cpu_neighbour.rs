@@ -1,0 +1,40 @@
+//! `cpu.neighbour`: Other programs, or other guests, have the CPUs.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::finding::Reach;
+use crate::rules::lever::{Lever, Worse};
+use crate::rules::quantity::{Quantity, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "cpu.neighbour",
+    doing: "waiting for CPUs that are shared with others",
+    signs: &[rises(
+        "time waiting for CPUs that others have, in parts of the time on CPUs,",
+        "%",
+        Quantity::TimeRatio(&["ready.foreign", "run.stolen"], &["run."]),
+        1.3,
+    )],
+    part: Part::DearerBy(Quantity::Time(&["run."])),
+    levers: &[
+        Lever { pattern: "task.nice", worse: Worse::Higher },
+        Lever { pattern: "task.policy", worse: Worse::Any },
+        Lever { pattern: "cgroup.cpu.weight", worse: Worse::Lower },
+        Lever { pattern: "sysctl.kernel.sched_autogroup_enabled", worse: Worse::Any },
+    ],
+    needs_lever: NeedsLever::Never,
+    refuters: &[],
+    yields_to: &[],
+    remedies: &[
+        Remedy {
+            reach: Reach::Process,
+            text: "give the program more weight than its neighbours",
+            command: "sudo renice -n -5 -p PID",
+        },
+        Remedy {
+            reach: Reach::System,
+            text: "see who the neighbours are",
+            command: "pagelab record --all --observe default,sched -- sleep 10; pagelab show pagelab-out tasks",
+        },
+    ],
+};

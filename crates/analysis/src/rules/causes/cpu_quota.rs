@@ -1,0 +1,38 @@
+//! `cpu.quota`: The control group has used up its CPU quota.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::finding::Reach;
+use crate::rules::lever::{Lever, Worse};
+use crate::rules::quantity::{Quantity, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "cpu.quota",
+    doing: "waiting for the group's next quota",
+    signs: &[rises(
+        "time waiting for quota in parts of the time on CPUs",
+        "%",
+        Quantity::TimeRatio(&["ready.throttled"], &["run."]),
+        1.3,
+    )],
+    part: Part::DearerBy(Quantity::Time(&["run."])),
+    levers: &[
+        Lever { pattern: "cgroup.cpu.max", worse: Worse::Lower },
+        Lever { pattern: "cgroup.cpu.max.burst", worse: Worse::Lower },
+    ],
+    needs_lever: NeedsLever::Never,
+    refuters: &[],
+    yields_to: &[],
+    remedies: &[
+        Remedy {
+            reach: Reach::Process,
+            text: "let the group save unused quota for bursts",
+            command: "echo 100000 | sudo tee \"/sys/fs/cgroup$(sed -n s/^0:://p /proc/PID/cgroup)/cpu.max.burst\"",
+        },
+        Remedy {
+            reach: Reach::Process,
+            text: "use as many threads as the quota has CPUs",
+            command: "env GOMAXPROCS=2 OMP_NUM_THREADS=2 COMMAND",
+        },
+    ],
+};

@@ -1,0 +1,52 @@
+//! `device.slower`: The device takes longer for the same requests.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
+use crate::rules::finding::Reach;
+use crate::rules::quantity::{Quantity, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "device.slower",
+    doing: "waiting for the device",
+    signs: &[rises(
+        "time of a request",
+        "ns",
+        Quantity::Ratio(&["disk.read_ns", "disk.write_ns"], &["disk.reads", "disk.writes"]),
+        1.3,
+    )],
+    part: Part::DearerBy(Quantity::Events(&["disk.reads", "disk.writes"])),
+    levers: &[],
+    needs_lever: NeedsLever::Never,
+    refuters: &[Refuter {
+        sign: rises(
+            "bytes of a request",
+            "bytes",
+            Quantity::Ratio(&["disk.read_bytes", "disk.write_bytes"], &["disk.reads", "disk.writes"]),
+            1.5,
+        ),
+        means: "requests are larger, and take longer for that",
+    }],
+    yields_to: &[
+        "block.queue_settings",
+        "cgroup.io_limit",
+        "writeback.in_the_way",
+        "cgroup.memory_limit",
+        "readahead.reduced",
+        "sync.dearer",
+        "cache.refaults",
+        "swap.traffic",
+        "io.direct",
+    ],
+    remedies: &[
+        Remedy {
+            reach: Reach::Device,
+            text: "see who else uses the device",
+            command: "pagelab record --all --observe default,block -- sleep 10; pagelab show pagelab-out block",
+        },
+        Remedy {
+            reach: Reach::Device,
+            text: "measure it alone",
+            command: "fio --name=alone --filename=FILE --direct=1 --rw=randread --bs=4k --runtime=10",
+        },
+    ],
+};

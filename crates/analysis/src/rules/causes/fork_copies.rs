@@ -1,0 +1,33 @@
+//! `fork.copies`: Pages shared after a fork are copied when they are written.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::evidence::ON_PRESENT_PAGE;
+use crate::rules::finding::Reach;
+use crate::rules::quantity::{Quantity, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "fork.copies",
+    doing: "forking and copying pages",
+    signs: &[
+        rises("faults on pages that could not be written", "", Quantity::Faults(ON_PRESENT_PAGE), 1.3),
+        rises("forks", "", Quantity::Events(&["stat.forks"]), 1.2),
+    ],
+    part: Part::All,
+    levers: &[],
+    needs_lever: NeedsLever::Never,
+    refuters: &[],
+    yields_to: &["ksm.separated"],
+    remedies: &[
+        Remedy {
+            reach: Reach::Process,
+            text: "start programs without copying the address space",
+            command: "posix_spawn(&pid, path, NULL, NULL, argv, envp);   /* or vfork */",
+        },
+        Remedy {
+            reach: Reach::Mapping,
+            text: "leave memory that the child does not need out of it",
+            command: "madvise(addr, length, MADV_DONTFORK);",
+        },
+    ],
+};

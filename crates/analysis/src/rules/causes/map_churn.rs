@@ -1,0 +1,36 @@
+//! `map.churn`: Memory is mapped and given back again and again.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::finding::Reach;
+use crate::rules::lever::{Lever, Worse};
+use crate::rules::quantity::{Quantity, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "map.churn",
+    doing: "mapping, unmapping and faulting memory in",
+    signs: &[rises("mapping calls", "", Quantity::Calls(&["mmap", "munmap", "brk", "mremap", "madvise"]), 1.5)],
+    part: Part::All,
+    levers: &[
+        Lever { pattern: "env.MALLOC_<var>", worse: Worse::Any },
+        Lever { pattern: "env.GLIBC_TUNABLES", worse: Worse::Any },
+        Lever { pattern: "env.LD_PRELOAD", worse: Worse::Any },
+        Lever { pattern: "env.TCMALLOC_<var>", worse: Worse::Any },
+        Lever { pattern: "env.MIMALLOC_<var>", worse: Worse::Any },
+    ],
+    needs_lever: NeedsLever::Never,
+    refuters: &[],
+    yields_to: &["hugetlb.pool_exhausted"],
+    remedies: &[
+        Remedy {
+            reach: Reach::Process,
+            text: "let glibc keep what is freed",
+            command: "env GLIBC_TUNABLES=glibc.malloc.trim_threshold=268435456:glibc.malloc.mmap_threshold=268435456 COMMAND",
+        },
+        Remedy {
+            reach: Reach::Mapping,
+            text: "keep large buffers and use them again",
+            command: "/* one buffer for the life of the thread instead of malloc and free around each use */",
+        },
+    ],
+};

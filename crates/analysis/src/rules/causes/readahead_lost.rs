@@ -1,0 +1,33 @@
+//! `readahead.lost`: Reads reach the device in smaller pieces although the limit is the same.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::finding::Reach;
+use crate::rules::quantity::{Quantity, falls, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "readahead.lost",
+    doing: "in reads of the device",
+    signs: &[
+        falls("bytes of a read request", "bytes", Quantity::Ratio(&["disk.read_bytes"], &["disk.reads"]), 0.75),
+        rises("reads of the device", "", Quantity::Events(&["disk.reads"]), 1.3),
+    ],
+    part: Part::All,
+    levers: &[],
+    needs_lever: NeedsLever::Never,
+    refuters: &[],
+    yields_to: &["readahead.reduced", "cgroup.memory_limit", "io.direct", "cache.refaults", "swap.traffic"],
+    remedies: &[
+        Remedy {
+            reach: Reach::File,
+            text: "say that the file is read in sequence",
+            command: "posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);",
+        },
+        Remedy { reach: Reach::File, text: "fetch what will be read", command: "readahead(fd, offset, length);" },
+        Remedy {
+            reach: Reach::Process,
+            text: "look at the pattern of the reads",
+            command: "pagelab record --observe default,syscalls -- COMMAND; pagelab show pagelab-out io",
+        },
+    ],
+};

@@ -1,0 +1,27 @@
+//! `sync.dearer`: Each flush takes longer.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::finding::Reach;
+use crate::rules::lever::{Lever, Worse};
+use crate::rules::quantity::{Quantity, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "sync.dearer",
+    doing: "waiting until data are safe",
+    signs: &[rises("time of a flush", "ns", Quantity::Ratio(&["disk.flush_ns"], &["disk.flushes"]), 1.3)],
+    part: Part::DearerBy(Quantity::Events(&["disk.flushes"])),
+    levers: &[
+        Lever { pattern: "block.<dev>.write_cache", worse: Worse::Any },
+        Lever { pattern: "block.<dev>.fua", worse: Worse::Any },
+        Lever { pattern: "block.<dev>.wbt_lat_usec", worse: Worse::Any },
+    ],
+    needs_lever: NeedsLever::Never,
+    refuters: &[],
+    yields_to: &["mount.changed", "cgroup.io_limit", "block.queue_settings"],
+    remedies: &[Remedy {
+        reach: Reach::Device,
+        text: "find out what else writes to the device",
+        command: "pagelab record --all --observe default,block -- sleep 10; pagelab show pagelab-out block",
+    }],
+};

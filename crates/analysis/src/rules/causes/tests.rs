@@ -1,0 +1,389 @@
+//! Each rule that is declared as data is held to scenes made from its own declaration: one in which the cause holds, the same with
+//! settings hidden, and decoys. Every scene is shown to all rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pagelab_views::run::{MetricKey, RunMetric};
+use pagelab_vocab::budget::COMPONENTS;
+use pagelab_vocab::causes::cause;
+use pagelab_vocab::metrics::{MetricKind, Unit};
+
+use super::{DECLARED, RULES};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
+use crate::rules::consider;
+use crate::rules::evidence::{
+    Account, Contrast, Events, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, is_of,
+};
+use crate::rules::finding::{Confidence, Diagnosis, SideName};
+use crate::rules::lever::Worse;
+use crate::rules::quantity::{Change, Quantity, Sign};
+
+/// Time of a run of the fast side, and of the cause's components in it.
+const FAST_NS: f64 = 1e9;
+const OWN_NS: f64 = 1e8;
+const RUNS: usize = 8;
+
+/// One side of a scene, before noise.
+#[derive(Debug, Clone, Default)]
+struct Side {
+    components: BTreeMap<String, f64>,
+    metrics: BTreeMap<MetricKey, f64>,
+    calls: BTreeMap<String, f64>,
+    faults: BTreeMap<String, f64>,
+    settings: BTreeMap<String, String>,
+}
+
+/// What a scene is made with.
+#[derive(Debug, Clone, Copy)]
+struct Script {
+    /// Loss in parts of the fast side's time.
+    loss: f64,
+    /// Share of the loss in the cause's components.
+    share: f64,
+    /// The signs are seen.
+    signs: bool,
+    /// The first lever differs for the worse.
+    lever: bool,
+    /// Settings were recorded.
+    settings: bool,
+    /// What the signs of other rules count, on both sides.
+    others: f64,
+}
+
+const HOLDS: Script = Script { loss: 0.5, share: 0.9, signs: true, lever: true, settings: true, others: 100.0 };
+
+fn key(name: &str) -> MetricKey {
+    let (name, instance) = match name.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+        Some((name, instance)) => (name, Some(instance)),
+        None if name.starts_with("disk.") => (name, Some("vda")),
+        None => (name, None),
+    };
+    MetricKey::new(name, instance)
+}
+
+/// The component of a rule that the scene lets grow: one that a sign names, else the first.
+fn own_component(rule: &ComponentRule) -> String {
+    let components = cause(rule.cause).expect("declared").components;
+    let named = rule.signs.iter().find_map(|sign| match (sign.quantity, sign.change) {
+        (Quantity::Time(names) | Quantity::TimeRatio(names, _), Change::Rises(_)) => Some(names),
+        _ => None,
+    });
+    let is_own = |name: &str| is_of(name, components) && named.is_none_or(|names| is_of(name, names));
+    let first = named.unwrap_or(components)[0];
+    let all = || COMPONENTS.iter().filter(|component| is_own(component.name));
+    let found = all().find(|component| component.name == first).or_else(|| all().next());
+    found.expect("a component").name.to_owned()
+}
+
+fn put(side: &mut Side, quantity: Quantity, amount: f64) {
+    match quantity {
+        Quantity::Events(names) => {
+            side.metrics.insert(key(names[0]), amount);
+        }
+        Quantity::Ratio(over, under) => {
+            let base: f64 = under.iter().filter_map(|name| side.metrics.get(&key(name))).sum();
+            let base = if base > 0.0 { base } else { 1000.0 };
+            if !under.iter().any(|name| side.metrics.contains_key(&key(name))) {
+                side.metrics.insert(key(under[0]), base);
+            }
+            side.metrics.insert(key(over[0]), base * amount);
+        }
+        Quantity::Calls(kinds) => {
+            side.calls.insert(kinds[0].to_owned(), amount);
+        }
+        Quantity::Faults(kind) => {
+            side.faults.insert(kind.to_owned(), amount);
+        }
+        // What the scene makes of the times themselves.
+        Quantity::TimeRatio(..) => {}
+        Quantity::Time(names) => {
+            let component = COMPONENTS.iter().find(|component| is_of(component.name, names)).expect("a component");
+            side.components.insert(component.name.to_owned(), amount);
+        }
+    }
+}
+
+/// Values of the sign's quantity on the fast and the slow side.
+fn amounts(sign: &Sign, fast: f64, seen: bool) -> (f64, f64) {
+    let factor = match sign.change {
+        _ if !seen => 1.0,
+        Change::Rises(times) => times * 2.0,
+        Change::Falls(part) => part / 2.0,
+    };
+    (fast, fast * factor)
+}
+
+fn is_same(a: Quantity, b: Quantity) -> bool {
+    format!("{a:?}") == format!("{b:?}")
+}
+
+/// The fast and the slow side of a scene for `rule`.
+fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
+    let (mut fast, mut slow) = (Side::default(), Side::default());
+    let loss = script.loss * FAST_NS;
+    let own = own_component(rule);
+    let own_slow = OWN_NS + loss * script.share;
+    for (side, ns) in [(&mut fast, OWN_NS), (&mut slow, own_slow)] {
+        side.metrics.insert(key("disk.busy_ns"), 1e6);
+        *side.components.entry(own.clone()).or_default() += ns;
+    }
+    let other = if own == "run.user" { "run.other" } else { "run.user" };
+    fast.components.insert(other.to_owned(), 6e8);
+    slow.components.insert(other.to_owned(), 6e8 + loss * (1.0 - script.share));
+    // Everything that any rule looks at is recorded, and the same on both sides.
+    for all in DECLARED.iter().copied() {
+        for sign in all.signs.iter().chain(all.refuters.iter().map(|refuter| &refuter.sign)) {
+            if !matches!(sign.quantity, Quantity::Time(_) | Quantity::TimeRatio(..)) {
+                put(&mut fast, sign.quantity, script.others);
+                put(&mut slow, sign.quantity, script.others);
+            }
+        }
+    }
+    let events = match rule.part {
+        Part::All | Part::DearerBy(Quantity::Time(_)) => None,
+        Part::MoreOf(events) | Part::DearerBy(events) => Some(events),
+    };
+    let most = cause(rule.cause).and_then(|def| def.event.most(4096)).unwrap_or(1e5).min(1e5);
+    let count = OWN_NS / most * 4.0;
+    if let Some(events) = events {
+        let more = matches!(rule.part, Part::MoreOf(_)) && script.signs;
+        put(&mut fast, events, count);
+        put(&mut slow, events, if more { count * own_slow / OWN_NS } else { count });
+    }
+    for sign in rule.signs.iter().filter(|sign| events.is_none_or(|events| !is_same(events, sign.quantity))) {
+        if matches!((sign.quantity, sign.change), (Quantity::Time(_) | Quantity::TimeRatio(..), Change::Rises(_))) {
+            continue;
+        }
+        let (on_fast, on_slow) = amounts(sign, 1000.0, script.signs);
+        let scale = if matches!(sign.quantity, Quantity::Time(_)) { 1e5 } else { 1.0 };
+        put(&mut fast, sign.quantity, on_fast * scale);
+        put(&mut slow, sign.quantity, on_slow * scale);
+    }
+    if script.settings {
+        for side in [&mut fast, &mut slow] {
+            side.settings.insert("kernel.release".to_owned(), "6.18.0".to_owned());
+        }
+        if let (true, Some(lever)) = (script.lever, rule.levers.first()) {
+            let (good, bad) = match lever.worse {
+                Worse::Lower => ("1000", "10"),
+                Worse::Higher => ("0", "1"),
+                Worse::To(words) => ("neither", words[0]),
+                Worse::From(words) => (words[0], "neither"),
+                Worse::Any => ("one", "other"),
+            };
+            let name = lever.pattern.replace("<dev>", "vda").replace("<mountpoint>", "/data").replace(['<', '>'], "x");
+            fast.settings.insert(name.clone(), good.to_owned());
+            slow.settings.insert(name, bad.to_owned());
+        }
+    }
+    (fast, slow)
+}
+
+struct Noise(u64);
+
+impl Noise {
+    /// A factor within 0.5 % of 1.
+    fn factor(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        1.0 + (self.0 % 1001) as f64 / 1e5 - 0.005
+    }
+}
+
+fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
+    let metric = |value: f64| RunMetric {
+        value: Some(value),
+        kind: MetricKind::Counter,
+        unit: Unit::Count,
+        per_operation: Some(value),
+        events: Some(value),
+        resolution: None,
+        note: None,
+    };
+    let components: BTreeMap<String, f64> =
+        side.components.iter().map(|(name, ns)| (name.clone(), ns * noise.factor())).collect();
+    RunEvidence {
+        window_ns: components.values().sum::<f64>() + FAST_NS - OWN_NS - 6e8,
+        whole_life: true,
+        operations: Some(1.0),
+        metrics: side.metrics.iter().map(|(key, value)| (key.clone(), metric(value * noise.factor()))).collect(),
+        account: Some(Account::of_components(components)),
+        events_by_kind: Events { calls: Some(side.calls.clone()), faults: Some(side.faults.clone()) },
+        ..RunEvidence::default()
+    }
+}
+
+fn side_evidence(name: SideName, side: &Side, noise: &mut Noise, alone: bool) -> SideEvidence {
+    SideEvidence {
+        name,
+        alone,
+        runs: (0..RUNS).map(|_| run(side, noise)).collect(),
+        settings: side.settings.clone(),
+        varied: BTreeSet::new(),
+    }
+}
+
+fn evidence(fast: &Side, slow: &Side) -> Evidence {
+    let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
+    let keys: BTreeSet<&String> = fast.settings.keys().chain(slow.settings.keys()).collect();
+    let differing = keys.into_iter().filter(|key| fast.settings.get(*key) != slow.settings.get(*key));
+    let contrast = Contrast {
+        base: side_evidence(SideName::Base, fast, &mut noise, false),
+        primary: Some(PrimaryEvidence {
+            metric: "run.elapsed_ns".to_owned(),
+            ratio: Some(1.5),
+            ratio_ci95: Some([1.45, 1.55]),
+            p: Some(1e-6),
+            significant: true,
+            slower: Some(SideName::Test),
+        }),
+        differing: differing
+            .map(|key| SettingChange {
+                key: key.clone(),
+                base: fast.settings.get(key).cloned(),
+                test: slow.settings.get(key).cloned(),
+                follows: false,
+            })
+            .collect(),
+        varying: Vec::new(),
+        blocks: false,
+        same_work: Some(true),
+    };
+    Evidence { test: side_evidence(SideName::Test, slow, &mut noise, false), contrast: Some(contrast) }
+}
+
+fn diagnosis(rule: &ComponentRule, script: Script) -> Diagnosis {
+    let (fast, slow) = sides(rule, script);
+    consider(&evidence(&fast, &slow))
+}
+
+fn rules() -> impl Iterator<Item = &'static ComponentRule> {
+    DECLARED.iter().copied()
+}
+
+/// The outcome of a rule in a diagnosis, for messages.
+fn outcome(diagnosis: &Diagnosis, cause: &str) -> String {
+    let one = diagnosis.considered.iter().find(|one| one.cause == cause);
+    one.map_or_else(String::new, |one| format!("{}: {}", one.outcome, one.reasons.join("; ")))
+}
+
+#[test]
+fn each_cause_is_named_first_in_its_own_scene() {
+    let mut wrong = Vec::new();
+    for rule in rules() {
+        let (fast, slow) = sides(rule, HOLDS);
+        let found = consider(&evidence(&fast, &slow));
+        let total = |side: &Side| side.components.values().sum::<f64>();
+        let truth = HOLDS.share * HOLDS.loss * FAST_NS / (total(&slow) - total(&fast));
+        let Some(first) = found.findings.first() else {
+            wrong.push(format!("{}: nothing found ({})", rule.cause, outcome(&found, rule.cause)));
+            continue;
+        };
+        let share = first.effect.as_ref().map_or(f64::NAN, |effect| effect.share);
+        if first.cause != rule.cause {
+            wrong.push(format!("{}: {} comes first; own: {}", rule.cause, first.cause, outcome(&found, rule.cause)));
+        } else if first.confidence != Confidence::Mechanism {
+            wrong.push(format!("{}: {:?} ({})", rule.cause, first.confidence, first.not_looked_at.join("; ")));
+        } else if (share - truth).abs() > 0.1 {
+            wrong.push(format!("{}: share {share:.2}, not {truth:.2}", rule.cause));
+        }
+        let others = found.findings.iter().skip(1).filter(|other| other.confidence == Confidence::Mechanism);
+        wrong.extend(others.map(|other| format!("{}: {} is a mechanism, too", rule.cause, other.cause)));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn without_settings_a_cause_is_correlated_or_tells_itself() {
+    let mut wrong = Vec::new();
+    for rule in rules() {
+        let found = diagnosis(rule, Script { settings: false, ..HOLDS });
+        let own = found.findings.iter().find(|finding| finding.cause == rule.cause);
+        let needed = match rule.needs_lever {
+            NeedsLever::Never => Confidence::Mechanism,
+            NeedsLever::Always | NeedsLever::ForMechanism => Confidence::Correlated,
+        };
+        if own.is_none_or(|own| own.confidence != needed) {
+            wrong.push(format!("{}: {:?}; {}", rule.cause, own.map(|own| own.confidence), outcome(&found, rule.cause)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The loss lies elsewhere, or nothing but time of the components moved.
+#[test]
+fn decoys_are_not_accused() {
+    let mut wrong = Vec::new();
+    for rule in rules() {
+        let elsewhere = diagnosis(rule, Script { share: 0.0, ..HOLDS });
+        let accused = |found: &Diagnosis| {
+            let own = found.findings.iter().find(|finding| finding.cause == rule.cause);
+            own.is_some_and(|own| own.confidence == Confidence::Mechanism)
+        };
+        // Rules of everything that runs cannot tell one part of it from another.
+        let takes_all =
+            cause(rule.cause).is_some_and(|def| def.components.iter().any(|name| is_of("run.user", &[name])));
+        if accused(&elsewhere) && !takes_all {
+            wrong.push(format!("{}: accused of time that is spent elsewhere", rule.cause));
+        }
+        let has_own_signs =
+            rule.signs.iter().any(|sign| !matches!(sign.quantity, Quantity::Time(_) | Quantity::TimeRatio(..)));
+        let unsigned = diagnosis(rule, Script { signs: false, ..HOLDS });
+        if has_own_signs && accused(&unsigned) {
+            wrong.push(format!("{}: accused without its signs", rule.cause));
+        }
+        let unset = diagnosis(rule, Script { lever: false, ..HOLDS });
+        let own = unset.findings.iter().find(|finding| finding.cause == rule.cause);
+        if rule.needs_lever == NeedsLever::Always && own.is_some() {
+            wrong.push(format!("{}: accused although no setting of it differs", rule.cause));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_lone_recording_names_it_with_less_confidence() {
+    let mut wrong = Vec::new();
+    for rule in rules() {
+        let (_, slow) = sides(rule, Script { others: 0.0, ..HOLDS });
+        let test = side_evidence(SideName::Test, &slow, &mut Noise(7), true);
+        let found = consider(&Evidence { test, contrast: None });
+        let own = found.findings.iter().find(|finding| finding.cause == rule.cause);
+        let is_named = own.is_some_and(|own| own.confidence == Confidence::Correlated);
+        if is_named == (rule.needs_lever == NeedsLever::Always) {
+            wrong.push(format!("{}: {}", rule.cause, outcome(&found, rule.cause)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn rules_yield_to_rules_that_exist() {
+    for rule in rules() {
+        for better in rule.yields_to {
+            assert!(RULES.iter().any(|other| other.cause() == *better), "{} yields to {better}", rule.cause);
+            let back = RULES.iter().find(|other| other.cause() == *better);
+            assert!(back.is_some_and(|back| !back.yields_to().contains(&rule.cause)), "{} and {better}", rule.cause);
+        }
+    }
+}
+
+/// Without an account nothing is claimed, and the reason is said.
+#[test]
+fn without_an_account_the_outcome_is_unknown() {
+    for rule in rules() {
+        let (fast, slow) = sides(rule, HOLDS);
+        let mut evidence = evidence(&fast, &slow);
+        for run in &mut evidence.test.runs {
+            run.account = None;
+        }
+        let found = consider(&evidence);
+        assert!(found.findings.iter().all(|finding| finding.cause != rule.cause), "{}", rule.cause);
+        assert!(
+            outcome(&found, rule.cause).contains("unknown: where the time of test went is not known"),
+            "{}",
+            rule.cause
+        );
+    }
+}

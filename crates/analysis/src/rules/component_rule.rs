@@ -1,0 +1,335 @@
+//! A rule that rests on components of the account of time, as data.
+//!
+//! Most causes show in the same way: time of certain components rises (`vocab::causes`), certain counters rise with it, a
+//! setting differs or the program asks for something else, and nothing that would bring about the same is there. Such a cause
+//! is declared as one [`ComponentRule`]; what it claims is the time by which its components moved, or the part of that which
+//! more events, or dearer ones, account for ([`Part`]).
+
+use super::chain::{CaseParts, Chain};
+use super::effect::{self, ACCOUNT, Cost, OfRun};
+use super::evidence::SideEvidence;
+use super::finding::{Effect, Fix, Number, Reach, SettingSubject};
+use super::lever::{Lever, changed_setting};
+use super::quantity::{Change, Quantity, Sign, amount};
+use super::restore;
+use super::scene::Scene;
+use super::{Manual, Rule, Verdict};
+use pagelab_vocab::causes::{CauseDef, cause};
+use pagelab_vocab::units::duration_of_three;
+
+/// Which part of its components' time a cause claims.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part {
+    /// All of it.
+    All,
+    /// What more of these events cost, at the other side's price.
+    MoreOf(Quantity),
+    /// What the same events cost more than on the other side.
+    DearerBy(Quantity),
+}
+
+/// Whether one of the levers has to differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NeedsLever {
+    /// Nothing else brings the cause about, and its signs have other causes too: without a lever it is refuted.
+    Always,
+    /// Without one the chain has a hole: the cause is no more than correlated.
+    ForMechanism,
+    /// The signs tell the cause: the program, or the state of the host, can bring it about as well.
+    Never,
+}
+
+/// A change that would bring about the same, or that contradicts the cause.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Refuter {
+    pub sign: Sign,
+    /// What it would mean.
+    pub means: &'static str,
+}
+
+/// A remedy. `{device}` in a command is the busiest block device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Remedy {
+    pub reach: Reach,
+    pub text: &'static str,
+    pub command: &'static str,
+}
+
+/// A cause that shows in components of the account.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ComponentRule {
+    /// Identifier in `vocab::causes`.
+    pub cause: &'static str,
+    /// What the time is spent on, after "spends 3 us per operation": `in direct reclaim`.
+    pub doing: &'static str,
+    /// What must have changed, all of it.
+    pub signs: &'static [Sign],
+    pub part: Part,
+    /// Settings that bring it about, most likely first.
+    pub levers: &'static [Lever],
+    pub needs_lever: NeedsLever,
+    pub refuters: &'static [Refuter],
+    /// Causes that explain the same time better where they hold.
+    pub yields_to: &'static [&'static str],
+    /// Remedies beside putting the setting back.
+    pub remedies: &'static [Remedy],
+}
+
+/// Share of the time from which a lone recording is told about.
+const LONE_SHARE: f64 = 0.10;
+
+impl Rule for ComponentRule {
+    fn cause(&self) -> &'static str {
+        self.cause
+    }
+
+    fn manual(&self) -> Manual {
+        self.describe()
+    }
+
+    fn yields_to(&self) -> &'static [&'static str] {
+        self.yields_to
+    }
+
+    fn examine(&self, scene: &Scene<'_>) -> Verdict {
+        let Some(def) = cause(self.cause) else {
+            return Verdict::Unknown(vec![format!("{} is in no registry", self.cause)]);
+        };
+        if let Some(reason) = unknown_account(scene, def) {
+            return Verdict::Unknown(vec![reason]);
+        }
+        let mut chain = Chain::default();
+        let setting = self.setting(scene, &mut chain);
+        self.say_time(scene, def, &mut chain);
+        self.examine_signs(scene, &mut chain);
+        self.examine_price(scene, def, &mut chain);
+        let effect = if chain.stands() { effect::effect(scene, &self.cost(scene, def)) } else { None };
+        let effect = match scene.fast {
+            Some(_) => effect::material_link(scene, effect, None, &mut chain),
+            None => lone_link(effect, &mut chain),
+        };
+        chain.close(scene, |scene| self.parts(scene, def, setting, effect))
+    }
+}
+
+impl ComponentRule {
+    fn describe(&self) -> Manual {
+        let whats: Vec<&str> = self.signs.iter().map(|sign| sign.what).collect();
+        let components = cause(self.cause).map_or_else(Vec::new, |def| def.components.to_vec());
+        let mut holds_if = vec![format!("the time spent {} explains at least 5 % of the loss", self.doing)];
+        holds_if.extend(self.signs.iter().map(Sign::condition));
+        if self.needs_lever != NeedsLever::Never {
+            holds_if.push("a setting that can bring it about is worse on the slower side".to_owned());
+        }
+        let mut refuted_by: Vec<String> =
+            self.refuters.iter().map(|refuter| format!("{}: {}", refuter.sign.condition(), refuter.means)).collect();
+        if matches!(self.part, Part::MoreOf(_)) {
+            refuted_by.push("an event would have cost more than one can".to_owned());
+        }
+        refuted_by
+            .extend(self.yields_to.iter().map(|better| format!("`{better}` holds, which explains the same time")));
+        refuted_by.push("it explains less than 5 % of the lost time (upper end of the interval)".to_owned());
+        Manual {
+            looks_at: format!("the components {}, and {}", components.join(", "), whats.join(", ")),
+            holds_if,
+            refuted_by,
+            alone: match self.needs_lever {
+                NeedsLever::Always => "nothing: whether a setting differs takes another side".to_owned(),
+                _ => format!("at least {:.0} % of the time is spent {}", LONE_SHARE * 100.0, self.doing),
+            },
+        }
+    }
+
+    /// The setting to blame, with its link.
+    fn setting(&self, scene: &Scene<'_>, chain: &mut Chain) -> Option<SettingSubject> {
+        let found = changed_setting(scene, self.levers);
+        let patterns = || self.levers.iter().map(|lever| lever.pattern).collect::<Vec<_>>().join(", ");
+        let are_recorded = scene.fast.is_some_and(|fast| !fast.settings.is_empty() && !scene.slow.settings.is_empty());
+        match (&found, self.needs_lever) {
+            (Some(setting), _) => chain.say(setting_sentence(scene, setting)),
+            (None, NeedsLever::Always) if scene.fast.is_none() => {
+                chain.needs(
+                    None,
+                    "",
+                    "",
+                    "whether a setting that can bring it about differs from what is usual, which needs another side,",
+                );
+            }
+            (None, _) if scene.fast.is_none() => {}
+            (None, NeedsLever::Always) if are_recorded => {
+                let no =
+                    format!("no setting that can bring it about is worse on {} ({})", scene.slow.word(), patterns());
+                chain.needs(Some(false), "", no, "");
+            }
+            (None, NeedsLever::Always | NeedsLever::ForMechanism) => {
+                chain.doubt(format!("what brought it about: no setting that can is known to differ ({})", patterns()));
+            }
+            (None, NeedsLever::Never) => {}
+        }
+        found
+    }
+
+    fn say_time(&self, scene: &Scene<'_>, def: &CauseDef, chain: &mut Chain) {
+        let time = Quantity::Time(def.components);
+        let said = |side: &SideEvidence| {
+            let ns = time.median(scene, side).unwrap_or(f64::NAN);
+            format!("{} spends {} per {} {}", side.word(), amount(ns, "ns"), scene.evidence.per(), self.doing)
+        };
+        let other = scene.fast.map_or_else(String::new, |fast| format!(", {}", said(fast)));
+        chain.say(format!("{}{other}", said(scene.slow)));
+    }
+
+    fn examine_signs(&self, scene: &Scene<'_>, chain: &mut Chain) {
+        for sign in self.signs {
+            let seen = match (scene.fast, sign.change) {
+                (Some(_), _) => sign.is_seen(scene),
+                (None, Change::Rises(_)) => sign.quantity.median(scene, scene.slow).map(|value| value > 0.0),
+                (None, Change::Falls(_)) => {
+                    chain.doubt(format!("{}: only another side can tell whether it is low", sign.what));
+                    continue;
+                }
+            };
+            let said = sign.sentence(scene);
+            chain.needs(seen, said.clone(), format!("not as the cause would have it: {said}"), sign.what);
+        }
+        if scene.fast.is_none() {
+            return;
+        }
+        for refuter in self.refuters {
+            let said = refuter.sign.sentence(scene);
+            chain.refuter(
+                refuter.sign.is_seen(scene),
+                format!("{}: {said}", refuter.means),
+                format!("{}: no ({said})", refuter.means),
+                refuter.sign.what,
+            );
+        }
+    }
+
+    /// One event cannot cost more than the registry's limit.
+    fn examine_price(&self, scene: &Scene<'_>, def: &CauseDef, chain: &mut Chain) {
+        let (Part::MoreOf(events), Some(most)) = (self.part, def.event.most(scene.page_bytes())) else { return };
+        let Some(fast) = scene.fast else { return };
+        let rise = |quantity: Quantity| {
+            Some(quantity.median(scene, scene.slow)? - quantity.median(scene, fast).unwrap_or(0.0))
+        };
+        let Some((time, count)) = rise(Quantity::Time(def.components)).zip(rise(events)) else { return };
+        if count <= 0.0 || time <= 0.0 {
+            return;
+        }
+        let price = time / count;
+        chain.refuter(
+            Some(price > most),
+            format!(
+                "each {} more would have cost {}, and cannot cost more than {}: something else took the time",
+                def.event.what,
+                duration_of_three(price),
+                duration_of_three(most)
+            ),
+            format!("an impossible price: {} for each {} more", duration_of_three(price), def.event.what),
+            "",
+        );
+    }
+
+    fn cost<'a>(&'a self, scene: &'a Scene<'a>, def: &'static CauseDef) -> Cost<'a> {
+        let time = Quantity::Time(def.components);
+        let price = move |events: Quantity| -> Option<f64> {
+            let of = |side: &SideEvidence| {
+                let (ns, count) = (time.median(scene, side)?, events.median(scene, side)?);
+                (count > 0.0).then(|| ns / count)
+            };
+            // Without events on the fast side theirs is the only price there is.
+            scene.fast.and_then(of).or_else(|| of(scene.slow))
+        };
+        let of_run: OfRun<'a, f64> = match self.part {
+            Part::All => Box::new(move |run| time.of_run(scene, run)),
+            Part::MoreOf(_) | Part::DearerBy(_) if scene.fast.is_none() => Box::new(move |run| time.of_run(scene, run)),
+            Part::MoreOf(events) => Box::new(move |run| Some(events.of_run(scene, run)? * price(events)?)),
+            Part::DearerBy(events) => {
+                Box::new(move |run| Some(time.of_run(scene, run)? - events.of_run(scene, run)? * price(events)?))
+            }
+        };
+        let method = match self.part {
+            Part::All => "the components of the account in which it shows",
+            Part::MoreOf(_) => "more of its events, at the other side's price",
+            Part::DearerBy(_) => "dearer events, as many as there were",
+        };
+        Cost { method, resource: ACCOUNT, of_run, bounds: None, samples: None }
+    }
+
+    fn parts(
+        &self,
+        scene: &Scene<'_>,
+        def: &CauseDef,
+        setting: Option<SettingSubject>,
+        effect: Option<Effect>,
+    ) -> CaseParts {
+        let time = Quantity::Time(def.components);
+        let spent = |side: &SideEvidence| amount(time.median(scene, side).unwrap_or(f64::NAN), "ns");
+        let other = scene.fast.map_or_else(String::new, |fast| format!(", {} on {}", spent(fast), fast.word()));
+        let because =
+            setting.as_ref().map_or_else(String::new, |setting| format!(": {}", setting_sentence(scene, setting)));
+        let summary = format!(
+            "{}: {} spends {} per {} {}{other}{because}",
+            scene.movement(),
+            scene.slow.word(),
+            spent(scene.slow),
+            scene.evidence.per(),
+            self.doing
+        );
+        let mut numbers = vec![number(scene, self.doing, "ns", time)];
+        numbers.extend(self.signs.iter().map(|sign| number(scene, sign.what, sign.unit, sign.quantity)));
+        CaseParts {
+            summary,
+            effect,
+            mapping: None,
+            fixes: self.fixes(scene, setting.as_ref()),
+            setting,
+            together_with: Vec::new(),
+            numbers,
+        }
+    }
+
+    fn fixes(&self, scene: &Scene<'_>, setting: Option<&SettingSubject>) -> Vec<Fix> {
+        let device = scene.busiest_device.unwrap_or("DEVICE");
+        let own = self.remedies.iter().map(|remedy| Fix {
+            reach: remedy.reach,
+            text: remedy.text.to_owned(),
+            command: remedy.command.replace("{device}", device),
+        });
+        let back = setting.filter(|_| scene.fast.is_some()).and_then(|setting| restore::fix(setting, scene.slow.name));
+        back.into_iter().chain(own).collect()
+    }
+}
+
+/// Why the time of the cause's components is not known on a side, if it is not.
+fn unknown_account(scene: &Scene<'_>, def: &CauseDef) -> Option<String> {
+    let time = Quantity::Time(def.components);
+    let sides = [Some(scene.slow), scene.fast];
+    let side = sides.into_iter().flatten().find(|side| time.median(scene, side).is_none())?;
+    let reason =
+        side.runs.iter().find_map(|run| run.account.as_ref()?.reason()).unwrap_or("the stream waits was not recorded");
+    Some(format!("where the time of {} went is not known: {reason}", side.word()))
+}
+
+fn number(scene: &Scene<'_>, name: &str, unit: &str, quantity: Quantity) -> Number {
+    let name = if quantity.is_of_work() { format!("{name} per {}", scene.evidence.per()) } else { name.to_owned() };
+    scene.number(&name, unit, |run| quantity.of(scene, run))
+}
+
+fn setting_sentence(scene: &Scene<'_>, setting: &SettingSubject) -> String {
+    let show = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+    if scene.fast.is_some() {
+        format!("{} is {} on base and {} on test", setting.key, show(&setting.base), show(&setting.test))
+    } else {
+        format!("{} is {}", setting.key, show(&setting.test))
+    }
+}
+
+/// A lone recording: the components must have a part of the time that is worth a word.
+fn lone_link(effect: Option<Effect>, chain: &mut Chain) -> Option<Effect> {
+    let share = effect.as_ref().map(|effect| effect.share);
+    let said = share.map_or_else(String::new, |share| format!("{:.0} % of the time", share * 100.0));
+    chain.needs(share.map(|share| share >= LONE_SHARE), said.clone(), format!("only {said}"), "its share of the time");
+    effect
+}

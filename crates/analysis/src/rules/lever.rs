@@ -1,0 +1,114 @@
+//! Settings whose change for the worse brings a cause about.
+
+use super::finding::{SettingSubject, SideName};
+use super::scene::Scene;
+use pagelab_vocab::settings::{matches, parse_size};
+
+/// Which way of a change is for the worse.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Worse {
+    /// A smaller amount; no limit (`max`) is the largest.
+    Lower,
+    /// A larger amount.
+    Higher,
+    /// One of these words on the slow side, and not on the other.
+    To(&'static [&'static str]),
+    /// One of these words on the other side, and not on the slow one.
+    From(&'static [&'static str]),
+    /// Any change.
+    Any,
+}
+
+/// A setting that can bring a cause about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lever {
+    /// Pattern of its keys, as in `vocab::settings`.
+    pub pattern: &'static str,
+    pub worse: Worse,
+}
+
+/// The amount that a value stands for: `max` is without limit, of `QUOTA PERIOD` (`cgroup.cpu.max`) it is the quotient.
+fn amount(value: &str) -> Option<f64> {
+    let mut words = value.split_whitespace();
+    let first = words.next()?;
+    if matches!(first, "max" | "unlimited" | "none" | "-1") {
+        return Some(f64::INFINITY);
+    }
+    let number = first.parse::<f64>().ok().or_else(|| parse_size(first).map(|bytes| bytes as f64))?;
+    match words.next().and_then(|period| period.parse::<f64>().ok()) {
+        Some(period) if period > 0.0 => Some(number / period),
+        _ => Some(number),
+    }
+}
+
+/// Words of a value: `rw,noatime` has two.
+fn has_word(value: &str, wanted: &[&str]) -> bool {
+    value.split([',', ' ']).any(|word| wanted.contains(&word))
+}
+
+impl Lever {
+    /// Whether `slow` is worse than `fast`; a value that is not set has no amount and no words.
+    pub(crate) fn is_worse(&self, slow: Option<&str>, fast: Option<&str>) -> bool {
+        let amounts = || Some((amount(slow?)?, amount(fast?)?));
+        let has = |value: Option<&str>, words: &[&str]| value.is_some_and(|value| has_word(value, words));
+        match self.worse {
+            Worse::Lower => amounts().is_some_and(|(slow, fast)| slow < fast),
+            Worse::Higher => amounts().is_some_and(|(slow, fast)| slow > fast),
+            Worse::To(words) => has(slow, words) && !has(fast, words),
+            Worse::From(words) => has(fast, words) && !has(slow, words),
+            Worse::Any => slow != fast,
+        }
+    }
+}
+
+/// The first lever of which a setting differs for the worse, with that setting.
+pub(super) fn changed_setting(scene: &Scene<'_>, levers: &[Lever]) -> Option<SettingSubject> {
+    let contrast = scene.evidence.contrast.as_ref()?;
+    for lever in levers {
+        for change in contrast.differing.iter().filter(|change| !change.follows && matches(lever.pattern, &change.key))
+        {
+            let (slow, fast) = match scene.slow.name {
+                SideName::Test => (&change.test, &change.base),
+                SideName::Base => (&change.base, &change.test),
+            };
+            if lever.is_worse(slow.as_deref(), fast.as_deref()) {
+                return Some(SettingSubject {
+                    key: change.key.clone(),
+                    base: change.base.clone(),
+                    test: change.test.clone(),
+                    differs: true,
+                });
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lever(worse: Worse) -> Lever {
+        Lever { pattern: "any", worse }
+    }
+
+    #[test]
+    fn no_limit_is_the_largest_amount() {
+        let lower = lever(Worse::Lower);
+        assert!(lower.is_worse(Some("50000 100000"), Some("max 100000")));
+        assert!(lower.is_worse(Some("20000 100000"), Some("50000 100000")));
+        assert!(!lower.is_worse(Some("max"), Some("1048576")));
+        assert!(lower.is_worse(Some("64M"), Some("1G")));
+        assert!(!lower.is_worse(Some("64"), None), "an unknown value is not larger");
+        assert!(lever(Worse::Higher).is_worse(Some("19"), Some("0")));
+    }
+
+    #[test]
+    fn words_of_a_list_are_compared_whole() {
+        let to = lever(Worse::To(&["sync"]));
+        assert!(to.is_worse(Some("rw,sync"), Some("rw,noatime")));
+        assert!(!to.is_worse(Some("rw,dirsync"), Some("rw")));
+        assert!(!to.is_worse(Some("rw,sync"), Some("rw,sync")));
+        assert!(lever(Worse::From(&["lazytime"])).is_worse(Some("rw"), Some("rw,lazytime")));
+    }
+}

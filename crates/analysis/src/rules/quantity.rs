@@ -1,0 +1,181 @@
+//! Quantities that rules compare between the sides, declared as data so that tests can build recordings for each of them.
+
+use super::evidence::{RunEvidence, SideEvidence};
+use super::scene::Scene;
+use pagelab_views::run::MetricKey;
+
+/// A figure of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Quantity {
+    /// Increase of these counters in the measured time, per unit of work. A name stands for all its instances,
+    /// `name[instance]` for one; `disk.*` for those of the busiest device.
+    Events(&'static [&'static str]),
+    /// Increase of the first counters over that of the second.
+    Ratio(&'static [&'static str], &'static [&'static str]),
+    /// Mapping calls of these kinds, per unit of work.
+    Calls(&'static [&'static str]),
+    /// Faults of this kind (`evidence::events`), per unit of work.
+    Faults(&'static str),
+    /// Time of components of the account, ns per unit of work.
+    Time(&'static [&'static str]),
+    /// Time of the first components over that of the second.
+    TimeRatio(&'static [&'static str], &'static [&'static str]),
+}
+
+impl Quantity {
+    /// The figure of a run, not yet per unit of work; `None` where it was not recorded.
+    pub(crate) fn of_run(&self, scene: &Scene<'_>, run: &RunEvidence) -> Option<f64> {
+        let device = scene.busiest_device;
+        let events = |names: &[&str]| sum(run, names, device);
+        match self {
+            Self::Events(names) => events(names),
+            Self::Ratio(over, under) => {
+                let (over, under) = (events(over)?, events(under)?);
+                (under > 0.0).then(|| over / under)
+            }
+            Self::Calls(kinds) => {
+                let calls = run.events_by_kind.calls.as_ref()?;
+                Some(kinds.iter().filter_map(|kind| calls.get(*kind)).sum())
+            }
+            Self::Faults(kind) => run.events_by_kind.faults.as_ref()?.get(*kind).copied(),
+            Self::Time(names) => run.account.as_ref()?.time_ns(names),
+            Self::TimeRatio(over, under) => {
+                let (over, under) = (run.account.as_ref()?.time_ns(over)?, run.account.as_ref()?.time_ns(under)?);
+                (under > 0.0).then(|| over / under)
+            }
+        }
+    }
+
+    /// Whether the figure grows with the work done, so that it is taken per unit of work.
+    pub(crate) const fn is_of_work(&self) -> bool {
+        matches!(self, Self::Events(_) | Self::Calls(_) | Self::Faults(_) | Self::Time(_))
+    }
+
+    /// The figures of a side's runs.
+    pub(crate) fn values(&self, scene: &Scene<'_>, side: &SideEvidence) -> Vec<f64> {
+        side.values(|run| self.of(scene, run))
+    }
+
+    /// The figure of a run; per unit of work where it grows with it.
+    pub(crate) fn of(&self, scene: &Scene<'_>, run: &RunEvidence) -> Option<f64> {
+        let value = self.of_run(scene, run)?;
+        if self.is_of_work() { scene.evidence.per_work(run, value) } else { Some(value) }
+    }
+
+    /// Median of a side; `None` unless at least half of its runs know it.
+    pub(crate) fn median(&self, scene: &Scene<'_>, side: &SideEvidence) -> Option<f64> {
+        side.median(|run| self.of(scene, run))
+    }
+}
+
+/// Sum of the increases of the counters that the names stand for; `None` if none of them was recorded.
+fn sum(run: &RunEvidence, names: &[&str], device: Option<&str>) -> Option<f64> {
+    let mut found = None;
+    for name in names {
+        let (name, instance) = match name.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+            Some((name, instance)) => (name, Some(instance)),
+            None if name.starts_with("disk.") => (*name, device),
+            None => (*name, None),
+        };
+        let of_name = run.metrics.range(MetricKey::new(name, None)..).take_while(|(key, _)| key.name == name);
+        for (key, metric) in of_name {
+            let is_wanted = instance.is_none_or(|instance| key.instance.as_deref() == Some(instance));
+            if let Some(value) = metric.events.filter(|_| is_wanted) {
+                found = Some(found.unwrap_or(0.0) + value);
+            }
+        }
+    }
+    found
+}
+
+/// What must be seen of a quantity on the slow side.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change {
+    /// At least this many times the other side's, in nearly every run.
+    Rises(f64),
+    /// At most this part of the other side's, in nearly every run.
+    Falls(f64),
+}
+
+/// A quantity that must change if the cause holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sign {
+    /// The quantity in words: `stalls in direct reclaim`.
+    pub what: &'static str,
+    /// Its unit: empty for counts, `ns`, `bytes`.
+    pub unit: &'static str,
+    pub quantity: Quantity,
+    pub change: Change,
+}
+
+/// Pairs of runs, one of each side, that must agree on the direction: chance alone gives half of them.
+const AGREEING_PAIRS: f64 = 0.9;
+
+/// A quantity that rises to at least `times` that of the other side.
+pub(crate) const fn rises(what: &'static str, unit: &'static str, quantity: Quantity, times: f64) -> Sign {
+    Sign { what, unit, quantity, change: Change::Rises(times) }
+}
+
+/// A quantity that falls to at most `part` of that of the other side.
+pub(crate) const fn falls(what: &'static str, unit: &'static str, quantity: Quantity, part: f64) -> Sign {
+    Sign { what, unit, quantity, change: Change::Falls(part) }
+}
+
+impl Sign {
+    /// What must be seen, in words.
+    pub(crate) fn condition(&self) -> String {
+        match self.change {
+            Change::Rises(times) => {
+                format!("{} on the slower side are at least {times} times the other side's", self.what)
+            }
+            Change::Falls(part) => format!("{} on the slower side are at most {part} of the other side's", self.what),
+        }
+    }
+
+    /// Whether it changed as said; `None` if it is not known on a side.
+    pub(crate) fn is_seen(&self, scene: &Scene<'_>) -> Option<bool> {
+        let fast = scene.fast?;
+        let (slow_median, fast_median) = (self.quantity.median(scene, scene.slow)?, self.quantity.median(scene, fast)?);
+        let slow_values = self.quantity.values(scene, scene.slow);
+        let fast_values = self.quantity.values(scene, fast);
+        let pairs = slow_values.iter().flat_map(|slow| fast_values.iter().map(move |fast| (*slow, *fast)));
+        let (mut agreeing, mut all) = (0.0, 0.0);
+        for (slow, fast) in pairs {
+            let agrees = match self.change {
+                Change::Rises(_) => slow > fast,
+                Change::Falls(_) => slow < fast,
+            };
+            agreeing += f64::from(u8::from(agrees));
+            all += 1.0;
+        }
+        let is_large = match self.change {
+            Change::Rises(times) => slow_median > 0.0 && slow_median >= times * fast_median,
+            Change::Falls(part) => fast_median > 0.0 && slow_median <= part * fast_median,
+        };
+        Some(is_large && agreeing >= AGREEING_PAIRS * all)
+    }
+
+    /// Both figures in a sentence.
+    pub(crate) fn sentence(&self, scene: &Scene<'_>) -> String {
+        let said = |side: &SideEvidence| match self.quantity.median(scene, side) {
+            Some(value) => format!("{} on {}", amount(value, self.unit), side.word()),
+            None => format!("not known on {}", side.word()),
+        };
+        let per = if self.quantity.is_of_work() { format!(" per {}", scene.evidence.per()) } else { String::new() };
+        let other = scene.fast.map_or_else(String::new, |fast| format!(", {}", said(fast)));
+        format!("{}{per}: {}{other}", self.what, said(scene.slow))
+    }
+}
+
+/// A figure with its unit.
+pub(crate) fn amount(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" => pagelab_vocab::units::duration_of_three(value),
+        "bytes" => pagelab_views::mappings::bytes(value.max(0.0) as u64),
+        "%" => format!("{:.1} %", value * 100.0),
+        _ if value == 0.0 => "0".to_owned(),
+        _ if value.abs() < 0.01 => format!("{value:.2e}"),
+        _ if value.abs() < 100.0 => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
+    }
+}

@@ -1,0 +1,74 @@
+//! Causes in who has the CPUs, how fast they are, and what a call costs.
+
+use super::{CauseDef, EventCost};
+
+/// In the order of the documentation.
+pub(super) const CAUSES: &[CauseDef] = &[
+    CauseDef {
+        id: "cpu.quota",
+        title: "the control group has used up its quota of CPU time",
+        topics: &["sched", "cpu", "limits"],
+        settings: &["cgroup.cpu.max", "cgroup.cpu.max.burst"],
+        help: "A group that has used its quota (cpu.max) waits for the next period, 100 ms by default. It needs time \
+               in that wait, which is seen task by task.",
+        event: EventCost::measured("period without quota"),
+        components: &["ready.throttled"],
+    },
+    CauseDef {
+        id: "cpu.neighbour",
+        title: "other programs or other guests have the CPUs",
+        topics: &["sched", "cpu"],
+        settings: &["task.nice", "task.policy", "cgroup.cpu.weight", "sysctl.kernel.sched_autogroup_enabled"],
+        help: "Tasks could run and wait while a program that is not the target's has the CPU, or the hypervisor has \
+               taken it. It needs time in these waits.",
+        event: EventCost::measured("wait for a CPU"),
+        components: &["ready.foreign", "run.stolen", "ready.own"],
+    },
+    CauseDef {
+        id: "cpu.crowded",
+        title: "the program's own tasks wait for each other's CPUs",
+        topics: &["sched", "cpu", "numa"],
+        settings: &["task.affinity", "cgroup.cpuset.cpus", "cpu.online", "irq.default_affinity", "irq.<irq>.affinity"],
+        help: "More tasks of the target could run than it has CPUs: it is bound to fewer (affinity, cpuset, CPUs \
+               offline), or runs more tasks. It needs time waiting while another task of the target has the CPU.",
+        event: EventCost::measured("wait for a CPU"),
+        components: &["ready.own"],
+    },
+    CauseDef {
+        id: "cpu.frequency",
+        title: "CPUs run at a lower frequency",
+        topics: &["cpu"],
+        settings: &[
+            "cpu.governor",
+            "cpu.boost",
+            "cpu.no_turbo",
+            "cpu.scaling_max_freq",
+            "cpu.scaling_min_freq",
+            "cpu.energy_performance_preference",
+            "cpu.smt.control",
+        ],
+        help: "All work on CPUs takes longer in proportion, in the program and in the kernel. It needs a setting of \
+               frequency or SMT that differs. VMs do not see the frequency.",
+        event: EventCost::measured("cycle"),
+        components: &["run."],
+    },
+    CauseDef {
+        id: "call.dearer",
+        title: "entering and leaving the kernel costs more",
+        topics: &["security", "time", "cpu", "tracing"],
+        settings: &[
+            "cpu.vulnerabilities.<name>",
+            "cmdline.mitigations",
+            "task.seccomp",
+            "task.seccomp_filters",
+            "kernel.clocksource",
+            "kconfig.MITIGATION_<param>",
+            "sysctl.kernel.task_delayacct",
+        ],
+        help: "Mitigations of CPU flaws, seccomp filters, tracing and a clock that only the kernel can read make every \
+               call dearer, whatever it does. It needs more time in entering and leaving calls or in filters, and a \
+               setting that differs.",
+        event: EventCost::measured("system call"),
+        components: &["run.call.entry", "run.call.filter", "run.fault.entry"],
+    },
+];

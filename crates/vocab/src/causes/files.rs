@@ -1,0 +1,237 @@
+//! Causes in files and block devices.
+
+use super::{CauseDef, EventCost};
+
+/// Where the cost of smaller reads shows.
+const OF_READS: &[&str] = &[
+    "off.read",
+    "off.block_queue",
+    "run.file.fetch",
+    "run.file.read",
+    "run.block.",
+    "run.interrupt",
+    "run.task.switch",
+];
+
+/// In the order of the documentation.
+pub(super) const CAUSES: &[CauseDef] = &[
+    CauseDef {
+        id: "readahead.reduced",
+        title: "files are read ahead in smaller pieces than before",
+        topics: &["readahead", "io"],
+        settings: &["block.<dev>.read_ahead_kb", "block.<dev>.max_sectors_kb", "sysctl.vm.page-cluster"],
+        help: "Sequential reads reach the device in more and smaller requests, and the reader waits for each. It needs a \
+               lower bytes-per-request figure on the device that holds the file at the same bytes per operation. It is \
+               refuted by random access, by reads served from the page cache, and by O_DIRECT, which read-ahead never \
+               touches.",
+        event: EventCost {
+            what: "read request",
+            least_ns: None,
+            most_ns: None,
+            most_ns_per_kib: 0,
+            source: "disk.read_ns, which the kernel adds up over the requests of the device",
+        },
+        components: OF_READS,
+    },
+    CauseDef {
+        id: "readahead.lost",
+        title: "files are read ahead less, by what the program does",
+        topics: &["readahead", "io"],
+        settings: &["block.<dev>.read_ahead_kb"],
+        help: "Read-ahead follows the pattern of the reads: random reads, POSIX_FADV_RANDOM, MADV_RANDOM and files in \
+               small fragments lose it, whatever the device's limit. It needs smaller and more requests. It is refuted \
+               by a limit that is smaller, which is readahead.reduced.",
+        event: EventCost::measured("read request"),
+        components: OF_READS,
+    },
+    CauseDef {
+        id: "io.smaller_requests",
+        title: "reads and writes move fewer bytes each",
+        topics: &["io", "fs"],
+        settings: &[],
+        help: "Each call has a price of its own: entering the kernel, looking up the file, the lock of the inode. It \
+               needs more read and write calls (target.io.syscr, syscw) for the same bytes (rchar, wchar).",
+        event: EventCost::at_most("read or write call", 50_000_000, "a call that waits for a spinning disk"),
+        components: &[
+            "run.call.",
+            "run.file.",
+            "off.direct_io",
+            "off.read",
+            "off.write_back",
+            "run.block.",
+            "off.block_queue",
+            "run.task.switch",
+            "run.user",
+        ],
+    },
+    CauseDef {
+        id: "io.direct",
+        title: "reads and writes go past the page cache",
+        topics: &["io", "memory"],
+        settings: &[],
+        help: "With O_DIRECT each call waits for the device, where the cache would have served it or taken it up. It \
+               needs time in direct I/O in place of time in the page cache.",
+        event: EventCost::measured("direct read or write"),
+        components: &[
+            "off.direct_io",
+            "run.file.direct",
+            "run.block.",
+            "off.block_queue",
+            "off.async_io",
+            "run.interrupt",
+            "run.task.switch",
+        ],
+    },
+    CauseDef {
+        id: "sync.more",
+        title: "data are flushed to the device more often",
+        topics: &["io", "writeback", "fs"],
+        settings: &["mount.<mountpoint>.options", "sysctl.vm.dirty_expire_centisecs"],
+        help: "fsync, fdatasync, O_SYNC and msync wait until data are on the medium, mostly by a flush of the device's \
+               cache. It needs more flushes (disk.flushes) at about the price of the other side.",
+        event: EventCost::at_most(
+            "flush",
+            1_000_000_000,
+            "a flush of a spinning disk with a full cache takes up to a second",
+        ),
+        components: &[
+            "off.flush",
+            "off.journal",
+            "off.write_back",
+            "run.file.journal",
+            "run.file.writeback",
+            "run.block.",
+            "off.block_queue",
+        ],
+    },
+    CauseDef {
+        id: "sync.dearer",
+        title: "each flush of the device takes longer",
+        topics: &["io", "writeback", "fs"],
+        settings: &[
+            "block.<dev>.write_cache",
+            "block.<dev>.fua",
+            "mount.<mountpoint>.options",
+            "block.<dev>.wbt_lat_usec",
+        ],
+        help: "The same number of flushes waits longer: a volatile write cache where there was none, data=journal, \
+               other writes in the queue, a slower device. It needs a longer mean time of a flush (disk.flush_ns / \
+               disk.flushes).",
+        event: EventCost::measured("flush"),
+        components: &[
+            "off.flush",
+            "off.journal",
+            "off.write_back",
+            "run.file.journal",
+            "run.file.writeback",
+            "run.block.",
+            "off.block_queue",
+        ],
+    },
+    CauseDef {
+        id: "writeback.throttled",
+        title: "writers are held back until dirty pages are written",
+        topics: &["writeback", "io", "memory"],
+        settings: &[
+            "sysctl.vm.dirty_ratio",
+            "sysctl.vm.dirty_bytes",
+            "sysctl.vm.dirty_background_ratio",
+            "sysctl.vm.dirty_background_bytes",
+        ],
+        help: "Above the dirty threshold each write waits in balance_dirty_pages at the pace of the device. It needs \
+               time waiting there.",
+        event: EventCost::measured("wait for dirty pages"),
+        components: &["off.dirty_throttling", "run.file.writeback", "off.write_back"],
+    },
+    CauseDef {
+        id: "writeback.in_the_way",
+        title: "reads wait behind writes of the same device",
+        topics: &["io", "writeback"],
+        settings: &["block.<dev>.wbt_lat_usec", "block.<dev>.scheduler"],
+        help: "Write-back fills the device's queue and its cache; a read that comes meanwhile waits behind it. It \
+               needs longer reads of the same size while more is written. Write-back throttling \
+               (block.<dev>.wbt_lat_usec) keeps room for reads.",
+        event: EventCost::measured("read"),
+        components: &["off.read", "off.direct_io", "off.block_queue", "off.async_io"],
+    },
+    CauseDef {
+        id: "block.queue_settings",
+        title: "a setting of the device's queue holds requests back",
+        topics: &["io"],
+        settings: &[
+            "block.<dev>.scheduler",
+            "block.<dev>.nr_requests",
+            "block.<dev>.nomerges",
+            "block.<dev>.rq_affinity",
+            "block.<dev>.iosched.<name>",
+            "block.<dev>.max_sectors_kb",
+            "block.<dev>.io_poll",
+        ],
+        help: "The scheduler, the number of requests and the rules of merging decide how long a request waits before \
+               the device has it. It needs more time waiting for the device and one of these settings changed.",
+        event: EventCost::measured("request"),
+        components: &[
+            "off.block_queue",
+            "off.read",
+            "off.direct_io",
+            "off.write_back",
+            "off.flush",
+            "off.async_io",
+            "off.journal",
+            "run.block.",
+            "run.file.direct",
+            "run.file.async",
+        ],
+    },
+    CauseDef {
+        id: "device.slower",
+        title: "the device takes longer for the same requests",
+        topics: &["io"],
+        settings: &["block.<dev>.io_poll"],
+        help: "Requests of the same size and number take longer (disk.read_ns / disk.reads): another device, a \
+               neighbour on it, a deeper queue, wear. It is refuted by larger requests; settings of the queue, limits \
+               and write-back explain it better where they differ.",
+        event: EventCost::measured("request"),
+        components: &["off.read", "off.direct_io", "off.block_queue", "off.async_io", "off.write_back"],
+    },
+    CauseDef {
+        id: "cgroup.io_limit",
+        title: "the control group's share of the device is limited",
+        topics: &["io", "limits"],
+        settings: &["cgroup.io.max", "cgroup.io.weight", "cgroup.io.latency", "cgroup.io.bfq.weight"],
+        help: "Above io.max requests of the group wait before they enter the queue; weights and io.latency do the same \
+               while others use the device. It needs more time waiting for the device and a limit that differs.",
+        event: EventCost::measured("request held back"),
+        components: &[
+            "off.read",
+            "off.direct_io",
+            "off.write_back",
+            "off.flush",
+            "off.journal",
+            "off.block_queue",
+            "off.async_io",
+            "off.dirty_throttling",
+            "off.swap",
+        ],
+    },
+    CauseDef {
+        id: "mount.changed",
+        title: "the file system is mounted in another way",
+        topics: &["fs", "io", "writeback"],
+        settings: &["mount.<mountpoint>.options", "mount.<mountpoint>.fs"],
+        help: "sync and dirsync make each change wait for the medium, data=journal writes it twice, strictatime writes \
+               at each read, discard sends a discard for each block given back. It needs time in these and the option \
+               on the slower side.",
+        event: EventCost::measured("change of a file"),
+        components: &[
+            "off.flush",
+            "off.journal",
+            "off.write_back",
+            "off.discard",
+            "off.direct_io",
+            "off.block_queue",
+            "run.file.",
+            "run.block.",
+        ],
+    },
+];
