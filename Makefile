@@ -13,7 +13,7 @@ TEST_PACKAGES := fio fio-examples linux-perf sqlite3 git postgresql strace pytho
 # Runtimes whose stacks the long form looks at.
 RUNTIME_PACKAGES := nodejs default-jdk-headless
 
-.PHONY: help setup setup-test setup-runtimes build demo test ready-to-test test-programs test-all experiments experiments-check check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes build demo test ready-to-test test-programs test-all experiments experiments-check zoo check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -56,6 +56,10 @@ experiments: build setup-test ## the published experiments carried out again (ne
 
 experiments-check: build ## every figure of the experiments computed once more from the recordings in out/experiments
 	$(PAGELAB) reproduce $(EXPERIMENTS) --check
+
+zoo: build setup-test ## cases with known causes: recorded in out/zoo, where what is there is not made again, and judged (needs root; half an hour)
+	tests/zoo/zoo.py make $(PAGELAB) out/zoo
+	tests/zoo/zoo.py judge $(PAGELAB) out/zoo
 
 check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass
 	$(CARGO) check --locked --workspace --all-targets
