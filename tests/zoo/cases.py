@@ -142,7 +142,7 @@ def cpu():
     yield "cpu.neighbour", "spin", Side(spin), Side(spin, beside=[hog])
     yield "cpu.neighbour", "python", Side(["python3", "-c", "sum(range(30000000))"]), Side(["python3", "-c", "sum(range(30000000))"], beside=[hog])
     yield "cpu.crowded", "spin", Side(spin), Side(spin, prefix=["taskset", "-c", "1"])
-    yield "call.dearer", "calls", *programs(work("calls", ops=1000, calls=2000, spin_us=500), work("calls", ops=1000, calls=2000, spin_us=500, filter=60))
+    yield "call.dearer", "calls", *programs(work("calls", ops=500, calls=4000, spin_us=200), work("calls", ops=500, calls=4000, spin_us=200, filter=200))
     git = ["git", "-C", "{repo}", "log", "--oneline", "-n", "3000"]
     yield "cpu.neighbour", "git", Side(git), Side(git, beside=[hog])
 

@@ -59,11 +59,8 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo pagelab compare -n 10 --setting", How::Host),
     ("pagelab compare -n 5 --value", How::Run),
     ("pagelab compare good.rec all.rec", How::Run),
-    (
-        "sudo pagelab compare old.rec new.rec --confirm",
-        How::Elsewhere("tests/confirm.rs: two variables of an allocator"),
-    ),
     ("pagelab trend nights", How::Elsewhere("tests/trend.rs: weeks of nights")),
+    ("sudo pagelab compare old.rec new.rec --confirm", How::Elsewhere("tests/confirm.rs: an allocator's variable")),
     ("sudo pagelab experiment experiments/thp-regression", How::Dry),
     ("sudo pagelab experiment experiments/read-paths", How::Dry),
     ("pagelab doctor", How::Run),

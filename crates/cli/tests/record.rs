@@ -62,3 +62,22 @@ fn an_output_that_cannot_be_is_refused_with_words() {
         assert!(stderr(&output).contains(word), "{}", stderr(&output));
     }
 }
+
+/// What holds for the work is what the last wrapper leaves, not what the first one began with.
+#[test]
+fn settings_that_a_wrapper_changes_are_those_of_the_start() {
+    let dir = scratch();
+    let mut command = pagelab();
+    command.args(["record", "-q", "--observe", "settings", "-o", "wrapped", "--"]).current_dir(dir.path());
+    run(command.args(["env", "WRAPPED=1", "taskset", "-c", "0", "nice", "-n", "7", "sleep", "0.5"]), 0);
+    let mut query = pagelab();
+    let sql = "select key, value from settings where at = 'start' and key in ('task.nice', 'task.affinity') order by ts desc, key limit 2";
+    let output = run(query.args(["query", "wrapped", sql, "--json"]).current_dir(dir.path()), 0);
+    let rows = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(rows.contains("\"7\"") && rows.contains("\"0\""), "{rows}");
+    let mut show = pagelab();
+    let shown = json(&run(show.args(["show", "wrapped", "settings", "--json"]).current_dir(dir.path()), 0));
+    let nice =
+        shown["settings"].as_array().expect("settings").iter().find(|one| one["key"] == "task.nice").expect("read");
+    assert_eq!(nice["start"], "7", "{nice}");
+}

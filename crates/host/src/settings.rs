@@ -152,6 +152,15 @@ pub fn snapshot_with(root: &Path, options: &SnapshotOptions) -> Vec<Setting> {
     out.finish()
 }
 
+/// What of a snapshot is the process's own, and of its control groups. `shown_env`: variables whose values are no secret.
+pub fn of_process(root: &Path, pid: u32, shown_env: &[String]) -> Vec<Setting> {
+    let mut out = Collector::new(root);
+    let shown: BTreeSet<&str> = shown_env.iter().map(String::as_str).collect();
+    target::read(&mut out, pid, &shown);
+    cgroup::read(&mut out, pid);
+    out.finish()
+}
+
 /// The limits of the control groups of the process `pid`, each with the file that it stands in.
 pub(crate) fn cgroup_rows(root: &Path, pid: u32) -> Vec<Setting> {
     let mut out = Collector::new(root);

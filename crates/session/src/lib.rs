@@ -54,6 +54,7 @@ mod probes;
 mod recorder;
 mod recording_loop;
 mod run;
+mod settings_rows;
 pub mod signals;
 mod subject;
 mod target;

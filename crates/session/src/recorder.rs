@@ -23,6 +23,7 @@ use crate::options::{DEFAULT_RING_BYTES, SessionOptions};
 use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
 use crate::probes::Probes;
+use crate::settings_rows::ProcessSettings;
 use crate::subject::Subject;
 
 /// How often metrics are sampled.
@@ -44,6 +45,8 @@ pub(crate) struct Recorder {
     /// Whose files the recording's are, if not this process's own user's.
     pub caller: Option<Caller>,
     sampler: Option<Sampler>,
+    /// What of the settings is the target's own, to be read once more.
+    pub process_settings: ProcessSettings,
     /// The target's processes are sampled.
     follows: bool,
     next_sample_ns: i64,
@@ -76,6 +79,7 @@ impl Recorder {
             writer,
             caller,
             sampler: None,
+            process_settings: ProcessSettings::default(),
             follows: false,
             next_sample_ns: i64::MIN,
             pace: Pace::new(false),

@@ -10,7 +10,7 @@ use crate::child::{Child, Ended};
 use crate::first_task;
 use crate::options::SessionOptions;
 use crate::recorder::{Recorder, monotonic_ns};
-use crate::run::write_settings;
+use crate::settings_rows;
 use crate::signals;
 use crate::subject::Subject;
 
@@ -115,7 +115,7 @@ impl RecordingLoop<'_> {
         }
         first_task::note_end(recorder, subject);
         recorder.sample_all();
-        write_settings(options, recorder, subject.pid(), "end");
+        settings_rows::write(options, recorder, subject.pid(), "end");
         let first_exit_ns = recorder.probes.tree.as_ref().and_then(|tree| tree.feed().first_exit_ns);
         let ended_ns = first_exit_ns.unwrap_or_else(monotonic_ns);
         let probes_extra = recorder.stop();
@@ -161,6 +161,7 @@ impl RecordingLoop<'_> {
             if self.recorder.turn(self.subject) || beside {
                 return Happened::Ended;
             }
+            settings_rows::write_changed(self.options, self.recorder, self.subject);
             if second.is_over() {
                 self.recorder.keep_to_budget();
                 let (events, lost) = self.recorder.events_seen();

@@ -4,10 +4,8 @@ use std::path::Path;
 
 use pagelab_host::facts::Facts;
 use pagelab_host::guard::{Standing, standing};
-use pagelab_host::settings::{self, SnapshotOptions};
 use pagelab_observe::bpf::RunStats;
 use pagelab_observe::streams::Stream;
-use pagelab_recording::tables::SettingsRow;
 use pagelab_recording::{Clock, FoundTarget, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
@@ -19,6 +17,7 @@ use crate::owner::{Caller, with_rights};
 use crate::probes::Probes;
 use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
 use crate::recording_loop::{Passing, Progress, RecordingLoop, outlast, skip};
+use crate::settings_rows;
 use crate::signals;
 use crate::subject::Subject;
 use crate::target::Started;
@@ -129,7 +128,7 @@ fn release(
     let found_ns = monotonic_ns();
     recorder.probes.begin(options, &subject)?;
     recorder.writer.manifest_mut().probes.clone_from(&recorder.probes.states);
-    write_settings(options, &mut recorder, subject.pid(), "start");
+    settings_rows::write(options, &mut recorder, subject.pid(), "start");
     if at_gate || recorder.probes.are_alone() {
         first_task::note_start(&mut recorder, &subject);
     }
@@ -220,40 +219,6 @@ fn remove_entries(dir: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-pub(crate) fn write_settings(options: &SessionOptions, recorder: &mut Recorder, pid: Option<u32>, at: &'static str) {
-    if !options.streams.contains(Stream::Settings) {
-        return;
-    }
-    let ts = monotonic_ns();
-    let wanted = SnapshotOptions {
-        pid,
-        // What a plan sets is no secret.
-        shown_env: options.process_settings.env().map(|(name, _)| name.to_owned()).collect(),
-        // The kernel's configuration cannot change while it runs.
-        kconfig: at == "start",
-    };
-    // The environment is read while the command has the recorder's. What is set for it is known without reading.
-    let is_known = at == "start" && options.target.is_started();
-    let set = options.process_settings.pairs().filter(|(key, _)| is_known && key.starts_with("env."));
-    let set: Vec<(&str, &str)> = set.collect();
-    for (key, value) in &set {
-        let source = "set for the command";
-        recorder.writer.push(&SettingsRow { ts, key, value: Some(*value), source, at });
-    }
-    for setting in settings::snapshot_with(Path::new("/"), &wanted) {
-        if set.iter().any(|(key, _)| *key == setting.key) {
-            continue;
-        }
-        recorder.writer.push(&SettingsRow {
-            ts,
-            key: &setting.key,
-            value: setting.value.as_deref(),
-            source: &setting.source,
-            at,
-        });
-    }
 }
 
 #[cfg(test)]

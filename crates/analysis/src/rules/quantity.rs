@@ -108,8 +108,9 @@ pub(crate) struct Sign {
     pub change: Change,
 }
 
-/// Pairs of runs, one of each side, that must agree on the direction: chance alone gives half of them.
-const AGREEING_PAIRS: f64 = 0.9;
+/// Pairs of runs, one of each side, that must agree on the direction: chance alone gives half of them. With eight runs a side one
+/// odd run may disagree with all others.
+const AGREEING_PAIRS: f64 = 0.8;
 
 /// A quantity that rises to at least `times` that of the other side.
 pub(crate) const fn rises(what: &'static str, unit: &'static str, quantity: Quantity, times: f64) -> Sign {

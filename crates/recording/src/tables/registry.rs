@@ -225,7 +225,7 @@ tables! {
         key: req str "" "Name in the vocabulary of settings.";
         value: opt str "" "Value as the source gives it; null if it could not be read.";
         source: req str "" "Where it was read: a path, or the name of the call.";
-        at: req str "" "`start` or `end`.";
+        at: req str "" "`start` or `end`. A command that has changed its own settings 0.1 s after it began (taskset, nice, a shell that enters a control group) has a second row of `start` for each of these, which holds.";
     }
 
     /// Results of load jobs, per job, thread and direction.
