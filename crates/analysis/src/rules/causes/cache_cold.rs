@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "cache.cold",
     doing: "reading files from the device",
-    signs: &[rises("bytes read from the device", "bytes", Quantity::Events(&["disk.read_bytes"]), 1.5)],
+    signs: &[rises("bytes read from the device", "bytes", Quantity::Events(&["disk.read_bytes"]), 1.2)],
     part: Part::All,
     levers: &[Lever { pattern: "sysctl.vm.drop_caches", worse: Worse::Any }],
     needs_lever: NeedsLever::Never,

@@ -10,8 +10,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "cache.refaults",
     doing: "reading again what was dropped from the page cache",
     signs: &[
-        rises("pages of files dropped and read again", "", Quantity::Events(&["vmstat.workingset_refault_file"]), 1.5),
-        rises("bytes read from the device", "bytes", Quantity::Events(&["disk.read_bytes"]), 1.2),
+        rises("pages of files dropped and read again", "", Quantity::Events(&["vmstat.workingset_refault_file"]), 1.2),
+        rises("bytes read from the device", "bytes", Quantity::Events(&["disk.read_bytes"]), 1.1),
     ],
     part: Part::All,
     levers: &[

@@ -13,7 +13,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         "time entering and leaving calls",
         "ns",
         Quantity::Time(&["run.call.entry", "run.call.filter"]),
-        1.2,
+        1.05,
     )],
     part: Part::All,
     levers: &[

@@ -13,7 +13,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         "events of the limits",
         "",
         Quantity::Events(&["cgroup.memory.max_events", "cgroup.memory.high_events"]),
-        1.5,
+        1.2,
     )],
     part: Part::All,
     levers: &[

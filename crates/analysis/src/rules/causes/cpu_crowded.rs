@@ -13,7 +13,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         "time waiting for the program's other tasks, in parts of the time on CPUs,",
         "%",
         Quantity::TimeRatio(&["ready.own"], &["run."]),
-        1.3,
+        1.05,
     )],
     part: Part::DearerBy(Quantity::Time(&["run."])),
     levers: &[

@@ -13,7 +13,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         "time waiting for quota in parts of the time on CPUs",
         "%",
         Quantity::TimeRatio(&["ready.throttled"], &["run."]),
-        1.3,
+        1.05,
     )],
     part: Part::DearerBy(Quantity::Time(&["run."])),
     levers: &[

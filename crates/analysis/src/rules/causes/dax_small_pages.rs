@@ -10,7 +10,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "dax.small_pages",
     doing: "in faults on DAX files",
-    signs: &[rises("faults that mapped one base page of a DAX file", "", Quantity::Faults(DAX_PAGE), 1.5)],
+    signs: &[rises("faults that mapped one base page of a DAX file", "", Quantity::Faults(DAX_PAGE), 1.2)],
     part: Part::MoreOf(Quantity::Faults(DAX_PAGE)),
     levers: &[Lever { pattern: "mount.<mountpoint>.options", worse: Worse::Any }],
     needs_lever: NeedsLever::Never,

@@ -10,7 +10,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "faultaround.reduced",
     doing: "in faults on mapped files",
-    signs: &[rises("faults that found no page of a mapped file", "", Quantity::Faults(OF_FILE), 1.3)],
+    signs: &[rises("faults that found no page of a mapped file", "", Quantity::Faults(OF_FILE), 1.15)],
     part: Part::MoreOf(Quantity::Faults(OF_FILE)),
     levers: &[Lever { pattern: "mm.fault_around_bytes", worse: Worse::Lower }],
     needs_lever: NeedsLever::Always,

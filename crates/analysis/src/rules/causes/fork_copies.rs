@@ -10,8 +10,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "fork.copies",
     doing: "forking and copying pages",
     signs: &[
-        rises("faults on pages that could not be written", "", Quantity::Faults(ON_PRESENT_PAGE), 1.3),
-        rises("forks", "", Quantity::Events(&["stat.forks"]), 1.2),
+        rises("faults on pages that could not be written", "", Quantity::Faults(ON_PRESENT_PAGE), 1.15),
+        rises("forks", "", Quantity::Events(&["stat.forks"]), 1.1),
     ],
     part: Part::All,
     levers: &[],

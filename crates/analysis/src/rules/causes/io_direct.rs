@@ -14,7 +14,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             "time in copies to and from the page cache",
             "ns",
             Quantity::Time(&["run.file.read", "run.file.write", "off.read"]),
-            0.7,
+            0.85,
         ),
     ],
     part: Part::All,

@@ -9,12 +9,12 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "io.smaller_requests",
     doing: "in reads and writes",
     signs: &[
-        rises("read and write calls", "", Quantity::Events(&["target.io.syscr", "target.io.syscw"]), 1.5),
+        rises("read and write calls", "", Quantity::Events(&["target.io.syscr", "target.io.syscw"]), 1.2),
         falls(
             "bytes of a call",
             "bytes",
             Quantity::Ratio(&["target.io.rchar", "target.io.wchar"], &["target.io.syscr", "target.io.syscw"]),
-            0.75,
+            0.85,
         ),
     ],
     part: Part::MoreOf(Quantity::Events(&["target.io.syscr", "target.io.syscw"])),

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "ksm.separated",
     doing: "copying pages that were merged",
-    signs: &[rises("merged pages copied", "", Quantity::Events(&["vmstat.cow_ksm"]), 1.5)],
+    signs: &[rises("merged pages copied", "", Quantity::Events(&["vmstat.cow_ksm"]), 1.2)],
     part: Part::All,
     levers: &[
         Lever { pattern: "mm.ksm.run", worse: Worse::To(&["1"]) },

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "map.churn",
     doing: "mapping, unmapping and faulting memory in",
-    signs: &[rises("mapping calls", "", Quantity::Calls(&["mmap", "munmap", "brk", "mremap", "madvise"]), 1.5)],
+    signs: &[rises("mapping calls", "", Quantity::Calls(&["mmap", "munmap", "brk", "mremap", "madvise"]), 1.2)],
     part: Part::All,
     levers: &[
         Lever { pattern: "env.MALLOC_<var>", worse: Worse::Any },
@@ -20,7 +20,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     ],
     needs_lever: NeedsLever::Never,
     refuters: &[],
-    yields_to: &["hugetlb.pool_exhausted"],
+    yields_to: &["hugetlb.pool_exhausted", "memory.pinned"],
     remedies: &[
         Remedy {
             reach: Reach::Process,

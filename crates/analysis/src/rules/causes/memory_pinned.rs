@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "memory.pinned",
     doing: "faulting in and locking memory",
-    signs: &[rises("pages locked", "", Quantity::Events(&["vmstat.unevictable_pgs_mlocked"]), 1.5)],
+    signs: &[rises("pages locked", "", Quantity::Events(&["vmstat.unevictable_pgs_mlocked"]), 1.2)],
     part: Part::MoreOf(Quantity::Events(&["vmstat.unevictable_pgs_mlocked"])),
     levers: &[Lever { pattern: "rlimit.memlock", worse: Worse::Any }],
     needs_lever: NeedsLever::Never,

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "mmap_lock.contended",
     doing: "waiting for the lock of the address space",
-    signs: &[rises("time waiting for the lock of the address space", "ns", Quantity::Time(&["off.mmap_lock"]), 1.3)],
+    signs: &[rises("time waiting for the lock of the address space", "ns", Quantity::Time(&["off.mmap_lock"]), 1.05)],
     part: Part::All,
     levers: &[Lever { pattern: "kconfig.PER_VMA_LOCK", worse: Worse::From(&["y"]) }],
     needs_lever: NeedsLever::Never,

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "numa.balancing",
     doing: "in faults of NUMA balancing, and moving pages",
-    signs: &[rises("hinting faults", "", Quantity::Events(&["vmstat.numa_hint_faults"]), 1.5)],
+    signs: &[rises("hinting faults", "", Quantity::Events(&["vmstat.numa_hint_faults"]), 1.2)],
     part: Part::All,
     levers: &[Lever { pattern: "sysctl.kernel.numa_balancing", worse: Worse::Higher }],
     needs_lever: NeedsLever::Never,

@@ -13,7 +13,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         "share of pages from another node",
         "%",
         Quantity::Ratio(&["vmstat.numa_other", "vmstat.numa_miss"], &["vmstat.numa_hit"]),
-        1.5,
+        1.2,
     )],
     part: Part::All,
     levers: &[

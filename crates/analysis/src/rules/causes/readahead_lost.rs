@@ -9,8 +9,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "readahead.lost",
     doing: "in reads of the device",
     signs: &[
-        falls("bytes of a read request", "bytes", Quantity::Ratio(&["disk.read_bytes"], &["disk.reads"]), 0.75),
-        rises("reads of the device", "", Quantity::Events(&["disk.reads"]), 1.3),
+        falls("bytes of a read request", "bytes", Quantity::Ratio(&["disk.read_bytes"], &["disk.reads"]), 0.85),
+        rises("reads of the device", "", Quantity::Events(&["disk.reads"]), 1.15),
     ],
     part: Part::All,
     levers: &[],

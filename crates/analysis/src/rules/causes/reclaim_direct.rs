@@ -19,7 +19,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             "vmstat.allocstall_movable",
             "vmstat.allocstall_device",
         ]),
-        1.5,
+        1.2,
     )],
     part: Part::All,
     levers: &[

@@ -10,12 +10,12 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "shmem.small_pages",
     doing: "in faults on shared memory, and allocating and clearing its pages",
     signs: &[
-        falls("huge pages of shared memory and tmpfs", "", Quantity::Events(&["vmstat.thp_file_alloc"]), 0.8),
+        falls("huge pages of shared memory and tmpfs", "", Quantity::Events(&["vmstat.thp_file_alloc"]), 0.9),
         rises(
             "time in faults on shared memory",
             "ns",
             Quantity::Time(&["run.fault.shared", "run.fault.entry", "run.memory."]),
-            1.2,
+            1.05,
         ),
     ],
     part: Part::All,

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "swap.traffic",
     doing: "fetching pages from swap, and writing them there",
-    signs: &[rises("pages fetched from swap", "", Quantity::Events(&["vmstat.pswpin"]), 1.5)],
+    signs: &[rises("pages fetched from swap", "", Quantity::Events(&["vmstat.pswpin"]), 1.2)],
     part: Part::All,
     levers: &[
         Lever { pattern: "sysctl.vm.swappiness", worse: Worse::Higher },

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "sync.dearer",
     doing: "waiting until data are safe",
-    signs: &[rises("time of a flush", "ns", Quantity::Ratio(&["disk.flush_ns"], &["disk.flushes"]), 1.3)],
+    signs: &[rises("time of a flush", "ns", Quantity::Ratio(&["disk.flush_ns"], &["disk.flushes"]), 1.15)],
     part: Part::DearerBy(Quantity::Events(&["disk.flushes"])),
     levers: &[
         Lever { pattern: "block.<dev>.write_cache", worse: Worse::Any },

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "sync.more",
     doing: "waiting until data are safe",
-    signs: &[rises("flushes of the device", "", Quantity::Events(&["disk.flushes"]), 1.3)],
+    signs: &[rises("flushes of the device", "", Quantity::Events(&["disk.flushes"]), 1.15)],
     part: Part::MoreOf(Quantity::Events(&["disk.flushes"])),
     levers: &[Lever { pattern: "sysctl.vm.dirty_expire_centisecs", worse: Worse::Lower }],
     needs_lever: NeedsLever::Never,

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "thp.compaction",
     doing: "moving pages together",
-    signs: &[rises("stalls in compaction", "", Quantity::Events(&["vmstat.compact_stall"]), 1.5)],
+    signs: &[rises("stalls in compaction", "", Quantity::Events(&["vmstat.compact_stall"]), 1.2)],
     part: Part::MoreOf(Quantity::Events(&["vmstat.compact_stall"])),
     levers: &[
         Lever { pattern: "thp.defrag", worse: Worse::To(&["always"]) },

@@ -10,8 +10,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "thp.fragmented",
     doing: "in faults by base pages, allocating and clearing them",
     signs: &[
-        rises("faults that found no huge page", "", Quantity::Events(&["vmstat.thp_fault_fallback"]), 1.5),
-        falls("huge pages put into place", "", Quantity::Events(&["vmstat.thp_fault_alloc"]), 0.8),
+        rises("faults that found no huge page", "", Quantity::Events(&["vmstat.thp_fault_fallback"]), 1.2),
+        falls("huge pages put into place", "", Quantity::Events(&["vmstat.thp_fault_alloc"]), 0.9),
     ],
     part: Part::All,
     levers: &[

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "thp.split",
     doing: "splitting huge pages, and in faults on what is left of them",
-    signs: &[rises("huge pages split", "", Quantity::Events(&["vmstat.thp_split_pmd", "vmstat.thp_split_page"]), 1.5)],
+    signs: &[rises("huge pages split", "", Quantity::Events(&["vmstat.thp_split_pmd", "vmstat.thp_split_page"]), 1.2)],
     part: Part::MoreOf(Quantity::Events(&["vmstat.thp_split_pmd", "vmstat.thp_split_page"])),
     levers: &[
         Lever { pattern: "thp.shrink_underused", worse: Worse::Any },

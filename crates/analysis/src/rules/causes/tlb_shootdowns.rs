@@ -10,8 +10,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "tlb.shootdowns",
     doing: "telling other CPUs to drop mappings",
     signs: &[
-        rises("interrupts to drop mappings", "", Quantity::Events(&["interrupts[TLB]"]), 1.5),
-        rises("time in telling other CPUs", "ns", Quantity::Time(&["run.space.flush"]), 1.3),
+        rises("interrupts to drop mappings", "", Quantity::Events(&["interrupts[TLB]"]), 1.2),
+        rises("time in telling other CPUs", "ns", Quantity::Time(&["run.space.flush"]), 1.05),
     ],
     part: Part::All,
     levers: &[Lever { pattern: "sysctl.kernel.numa_balancing", worse: Worse::Higher }],

@@ -10,8 +10,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "writeback.in_the_way",
     doing: "waiting for reads",
     signs: &[
-        rises("time of a read", "ns", Quantity::Ratio(&["disk.read_ns"], &["disk.reads"]), 1.3),
-        rises("bytes written to the device", "bytes", Quantity::Events(&["disk.write_bytes"]), 1.3),
+        rises("time of a read", "ns", Quantity::Ratio(&["disk.read_ns"], &["disk.reads"]), 1.15),
+        rises("bytes written to the device", "bytes", Quantity::Events(&["disk.write_bytes"]), 1.15),
     ],
     part: Part::DearerBy(Quantity::Events(&["disk.reads"])),
     levers: &[

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "writeback.throttled",
     doing: "waiting for dirty pages to be written",
-    signs: &[rises("time held back for dirty pages", "ns", Quantity::Time(&["off.dirty_throttling"]), 1.3)],
+    signs: &[rises("time held back for dirty pages", "ns", Quantity::Time(&["off.dirty_throttling"]), 1.05)],
     part: Part::All,
     levers: &[
         Lever { pattern: "sysctl.vm.dirty_bytes", worse: Worse::Any },

@@ -9,7 +9,7 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "zswap.traffic",
     doing: "compressing and decompressing pages",
-    signs: &[rises("pages decompressed", "", Quantity::Events(&["vmstat.zswpin"]), 1.5)],
+    signs: &[rises("pages decompressed", "", Quantity::Events(&["vmstat.zswpin"]), 1.2)],
     part: Part::All,
     levers: &[
         Lever { pattern: "mm.zswap.enabled", worse: Worse::To(&["Y", "1"]) },
