@@ -51,6 +51,7 @@ mod output;
 pub mod owner;
 mod pace;
 mod probes;
+mod process_settings;
 mod recorder;
 mod recording_loop;
 mod run;

@@ -23,7 +23,7 @@ use crate::options::{DEFAULT_RING_BYTES, SessionOptions};
 use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
 use crate::probes::Probes;
-use crate::settings_rows::ProcessSettings;
+use crate::process_settings::ProcessSettings;
 use crate::subject::Subject;
 
 /// How often metrics are sampled.
@@ -46,7 +46,7 @@ pub(crate) struct Recorder {
     pub caller: Option<Caller>,
     sampler: Option<Sampler>,
     /// What of the settings is the target's own, to be read once more.
-    pub process_settings: ProcessSettings,
+    process_settings: ProcessSettings,
     /// The target's processes are sampled.
     follows: bool,
     next_sample_ns: i64,
@@ -64,6 +64,11 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    /// What takes rows of settings now.
+    pub(crate) fn setting_rows(&mut self) -> (&mut RecordingWriter, &mut ProcessSettings, i64) {
+        (&mut self.writer, &mut self.process_settings, monotonic_ns())
+    }
+
     /// A recorder of the given probes.
     pub(crate) fn new(probes: Probes, mut writer: RecordingWriter, caller: Option<Caller>) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
