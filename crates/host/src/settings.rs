@@ -145,19 +145,21 @@ pub fn snapshot_with(root: &Path, options: &SnapshotOptions) -> Vec<Setting> {
     mounts::read(&mut out, options.pid);
     sysctl::read(&mut out);
     if let Some(pid) = options.pid {
-        let shown: BTreeSet<&str> = options.shown_env.iter().map(String::as_str).collect();
-        target::read(&mut out, pid, &shown);
-        cgroup::read(&mut out, pid);
+        read_process(&mut out, pid, &options.shown_env);
     }
     out.finish()
+}
+
+fn read_process(out: &mut Collector<'_>, pid: u32, shown_env: &[String]) {
+    let shown: BTreeSet<&str> = shown_env.iter().map(String::as_str).collect();
+    target::read(out, pid, &shown);
+    cgroup::read(out, pid);
 }
 
 /// What of a snapshot is the process's own, and of its control groups. `shown_env`: variables whose values are no secret.
 pub fn of_process(root: &Path, pid: u32, shown_env: &[String]) -> Vec<Setting> {
     let mut out = Collector::new(root);
-    let shown: BTreeSet<&str> = shown_env.iter().map(String::as_str).collect();
-    target::read(&mut out, pid, &shown);
-    cgroup::read(&mut out, pid);
+    read_process(&mut out, pid, shown_env);
     out.finish()
 }
 

@@ -24,6 +24,7 @@ use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
 use crate::probes::Probes;
 use crate::process_settings::ProcessSettings;
+use crate::settings_rows::Rows;
 use crate::subject::Subject;
 
 /// How often metrics are sampled.
@@ -65,8 +66,8 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// What takes rows of settings now.
-    pub(crate) fn setting_rows(&mut self) -> (&mut RecordingWriter, &mut ProcessSettings, i64) {
-        (&mut self.writer, &mut self.process_settings, monotonic_ns())
+    pub(crate) fn setting_rows(&mut self) -> Rows<'_> {
+        Rows { writer: &mut self.writer, own: &mut self.process_settings, ts: monotonic_ns() }
     }
 
     /// A recorder of the given probes.

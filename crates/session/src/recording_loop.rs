@@ -115,7 +115,7 @@ impl RecordingLoop<'_> {
         }
         first_task::note_end(recorder, subject);
         recorder.sample_all();
-        settings_rows::write(options, recorder.setting_rows().into(), subject.pid(), "end");
+        settings_rows::write(options, recorder.setting_rows(), subject.pid(), "end");
         let first_exit_ns = recorder.probes.tree.as_ref().and_then(|tree| tree.feed().first_exit_ns);
         let ended_ns = first_exit_ns.unwrap_or_else(monotonic_ns);
         let probes_extra = recorder.stop();
@@ -161,7 +161,7 @@ impl RecordingLoop<'_> {
             if self.recorder.turn(self.subject) || beside {
                 return Happened::Ended;
             }
-            settings_rows::write_changed(self.options, self.recorder.setting_rows().into(), self.subject);
+            settings_rows::write_changed(self.options, self.recorder.setting_rows(), self.subject);
             if second.is_over() {
                 self.recorder.keep_to_budget();
                 let (events, lost) = self.recorder.events_seen();

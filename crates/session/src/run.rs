@@ -128,7 +128,7 @@ fn release(
     let found_ns = monotonic_ns();
     recorder.probes.begin(options, &subject)?;
     recorder.writer.manifest_mut().probes.clone_from(&recorder.probes.states);
-    settings_rows::write(options, recorder.setting_rows().into(), subject.pid(), "start");
+    settings_rows::write(options, recorder.setting_rows(), subject.pid(), "start");
     if at_gate || recorder.probes.are_alone() {
         first_task::note_start(&mut recorder, &subject);
     }

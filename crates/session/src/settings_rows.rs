@@ -22,10 +22,10 @@ fn shown_env(options: &SessionOptions) -> Vec<String> {
 
 /// What takes the rows.
 pub(crate) struct Rows<'a> {
-    writer: &'a mut RecordingWriter,
-    own: &'a mut ProcessSettings,
+    pub writer: &'a mut RecordingWriter,
+    pub own: &'a mut ProcessSettings,
     /// Now, CLOCK_MONOTONIC, ns.
-    ts: i64,
+    pub ts: i64,
 }
 
 /// Writes the settings as they are now; `at` is `start` or `end`.
@@ -69,12 +69,6 @@ pub(crate) fn write_changed(options: &SessionOptions, mut rows: Rows<'_>, subjec
 
 fn of(key: &str, value: Option<&str>) -> Setting {
     Setting { key: key.to_owned(), value: value.map(str::to_owned), source: String::new(), reason: None }
-}
-
-impl<'a> From<(&'a mut RecordingWriter, &'a mut ProcessSettings, i64)> for Rows<'a> {
-    fn from((writer, own, ts): (&'a mut RecordingWriter, &'a mut ProcessSettings, i64)) -> Self {
-        Self { writer, own, ts }
-    }
 }
 
 impl Rows<'_> {

@@ -47,7 +47,7 @@ pub(crate) struct Refuter {
     pub means: &'static str,
 }
 
-/// A remedy. `{device}` in a command is the busiest block device.
+/// A remedy. In a command `{device}` is the busiest block device, and `{group}` the folder of the program's control group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remedy {
     pub reach: Reach,
@@ -233,7 +233,7 @@ impl ComponentRule {
 
     fn cost<'a>(&'a self, scene: &'a Scene<'a>, def: &'static CauseDef) -> Cost<'a> {
         let time = Quantity::Time(def.components);
-        let price = move |events: Quantity| -> Option<f64> {
+        let price = |events: Quantity| -> Option<f64> {
             let of = |side: &SideEvidence| {
                 let (ns, count) = (time.median(scene, side)?, events.median(scene, side)?);
                 (count > 0.0).then(|| ns / count)
@@ -244,9 +244,13 @@ impl ComponentRule {
         let of_run: OfRun<'a, f64> = match self.part {
             Part::All => Box::new(move |run| time.of_run(scene, run)),
             Part::MoreOf(_) | Part::DearerBy(_) if scene.fast.is_none() => Box::new(move |run| time.of_run(scene, run)),
-            Part::MoreOf(events) => Box::new(move |run| Some(events.of_run(scene, run)? * price(events)?)),
+            Part::MoreOf(events) => {
+                let price = price(events);
+                Box::new(move |run| Some(events.of_run(scene, run)? * price?))
+            }
             Part::DearerBy(events) => {
-                Box::new(move |run| Some(time.of_run(scene, run)? - events.of_run(scene, run)? * price(events)?))
+                let price = price(events);
+                Box::new(move |run| Some(time.of_run(scene, run)? - events.of_run(scene, run)? * price?))
             }
         };
         let method = match self.part {
@@ -295,7 +299,7 @@ impl ComponentRule {
         let own = self.remedies.iter().map(|remedy| Fix {
             reach: remedy.reach,
             text: remedy.text.to_owned(),
-            command: remedy.command.replace("{device}", device),
+            command: remedy.command.replace("{device}", device).replace("{group}", restore::GROUP),
         });
         let back = setting.filter(|_| scene.fast.is_some()).and_then(|setting| restore::fix(setting, scene.slow.name));
         back.into_iter().chain(own).collect()

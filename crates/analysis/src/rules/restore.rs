@@ -4,6 +4,9 @@ use super::finding::{Fix, Reach, SettingSubject, SideName};
 use pagelab_vocab::settings;
 use pagelab_vocab::terminal::shell_word;
 
+/// The folder of a process's control group (version 2), as a shell finds it.
+pub(super) const GROUP: &str = "/sys/fs/cgroup$(sed -n s/^0:://p /proc/PID/cgroup)";
+
 /// Puts `setting` back to the value of the side that does not suffer; `None` where that is not known, or no command can.
 pub(super) fn fix(setting: &SettingSubject, slow: SideName) -> Option<Fix> {
     let good = match slow {
@@ -33,8 +36,7 @@ fn command(key: &str, good: &str) -> Option<(Reach, String)> {
         return of_task(name, good).map(|command| (Reach::Process, command));
     }
     if let Some(name) = key.strip_prefix("cgroup.") {
-        let group = "/sys/fs/cgroup$(sed -n s/^0:://p /proc/PID/cgroup)";
-        return Some((Reach::Process, format!("echo {value} | sudo tee \"{group}/{name}\"")));
+        return Some((Reach::Process, format!("echo {value} | sudo tee \"{GROUP}/{name}\"")));
     }
     if let Some(name) = key.strip_prefix("rlimit.") {
         return Some((Reach::Process, format!("prlimit --{name}={value} COMMAND")));

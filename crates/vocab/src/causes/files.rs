@@ -13,6 +13,17 @@ const OF_READS: &[&str] = &[
     "run.task.switch",
 ];
 
+/// Where the cost of making data safe shows.
+const OF_SYNCING: &[&str] = &[
+    "off.flush",
+    "off.journal",
+    "off.write_back",
+    "run.file.journal",
+    "run.file.writeback",
+    "run.block.",
+    "off.block_queue",
+];
+
 /// In the order of the documentation.
 pub(super) const CAUSES: &[CauseDef] = &[
     CauseDef {
@@ -94,15 +105,7 @@ pub(super) const CAUSES: &[CauseDef] = &[
             1_000_000_000,
             "a flush of a spinning disk with a full cache takes up to a second",
         ),
-        components: &[
-            "off.flush",
-            "off.journal",
-            "off.write_back",
-            "run.file.journal",
-            "run.file.writeback",
-            "run.block.",
-            "off.block_queue",
-        ],
+        components: OF_SYNCING,
     },
     CauseDef {
         id: "sync.dearer",
@@ -118,15 +121,7 @@ pub(super) const CAUSES: &[CauseDef] = &[
                other writes in the queue, a slower device. It needs a longer mean time of a flush (disk.flush_ns / \
                disk.flushes).",
         event: EventCost::measured("flush"),
-        components: &[
-            "off.flush",
-            "off.journal",
-            "off.write_back",
-            "run.file.journal",
-            "run.file.writeback",
-            "run.block.",
-            "off.block_queue",
-        ],
+        components: OF_SYNCING,
     },
     CauseDef {
         id: "writeback.throttled",

@@ -28,6 +28,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     remedies: &[Remedy {
         reach: Reach::Process,
         text: "give the group what it uses at most",
-        command: "echo 2G | sudo tee \"/sys/fs/cgroup$(sed -n s/^0:://p /proc/PID/cgroup)/memory.max\"",
+        command: "echo 2G | sudo tee \"{group}/memory.max\"",
     }],
 };

@@ -27,7 +27,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "let the group save unused quota for bursts",
-            command: "echo 100000 | sudo tee \"/sys/fs/cgroup$(sed -n s/^0:://p /proc/PID/cgroup)/cpu.max.burst\"",
+            command: "echo 100000 | sudo tee \"{group}/cpu.max.burst\"",
         },
         Remedy {
             reach: Reach::Process,

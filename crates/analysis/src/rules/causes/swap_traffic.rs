@@ -30,7 +30,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "keep the group out of swap",
-            command: "echo 0 | sudo tee \"/sys/fs/cgroup$(sed -n s/^0:://p /proc/PID/cgroup)/memory.swap.max\"",
+            command: "echo 0 | sudo tee \"{group}/memory.swap.max\"",
         },
     ],
 };
