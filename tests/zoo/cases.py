@@ -38,6 +38,10 @@ class Case:
     # Other causes that would be right, too.
     also: tuple = ()
 
+    def truth(self):
+        """What analysis is not told."""
+        return {"cause": self.cause, "workload": self.workload, "also": list(self.also)}
+
     def name(self):
         """The case's folder, which does not tell the cause."""
         return hashlib.sha256(f"{self.cause}/{self.workload}".encode()).hexdigest()[:8]

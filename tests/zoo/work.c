@@ -1,7 +1,7 @@
 /*
  * Small programs for the zoo: one operation over and over, with a known amount of the program's own work beside it.
  *
- *     work MODE ops=N [spin_us=N] [threads=N] [KEY=VALUE ...]
+ *     work MODE ops=N [spin_us=N] [sleep_us=N] [threads=N] [KEY=VALUE ...]
  *
  * Sizes are bytes. It prints nothing and exits with 0, or says what failed and exits with 1.
  */
@@ -317,6 +317,15 @@ static void install_filter(long length)
 	free(program);
 }
 
+/* `work exec KEY=VALUE ... -- PROGRAM ...`: another program, under what was asked for. */
+static void run_words(void)
+{
+	for (int i = 2; i + 1 < argument_count; i++)
+		if (!strcmp(arguments[i], "--"))
+			execvp(arguments[i + 1], &arguments[i + 1]);
+	fail("exec");
+}
+
 static void once(const char *mode, long i)
 {
 	long bytes = number("bytes", 32 << 20);
@@ -361,9 +370,13 @@ int main(int count, char **all)
 		fail("mlockall");
 	if (number("filter", 0))
 		install_filter(number("filter", 0));
+	if (!strcmp(all[1], "exec"))
+		run_words();
 	for (long i = 0; i < number("ops", 1); i++) {
 		once(all[1], i);
 		sink += spin_us(number("spin_us", 0));
+		if (number("sleep_us", 0))
+			usleep(number("sleep_us", 0));
 	}
 	return 0;
 }

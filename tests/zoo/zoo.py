@@ -8,111 +8,24 @@ A case is eight runs of each side, in turns. `make` can be stopped and goes on w
 kernel are put back after each case, and the state of the host is compared with the one before.
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 
-from cases import Side, all_cases
+from cases import all_cases
+from host import Groups, Host, device_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUNS = 8
 FREQUENCY = "997"
-
-
-class Host:
-    """Files of the kernel that were written, and are put back."""
-
-    def __init__(self):
-        self.before = {}
-
-    def read(self, path):
-        text = pathlib.Path(path).read_text().strip()
-        chosen = [word[1:-1] for word in text.split() if word.startswith("[")]
-        return chosen[0] if chosen else text
-
-    def write(self, path, value):
-        for one in (self.TWINS.get(path, path), path):
-            self.before.setdefault(one, self.read(one))
-        if self.read(path) != value:
-            pathlib.Path(path).write_text(value)
-
-    # Of two settings for one limit the kernel sets the other to 0, and takes no 0 back.
-    TWINS = {"/proc/sys/vm/dirty_bytes": "/proc/sys/vm/dirty_ratio"}
-
-    def put_back(self):
-        for path, value in self.before.items():
-            if self.read(path) == value:
-                continue
-            if value == "0" and path in self.TWINS:
-                pathlib.Path(self.TWINS[path]).write_text(self.before[self.TWINS[path]])
-            else:
-                pathlib.Path(path).write_text(value)
-        wrong = [path for path, value in self.before.items() if self.read(path) != value]
-        if wrong:
-            raise SystemExit(f"zoo: not as before: {wrong}")
-        self.before = {}
-
-
-class Groups:
-    """A control group of its own for each run, in whichever version has the controller."""
-
-    ROOT = pathlib.Path("/sys/fs/cgroup")
-    # Files of version 1 for limits of version 2.
-    V1 = {"memory.max": ("memory", "memory.limit_in_bytes"), "cpu.max": ("cpu", "cpu.cfs_quota_us"), "io.max": ("blkio", None)}
-
-    def __init__(self, device):
-        self.made = set()
-        self.device = device
-
-    def make(self, limits):
-        """Folders whose cgroup.procs take the run in."""
-        folders = []
-        for name, value in limits.items():
-            controller, file = self.V1[name]
-            is_v1 = (self.ROOT / controller).is_dir()
-            folder = (self.ROOT / controller if is_v1 else self.ROOT) / "zoo"
-            folder.mkdir(exist_ok=True)
-            self.made.add(folder)
-            folders.append(folder)
-            self.limit(folder, name, value, file, is_v1)
-        return folders
-
-    def limit(self, folder, name, value, file, is_v1):
-        if not is_v1:
-            value = f"{self.device} {value}" if name == "io.max" else value
-            (folder / name).write_text(value)
-        elif name == "io.max":
-            for kind in ("read", "write"):
-                iops = value.partition("riops=")[2] or "0"
-                (folder / f"blkio.throttle.{kind}_iops_device").write_text(f"{self.device} {iops}")
-        elif name == "cpu.max":
-            quota, period = value.split()
-            (folder / "cpu.cfs_period_us").write_text(period)
-            (folder / file).write_text("-1" if quota == "max" else quota)
-        else:
-            (folder / file).write_text(value)
-
-    def remove(self):
-        for folder in self.made:
-            for _ in range(100):
-                try:
-                    folder.rmdir()
-                    break
-                except OSError:
-                    time.sleep(0.05)
-        self.made = set()
-
-
-def device_of(path):
-    number = os.stat(path).st_dev
-    name = pathlib.Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
-    disk = name.parent if (name / "partition").exists() else name
-    return disk.name, (disk / "dev").read_text().strip()
 
 
 class Zoo:
@@ -127,6 +40,11 @@ class Zoo:
 
     def prepare(self):
         subprocess.run(["gcc", "-O2", "-pthread", "-o", self.names["work"], HERE / "work.c"], check=True)
+        lines = self.data / "text.data"
+        if not lines.exists():
+            draw = random.Random(1)
+            words = [f"{draw.randrange(10 ** 9)} {draw.choice(['lorem', 'ipsum', 'dolor'])}\n" for _ in range(1 << 20)]
+            lines.write_text("".join(words) * 4)
         for name, size in (("work.data", 128 << 20), ("large.data", 2 << 30)):
             file = self.data / name
             if not file.exists() or file.stat().st_size < size:
@@ -149,32 +67,59 @@ class Zoo:
             subprocess.run(["git", "clone", "-q", HERE.parents[1], repo], check=True)
 
     def fill(self, words):
-        return [str(word).format(**self.names) if "{" in str(word) and "{sync}" not in str(word) else str(word) for word in words]
+        """Words with the names of this host's files for {work}, {dir} and so on; other braces stay."""
+        named = lambda found: str(self.names.get(found[1], found[0]))
+        return [re.sub(r"\{(\w+)\}", named, str(word)) for word in words]
 
-    def run(self, side, out):
-        """One run of a side."""
-        for path, value in side.settings.items():
-            self.host.write(path.format(**self.names), value)
+    @contextlib.contextmanager
+    def surroundings(self, side):
+        """Settings, limits and programs beside a run of a side; gives what the run's process does before anything else."""
+        self.host.write_only({self.fill([path])[0]: value for path, value in side.settings.items()})
         for command in side.before:
-            subprocess.run(self.fill(command), check=True)
+            subprocess.run(self.fill(command), check=True, stdout=subprocess.DEVNULL)
         folders = self.groups.make(side.limits)
         beside = [subprocess.Popen(self.fill(command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
                   for command in side.beside]
         if beside:
             time.sleep(0.3)
-        record = [self.pagelab, "record", "-q", "--frequency", FREQUENCY, "-o", out, "--", *side.prefix, *self.fill(side.command)]
 
         def enter():
-            # Limits are read where the target begins, so the recorder is in the group, too.
             for folder in folders:
                 (folder / "cgroup.procs").write_text(str(os.getpid()))
 
-        done = subprocess.run(record, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | side.env, preexec_fn=enter)
-        for process in beside:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        try:
+            yield enter
+        finally:
+            for process in beside:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def run(self, side, out):
+        """One recorded run of a side. Limits are read where the target begins, so the recorder is in the group, too."""
+        self.start(side, [self.pagelab, "record", "-q", "--frequency", FREQUENCY, "-o", str(out), "--"])
+
+    def time(self, side):
+        """Seconds that a side takes by itself."""
+        return self.start(side, [])
+
+    def start(self, side, recorder):
+        line = [*recorder, *side.prefix, *self.fill(side.command)]
+        with self.surroundings(side) as enter:
+            began = time.monotonic()
+            done = subprocess.run(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | side.env, preexec_fn=enter)
+            took = time.monotonic() - began
         if done.returncode:
-            raise RuntimeError(f"{' '.join(map(str, record))}: status {done.returncode}: {done.stderr.decode()[-500:]}")
+            raise RuntimeError(f"{' '.join(line)}: status {done.returncode}: {done.stderr.decode()[-500:]}")
+        return took
+
+    def turns(self, base, test, folder):
+        """Runs of both sides, now one first, now the other, after one that is thrown away."""
+        self.run(base, folder / "warm")
+        shutil.rmtree(folder / "warm")
+        for run in range(RUNS):
+            order = [("base", base), ("test", test)]
+            for name, side in order if run % 2 == 0 else order[::-1]:
+                self.run(side, folder / name / f"run={run:03}")
 
     def record(self, case):
         folder = self.folder / "cases" / case.name()
@@ -182,18 +127,13 @@ class Zoo:
             return
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            self.run(case.base, folder / "warm")
-            shutil.rmtree(folder / "warm")
-            for run in range(RUNS):
-                order = [("base", case.base), ("test", case.test)]
-                for name, side in order if run % 2 == 0 else order[::-1]:
-                    self.run(side, folder / name / f"run={run:03}")
+            self.turns(case.base, case.test, folder)
         finally:
             self.host.put_back()
             self.groups.remove()
         truth = self.folder / "truth"
         truth.mkdir(exist_ok=True)
-        (truth / f"{case.name()}.json").write_text(json.dumps({"cause": case.cause, "workload": case.workload, "also": list(case.also)}))
+        (truth / f"{case.name()}.json").write_text(json.dumps(case.truth()))
         (folder / "done").touch()
 
     def close(self):
@@ -222,8 +162,10 @@ def make(pagelab, folder, causes):
     return 1 if failed else 0
 
 
-def verdict(pagelab, case):
-    line = [pagelab, "compare", "--json", case / "base", case / "test"]
+def verdict(pagelab, case, truth):
+    """What compare says of a case, in a mount namespace without the truth."""
+    hidden = 'mount -t tmpfs none "$0" && exec "$@"'
+    line = ["unshare", "-m", "sh", "-c", hidden, truth, pagelab, "compare", "--json", case / "base", case / "test"]
     out = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if not out.stdout:
         raise RuntimeError(out.stderr.decode()[-500:])
@@ -237,7 +179,7 @@ def judge(pagelab, folder):
             continue
         truth = json.loads((folder / "truth" / f"{case.name}.json").read_text())
         try:
-            found = verdict(pagelab, case)
+            found = verdict(pagelab, case, folder / "truth")
         except RuntimeError as error:
             print(f"{case.name} FAILED {truth['cause'] or 'unknown':22} {truth['workload']:8} {error}", flush=True)
             continue

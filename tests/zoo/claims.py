@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""What `compare --confirm` makes of claims that are true and of claims that are not.
+
+    tests/zoo/claims.py PAGELAB DIR [TRUE FALSE [SEED]]        as root; 20 and 20
+
+A claim is a finding of a comparison of four recordings a side. Of a true one the recordings are as they are. Of a false one the
+command that they name is another program's: one that takes as long and that the setting does nothing to, or one of which it takes
+a fifth of the loss that is claimed. Follow-up rounds run what the recordings name, so they see no effect, or too little. A line of
+JSON for each, a summary at the end; what DIR has is not made again.
+"""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+
+import kinds
+from alike import interval
+from cases import Side
+from sized import filled, seconds
+from zoo import Zoo
+
+RUNS = 4
+BASE_S = 0.4
+CONFIRM_S = "60"
+# Causes whose settings a plan can toggle.
+CAUSES = ["thp.disabled", "shmem.small_pages", "map.churn", "readahead.reduced", "writeback.throttled", "cpu.quota", "cgroup.memory_limit",
+          "cgroup.io_limit"]
+
+
+def folded(side):
+    """The side's command with what comes before each run as a part of it."""
+    if not side.before:
+        return side
+    steps = "; ".join(" ".join(words) for words in side.before)
+    return Side(**{**side.__dict__, "command": ["sh", "-c", f'{steps}; exec "$@"', "sh", *side.command], "before": []})
+
+
+def sides_of(kind, amount):
+    return [folded(side) for side in kind.sides(amount)]
+
+
+def amount_for(zoo, kind):
+    """So much of the affected work that the fast side takes some BASE_S, or the slow one twice that."""
+    if kind.dose:
+        return 1.0
+    amount = kind.amount
+    for _ in range(4):
+        base, test = (seconds(zoo, side, 1) for side in sides_of(kind, amount))
+        wanted = min(BASE_S / base, 3 * BASE_S / test)
+        if 0.7 < wanted < 1.4 or amount * wanted < 1:
+            break
+        amount = max(1, round(amount * min(wanted, 8)))
+    return amount
+
+
+def replaced(folder, command):
+    """Says in every recording that this was the command."""
+    for path in folder.glob("*/*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        manifest["command"] = command
+        path.write_text(json.dumps(manifest))
+
+
+def other_command(zoo, kind, amount, is_weak):
+    """A program on which the setting has no effect, or a fifth of it, that takes about as long."""
+    base, test = (seconds(zoo, side, 1) for side in sides_of(kind, amount))
+    spin = Side(["{work}", "spin", "ops=100", "thread_us=1000"])
+    unit_ms = seconds(zoo, spin, 1) * 10
+    if not is_weak or kind.dose:
+        return zoo.fill(["{work}", "spin", f"ops={round(test * 1000 / unit_ms)}", "thread_us=1000"])
+    small = sides_of(kind, max(1, round(amount / 5)))[1]
+    return zoo.fill(filled(small, zoo, base * 1000 / unit_ms).command)
+
+
+def record(zoo, folder, kind, is_true, is_weak):
+    """Records both sides; gives the environment that they have in common."""
+    amount = amount_for(zoo, kind)
+    base, test = sides_of(kind, amount)
+    try:
+        for run in range(RUNS):
+            for name, side in (("base", base), ("test", test)):
+                zoo.run(side, folder / name / f"run={run:03}")
+        if not is_true:
+            replaced(folder, other_command(zoo, kind, amount, is_weak))
+    finally:
+        zoo.host.put_back()
+        zoo.groups.remove()
+    return dict(base.env.items() & test.env.items())
+
+
+def confirmed(pagelab, zoo, folder, env):
+    line = [pagelab, "compare", "--json", "--confirm", "--confirm-seconds", CONFIRM_S, "--confirm-output", folder / "rounds", folder / "base", folder / "test"]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=zoo.folder, env=env)
+    if not done.stdout:
+        raise RuntimeError(done.stderr.decode()[-500:])
+    return json.loads(done.stdout)
+
+
+def told(document, cause, is_true):
+    findings = [one for one in document["findings"] if one["cause"] == cause]
+    follow_up = (findings[0].get("follow_up") or {}) if findings else {}
+    state = follow_up.get("state")
+    right = state == "confirmed" if is_true else state in ("refuted", "not_decided")
+    return {"cause": cause, "true": is_true, "state": state, "right": right, "claimed_pct": follow_up.get("claimed_pct"),
+            "returned_pct_ci95": follow_up.get("returned_pct_ci95"), "rounds": follow_up.get("rounds"), "reason": follow_up.get("reason"),
+            "named": [one["cause"] for one in document["findings"]]}
+
+
+def one_claim(pagelab, zoo, number, kind, is_true):
+    folder = zoo.folder / "claims" / f"{number:02}"
+    result = folder / "told.json"
+    if not result.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        env = os.environ | record(zoo, folder, kind, is_true, number % 2 == 0)
+        result.write_text(json.dumps(told(confirmed(pagelab, zoo, folder, env), kind.cause, is_true) | {"workload": kind.workload}))
+        for name in ("base", "test", "rounds"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+    return json.loads(result.read_text())
+
+
+def main():
+    if len(sys.argv) < 3:
+        raise SystemExit(__doc__)
+    pagelab, folder = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
+    trues, falses = (int(count) for count in (sys.argv[3:5] or (20, 20)))
+    seed = sys.argv[5] if len(sys.argv) > 5 else "1"
+    pool = [kind for kind in kinds.KINDS if kind.cause in CAUSES]
+    zoo = Zoo(pagelab, folder)
+    zoo.prepare()
+    all_told = []
+    try:
+        for number in range(trues + falses):
+            is_true = number < trues
+            order = list(pool)
+            random.Random(f"{seed}/{is_true}").shuffle(order)
+            kind = order[(number if is_true else number - trues) % len(order)]
+            one = one_claim(pagelab, zoo, number, kind, is_true)
+            all_told.append(one)
+            print(json.dumps(one), flush=True)
+    finally:
+        zoo.close()
+    right = sum(one["right"] for one in all_told)
+    low, high = interval(right, len(all_told))
+    print(f"right: {right} of {len(all_told)} [{100 * low:.1f}, {100 * high:.1f}] %")
+    print(f"confirmed and not true: {sum(one['state'] == 'confirmed' and not one['true'] for one in all_told)}")
+
+
+if __name__ == "__main__":
+    main()
