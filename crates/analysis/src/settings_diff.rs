@@ -3,11 +3,13 @@
 mod collect;
 mod kernels;
 mod make;
+mod parts;
 mod topics;
 
 use serde::{Deserialize, Serialize};
 
 pub use make::settings_diff;
+pub use parts::PartDiff;
 pub use topics::symptoms;
 
 /// One setting that has one value in all runs of the base and another one in all runs of the test side.
@@ -36,6 +38,9 @@ pub struct SettingDiff {
     pub state: bool,
     /// Notes a reader must know.
     pub note: Option<String>,
+    /// Of a list, such as the options of a mount or the arguments of the command: the members that differ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartDiff>,
 }
 
 impl SettingDiff {

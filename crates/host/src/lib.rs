@@ -5,6 +5,7 @@
 //!   settings before anything runs. All readers take a root folder, so that tests write literal kernel text there.
 //! - [`process`]: settings of one process (environment, resource limits, huge pages on or off), applied between fork
 //!   and exec; they end with the process.
+//! - [`run_groups`]: control groups of a run's own, for its limits; they end with the run.
 //! - [`doctor`]: what this host or a file can do with huge pages and DAX, and what is wrong.
 //! - [`hugetlb`]: pools of huge pages and mounts of hugetlbfs.
 //! - [`signals`]: handlers of signals that ask to end, and which of them are echoes.
@@ -47,12 +48,14 @@
 
 pub mod doctor;
 pub mod facts;
+mod fiemap;
 mod files;
 pub mod guard;
 pub mod hugetlb;
 mod limits;
 pub mod own;
 pub mod process;
+pub mod run_groups;
 mod scheduling;
 pub mod settings;
 pub mod signals;

@@ -2,15 +2,18 @@
 //!
 //! [`ProcessSettings::from_pairs`] checks everything before the run; [`ProcessSettings::apply_in_child`] makes the
 //! changes between fork and exec, where only async-signal-safe calls are allowed, so all is prepared beforehand. They
-//! end with the process: nothing has to be undone.
+//! end with the process: nothing has to be undone. Limits of control groups need groups of the run's own
+//! ([`ProcessSettings::make_groups`]), which the process is put into before it executes.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 use pagelab_vocab::nearest::nearest;
 use pagelab_vocab::settings::{Scope, parse_size};
 use rustix::process::{Resource, Rlimit};
 
+use crate::run_groups::{GroupLimits, RunGroups};
 use crate::scheduling::Scheduling;
 use crate::settings::{SettingError, known};
 
@@ -42,6 +45,7 @@ pub struct ProcessSettings {
     limits: Vec<Limit>,
     thp_disable: Option<ThpDisable>,
     scheduling: Scheduling,
+    groups: GroupLimits,
     pairs: BTreeMap<String, String>,
 }
 
@@ -66,7 +70,7 @@ const RESOURCES: &[(&str, Resource)] = &[
 ];
 
 impl ProcessSettings {
-    /// Takes `env.NAME`, `rlimit.NAME`, `task.NAME` and `mm.thp_disable`. A limit is `N` (soft and hard), `SOFT:HARD`, either part
+    /// Takes `env.NAME`, `rlimit.NAME`, `task.NAME`, `cgroup.NAME` and `mm.thp_disable`. A limit is `N` (soft and hard), `SOFT:HARD`, either part
     /// `unlimited` or with a binary suffix (`64M`).
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, SettingError> {
         let mut settings = ProcessSettings::default();
@@ -115,6 +119,10 @@ impl ProcessSettings {
             if let Err(needed) = self.scheduling.take(name, value) {
                 return refuse(needed);
             }
+        } else if let Some(name) = info.key.strip_prefix("cgroup.") {
+            if let Err(needed) = self.groups.take(name, value) {
+                return refuse(needed);
+            }
         } else {
             self.thp_disable = Some(match value.trim() {
                 "0" => ThpDisable::No,
@@ -145,6 +153,14 @@ impl ProcessSettings {
     /// Whether the child may have transparent huge pages, if that is set.
     pub fn thp_disable(&self) -> Option<ThpDisable> {
         self.thp_disable
+    }
+
+    /// Makes the control groups that the process is to be put into; none without `cgroup.*` settings.
+    ///
+    /// # Errors
+    /// No hierarchy has the controller, or the kernel refuses a group or a value.
+    pub fn make_groups(&self) -> io::Result<RunGroups> {
+        RunGroups::make(Path::new("/"), &self.groups)
     }
 
     /// Sets limits, huge pages and scheduling of the calling process. For use between fork and exec

@@ -12,7 +12,9 @@ mod debugfs;
 mod irq;
 mod memory;
 pub(crate) mod mounts;
+mod open_files;
 pub(crate) mod place;
+mod programs;
 mod sysctl;
 mod target;
 mod task;
@@ -154,6 +156,8 @@ fn read_process(out: &mut Collector<'_>, pid: u32, shown_env: &[String]) {
     let shown: BTreeSet<&str> = shown_env.iter().map(String::as_str).collect();
     target::read(out, pid, &shown);
     cgroup::read(out, pid);
+    programs::read(out, pid);
+    open_files::read(out, pid);
 }
 
 /// What of a snapshot is the process's own, and of its control groups. `shown_env`: variables whose values are no secret.
@@ -182,7 +186,8 @@ pub fn read_of(root: &Path, key: &str, pid: Option<u32>) -> Result<String, Setti
         return read_file(root, &info, &path);
     }
     let namespace = info.key.split('.').next().unwrap_or_default().to_owned();
-    let of_process = info.def.scope == Scope::Process || ["cgroup", "task"].contains(&namespace.as_str());
+    let of_process =
+        info.def.scope == Scope::Process || ["cgroup", "task", "program", "file"].contains(&namespace.as_str());
     if of_process && pid.is_none() {
         return Err(SettingError::NeedsProcess { key: info.key });
     }
@@ -196,6 +201,8 @@ pub fn read_of(root: &Path, key: &str, pid: Option<u32>) -> Result<String, Setti
         ("irq", _) => irq::read(&mut out),
         ("mount", pid) => mounts::read(&mut out, pid),
         ("cgroup", Some(pid)) => cgroup::read(&mut out, pid),
+        ("program", Some(pid)) => programs::read(&mut out, pid),
+        ("file", Some(pid)) => open_files::read(&mut out, pid),
         (_, Some(pid)) if of_process => {
             let shown = BTreeSet::from([info.key.strip_prefix("env.").unwrap_or_default()]);
             target::read(&mut out, pid, &shown);

@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pagelab_host::process::ProcessSettings;
+use pagelab_host::run_groups::RunGroups;
 
 use crate::gate::{self, Numbers};
 
@@ -76,6 +77,8 @@ pub(crate) struct Child {
     exec_result: Option<OwnedFd>,
     own_group: bool,
     reaped: bool,
+    /// Limits of the run's own; they end with it.
+    _groups: RunGroups,
     /// What the process had used when it was let go: minor and major faults, and its largest resident size.
     before: Before,
 }
@@ -194,6 +197,7 @@ impl Child {
         let prepared = prepare(spec, &program).map_err(refused("preparing arguments"))?;
         let (gate_read, gate_write) = pipe().map_err(refused("pipe"))?;
         let (result_read, result_write) = pipe().map_err(refused("pipe"))?;
+        let groups = spec.settings.make_groups().map_err(refused("making its control groups"))?;
         let envp = null_ended(&prepared.envp);
         let recorder = rustix::process::getpid().as_raw_pid();
         let (pid_read, pid_write) = pipe().map_err(refused("pipe"))?;
@@ -238,6 +242,7 @@ impl Child {
             .ok_or_else(|| refused("fork")(io::Error::other("the kernel gave no process id")))?;
         let pidfd = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())
             .map_err(|error| refused("pidfd_open")(error.into()))?;
+        groups.take(pid as u32).map_err(refused("putting it into its control groups"))?;
         Ok(Self {
             program: shown,
             pid,
@@ -246,6 +251,7 @@ impl Child {
             exec_result: Some(result_read),
             own_group: spec.own_group,
             reaped: false,
+            _groups: groups,
             before: Before::default(),
         })
     }

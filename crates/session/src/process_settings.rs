@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Beginnings of the keys that are the process's own.
-const OF_PROCESS: [&str; 5] = ["task.", "mm.thp_disable", "rlimit.", "env.", "cgroup."];
+const OF_PROCESS: [&str; 7] = ["task.", "mm.thp_disable", "rlimit.", "env.", "cgroup.", "program.", "file."];
 
 /// The process's own settings at the start, and when they are read once more.
 #[derive(Debug, Default)]

@@ -66,4 +66,4 @@ pub mod view;
 mod window;
 
 pub use error::{Result, ViewError};
-pub use window::measured_part;
+pub use window::{measured_part, share_a_unit};

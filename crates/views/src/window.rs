@@ -37,6 +37,20 @@ pub enum WindowSource {
     Recording,
 }
 
+/// Whether amounts of all these runs can be taken per operation: each counts operations, and they are of one kind. A command that
+/// counts nothing is one operation; beside a load that counts its own that is another unit.
+pub fn share_a_unit(operations: impl IntoIterator<Item = Option<f64>>) -> bool {
+    let (mut whole, mut counted) = (false, false);
+    for operations in operations {
+        match operations.filter(|count| *count > 0.0) {
+            Some(1.0) => whole = true,
+            Some(_) => counted = true,
+            None => return false,
+        }
+    }
+    !(whole && counted)
+}
+
 impl Window {
     /// Its length in seconds.
     pub fn seconds(&self) -> f64 {

@@ -318,7 +318,9 @@ fn unknown_account(scene: &Scene<'_>, def: &CauseDef) -> Option<String> {
 
 fn number(scene: &Scene<'_>, name: &str, unit: &str, quantity: Quantity) -> Number {
     let name = if quantity.is_of_work() { format!("{name} per {}", scene.evidence.per()) } else { name.to_owned() };
-    scene.number(&name, unit, |run| quantity.of(scene, run))
+    // Shares are told in per cent.
+    let scale = if unit == "%" { 100.0 } else { 1.0 };
+    scene.number(&name, unit, |run| quantity.of(scene, run).map(|value| scale * value))
 }
 
 fn setting_sentence(scene: &Scene<'_>, setting: &SettingSubject) -> String {

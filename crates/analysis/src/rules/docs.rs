@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use pagelab_vocab::causes::cause;
 
-use super::RULES;
+use super::{RULES, error_rates};
 
 const SOURCE: &str = include_str!("mod.rs");
 
@@ -21,6 +21,7 @@ pub fn markdown() -> String {
     for line in introduction.iter().skip(2) {
         let _ = writeln!(out, "{}", plain(line));
     }
+    out.push_str(&records());
     for rule in RULES.iter() {
         let (id, about) = (rule.cause(), rule.manual());
         let _ = writeln!(out, "## `{id}`\n");
@@ -46,6 +47,24 @@ pub fn markdown() -> String {
     for line in recipe {
         let _ = writeln!(out, "{}", plain(line));
     }
+    out
+}
+
+/// How often the words were wrong.
+fn records() -> String {
+    let rates = error_rates();
+    if rates.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "## How often each word was wrong\n\n| word | findings | wrong | 95 % interval | where |\n|---|---:|---:|---:|---|\n",
+    );
+    for rate in rates {
+        let [low, high] = rate.wrong_ci95_pct;
+        let (word, found, wrong) = (rate.confidence.word(), rate.findings, rate.wrong);
+        let _ = writeln!(out, "| `{word}` | {found} | {wrong} | {low:.1} to {high:.1} % | {} |", rate.measured);
+    }
+    out.push('\n');
     out
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Worse {
     From(&'static [&'static str]),
     /// Any change.
     Any,
+    /// Another value on either side; one that is not there says nothing.
+    Another,
 }
 
 /// A setting that can bring a cause about.
@@ -57,6 +59,7 @@ impl Lever {
             Worse::To(words) => has(slow, words) && !has(fast, words),
             Worse::From(words) => has(fast, words) && !has(slow, words),
             Worse::Any => slow != fast,
+            Worse::Another => slow.is_some() && fast.is_some() && slow != fast,
         }
     }
 }

@@ -47,6 +47,7 @@ mod component_rule;
 mod confirm;
 mod docs;
 mod effect;
+mod error_rate;
 pub mod evidence;
 mod finding;
 mod lever;
@@ -65,6 +66,7 @@ pub use causes::RULES;
 pub use chain::{Case, Verdict};
 pub use confirm::{Confirmation, confirm, follow_up, not_decided};
 pub use docs::markdown;
+pub use error_rate::{ErrorRate, error_rate, error_rates};
 pub use finding::{
     Confidence, Considered, Diagnosis, Effect, Finding, Fix, FollowUp, MappingSubject, Number, Reach, RuleOutcome,
     SettingSubject, SideName, Unexplained,

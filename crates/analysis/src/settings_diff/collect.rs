@@ -88,6 +88,11 @@ impl<'a> SideSettings<'a> {
     }
 }
 
+/// What was read if any key of it was. Of `program.*` and `file.*` that is each key by itself: what a slow start had not loaded or
+/// opened yet when it was looked at is not known to be missing.
 fn namespace(key: &str) -> &str {
+    if key.starts_with("program.") || key.starts_with("file.") {
+        return key;
+    }
     key.split('.').next().unwrap_or(key)
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pagelab_vocab::settings::{self, SettingInfo, setting};
 
 use super::collect::{SideSettings, SideValue};
+use super::parts::differing;
 use super::{SettingDiff, SettingsDiff, VaryingSetting, kernels};
 use pagelab_views::run::RunData;
 
@@ -97,8 +98,8 @@ fn note_of(base: Option<&str>, test: Option<&str>, changed: usize) -> Option<Str
 
 fn varying_entry(key: &str, base: SideValue, test: SideValue) -> Option<VaryingSetting> {
     let info = setting(key);
-    // Readings of the present state vary by nature and would drown the others.
-    if info.as_ref().is_some_and(|info| info.def.volatile || info.def.state) {
+    // Readings of the present state vary by nature and would drown the others, and files are written by the runs themselves.
+    if info.as_ref().is_some_and(|info| info.def.volatile || info.def.state || info.def.pattern.starts_with("file.")) {
         return None;
     }
     let list = |side: SideValue| match side {
@@ -239,5 +240,6 @@ fn entry(
         companion_of: companion_of(key, candidates),
         state: info.is_some_and(|info| info.def.state),
         note,
+        parts: differing(key, candidate.base, candidate.test),
     }
 }

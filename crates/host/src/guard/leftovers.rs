@@ -10,7 +10,7 @@ use super::locks::{self, KeyLock};
 use super::state::{self, Folder};
 use super::undo::{Change, undo};
 use super::{Door, FixtureDoor, KernelDoor, RestoreReport, companions, group, state_dir};
-use crate::facts;
+use crate::{facts, run_groups};
 
 /// How long to wait for another process that undoes the same journal.
 const HELD: Duration = Duration::from_secs(5);
@@ -32,6 +32,7 @@ pub fn restore_leftovers() -> RestoreReport {
         }
         return report;
     }
+    run_groups::remove_leftovers(root);
     restore_from(&[&state_dir, &registry], Some((root, &registry)), &mut KernelDoor)
 }
 

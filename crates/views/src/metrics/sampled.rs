@@ -33,6 +33,8 @@ struct Collector {
     by_key: HashMap<MetricKey, usize>,
     sources: HashMap<&'static str, usize>,
     ticks: Vec<Ticks>,
+    /// Rows that say neither what they are of nor when.
+    without_name: usize,
 }
 
 /// The numbers of all sampled series.
@@ -40,6 +42,13 @@ pub(super) fn collect(recording: &Recording, window: &Window, notes: &mut Vec<St
     let mut collector = Collector::default();
     for batch in recording.read("metrics", Some(&COLUMNS))? {
         collector.take(&batch?, window);
+    }
+    if collector.without_name > 0 {
+        notes.push(format!(
+            "{} rows of the table metrics have no name or no time and were left out: it has another schema than \
+             pagelab's (docs/recording.md)",
+            collector.without_name
+        ));
     }
     let most = collector.ticks.iter().map(Ticks::in_window).max();
     if let Some(most) = most.filter(|n| *n < FEW_TICKS) {
@@ -96,7 +105,10 @@ impl Collector {
         let names = Names::of(batch);
         let mut known: HashMap<(i32, i32), usize> = HashMap::new();
         for i in 0..batch.num_rows() {
-            let Some(keys) = names.keys(i).filter(|_| times.is_valid(i)) else { continue };
+            let Some(keys) = names.keys(i).filter(|_| times.is_valid(i)) else {
+                self.without_name += 1;
+                continue;
+            };
             let index = *known.entry(keys).or_insert_with(|| self.index(names.key(keys)));
             let Some(state) = self.states.get_mut(index) else { continue };
             let Some(ticks) = self.ticks.get_mut(state.source) else { continue };

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::Recording;
 use pagelab_recording::tables::{SettingsRow, SettingsView, TableView};
+use pagelab_recording::{Manifest, Recording};
+use pagelab_vocab::terminal::shell_line;
+use serde_json::Value;
 
 use crate::error::Result;
 
@@ -36,7 +38,7 @@ impl RunSettings {
     }
 
     pub(crate) fn load(recording: &Recording) -> Result<Self> {
-        let mut settings = Self::default();
+        let mut settings = Self { start: of_work(recording.manifest()).collect(), end: BTreeMap::new() };
         for batch in recording.read("settings", None)? {
             let view = SettingsView::new(&batch?)?;
             for SettingsRow { key, value, source, at, .. } in view.rows() {
@@ -49,9 +51,44 @@ impl RunSettings {
     }
 }
 
+/// What was run, as settings: the program and its arguments, the options of each job.
+fn of_work(manifest: &Manifest) -> impl Iterator<Item = (String, SettingValue)> {
+    let command = manifest.command.iter().filter_map(|words| words.split_first()).flat_map(|(program, arguments)| {
+        let program = ("command.program".to_owned(), program.clone());
+        [program, ("command.arguments".to_owned(), shell_line(arguments))]
+    });
+    let jobs = manifest.job.iter().filter_map(|job| job.get("jobs")?.as_array()).flatten();
+    let options = jobs.flat_map(|job| {
+        let name = job.get("name").and_then(Value::as_str).unwrap_or_default();
+        let given = ["inherited", "given"].into_iter().filter_map(|from| job.get(from)?.as_array()).flatten();
+        given.filter_map(move |option| {
+            let text = |key| option.get(key).and_then(Value::as_str);
+            Some((format!("job.{name}.{}", text("name")?), text("value")?.to_owned()))
+        })
+    });
+    let read = |(key, value)| (key, SettingValue { value: Some(value), source: "manifest.json".to_owned() });
+    command.chain(options).map(read).collect::<Vec<_>>().into_iter()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_run_is_a_setting() {
+        let job = serde_json::json!({"jobs": [{"name": "a.b", "inherited": [{"name": "bs", "value": "4k"}],
+            "given": [{"name": "bs", "value": "8k"}, {"name": "direct", "value": "1"}]}]});
+        let manifest = Manifest {
+            command: Some(["dd", "of=/a b", "bs=1"].map(str::to_owned).to_vec()),
+            job: Some(job),
+            ..Manifest::default()
+        };
+        let told: BTreeMap<String, SettingValue> = of_work(&manifest).collect();
+        let of = |key: &str| told.get(key).and_then(|read| read.value.as_deref());
+        assert_eq!((of("command.program"), of("command.arguments")), (Some("dd"), Some("'of=/a b' bs=1")));
+        // What the job itself says holds, not what it inherits.
+        assert_eq!((of("job.a.b.bs"), of("job.a.b.direct")), (Some("8k"), Some("1")));
+    }
 
     #[test]
     fn what_was_not_read_at_both_ends_has_not_changed() {

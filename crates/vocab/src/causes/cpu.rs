@@ -53,6 +53,17 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: &["run."],
     },
     CauseDef {
+        id: "program.changed",
+        title: "another build of the program or of a library does more work of its own",
+        topics: &["process", "cpu"],
+        settings: &["program.build_id", "program.<path>.build_id", "env.LD_PRELOAD", "env.LD_LIBRARY_PATH"],
+        help: "The code that runs is not the same: the linker gave the program, or a library that it maps, another \
+               build id. It needs more time in code of the program itself. Which functions take it the profile of the \
+               comparison says. Time in the kernel that the new build asks for is not counted here.",
+        event: EventCost::measured("operation"),
+        components: &["run.user"],
+    },
+    CauseDef {
         id: "call.dearer",
         title: "entering and leaving the kernel costs more",
         topics: &["security", "time", "cpu", "tracing"],

@@ -56,6 +56,17 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: OF_READS,
     },
     CauseDef {
+        id: "file.fragmented",
+        title: "a file lies on its device in more pieces",
+        topics: &["io", "readahead", "fs"],
+        settings: &["file.<path>.extents"],
+        help: "A request cannot go past the end of a piece of the file (an extent), so more and smaller requests move the \
+               same bytes, and read-ahead waits for each. It needs a file that is open on both sides and has more pieces \
+               on the slower one, and smaller requests. A file in use is defragmented by writing it anew.",
+        event: EventCost::measured("request"),
+        components: OF_READS,
+    },
+    CauseDef {
         id: "io.smaller_requests",
         title: "reads and writes move fewer bytes each",
         topics: &["io", "fs"],

@@ -37,5 +37,12 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     ReadOnly "block.<dev>.physical_block_size" at "/sys/block/<dev>/queue/physical_block_size", Some ["io"] : "Smallest unit it writes without reading, bytes.";
     ReadOnly "block.<dev>.max_hw_sectors_kb" at "/sys/block/<dev>/queue/max_hw_sectors_kb", Low ["io"] : "Largest request that the device takes, KiB.";
     ReadOnly "block.<dev>.zoned" at "/sys/block/<dev>/queue/zoned", Some ["io"] : "Zone model.";
+    ReadOnly "block.<dev>.made_of" at "the folder /sys/block/<dev>/slaves", Some ["io"] : "Devices below a mapped device or an array.";
+    ReadOnly "block.<dev>.mapped_name" at "/sys/block/<dev>/dm/name", Low ["io"] : "Name of a mapped device.";
+    ReadOnly "block.<dev>.mapped_uuid" at "/sys/block/<dev>/dm/uuid", Some ["io"] : "Its number; begins with who made it: `LVM-`, `CRYPT-`, `mpath-`.";
+    ReadOnly "block.<dev>.raid_level" at "/sys/block/<dev>/md/level", Some ["io"] : "Kind of an array.";
+    ReadOnly "block.<dev>.raid_disks" at "/sys/block/<dev>/md/raid_disks", Some ["io"] : "Devices that it spreads over.";
+    ReadOnly "block.<dev>.raid_chunk_bytes" at "/sys/block/<dev>/md/chunk_size", Some ["io", "readahead"] : "Bytes on one device before the next one's turn.";
+    ReadOnly "block.<dev>.partition.<name>" at "start and size in /sys/block/<dev>/<name>", Some ["io"] : "Where a partition begins and how long it is, sectors of 512 bytes.";
     ReadOnly "block.<dev>.<name>" at "/sys/block/<dev>/queue/<name>", Low ["io"] { catch_all: true } : "Any other figure of the queue that the kernel has.";
 };

@@ -1,4 +1,5 @@
-//! What belongs to the measured process: `mm.thp_disable`, `task.*`, `env.*`, `rlimit.*`, `cgroup.*`.
+//! What belongs to the measured process: `mm.thp_disable`, `task.*`, `env.*`, `rlimit.*`, `cgroup.*`, and what it is: `command.*`,
+//! `job.*`, `program.*`, `file.*`.
 
 use super::{Reading, SettingDef, settings};
 
@@ -99,30 +100,41 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     Process "rlimit.sigpending" at LIMITS, Nil ["limits"] : "Queued signals.";
     Process "rlimit.stack" at LIMITS, Some ["limits", "memory"] : "Stack, bytes; also decides where mmap puts mappings (unlimited: legacy layout).";
 
-    ReadOnly "cgroup.memory.max" at "memory.max (v1: memory.limit_in_bytes) of the process's group", High ["memory", "reclaim", "swap"] : "Memory limit, bytes or `max`.";
+    Process "cgroup.memory.max" at "memory.max (v1: memory.limit_in_bytes) of the process's group", High ["memory", "reclaim", "swap"] : "Memory limit, bytes or `max`.";
     ReadOnly "cgroup.memory.max.effective" at "the least memory.max from the process's group up to the root", High ["memory", "reclaim", "swap"] : "The limit that binds.";
-    ReadOnly "cgroup.memory.high" at "memory.high", High ["memory", "reclaim"] : "Memory above which the group is slowed down.";
-    ReadOnly "cgroup.memory.low" at "memory.low", Some ["memory", "reclaim"] : "Memory protected if others have enough.";
-    ReadOnly "cgroup.memory.min" at "memory.min", Some ["memory", "reclaim"] : "Memory protected always.";
-    ReadOnly "cgroup.memory.swap.max" at "memory.swap.max (v1: memory.memsw.limit_in_bytes less the memory limit)", Some ["swap", "reclaim"] : "Swap limit.";
+    Process "cgroup.memory.high" at "memory.high", High ["memory", "reclaim"] : "Memory above which the group is slowed down.";
+    Process "cgroup.memory.low" at "memory.low", Some ["memory", "reclaim"] : "Memory protected if others have enough.";
+    Process "cgroup.memory.min" at "memory.min", Some ["memory", "reclaim"] : "Memory protected always.";
+    Process "cgroup.memory.swap.max" at "memory.swap.max (v1: memory.memsw.limit_in_bytes less the memory limit)", Some ["swap", "reclaim"] : "Swap limit.";
     ReadOnly "cgroup.memory.zswap.max" at "memory.zswap.max", Low ["swap"] : "Limit of compressed swap in memory.";
     ReadOnly "cgroup.memory.oom.group" at "memory.oom.group", Nil ["memory"] : "Whether the whole group is killed when it runs out.";
     ReadOnly "cgroup.memory.soft_limit" at "memory.soft_limit_in_bytes (v1 only)", Some ["memory", "reclaim"] : "Memory to which the group is pushed back first.";
     ReadOnly "cgroup.memory.swappiness" at "memory.swappiness (v1 only)", Some ["swap", "reclaim"] : "The group's own vm.swappiness.";
-    ReadOnly "cgroup.cpu.max" at "cpu.max (v1: cpu.cfs_quota_us and cpu.cfs_period_us)", High ["cpu", "sched"] : "Quota and period, us; `max` without a quota.";
+    Process "cgroup.cpu.max" at "cpu.max (v1: cpu.cfs_quota_us and cpu.cfs_period_us)", High ["cpu", "sched"] : "Quota and period, us; `max` without a quota.";
     ReadOnly "cgroup.cpu.max.burst" at "cpu.max.burst (v1: cpu.cfs_burst_us)", Some ["cpu", "sched"] : "Unused quota that may be saved up, us.";
-    ReadOnly "cgroup.cpu.weight" at "cpu.weight (v1: cpu.shares times 100 / 1024, as the kernel converts)", Some ["cpu", "sched"] : "Share of the processor when it is contended; 100 is usual.";
+    Process "cgroup.cpu.weight" at "cpu.weight (v1: cpu.shares times 100 / 1024, as the kernel converts)", Some ["cpu", "sched"] : "Share of the processor when it is contended; 100 is usual.";
     ReadOnly "cgroup.cpu.idle" at "cpu.idle", Some ["cpu", "sched"] : "1 if the group runs only when nothing else wants to.";
-    ReadOnly "cgroup.cpuset.cpus" at "cpuset.cpus", Some ["cpu", "sched"] : "Processors asked for.";
+    Process "cgroup.cpuset.cpus" at "cpuset.cpus", Some ["cpu", "sched"] : "Processors asked for.";
     ReadOnly "cgroup.cpuset.cpus.effective" at "cpuset.cpus.effective (v1: cpuset.effective_cpus)", High ["cpu", "sched"] : "Processors got.";
-    ReadOnly "cgroup.cpuset.mems" at "cpuset.mems", Some ["numa", "memory"] : "NUMA nodes asked for.";
+    Process "cgroup.cpuset.mems" at "cpuset.mems", Some ["numa", "memory"] : "NUMA nodes asked for.";
     ReadOnly "cgroup.cpuset.mems.effective" at "cpuset.mems.effective (v1: cpuset.effective_mems)", High ["numa", "memory"] : "NUMA nodes got.";
-    ReadOnly "cgroup.io.max" at "io.max (v1: blkio.throttle.*_device)", High ["io", "readahead", "writeback"] : "Limits per device, one per line: `8:0 rbps=max wbps=1048576 riops=max wiops=max`; `max` if no device has one.";
-    ReadOnly "cgroup.io.weight" at "io.weight (v1: blkio.weight)", Some ["io"] : "Share of the device when it is contended.";
+    Process "cgroup.io.max" at "io.max (v1: blkio.throttle.*_device)", High ["io", "readahead", "writeback"] : "Limits per device, one per line: `8:0 rbps=max wbps=1048576 riops=max wiops=max`; `max` if no device has one.";
+    Process "cgroup.io.weight" at "io.weight (v1: blkio.weight)", Some ["io"] : "Share of the device when it is contended.";
     ReadOnly "cgroup.io.bfq.weight" at "io.bfq.weight (v1: blkio.bfq.weight)", Some ["io"] : "The same under bfq.";
     ReadOnly "cgroup.io.latency" at "io.latency", Some ["io"] : "Latency that the group is to see.";
-    ReadOnly "cgroup.pids.max" at "pids.max", Nil ["limits"] : "Most tasks.";
-    ReadOnly "cgroup.hugetlb.<size>.max" at "hugetlb.<size>.max (v1: hugetlb.<size>.limit_in_bytes)", High ["hugetlb", "faults", "memory"] : "Bytes of huge pages of that size that may be faulted in.";
+    Process "cgroup.pids.max" at "pids.max", Nil ["limits"] : "Most tasks.";
+    Process "cgroup.hugetlb.<size>.max" at "hugetlb.<size>.max (v1: hugetlb.<size>.limit_in_bytes)", High ["hugetlb", "faults", "memory"] : "Bytes of huge pages of that size that may be faulted in.";
     ReadOnly "cgroup.hugetlb.<size>.rsvd.max" at "hugetlb.<size>.rsvd.max (v1: hugetlb.<size>.rsvd.limit_in_bytes)", High ["hugetlb", "memory"] : "Bytes of huge pages of that size that may be reserved.";
+    ReadOnly "command.program" at "the manifest", Some ["process"] : "The program that was run.";
+    ReadOnly "command.arguments" at "the manifest", Some ["process"] : "Its arguments, as a shell takes them.";
+    ReadOnly "job.<path>" at "the manifest", Some ["process", "io"] : "An option of a job: `job.JOB.OPTION`, as it is written in the job file or inherited from `[global]`.";
+    ReadOnly "file.<path>.extents" at "FS_IOC_FIEMAP of the files open a tenth of a second after the start, of the process and its children", Some ["io", "readahead", "fs"]
+        : "Pieces in which a file lies on its device.";
+    ReadOnly "file.<path>.bytes" at "fstat(2) of the same files", Low ["io", "fs"] : "Its size.";
+    ReadOnly "program.build_id" at "the note .note.gnu.build-id of /proc/<pid>/exe, a tenth of a second after the start", Some ["process"]
+        : "The build of the program.";
+    ReadOnly "program.<path>.build_id" at "the note .note.gnu.build-id of the ELF file, a tenth of a second after the start", Some ["process"]
+        : "The build of the program and of each library that it has mapped. Another one is another program, whatever its name.";
+
     ReadOnly "cgroup.<controller>.version" at "/proc/<pid>/cgroup and /proc/<pid>/mountinfo", Low ["kernel"] : "1 or 2: the hierarchy that the controller is on.";
 };

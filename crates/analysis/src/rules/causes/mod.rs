@@ -13,6 +13,7 @@ mod cpu_quota;
 mod dax_small_pages;
 mod device_slower;
 mod faultaround_reduced;
+mod file_fragmented;
 mod fork_copies;
 mod hugetlb_pool_exhausted;
 mod io_direct;
@@ -25,6 +26,7 @@ mod mmap_lock_contended;
 mod mount_changed;
 mod numa_balancing;
 mod numa_remote;
+mod program_changed;
 mod readahead_lost;
 mod readahead_reduced;
 mod reclaim_direct;
@@ -84,6 +86,7 @@ static DECLARED: &[&ComponentRule] = &[
     &swap_traffic::RULE,
     &zswap_traffic::RULE,
     &readahead_lost::RULE,
+    &file_fragmented::RULE,
     &io_smaller_requests::RULE,
     &io_direct::RULE,
     &sync_more::RULE,
@@ -98,5 +101,6 @@ static DECLARED: &[&ComponentRule] = &[
     &cpu_neighbour::RULE,
     &cpu_crowded::RULE,
     &cpu_frequency::RULE,
+    &program_changed::RULE,
     &call_dearer::RULE,
 ];

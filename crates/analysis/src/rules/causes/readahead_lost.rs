@@ -16,7 +16,14 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     levers: &[],
     needs_lever: NeedsLever::Never,
     refuters: &[],
-    yields_to: &["readahead.reduced", "cgroup.memory_limit", "io.direct", "cache.refaults", "swap.traffic"],
+    yields_to: &[
+        "readahead.reduced",
+        "file.fragmented",
+        "cgroup.memory_limit",
+        "io.direct",
+        "cache.refaults",
+        "swap.traffic",
+    ],
     remedies: &[
         Remedy {
             reach: Reach::File,

@@ -169,7 +169,7 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
                 Worse::Higher => ("0", "1"),
                 Worse::To(words) => ("neither", words[0]),
                 Worse::From(words) => (words[0], "neither"),
-                Worse::Any => ("one", "other"),
+                Worse::Any | Worse::Another => ("one", "other"),
             };
             let name = lever.pattern.replace("<dev>", "vda").replace("<mountpoint>", "/data").replace(['<', '>'], "x");
             fast.settings.insert(name.clone(), good.to_owned());

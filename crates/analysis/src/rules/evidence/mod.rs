@@ -26,6 +26,7 @@ pub use workers::Workers;
 use super::finding::SideName;
 use pagelab_views::mappings::MappingProfile;
 use pagelab_views::run::{MetricKey, RunMetric, StreamLoss};
+use pagelab_views::share_a_unit;
 
 /// The errno of a request that found no memory.
 pub const ENOMEM: i32 = 12;
@@ -224,7 +225,7 @@ impl Evidence {
     /// Whether every run knows its operations, so that amounts can be given per operation.
     pub fn per_operation(&self) -> bool {
         let base = self.contrast.iter().flat_map(|contrast| &contrast.base.runs);
-        self.test.runs.iter().chain(base).all(|run| run.operations.is_some_and(|n| n > 0.0))
+        share_a_unit(self.test.runs.iter().chain(base).map(|run| run.operations))
     }
 
     /// The word for the unit that amounts are given per.

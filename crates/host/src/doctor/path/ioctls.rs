@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::ioctl::{Getter, Opcode, Updater, ioctl, opcode};
 
 use super::report::Extent;
+use crate::fiemap::{FS_IOC_FIEMAP, FiemapHead};
 
 /// Extents that one request fills in.
 const BATCH: usize = 256;
 
-const FS_IOC_FIEMAP: Opcode = opcode::read_write::<FiemapHead>(b'f', 11);
 const FS_IOC_FSGETXATTR: Opcode = opcode::read::<FsXattr>(b'X', 31);
 const FS_IOC_GETFLAGS: Opcode = opcode::read::<libc::c_long>(b'f', 1);
 const XFS_IOC_FSGEOMETRY_V1: Opcode = opcode::read::<XfsGeometry>(b'X', 100);
@@ -24,18 +24,6 @@ const ENCRYPTED: u32 = 0x80;
 const INLINE: u32 = 0x200;
 const UNWRITTEN: u32 = 0x800;
 const SHARED: u32 = 0x2000;
-
-/// `struct fiemap` without its extents.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct FiemapHead {
-    start: u64,
-    length: u64,
-    flags: u32,
-    mapped_extents: u32,
-    extent_count: u32,
-    reserved: u32,
-}
 
 /// `struct fiemap_extent`.
 #[repr(C)]

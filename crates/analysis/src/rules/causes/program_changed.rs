@@ -1,0 +1,26 @@
+//! `program.changed`: Another build of the program, or of one of its libraries, does more work of its own.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::finding::Reach;
+use crate::rules::lever::{Lever, Worse};
+use crate::rules::quantity::{Quantity, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "program.changed",
+    doing: "in code of its own",
+    signs: &[rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02)],
+    part: Part::All,
+    levers: &[
+        Lever { pattern: "program.build_id", worse: Worse::Another },
+        Lever { pattern: "program.<path>.build_id", worse: Worse::Another },
+    ],
+    needs_lever: NeedsLever::Always,
+    refuters: &[],
+    yields_to: &[],
+    remedies: &[Remedy {
+        reach: Reach::Process,
+        text: "look at the functions that take more: the profile of the comparison lists them",
+        command: "pagelab compare --json BASE TEST",
+    }],
+};
