@@ -11,6 +11,8 @@ mod design;
 mod facts;
 mod failures;
 mod latency;
+mod levels;
+mod limits;
 mod loss;
 mod make;
 mod nothing_shown;
@@ -18,13 +20,14 @@ mod options;
 mod primary;
 mod profile;
 mod separators;
+mod speed;
 mod stability;
 mod stability_notes;
 
 use serde::{Deserialize, Serialize};
 
 use crate::rules::evidence::Account;
-use crate::rules::{Considered, Finding, Unexplained};
+use crate::rules::{Considered, ErrorRate, Finding, Unexplained};
 use crate::settings_diff::{FollowingSetting, SettingDiff, VaryingSetting};
 use crate::stats;
 use pagelab_views::run::RunData;
@@ -36,6 +39,7 @@ pub(crate) use facts::command;
 pub use facts::{Facts, Power, SideFacts};
 pub use failures::{FailedRuns, Failures};
 pub use latency::LatencyChange;
+pub use limits::{Limit, LimitAnswer, LimitState};
 pub use make::{compare, compare_runs, load_side};
 pub use nothing_shown::{NothingShown, RunsNeeded};
 pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
@@ -59,6 +63,13 @@ pub enum ComparisonMethod {
 }
 
 impl ComparisonMethod {
+    fn of(design: stats::Design) -> Self {
+        match design {
+            stats::Design::Unpaired => Self::Welch,
+            stats::Design::Blocks => Self::PairedBlocks,
+        }
+    }
+
     /// The word in documents.
     pub fn word(self) -> &'static str {
         match self {
@@ -131,6 +142,12 @@ pub struct Comparison {
     /// The metrics that differ most, where too few runs were made to test anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub largest_changes: Vec<LargestChange>,
+    /// How often each word of confidence was wrong in cases whose truth was known, and where.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub error_rates: Vec<ErrorRate>,
+    /// Losses that `--check` lets pass, and what became of them; empty where none was named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitAnswer>,
 }
 
 /// A metric that differs between sides of too few runs to test it: it may be chance.
@@ -151,9 +168,19 @@ pub struct LargestChange {
 }
 
 impl Comparison {
-    /// Why the answer is a bad one, in a sentence; `None` if the test side is no worse. No answer is not a good one:
-    /// where nothing could be tested, nothing says that the test side is no worse.
+    /// Why the answer is a bad one, in a sentence; `None` if the test side is no worse, or no worse than the limits let pass.
+    /// No answer is not a good one: where nothing could be tested, nothing says that the test side is no worse.
     pub fn bad_answer(&self) -> Option<String> {
+        let of_primary = || {
+            let name = self.primary.as_ref().map(|primary| primary.metric.as_str());
+            let is_limited = self.limits.iter().any(|limit| Some(limit.metric.as_str()) == name);
+            if is_limited { None } else { self.bad_primary() }
+        };
+        let bad = |limit: &LimitAnswer| limit.is_bad().then(|| limit.to_string());
+        self.bad_failures().or_else(of_primary).or_else(|| self.limits.iter().find_map(bad))
+    }
+
+    fn bad_failures(&self) -> Option<String> {
         let Failures { base, test, p, verdict } = &self.failures;
         if test.runs > 0 && test.bad() == test.runs && base.bad() < base.runs {
             return Some(format!(
@@ -163,12 +190,15 @@ impl Comparison {
                 base.runs
             ));
         }
-        if *verdict == Verdict::Worse {
-            let p = p.map_or_else(String::new, |p| format!(" (p = {p:.2e})"));
-            let shares =
-                format!("{} of {} test runs, {} of {} base runs", test.bad(), test.runs, base.bad(), base.runs);
-            return Some(format!("more test runs failed or timed out: {shares}{p}"));
+        if *verdict != Verdict::Worse {
+            return None;
         }
+        let p = p.map_or_else(String::new, |p| format!(" (p = {p:.2e})"));
+        let shares = format!("{} of {} test runs, {} of {} base runs", test.bad(), test.runs, base.bad(), base.runs);
+        Some(format!("more test runs failed or timed out: {shares}{p}"))
+    }
+
+    fn bad_primary(&self) -> Option<String> {
         let Some(primary) = &self.primary else {
             return Some("nothing was tested: there is no primary metric; name one with --metric".to_owned());
         };
@@ -182,6 +212,7 @@ impl Comparison {
             Verdict::Better | Verdict::Different | Verdict::NoDifference => None,
         }
     }
+
     /// The comparison of one metric.
     pub fn metric(&self, name: &str, instance: Option<&str>) -> Option<&MetricComparison> {
         self.metrics.iter().find(|m| m.name == name && m.instance.as_deref() == instance)
@@ -274,10 +305,14 @@ pub enum Verdict {
 /// A family of tests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Family {
-    /// Name: `metrics`.
+    /// Name: `metrics`, `budget`, `profile`, `latency`.
     pub name: String,
     /// Number of tests in it, whatever is displayed.
     pub size: usize,
+    /// What its q values are held to: alpha where the primary metric differs, a small part of it where it does not, so that all
+    /// families together err hardly more often than alpha between sides that are alike.
+    #[serde(default)]
+    pub level: f64,
 }
 
 /// One metric of the comparison. What does not exist is null, and the note says why.
@@ -309,7 +344,7 @@ pub struct MetricComparison {
     pub ratio: Option<f64>,
     /// 95 % interval of the ratio.
     pub ratio_ci95: Option<[f64; 2]>,
-    /// The decision: q <= alpha, and no loss that could explain it.
+    /// The decision: q is at most the family's level, and no loss could explain it.
     pub significant: Option<bool>,
     /// Notes a reader of the numbers must know.
     pub note: Option<String>,
@@ -327,6 +362,42 @@ pub struct MetricComparison {
     pub ln_p: Option<f64>,
     /// Whether recording itself moves it visibly: what rests on it alone needs a second witness.
     pub self_inflicted: bool,
+    /// It differs only as the speed does: a counter that is the same per run (or, of jobs, per second), or a level of the target,
+    /// which was watched for longer. Null unless it differs and the primary metric is a time or a speed that does.
+    #[serde(default)]
+    pub follows_speed: Option<bool>,
+}
+
+#[cfg(test)]
+impl MetricComparison {
+    /// One without numbers, for tests.
+    pub(crate) fn unmeasured(outcome: stats::Outcome) -> Self {
+        Self {
+            name: String::new(),
+            instance: None,
+            unit: String::new(),
+            per_operation: false,
+            base: stats::Side::default(),
+            test: stats::Side::default(),
+            t: None,
+            df: None,
+            p: None,
+            q: None,
+            hedges_g: None,
+            ratio: None,
+            ratio_ci95: None,
+            significant: None,
+            note: None,
+            kind: String::new(),
+            direction: String::new(),
+            outcome,
+            method: None,
+            welch: None,
+            ln_p: None,
+            self_inflicted: false,
+            follows_speed: None,
+        }
+    }
 }
 
 /// One frame of the profile comparison.
@@ -350,6 +421,9 @@ pub struct ProfileFrame {
     pub p: Option<f64>,
     /// q value in the family of frames.
     pub q: Option<f64>,
+    /// The decision: q is at most the family's level.
+    #[serde(default)]
+    pub significant: Option<bool>,
 }
 
 /// What the rules are given (`rules::diagnose(&CompareInputs) -> Result<Diagnosis>`): the runs that count, and the

@@ -19,6 +19,9 @@ pub(crate) fn plan_failure(error: ExperimentError) -> Failure {
 /// The exit status of `compare --check`: bad if the test side is worse, if it fails more often, or if nothing could be
 /// tested. Says why on stderr.
 pub(crate) fn check(comparison: &Comparison) -> u8 {
+    for limit in comparison.limits.iter().filter(|limit| !limit.is_bad()) {
+        say!("pagelab: --check: {limit}");
+    }
     match comparison.bad_answer() {
         Some(reason) => {
             say!("pagelab: --check: {reason}");

@@ -34,10 +34,16 @@ fn side(dir: &Path, name: &str, runs: &[(i64, i32)]) -> Vec<PathBuf> {
 /// The status of `compare --check`, and its output.
 #[track_caller]
 fn check(base: &[(i64, i32)], test: &[(i64, i32)], status: i32) -> String {
+    limited(base, test, &[], status)
+}
+
+/// The same with more options.
+#[track_caller]
+fn limited(base: &[(i64, i32)], test: &[(i64, i32)], options: &[&str], status: i32) -> String {
     let dir = scratch();
     let (base, test) = (side(dir.path(), "base", base), side(dir.path(), "test", test));
     let mut command = pagelab();
-    command.arg("compare").arg("--base").args(base).arg("--test").args(test).arg("--check");
+    command.arg("compare").arg("--base").args(base).arg("--test").args(test).arg("--check").args(options);
     stderr(&run(&mut command, status))
 }
 
@@ -58,4 +64,40 @@ fn a_gate_passes_only_what_was_tested() {
     let six = [(1000, 0), (1010, 0), (990, 0), (1005, 0), (1000, 0), (1003, 0)];
     let said = check(&six, &[(1000, 0), (1006, 0), (12, 1), (9, 1), (9, 1), (8, 1), (7, 1)], 1);
     assert!(said.contains("more test runs failed"), "{said}");
+}
+
+#[test]
+fn a_limit_is_broken_only_where_the_whole_interval_is_beyond_it() {
+    let base = [(1000, 0), (1010, 0), (990, 0), (1005, 0)];
+    // 8 % worse, within a per cent or so.
+    let test = [(1080, 0), (1090, 0), (1072, 0), (1084, 0)];
+    let said = limited(&base, &test, &["--limit", "3"], 1);
+    assert!(said.contains("breaks the limit of 3 %") && said.contains("95 % interval"), "{said}");
+    let said = limited(&base, &test, &["--limit", "20"], 0);
+    assert!(said.contains("keeps the limit of 20 %"), "{said}");
+    let said = limited(&base, &test, &["--limit", "8"], 0);
+    assert!(said.contains("more runs would tell"), "{said}");
+    let said = limited(&base, &test, &["--limit", "run.elapsed_ns=3"], 1);
+    assert!(said.contains("run.elapsed_ns") && said.contains("breaks"), "{said}");
+    let said = limited(&base, &test, &["--limit", "target.faults=3"], 2);
+    assert!(said.contains("found no metric target.faults"), "{said}");
+    let said = limited(&base, &test, &["--limit", "three"], 2);
+    assert!(said.contains("needed a loss in per cent"), "{said}");
+    // A limit on one metric says nothing of runs that crash.
+    let said = limited(&base, &[(10, 139), (11, 139), (12, 139), (9, 139)], &["--limit", "50"], 1);
+    assert!(said.contains("all 4 test runs failed"), "{said}");
+}
+
+#[test]
+fn a_summary_in_markdown_says_what_the_gate_says() {
+    let dir = scratch();
+    let base = side(dir.path(), "base", &[(1000, 0), (1010, 0), (990, 0), (1005, 0)]);
+    let test = side(dir.path(), "test", &[(2000, 0), (2010, 0), (1990, 0), (2005, 0)]);
+    let file = dir.path().join("summary.md");
+    let mut command = pagelab();
+    command.arg("compare").arg("--base").args(&base).arg("--test").args(&test).args(["--check", "--limit", "5"]);
+    run(command.arg("--markdown").arg(&file), 1);
+    let text = std::fs::read_to_string(&file).expect("a summary");
+    assert!(text.starts_with("### Worse: `run.elapsed_ns`"), "{text}");
+    assert!(text.contains("| `run.elapsed_ns` | 5 % |") && text.contains("**broken**"), "{text}");
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pagelab_analysis::compare::{Unknown, UnknownComponent};
-use pagelab_analysis::rules::{Effect, Finding, Fix, Number, Unexplained};
+use pagelab_analysis::rules::{Effect, ErrorRate, Finding, Fix, Number, Unexplained, error_rate};
 use pagelab_views::mappings::bytes;
 use pagelab_vocab::units::quantity;
 
@@ -13,8 +13,9 @@ use crate::style::Style;
 /// Everything that a finding says: the parts in the order in which a reader asks for them.
 pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> String {
     let width = style.width;
+    let record = error_rate(finding.confidence).filter(|_| compared).map_or_else(String::new, |rate| record(&rate));
     let mut out = format!(
-        "{}\n",
+        "{}{record}\n",
         style.heading(&format!("{}. {}  [{}]", finding.rank, finding.cause, finding.confidence.word()))
     );
     out.push_str(&wrap(&format!("{}.", finding.summary), width, "  ", "  "));
@@ -50,6 +51,11 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
     out.push_str(&list("Unknown", &finding.not_looked_at, false, width));
     out.push_str(&fixes(&finding.fixes, width));
     out
+}
+
+/// How often the word was wrong.
+fn record(rate: &ErrorRate) -> String {
+    format!("  wrong in {} of {} known cases, at most {:.0} %", rate.wrong, rate.findings, rate.wrong_ci95_pct[1])
 }
 
 /// What the findings leave of the loss; empty if that is nothing worth a line.

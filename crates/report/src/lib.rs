@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the verdict of a comparison: what changed, the mapping, the setting, the fix | [`verdict::comparison`] |
 //! | what one recording alone shows | [`verdict::explanation`] |
+//! | the same as Markdown, for a pull request | [`markdown()`] |
 //! | a history of runs: its chart and changes | [`trend()`] |
 //! | pictures of the faults behind a comparison, read from its recordings | [`pictures`] |
 //! | address against time of one mapping, or of two on one scale | [`fault_map`], [`fault_maps`] |
@@ -28,6 +29,7 @@ mod finding;
 pub mod flamegraph;
 mod iomap;
 mod latency;
+mod markdown;
 mod paragraph;
 mod sides;
 mod style;
@@ -39,6 +41,7 @@ mod waterfall;
 
 pub use faultmap::{fault_map, fault_maps, pictures};
 pub use iomap::{io_map, io_map_columns};
+pub use markdown::markdown;
 pub use pagelab_vocab::units::{count, duration, quantity, significant};
 pub use style::{Glyphs, Style};
 pub use trend::trend;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use pagelab_analysis::compare::{Comparison, ComparisonMethod, MetricComparison, Primary, Verdict};
 use pagelab_analysis::rules::{Considered, RuleOutcome};
+use pagelab_analysis::settings_diff::{PartDiff, SettingDiff};
 use pagelab_vocab::units::{quantity, significant};
 
 use crate::changes::largest_changes;
@@ -159,20 +160,41 @@ fn metrics(comparison: &Comparison, style: &Style) -> String {
     let mut table = Table::new([left("metric"), right("base"), right("test"), right("ratio"), right("q")])
         .ruled()
         .wide(style.width);
-    for metric in differing.iter().take(METRICS) {
+    let (following, telling): (Vec<&MetricComparison>, Vec<&MetricComparison>) =
+        differing.iter().copied().partition(|metric| metric.follows_speed == Some(true));
+    if telling.is_empty() {
+        return format!("{} of {tested} metrics differ, all of them only as the speed does.\n", differing.len());
+    }
+    for metric in telling.iter().take(METRICS) {
         let name = metric.instance.as_ref().map_or_else(|| metric.name.clone(), |i| format!("{}[{i}]", metric.name));
         let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| quantity(value, &metric.unit));
         let number = |value: Option<f64>, figures| value.map_or_else(|| "-".to_owned(), |v| significant(v, figures));
         table.row([name, show(metric.base.mean), show(metric.test.mean), number(metric.ratio, 3), number(metric.q, 2)]);
     }
     let mut out = format!("{} of {tested} metrics differ", differing.len());
+    if !following.is_empty() {
+        let _ = write!(out, ", {} of them only as the speed does", following.len());
+    }
     let _ = writeln!(
         out,
         "{}",
-        if differing.len() > METRICS { format!("; the {METRICS} most certain:") } else { ":".to_owned() }
+        if telling.len() > METRICS { format!("; the {METRICS} most certain others:") } else { ":".to_owned() }
     );
     out.push_str(&table.render());
     out
+}
+
+/// The values of both sides on one line each; of a list, the members that differ.
+pub(crate) fn setting_values(diff: &SettingDiff) -> [String; 2] {
+    let absent = || "(not there)".to_owned();
+    if diff.parts.is_empty() {
+        return [&diff.base, &diff.test].map(|value| value.clone().unwrap_or_else(absent).replace('\n', " "));
+    }
+    let of = |side: fn(&PartDiff) -> &Option<String>| {
+        let parts: Vec<&str> = diff.parts.iter().filter_map(|part| side(part).as_deref()).collect();
+        if parts.is_empty() { absent() } else { parts.join(" ") }
+    };
+    [of(|part| &part.base), of(|part| &part.test)]
 }
 
 fn settings(comparison: &Comparison, style: &Style) -> String {
@@ -184,12 +206,11 @@ fn settings(comparison: &Comparison, style: &Style) -> String {
     };
     let mut table = Table::new([left("setting"), left("base"), left("test"), left("named")]).ruled().wide(style.width);
     for diff in comparison.settings.iter().take(SETTINGS) {
-        let show =
-            |value: &Option<String>| value.clone().unwrap_or_else(|| "(not there)".to_owned()).replace('\n', " ");
+        let [base, test] = setting_values(diff);
         table.row([
             diff.key.clone(),
-            show(&diff.base),
-            show(&diff.test),
+            base,
+            test,
             if named(&diff.key) {
                 "a cause".to_owned()
             } else {

@@ -162,6 +162,7 @@ mod tests {
             share: Some(difference / 3000.0),
             p: None,
             q: None,
+            significant: None,
         }
     }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pagelab_recording::{Bounds, Recording};
-use pagelab_views::measured_part;
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget::{self, BudgetView};
 use pagelab_views::view::profile;
+use pagelab_views::{measured_part, share_a_unit};
 
 use crate::error::Result;
 use crate::parallel;
@@ -24,7 +24,7 @@ pub(super) struct Accounts {
 /// nothing is one operation.
 pub(super) fn per_operation(runs: &[&[&RunData]]) -> bool {
     let all = || runs.iter().copied().flatten().map(|run| run.window.operations);
-    all().all(|operations| operations.is_some_and(|count| count > 0.0)) && !all().all(|count| count == Some(1.0))
+    share_a_unit(all()) && !all().all(|count| count == Some(1.0))
 }
 
 /// What the kernels of the runs have in common to tell time by.

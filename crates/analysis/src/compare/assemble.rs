@@ -10,6 +10,7 @@ use super::loss::Losses;
 use crate::stats::{Count, Design, MetricSamples, Observation, Outcome, Side, Summary, TestResult, test_metric};
 use pagelab_views::metrics::values;
 use pagelab_views::run::{MetricKey, RunData, RunMetric};
+use pagelab_views::share_a_unit;
 
 /// Names of the recorder's own figures. What the tool does to itself says nothing about the workload.
 const OWN_FIGURES: [&str; 2] = ["self.", "recorder."];
@@ -19,7 +20,7 @@ pub(super) struct Sides<'a> {
     pub base: &'a [&'a RunData],
     pub test: &'a [&'a RunData],
     pub design: Design,
-    /// Every run knows its operations, so counters are taken per operation and per operation only.
+    /// Every run knows its operations, and they are of one kind: counters are taken per operation and per operation only.
     pub per_operation: bool,
     pub losses: Losses,
     /// A number for each block.
@@ -28,7 +29,7 @@ pub(super) struct Sides<'a> {
 
 impl<'a> Sides<'a> {
     pub(super) fn new(base: &'a [&'a RunData], test: &'a [&'a RunData], design: Design) -> Self {
-        let per_operation = base.iter().chain(test).all(|run| run.window.operations.is_some_and(|n| n > 0.0));
+        let per_operation = share_a_unit(base.iter().chain(test).map(|run| run.window.operations));
         let found: BTreeSet<Block<'_>> = base.iter().chain(test).filter_map(|run| block_of(run)).collect();
         Self {
             base,
@@ -159,6 +160,7 @@ impl Tested {
             welch: result.welch,
             ln_p: result.ln_p,
             self_inflicted: info.self_inflicted,
+            follows_speed: None,
         }
     }
 }

@@ -76,6 +76,9 @@ pub struct ComponentChange {
     pub p: Option<f64>,
     /// q value among the components.
     pub q: Option<f64>,
+    /// The decision: q is at most the family's level.
+    #[serde(default)]
+    pub significant: Option<bool>,
 }
 
 /// A part of the account that a side lacks.
@@ -365,6 +368,7 @@ fn figures(name: &str, base: Option<f64>, test: Option<f64>) -> ComponentChange 
         share: None,
         p: None,
         q: None,
+        significant: None,
     }
 }
 

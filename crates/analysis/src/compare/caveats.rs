@@ -29,6 +29,13 @@ pub(super) fn guards(base: &[&RunData], test: &[&RunData], design: Design) -> Ve
     if !base_jobs.is_empty() && !test_jobs.is_empty() && base_jobs.is_disjoint(&test_jobs) {
         notes.push("the sides ran different jobs".to_owned());
     }
+    let set_back = base.iter().chain(test).filter(|run| lifetime(run).is_some_and(|(from, to)| to < from)).count();
+    if set_back > 0 {
+        notes.push(format!(
+            "the host's clock was set back during {set_back} runs: in which order they were made is not known; how long they \
+             took is, from a clock that cannot be set"
+        ));
+    }
     if design == Design::Unpaired && apart(base, test) {
         notes.push(
             "all runs of one side were made before those of the other: a slow phase of the machine would look the same; \

@@ -220,6 +220,7 @@ mod tests {
             share: None,
             p: None,
             q: None,
+            significant: None,
         }
     }
 

@@ -12,7 +12,7 @@ use pagelab_views::run::RunData;
 use serde::{Deserialize, Serialize};
 
 use super::design::{Block, block_of};
-use super::{Comparison, Family};
+use super::{Comparison, Family, levels};
 use crate::error::Result;
 use crate::parallel;
 use crate::stats::{Design, MetricSamples, Observation, Side, TestResult, settle_family, test_metric};
@@ -49,7 +49,7 @@ pub struct LatencyChange {
     pub p: Option<f64>,
     /// Benjamini-Hochberg q value in the family `latency`.
     pub q: Option<f64>,
-    /// The decision: q <= alpha; null if not tested.
+    /// The decision: q is at most the family's level; null if not tested.
     pub significant: Option<bool>,
     /// Notes a reader of the numbers must know, and why what is null is null.
     pub note: Option<String>,
@@ -85,10 +85,11 @@ pub(super) fn add(
             changes.push((key.clone(), quantile));
         }
     }
-    let size = settle_family(&mut results, comparison.alpha);
+    let level = levels::of_families(comparison.primary.as_ref(), comparison.alpha);
+    let size = settle_family(&mut results, level);
     comparison.latency =
         changes.into_iter().zip(results).map(|((key, quantile), result)| change(key, quantile, result)).collect();
-    comparison.families.push(Family { name: FAMILY.to_owned(), size });
+    comparison.families.push(Family { name: FAMILY.to_owned(), size, level });
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use super::{
     BudgetComparison, COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison,
     NothingShown, Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
 };
-use super::{budget, claims, latency, profile};
+use super::{budget, claims, latency, levels, profile, speed};
 use crate::error::{AnalysisError, Result};
 use crate::parallel;
 use crate::rules;
@@ -89,15 +89,13 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
     let failures = Failures::of(base, test, options.alpha);
     let primary = chosen.map(|choice| test_primary(&choice, &sides, &failures, options.alpha));
     let others = keys.iter().copied().filter(|key| Some(*key) != primary_key.as_ref());
-    let (metrics, size) = test_family(&sides, others, options.alpha);
+    let level = levels::of_families(primary.as_ref(), options.alpha);
+    let (metrics, size) = test_family(&sides, others, level);
     let diff = settings_diff(&base_counted, &test_counted, &symptoms(&metrics));
-    let spent = spent(&base_counted, &test_counted, design, &options.bounds)?;
+    let spent = spent(&base_counted, &test_counted, design, &options.bounds, level)?;
     let mut comparison = Comparison {
         format: COMPARE_FORMAT,
-        method: match design {
-            Design::Unpaired => ComparisonMethod::Welch,
-            Design::Blocks => ComparisonMethod::PairedBlocks,
-        },
+        method: ComparisonMethod::of(design),
         base: side_runs(base, primary_key.as_ref()),
         test: side_runs(test, primary_key.as_ref()),
         notes: notes(&sides, base, test, why, primary.is_none()),
@@ -106,7 +104,7 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         unknown: None,
         failures,
         primary,
-        families: [Family { name: "metrics".to_owned(), size }].into_iter().chain(spent.family).collect(),
+        families: [Family { name: "metrics".to_owned(), size, level }].into_iter().chain(spent.families).collect(),
         metrics,
         budget: spent.budget,
         profile: spent.profile,
@@ -120,13 +118,16 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         facts: None,
         stability: None,
         latency: Vec::new(),
+        error_rates: rules::error_rates(),
+        limits: Vec::new(),
     };
+    speed::mark(&mut comparison);
     comparison.facts = Some(facts(&comparison, base, test));
     comparison.stability = stability(&comparison, base, test, design);
     let n = [base_counted.len(), test_counted.len()];
     comparison.notes.extend(spent.notes.into_iter().chain(comparison.failures.note()));
     comparison.notes.extend(guards(&base_counted, &test_counted, design));
-    comparison.notes.extend(power_notes(comparison.primary.as_ref(), size, n, options.alpha));
+    comparison.notes.extend(power_notes(comparison.primary.as_ref(), size, n, level));
     if n.contains(&1) {
         comparison.largest_changes = largest_changes(&comparison.metrics, &base_counted, &test_counted);
     }
@@ -173,24 +174,27 @@ struct Spent {
     /// Of each run, base and test.
     accounts: [Vec<Option<Account>>; 2],
     profile: Vec<ProfileFrame>,
-    family: Option<Family>,
+    families: Vec<Family>,
     notes: Vec<String>,
 }
 
-fn spent(base: &[&RunData], test: &[&RunData], design: Design, bounds: &Bounds) -> Result<Spent> {
+fn spent(base: &[&RunData], test: &[&RunData], design: Design, bounds: &Bounds, level: f64) -> Result<Spent> {
     let kernels = Kernels::of(base.iter().chain(test).copied());
     let of_side = |runs: &[&RunData]| Accounts::of_side(runs, bounds, &kernels.places_untold);
     let (base_accounts, test_accounts) = (of_side(base)?, of_side(test)?);
     let notes = [budget::why_none(&base_accounts, &test_accounts), kernels.said()].into_iter().flatten().collect();
     let (base, test) = ((base, &base_accounts[..]), (test, &test_accounts[..]));
-    let (profile, family) = profile::of_sides(base, test);
+    let (mut profile, family) = profile::of_sides(base, test);
     let accounts = [base, test].map(|(runs, accounts)| {
         let scaled =
             runs.iter().zip(accounts).map(|(run, one)| Account::of_view(&one.budget, run.window.seconds() * 1e9));
         scaled.collect()
     });
-    let budget = budget::of_sides(base, test, design, &kernels);
-    Ok(Spent { budget, accounts, profile, family, notes })
+    let mut budget = budget::of_sides(base, test, design, &kernels);
+    let of_budget = levels::decide(budget.as_mut(), &mut profile, level);
+    let of_profile = family.map(|family| Family { level, ..family });
+    let families = of_budget.into_iter().chain(of_profile).collect();
+    Ok(Spent { budget, accounts, profile, families, notes })
 }
 
 /// `name` or `name[instance]`.
@@ -348,7 +352,10 @@ fn notes(sides: &Sides, base: &[&RunData], test: &[&RunData], design: String, no
         ));
     }
     if !sides.per_operation && sides.base.iter().chain(sides.test).any(|run| run.window.operations.is_some()) {
-        notes.push("not every run knows its operations: counters are compared per second".to_owned());
+        notes.push(
+            "not every run knows its operations, or some are whole commands: counters are compared per second"
+                .to_owned(),
+        );
     }
     notes.extend(sides.losses.notes());
     notes

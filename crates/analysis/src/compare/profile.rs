@@ -71,6 +71,7 @@ pub(super) fn of_sides(
             test_share: Some(mean(&shares(&test))),
             p: welch(&base_ns, &test_ns).ok().map(|tested| tested.p),
             q: None,
+            significant: None,
         });
     }
     let p: Vec<Option<f64>> = frames.iter().map(|frame| frame.p).collect();
@@ -79,6 +80,6 @@ pub(super) fn of_sides(
     }
     let size = |frame: &ProfileFrame| frame.delta_ns_per_op.map_or(0.0, f64::abs);
     frames.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.frame.cmp(&b.frame)));
-    let family = Family { name: FAMILY.to_owned(), size: p.iter().flatten().count() };
+    let family = Family { name: FAMILY.to_owned(), size: p.iter().flatten().count(), level: 0.0 };
     (frames, Some(family))
 }

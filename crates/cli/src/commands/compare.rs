@@ -4,8 +4,9 @@ mod commands;
 
 use std::path::{Path, PathBuf};
 
-use pagelab_analysis::compare::{CompareOptions, Comparison, PrimaryChoice, compare};
+use pagelab_analysis::compare::{CompareOptions, Comparison, Limit, PrimaryChoice, compare};
 use pagelab_experiment::KeptSet;
+use pagelab_output::OutputFile;
 use pagelab_recording::Bounds;
 use pagelab_recording::set::{discover, reference};
 use pagelab_session::ValueSpec;
@@ -48,6 +49,13 @@ pub(crate) struct Args {
     /// Exit with status 1 if the test side is worse in the primary metric, fails more often, or cannot be tested.
     #[arg(long)]
     check: bool,
+    /// With --check: a loss of up to PCT % of the base is let pass in the primary metric, or in METRIC. It fails where the 95 %
+    /// interval of the loss lies beyond PCT. Repeatable.
+    #[arg(long, value_name = "[METRIC=]PCT", requires = "check")]
+    limit: Vec<Limit>,
+    /// Write a summary in Markdown into FILE, for a pull request; - for standard output, in place of the text.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    markdown: Option<PathBuf>,
     #[command(flatten)]
     confirm: ConfirmArgs,
     /// Also print the value of every run.
@@ -68,6 +76,7 @@ Commands: one word is a command line for `sh -c`, so quote it; several words are
 Examples:
   pagelab compare good.rec bad.rec
   pagelab compare set                      # its variants
+  pagelab compare good.rec bad.rec --check --limit 5 --markdown summary.md   # in CI
   pagelab compare good.rec bad.rec --confirm   # toggles the setting to blame, and nothing else
   pagelab compare -n 10 -- './old input' './new input'
   pagelab compare -n 10 --setting thp.enabled=always,madvise -- ./program input
@@ -99,18 +108,30 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     for comparison in &mut comparisons {
         args.confirm.confirm(comparison, set.as_deref(), args.alpha, args.new.is_best_effort())?;
     }
+    for comparison in &mut comparisons {
+        comparison.limits = comparison.keeps(&args.limit).map_err(|why| wrong(format!("--limit: {why}")))?;
+    }
     if args.json {
         let (first, further_comparisons) = match comparisons.as_slice() {
             [first, further @ ..] => (Some(first), further),
             [] => (None, &[][..]),
         };
         print::json(&Several { first, further_comparisons })?;
+    } else if args.markdown.as_deref() == Some(Path::new("-")) {
+        print::text(&markdown(&comparisons))?;
     } else {
         let text: Vec<String> = comparisons.iter().map(|one| verdict::comparison_with(one, args.each_run)).collect();
         print::text(&text.join("\n"))?;
     }
+    if let Some(file) = args.markdown.as_deref().filter(|file| *file != Path::new("-")) {
+        OutputFile::write(file, markdown(&comparisons).as_bytes())?;
+    }
     let status = |one: &Comparison| verdict::check(one);
     Ok(if args.check { comparisons.iter().map(status).max().unwrap_or(0) } else { 0 })
+}
+
+fn markdown(comparisons: &[Comparison]) -> String {
+    comparisons.iter().map(pagelab_report::markdown).collect::<Vec<_>>().join("\n")
 }
 
 impl Args {

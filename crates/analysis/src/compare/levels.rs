@@ -1,0 +1,43 @@
+//! One error for all that a comparison tests.
+//!
+//! The primary metric was named before the runs and is tested at the comparison's level. What else is tested comes in families: the
+//! other metrics, the components of the account of time, the functions of the profile, the quantiles of latency. Each alone keeps its
+//! rate of false discoveries at the level that it is given. Given the whole level, five of them would find something in up to a
+//! quarter of all comparisons between sides that are alike. So they stand behind the primary metric (a gatekeeper, as in Dmitrienko
+//! and Tamhane, "Gatekeeping procedures with clinical trial applications", Pharmaceutical Statistics 6, 2007): if it differs, the
+//! error is spent and where it comes from may be looked for at the whole level; if it does not, each family has a small part. Between
+//! sides that are alike all together then find something hardly more often than the primary metric alone. What differs by more
+//! than chance could, such as 512 times as many faults, is found at any level.
+
+use super::{BudgetComparison, Family, Primary, ProfileFrame, Verdict};
+
+/// The part of the level that a family has where the primary metric does not differ.
+const PART: f64 = 1.0 / 25.0;
+/// The part where there is no primary metric to spend the error on, and up to four families.
+const PART_ALONE: f64 = 1.0 / 4.0;
+
+/// The level of every family beside the primary metric.
+pub(super) fn of_families(primary: Option<&Primary>, alpha: f64) -> f64 {
+    match primary.map(|primary| primary.verdict) {
+        Some(Verdict::Worse | Verdict::Better | Verdict::Different) => alpha,
+        Some(Verdict::NoDifference) => alpha * PART,
+        Some(Verdict::NotTested) | None => alpha * PART_ALONE,
+    }
+}
+
+/// Decides on the components and the functions; gives the family of the components.
+pub(super) fn decide(
+    budget: Option<&mut BudgetComparison>,
+    profile: &mut [ProfileFrame],
+    level: f64,
+) -> Option<Family> {
+    for frame in profile {
+        frame.significant = frame.q.map(|q| q <= level);
+    }
+    let components = &mut budget?.components;
+    for component in components.iter_mut() {
+        component.significant = component.q.map(|q| q <= level);
+    }
+    let size = components.iter().filter(|component| component.q.is_some()).count();
+    Some(Family { name: "budget".to_owned(), size, level })
+}
