@@ -13,7 +13,7 @@ TEST_PACKAGES := fio fio-examples linux-perf sqlite3 git postgresql strace pytho
 # Runtimes whose stacks the long form looks at.
 RUNTIME_PACKAGES := nodejs default-jdk-headless
 
-.PHONY: help setup setup-test setup-runtimes build demo test ready-to-test test-programs test-all experiments experiments-check zoo check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes web build demo test test-pages ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -27,7 +27,16 @@ setup-test: setup ## install what the tests compare with
 	@tools/install-venv dataframes
 	@tools/fio-conformance --fetch
 
-build: setup ## build pagelab into target/release
+# The script and the style sheet of HTML pages, which the program embeds.
+WEB_SOURCES := $(wildcard web/src/*.ts web/src/*.css) web/package-lock.json web/vite.config.ts web/tsconfig.json
+
+web: web/dist/page.js ## the script of HTML pages; the program that is built next embeds it
+
+web/dist/page.js: $(WEB_SOURCES)
+	@command -v npm >/dev/null || tools/install-packages nodejs npm
+	cd web && npm ci --silent --no-audit --no-fund && npm run --silent build
+
+build: setup web ## build pagelab into target/release
 	$(CARGO) build --release --locked -p pagelab-cli
 
 demo: build ## a regression goes in, its cause comes out (needs root)
@@ -41,12 +50,17 @@ ready-to-test: setup
 
 # Beside what is fetched for the tests: compiling needs the processors, fetching the network. Without MAKEFLAGS, or cargo would
 # share make's two jobs with the fetching. Tests first: they keep both processors busy while one crate waits for another.
-test-programs: setup
+test-programs: setup web
 	env -u MAKEFLAGS -u MFLAGS $(CARGO) test --release --locked --workspace --no-run
 	env -u MAKEFLAGS -u MFLAGS $(CARGO) build --release --locked --workspace --bins
 
+test-pages: build ## HTML pages of real recordings in a real browser; screenshots in out/pages (needs root)
+	@tools/install-packages chromium
+	tools/pages
+
 test-all: ready-to-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full
+	$(MAKE) test-pages
 
 # Folders of the experiments that can be carried out again.
 EXPERIMENTS := $(patsubst %/reproduce.toml,%,$(wildcard experiments/*/reproduce.toml))
@@ -56,6 +70,23 @@ experiments: build setup-test ## the published experiments carried out again (ne
 
 experiments-check: build ## every figure of the experiments computed once more from the recordings in out/experiments
 	$(PAGELAB) reproduce $(EXPERIMENTS) --check
+
+zoo-sized: build setup-test setup-runtimes ## cases of 5 to 100 % for tuning rules: known causes, losses that no rule knows, sides that are alike (root; hours)
+	tests/zoo/sized.py make $(PAGELAB) out/zoo-tuning tuning 1
+	tests/zoo/sized.py judge $(PAGELAB) out/zoo-tuning
+	target/dataframes/bin/python tests/zoo/sized.py ablate $(PAGELAB) out/zoo-tuning
+
+zoo-frozen: build setup-test setup-runtimes ## the same with programs that no rule was tuned on: run once after a change of rules
+	tests/zoo/sized.py make $(PAGELAB) out/zoo-frozen frozen 1
+	tests/zoo/sized.py judge $(PAGELAB) out/zoo-frozen
+	target/dataframes/bin/python tests/zoo/sized.py ablate $(PAGELAB) out/zoo-frozen
+
+zoo-alike: build setup-test setup-runtimes ## 200 pairs of sides that are alike: how often something is found, and what 2, 5 and 10 % are (an hour and a half)
+	tests/zoo/alike.py make $(PAGELAB) out/zoo-alike
+	tests/zoo/alike.py judge $(PAGELAB) out/zoo-alike
+
+zoo-claims: build setup-test setup-runtimes ## 20 true and 20 false claims for compare --confirm (root; an hour)
+	tests/zoo/claims.py $(PAGELAB) out/zoo-claims
 
 zoo: build setup-test ## cases with known causes: recorded in out/zoo, where what is there is not made again, and judged (needs root; half an hour)
 	tests/zoo/zoo.py make $(PAGELAB) out/zoo

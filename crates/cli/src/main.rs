@@ -55,6 +55,8 @@ enum Command {
     Reproduce(commands::reproduce::Args),
     /// Test whether two sets of runs differ, in which metrics, and why.
     Compare(commands::compare::Args),
+    /// Draw recordings, a set or a comparison as one HTML page.
+    Report(commands::report::Args),
     /// Find where the level of a benchmark changed in a history of recordings.
     Trend(commands::trend::Args),
     /// Look for causes in one recording, without a baseline.
@@ -159,6 +161,7 @@ fn main() -> ExitCode {
         Command::Experiment(args) => commands::experiment::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
+        Command::Report(args) => commands::report::run(&args),
         Command::Trend(args) => commands::trend::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Query(args) => commands::query::run(&args),

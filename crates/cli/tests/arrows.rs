@@ -8,7 +8,7 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and the crates it may know besides the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
@@ -32,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("reproduce", &["experiment", "analysis", "recording"]),
     ("interop", &["recording"]),
     ("report", &["views", "analysis", "recording"]),
+    ("page", &["analysis", "interop", "views", "recording"]),
     (
         "cli",
         &[
@@ -50,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "experiment",
             "reproduce",
             "interop",
+            "page",
             "report",
         ],
     ),

@@ -101,3 +101,26 @@ fn a_summary_in_markdown_says_what_the_gate_says() {
     assert!(text.starts_with("### Worse: `run.elapsed_ns`"), "{text}");
     assert!(text.contains("| `run.elapsed_ns` | 5 % |") && text.contains("**broken**"), "{text}");
 }
+
+/// The page holds all that it shows, and what recordings say stays text in it.
+#[test]
+fn a_page_is_one_file_that_asks_for_nothing() {
+    let dir = scratch();
+    let base = side(dir.path(), "base", &[(1000, 0), (1010, 0), (990, 0), (1005, 0)]);
+    let test = side(dir.path(), "<script>", &[(2000, 0), (2010, 0), (1990, 0), (2005, 0)]);
+    let file = dir.path().join("why.html");
+    let mut command = pagelab();
+    command.arg("compare").arg("--base").args(&base).arg("--test").args(&test).arg("--html").arg(&file);
+    run(&mut command, 0);
+    let html = std::fs::read_to_string(&file).expect("a page");
+    assert!(html.starts_with("<!doctype html>") && html.contains("default-src 'none'"), "{}", &html[..400]);
+    assert_eq!(html.matches("</script>").count(), 2, "one of the document, one of the script");
+    let (_, rest) = html.split_once("id=\"pagelab-document\">").expect("a document");
+    let (document, _) = rest.split_once("</script>").expect("its end");
+    let document: serde_json::Value = serde_json::from_str(document).expect("JSON");
+    assert_eq!(document["comparisons"][0]["primary"]["verdict"], "worse");
+    for address in ["http://", "https://", "//cdn", "@import", "url("] {
+        let script = html.replace("http://www.w3.org/2000/svg", "");
+        assert!(!script.contains(address), "{address}");
+    }
+}

@@ -13,6 +13,7 @@ use pagelab_session::ValueSpec;
 use serde::Serialize;
 
 use super::confirm::ConfirmArgs;
+use super::page;
 use crate::failure::Failure;
 use crate::options::{AllowArgs, SpanArgs, parse_level};
 use crate::print;
@@ -58,6 +59,9 @@ pub(crate) struct Args {
     markdown: Option<PathBuf>,
     #[command(flatten)]
     confirm: ConfirmArgs,
+    /// Also write one HTML page that needs nothing else: every run, where the time went, the causes with their evidence.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Also print the value of every run.
     #[arg(long)]
     each_run: bool,
@@ -76,6 +80,7 @@ Commands: one word is a command line for `sh -c`, so quote it; several words are
 Examples:
   pagelab compare good.rec bad.rec
   pagelab compare set                      # its variants
+  pagelab compare good.rec bad.rec --html why.html     # opens offline in any browser
   pagelab compare good.rec bad.rec --check --limit 5 --markdown summary.md   # in CI
   pagelab compare good.rec bad.rec --confirm   # toggles the setting to blame, and nothing else
   pagelab compare -n 10 -- './old input' './new input'
@@ -126,6 +131,9 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     if let Some(file) = args.markdown.as_deref().filter(|file| *file != Path::new("-")) {
         OutputFile::write(file, markdown(&comparisons).as_bytes())?;
     }
+    if let Some(file) = &args.html {
+        page::write_comparisons(file, &comparisons)?;
+    }
     let status = |one: &Comparison| verdict::check(one);
     Ok(if args.check { comparisons.iter().map(status).max().unwrap_or(0) } else { 0 })
 }
@@ -152,21 +160,30 @@ fn compare_recordings(args: &Args) -> Result<Vec<Comparison>, Failure> {
     let primary = args.metric.as_deref().map(|name| primary_choice(name, &[])).transpose()?;
     let options =
         CompareOptions { alpha: args.alpha, primary, bounds: args.span.bounds(), ..CompareOptions::default() };
-    let (base, test) = match args.paths.as_slice() {
-        [set] => return compare_set(set, &options),
-        [base, test] => (std::slice::from_ref(base), std::slice::from_ref(test)),
-        _ if args.base.is_empty() => {
-            return Err(wrong(
-                "compare: found nothing to compare; needed two recordings, a set, or -n; try one of:\n  \
-                 pagelab compare good.rec bad.rec\n  pagelab compare SET\n  pagelab compare -n 10 -- './old' './new'",
-            ));
-        }
-        _ => (args.base.as_slice(), args.test.as_slice()),
-    };
+    match args.paths.as_slice() {
+        [] if args.base.is_empty() => Err(wrong(
+            "compare: found nothing to compare; needed two recordings, a set, or -n; try one of:\n  \
+             pagelab compare good.rec bad.rec\n  pagelab compare SET\n  pagelab compare -n 10 -- './old' './new'",
+        )),
+        [] => Ok(vec![of_sides(&args.base, &args.test, &options)?]),
+        paths => of_paths(paths, &options),
+    }
+}
+
+/// Two paths, the base first, or the variants of one set.
+pub(super) fn of_paths(paths: &[PathBuf], options: &CompareOptions) -> Result<Vec<Comparison>, Failure> {
+    match paths {
+        [base, test] => Ok(vec![of_sides(std::slice::from_ref(base), std::slice::from_ref(test), options)?]),
+        [set] => compare_set(set, options),
+        _ => Err(wrong(format!("found {} paths; needed two recordings, or one set", paths.len()))),
+    }
+}
+
+fn of_sides(base: &[PathBuf], test: &[PathBuf], options: &CompareOptions) -> Result<Comparison, Failure> {
     let side = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, Failure> {
         Ok(discover(paths)?.into_iter().map(|found| found.dir).collect())
     };
-    Ok(vec![compare(&side(base)?, &side(test)?, &options).map_err(Failure::input)?])
+    compare(&side(base)?, &side(test)?, options).map_err(Failure::input)
 }
 
 /// The variants of a set with its base.

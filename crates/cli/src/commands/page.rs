@@ -1,0 +1,25 @@
+//! Writing an HTML page.
+
+use std::path::Path;
+
+use pagelab_analysis::compare::Comparison;
+use pagelab_output::OutputFile;
+use pagelab_page::{Page, PageError};
+
+use crate::failure::Failure;
+
+/// Writes a page of comparisons into a file.
+pub(super) fn write_comparisons(file: &Path, comparisons: &[Comparison]) -> Result<(), Failure> {
+    let first = comparisons.first();
+    let title = first.map_or_else(String::new, |one| format!("{} against {}", one.test.label, one.base.label));
+    write(file, Page::new(title, comparisons))
+}
+
+/// Writes a page into a file.
+pub(super) fn write(file: &Path, page: Result<Page<'_>, PageError>) -> Result<(), Failure> {
+    let html = page.and_then(|page| page.html()).map_err(|error| match error {
+        PageError::Recording(error) => Failure::input(error),
+        other => Failure::host(anyhow::anyhow!(other)),
+    })?;
+    Ok(OutputFile::write(file, html.as_bytes())?)
+}

@@ -1,0 +1,167 @@
+//! Comparisons as one HTML file: opened from the disk, offline, and asking for nothing.
+//!
+//! The file holds a document ([`Page`], JSON), the script that draws it and its style sheet, which `web/` is built into and `build.rs`
+//! embeds. The page computes nothing of its own: what it draws are the figures of `pagelab compare --json`.
+//!
+//! ## What a recording cannot do to a page
+//!
+//! Names of programs, files and functions come from recordings. In the document no `<` is written as such, so that nothing in it can
+//! end the element that holds it; the script makes text nodes of names and never markup; and the page's own policy
+//! (Content-Security-Policy) allows this script and this style sheet, by their digests, and no request at all.
+
+mod fault_map;
+mod flame;
+mod pictures;
+mod recording;
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pagelab_analysis::compare::Comparison;
+use pictures::Pictures;
+use recording::OneRecording;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+include!(concat!(env!("OUT_DIR"), "/bundle.rs"));
+
+/// Format of the document; the script of a page is of the same version.
+const FORMAT: u32 = 1;
+
+/// What a page shows.
+#[derive(Debug, Serialize)]
+pub struct Page<'a> {
+    format: u32,
+    version: &'static str,
+    title: String,
+    comparisons: Vec<&'a Comparison>,
+    /// What is drawn from the recordings of each comparison.
+    pictures: Vec<Pictures>,
+    /// Recordings that are shown by themselves.
+    recordings: Vec<OneRecording>,
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// This program was built without the script.
+    #[error(
+        "this pagelab was built without its pages: found no web/dist/page.js when it was compiled; needed: npm, then make web build"
+    )]
+    NoBundle,
+    /// A recording of the comparison cannot be read.
+    #[error(transparent)]
+    Recording(#[from] pagelab_analysis::AnalysisError),
+    /// The document cannot be written as JSON.
+    #[error("the page's document: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl<'a> Page<'a> {
+    /// A page of comparisons, the first one first, with pictures from their recordings. `title` says of what.
+    ///
+    /// # Errors
+    /// A recording cannot be read.
+    pub fn new(
+        title: impl Into<String>,
+        comparisons: impl IntoIterator<Item = &'a Comparison>,
+    ) -> Result<Self, PageError> {
+        let comparisons: Vec<&Comparison> = comparisons.into_iter().collect();
+        let pictures = comparisons.iter().map(|one| Pictures::of(one)).collect::<Result<_, _>>()?;
+        Ok(Self { comparisons, pictures, ..Self::empty(title.into()) })
+    }
+
+    /// A page of recordings, each by itself.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn of_recordings(title: impl Into<String>, dirs: &[PathBuf]) -> Result<Self, PageError> {
+        let recordings = dirs.iter().map(|dir: &PathBuf| OneRecording::of(Path::new(dir)));
+        Ok(Self { recordings: recordings.collect::<Result<_, _>>()?, ..Self::empty(title.into()) })
+    }
+
+    fn empty(title: String) -> Self {
+        Self {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION"),
+            title,
+            comparisons: Vec::new(),
+            pictures: Vec::new(),
+            recordings: Vec::new(),
+        }
+    }
+
+    /// The file.
+    ///
+    /// # Errors
+    /// The program was built without the script.
+    pub fn html(&self) -> Result<String, PageError> {
+        let (Some(script), Some(style)) = (SCRIPT, STYLE) else { return Err(PageError::NoBundle) };
+        let document = in_element(&serde_json::to_string(self)?);
+        // The end of an element cannot stand in a script or a style sheet; the bundler writes none.
+        debug_assert!(!script.contains("</script") && !style.contains("</style"));
+        Ok(format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
+             <style>{style}</style>\n</head>\n<body>\n\
+             <div id=\"page\"><noscript>This page is drawn by a script that it holds. Switch scripts on, or see the same figures with \
+             pagelab compare.</noscript></div>\n\
+             <script type=\"application/json\" id=\"pagelab-document\">{document}</script>\n<script>{script}</script>\n\
+             </body>\n</html>\n",
+            policy(script, style),
+            text(&self.title),
+        ))
+    }
+}
+
+/// What the page may do: run this script, use this style sheet, show pictures that the script made.
+fn policy(script: &str, style: &str) -> String {
+    let digest = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        digest(script),
+        digest(style)
+    )
+}
+
+/// JSON that nothing in it can end the element of: every `<` of JSON stands in a string, where it may be escaped.
+fn in_element(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+/// Text of an element.
+fn text(plain: &str) -> String {
+    plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_document_ends_its_element() {
+        let page = Page::new("</script><script>alert(1)</script><!--", []).expect("nothing is read");
+        let json = in_element(&serde_json::to_string(&page).expect("plain data"));
+        assert!(!json.contains('<'), "{json}");
+        let back: serde_json::Value = serde_json::from_str(&json).expect("it is JSON still");
+        assert_eq!(back["title"], "</script><script>alert(1)</script><!--");
+        match page.html() {
+            Ok(html) => {
+                assert_eq!(html.matches("</script>").count(), 2, "the document's and the script's");
+                assert!(html.contains("<title>&lt;/script&gt;&lt;script&gt;"), "{}", &html[..600]);
+            }
+            Err(error) => assert!(error.to_string().contains("make web"), "{error}"),
+        }
+    }
+
+    #[test]
+    fn the_policy_names_what_it_allows_by_digest() {
+        // echo -n x | openssl dgst -sha256 -binary | base64
+        let policy = policy("x", "y");
+        assert!(policy.contains("script-src 'sha256-LXEWQrcmsEQBYnyp+6wy9chTD7GQPMTbAiWHF5IaSIE='"), "{policy}");
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    }
+}

@@ -1,0 +1,90 @@
+/** Address against time: every fault on one mapping, both sides beside each other on one scale. */
+
+import { chart } from "./chart.js";
+import type { FaultGrid } from "./document.js";
+import { s } from "./dom.js";
+import { duration, quantity } from "./format.js";
+import { linear } from "./scale.js";
+
+const WIDTH = 880;
+const HEIGHT = 300;
+const GAP = 60;
+/** Room for the first and the last tick. */
+const MARGIN = 16;
+/** Fewer dots than this are drawn large: a lone one is overlooked. */
+const FEW = 8;
+const TOP = 26;
+const BOTTOM = 26;
+/** Lines of the grid of huge pages at most. */
+const LINES = 64;
+
+function side(map: FaultGrid | null, name: string, left: number, width: number, span_ns: number): SVGGElement {
+  const group = s("g", {});
+  const title = map ? `${name}: ${map.faults} faults in ${duration(map.last_ns)}` : `${name}: no such mapping`;
+  group.append(s("text", { x: left, y: 16, class: "name" }, title));
+  const bottom = HEIGHT - BOTTOM;
+  group.append(s("rect", { x: left, y: TOP, width, height: bottom - TOP, class: "border" }));
+  const x = linear(0, span_ns, left, left + width, 3);
+  for (const tick of x.ticks) group.append(s("text", { x: x(tick), y: HEIGHT - 8, "text-anchor": "middle", class: "tick" }, duration(tick)));
+  if (!map) return group;
+  const y = linear(0, map.len_bytes, bottom, TOP);
+  const slots = Math.floor(map.len_bytes / map.huge_bytes);
+  if (slots > 0 && slots <= LINES) {
+    for (let slot = 1; slot <= slots; slot += 1) group.append(s("line", { x1: left, x2: left + width, y1: y(slot * map.huge_bytes), y2: y(slot * map.huge_bytes), class: "grid" }));
+  }
+  const least = map.cells.length < FEW ? 6 : 1.5;
+  const [cellWidth, cellHeight] = [Math.max(least, width / map.columns), Math.max(least, (bottom - TOP) / map.rows)];
+  // One path for each kind: as many elements as there are cells would be slow.
+  const path = { fill: "", other: "" };
+  for (const [column, row, fills, others] of map.cells) {
+    const box = `M${(left + (column / map.columns) * width).toFixed(1)} ${(bottom - (row / map.rows) * (bottom - TOP) - cellHeight).toFixed(1)}h${cellWidth.toFixed(1)}v${cellHeight.toFixed(1)}h-${cellWidth.toFixed(1)}z`;
+    if (fills > 0) path.fill += box;
+    else if (others > 0) path.other += box;
+  }
+  if (path.fill) group.append(s("path", { d: path.fill, class: `fault ${name}` }));
+  if (path.other) group.append(s("path", { d: path.other, class: "fault other" }));
+  return group;
+}
+
+/** The figure of one recording. */
+export function oneFaultMap(map: FaultGrid, id: string): HTMLElement {
+  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "fault-map" });
+  picture.append(side(map, "recording", MARGIN, WIDTH - 2 * MARGIN, map.span_ns));
+  return figure(map, picture, "", [["recording", map]], id);
+}
+
+/** The figure; none where neither side has a mapping with faults. */
+export function faultMap(maps: readonly [FaultGrid | null, FaultGrid | null], id: string): HTMLElement | null {
+  const [base, test] = maps;
+  const one = test ?? base;
+  if (!one) return null;
+  const width = (WIDTH - GAP) / 2 - MARGIN;
+  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "fault-map" });
+  picture.append(side(base, "base", MARGIN, width, one.span_ns), side(test, "test", MARGIN + width + GAP, width, one.span_ns));
+  return figure(one, picture, "", [["base", base], ["test", test]], id);
+}
+
+function figure(one: FaultGrid, picture: SVGSVGElement, behind: string, sides: readonly (readonly [string, FaultGrid | null])[], id: string): HTMLElement {
+  const orders = sides.flatMap(([name, map]) => (map?.order ? [` On ${name} they come in ${map.order} order.`] : []));
+  return chart({
+    id,
+    title: "Faults: address against time",
+    about:
+      `${one.what}, ${quantity(one.len_bytes, "bytes")} from ${one.start}. Upwards the address, lines at each huge page (${quantity(one.huge_bytes, "bytes")}); ` +
+      `to the right time. A dot is a fault.${orders.join("")}${behind}`,
+    picture,
+    table: {
+      columns: [{ name: "side" }, { name: "time from, ns", isNumber: true }, { name: "offset from, bytes", isNumber: true }, { name: "faults that found no page", isNumber: true }, { name: "other faults", isNumber: true }],
+      rows: sides.flatMap(([name, map]) => rows(name, map)),
+    },
+    command: "pagelab show BASE faults; pagelab sql BASE 'SELECT ts, addr FROM faults'",
+  });
+}
+
+/** Rows of the table at most, by side: the file has them all. */
+const LISTED = 400;
+
+function rows(name: string, map: FaultGrid | null): (string | number)[][] {
+  if (!map) return [];
+  return map.cells.slice(0, LISTED).map(([column, row, fills, others]) => [name, Math.round((column / map.columns) * map.span_ns), Math.round((row / map.rows) * map.len_bytes), fills, others]);
+}

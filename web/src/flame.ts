@@ -1,0 +1,113 @@
+/** A differential flame graph: stacks of both sides in one picture, each frame as wide as the larger of them. */
+
+import { chart } from "./chart.js";
+import type { Frame } from "./document.js";
+import { h, s } from "./dom.js";
+import { duration, signedDuration } from "./format.js";
+
+const WIDTH = 880;
+const ROW = 18;
+/** Rows drawn: deeper frames appear when one is zoomed into. */
+const ROWS = 36;
+/** Letters that a frame has room for. */
+const LETTER = 6.6;
+/** Changes of less than this part of a frame are no change. */
+const SAME = 0.05;
+
+export interface Box {
+  readonly frame: Frame;
+  readonly depth: number;
+  /** From 0 to 1. */
+  readonly from: number;
+  readonly to: number;
+}
+
+const size = (frame: Frame): number => Math.max(frame.base, frame.test);
+
+/** Where each frame lies. Children of a frame may together be larger than it is, where one has what the other lost: then all shrink. */
+export function layout(root: Frame): Box[] {
+  const boxes: Box[] = [];
+  const place = (frame: Frame, depth: number, from: number, to: number): void => {
+    boxes.push({ frame, depth, from, to });
+    const children = frame.children ?? [];
+    const sum = children.reduce((sum, child) => sum + size(child), 0);
+    const scale = sum > 0 ? (to - from) / Math.max(sum, size(frame)) : 0;
+    let at = from;
+    for (const child of children) {
+      const width = size(child) * scale;
+      place(child, depth + 1, at, at + width);
+      at += width;
+    }
+  };
+  place(root, 0, 0, 1);
+  return boxes;
+}
+
+export type Tone = "same" | "more" | "less" | "new" | "gone";
+
+export function tone(frame: Frame): Tone {
+  if (frame.base === 0) return "new";
+  if (frame.test === 0) return "gone";
+  const change = (frame.test - frame.base) / size(frame);
+  return Math.abs(change) < SAME ? "same" : change > 0 ? "more" : "less";
+}
+
+const about = (frame: Frame): string => `${frame.name}: ${duration(frame.base)} on base, ${duration(frame.test)} on test, ${signedDuration(frame.test - frame.base)} a run`;
+
+/** The functions by what they and their callees spend, each once per stack: the table of the picture. */
+function listed(root: Frame): (string | number)[][] {
+  const rows: (string | number)[][] = [];
+  const walk = (frame: Frame, stack: string): void => {
+    const path = stack ? `${stack};${frame.name}` : frame.name;
+    rows.push([path, Math.round(frame.base), Math.round(frame.test), Math.round(frame.test - frame.base)]);
+    for (const child of frame.children ?? []) walk(child, path);
+  };
+  walk(root, "");
+  return rows.sort((a, b) => Math.abs(Number(b[3])) - Math.abs(Number(a[3]))).slice(0, 300);
+}
+
+/** The figure. */
+export function flame(root: Frame, id: string, isAlone = false): HTMLElement {
+  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${ROWS * ROW}`, class: "flame" });
+  const said = h("p", { class: "about", role: "status" }, "Click a frame to zoom into it; the lowest one zooms out.");
+  const search = h("input", { type: "search", id: `${id}-search`, placeholder: "function" });
+  const saidOf = (frame: Frame): string => (isAlone ? `${frame.name}: ${duration(frame.test)}` : about(frame));
+  let top = root;
+  const draw = (): void => {
+    const wanted = search.value.trim().toLowerCase();
+    let found = 0;
+    const boxes = layout(top).filter((box) => box.depth < ROWS && (box.to - box.from) * WIDTH >= 0.4);
+    const height = (Math.max(0, ...boxes.map((box) => box.depth)) + 1) * ROW;
+    picture.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
+    picture.replaceChildren(
+      ...boxes.map(({ frame, depth, from, to }) => {
+        const [x, width, y] = [from * WIDTH, (to - from) * WIDTH, height - (depth + 1) * ROW];
+        const hit = wanted !== "" && frame.name.toLowerCase().includes(wanted);
+        if (hit) found = Math.max(found, size(frame));
+        const group = s("g", { class: `frame ${isAlone ? "plain" : tone(frame)}${hit ? " hit" : ""}` }, s("title", {}, saidOf(frame)), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
+        const letters = Math.floor((width - 6) / LETTER);
+        if (letters > 2) group.append(s("text", { x: x + 3, y: y + 13 }, frame.name.length > letters ? `${frame.name.slice(0, letters - 1)}…` : frame.name));
+        group.addEventListener("click", () => {
+          top = frame === top ? root : frame;
+          draw();
+        });
+        return group;
+      }),
+    );
+    said.textContent = wanted ? `${duration(found)} a run in the widest frame of that name` : saidOf(top);
+  };
+  search.addEventListener("input", draw);
+  draw();
+  const figure = chart({
+    id,
+    title: "Stacks on CPUs",
+    about: isAlone
+      ? "Each frame is as wide as the time on CPUs in it and in what it called, from the samples of the profile."
+      : "Each frame is as wide as the side that spent more in it; orange: more on test, green: less, hatched: on one side only. From the samples of all runs, per run.",
+    picture,
+    table: { columns: [{ name: "stack" }, { name: "base, ns", isNumber: true }, { name: "test, ns", isNumber: true }, { name: "difference, ns", isNumber: true }], rows: listed(root) },
+    command: "pagelab export folded RUN",
+  });
+  figure.insertBefore(h("div", { class: "filters" }, h("label", { for: `${id}-search` }, "Search ", search), said), figure.querySelector(".picture"));
+  return figure;
+}

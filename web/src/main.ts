@@ -1,0 +1,76 @@
+/** The page: the document that it holds, drawn. It computes nothing and asks for nothing. */
+
+import "./page.css";
+import { causes } from "./causes.js";
+import { embedded, type Comparison, type Page, type Pictures } from "./document.js";
+import { h } from "./dom.js";
+import { faultMap } from "./fault-map.js";
+import { flame } from "./flame.js";
+import { functions } from "./functions.js";
+import { latency } from "./latency.js";
+import { metrics } from "./metrics.js";
+import { recording } from "./recording.js";
+import { runs } from "./runs.js";
+import { settings } from "./settings.js";
+import { verdict } from "./verdict.js";
+import { waterfall } from "./waterfall.js";
+
+/** What was not measured, and what a reader must know. */
+function missing(comparison: Comparison, id: string): HTMLElement | null {
+  const parts = (comparison.budget?.missing ?? []).map((part) => `${part.part} on ${part.side} (${part.runs} runs): ${part.reason}`);
+  const notes = [...parts, ...comparison.notes];
+  if (notes.length === 0) return null;
+  return h(
+    "section",
+    { id, "aria-labelledby": `${id}-title` },
+    h("h3", { id: `${id}-title`, class: "section" }, "What was not measured, and what to know"),
+    h("ul", {}, notes.map((note) => h("li", {}, note))),
+  );
+}
+
+/** What a side is: its name, and what it ran. */
+function side(name: "base" | "test", label: string, commands: readonly string[] | undefined): HTMLElement {
+  const shown = label === name ? "" : ` ${label}`;
+  return h("p", { class: "sides" }, h("span", { class: `key ${name}` }, name), shown, (commands ?? []).map((command) => [" ", h("code", {}, command)]));
+}
+
+function compared(comparison: Comparison, pictures: Pictures | undefined, id: string): HTMLElement {
+  const at = (name: string): string => `${id}${name}`;
+  return h(
+    "article",
+    { class: "comparison", id: at("comparison") },
+    verdict(comparison),
+    side("base", comparison.base.label, comparison.facts?.base?.commands),
+    side("test", comparison.test.label, comparison.facts?.test?.commands),
+    runs(comparison, at("runs")),
+    comparison.budget && waterfall(comparison.budget, at("time")),
+    causes(comparison, at("why")),
+    missing(comparison, at("missing")),
+    latency(comparison, at("latency")),
+    pictures && faultMap(pictures.fault_maps, at("faults")),
+    pictures?.flame && flame(pictures.flame, at("stacks")),
+    functions(comparison, at("functions")),
+    metrics(comparison, at("metrics")),
+    settings(comparison, at("settings")),
+  );
+}
+
+/** All of the page. */
+export function page(document: Page): HTMLElement {
+  const several = document.comparisons.length > 1;
+  return h(
+    "main",
+    {},
+    h("h1", {}, document.title),
+    document.comparisons.map((comparison, place) => compared(comparison, document.pictures[place], several ? `${place + 1}-` : "")),
+    document.recordings.map((one, place) => recording(one, document.recordings.length > 1 ? `r${place + 1}-` : "")),
+    h("footer", {}, h("p", {}, `Written by pagelab ${document.version}. Everything on this page is in it: it asks for nothing.`)),
+  );
+}
+
+const root = document.getElementById("page");
+if (root) {
+  root.replaceChildren(page(embedded(document)));
+  // What the link names is there only now.
+  if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+}

@@ -1,0 +1,97 @@
+/** One recording by itself: what was run, where its time went, what may be wrong with it. */
+
+import { diagnosis } from "./causes.js";
+import { chart } from "./chart.js";
+import type { OneComponent, Recorded } from "./document.js";
+import { h, s } from "./dom.js";
+import { oneFaultMap } from "./fault-map.js";
+import { flame } from "./flame.js";
+import { duration, quantity } from "./format.js";
+import { linear } from "./scale.js";
+
+const SHOWN = 14;
+const WIDTH = 880;
+const ROW = 24;
+const NAMES = 190;
+const VALUES = 170;
+
+/** The sentence at the top. */
+export function sentence(recorded: Recorded): string {
+  const { explanation, budget } = recorded;
+  const first = explanation.findings[0];
+  if (first) return `${first.title} (${first.confidence}).`;
+  const most = budget.components[0];
+  return most ? `Most of its time went into ${most.component}: ${most.about}.` : "Nothing stands out.";
+}
+
+function bars(components: readonly OneComponent[], id: string): HTMLElement {
+  const shown = components.slice(0, SHOWN);
+  const x = linear(0, Math.max(1, ...shown.map((one) => one.ns)), NAMES, WIDTH - VALUES);
+  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${shown.length * ROW + 6}`, class: "components" });
+  for (const [row, one] of shown.entries()) {
+    const y = 3 + row * ROW;
+    picture.append(
+      s("text", { x: NAMES - 8, y: y + 16, "text-anchor": "end", class: "name" }, one.component),
+      s("rect", { x: NAMES, y: y + 4, width: Math.max(1, x(one.ns) - NAMES), height: ROW - 8, class: `bar state-${one.state}` }, s("title", {}, `${one.component}: ${one.about}`)),
+      s("text", { x: WIDTH - VALUES + 8, y: y + 16, class: "value" }, `${duration(one.ns)}, ${one.pct.toFixed(1)} %`),
+    );
+  }
+  return chart({
+    id,
+    title: "Where the time of its tasks went",
+    about: "Sums over all tasks. run: on a CPU, by what it was spent on; ready: waiting for one; off: waiting for something else.",
+    picture,
+    table: {
+      columns: [{ name: "component" }, { name: "what it is" }, { name: "time, ns", isNumber: true }, { name: "standard error, ns", isNumber: true }, { name: "wall, ns", isNumber: true }],
+      rows: components.map((one) => [one.component, one.about, one.ns, one.error_ns, one.wall_ns]),
+    },
+    command: "pagelab show RECORDING budget",
+  });
+}
+
+/** The section of a recording. */
+export function recording(recorded: Recorded, id: string): HTMLElement {
+  const { summary, explanation, budget } = recorded;
+  const at = (name: string): string => `${id}${name}`;
+  const facts: [string, string][] = [];
+  const add = (name: string, value: number | null, unit: string): void => {
+    if (value !== null) facts.push([name, quantity(value, unit)]);
+  };
+  const overview = summary.overview;
+  add("elapsed", overview.elapsed_ns, "ns");
+  add("user", overview.user_ns, "ns");
+  add("kernel", overview.system_ns, "ns");
+  add("faults", overview.minor_faults, "count");
+  add("major faults", overview.major_faults, "count");
+  add("read", overview.read_bytes, "bytes");
+  add("written", overview.written_bytes, "bytes");
+  add("largest resident size", overview.max_rss_bytes, "bytes");
+  const where = [summary.host, summary.kernel && `Linux ${summary.kernel}`, summary.cpus !== null && `${summary.cpus} CPUs`, summary.virt].filter(Boolean).join(", ");
+  const missing = [...budget.missing.map((part) => `${part.part}: ${part.reason}`), ...explanation.notes, ...recorded.notes];
+  const lost = Object.entries(summary.loss).flatMap(([stream, counted]) => (counted.lost ? [`${counted.lost} of ${counted.seen ?? 0} events of ${stream} were lost`] : []));
+  const unsaid = [...new Set([...lost, ...missing])];
+  return h(
+    "article",
+    { class: "comparison", id: at("recording") },
+    h(
+      "header",
+      { class: "verdict" },
+      h("h2", {}, sentence(recorded)),
+      h("p", {}, h("code", {}, summary.command?.join(" ") ?? summary.target ?? recorded.dir)),
+      h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+      h("p", { class: "about" }, where),
+      !explanation.complete && h("p", { class: "caution" }, "The recorder did not reach a clean end: what came last is missing."),
+    ),
+    budget.components.length > 0 && bars(budget.components, at("time")),
+    diagnosis(explanation, "No rule found a cause in this recording alone. Another one to compare it with shows more: pagelab compare GOOD BAD", at("why"), false),
+    recorded.fault_map && oneFaultMap(recorded.fault_map, at("faults")),
+    recorded.flame && flame(recorded.flame, at("stacks"), true),
+    unsaid.length > 0 &&
+      h(
+        "section",
+        { id: at("missing"), "aria-labelledby": at("missing-title") },
+        h("h3", { id: at("missing-title"), class: "section" }, "What was not measured, and what to know"),
+        h("ul", {}, unsaid.map((note) => h("li", {}, note))),
+      ),
+  );
+}

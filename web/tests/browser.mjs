@@ -1,0 +1,83 @@
+// Pages in a real browser: what is drawn is what the document says, nothing is asked for, nothing is thrown, and a screen reader finds
+// its way. Usage: node tests/browser.mjs SCREENSHOTS PAGE.html...   (Debian's chromium; as root without its sandbox)
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { basename, join, resolve } from "node:path";
+import { chromium } from "playwright-core";
+
+const [shots, ...pages] = process.argv.slice(2);
+if (!shots || pages.length === 0) {
+  console.error("browser.mjs: found too few words; needed a folder for screenshots and pages");
+  process.exit(2);
+}
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+
+/** The page's own document. */
+const documentOf = (page) => page.evaluate(() => JSON.parse(document.getElementById("pagelab-document").textContent));
+
+async function marks(page) {
+  const doc = await documentOf(page);
+  const [comparison] = doc.comparisons;
+  if (!comparison) return;
+  const counted = (side) => side.runs.filter((run) => run.excluded === null && run.primary !== null).length;
+  const prefix = doc.comparisons.length > 1 ? "1-" : "";
+  const count = (selector) => page.locator(selector).count();
+  assert.equal(await count(`[id="${prefix}runs"] circle.run.base`), counted(comparison.base), "a dot for each run of the base");
+  assert.equal(await count(`[id="${prefix}runs"] circle.run.test`), counted(comparison.test), "and of the test side");
+  const moved = (comparison.budget?.components ?? []).filter((one) => one.difference_ns);
+  const bars = comparison.budget ? Math.min(moved.length, 9) + 2 + (moved.length > 9 ? 1 : 0) : 0;
+  assert.equal(await count(`[id="${prefix}time"] rect.bar`), bars, "a bar for each step of the waterfall");
+  assert.equal(await count(`[id="${prefix}why"] article.finding`), comparison.findings.length, "every finding");
+  // Bars are as long as their numbers say: the test's over the base's.
+  if (comparison.budget) {
+    const widths = await page.locator(`[id="${prefix}time"] rect.bar.whole`).evaluateAll((all) => all.map((bar) => Number(bar.getAttribute("width"))));
+    const wanted = comparison.budget.test_ns / comparison.budget.base_ns;
+    assert.ok(Math.abs(widths[1] / widths[0] / wanted - 1) < 0.02, `bars ${widths} for a ratio of ${wanted}`);
+  }
+  const table = page.locator(`[id="${prefix}metrics"] tbody tr`);
+  const search = page.locator(`[id="${prefix}metrics-search"]`);
+  await page.locator(`[id="${prefix}metrics-only"]`).uncheck();
+  await search.fill("run.");
+  assert.equal(await table.count(), Math.min(200, comparison.metrics.filter((one) => `${one.name}[${one.instance ?? ""}]`.includes("run.")).length), "the filter finds what the document has");
+}
+
+async function zoom(page) {
+  const flame = page.locator("svg.flame").first();
+  if ((await flame.count()) === 0) return;
+  const before = await flame.locator("g.frame").count();
+  await flame.locator("g.frame").nth(Math.min(3, before - 1)).click();
+  await flame.locator("g.frame").first().click();
+  assert.equal(await flame.locator("g.frame").count(), before, "zooming in and out again shows the same frames");
+  await page.locator("input[id$='stacks-search']").first().fill("main");
+}
+
+for (const file of pages) {
+  for (const scheme of ["light", "dark"]) {
+    const page = await browser.newPage({ viewport: { width: 1000, height: 900 }, colorScheme: scheme });
+    const wrong = [];
+    page.on("console", (message) => message.type() === "error" && wrong.push(`console: ${message.text()}`));
+    page.on("pageerror", (error) => wrong.push(`thrown: ${error.message}`));
+    page.on("request", (request) => !/^(file|data|blob):/.test(request.url()) && wrong.push(`asked for ${request.url()}`));
+    const began = performance.now();
+    await page.goto(`file://${resolve(file)}`);
+    await page.locator("main h1").waitFor();
+    const drawn = Math.round(performance.now() - began);
+    const shot = (name) => page.screenshot({ path: join(shots, `${basename(file, ".html")}-${scheme}-${name}.png`), fullPage: name === "all" });
+    await shot("first");
+    await shot("all");
+    await marks(page);
+    await zoom(page);
+    // The policy allows no other script; the protocol of the browser runs it beside the page.
+    const session = await page.context().newCDPSession(page);
+    await session.send("Runtime.evaluate", { expression: axe });
+    const { result } = await session.send("Runtime.evaluate", { expression: "axe.run().then((found) => JSON.stringify(found.violations))", awaitPromise: true, returnByValue: true });
+    const serious = JSON.parse(result.value).filter((one) => ["serious", "critical"].includes(one.impact));
+    for (const one of serious) wrong.push(`axe: ${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map((node) => node.target.join(" ")).join(", ")}`);
+    console.log(`${file} ${scheme}: drawn after ${drawn} ms; ${wrong.length === 0 ? "nothing wrong" : wrong.join("\n  ")}`);
+    if (wrong.length > 0) process.exitCode = 1;
+    await page.close();
+  }
+}
+await browser.close();
