@@ -28,7 +28,7 @@ setup-test: setup ## install what the tests compare with
 	@tools/fio-conformance --fetch
 
 # The script and the style sheet of HTML pages, which the program embeds.
-WEB_SOURCES := $(wildcard web/src/*.ts web/src/*.css) web/package-lock.json web/vite.config.ts web/tsconfig.json
+WEB_SOURCES := $(wildcard web/src/*.ts web/src/*.css) web/package.json web/package-lock.json web/vite.config.ts web/tsconfig.json
 
 web: web/dist/page.js ## the script of HTML pages; the program that is built next embeds it
 
@@ -45,7 +45,7 @@ demo: build ## a regression goes in, its cause comes out (needs root)
 test: ready-to-test ## everything that must pass; under 25 minutes on 2 cores
 	tools/test short
 
-ready-to-test: setup
+ready-to-test: setup web
 	@$(MAKE) --no-print-directory -j2 test-programs setup-test
 
 # Beside what is fetched for the tests: compiling needs the processors, fetching the network. Without MAKEFLAGS, or cargo would

@@ -18,9 +18,10 @@ fn main() -> io::Result<()> {
 }
 
 fn constant(name: &str, path: &Path) -> String {
-    let value = match path.is_file() {
-        true => format!("Some(include_str!({:?}))", path.display().to_string()),
-        false => "None".to_owned(),
+    let value = if path.is_file() {
+        format!("Some(include_str!({:?}))", path.display().to_string())
+    } else {
+        "None".to_owned()
     };
     format!("const {name}: Option<&str> = {value};\n")
 }

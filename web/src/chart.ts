@@ -1,7 +1,7 @@
 /** A picture with what belongs to it: its data as a table, as a file, the picture as a file, and a link of its own. */
 
 import { append, h, type Child } from "./dom.js";
-import { csv, save, saveImage } from "./save.js";
+import { csv, save, saveDrawing, saveImage } from "./save.js";
 
 export interface Column {
   readonly name: string;
@@ -21,6 +21,10 @@ export interface ChartOptions {
   readonly about: string;
   readonly picture: SVGSVGElement | HTMLCanvasElement;
   readonly table: Table;
+  /** All rows, for the file, where the table shows the first ones only. */
+  readonly all?: () => Table;
+  /** It can be used: then it is no picture to a screen reader. */
+  readonly isInteractive?: boolean;
   /** The command that prints the same numbers. */
   readonly command?: string;
 }
@@ -41,7 +45,7 @@ export function tableElement(caption: string, table: Table): HTMLTableElement {
 /** The figure. */
 export function chart(options: ChartOptions): HTMLElement {
   const { id, title, about, picture, table } = options;
-  picture.setAttribute("role", "img");
+  picture.setAttribute("role", options.isInteractive ? "group" : "img");
   picture.setAttribute("aria-label", `${title}. ${about}`);
   const button = (text: string, act: () => void): HTMLButtonElement => {
     const element = h("button", { type: "button" }, text);
@@ -49,8 +53,8 @@ export function chart(options: ChartOptions): HTMLElement {
     return element;
   };
   const buttons: Child[] = [
-    button("CSV", () => save(`${id}.csv`, "text/csv", csv(table))),
-    picture instanceof SVGSVGElement && button("SVG", () => save(`${id}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(picture))),
+    button("CSV", () => save(`${id}.csv`, "text/csv", csv((options.all ?? ((): Table => table))()))),
+    picture instanceof SVGSVGElement && button("SVG", () => saveDrawing(`${id}.svg`, picture)),
     button("PNG", () => void saveImage(`${id}.png`, picture)),
   ];
   const figure = h(
@@ -60,7 +64,7 @@ export function chart(options: ChartOptions): HTMLElement {
     h("div", { class: "picture", tabindex: "0", role: "group", "aria-label": title }, picture),
   );
   append(figure, [
-    h("details", {}, h("summary", {}, "Data"), options.command && h("p", {}, "The same numbers: ", h("code", {}, options.command)), h("div", { class: "buttons" }, buttons), tableElement(title, table)),
+    h("details", {}, h("summary", {}, "Data"), options.command && h("p", {}, "The same numbers: ", h("code", {}, options.command)), h("div", { class: "buttons" }, buttons), h("div", { class: "scrolls", tabindex: "0", role: "group", "aria-label": `Data of ${title}` }, tableElement(options.all ? `${title}: the first rows; the file has all` : title, table))),
   ]);
   return figure;
 }

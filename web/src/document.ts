@@ -175,7 +175,16 @@ export interface Frame {
   readonly children?: readonly Frame[];
 }
 
+export interface Recorders {
+  readonly facts: Readonly<Record<string, readonly string[]>>;
+  readonly cpu_ns: number | null;
+  /** Events seen and lost, by stream. */
+  readonly events: Readonly<Record<string, readonly [number, number]>>;
+  readonly refused: Readonly<Record<string, string>>;
+}
+
 export interface Pictures {
+  readonly recorders: readonly [Recorders, Recorders];
   readonly fault_maps: readonly [FaultGrid | null, FaultGrid | null];
   readonly flame: Frame | null;
   readonly notes: readonly string[];

@@ -3,10 +3,18 @@
 export type Child = Node | string | number | null | undefined | false | readonly Child[];
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
+/** What moves or reorders the text around it: controls, marks of direction, halves of a character. As on a terminal it is shown as a code. */
+const ACTIVE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\p{Cs}/gu;
+
+/** Text of a recording as it may stand among other text. */
+export function shown(text: string): string {
+  return text.replace(ACTIVE, (one) => `\\u{${(one.codePointAt(0) ?? 0).toString(16)}}`);
+}
+
 function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) continue;
-    element.setAttribute(name, value === true ? "" : String(value));
+    element.setAttribute(name, value === true ? "" : shown(String(value)));
   }
   append(element, children);
 }
@@ -15,7 +23,7 @@ export function append(parent: Element, children: readonly Child[]): void {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) append(parent, child as readonly Child[]);
-    else parent.append(child instanceof Node ? child : String(child as string | number));
+    else parent.append(child instanceof Node ? child : shown(String(child as string | number)));
   }
 }
 

@@ -18,9 +18,18 @@ const BOTTOM = 26;
 /** Lines of the grid of huge pages at most. */
 const LINES = 64;
 
+/** Where huge pages can begin, bytes behind the lowest address shown. */
+export function slots(map: FaultGrid): number[] {
+  const huge = map.huge_bytes;
+  if (!(huge > 0) || map.len_bytes / huge > LINES) return [];
+  const found: number[] = [];
+  for (let at = (huge - Number(BigInt(map.start) % BigInt(huge))) % huge; at <= map.len_bytes; at += huge) found.push(at);
+  return found;
+}
+
 function side(map: FaultGrid | null, name: string, left: number, width: number, span_ns: number): SVGGElement {
   const group = s("g", {});
-  const title = map ? `${name}: ${map.faults} faults in ${duration(map.last_ns)}` : `${name}: no such mapping`;
+  const title = map ? `${name}: ${map.faults} of ${map.mapping_faults} faults, ${quantity(map.len_bytes, "bytes")}, in ${duration(map.last_ns)}` : `${name}: no faults were recorded on such a mapping`;
   group.append(s("text", { x: left, y: 16, class: "name" }, title));
   const bottom = HEIGHT - BOTTOM;
   group.append(s("rect", { x: left, y: TOP, width, height: bottom - TOP, class: "border" }));
@@ -28,10 +37,7 @@ function side(map: FaultGrid | null, name: string, left: number, width: number, 
   for (const tick of x.ticks) group.append(s("text", { x: x(tick), y: HEIGHT - 8, "text-anchor": "middle", class: "tick" }, duration(tick)));
   if (!map) return group;
   const y = linear(0, map.len_bytes, bottom, TOP);
-  const slots = Math.floor(map.len_bytes / map.huge_bytes);
-  if (slots > 0 && slots <= LINES) {
-    for (let slot = 1; slot <= slots; slot += 1) group.append(s("line", { x1: left, x2: left + width, y1: y(slot * map.huge_bytes), y2: y(slot * map.huge_bytes), class: "grid" }));
-  }
+  for (const at of slots(map)) group.append(s("line", { x1: left, x2: left + width, y1: y(at), y2: y(at), class: "grid" }));
   const least = map.cells.length < FEW ? 6 : 1.5;
   const [cellWidth, cellHeight] = [Math.max(least, width / map.columns), Math.max(least, (bottom - TOP) / map.rows)];
   // One path for each kind: as many elements as there are cells would be slow.
@@ -70,21 +76,23 @@ function figure(one: FaultGrid, picture: SVGSVGElement, behind: string, sides: r
     id,
     title: "Faults: address against time",
     about:
-      `${one.what}, ${quantity(one.len_bytes, "bytes")} from ${one.start}. Upwards the address, lines at each huge page (${quantity(one.huge_bytes, "bytes")}); ` +
+      `${one.what}, from ${one.start} on. Upwards the address, each side from its own, lines where huge pages can begin (${quantity(one.huge_bytes, "bytes")}); ` +
       `to the right time. A dot is a fault.${orders.join("")}${behind}`,
     picture,
     table: {
-      columns: [{ name: "side" }, { name: "time from, ns", isNumber: true }, { name: "offset from, bytes", isNumber: true }, { name: "faults that found no page", isNumber: true }, { name: "other faults", isNumber: true }],
-      rows: sides.flatMap(([name, map]) => rows(name, map)),
+      columns: COLUMNS,
+      rows: sides.flatMap(([name, map]) => rows(name, map, LISTED)),
     },
+    all: () => ({ columns: COLUMNS, rows: sides.flatMap(([name, map]) => rows(name, map, Infinity)) }),
     command: "pagelab show BASE faults; pagelab sql BASE 'SELECT ts, addr FROM faults'",
   });
 }
 
 /** Rows of the table at most, by side: the file has them all. */
 const LISTED = 400;
+const COLUMNS = [{ name: "side" }, { name: "time from, ns", isNumber: true }, { name: "offset from, bytes", isNumber: true }, { name: "faults that found no page", isNumber: true }, { name: "other faults", isNumber: true }];
 
-function rows(name: string, map: FaultGrid | null): (string | number)[][] {
+function rows(name: string, map: FaultGrid | null, most: number): (string | number)[][] {
   if (!map) return [];
-  return map.cells.slice(0, LISTED).map(([column, row, fills, others]) => [name, Math.round((column / map.columns) * map.span_ns), Math.round((row / map.rows) * map.len_bytes), fills, others]);
+  return map.cells.slice(0, most).map(([column, row, fills, others]) => [name, Math.round((column / map.columns) * map.span_ns), Math.round((row / map.rows) * map.len_bytes), fills, others]);
 }

@@ -9,6 +9,8 @@ const WIDTH = 880;
 const ROW = 18;
 /** Rows drawn: deeper frames appear when one is zoomed into. */
 const ROWS = 36;
+/** Stacks in the table: the file has all. */
+const LISTED = 300;
 /** Letters that a frame has room for. */
 const LETTER = 6.6;
 /** Changes of less than this part of a frame are no change. */
@@ -55,21 +57,22 @@ export function tone(frame: Frame): Tone {
 const about = (frame: Frame): string => `${frame.name}: ${duration(frame.base)} on base, ${duration(frame.test)} on test, ${signedDuration(frame.test - frame.base)} a run`;
 
 /** The functions by what they and their callees spend, each once per stack: the table of the picture. */
-function listed(root: Frame): (string | number)[][] {
+function listed(root: Frame, isAlone: boolean, most: number): (string | number)[][] {
   const rows: (string | number)[][] = [];
   const walk = (frame: Frame, stack: string): void => {
     const path = stack ? `${stack};${frame.name}` : frame.name;
-    rows.push([path, Math.round(frame.base), Math.round(frame.test), Math.round(frame.test - frame.base)]);
+    rows.push(isAlone ? [path, Math.round(frame.test)] : [path, Math.round(frame.base), Math.round(frame.test), Math.round(frame.test - frame.base)]);
     for (const child of frame.children ?? []) walk(child, path);
   };
   walk(root, "");
-  return rows.sort((a, b) => Math.abs(Number(b[3])) - Math.abs(Number(a[3]))).slice(0, 300);
+  const size = (row: (string | number)[]): number => Math.abs(Number(row.at(-1)));
+  return rows.sort((a, b) => size(b) - size(a)).slice(0, most);
 }
 
 /** The figure. */
 export function flame(root: Frame, id: string, isAlone = false): HTMLElement {
   const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${ROWS * ROW}`, class: "flame" });
-  const said = h("p", { class: "about", role: "status" }, "Click a frame to zoom into it; the lowest one zooms out.");
+  const said = h("p", { class: "about", role: "status" }, "Click a frame, or press Enter, to zoom into it; the lowest one zooms out; arrows go from frame to frame.");
   const search = h("input", { type: "search", id: `${id}-search`, placeholder: "function" });
   const saidOf = (frame: Frame): string => (isAlone ? `${frame.name}: ${duration(frame.test)}` : about(frame));
   let top = root;
@@ -84,12 +87,25 @@ export function flame(root: Frame, id: string, isAlone = false): HTMLElement {
         const [x, width, y] = [from * WIDTH, (to - from) * WIDTH, height - (depth + 1) * ROW];
         const hit = wanted !== "" && frame.name.toLowerCase().includes(wanted);
         if (hit) found = Math.max(found, size(frame));
-        const group = s("g", { class: `frame ${isAlone ? "plain" : tone(frame)}${hit ? " hit" : ""}` }, s("title", {}, saidOf(frame)), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
+        const group = s("g", { class: `frame ${isAlone ? "plain" : tone(frame)}${hit ? " hit" : ""}`, role: "button", tabindex: depth === 0 ? 0 : -1, "aria-label": saidOf(frame) }, s("title", {}, saidOf(frame)), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
         const letters = Math.floor((width - 6) / LETTER);
         if (letters > 2) group.append(s("text", { x: x + 3, y: y + 13 }, frame.name.length > letters ? `${frame.name.slice(0, letters - 1)}…` : frame.name));
-        group.addEventListener("click", () => {
+        const zoom = (): void => {
           top = frame === top ? root : frame;
           draw();
+          (picture.firstElementChild as SVGGElement | null)?.focus();
+        };
+        group.addEventListener("click", zoom);
+        group.addEventListener("keydown", (event) => {
+          if (event.key === "Enter" || event.key === " ") {
+            event.preventDefault();
+            zoom();
+          }
+          const next = event.key === "ArrowRight" ? group.nextElementSibling : event.key === "ArrowLeft" ? group.previousElementSibling : null;
+          if (next) {
+            event.preventDefault();
+            (next as SVGGElement).focus();
+          }
         });
         return group;
       }),
@@ -98,6 +114,8 @@ export function flame(root: Frame, id: string, isAlone = false): HTMLElement {
   };
   search.addEventListener("input", draw);
   draw();
+  const times = isAlone ? ["time, ns"] : ["base, ns", "test, ns", "difference, ns"];
+  const columns = [{ name: "stack" }, ...times.map((name) => ({ name, isNumber: true }))];
   const figure = chart({
     id,
     title: "Stacks on CPUs",
@@ -105,7 +123,9 @@ export function flame(root: Frame, id: string, isAlone = false): HTMLElement {
       ? "Each frame is as wide as the time on CPUs in it and in what it called, from the samples of the profile."
       : "Each frame is as wide as the side that spent more in it; orange: more on test, green: less, hatched: on one side only. From the samples of all runs, per run.",
     picture,
-    table: { columns: [{ name: "stack" }, { name: "base, ns", isNumber: true }, { name: "test, ns", isNumber: true }, { name: "difference, ns", isNumber: true }], rows: listed(root) },
+    table: { columns, rows: listed(root, isAlone, LISTED) },
+    all: () => ({ columns, rows: listed(root, isAlone, Infinity) }),
+    isInteractive: true,
     command: "pagelab export folded RUN",
   });
   figure.insertBefore(h("div", { class: "filters" }, h("label", { for: `${id}-search` }, "Search ", search), said), figure.querySelector(".picture"));

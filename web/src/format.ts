@@ -43,20 +43,20 @@ function scaled(value: number, step: number, names: readonly string[]): [number,
 }
 
 /** A value in the unit that a document gives: `ns`, `B`, `bytes/op`, `count/s`, ... */
-export function quantity(value: number | null | undefined, unit: string): string {
+export function quantity(value: number | null | undefined, unit: string, digits = 4): string {
   if (value === null || value === undefined) return "unknown";
   const [base, per] = unit.split("/", 2);
   const behind = per ? `/${per}` : "";
-  if (base === "ns") return duration(value, 4) + behind;
+  if (base === "ns") return duration(value, digits) + behind;
   if (base === "B" || base === "bytes") {
     const [rest, name] = scaled(value, 1024, BINARY);
-    return `${significant(rest, 4)} ${name}${behind}`;
+    return `${significant(rest, digits)} ${name}${behind}`;
   }
-  if (base === "kibibytes") return quantity(value * 1024, `bytes${behind}`);
-  if (base === "%") return `${significant(value, 4)} %`;
+  if (base === "kibibytes") return quantity(value * 1024, `bytes${behind}`, digits);
+  if (base === "%") return `${significant(value, digits)} %`;
   const [rest, name] = scaled(value, 1000, THOUSANDS);
   const noun = base === "count" || base === "" || base === undefined ? "" : ` ${base.replace("_", " ")}`;
-  return `${significant(rest, 4)}${name}${noun}${behind}`;
+  return `${significant(rest, digits)}${name}${noun}${behind}`;
 }
 
 /** A ratio with its interval, with the digits that the interval leaves. */

@@ -10,15 +10,16 @@ import { functions } from "./functions.js";
 import { latency } from "./latency.js";
 import { metrics } from "./metrics.js";
 import { recording } from "./recording.js";
+import { recorders } from "./recorders.js";
 import { runs } from "./runs.js";
 import { settings } from "./settings.js";
 import { verdict } from "./verdict.js";
 import { waterfall } from "./waterfall.js";
 
 /** What was not measured, and what a reader must know. */
-function missing(comparison: Comparison, id: string): HTMLElement | null {
+function missing(comparison: Comparison, ofPictures: readonly string[], id: string): HTMLElement | null {
   const parts = (comparison.budget?.missing ?? []).map((part) => `${part.part} on ${part.side} (${part.runs} runs): ${part.reason}`);
-  const notes = [...parts, ...comparison.notes];
+  const notes = [...parts, ...comparison.notes, ...ofPictures];
   if (notes.length === 0) return null;
   return h(
     "section",
@@ -45,13 +46,14 @@ function compared(comparison: Comparison, pictures: Pictures | undefined, id: st
     runs(comparison, at("runs")),
     comparison.budget && waterfall(comparison.budget, at("time")),
     causes(comparison, at("why")),
-    missing(comparison, at("missing")),
+    missing(comparison, pictures?.notes ?? [], at("missing")),
     latency(comparison, at("latency")),
     pictures && faultMap(pictures.fault_maps, at("faults")),
     pictures?.flame && flame(pictures.flame, at("stacks")),
     functions(comparison, at("functions")),
     metrics(comparison, at("metrics")),
     settings(comparison, at("settings")),
+    pictures && recorders(pictures.recorders, at("recorder")),
   );
 }
 
@@ -70,7 +72,14 @@ export function page(document: Page): HTMLElement {
 
 const root = document.getElementById("page");
 if (root) {
-  root.replaceChildren(page(embedded(document)));
+  try {
+    const shown = embedded(document);
+    if (shown.format !== 1) throw new Error(`the document has format ${shown.format}, this script draws format 1: write the page again with one pagelab`);
+    root.replaceChildren(page(shown));
+  } catch (error) {
+    root.replaceChildren(h("p", {}, `This page cannot be drawn: ${error instanceof Error ? error.message : String(error)}`));
+    throw error;
+  }
   // What the link names is there only now.
   if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
 }

@@ -14,7 +14,13 @@ export function label(metric: Metric): string {
   return metric.instance === null ? metric.name : `${metric.name}[${metric.instance}]`;
 }
 
-const size = (metric: Metric): number => (metric.ratio !== null && metric.ratio > 0 ? Math.abs(Math.log(metric.ratio)) : -1);
+/** How large a change is: from or to nothing it is the largest. */
+const size = (metric: Metric): number => {
+  const { base, test } = { base: metric.base.mean, test: metric.test.mean };
+  if (base === null || test === null) return -1;
+  if ((base === 0) !== (test === 0)) return Infinity;
+  return metric.ratio !== null && metric.ratio > 0 ? Math.abs(Math.log(metric.ratio)) : 0;
+};
 
 /** The metrics that are asked for, in order. */
 export function chosen(metrics: readonly Metric[], text: string, onlySignificant: boolean, order: Order): Metric[] {
@@ -25,7 +31,7 @@ export function chosen(metrics: readonly Metric[], text: string, onlySignificant
     return words.every((word) => name.includes(word));
   });
   if (order === "name") wanted.sort((a, b) => (label(a) < label(b) ? -1 : 1));
-  else if (order === "ratio") wanted.sort((a, b) => size(b) - size(a));
+  else if (order === "ratio") wanted.sort((a, b) => (size(a) === size(b) ? 0 : size(b) - size(a)));
   return wanted;
 }
 

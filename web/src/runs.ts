@@ -28,10 +28,13 @@ export function runs(comparison: Comparison, id: string): HTMLElement | null {
   const margin = (high - low || Math.abs(high) || 1) * 0.05;
   const x = linear(low - margin, high + margin, LEFT, WIDTH - 20);
   const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "runs" });
+  // So many digits that two ticks are never named the same.
+  const step = (x.ticks[1] ?? high) - (x.ticks[0] ?? low);
+  const digits = step > 0 ? Math.min(15, Math.max(4, Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / step)) + 1)) : 4;
   for (const tick of x.ticks) {
     picture.append(
       s("line", { x1: x(tick), x2: x(tick), y1: 8, y2: HEIGHT - 24, class: "grid" }),
-      s("text", { x: x(tick), y: HEIGHT - 8, "text-anchor": "middle", class: "tick" }, quantity(tick, primary.unit)),
+      s("text", { x: x(tick), y: HEIGHT - 8, "text-anchor": "middle", class: "tick" }, quantity(tick, primary.unit, digits)),
     );
   }
   for (const [row, side] of sides.entries()) {

@@ -4,7 +4,8 @@ import type { Table } from "./chart.js";
 
 function field(value: string | number | null): string {
   if (value === null) return "";
-  const text = String(value);
+  // A spreadsheet takes what begins so for a formula.
+  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
@@ -27,18 +28,29 @@ export function save(name: string, type: string, text: string): void {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
+/** A copy of a picture that needs no style sheet. */
+function standalone(picture: SVGSVGElement): string {
+  const copy = picture.cloneNode(true) as SVGSVGElement;
+  const box = picture.getBoundingClientRect();
+  copy.setAttribute("width", String(box.width));
+  copy.setAttribute("height", String(box.height));
+  copyColours(picture, copy);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+/** The picture as a drawing, with the colours of the page. */
+export function saveDrawing(name: string, picture: SVGSVGElement): void {
+  save(name, "image/svg+xml", standalone(picture));
+}
+
 /** The picture as it is shown, with the colours of the page. */
 export async function saveImage(name: string, picture: SVGSVGElement | HTMLCanvasElement): Promise<void> {
   if (picture instanceof HTMLCanvasElement) {
     download(name, picture.toDataURL("image/png"));
     return;
   }
-  const copy = picture.cloneNode(true) as SVGSVGElement;
   const box = picture.getBoundingClientRect();
-  copy.setAttribute("width", String(box.width));
-  copy.setAttribute("height", String(box.height));
-  copyColours(picture, copy);
-  const address = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(copy))}`;
+  const address = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(standalone(picture))}`;
   const image = new Image();
   await new Promise<void>((done, failed) => {
     image.onload = () => done();
@@ -60,7 +72,7 @@ export async function saveImage(name: string, picture: SVGSVGElement | HTMLCanva
 /** Style sheets do not go with a picture: what they say is written into its elements. */
 function copyColours(from: Element, to: Element): void {
   const style = getComputedStyle(from);
-  for (const name of ["fill", "stroke", "stroke-width", "font-size", "font-family", "opacity"]) {
+  for (const name of ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-family", "font-weight", "opacity"]) {
     to.setAttribute(name, style.getPropertyValue(name));
   }
   for (const [place, child] of [...from.children].entries()) {

@@ -12,6 +12,8 @@ export function ticks(low: number, high: number, count: number): number[] {
   const rough = span / count;
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * size).find((step) => step >= rough) ?? rough;
+  // Steps that the numbers themselves cannot take would go on for ever.
+  if (!(step > 4 * Number.EPSILON * Math.max(Math.abs(low), Math.abs(high)))) return [low];
   const found: number[] = [];
   for (let place = Math.ceil(low / step); place * step <= high + step * 1e-9; place += 1) found.push(place * step);
   return found;

@@ -59,6 +59,10 @@ for (const file of pages) {
     const wrong = [];
     page.on("console", (message) => message.type() === "error" && wrong.push(`console: ${message.text()}`));
     page.on("pageerror", (error) => wrong.push(`thrown: ${error.message}`));
+    page.on("dialog", (dialog) => {
+      wrong.push(`a script of the recording ran: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
     page.on("request", (request) => !/^(file|data|blob):/.test(request.url()) && wrong.push(`asked for ${request.url()}`));
     const began = performance.now();
     await page.goto(`file://${resolve(file)}`);

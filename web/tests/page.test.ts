@@ -1,9 +1,11 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
 import type { Budget, Comparison, Component, Metric, Pictures } from "../src/document.js";
+import { slots } from "../src/fault-map.js";
 import { layout, tone } from "../src/flame.js";
 import { page } from "../src/main.js";
 import { chosen, label } from "../src/metrics.js";
+import { recorders } from "../src/recorders.js";
 import { csv } from "../src/save.js";
 import { ticks } from "../src/scale.js";
 import { sides } from "../src/settings.js";
@@ -84,6 +86,10 @@ const pictures: Pictures = {
     null,
     { what: EVIL, start: "0x7f0000000000", len_bytes: 4 << 20, huge_bytes: 2 << 20, span_ns: 1e9, last_ns: 9e8, columns: 400, rows: 200, cells: [[0, 0, 5, 0], [399, 199, 1, 2]], faults: 8, mapping_faults: 8, order: "ascending" },
   ],
+  recorders: [
+    { facts: { host: ["a"], CPUs: ["2"] }, cpu_ns: 4e8, events: { faults: [1000, 0] }, refused: {} },
+    { facts: { host: [EVIL], CPUs: ["2"] }, cpu_ns: null, events: { faults: [5000, 7] }, refused: { dax: EVIL } },
+  ],
   flame: {
     name: "all",
     base: 100,
@@ -111,6 +117,10 @@ describe("the waterfall", () => {
 
 describe("the page", () => {
   const made = page({ format: 1, version: "0", title: EVIL, comparisons: [comparison], pictures: [pictures], recordings: [] });
+  it("shows what would reorder text as a code", () => {
+    expect(made.textContent).not.toContain("\u202e");
+    expect(made.textContent).toContain("\\u{202e}");
+  });
   it("shows names from recordings as text", () => {
     expect(made.querySelectorAll("script, img").length).toBe(0);
     expect((globalThis as { pwned?: number }).pwned).toBeUndefined();
@@ -124,7 +134,7 @@ describe("the page", () => {
     const figures = [...made.querySelectorAll("figure")];
     expect(figures.length).toBe(5);
     for (const figure of figures) {
-      expect(figure.querySelector("[role=img]")?.getAttribute("aria-label")).toBeTruthy();
+      expect(figure.querySelector("[role=img], svg[role=group]")?.getAttribute("aria-label")).toBeTruthy();
       expect(figure.querySelector("table caption")).toBeTruthy();
       expect(figure.querySelector(`a[href="#${figure.id}"]`)).toBeTruthy();
     }
@@ -161,6 +171,15 @@ describe("the flame graph", () => {
   });
 });
 
+describe("the recorder", () => {
+  it("tells what it lost, and what the host refused", () => {
+    const section = recorders(pictures.recorders, "r");
+    expect(section.textContent).toContain("7 of 5 k");
+    expect(section.textContent).toContain("dax");
+    expect(section.textContent).toContain("not known");
+  });
+});
+
 describe("metrics", () => {
   it("are found by words, and those that only follow the speed are left out where asked", () => {
     expect(chosen(comparison.metrics, "thp ALLOC", false, "certain").map(label)).toEqual(["vmstat.thp_fault_alloc"]);
@@ -169,14 +188,20 @@ describe("metrics", () => {
   });
 });
 
+const grid = pictures.fault_maps[1];
+if (!grid) throw new Error("there is one");
+
 describe("files and scales", () => {
   it("quote what would end a field", () => {
     const table = { columns: [{ name: "a" }, { name: "b,c" }], rows: [["x\"y", 1], [null, 2.5]] };
+    expect(csv({ columns: [{ name: "a" }], rows: [["=HYPERLINK(1)"], [-5]] })).toBe("a\r\n'=HYPERLINK(1)\r\n-5\r\n");
     expect(csv(table)).toBe('a,"b,c"\r\n"x""y",1\r\n,2.5\r\n');
   });
   it("have round ticks", () => {
     expect(ticks(0, 1, 5)).toEqual([0, 0.2, 0.4, 0.6000000000000001, 0.8, 1]);
     expect(ticks(3, 3, 5)).toEqual([3]);
+    expect(ticks(0.3, 0.30000000000000004, 5)).toEqual([0.3]);
+    expect(slots({ ...grid, start: "0x1ff000", len_bytes: 4 << 20, huge_bytes: 2 << 20 })).toEqual([4096, 4096 + (2 << 20)]);
   });
   it("lists show the members that differ", () => {
     expect(sides({ key: "mount./.options", base: "a,b", test: "a,c", note: null, parts: [{ base: "b", test: "c" }] })).toEqual(["b", "c"]);

@@ -176,8 +176,8 @@ impl Comparison {
             let is_limited = self.limits.iter().any(|limit| Some(limit.metric.as_str()) == name);
             if is_limited { None } else { self.bad_primary() }
         };
-        let bad = |limit: &LimitAnswer| limit.is_bad().then(|| limit.to_string());
-        self.bad_failures().or_else(of_primary).or_else(|| self.limits.iter().find_map(bad))
+        let bad: Vec<String> = self.limits.iter().filter(|limit| limit.is_bad()).map(ToString::to_string).collect();
+        self.bad_failures().or_else(of_primary).or_else(|| (!bad.is_empty()).then(|| bad.join("; ")))
     }
 
     fn bad_failures(&self) -> Option<String> {

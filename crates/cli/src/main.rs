@@ -15,7 +15,7 @@ mod verdict;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -77,6 +77,9 @@ enum Command {
     Lab(commands::lab::Args),
     /// Undo changes to the host that a killed pagelab left behind.
     Restore(commands::restore::Args),
+    /// Write shell completions or manual pages.
+    #[command(name = "help-files")]
+    HelpFiles(commands::help_files::Args),
     /// Runs a workload in a process of its own.
     #[command(name = "__load", hide = true)]
     Load(commands::hidden::Words),
@@ -172,6 +175,7 @@ fn main() -> ExitCode {
         Command::Hugepages(args) => commands::hugepages::run(&args),
         Command::Lab(args) => commands::lab::run(&args),
         Command::Restore(args) => commands::restore::run(&args),
+        Command::HelpFiles(args) => commands::help_files::run(&args, Cli::command()),
         Command::Load(args) => return commands::hidden::load(&args),
         Command::Case(args) => return commands::hidden::case(&args),
         Command::Supervisor(args) => return commands::hidden::lab(&args),

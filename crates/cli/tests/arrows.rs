@@ -30,7 +30,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     // `fiojob` and `observe` for the words of plans: jobs and streams are checked before anything runs.
     ("experiment", &["session", "lab", "host", "analysis", "recording", "fiojob", "observe", "residency"]),
     ("reproduce", &["experiment", "analysis", "recording"]),
-    ("interop", &["recording"]),
+    ("interop", &["views", "recording"]),
     ("report", &["views", "analysis", "recording"]),
     ("page", &["analysis", "interop", "views", "recording"]),
     (

@@ -85,3 +85,52 @@ fn what_cannot_be_exported_is_said() {
     assert!(refused(&["firefly", here]).contains("invalid value"));
     assert!(refused(&["folded", "/nowhere"]).contains("/nowhere"));
 }
+
+/// Other tools are given every event of the tables, and none twice.
+#[test]
+fn profiles_and_traces_hold_what_the_tables_hold() {
+    let (tmp, dir) =
+        recorded("tasks,cpu,sched,faults,syscalls", "dd if=/dev/zero of=/dev/null bs=1M count=2000 2>/dev/null");
+    let of_tasks = |table: &str| {
+        number(&dir, &format!("select count(*) from {table} where task_id in (select task_id from tasks)"))
+    };
+    let tables = ["samples", "faults", "syscalls", "offcpu"].map(of_tasks);
+    let json: serde_json::Value = serde_json::from_str(&export(&["firefox-profiler"], &dir)).unwrap();
+    let threads = json["threads"].as_array().unwrap();
+    let sum = |part: &str| threads.iter().map(|thread| thread[part]["length"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("samples"), tables[0]);
+    assert_eq!(sum("markers"), tables[1] + tables[2] + tables[3]);
+    assert!(threads.iter().any(|thread| thread["name"] == "dd"));
+
+    let trace = tmp.path().join("a.pftrace");
+    run(Command::new(binary()).args(["export", "perfetto", "-o"]).arg(&trace).arg(&dir), 0);
+    assert!(fs::metadata(&trace).unwrap().len() > 10 * tables.iter().sum::<u64>());
+    let refused = run(Command::new(binary()).args(["export", "perfetto"]).arg(&dir), 2);
+    assert!(stderr(&refused).contains("-o trace.pftrace"));
+}
+
+/// The text is read by rules that <https://prometheus.io/docs/specs/om/open_metrics_spec/> gives.
+#[test]
+fn open_metrics_text_keeps_the_rules_of_the_format() {
+    let (_tmp, dir) = recorded("default", "dd if=/dev/zero of=/dev/null bs=1M count=500 2>/dev/null");
+    let text = export(&["openmetrics"], &dir);
+    assert!(text.ends_with("# EOF\n"));
+    let mut families = std::collections::BTreeSet::new();
+    let mut family = ("", "");
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            family = rest.split_once(' ').unwrap();
+            assert!(families.insert(family.0), "{} comes twice", family.0);
+        } else if let Some(rest) = line.strip_prefix("# UNIT ") {
+            let (name, unit) = rest.split_once(' ').unwrap();
+            assert!(name == family.0 && name.ends_with(&format!("_{unit}")), "{line}");
+        } else if !line.starts_with("# HELP ") {
+            let (sample, value) = line.rsplit_once(' ').unwrap();
+            let name = sample.split('{').next().unwrap();
+            let wanted = if family.1 == "counter" { format!("{}_total", family.0) } else { family.0.to_owned() };
+            assert_eq!(name, wanted, "{line}");
+            assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
+        }
+    }
+    assert!(families.contains("pagelab_run_elapsed_seconds") && families.len() > 200, "{} families", families.len());
+}

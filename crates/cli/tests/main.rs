@@ -22,6 +22,7 @@ mod fio_conformance;
 mod fio_patterns;
 mod fio_tools;
 mod first_hour;
+mod help_files;
 mod hugepages;
 mod kernel_modules;
 mod kills;

@@ -59,6 +59,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo pagelab compare -n 10 --setting", How::Host),
     ("pagelab compare -n 5 --value", How::Run),
     ("pagelab compare good.rec all.rec", How::Run),
+    ("pagelab report good.rec all.rec", How::Run),
     ("pagelab trend nights", How::Elsewhere("tests/trend.rs: weeks of nights")),
     ("sudo pagelab compare old.rec new.rec --confirm", How::Elsewhere("tests/confirm.rs: an allocator's variable")),
     ("sudo pagelab experiment experiments/thp-regression", How::Dry),

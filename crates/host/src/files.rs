@@ -2,7 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 /// Longest text that a setting or fact may have; longer ones are refused with a reason instead of cut.
 pub(crate) const LONGEST: usize = 64 * 1024;
@@ -20,6 +24,15 @@ pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 /// The bytes of a file of at most `longest` bytes; `FileTooLarge` beyond.
 pub(crate) fn bytes_up_to(path: &Path, longest: usize) -> io::Result<Vec<u8>> {
     read_up_to(File::open(path)?, longest)
+}
+
+/// Opens what a link of /proc leads to (a descriptor, a mapping, an executable) if that is a regular file that has a name. It is held
+/// before it is looked at, and looked at before it is opened: a fifo would block, and a device may do anything.
+pub(crate) fn regular_behind(link: &Path) -> Option<File> {
+    let held: File = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?.into();
+    held.metadata().ok().filter(|about| about.is_file() && about.nlink() > 0)?;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    File::options().read(true).custom_flags(flags).open(format!("/proc/self/fd/{}", held.as_raw_fd())).ok()
 }
 
 /// The bytes of an open file of at most [`LONGEST`] bytes.

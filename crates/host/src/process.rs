@@ -163,6 +163,14 @@ impl ProcessSettings {
         RunGroups::make(Path::new("/"), &self.groups)
     }
 
+    /// Gives a process its processors once more: entering another group with a cpuset may have taken them, before Linux 6.2.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_affinity_again(&self, pid: u32) -> io::Result<()> {
+        if self.groups.is_empty() { Ok(()) } else { self.scheduling.set_affinity(pid) }
+    }
+
     /// Sets limits, huge pages and scheduling of the calling process. For use between fork and exec
     /// ([`std::os::unix::process::CommandExt::pre_exec`]): it makes system calls and nothing else, so it is
     /// async-signal-safe. The environment is not touched; give [`ProcessSettings::env`] to the command.

@@ -1,13 +1,13 @@
 //! Control groups of a run's own: what `cgroup.*` settings of a plan become.
 //!
-//! A process that is to have limits gets a new group in each hierarchy that has one of the controllers, directly below its visible
-//! root (a group that holds processes of its own cannot have groups with controllers below it, cgroups(7)). The groups end with the
-//! run: what is still in them then is moved to the root. A recorder that is killed leaves its groups; the next pagelab removes those
-//! that are empty.
+//! A process that is to have limits gets a new group in each hierarchy that has one of the controllers, so that the limits of the
+//! groups above hold as before: of version 1 below the recorder's own group, of version 2 beside it, since there a group that holds
+//! processes cannot have groups with controllers below it (cgroups(7)). The groups end with the run: what is still in them then is moved
+//! to the recorder's own. A recorder that is killed leaves its groups; the next pagelab removes those that are empty.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -16,7 +16,10 @@ use pagelab_residency::mounts::{Mount, table};
 use pagelab_vocab::settings::parse_size;
 
 use crate::files::{cpu_list, names, text, trimmed, under};
+use crate::settings::cgroup;
 
+/// Controllers whose groups are looked for.
+const CONTROLLERS: &[&str] = &["memory", "cpu", "cpuset", "io", "pids", "hugetlb"];
 /// Beginning of the groups' names; the recorder's process id follows.
 const PREFIX: &str = "pagelab-run-";
 /// How long a group may be busy after its last process has ended.
@@ -118,35 +121,64 @@ impl<'a> IoLimit<'a> {
     }
 }
 
-/// The hierarchy that has a controller.
+/// Where groups with a controller are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Hierarchy {
+struct Place {
     version: u8,
-    /// Its visible root.
-    top: PathBuf,
+    /// The recorder's own group.
+    own: PathBuf,
+    /// The group that new ones are made in.
+    parent: PathBuf,
 }
 
-impl Hierarchy {
-    fn of(root: &Path, mounts: &[Mount], controller: &str) -> Option<Self> {
-        // On v1 the io controller is called blkio.
-        let v1_name = if controller == "io" { "blkio" } else { controller };
-        let is_v1 = |mount: &&Mount| mount.fs == "cgroup" && mount.fs_options.iter().any(|option| option == v1_name);
-        let of = |version, mount: &Mount| Self { version, top: under(root, &mount.mountpoint) };
-        if let Some(mount) = mounts.iter().rev().find(is_v1) {
-            return Some(of(1, mount));
+impl Place {
+    fn of(root: &Path, mounts: &[Mount], lines: &str, controller: &str) -> Option<Self> {
+        let group = cgroup::place(controller, lines, mounts)?;
+        let (own, top) = (under(root, &group.folder), under(root, &group.top));
+        if group.version == 1 {
+            return Some(Self { version: 1, parent: own.clone(), own });
         }
-        let mount = mounts.iter().rev().find(|mount| mount.fs == "cgroup2")?;
-        let listed = trimmed(root, &format!("{}/cgroup.controllers", mount.mountpoint))?;
-        listed.split_whitespace().any(|name| name == controller).then(|| of(2, mount))
+        let above = own.parent().filter(|above| above.starts_with(&top)).map(Path::to_owned);
+        let parent = if own == top { top } else { above.unwrap_or(top) };
+        let listed = text(&parent.join("cgroup.controllers")).ok()?;
+        listed.split_whitespace().any(|name| name == controller).then_some(Self { version: 2, own, parent })
     }
+}
+
+/// A controller that groups in a folder could not have before.
+#[derive(Debug)]
+struct Enabled {
+    /// cgroup.subtree_control of the folder.
+    file: PathBuf,
+    controller: String,
+    /// The groups that were there.
+    before: Vec<String>,
+}
+
+impl Drop for Enabled {
+    /// Takes it back, unless a group came since: it would lose its limits.
+    fn drop(&mut self) {
+        let folder = self.file.parent().unwrap_or(&self.file);
+        let is_new = |name: &String| folder.join(name).is_dir() && !self.before.contains(name);
+        if !names(folder).iter().any(is_new) {
+            _ = write(&self.file, &format!("-{}", self.controller));
+        }
+    }
+}
+
+/// A group, and the one that its processes go back to.
+#[derive(Debug)]
+struct Made {
+    folder: PathBuf,
+    own: PathBuf,
 }
 
 /// Groups that were made for a run. They are removed when this is dropped.
 #[derive(Debug, Default)]
 pub struct RunGroups {
-    folders: Vec<PathBuf>,
-    /// Controllers that groups below a root of version 2 could not have before, and its file.
-    enabled: Vec<(PathBuf, String)>,
+    // In this order: a controller is given back when the groups that have it are gone.
+    groups: Vec<Made>,
+    enabled: Vec<Enabled>,
 }
 
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -162,6 +194,7 @@ impl RunGroups {
             return Ok(groups);
         }
         let mounts = table(root, None)?;
+        let lines = text(&under(root, "/proc/self/cgroup"))?;
         let name = format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         for (key, value) in &limits.values {
             let controller = key.split('.').next().unwrap_or(key);
@@ -169,42 +202,48 @@ impl RunGroups {
                 let found = format!("cgroup.{key}: found no mounted control groups with the controller {controller}");
                 io::Error::new(io::ErrorKind::Unsupported, found)
             };
-            let hierarchy = Hierarchy::of(root, &mounts, controller).ok_or_else(missing)?;
-            let folder = groups.folder(&hierarchy, controller, &name)?;
-            for (file, text) in written(root, hierarchy.version, key, value)? {
+            let place = Place::of(root, &mounts, &lines, controller).ok_or_else(missing)?;
+            let folder = groups.folder(&place, controller, &name)?;
+            for (file, text) in written(root, place.version, key, value)? {
                 write(&folder.join(&file), &text)?;
             }
         }
         Ok(groups)
     }
 
-    /// The group in a hierarchy, made if it is not there.
-    fn folder(&mut self, hierarchy: &Hierarchy, controller: &str, name: &str) -> io::Result<PathBuf> {
-        let folder = hierarchy.top.join(name);
-        if hierarchy.version == 2 {
-            self.enable(hierarchy, controller)?;
+    /// The group at a place, made if it is not there.
+    fn folder(&mut self, place: &Place, controller: &str, name: &str) -> io::Result<PathBuf> {
+        let folder = place.parent.join(name);
+        if place.version == 2 {
+            self.enable(place, controller)?;
         }
-        if self.folders.contains(&folder) {
-            return Ok(folder);
+        if !self.groups.iter().any(|made| made.folder == folder) {
+            fs::create_dir(&folder).map_err(|error| told(&folder, &error))?;
+            self.groups.push(Made { folder: folder.clone(), own: place.own.clone() });
         }
-        fs::create_dir(&folder).map_err(|error| told(&folder, &error))?;
-        self.folders.push(folder.clone());
-        if hierarchy.version == 1 && controller == "cpuset" {
+        if place.version == 1 && folder.join("cpuset.cpus").exists() {
             // Of version 1 a new group has none, and takes no process (cpusets(7)).
             for file in ["cpuset.cpus", "cpuset.mems"] {
-                write(&folder.join(file), text(&hierarchy.top.join(file))?.trim())?;
+                write(&folder.join(file), text(&place.parent.join(file))?.trim())?;
             }
         }
         Ok(folder)
     }
 
-    fn enable(&mut self, hierarchy: &Hierarchy, controller: &str) -> io::Result<()> {
-        let file = hierarchy.top.join("cgroup.subtree_control");
+    fn enable(&mut self, place: &Place, controller: &str) -> io::Result<()> {
+        let file = place.parent.join("cgroup.subtree_control");
         if text(&file)?.split_whitespace().any(|name| name == controller) {
             return Ok(());
         }
-        write(&file, &format!("+{controller}"))?;
-        self.enabled.push((file, controller.to_owned()));
+        let before = names(&place.parent);
+        write(&file, &format!("+{controller}")).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => io::Error::other(format!(
+                "{error}: the group has processes of its own; give pagelab a group that may have others below it: \
+                 systemd-run --scope -p Delegate=yes pagelab ..."
+            )),
+            _ => error,
+        })?;
+        self.enabled.push(Enabled { file, controller: controller.to_owned(), before });
         Ok(())
     }
 
@@ -213,45 +252,42 @@ impl RunGroups {
     /// # Errors
     /// What the kernel says.
     pub fn take(&self, pid: u32) -> io::Result<()> {
-        self.folders.iter().try_for_each(|folder| write(&folder.join("cgroup.procs"), &pid.to_string()))
+        self.groups.iter().try_for_each(|made| write(&made.folder.join("cgroup.procs"), &pid.to_string()))
     }
 }
 
-impl Drop for RunGroups {
+impl Drop for Made {
+    /// Removes the group; what is in it goes to the recorder's own.
     fn drop(&mut self) {
-        for folder in &self.folders {
-            remove(folder);
-        }
-        for (file, controller) in self.enabled.iter().rev() {
-            // Somebody else has begun to use it meanwhile: then it stays.
-            _ = write(file, &format!("-{controller}"));
+        let began = std::time::Instant::now();
+        let own = self.own.join("cgroup.procs");
+        let is_there = || fs::remove_dir(&self.folder).is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
+        while is_there() && began.elapsed() < BUSY {
+            for pid in text(&self.folder.join("cgroup.procs")).unwrap_or_default().lines() {
+                // It may have ended.
+                _ = write(&own, pid);
+            }
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 }
 
-/// Removes a group; what is in it goes to the root.
-fn remove(folder: &Path) {
-    let began = std::time::Instant::now();
-    let top = folder.parent().unwrap_or(folder).join("cgroup.procs");
-    while fs::remove_dir(folder).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) && began.elapsed() < BUSY {
-        for pid in text(&folder.join("cgroup.procs")).unwrap_or_default().lines() {
-            // It may have ended.
-            _ = write(&top, pid);
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
-}
-
-/// Removes the empty groups of recorders that are gone.
+/// Removes the empty groups of recorders that are gone, where this one would make its own.
 pub(crate) fn remove_leftovers(root: &Path) {
-    let Ok(mounts) = table(root, None) else { return };
-    for mount in mounts.iter().filter(|mount| mount.fs == "cgroup" || mount.fs == "cgroup2") {
-        let top = under(root, &mount.mountpoint);
-        for name in names(&top) {
+    let (Ok(mounts), Ok(lines)) = (table(root, None), text(&under(root, "/proc/self/cgroup"))) else { return };
+    let mut folders = BTreeSet::new();
+    for controller in CONTROLLERS {
+        let Some(group) = cgroup::place(controller, &lines, &mounts) else { continue };
+        let own = under(root, &group.folder);
+        folders.extend(own.parent().map(Path::to_owned));
+        folders.insert(own);
+    }
+    for folder in folders {
+        for name in names(&folder) {
             let Some(rest) = name.strip_prefix(PREFIX) else { continue };
             let owner = rest.split('-').next().and_then(|pid| pid.parse::<u32>().ok());
             if owner.is_some_and(|pid| !under(root, &format!("/proc/{pid}")).exists()) {
-                _ = fs::remove_dir(top.join(&name));
+                _ = fs::remove_dir(folder.join(&name));
             }
         }
     }
@@ -314,8 +350,10 @@ fn io_max(root: &Path, version: u8, value: &str) -> io::Result<Vec<(String, Stri
     Ok(files)
 }
 
+/// A file of the kernel is there or not: none is made.
 fn write(file: &Path, text: &str) -> io::Result<()> {
-    fs::write(file, text).map_err(|error| told(file, &error))
+    let written = fs::File::options().write(true).open(file).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| told(file, &error))
 }
 
 fn told(file: &Path, error: &io::Error) -> io::Error {
@@ -388,7 +426,7 @@ mod tests {
         let mut limits = GroupLimits::default();
         limits.take("cpu.max", "50000 100000").expect("a limit");
         let groups = RunGroups::make(Path::new("/"), &limits).expect("groups");
-        let folder = groups.folders[0].clone();
+        let folder = groups.groups[0].folder.clone();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
         groups.take(child.id()).expect("it is there");
         let inside = text(&folder.join("cgroup.procs")).expect("the group");

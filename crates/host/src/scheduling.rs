@@ -56,6 +56,15 @@ impl Scheduling {
         Ok(())
     }
 
+    /// Gives the processors to another process, if they were asked for.
+    pub(crate) fn set_affinity(&self, pid: u32) -> io::Result<()> {
+        let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        match &self.affinity {
+            Some(cpus) => Ok(rustix::thread::sched_setaffinity(pid, cpus)?),
+            None => Ok(()),
+        }
+    }
+
     /// Gives them to the calling thread, and so to what it executes and starts. Makes system calls only.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 mod block;
 mod boot;
-mod cgroup;
+pub(crate) mod cgroup;
 mod cpu;
 mod debugfs;
 mod irq;

@@ -9,6 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use pagelab_recording::tables::{FramesRow, OffcpuRow, SamplesRow, StacksRow};
 use pagelab_recording::{Recording, Result};
 
+/// Whether an event counts nanoseconds; of a clock that is sampled in user mode alone the name has `:u` behind it.
+pub(crate) fn is_clock(event: &str) -> bool {
+    event.trim_end_matches(":u").ends_with("-clock")
+}
+
 /// The frame of those that no stack was taken of.
 const NO_STACK: &str = "[no stack]";
 
@@ -69,7 +74,7 @@ pub fn fold(
 }
 
 /// Stacks of kernel and user space, as they occur together.
-type Pair = (Option<u64>, Option<u64>);
+pub(crate) type Pair = (Option<u64>, Option<u64>);
 
 #[derive(Default)]
 struct Sums {
@@ -93,7 +98,7 @@ impl Sums {
     }
 
     fn folded(self, weighed: Weighed, names: &Names) -> Folded {
-        let clocks = weighed == Weighed::OffCpu || self.events.iter().all(|event| event.ends_with("-clock"));
+        let clocks = weighed == Weighed::OffCpu || self.events.iter().all(|event| is_clock(event));
         let unit = if clocks { "ns".to_owned() } else { self.events.into_iter().collect::<Vec<_>>().join(" and ") };
         let mut folded = Folded {
             unit,
@@ -112,13 +117,13 @@ impl Sums {
 
 /// The names of all frames, and the stacks made of them.
 #[derive(Default)]
-struct Names {
+pub(crate) struct Names {
     frames: HashMap<u64, String>,
     stacks: HashMap<u64, Vec<u64>>,
 }
 
 impl Names {
-    fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Self> {
+    pub(crate) fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Self> {
         let mut names = Self::default();
         recording.for_each_readable::<FramesRow>(notes, |row| _ = names.frames.insert(row.frame_id, frame(&row)))?;
         recording.for_each_readable::<StacksRow>(notes, |row| {
@@ -133,13 +138,18 @@ impl Names {
         if kernel.is_none() && user.is_none() {
             return line + ";" + NO_STACK;
         }
-        for id in [user, kernel].into_iter().flatten() {
-            for frame in self.stacks.get(&id).into_iter().flatten().rev() {
-                line.push(';');
-                line.push_str(self.frames.get(frame).map_or("[unknown]", String::as_str));
-            }
+        for frame in self.frames_of((kernel, user)) {
+            line.push(';');
+            line.push_str(frame);
         }
         line
+    }
+
+    /// The frames of a stack from the outermost on, the kernel's behind the program's.
+    pub(crate) fn frames_of(&self, (kernel, user): Pair) -> impl Iterator<Item = &str> {
+        let ids = [user, kernel].into_iter().flatten();
+        let frames = ids.flat_map(|id| self.stacks.get(&id).into_iter().flatten().rev());
+        frames.map(|frame| self.frames.get(frame).map_or("[unknown]", String::as_str))
     }
 }
 

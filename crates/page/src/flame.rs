@@ -18,6 +18,10 @@ pub(crate) struct Frame {
 
 /// Frames below this part of the larger side's whole are left out: they would be thinner than a pixel.
 const LEAST: f64 = 1.0 / 1500.0;
+/// Frames of a picture at most: of more the thinnest are left out.
+const MOST_FRAMES: usize = 20_000;
+/// Letters of a name at most: those of templates run to thousands.
+const MOST_LETTERS: usize = 200;
 /// Stacks are drawn this deep.
 const DEPTH: usize = 128;
 
@@ -42,7 +46,11 @@ pub(crate) fn tree(stacks: [&BTreeMap<String, u64>; 2], runs: [usize; 2]) -> Opt
         }
     }
     let whole = root.sums[0].max(root.sums[1]);
-    (whole > 0.0).then(|| root.frame("all".to_owned(), whole * LEAST))
+    let mut least = whole * LEAST;
+    while root.count(least) > MOST_FRAMES {
+        least *= 2.0;
+    }
+    (whole > 0.0).then(|| root.frame("all".to_owned(), least))
 }
 
 impl Node {
@@ -52,10 +60,19 @@ impl Node {
         }
     }
 
+    fn is_seen(&self, least: f64) -> bool {
+        self.sums[0].max(self.sums[1]) >= least
+    }
+
+    /// Frames of at least this size.
+    fn count(&self, least: f64) -> usize {
+        1 + self.children.values().filter(|node| node.is_seen(least)).map(|node| node.count(least)).sum::<usize>()
+    }
+
     fn frame(self, name: String, least: f64) -> Frame {
         let [base, test] = self.sums;
-        let is_seen = |node: &Node| node.sums[0].max(node.sums[1]) >= least;
-        let children = self.children.into_iter().filter(|(_, node)| is_seen(node)).map(|(name, node)| node.frame(name, least));
+        let seen = self.children.into_iter().filter(|(_, node)| node.is_seen(least));
+        let children = seen.map(|(name, node)| node.frame(name.chars().take(MOST_LETTERS).collect(), least));
         Frame { name, base, test, children: children.collect() }
     }
 }
@@ -72,7 +89,8 @@ mod tests {
         let root = tree([&base, &test], [2, 1]).expect("stacks");
         assert_eq!((root.base, root.test), (500.0, 900.0));
         let main = &root.children[0];
-        let of = |name: &str| main.children.iter().find(|child| child.name == name).map(|child| (child.base, child.test));
+        let of =
+            |name: &str| main.children.iter().find(|child| child.name == name).map(|child| (child.base, child.test));
         assert_eq!(of("fault"), Some((0.0, 500.0)), "what only the test side has");
         assert_eq!(of("read"), Some((100.0, 0.0)), "what only the base has");
         assert_eq!(of("spin"), Some((400.0, 400.0)));

@@ -12,6 +12,7 @@
 mod fault_map;
 mod flame;
 mod pictures;
+mod recorders;
 mod recording;
 
 use std::path::{Path, PathBuf};
@@ -19,9 +20,11 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pagelab_analysis::compare::Comparison;
+use pagelab_vocab::terminal::escape;
 use pictures::Pictures;
 use recording::OneRecording;
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 include!(concat!(env!("OUT_DIR"), "/bundle.rs"));
@@ -35,11 +38,56 @@ pub struct Page<'a> {
     format: u32,
     version: &'static str,
     title: String,
+    #[serde(serialize_with = "drawn")]
     comparisons: Vec<&'a Comparison>,
     /// What is drawn from the recordings of each comparison.
     pictures: Vec<Pictures>,
     /// Recordings that are shown by themselves.
     recordings: Vec<OneRecording>,
+}
+
+/// What of a metric is drawn; the rest is in `compare --json`.
+const OF_METRIC: [&str; 12] = [
+    "name",
+    "instance",
+    "unit",
+    "base",
+    "test",
+    "p",
+    "q",
+    "ratio",
+    "ratio_ci95",
+    "significant",
+    "follows_speed",
+    "note",
+];
+/// Functions in the table of the page, those that moved most first.
+const FUNCTIONS: usize = 500;
+
+/// The comparisons without what is not drawn: most of a document is figures of metrics that nobody sees on a page.
+fn drawn<S: serde::Serializer>(comparisons: &[&Comparison], serializer: S) -> Result<S::Ok, S::Error> {
+    let slim = |one: &&Comparison| -> Result<Value, serde_json::Error> {
+        let mut value = serde_json::to_value(one)?;
+        for metric in value["metrics"].as_array_mut().into_iter().flatten() {
+            if let Value::Object(fields) = metric {
+                fields.retain(|name, _| OF_METRIC.contains(&name.as_str()));
+            }
+        }
+        if let Some(functions) = value["profile"].as_array_mut() {
+            functions.truncate(FUNCTIONS);
+        }
+        Ok(value)
+    };
+    let slim: Vec<Value> = comparisons.iter().map(slim).collect::<Result<_, _>>().map_err(serde::ser::Error::custom)?;
+    slim.serialize(serializer)
+}
+
+/// Whether this program was built with the script.
+///
+/// # Errors
+/// It was not.
+pub fn is_built() -> Result<(), PageError> {
+    SCRIPT.and(STYLE).map(drop).ok_or(PageError::NoBundle)
 }
 
 /// Why there is no page.
@@ -112,7 +160,7 @@ impl<'a> Page<'a> {
              <script type=\"application/json\" id=\"pagelab-document\">{document}</script>\n<script>{script}</script>\n\
              </body>\n</html>\n",
             policy(script, style),
-            text(&self.title),
+            text(&escape(&self.title)),
         ))
     }
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::fault_map::{FaultGrid, grids};
 use crate::flame::{Frame, tree};
+use crate::recorders::Recorders;
 
 /// The pictures of one comparison.
 #[derive(Debug, Serialize)]
@@ -22,6 +23,8 @@ pub(crate) struct Pictures {
     fault_maps: [Option<FaultGrid>; 2],
     /// Stacks on CPUs of both sides, the outermost frame first.
     flame: Option<Frame>,
+    /// Hosts and recorders, base and test.
+    recorders: [Recorders; 2],
     /// What a reader of them must know.
     notes: Vec<String>,
 }
@@ -36,19 +39,37 @@ impl Pictures {
         let mut notes = Vec::new();
         let (base, base_runs) = stacks(&comparison.base, &mut notes)?;
         let (test, test_runs) = stacks(&comparison.test, &mut notes)?;
+        let unsampled: Vec<&str> = [("base", base_runs), ("test", test_runs)]
+            .iter()
+            .filter(|(_, runs)| *runs == 0)
+            .map(|(side, _)| *side)
+            .collect();
+        let flame = match unsampled.as_slice() {
+            [] => tree([&base, &test], [base_runs, test_runs]),
+            [_, _] => None,
+            [side, ..] => {
+                notes.push(format!("stacks are not drawn: no run of {side} has samples of a clock"));
+                None
+            }
+        };
         notes.sort();
         notes.dedup();
-        Ok(Self { fault_maps, flame: tree([&base, &test], [base_runs, test_runs]), notes })
+        let recorders = [Recorders::of(&comparison.base)?, Recorders::of(&comparison.test)?];
+        Ok(Self { fault_maps, flame, recorders, notes })
     }
 }
 
-/// The stacks of all runs of a side that count, below the names of their programs.
+/// The stacks of all runs of a side that count and were sampled, below the names of their programs, and how many runs those are.
 fn stacks(side: &SideRuns, notes: &mut Vec<String>) -> Result<(BTreeMap<String, u64>, usize), AnalysisError> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let mut runs = 0;
     for run in side.runs.iter().filter(|run| run.excluded.is_none()) {
+        let folded = stacks_of(&Recording::open(Path::new(&run.dir))?, notes)?;
+        if folded.is_empty() {
+            continue;
+        }
         runs += 1;
-        for (stack, weight) in stacks_of(&Recording::open(Path::new(&run.dir))?, notes)? {
+        for (stack, weight) in folded {
             let sum = sums.entry(stack).or_default();
             *sum = sum.saturating_add(weight);
         }
@@ -56,9 +77,17 @@ fn stacks(side: &SideRuns, notes: &mut Vec<String>) -> Result<(BTreeMap<String, 
     Ok((sums, runs))
 }
 
-/// The stacks of the profile of one recording.
-pub(crate) fn stacks_of(recording: &Recording, notes: &mut Vec<String>) -> Result<BTreeMap<String, u64>, AnalysisError> {
+/// The stacks of the profile of one recording, in ns; none where something else than a clock was sampled.
+pub(crate) fn stacks_of(
+    recording: &Recording,
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<String, u64>, AnalysisError> {
     let tasks = Tasks::load(recording, &Selection::default(), notes)?;
     let root = |task_id, ts| Some(tasks.get(task_id)?.comm_at(ts).unwrap_or("[unknown]").to_owned());
-    Ok(fold(recording, Weighed::Samples, root, notes)?.stacks)
+    let folded = fold(recording, Weighed::Samples, root, notes)?;
+    if !folded.stacks.is_empty() && folded.unit != "ns" {
+        notes.push(format!("stacks that count {} and not time are not drawn", folded.unit));
+        return Ok(BTreeMap::new());
+    }
+    Ok(folded.stacks)
 }

@@ -67,6 +67,7 @@ fn checks(comparison: &Comparison) -> String {
         let state = match one.state {
             LimitState::Kept => "kept".to_owned(),
             LimitState::Broken => "**broken**".to_owned(),
+            LimitState::NotDecided if one.is_bad() => "**worse**, perhaps beyond it".to_owned(),
             LimitState::NotDecided => "not decided: more runs would".to_owned(),
             LimitState::NotTested => {
                 format!("**not tested**: {}", cell(one.note.as_deref().unwrap_or("its ratio has no interval")))

@@ -78,7 +78,7 @@ pub(crate) struct Child {
     own_group: bool,
     reaped: bool,
     /// Limits of the run's own; they end with it.
-    _groups: RunGroups,
+    groups: RunGroups,
     /// What the process had used when it was let go: minor and major faults, and its largest resident size.
     before: Before,
 }
@@ -242,18 +242,21 @@ impl Child {
             .ok_or_else(|| refused("fork")(io::Error::other("the kernel gave no process id")))?;
         let pidfd = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())
             .map_err(|error| refused("pidfd_open")(error.into()))?;
-        groups.take(pid as u32).map_err(refused("putting it into its control groups"))?;
-        Ok(Self {
-            program: shown,
+        let child = Self {
+            program: shown.clone(),
             pid,
             pidfd,
             gate: Some(gate_write),
             exec_result: Some(result_read),
             own_group: spec.own_group,
             reaped: false,
-            _groups: groups,
+            groups,
             before: Before::default(),
-        })
+        };
+        // From here on dropping it ends the process at the gate, and reaps it.
+        child.groups.take(child.pid()).map_err(refused("putting it into its control groups"))?;
+        spec.settings.set_affinity_again(child.pid()).map_err(refused("setting its processors"))?;
+        Ok(child)
     }
 
     /// The process id.

@@ -16,6 +16,7 @@ use pagelab_vocab::metrics::{MetricKind, Unit};
 use serde::{Deserialize, Serialize};
 
 pub use exclude::Exclusion;
+pub use load::load_loss;
 pub use settings::{RunSettings, SettingValue};
 
 pub use crate::window::{Window, WindowSource};

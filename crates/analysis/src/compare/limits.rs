@@ -10,6 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::{Comparison, MetricComparison, Primary};
+use crate::stats::{Change, Outcome, Side};
 
 /// A loss that is let pass: `PCT` for the primary metric, `METRIC=PCT` for another.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,9 +73,13 @@ pub struct LimitAnswer {
 }
 
 impl LimitAnswer {
-    /// Whether a gate closes: it does not where the limit lies within what the runs leave open.
+    /// Whether a gate closes. Where the limit lies within what the runs leave open it does if the metric is shown to be worse.
     pub fn is_bad(&self) -> bool {
-        matches!(self.state, LimitState::Broken | LimitState::NotTested)
+        match self.state {
+            LimitState::Broken | LimitState::NotTested => true,
+            LimitState::NotDecided => self.loss_ci95_pct.is_some_and(|[near, _]| near > 0.0),
+            LimitState::Kept => false,
+        }
     }
 }
 
@@ -91,7 +96,20 @@ impl fmt::Display for LimitAnswer {
             LimitState::NotDecided => "may or may not break, which more runs would tell, the limit of",
             LimitState::NotTested => "was not tested against the limit of",
         };
-        write!(f, "{metric} is {loss:.1} % worse (95 % interval {low:.1} to {high:.1} %) and {said} {pct} %")
+        let (size, word) = if loss < 0.0 { (-loss, "better") } else { (loss, "worse") };
+        write!(f, "{metric} is {size:.1} % {word} (loss within {low:.1} to {high:.1} %) and {said} {pct} %")
+    }
+}
+
+/// The ratio of sides of which each has one value in all of its runs: they have no interval, and need none.
+fn exact(outcome: Outcome, ratio: Option<f64>, base: &Side, test: &Side) -> Option<f64> {
+    let (before, after) = base.mean.zip(test.mean)?;
+    let are_constant = base.n > 1 && test.n > 1 && base.sd == Some(0.0) && test.sd == Some(0.0);
+    match outcome {
+        Outcome::Tested => None,
+        Outcome::DeterministicDifference if before == 0.0 => Some(f64::MAX),
+        Outcome::DeterministicDifference => ratio,
+        Outcome::NotTested => (are_constant && before.total_cmp(&after).is_eq()).then_some(1.0),
     }
 }
 
@@ -106,20 +124,24 @@ struct Loss<'a> {
 
 impl<'a> Loss<'a> {
     fn of_primary(primary: &'a Primary) -> Self {
+        let result = &primary.result;
+        let is_equal = result.change == Some(Change::Equal) && result.outcome == Outcome::NotTested;
+        let exact = exact(result.outcome, primary.ratio, &result.base, &result.test).or(is_equal.then_some(1.0));
         Self {
             metric: primary.metric.clone(),
-            ratio: primary.ratio,
-            interval: primary.ratio_ci95,
+            ratio: primary.ratio.or(exact),
+            interval: primary.ratio_ci95.or(exact.map(|ratio| [ratio, ratio])),
             direction: &primary.direction,
             note: primary.result.note.clone(),
         }
     }
 
     fn of_metric(metric: &'a MetricComparison) -> Self {
+        let exact = exact(metric.outcome, metric.ratio, &metric.base, &metric.test);
         Self {
             metric: shown(metric),
-            ratio: metric.ratio,
-            interval: metric.ratio_ci95,
+            ratio: metric.ratio.or(exact),
+            interval: metric.ratio_ci95.or(exact.map(|ratio| [ratio, ratio])),
             direction: &metric.direction,
             note: metric.note.clone(),
         }
@@ -211,6 +233,30 @@ mod tests {
         assert_eq!(state("higher", [0.93, 0.97], 10.0), LimitState::Kept);
         assert_eq!(state("higher", [1.2, 1.3], 0.0), LimitState::Kept);
         assert_eq!(state("neutral", [1.2, 1.3], 0.0), LimitState::NotTested);
+    }
+
+    #[test]
+    fn sides_that_each_have_one_value_need_no_interval() {
+        let side = |mean: f64| Side { n: 4, mean: Some(mean), sd: Some(0.0) };
+        assert_eq!(exact(Outcome::NotTested, None, &side(0.0), &side(0.0)), Some(1.0), "no fault on either side");
+        assert_eq!(exact(Outcome::DeterministicDifference, Some(0.5), &side(1000.0), &side(500.0)), Some(0.5));
+        let from_none = exact(Outcome::DeterministicDifference, None, &side(0.0), &side(3.0));
+        assert!(from_none.is_some_and(|ratio| ratio > 1e9), "from none to some breaks any limit");
+        assert_eq!(exact(Outcome::NotTested, None, &Side { n: 1, ..side(1.0) }, &side(1.0)), None, "one run");
+        assert_eq!(exact(Outcome::Tested, Some(1.1), &side(1.0), &side(1.1)), None);
+    }
+
+    #[test]
+    fn what_is_not_decided_is_bad_where_it_is_worse() {
+        let of = |interval| LimitAnswer {
+            metric: "m".to_owned(),
+            limit_pct: 5.0,
+            loss_pct: Some(6.0),
+            loss_ci95_pct: Some(interval),
+            state: LimitState::NotDecided,
+            note: None,
+        };
+        assert!(of([4.0, 115.0]).is_bad() && !of([-4.0, 9.0]).is_bad());
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Metrics that differ only because the program was slower.
 //!
-//! A counter is compared per unit of work where runs know what that is: a command, or an operation of a job. What the clock drives,
-//! such as timer interrupts, rises per unit as the speed falls, and stays the same per second. Where runs know no unit a counter is
-//! compared per second, and what the work drives falls as the speed does. Neither says anything of why. A counter is taken for one of
-//! these if its ratio agrees with the ratio of the times, within the intervals of both. Levels of the target, such as its resident
-//! memory, are means over the time that was watched: a program that grows to the same size, and is watched for longer, has another mean.
+//! Counters are compared per unit of work, or per second where the clock drives them (`vocab::metrics::driver`); those that both
+//! drive are held to both. What is left here are counters that fit neither: one that the work drives and that is known per second only,
+//! since runs know no unit of work, falls as the speed does; one that both drive may rise per unit of work as the time does. They are
+//! told by their ratio: it agrees with that of the times within the intervals of both. A counter of work that rises per unit of work as
+//! the time does is *not* told so: it may be what took the time. Levels of the target, such as its resident memory, are means over the
+//! time that was watched: one that moved by no more than the watch got longer, at either end of its interval, says nothing either.
+
+use pagelab_vocab::metrics::{Driver, driver};
 
 use super::{Comparison, MetricComparison, Primary};
 
@@ -28,13 +31,17 @@ pub(super) fn mark(comparison: &mut Comparison) {
 }
 
 fn follows(metric: &MetricComparison, [low, high]: [f64; 2]) -> Option<bool> {
-    if metric.kind != "counter" {
-        return Some(metric.name.starts_with("target."));
-    }
     let [least, most] = metric.ratio_ci95?;
-    // Per operation what is driven by time rises as the time does; per second what is driven by work falls.
-    let [from, to] = if metric.per_operation { [low, high] } else { [1.0 / high, 1.0 / low] };
-    Some(least <= to && from <= most)
+    let overlaps = |from: f64, to: f64| least <= to && from <= most;
+    if metric.kind != "counter" {
+        let (from, to) = (low.min(1.0 / high), high.max(1.0 / low));
+        return Some(metric.name.starts_with("target.") && from <= least && most <= to);
+    }
+    Some(match (driver(&metric.name, metric.instance.as_deref()), metric.per_operation) {
+        (Driver::Work, true) | (Driver::Time, false) => false,
+        (_, true) => overlaps(low, high),
+        (_, false) => overlaps(1.0 / high, 1.0 / low),
+    })
 }
 
 #[cfg(test)]
@@ -58,11 +65,24 @@ mod tests {
         // A third longer: [1.30, 1.36] times the time.
         let time = [1.30, 1.36];
         let of = |metric: MetricComparison| follows(&metric, time);
-        assert_eq!(of(metric("counter", "target.faults", false, [0.73, 0.77])), Some(true), "as many by unit of work");
-        assert_eq!(of(metric("counter", "target.faults", false, [1.9, 2.1])), Some(false), "more by unit of work");
-        assert_eq!(of(metric("counter", "interrupts.timer", true, [1.31, 1.35])), Some(true), "as many per second");
-        assert_eq!(of(metric("counter", "target.faults", true, [400.0, 600.0])), Some(false));
+        assert_eq!(
+            of(metric("counter", "target.io.syscr", false, [0.73, 0.77])),
+            Some(true),
+            "as many by unit of work"
+        );
+        assert_eq!(of(metric("counter", "target.io.syscr", false, [1.9, 2.1])), Some(false), "more by unit of work");
+        assert_eq!(
+            of(metric("counter", "disk.reads", true, [1.31, 1.35])),
+            Some(false),
+            "they may be what took the time"
+        );
+        assert_eq!(of(metric("counter", "target.io.syscr", true, [400.0, 600.0])), Some(false));
         assert_eq!(of(metric("gauge", "target.smaps.rss_bytes", false, [1.02, 1.03])), Some(true));
-        assert_eq!(of(metric("gauge", "meminfo.memfree_bytes", false, [0.5, 0.6])), Some(false));
+        assert_eq!(
+            of(metric("gauge", "target.smaps.rss_bytes", false, [9.8, 10.1])),
+            Some(false),
+            "ten times the memory"
+        );
+        assert_eq!(of(metric("gauge", "meminfo.memfree_bytes", false, [0.9, 0.95])), Some(false));
     }
 }

@@ -144,7 +144,10 @@ impl ComponentRule {
     fn setting(&self, scene: &Scene<'_>, chain: &mut Chain) -> Option<SettingSubject> {
         let found = changed_setting(scene, self.levers);
         let patterns = || self.levers.iter().map(|lever| lever.pattern).collect::<Vec<_>>().join(", ");
-        let are_recorded = scene.fast.is_some_and(|fast| !fast.settings.is_empty() && !scene.slow.settings.is_empty());
+        // What was run is known without the settings being read.
+        let is_read = |key: &String| !key.starts_with("command.") && !key.starts_with("job.");
+        let read = |side: &SideEvidence| side.settings.keys().any(is_read);
+        let are_recorded = scene.fast.is_some_and(|fast| read(fast) && read(scene.slow));
         match (&found, self.needs_lever) {
             (Some(setting), _) => chain.say(setting_sentence(scene, setting)),
             (None, NeedsLever::Always) if scene.fast.is_none() => {

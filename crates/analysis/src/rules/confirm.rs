@@ -28,7 +28,9 @@ fn only_this(differing: &[SettingChange], key: &str) -> Result<String, String> {
     if !differing.iter().any(|change| change.key == key) {
         return Err(format!("{key} does not differ between the sides"));
     }
-    let others = || differing.iter().filter(|change| change.key != key);
+    // How files lie that the runs write is an outcome, no decision.
+    let is_outcome = |change: &&SettingChange| change.key.starts_with("file.") && !key.starts_with("file.");
+    let others = || differing.iter().filter(move |change| change.key != key && !is_outcome(change));
     let decided: Vec<&str> = others().filter(|change| !change.follows).map(|change| change.key.as_str()).collect();
     let following: Vec<&str> = others().filter(|change| change.follows).map(|change| change.key.as_str()).collect();
     match (decided.as_slice(), following.as_slice()) {

@@ -31,7 +31,12 @@ struct Counted {
 }
 
 /// Filled in from the summary that the zoo prints.
-static COUNTED: &[Counted] = &[];
+static COUNTED: &[Counted] = &[Counted {
+    confidence: Confidence::Mechanism,
+    findings: 32,
+    wrong: 3,
+    measured: "37 cases that the rules were tuned on, 8 runs a side, losses of 14 % and more, 2 CPUs, Linux 6.18, 2026-11-25",
+}];
 
 /// The records of the words that have one.
 pub fn error_rates() -> Vec<ErrorRate> {

@@ -17,8 +17,10 @@ pub(crate) enum Worse {
     From(&'static [&'static str]),
     /// Any change.
     Any,
-    /// Another value on either side; one that is not there says nothing.
-    Another,
+    /// Another build id; one that is not there says nothing, and neither does when a file without one was written.
+    AnotherBuild,
+    /// At least twice as many, and not only a few more.
+    ManyMore,
 }
 
 /// A setting that can bring a cause about.
@@ -28,6 +30,9 @@ pub(crate) struct Lever {
     pub pattern: &'static str,
     pub worse: Worse,
 }
+
+/// More by less than this is no reason for anything.
+const FEW: f64 = 16.0;
 
 /// The amount that a value stands for: `max` is without limit, of `QUOTA PERIOD` (`cgroup.cpu.max`) it is the quotient.
 fn amount(value: &str) -> Option<f64> {
@@ -59,7 +64,11 @@ impl Lever {
             Worse::To(words) => has(slow, words) && !has(fast, words),
             Worse::From(words) => has(fast, words) && !has(slow, words),
             Worse::Any => slow != fast,
-            Worse::Another => slow.is_some() && fast.is_some() && slow != fast,
+            Worse::AnotherBuild => {
+                let is_id = |value: &str| value.bytes().all(|byte| byte.is_ascii_hexdigit());
+                slow.zip(fast).is_some_and(|(slow, fast)| is_id(slow) && is_id(fast) && slow != fast)
+            }
+            Worse::ManyMore => amounts().is_some_and(|(slow, fast)| slow >= 2.0 * fast && slow - fast >= FEW),
         }
     }
 }
@@ -113,5 +122,16 @@ mod tests {
         assert!(!to.is_worse(Some("rw,dirsync"), Some("rw")));
         assert!(!to.is_worse(Some("rw,sync"), Some("rw,sync")));
         assert!(lever(Worse::From(&["lazytime"])).is_worse(Some("rw"), Some("rw,lazytime")));
+    }
+
+    #[test]
+    fn builds_and_pieces_differ_only_where_that_means_something() {
+        let build = lever(Worse::AnotherBuild);
+        assert!(build.is_worse(Some("ab12"), Some("cd34")) && !build.is_worse(Some("ab12"), Some("ab12")));
+        assert!(!build.is_worse(Some("10 bytes, written at 5"), Some("10 bytes, written at 6")), "a copy");
+        assert!(!build.is_worse(Some("ab12"), None), "not loaded yet");
+        let pieces = lever(Worse::ManyMore);
+        assert!(pieces.is_worse(Some("900"), Some("3")) && !pieces.is_worse(Some("2"), Some("1")));
+        assert!(!pieces.is_worse(Some("120"), Some("100")));
     }
 }

@@ -105,6 +105,14 @@ struct Several<'a> {
 /// Compares, and prints the verdict.
 pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     args.allow.grant()?;
+    if args.html.is_some() {
+        page::can_be_written()?;
+        if is_part(args) {
+            return Err(wrong(
+                "compare: found --html with --from or --to; needed whole recordings: its pictures are of those",
+            ));
+        }
+    }
     let (mut comparisons, set) = match commands::make(args)? {
         commands::Made::Compared(comparison, set) => (vec![*comparison], Some(set)),
         commands::Made::Interrupted => return Ok(commands::INTERRUPTED),
@@ -113,8 +121,13 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     for comparison in &mut comparisons {
         args.confirm.confirm(comparison, set.as_deref(), args.alpha, args.new.is_best_effort())?;
     }
+    // What was found is shown all the same: it may have taken hours.
+    let mut unknown_limit = None;
     for comparison in &mut comparisons {
-        comparison.limits = comparison.keeps(&args.limit).map_err(|why| wrong(format!("--limit: {why}")))?;
+        match comparison.keeps(&args.limit) {
+            Ok(limits) => comparison.limits = limits,
+            Err(why) => unknown_limit = Some(why),
+        }
     }
     if args.json {
         let (first, further_comparisons) = match comparisons.as_slice() {
@@ -133,6 +146,9 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     }
     if let Some(file) = &args.html {
         page::write_comparisons(file, &comparisons)?;
+    }
+    if let Some(why) = unknown_limit {
+        return Err(wrong(format!("--limit: {why}")));
     }
     let status = |one: &Comparison| verdict::check(one);
     Ok(if args.check { comparisons.iter().map(status).max().unwrap_or(0) } else { 0 })

@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod help_files;
 pub(crate) mod hidden;
 pub(crate) mod hugepages;
 pub(crate) mod lab;

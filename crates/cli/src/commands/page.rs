@@ -8,6 +8,11 @@ use pagelab_page::{Page, PageError};
 
 use crate::failure::Failure;
 
+/// Whether there will be a page: asked before hours of runs are made for it.
+pub(super) fn can_be_written() -> Result<(), Failure> {
+    pagelab_page::is_built().map_err(|error| Failure::host(anyhow::anyhow!(error)))
+}
+
 /// Writes a page of comparisons into a file.
 pub(super) fn write_comparisons(file: &Path, comparisons: &[Comparison]) -> Result<(), Failure> {
     let first = comparisons.first();

@@ -16,8 +16,10 @@ use crate::say;
 /// The page holds all that it shows and asks for nothing: it opens offline, in any browser, and can be sent as it is. Two paths are
 /// compared, the base first; of a set the variants are compared with its base; one recording is shown by itself.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  pagelab report good.rec bad.rec -o why.html\n  pagelab report set -o set.html\n  \
-                        pagelab report run.rec -o run.html")]
+#[command(
+    after_help = "Examples:\n  pagelab report good.rec bad.rec -o why.html\n  pagelab report set -o set.html\n  \
+                        pagelab report run.rec -o run.html"
+)]
 pub(crate) struct Args {
     /// A recording, a set, or two recordings or folders of recordings, the base first.
     #[arg(value_name = "DIR", num_args = 1..=2, required = true)]
@@ -29,6 +31,7 @@ pub(crate) struct Args {
 
 /// Writes the page.
 pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
+    page::can_be_written()?;
     match args.paths.as_slice() {
         [one] if reference(one).is_ok() => {
             page::write(&args.output, Page::of_recordings(one.display().to_string(), std::slice::from_ref(one)))?;

@@ -16,12 +16,12 @@ const CONTROLLERS: &[&str] = &["memory", "cpu", "cpuset", "io", "pids", "hugetlb
 
 /// Where a controller's files of the target are.
 #[derive(Debug, PartialEq, Eq)]
-struct Group {
-    version: u8,
+pub(crate) struct Group {
+    pub(crate) version: u8,
     /// Folder of the group, absolute.
-    folder: String,
+    pub(crate) folder: String,
     /// Folder of the hierarchy's visible root, absolute.
-    top: String,
+    pub(crate) top: String,
 }
 
 pub(super) fn read(out: &mut Collector, pid: u32) {
@@ -44,6 +44,15 @@ pub(super) fn read(out: &mut Collector, pid: u32) {
 
 /// The group of the target that has the controller's files.
 fn locate(root: &Path, controller: &str, lines: &str, mounts: &[Mount]) -> Option<Group> {
+    let group = place(controller, lines, mounts)?;
+    // The root group has the controller without having its limits, so the list of controllers decides.
+    let listed = || trimmed(root, &format!("{}/cgroup.controllers", group.folder)).unwrap_or_default();
+    let has_it = group.version == 1 || listed().split_whitespace().any(|name| name == controller);
+    has_it.then_some(group)
+}
+
+/// The group of a process, whose /proc/PID/cgroup is `lines`, in the hierarchy that a controller is on, or would be.
+pub(crate) fn place(controller: &str, lines: &str, mounts: &[Mount]) -> Option<Group> {
     // On v1 the io controller is called blkio.
     let v1_name = if controller == "io" { "blkio" } else { controller };
     let mut v2_path = None;
@@ -61,10 +70,7 @@ fn locate(root: &Path, controller: &str, lines: &str, mounts: &[Mount]) -> Optio
         }
     }
     let mount = mounts.iter().rev().find(|mount| mount.fs == "cgroup2")?;
-    let group = group(2, mount, v2_path?);
-    // The root group has the controller without having its limits, so the list of controllers decides.
-    let listed = trimmed(root, &format!("{}/cgroup.controllers", group.folder)).unwrap_or_default();
-    listed.split_whitespace().any(|name| name == controller).then_some(group)
+    Some(group(2, mount, v2_path?))
 }
 
 fn group(version: u8, mount: &Mount, path: &str) -> Group {

@@ -1,48 +1,84 @@
 //! `program.*`: which builds of its program and libraries a process runs.
+//!
+//! Any user may map a file of theirs as code into a recorded process, so files are reached through the kernel's own links to what is
+//! mapped and not by their names, and of each only the beginning is read: linkers put the note with the build id there.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use object::{Object as _, ReadCache};
+use object::Endianness;
+use object::elf::{self, FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader as _};
 use pagelab_residency::maps;
 
 use super::Collector;
-use crate::files::under;
+use crate::files::{regular_behind, under};
 
-/// Files that are looked at; programs have some tens of libraries.
-const MOST: usize = 256;
+/// Files that are looked at, and the time for it: the process is running its work meanwhile.
+const MOST: usize = 128;
+const LONGEST: Duration = Duration::from_millis(20);
+/// Bytes of a file that are read.
+const HEAD_BYTES: u64 = 64 << 10;
 
 pub(super) fn read(out: &mut Collector, pid: u32) {
+    let until = Instant::now() + LONGEST;
     let folder = format!("/proc/{pid}");
     let exe = format!("{folder}/exe");
-    if let Some(id) = build_of(out, &exe) {
+    if let Some(id) = build_of(&under(out.root, &exe)) {
         out.value("program.build_id", id, &exe);
     }
+    let own = std::fs::read_link(under(out.root, &exe)).ok();
     let Ok(mappings) = maps::list(&under(out.root, &folder)) else { return };
     let mut seen = BTreeSet::new();
     for mapping in mappings.filter(|mapping| mapping.permissions.contains('x') && mapping.path.first() == Some(&b'/')) {
         let path = mapping.path_text();
-        if seen.len() == MOST || !seen.insert(path.clone()) {
+        if seen.len() == MOST || Instant::now() > until {
+            return;
+        }
+        // The executable has a key of its own.
+        if !seen.insert(path.clone()) || own.as_deref() == Some(Path::new(&path)) {
             continue;
         }
-        // The path as the process sees it.
-        let source = format!("{folder}/root{path}");
-        if let Some(id) = build_of(out, &source) {
+        let source = format!("{folder}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+        if let Some(id) = build_of(&under(out.root, &source)) {
             out.value(format!("program.{path}.build_id"), id, &source);
         }
     }
 }
 
-/// The number that the linker gave the file; `SIZE bytes, written at SECONDS` of one that has none. None of a file that cannot be read,
-/// and of one without a name, such as what the recorder holds a command at before it runs.
-fn build_of(out: &Collector, path: &str) -> Option<String> {
-    let file = File::open(under(out.root, path)).ok()?;
-    let about = file.metadata().ok().filter(|about| about.is_file() && about.nlink() > 0)?;
-    let cache = ReadCache::new(&file);
-    let id = object::File::parse(&cache).ok().and_then(|parsed| parsed.build_id().ok().flatten().map(hexadecimal));
-    Some(id.unwrap_or_else(|| format!("{} bytes, written at {}", about.len(), about.mtime())))
+/// The number that the linker gave the file behind a link of /proc; `SIZE bytes, written at SECONDS` of one that has none. None of a
+/// file that cannot be read, and of one without a name, such as what the recorder holds a command at before it runs.
+fn build_of(link: &Path) -> Option<String> {
+    let file = regular_behind(link)?;
+    let id = build_id(&file);
+    let without = || file.metadata().ok().map(|about| format!("{} bytes, written at {}", about.len(), about.mtime()));
+    id.or_else(without)
+}
+
+fn build_id(file: &File) -> Option<String> {
+    let mut head = Vec::new();
+    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    note_of::<FileHeader64<Endianness>>(&head).or_else(|| note_of::<FileHeader32<Endianness>>(&head))
+}
+
+/// The note NT_GNU_BUILD_ID of the segments whose notes lie within `head`.
+fn note_of<H: FileHeader<Endian = Endianness>>(head: &[u8]) -> Option<String> {
+    let header = H::parse(head).ok()?;
+    let endian = header.endian().ok()?;
+    for segment in header.program_headers(endian, head).ok()? {
+        let Ok(Some(mut notes)) = segment.notes(endian, head) else { continue };
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID {
+                return Some(hexadecimal(note.desc()));
+            }
+        }
+    }
+    None
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -55,24 +91,33 @@ fn hexadecimal(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::path::Path;
 
     use super::*;
 
     #[test]
     fn the_builds_are_those_that_file_tells() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
         let mut out = Collector::new(Path::new("/"));
         read(&mut out, std::process::id());
         let told: BTreeMap<String, String> =
             out.finish().into_iter().filter_map(|row| Some((row.key, row.value?))).collect();
         let exe = std::env::current_exe().expect("a test is a program");
         let named = std::process::Command::new("file").arg("-bL").arg(&exe).output();
-        let Some(text) = named.ok().map(|out| String::from_utf8_lossy(&out.stdout).into_owned()) else { return };
         let id = &told["program.build_id"];
-        assert_eq!(told.get(&format!("program.{}.build_id", exe.display())), Some(id));
-        if let Some((_, rest)) = text.split_once("BuildID[sha1]=") {
+        if let Ok(text) = named.map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
+            && let Some((_, rest)) = text.split_once("BuildID[sha1]=")
+        {
             assert!(rest.starts_with(id.as_str()), "{id}: {text}");
         }
-        assert!(told.keys().any(|key| key.contains("libc.so")), "{told:?}");
+        assert!(told.iter().any(|(key, id)| key.contains("libc.so") && id.len() == 40), "{told:?}");
+        assert!(!told.keys().any(|key| key.contains(&exe.display().to_string())), "its own file has one key: {told:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_program_has_no_note() {
+        assert_eq!(note_of::<FileHeader64<Endianness>>(b"\x7fELF\x02\x01\x01"), None);
+        assert_eq!(note_of::<FileHeader64<Endianness>>(&[0xff; 4096]), None);
     }
 }

@@ -177,7 +177,7 @@ fn faults_on(dir: &Path, example: &Example) -> Result<Vec<Hit>> {
         let rows = ts.values().iter().zip(mm.values()).zip(addr.values()).zip(errors);
         for (((ts, mm), addr), error) in rows {
             let here = *mm == example.mm_id && (example.start..end).contains(addr);
-            if here && (example.mapped_ts..=until).contains(ts) && hits.len() < POINTS {
+            if here && hits.len() < POINTS && (example.mapped_ts..=until).contains(ts) {
                 hits.push(Hit { ts: *ts, addr: *addr, protection: x86 && error & 1 != 0 });
             }
         }

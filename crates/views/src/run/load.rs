@@ -72,7 +72,11 @@ fn is_damage(error: &Error) -> bool {
     matches!(error, Error::BadPart { .. } | Error::MissingColumn { .. } | Error::Arrow(_) | Error::Parquet(_))
 }
 
-fn load_loss(recording: &Recording) -> Result<BTreeMap<String, StreamLoss>> {
+/// Events that each stream saw and lost, over the whole recording.
+///
+/// # Errors
+/// The table cannot be read.
+pub fn load_loss(recording: &Recording) -> Result<BTreeMap<String, StreamLoss>> {
     let mut loss: BTreeMap<String, StreamLoss> = BTreeMap::new();
     for batch in recording.read("loss", None)? {
         let view = LossView::new(&batch?)?;

@@ -367,7 +367,8 @@ fn slots(recording: &Recording, run: &RunData, notes: &mut Vec<String>) -> Resul
 fn changes(run: &RunData) -> (Vec<Change>, usize) {
     let mut volatile = 0;
     let mut changed = Vec::new();
-    for (key, start, end) in run.settings.changed() {
+    // How files lie that are being written is no setting that somebody changed.
+    for (key, start, end) in run.settings.changed().filter(|(key, ..)| !key.starts_with("file.")) {
         if setting(key).is_some_and(|info| info.def.volatile) {
             volatile += 1;
         } else {

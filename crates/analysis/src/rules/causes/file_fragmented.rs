@@ -16,7 +16,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         0.9,
     )],
     part: Part::All,
-    levers: &[Lever { pattern: "file.<path>.extents", worse: Worse::Higher }],
+    levers: &[Lever { pattern: "file.<path>.extents", worse: Worse::ManyMore }],
     needs_lever: NeedsLever::Always,
     refuters: &[],
     yields_to: &["readahead.reduced", "io.smaller_requests", "io.direct", "cgroup.memory_limit"],

@@ -12,8 +12,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     signs: &[rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02)],
     part: Part::All,
     levers: &[
-        Lever { pattern: "program.build_id", worse: Worse::Another },
-        Lever { pattern: "program.<path>.build_id", worse: Worse::Another },
+        Lever { pattern: "program.build_id", worse: Worse::AnotherBuild },
+        Lever { pattern: "program.<path>.build_id", worse: Worse::AnotherBuild },
     ],
     needs_lever: NeedsLever::Always,
     refuters: &[],

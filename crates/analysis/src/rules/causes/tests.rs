@@ -169,7 +169,9 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
                 Worse::Higher => ("0", "1"),
                 Worse::To(words) => ("neither", words[0]),
                 Worse::From(words) => (words[0], "neither"),
-                Worse::Any | Worse::Another => ("one", "other"),
+                Worse::Any => ("one", "other"),
+                Worse::AnotherBuild => ("ab12", "cd34"),
+                Worse::ManyMore => ("10", "1000"),
             };
             let name = lever.pattern.replace("<dev>", "vda").replace("<mountpoint>", "/data").replace(['<', '>'], "x");
             fast.settings.insert(name.clone(), good.to_owned());
