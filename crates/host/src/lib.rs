@@ -46,6 +46,7 @@
 //! 2. Make the snapshot find it: add it to the list of its file under `settings/`, or read the folder it is in.
 //! 3. Add a line of literal kernel text to the root folder of `settings/tests.rs`, and the value expected.
 
+mod cgroups;
 pub mod doctor;
 pub mod facts;
 mod fiemap;

@@ -15,11 +15,9 @@ use std::time::Duration;
 use pagelab_residency::mounts::{Mount, table};
 use pagelab_vocab::settings::parse_size;
 
+use crate::cgroups::{CONTROLLERS, place};
 use crate::files::{cpu_list, names, text, trimmed, under};
-use crate::settings::cgroup;
 
-/// Controllers whose groups are looked for.
-const CONTROLLERS: &[&str] = &["memory", "cpu", "cpuset", "io", "pids", "hugetlb"];
 /// Beginning of the groups' names; the recorder's process id follows.
 const PREFIX: &str = "pagelab-run-";
 /// How long a group may be busy after its last process has ended.
@@ -133,7 +131,7 @@ struct Place {
 
 impl Place {
     fn of(root: &Path, mounts: &[Mount], lines: &str, controller: &str) -> Option<Self> {
-        let group = cgroup::place(controller, lines, mounts)?;
+        let group = place(controller, lines, mounts)?;
         let (own, top) = (under(root, &group.folder), under(root, &group.top));
         if group.version == 1 {
             return Some(Self { version: 1, parent: own.clone(), own });
@@ -202,9 +200,9 @@ impl RunGroups {
                 let found = format!("cgroup.{key}: found no mounted control groups with the controller {controller}");
                 io::Error::new(io::ErrorKind::Unsupported, found)
             };
-            let place = Place::of(root, &mounts, &lines, controller).ok_or_else(missing)?;
-            let folder = groups.folder(&place, controller, &name)?;
-            for (file, text) in written(root, place.version, key, value)? {
+            let at = Place::of(root, &mounts, &lines, controller).ok_or_else(missing)?;
+            let folder = groups.folder(&at, controller, &name)?;
+            for (file, text) in written(root, at.version, key, value)? {
                 write(&folder.join(&file), &text)?;
             }
         }
@@ -277,7 +275,7 @@ pub(crate) fn remove_leftovers(root: &Path) {
     let (Ok(mounts), Ok(lines)) = (table(root, None), text(&under(root, "/proc/self/cgroup"))) else { return };
     let mut folders = BTreeSet::new();
     for controller in CONTROLLERS {
-        let Some(group) = cgroup::place(controller, &lines, &mounts) else { continue };
+        let Some(group) = place(controller, &lines, &mounts) else { continue };
         let own = under(root, &group.folder);
         folders.extend(own.parent().map(Path::to_owned));
         folders.insert(own);

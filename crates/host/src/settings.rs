@@ -6,7 +6,7 @@
 
 mod block;
 mod boot;
-pub(crate) mod cgroup;
+mod cgroup;
 mod cpu;
 mod debugfs;
 mod irq;

@@ -13,12 +13,14 @@ use crate::style::Style;
 /// Everything that a finding says: the parts in the order in which a reader asks for them.
 pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> String {
     let width = style.width;
-    let record = error_rate(finding.confidence).filter(|_| compared).map_or_else(String::new, |rate| record(&rate));
     let mut out = format!(
-        "{}{record}\n",
+        "{}\n",
         style.heading(&format!("{}. {}  [{}]", finding.rank, finding.cause, finding.confidence.word()))
     );
     out.push_str(&wrap(&format!("{}.", finding.summary), width, "  ", "  "));
+    if let Some(rate) = error_rate(finding.confidence).filter(|_| compared) {
+        out.push_str(&labelled("Record", &record(&rate), width));
+    }
     out.push_str(&changed(&finding.numbers, compared, width));
     if let Some(effect) = &finding.effect {
         out.push_str(&labelled("Share", &share(effect), width));
@@ -55,7 +57,13 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
 
 /// How often the word was wrong.
 fn record(rate: &ErrorRate) -> String {
-    format!("  wrong in {} of {} known cases, at most {:.0} %", rate.wrong, rate.findings, rate.wrong_ci95_pct[1])
+    format!(
+        "findings called {} were wrong in {} of {} known cases, at most {:.0} % (docs/rules.md says where)",
+        rate.confidence.word(),
+        rate.wrong,
+        rate.findings,
+        rate.wrong_ci95_pct[1]
+    )
 }
 
 /// What the findings leave of the loss; empty if that is nothing worth a line.

@@ -229,12 +229,7 @@ impl Child {
             let waiting =
                 Waiting { argv: &argv, envp: &envp, numbers, small: small.as_ref().map(AsFd::as_fd), recorder };
             let failed = in_child(spec, &prepared, &waiting);
-            let bytes = failed.to_ne_bytes();
-            // SAFETY: the buffer lives on this stack; then the child ends without running anything of the parent's.
-            unsafe {
-                libc::write(result_write.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
-                libc::_exit(125)
-            }
+            end_with(&result_write, failed);
         }
         drop(pid_write);
         let pid = command_pid(pid, pid_read);
@@ -254,9 +249,14 @@ impl Child {
             before: Before::default(),
         };
         // From here on dropping it ends the process at the gate, and reaps it.
-        child.groups.take(child.pid()).map_err(refused("putting it into its control groups"))?;
-        spec.settings.set_affinity_again(child.pid()).map_err(refused("setting its processors"))?;
+        child.enter_groups(&spec.settings).map_err(refused("putting it into its control groups"))?;
         Ok(child)
+    }
+
+    /// Puts the process into the groups of its limits, and on its processors once more, which entering may have taken.
+    fn enter_groups(&self, settings: &ProcessSettings) -> io::Result<()> {
+        self.groups.take(self.pid())?;
+        settings.set_affinity_again(self.pid())
     }
 
     /// The process id.
@@ -371,6 +371,16 @@ struct Waiting<'a> {
     numbers: Numbers,
     small: Option<BorrowedFd<'a>>,
     recorder: i32,
+}
+
+/// Runs in the forked child: tells the parent the errno of what failed, and ends without running anything of the parent's.
+fn end_with(result: &OwnedFd, failed: i32) -> ! {
+    let bytes = failed.to_ne_bytes();
+    // SAFETY: the buffer lives on this stack.
+    unsafe {
+        libc::write(result.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+        libc::_exit(125)
+    }
 }
 
 /// Runs in the forked child. Returns the errno of what failed; on success it does not return.

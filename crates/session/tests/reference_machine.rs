@@ -7,8 +7,9 @@ use pagelab_observe::streams::StreamSet;
 use pagelab_recording::Recording;
 use pagelab_session::{SessionOptions, Target};
 
-/// Work for every stream: files written through to the disk and read back, memory with advice, a thread that wakes another, four
-/// seconds of it: on a busy machine the second look at the memory comes late, as it rests 200 times as long as the first one took.
+/// Work for every stream: files written through to the disk and read back, memory with advice, a thread that wakes another, eight
+/// seconds of it: the second look at the memory comes late, as it rests 200 times as long as the first one took, and in a VM the
+/// time that the host takes away is part of that.
 const WORK: &str = "import mmap, os, threading, time
 f = os.open('data', os.O_RDWR | os.O_CREAT, 0o600)
 os.write(f, os.urandom(1 << 20)); os.fsync(f)
@@ -24,7 +25,7 @@ def helper():
 thread = threading.Thread(target=helper); thread.start()
 for i in range(50): wanted.release(); made.acquire()
 thread.join()
-end = time.time() + 4
+end = time.time() + 8
 while time.time() < end: sum(range(10000)); os.pread(f, 4096, 0)";
 
 #[test]
@@ -42,5 +43,8 @@ fn everything_that_this_machine_gives_is_recorded() {
     assert_eq!(outcome.ended.expect("it ended").shell_status(), 0, "{:?}", outcome.warnings);
     let recording = Recording::open(&outcome.dir).expect("a recording");
     let missed = machine.misses(&recording);
-    assert!(missed.is_empty(), "{}: {missed:#?}", machine.name);
+    // With what looking at the memory cost, which says how late the looks came.
+    let manifest = std::fs::read_to_string(outcome.dir.join("manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+    assert!(missed.is_empty(), "{}: {missed:#?}; {}", machine.name, manifest["regions"]);
 }
