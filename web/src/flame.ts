@@ -87,7 +87,8 @@ export function flame(root: Frame, id: string, isAlone = false): HTMLElement {
         const [x, width, y] = [from * WIDTH, (to - from) * WIDTH, height - (depth + 1) * ROW];
         const hit = wanted !== "" && frame.name.toLowerCase().includes(wanted);
         if (hit) found = Math.max(found, size(frame));
-        const group = s("g", { class: `frame ${isAlone ? "plain" : tone(frame)}${hit ? " hit" : ""}`, role: "button", tabindex: depth === 0 ? 0 : -1, "aria-label": saidOf(frame) }, s("title", {}, saidOf(frame)), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
+        // The title is its name to a screen reader too: a label beside the text, which is cut short, would be a second one.
+        const group = s("g", { class: `frame ${isAlone ? "plain" : tone(frame)}${hit ? " hit" : ""}`, role: "button", tabindex: depth === 0 ? 0 : -1 }, s("title", {}, saidOf(frame)), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
         const letters = Math.floor((width - 6) / LETTER);
         if (letters > 2) group.append(s("text", { x: x + 3, y: y + 13 }, frame.name.length > letters ? `${frame.name.slice(0, letters - 1)}…` : frame.name));
         const zoom = (): void => {

@@ -14,8 +14,8 @@ if (!shots || pages.length === 0) {
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
 
-/** The page's own document. */
-const documentOf = (page) => page.evaluate(() => JSON.parse(document.getElementById("pagelab-document").textContent));
+/** The page's own document; handed over as text, as a stack of frames may be nested deeper than the browser's protocol goes. */
+const documentOf = async (page) => JSON.parse(await page.evaluate(() => document.getElementById("pagelab-document").textContent));
 
 async function marks(page) {
   const doc = await documentOf(page);
