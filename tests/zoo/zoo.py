@@ -137,6 +137,9 @@ class Zoo:
         (folder / "done").touch()
 
     def close(self):
+        # Whatever a case that failed halfway has left.
+        self.host.put_back()
+        self.groups.remove()
         for name in ("mount", "debug"):
             if self.names[name].is_mount():
                 subprocess.run(["umount", self.names[name]], check=True)
