@@ -78,17 +78,14 @@ def other_command(zoo, kind, amount, is_weak):
 
 def record(zoo, folder, kind, is_true, is_weak):
     """Records both sides; gives the environment that they have in common."""
-    amount = amount_for(zoo, kind)
-    base, test = sides_of(kind, amount)
-    try:
+    with zoo.left_as_found():
+        amount = amount_for(zoo, kind)
+        base, test = sides_of(kind, amount)
         for run in range(RUNS):
             for name, side in (("base", base), ("test", test)):
                 zoo.run(side, folder / name / f"run={run:03}")
         if not is_true:
             replaced(folder, other_command(zoo, kind, amount, is_weak))
-    finally:
-        zoo.host.put_back()
-        zoo.groups.remove()
     return dict(base.env.items() & test.env.items())
 
 

@@ -23,14 +23,13 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 
 import decoys
 import kinds
 from alike import interval
 from cases import Side
 from host import device_of
-from zoo import Zoo, verdict
+from zoo import Zoo, make_all, verdict
 
 SIZES = [5, 10, 25, 100]
 # What a run takes on the base side, seconds.
@@ -116,13 +115,10 @@ def record(zoo, drawn):
     if (folder / "done").exists():
         return False
     shutil.rmtree(folder, ignore_errors=True)
-    try:
+    with zoo.left_as_found():
         amount, filler_ms = calibrated(zoo, drawn)
         base, test = sides_of(zoo, drawn, amount, filler_ms)
         zoo.turns(base, test, folder)
-    finally:
-        zoo.host.put_back()
-        zoo.groups.remove()
     truth = zoo.folder / "truth"
     truth.mkdir(exist_ok=True)
     (truth / f"{drawn.folder}.json").write_text(json.dumps(drawn.truth(amount, round(filler_ms))))
@@ -132,22 +128,9 @@ def record(zoo, drawn):
 
 def make(pagelab, folder, part, seed, counts):
     zoo = Zoo(pagelab, folder)
-    zoo.prepare()
-    failed = 0
     drawn = [Drawn(part, seed, number, what) for what, count in counts.items() for number in range(count)]
     random.Random(seed).shuffle(drawn)
-    try:
-        for one in drawn:
-            began = time.monotonic()
-            try:
-                if record(zoo, one):
-                    print(f"{one.folder} {one.what} {one.kind.cause} {one.kind.workload} {one.size} %: {time.monotonic() - began:.0f} s", flush=True)
-            except Exception as error:
-                failed += 1
-                print(f"{one.folder} {one.what} {one.kind.cause} {one.kind.workload} {one.size} %: FAILED: {error}", flush=True)
-    finally:
-        zoo.close()
-    return 1 if failed else 0
+    return make_all(zoo, drawn, lambda one: record(zoo, one), lambda one: f"{one.folder} {one.what} {one.kind.cause} {one.kind.workload} {one.size} %")
 
 
 # Judging.

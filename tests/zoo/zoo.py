@@ -112,6 +112,15 @@ class Zoo:
             raise RuntimeError(f"{' '.join(line)}: status {done.returncode}: {done.stderr.decode()[-500:]}")
         return took
 
+    @contextlib.contextmanager
+    def left_as_found(self):
+        """Whatever is changed on the host within is put back at its end."""
+        try:
+            yield
+        finally:
+            self.host.put_back()
+            self.groups.remove()
+
     def turns(self, base, test, folder):
         """Runs of both sides, now one first, now the other, after one that is thrown away."""
         self.run(base, folder / "warm")
@@ -124,45 +133,45 @@ class Zoo:
     def record(self, case):
         folder = self.folder / "cases" / case.name()
         if (folder / "done").exists():
-            return
+            return False
         shutil.rmtree(folder, ignore_errors=True)
-        try:
+        with self.left_as_found():
             self.turns(case.base, case.test, folder)
-        finally:
-            self.host.put_back()
-            self.groups.remove()
         truth = self.folder / "truth"
         truth.mkdir(exist_ok=True)
         (truth / f"{case.name()}.json").write_text(json.dumps(case.truth()))
         (folder / "done").touch()
+        return True
 
     def close(self):
-        # Whatever a case that failed halfway has left.
-        self.host.put_back()
-        self.groups.remove()
         for name in ("mount", "debug"):
             if self.names[name].is_mount():
                 subprocess.run(["umount", self.names[name]], check=True)
 
 
-def make(pagelab, folder, causes):
-    zoo = Zoo(pagelab, folder)
+def make_all(zoo, cases, record, said):
+    """Records case after case, says of each how long it took or why it failed, and gives the exit status. Those that were there are
+    passed over without a word: `record` gives False."""
     zoo.prepare()
     failed = 0
     try:
-        for case in all_cases():
-            if causes and case.cause not in causes:
-                continue
+        for case in cases:
             began = time.monotonic()
             try:
-                zoo.record(case)
-                print(f"{case.name()} {case.cause or 'unknown'} {case.workload}: {time.monotonic() - began:.0f} s", flush=True)
+                if record(case):
+                    print(f"{said(case)}: {time.monotonic() - began:.0f} s", flush=True)
             except Exception as error:
                 failed += 1
-                print(f"{case.name()} {case.cause} {case.workload}: FAILED: {error}", flush=True)
+                print(f"{said(case)}: FAILED: {error}", flush=True)
     finally:
         zoo.close()
     return 1 if failed else 0
+
+
+def make(pagelab, folder, causes):
+    zoo = Zoo(pagelab, folder)
+    wanted = [case for case in all_cases() if not causes or case.cause in causes]
+    return make_all(zoo, wanted, zoo.record, lambda case: f"{case.name()} {case.cause or 'unknown'} {case.workload}")
 
 
 def verdict(pagelab, case, truth):

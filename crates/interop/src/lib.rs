@@ -14,5 +14,7 @@ pub mod folded;
 pub mod openmetrics;
 pub mod perfetto;
 pub mod profiler;
+#[cfg(test)]
+mod small_recording;
 
 pub use events::Counts;

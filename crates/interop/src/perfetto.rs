@@ -359,44 +359,13 @@ struct Callstack {
 
 #[cfg(test)]
 mod tests {
-    use pagelab_recording::tables::{FaultsRow, FramesRow, OffcpuRow, StacksRow, SyscallsRow};
-    use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
-
     use super::*;
+    use crate::small_recording::small_recording;
 
     #[test]
     fn every_event_is_in_the_trace_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = folder.path().join("r");
-        let mut writer =
-            RecordingWriter::create(&place, Manifest::default(), WriterOptions::default()).expect("created");
-        writer.push(&TasksRow {
-            ts: 1,
-            op: "fork",
-            task_id: 1,
-            tid: 9,
-            pid: 9,
-            comm: Some("work"),
-            ..TasksRow::default()
-        });
-        writer.push(&FramesRow { frame_id: 1, symbol: Some("main"), ..FramesRow::default() });
-        writer.push(&StacksRow { stack_id: 7, frame_ids: &[1] });
-        for ts in [10, 20] {
-            let sample = SamplesRow { ts, task_id: 1, event: "cpu-clock", weight: 10, ..SamplesRow::default() };
-            writer.push(&SamplesRow { ustack_id: Some(7), ..sample });
-            writer.push(&FaultsRow { ts, task_id: 1, addr: 0x1000, ..FaultsRow::default() });
-        }
-        writer.push(&SyscallsRow {
-            ts: 40,
-            dur: Some(5),
-            task_id: 1,
-            name: "read",
-            ret: Some(3),
-            ..SyscallsRow::default()
-        });
-        writer.push(&OffcpuRow { ts: 50, dur: Some(8), task_id: 1, state: Some("S"), ..OffcpuRow::default() });
-        writer.close(|_| {}).expect("closed");
-        let recording = Recording::open(&place).expect("opened");
+        let recording = small_recording(&folder.path().join("r"), &[10, 20], |_| {});
         let made = trace(&recording, &mut Vec::new()).expect("a trace");
         assert_eq!(made.counts, Counts { samples: 2, faults: 2, calls: 1, waits: 1 });
         let read = Trace::decode(made.bytes.as_slice()).expect("what was written");

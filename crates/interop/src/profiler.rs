@@ -238,41 +238,19 @@ markers! {
 
 #[cfg(test)]
 mod tests {
-    use pagelab_recording::tables::{FaultsRow, FramesRow, OffcpuRow, StacksRow, SyscallsRow};
-    use pagelab_recording::{Manifest, RecordingWriter, WriterOptions};
+    use pagelab_recording::tables::FaultsRow;
     use serde_json::Value;
 
     use super::*;
+    use crate::small_recording::small_recording;
 
     #[test]
     fn every_event_is_in_the_profile_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut writer =
-            RecordingWriter::create(&folder.path().join("r"), Manifest::default(), WriterOptions::default())
-                .expect("created");
-        for (ts, op, comm) in [(0, "fork", "sh"), (5, "exec", "work")] {
-            writer.push(&TasksRow { ts, op, task_id: 1, tid: 9, pid: 9, comm: Some(comm), ..TasksRow::default() });
-        }
-        writer.push(&FramesRow { frame_id: 1, symbol: Some("main"), ..FramesRow::default() });
-        writer.push(&StacksRow { stack_id: 7, frame_ids: &[1] });
-        for ts in [10, 20, 30] {
-            let sample = SamplesRow { ts, task_id: 1, event: "cpu-clock", weight: 10, ..SamplesRow::default() };
-            writer.push(&SamplesRow { ustack_id: Some(7), ..sample });
-            writer.push(&FaultsRow { ts, task_id: 1, addr: 0x1000, ..FaultsRow::default() });
-        }
-        writer.push(&SyscallsRow {
-            ts: 40,
-            dur: Some(5),
-            task_id: 1,
-            name: "read",
-            ret: Some(3),
-            ..SyscallsRow::default()
+        let recording = small_recording(&folder.path().join("r"), &[10, 20, 30], |writer| {
+            // Of a task that is not known.
+            writer.push(&FaultsRow { ts: 60, task_id: 2, ..FaultsRow::default() });
         });
-        writer.push(&OffcpuRow { ts: 50, dur: Some(8), task_id: 1, state: Some("S"), ..OffcpuRow::default() });
-        // Of a task that is not known.
-        writer.push(&FaultsRow { ts: 60, task_id: 2, ..FaultsRow::default() });
-        writer.close(|_| {}).expect("closed");
-        let recording = Recording::open(&folder.path().join("r")).expect("opened");
         let made = profile(&recording, &mut Vec::new()).expect("a profile");
         assert_eq!(made.counts, Counts { samples: 3, faults: 3, calls: 1, waits: 1 });
         let json: Value = serde_json::from_str(&made.json).expect("JSON");
