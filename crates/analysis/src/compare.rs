@@ -286,6 +286,18 @@ pub struct Primary {
     pub result: stats::TestResult,
 }
 
+impl Primary {
+    /// How many times as bad the test side is, by time where less is better and by its inverse where more is: the interval of that.
+    pub(crate) fn times_worse(&self) -> Option<[f64; 2]> {
+        let [low, high] = self.ratio_ci95.filter(|[low, _]| *low > 0.0)?;
+        match self.direction.as_str() {
+            "lower" => Some([low, high]),
+            "higher" => Some([1.0 / high, 1.0 / low]),
+            _ => None,
+        }
+    }
+}
+
 /// The result for the primary metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

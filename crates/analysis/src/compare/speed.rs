@@ -13,12 +13,8 @@ use super::{Comparison, MetricComparison, Primary};
 
 /// How many times as long a unit of work takes on the test side: the interval of that.
 fn time_ratio(primary: &Primary) -> Option<[f64; 2]> {
-    let [low, high] = primary.ratio_ci95.filter(|[low, _]| *low > 0.0)?;
-    match primary.direction.as_str() {
-        "lower" if primary.unit == "ns" => Some([low, high]),
-        "higher" => Some([1.0 / high, 1.0 / low]),
-        _ => None,
-    }
+    let is_time = primary.direction == "lower" && primary.unit == "ns";
+    primary.times_worse().filter(|_| is_time || primary.direction == "higher")
 }
 
 /// Says of each metric that differs whether it does so only as the speed does.

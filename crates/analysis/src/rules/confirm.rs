@@ -163,14 +163,9 @@ fn claimed_loss(finding: &Finding) -> Option<f64> {
 
 /// The interval of the loss of the side with the bad value, as a part of its time; negative where it is the faster one.
 fn toggled_loss(primary: &Primary, bad_on_test: bool) -> Option<[f64; 2]> {
-    let [low, high] = primary.ratio_ci95.filter(|[low, _]| *low > 0.0)?;
+    let [low, high] = primary.times_worse()?;
     // The time of the bad side over that of the good one.
-    let more_is_time = match primary.direction.as_str() {
-        "lower" => true,
-        "higher" => false,
-        _ => return None,
-    };
-    let ratios = if more_is_time == bad_on_test { [low, high] } else { [1.0 / high, 1.0 / low] };
+    let ratios = if bad_on_test { [low, high] } else { [1.0 / high, 1.0 / low] };
     Some(ratios.map(|ratio| 1.0 - 1.0 / ratio))
 }
 
