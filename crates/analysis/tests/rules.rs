@@ -391,6 +391,24 @@ fn a_toggle_decides_by_the_size_of_the_claim() {
     assert!(!matches!(judged, Confirmation::Confirmed(_)), "{judged:?}");
 }
 
+/// A toggle that makes the work four times as slow is most of the slower time, and a sixth of what a claim of twenty times says.
+#[test]
+fn a_large_claim_is_not_confirmed_by_a_small_part_of_it() {
+    let same = |thp| World { thp, harmless: harmless(1), ..good() };
+    let toggle = compare_worlds(&same("always"), &same("madvise"), 1);
+    let mut finding = compare_worlds(&good(), &thp_off(), 2).findings[0].clone();
+    assert!(matches!(confirm(&finding, &toggle), Confirmation::Confirmed(_)));
+    let effect = finding.effect.as_mut().unwrap();
+    (effect.slow_ns, effect.change_ns, effect.attributed_ns) = (Some(2000.0), 1900.0, 1900.0);
+    let judged = confirm(&finding, &toggle);
+    assert!(matches!(judged, Confirmation::Refuted(_)), "{judged:?}");
+    // A profile that credits more to the cause than the sides differ by claims no more than that.
+    let effect = finding.effect.as_mut().unwrap();
+    (effect.change_ns, effect.attributed_ns) = (1500.0, 1900.0);
+    let judged = confirm(&finding, &toggle);
+    assert!(matches!(judged, Confirmation::Confirmed(_)), "{judged:?}");
+}
+
 /// Fifty slots filled page by page take 15 ms; ten million calls that became 200 ns slower take two seconds.
 #[test]
 fn dearer_calls_are_not_credited_to_a_few_faults() {

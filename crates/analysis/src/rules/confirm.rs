@@ -58,11 +58,12 @@ pub enum Confirmation {
 /// everything else was left alone.
 ///
 /// `toggle` must compare two sides that differ in `finding.setting` and in nothing else but what follows from it, in
-/// blocks (its `method` is `paired_blocks`). The loss that it shows is held against the loss that the finding claims, as
-/// parts of the time of the side that suffers: from half of it on, by the lower end of the interval, the finding is
-/// confirmed; below half of it, by the upper end, it is refuted; in between nothing is decided. So a toggle of few runs
-/// refutes nothing, and a small loss confirms no large one. What ran is the caller's to keep equal; a comparison does not
-/// hold it.
+/// blocks (its `method` is `paired_blocks`), and run the work of the side that suffers. The time that it shows to be lost is
+/// held against the time that the finding claims, both as parts of what the work takes without the loss: from half of it on,
+/// by the lower end of the interval, the finding is confirmed; below half of it, by the upper end, it is refuted; in between
+/// nothing is decided. So a toggle of few runs refutes nothing, and a small loss confirms no large one. (As parts of the slower
+/// time, 3 times as slow would be 67 %, and 11 times as slow no more than 91 %.) What ran is the caller's to keep equal; a
+/// comparison does not hold it.
 pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
     let Some(setting) = &finding.setting else {
         return Confirmation::Undecided("the finding names no setting that could be toggled".to_owned());
@@ -79,20 +80,22 @@ pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
             setting.key
         ));
     };
-    let Some(claimed) = claimed_loss(finding) else {
+    let Some(claimed) = claimed_loss(finding).map(lost_time) else {
         return Confirmation::Undecided("the finding does not tell how much of the time it claims".to_owned());
     };
-    let Some([low, high]) = toggled_loss(primary, bad_on_test) else {
+    let Some([low, high]) = toggled_loss(primary, bad_on_test).map(|ends| ends.map(lost_time)) else {
         return Confirmation::Undecided(format!("{} has no interval, or no better and worse", primary.metric));
     };
     let said = format!(
-        "toggling {} and nothing else, in {} runs, moved {} by {:.1} to {:.1} % of the slower side's time; {:.1} % are claimed",
+        "toggling {} and nothing else, in {} runs, made the work {} to {} times as slow by {}; {} times are claimed, of which {:.0} to {:.0} % came back",
         setting.key,
         toggle.base.n + toggle.test.n,
+        times(low),
+        times(high),
         primary.metric,
-        low * 100.0,
-        high * 100.0,
-        claimed * 100.0
+        times(claimed),
+        low / claimed * 100.0,
+        high / claimed * 100.0
     );
     if high < claimed * ENOUGH {
         return Confirmation::Refuted(said);
@@ -112,10 +115,15 @@ pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
 pub fn follow_up(finding: &mut Finding, toggle: &Comparison, set: &Path) {
     let bad_on_test = finding.setting.as_ref().and_then(|setting| bad_on_test(finding, setting, toggle));
     let primary = toggle.primary.as_ref();
+    let returned = primary.zip(bad_on_test).and_then(|(primary, bad)| toggled_loss(primary, bad));
+    let claimed = claimed_loss(finding);
     let mut said = FollowUp {
         rounds: toggle.base.n.min(toggle.test.n),
-        returned_pct_ci95: primary.zip(bad_on_test).and_then(|(primary, bad)| percent(toggled_loss(primary, bad)?)),
-        claimed_pct: claimed_loss(finding).map(|loss| loss * 100.0),
+        returned_pct_ci95: returned.and_then(percent),
+        claimed_pct: claimed.map(|loss| loss * 100.0),
+        returned_of_claim_pct_ci95: returned
+            .zip(claimed)
+            .and_then(|(returned, claimed)| percent(returned.map(|loss| lost_time(loss) / lost_time(claimed)))),
         detectable_pct: primary.and_then(|primary| primary.detectable).map(|change| change * 100.0),
         set: Some(set.display().to_string()),
         ..not_decided("")
@@ -143,6 +151,7 @@ pub fn not_decided(reason: &str) -> FollowUp {
         rounds: 0,
         returned_pct_ci95: None,
         claimed_pct: None,
+        returned_of_claim_pct_ci95: None,
         detectable_pct: None,
         set: None,
     }
@@ -152,13 +161,26 @@ fn percent(interval: [f64; 2]) -> Option<[f64; 2]> {
     interval.iter().all(|end| end.is_finite()).then(|| interval.map(|end| end * 100.0))
 }
 
-/// Part of the claimed loss that must come back.
+/// Part of the claimed loss of time that must come back.
 const ENOUGH: f64 = 0.5;
 
-/// What a finding claims of the time of the side that suffers.
+/// What a finding claims of the time of the side that suffers. No more than the sides differ by: with more, what is left would
+/// be less than the faster side takes.
 fn claimed_loss(finding: &Finding) -> Option<f64> {
     let effect = finding.effect.as_ref()?;
-    Some(effect.attributed_ns / effect.slow_ns?).filter(|loss| *loss > 0.0)
+    let lost_ns = if effect.change_ns > 0.0 { effect.attributed_ns.min(effect.change_ns) } else { effect.attributed_ns };
+    Some(lost_ns / effect.slow_ns?).filter(|loss| *loss > 0.0 && *loss < 1.0)
+}
+
+/// A part of the slower time as a part of the time that is left without it.
+fn lost_time(loss: f64) -> f64 {
+    loss / (1.0 - loss)
+}
+
+/// How many times as slow a loss makes the work, in words.
+fn times(lost: f64) -> String {
+    let ratio = 1.0 + lost;
+    if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
 }
 
 /// The interval of the loss of the side with the bad value, as a part of its time; negative where it is the faster one.

@@ -222,6 +222,9 @@ pub struct FollowUp {
     pub returned_pct_ci95: Option<[f64; 2]>,
     /// The same of the claim.
     pub claimed_pct: Option<f64>,
+    /// Part of the time lost by the claim that the setting brings back, in percent: 95 % interval. By this the claim is judged.
+    #[serde(default)]
+    pub returned_of_claim_pct_ci95: Option<[f64; 2]>,
     /// Smallest change, in percent, that such rounds find in four of five cases.
     pub detectable_pct: Option<f64>,
     /// Where the rounds are.
