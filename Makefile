@@ -13,7 +13,10 @@ TEST_PACKAGES := fio fio-examples linux-perf sqlite3 git postgresql strace pytho
 # Runtimes whose stacks the long form looks at.
 RUNTIME_PACKAGES := nodejs default-jdk-headless
 
-.PHONY: help setup setup-test setup-runtimes web build demo test test-pages ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
+# Programs that cases of the zoo run, beside those that the tests do.
+ZOO_PACKAGES := nodejs redis-server stress-ng sysbench zstd
+
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build demo test test-pages ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -26,6 +29,9 @@ setup-test: setup ## install what the tests compare with
 	@tools/install-venv fio-plot
 	@tools/install-venv dataframes
 	@tools/fio-conformance --fetch
+
+setup-zoo: setup-test ## install what the zoo's cases run
+	@tools/install-packages $(ZOO_PACKAGES)
 
 # The script and the style sheet of HTML pages, which the program embeds.
 WEB_SOURCES := $(wildcard web/src/*.ts web/src/*.css) web/package.json web/package-lock.json web/vite.config.ts web/tsconfig.json
@@ -71,24 +77,24 @@ experiments: build setup-test ## the published experiments carried out again (ne
 experiments-check: build ## every figure of the experiments computed once more from the recordings in out/experiments
 	$(PAGELAB) reproduce $(EXPERIMENTS) --check
 
-zoo-sized: build setup-test setup-runtimes ## cases of 5 to 100 % for tuning rules: known causes, losses that no rule knows, sides that are alike (root; hours)
+zoo-sized: build setup-zoo ## cases of 5 to 100 % for tuning rules: known causes, losses that no rule knows, sides that are alike (root; hours)
 	tests/zoo/sized.py make $(PAGELAB) out/zoo-tuning tuning 1
 	tests/zoo/sized.py judge $(PAGELAB) out/zoo-tuning
 	target/dataframes/bin/python tests/zoo/sized.py ablate $(PAGELAB) out/zoo-tuning
 
-zoo-frozen: build setup-test setup-runtimes ## the same with programs that no rule was tuned on: run once after a change of rules
+zoo-frozen: build setup-zoo ## the same with programs that no rule was tuned on: run once after a change of rules
 	tests/zoo/sized.py make $(PAGELAB) out/zoo-frozen frozen 1
 	tests/zoo/sized.py judge $(PAGELAB) out/zoo-frozen
 	target/dataframes/bin/python tests/zoo/sized.py ablate $(PAGELAB) out/zoo-frozen
 
-zoo-alike: build setup-test setup-runtimes ## 200 pairs of sides that are alike: how often something is found, and what 2, 5 and 10 % are (an hour and a half)
+zoo-alike: build setup-zoo ## 200 pairs of sides that are alike: how often something is found, and what 2, 5 and 10 % are (an hour and a half)
 	tests/zoo/alike.py make $(PAGELAB) out/zoo-alike
 	tests/zoo/alike.py judge $(PAGELAB) out/zoo-alike
 
-zoo-claims: build setup-test setup-runtimes ## 20 true and 20 false claims for compare --confirm (root; an hour)
+zoo-claims: build setup-zoo ## 20 true and 20 false claims for compare --confirm (root; an hour)
 	tests/zoo/claims.py $(PAGELAB) out/zoo-claims
 
-zoo: build setup-test ## cases with known causes: recorded in out/zoo, where what is there is not made again, and judged (needs root; half an hour)
+zoo: build setup-zoo ## cases with known causes: recorded in out/zoo, where what is there is not made again, and judged (needs root; half an hour)
 	tests/zoo/zoo.py make $(PAGELAB) out/zoo
 	tests/zoo/zoo.py judge $(PAGELAB) out/zoo
 

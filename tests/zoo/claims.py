@@ -4,9 +4,10 @@
     tests/zoo/claims.py PAGELAB DIR [TRUE FALSE [SEED]]        as root; 20 and 20
 
 A claim is a finding of a comparison of four recordings a side. Of a true one the recordings are as they are. Of a false one the
-command that they name is another program's: one that takes as long and that the setting does nothing to, or one of which it takes
-a fifth of the loss that is claimed. Follow-up rounds run what the recordings name, so they see no effect, or too little. A line of
-JSON for each, a summary at the end; what DIR has is not made again.
+command that they name is another program's: one that takes as long and that the setting does nothing to, or one that the setting
+makes slower by a fifth of what is claimed. Follow-up rounds run what the recordings name, so they see no effect, or too little.
+Where the comparison does not name the cause there is no claim, and the next kind is taken. A line of JSON for each, a summary at
+the end; what DIR has is not made again.
 """
 
 import json
@@ -67,13 +68,15 @@ def replaced(folder, command):
 
 def other_command(zoo, kind, amount, is_weak):
     """A program on which the setting has no effect, or a fifth of it, that takes about as long."""
-    base, test = (seconds(zoo, side, 1) for side in sides_of(kind, amount))
-    spin = Side(["{work}", "spin", "ops=100", "thread_us=1000"])
-    unit_ms = seconds(zoo, spin, 1) * 10
+    base_s, test_s = (seconds(zoo, side) for side in sides_of(kind, amount))
+    unit_s = seconds(zoo, Side(["{work}", "spin", "ops=200", "thread_us=1000"])) / 200
     if not is_weak or kind.dose:
-        return zoo.fill(["{work}", "spin", f"ops={round(test * 1000 / unit_ms)}", "thread_us=1000"])
-    small = sides_of(kind, max(1, round(amount / 5)))[1]
-    return zoo.fill(filled(small, zoo, base * 1000 / unit_ms).command)
+        return zoo.fill(["{work}", "spin", f"ops={round(test_s / unit_s)}", "thread_us=1000"])
+    small = sides_of(kind, max(1, round(amount / 5)))
+    small_base_s, small_test_s = (seconds(zoo, side) for side in small)
+    # What the setting makes the small program lose is to be a fifth of the claim, as a part of what the whole takes without.
+    whole_s = (small_test_s - small_base_s) / (0.2 * (test_s / base_s - 1))
+    return zoo.fill(filled(small[1], zoo, max(0, whole_s - small_base_s) / unit_s).command)
 
 
 def record(zoo, folder, kind, is_true, is_weak):
@@ -102,13 +105,13 @@ def told(document, cause, is_true):
     follow_up = (findings[0].get("follow_up") or {}) if findings else {}
     state = follow_up.get("state")
     right = state == "confirmed" if is_true else state in ("refuted", "not_decided")
-    return {"cause": cause, "true": is_true, "state": state, "right": right, "claimed_pct": follow_up.get("claimed_pct"),
-            "returned_pct_ci95": follow_up.get("returned_pct_ci95"), "rounds": follow_up.get("rounds"), "reason": follow_up.get("reason"),
+    return {"cause": cause, "true": is_true, "claimed": bool(follow_up), "state": state, "right": right, "claimed_pct": follow_up.get("claimed_pct"),
+            "of_claim_pct_ci95": follow_up.get("returned_of_claim_pct_ci95"), "rounds": follow_up.get("rounds"), "reason": follow_up.get("reason"),
             "named": [one["cause"] for one in document["findings"]]}
 
 
 def one_claim(pagelab, zoo, number, kind, is_true):
-    folder = zoo.folder / "claims" / f"{number:02}"
+    folder = zoo.folder / "claims" / f"{'true' if is_true else 'false'}-{number:02}"
     result = folder / "told.json"
     if not result.exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -117,6 +120,21 @@ def one_claim(pagelab, zoo, number, kind, is_true):
         for name in ("base", "test", "rounds"):
             shutil.rmtree(folder / name, ignore_errors=True)
     return json.loads(result.read_text())
+
+
+def claims_of(pagelab, zoo, pool, seed, is_true, wanted):
+    """So many claims that are true, or that are not, one after the other."""
+    order = list(pool)
+    random.Random(f"{seed}/{is_true}").shuffle(order)
+    claims = []
+    for number in range(3 * wanted):
+        if len(claims) == wanted:
+            break
+        one = one_claim(pagelab, zoo, number, order[number % len(order)], is_true)
+        print(json.dumps(one), flush=True)
+        if one["claimed"]:
+            claims.append(one)
+    return claims
 
 
 def main():
@@ -128,22 +146,17 @@ def main():
     pool = [kind for kind in kinds.KINDS if kind.cause in CAUSES]
     zoo = Zoo(pagelab, folder)
     zoo.prepare()
-    all_told = []
+    told_all = []
     try:
-        for number in range(trues + falses):
-            is_true = number < trues
-            order = list(pool)
-            random.Random(f"{seed}/{is_true}").shuffle(order)
-            kind = order[(number if is_true else number - trues) % len(order)]
-            one = one_claim(pagelab, zoo, number, kind, is_true)
-            all_told.append(one)
-            print(json.dumps(one), flush=True)
+        for is_true, wanted in ((True, trues), (False, falses)):
+            told_all += claims_of(pagelab, zoo, pool, seed, is_true, wanted)
     finally:
         zoo.close()
-    right = sum(one["right"] for one in all_told)
-    low, high = interval(right, len(all_told))
-    print(f"right: {right} of {len(all_told)} [{100 * low:.1f}, {100 * high:.1f}] %")
-    print(f"confirmed and not true: {sum(one['state'] == 'confirmed' and not one['true'] for one in all_told)}")
+    right = sum(one["right"] for one in told_all)
+    low, high = interval(right, len(told_all))
+    print(f"right: {right} of {len(told_all)} [{100 * low:.1f}, {100 * high:.1f}] %")
+    print(f"decided: {sum(one['state'] != 'not_decided' for one in told_all)}")
+    print(f"confirmed and not true: {sum(one['state'] == 'confirmed' and not one['true'] for one in told_all)}")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,20 @@ def shell(line):
     return ["sh", "-c", line]
 
 
+def pgbench(transactions, options=""):
+    """A server that is started, serves so many transactions of one client, and is stopped."""
+    return shell("cd {dir}/postgres; PATH=$(echo /usr/lib/postgresql/*/bin):$PATH; "
+                 f"run='runuser -u postgres --'; $run pg_ctl -D . -w -s -o \"-k {{dir}}/postgres -c listen_addresses= {options}\" start > /dev/null && "
+                 f"$run pgbench -h {{dir}}/postgres -n -t {transactions} postgres > /dev/null; $run pg_ctl -D . -w -s -m fast stop")
+
+
+def redis(requests, options="--save '' --appendonly no"):
+    """The same of redis and requests of eight clients, each of which sets a value of 256 bytes."""
+    server = f"redis-server --port 0 --unixsocket {{dir}}/redis.sock --dir {{dir}} --daemonize no {options} > /dev/null"
+    return shell(f"rm -rf {{dir}}/redis.sock {{dir}}/appendonlydir; {server} & until [ -S {{dir}}/redis.sock ]; do sleep 0.01; done; "
+                 f"redis-benchmark -s {{dir}}/redis.sock -q -c 8 -r 100000 -d 256 -t set -n {requests} > /dev/null; kill $!; wait")
+
+
 def python(text):
     return ["python3", "-c", text]
 
@@ -294,6 +308,16 @@ def _(n):
     return programs(python(text), python(text + " os.fsync(f)"))
 
 
+@kind("frozen", "sync.more", "pgbench", 100, touches=("dirty",))
+def _(n):
+    return programs(*(pgbench(n, f"-c synchronous_commit={commit}") for commit in ("off", "on")))
+
+
+@kind("frozen", "sync.more", "redis", 4000, touches=("dirty",))
+def _(n):
+    return programs(*(redis(n, f"--save '' --appendonly yes --appendfsync {sync}") for sync in ("no", "always")))
+
+
 @kind("tuning", "writeback.throttled", "write", 100, touches=("dirty",))
 def _(n):
     return toggled(work("write", ops=n, file=DATA + ".w", span=1 << 30), "/proc/sys/vm/dirty_bytes", "4000000000", "4194304")
@@ -352,11 +376,15 @@ PERL = ["perl", "-e", "$s += $_ for 1 .. 50000000"]
 NODE = ["node", "-e", "let s = 0; for (let i = 0; i < 500; i++) s += Array.from({length: 20000}, (x, j) => j).reduce((a, b) => a + b);"]
 SQLITE = ["sqlite3", ":memory:", "CREATE TABLE t(a, b); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 1600000) "
           "INSERT INTO t SELECT i, hex(i) FROM c; SELECT count(*) FROM t WHERE b LIKE '%3';"]
-SYSBENCH = ["sysbench", "cpu", "--threads=1", "--time=0", "--events=1100", "run"]
+GCC = shell("for i in 1 2 3 4 5; do gcc -O2 -c -o /dev/null {source}; done")
+GIT = shell("for i in 1 2 3; do git -C {repo} log -p -n 300 > /dev/null; done")
+SYSBENCH = ["sysbench", "cpu", "--threads=1", "--time=0", "--events=4400", "run"]
 
-for _part, _name, _line in (("tuning", "spin", SPIN), ("tuning", "python", PYTHON), ("frozen", "gzip", GZIP), ("frozen", "node", NODE), ("frozen", "sqlite", SQLITE)):
+for _part, _name, _line in (("tuning", "spin", SPIN), ("tuning", "python", PYTHON), ("frozen", "gzip", GZIP), ("frozen", "node", NODE), ("frozen", "sqlite", SQLITE),
+                            ("frozen", "gcc", GCC), ("frozen", "redis", redis(100000))):
     kind(_part, "cpu.quota", _name, dose=True)(quota(_line))
-for _part, _name, _line in (("tuning", "spin", SPIN), ("tuning", "python", PYTHON), ("frozen", "perl", PERL), ("frozen", "sysbench", SYSBENCH), ("frozen", "gzip", GZIP)):
+for _part, _name, _line in (("tuning", "spin", SPIN), ("tuning", "python", PYTHON), ("frozen", "perl", PERL), ("frozen", "sysbench", SYSBENCH), ("frozen", "gzip", GZIP),
+                            ("frozen", "git", GIT), ("frozen", "pgbench", pgbench(1200))):
     kind(_part, "cpu.neighbour", _name, dose=True)(neighbour(_line))
 
 

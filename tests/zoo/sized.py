@@ -88,7 +88,7 @@ def calibrated(zoo, drawn):
     if drawn.size == 0:
         return amount, 0
     for _ in range(4):
-        base, test = (seconds(zoo, side) for side in kind.sides(amount))
+        base, test = (seconds(zoo, side, 1) for side in kind.sides(amount))
         loss, wanted = test - base, drawn.size / 100 * BASE_S
         if abs(loss / wanted - 1) < 0.15:
             break
