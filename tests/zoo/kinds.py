@@ -79,7 +79,7 @@ def _(n):
 
 @kind("tuning", "thp.disabled", "python", 10, touches=("thp",))
 def _(n):
-    return toggled(python(f"for i in range({n}): b = bytearray(24 << 20)"), f"{THP}/enabled", "always", "madvise")
+    return toggled(python(f"for i in range({n}): b = bytearray(40 << 20)"), f"{THP}/enabled", "always", "madvise")
 
 
 @kind("frozen", "thp.disabled", "perl", 10, touches=("thp",))

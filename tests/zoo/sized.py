@@ -36,6 +36,15 @@ SIZES = [5, 10, 25, 100]
 BASE_S = 1.0
 
 
+# A kind that loses less than this when asked for more is no case.
+LEAST_PCT = 3
+
+
+def size_of(loss_pct):
+    """The size that a loss is counted with."""
+    return min([0, *SIZES], key=lambda size: abs(math.log((loss_pct + 1) / (size + 1)))) if loss_pct > 0 else 0
+
+
 class Drawn:
     """One case by number: the same for the same seed."""
 
@@ -60,9 +69,10 @@ class Drawn:
                 test = decoy.added(test)
         return base, test
 
-    def truth(self, amount, filler_ms):
+    def truth(self, amount, filler_ms, loss_pct):
         cause = self.kind.cause if self.what == "known" else ""
-        return {"what": self.what, "cause": cause, "workload": self.kind.workload, "size": self.size, "also": list(self.kind.also),
+        return {"what": self.what, "cause": cause, "workload": self.kind.workload, "size": size_of(loss_pct),
+                "asked_pct": self.size, "loss_pct": loss_pct, "also": list(self.kind.also),
                 "components": list(self.kind.components), "decoys": [decoy.name for decoy in self.decoys], "amount": amount,
                 "filler_ms": filler_ms}
 
@@ -80,13 +90,28 @@ def seconds(zoo, side, runs=3):
     return statistics.median(zoo.time(side) for _ in range(runs))
 
 
+def dosed(zoo, drawn):
+    """How hard the cause has to hit for the loss asked for."""
+    dose, wanted = drawn.size / 100, drawn.size / 100
+    for _ in range(4):
+        base, test = (seconds(zoo, side, 1) for side in drawn.kind.sides(dose))
+        loss = test / base - 1
+        if abs(loss / wanted - 1) < 0.2:
+            break
+        dose *= min(2.5, max(0.4, wanted / loss)) if loss > 0 else 2.5
+    return dose
+
+
 def calibrated(zoo, drawn):
-    """The amount of affected work, and the milliseconds of other work, for a loss of the size asked for."""
+    """The amount of affected work, and the milliseconds of other work, for a loss of the size asked for; with the loss as measured, in
+    percent."""
     kind, amount = drawn.kind, drawn.kind.amount
-    if kind.dose:
-        return drawn.size / 100, 0
     if drawn.size == 0:
-        return amount, 0
+        return amount, 0, 0
+    if kind.dose:
+        amount = dosed(zoo, drawn)
+        base, test = (seconds(zoo, side) for side in kind.sides(amount))
+        return amount, 0, 100 * (test / base - 1)
     for _ in range(4):
         base, test = (seconds(zoo, side, 1) for side in kind.sides(amount))
         loss, wanted = test - base, drawn.size / 100 * BASE_S
@@ -97,9 +122,9 @@ def calibrated(zoo, drawn):
             break
         amount = max(1, round(amount * scale))
     base, test = (seconds(zoo, side) for side in kind.sides(amount))
-    filler_s = (test - base) / (drawn.size / 100) - base
+    filler_s = max(0, (test - base) / (drawn.size / 100) - base)
     unit_s = seconds(zoo, Side(["{work}", "spin", "ops=200", "thread_us=1000"])) / 200
-    return amount, max(0, filler_s) / unit_s
+    return amount, filler_s / unit_s, 100 * (test - base) / (base + filler_s)
 
 
 def sides_of(zoo, drawn, amount, filler_ms):
@@ -116,12 +141,14 @@ def record(zoo, drawn):
         return False
     shutil.rmtree(folder, ignore_errors=True)
     with zoo.left_as_found():
-        amount, filler_ms = calibrated(zoo, drawn)
+        amount, filler_ms, loss_pct = calibrated(zoo, drawn)
+        if loss_pct < LEAST_PCT * (drawn.size > 0):
+            raise RuntimeError(f"loses {loss_pct:.1f} % only")
         base, test = sides_of(zoo, drawn, amount, filler_ms)
         zoo.turns(base, test, folder)
     truth = zoo.folder / "truth"
     truth.mkdir(exist_ok=True)
-    (truth / f"{drawn.folder}.json").write_text(json.dumps(drawn.truth(amount, round(filler_ms))))
+    (truth / f"{drawn.folder}.json").write_text(json.dumps(drawn.truth(amount, round(filler_ms), loss_pct)))
     (folder / "done").touch()
     return True
 

@@ -18,7 +18,7 @@ function list(title: string, items: readonly string[], ordered = false): HTMLEle
 function one(finding: Finding, rates: readonly ErrorRate[], id: string, isCompared: boolean): HTMLElement {
   const effect = finding.effect;
   const share = effect
-    ? `${percent(effect.share)} of the ${isCompared ? "lost " : ""}time${effect.share_ci95 ? ` (95 % interval ${percent(effect.share_ci95[0])} to ${percent(effect.share_ci95[1])})` : ""}`
+    ? `${percent(effect.share)} of ${lostTime(effect.of)}${effect.share_ci95 ? ` (95 % interval ${percent(effect.share_ci95[0])} to ${percent(effect.share_ci95[1])})` : ""}`
     : null;
   const setting = finding.setting;
   return h(
@@ -65,10 +65,17 @@ export interface Diagnosis {
   readonly error_rates?: readonly ErrorRate[];
 }
 
+/** What shares are of: as in the terminal. */
+function lostTime(of: string | undefined): string {
+  return of === "components" ? "the time by which components rose" : of === "time" ? "the time" : "the lost time";
+}
+
 /** The section of causes of a comparison. */
 export function causes(comparison: Comparison, id: string): HTMLElement {
   const shown = comparison.primary && ["worse", "better", "different"].includes(comparison.primary.verdict);
-  return diagnosis(comparison, shown ? "No cause was found." : "No significant difference, so causes were not analysed.", id);
+  const isPart = Boolean(comparison.unknown);
+  const none = isPart ? "A part of the time differs beyond doubt, and no cause of that was found." : "No significant difference, so causes were not analysed.";
+  return diagnosis(comparison, shown ? "No cause was found." : none, id);
 }
 
 /** The section of causes; `none` stands there without any. */
@@ -85,7 +92,7 @@ export function diagnosis(comparison: Diagnosis, none: string, id: string, isCom
       h(
         "p",
         { class: "unknown" },
-        `${percent(left.share)} of the lost time is claimed by no cause. It is ${left.components.length === 0 ? "spread over many components" : "in "}`,
+        `${percent(left.share)} of ${lostTime(left.of)} is claimed by no cause. It is ${left.components.length === 0 ? "spread over many components" : "in "}`,
         left.components.map((part, place) => [place > 0 && ", ", h("code", {}, part.component), ` (${duration(part.ns)}, ${percent(part.share)})`]),
         ". What tells more: ",
         h("code", {}, `pagelab record ${left.record}`),

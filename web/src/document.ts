@@ -85,7 +85,7 @@ export interface Finding {
   readonly evidence: readonly string[];
   readonly refuted: readonly string[];
   readonly not_looked_at?: readonly string[];
-  readonly effect: { readonly share: number; readonly share_ci95: Interval | null } | null;
+  readonly effect: { readonly share: number; readonly of?: string; readonly share_ci95: Interval | null } | null;
   readonly setting: { readonly key: string; readonly base: string | null; readonly test: string | null } | null;
   readonly fixes: readonly { readonly reach: string; readonly text: string; readonly command: string }[];
   readonly follow_up?: { readonly state: string; readonly reason: string } | null;
@@ -142,6 +142,7 @@ export interface Comparison {
   readonly exploratory: boolean;
   readonly unknown?: {
     readonly share: number;
+    readonly of?: string;
     readonly components: readonly { readonly component: string; readonly about: string; readonly ns: number; readonly share: number }[];
     readonly record: string;
   } | null;

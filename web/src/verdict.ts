@@ -26,7 +26,8 @@ export function sentence(comparison: Comparison): string {
   const changed = change(primary);
   const shown = primary.verdict === "no_difference" || primary.verdict === "not_tested" ? "" : changed ? ` ${changed}` : "";
   const first = comparison.findings[0];
-  const cause = first ? `: ${first.title} (${first.confidence})` : "";
+  const part = first?.effect?.of === "components" ? ", but a part of the time differs" : "";
+  const cause = first ? `${part}: ${first.title} (${first.confidence})` : "";
   return `${WORDS[primary.verdict]}: ${primary.metric}${shown}${cause}.`;
 }
 

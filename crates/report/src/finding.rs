@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pagelab_analysis::compare::{Unknown, UnknownComponent};
-use pagelab_analysis::rules::{Effect, ErrorRate, Finding, Fix, Number, Unexplained, error_rate};
+use pagelab_analysis::rules::{Effect, ErrorRate, Finding, Fix, Number, Unexplained, error_rate, lost_time};
 use pagelab_views::mappings::bytes;
 use pagelab_vocab::units::quantity;
 
@@ -86,8 +86,9 @@ pub(crate) fn unknown(unknown: &Unknown, width: usize) -> String {
         [] => "spread over many components".to_owned(),
         some => format!("in {}", some.iter().map(component).collect::<Vec<_>>().join(", ")),
     };
+    let lost = lost_time(&unknown.of);
     let text = format!(
-        "Unknown: {:.0} % of the lost time ({} per {}) is claimed by no cause; it is {where_it_is}. What tells more: \
+        "Unknown: {:.0} % of {lost} ({} per {}) is claimed by no cause; it is {where_it_is}. What tells more: \
          pagelab record {}",
         unknown.share * 100.0,
         quantity(unknown.ns, "ns"),
@@ -101,11 +102,11 @@ pub(crate) fn unknown(unknown: &Unknown, width: usize) -> String {
 const WORTH_A_LINE: f64 = 0.05;
 
 fn share(effect: &Effect) -> String {
-    let what = if effect.of == "change" { "of the lost time" } else { "of the time" };
+    let what = lost_time(&effect.of);
     let interval = effect.share_ci95.map_or_else(String::new, |[low, high]| {
         format!(" (95 % interval {:.0} to {:.0} %)", low * 100.0, high * 100.0)
     });
-    format!("{:.0} % {what}{interval}", effect.share * 100.0)
+    format!("{:.0} % of {what}{interval}", effect.share * 100.0)
 }
 
 /// The figures, both sides next to each other.

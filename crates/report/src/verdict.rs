@@ -114,7 +114,10 @@ fn no_cause(comparison: &Comparison, style: &Style) -> String {
         if untested {
             return format!("Nothing was tested, so no cause is named:\n{}", considered(&comparison.considered, style));
         }
-        return "No significant difference, so causes were not analysed.\n".to_owned();
+        return match &comparison.unknown {
+            Some(_) => "A part of the time differs beyond doubt, and no cause of that was found.\n".to_owned(),
+            None => "No significant difference, so causes were not analysed.\n".to_owned(),
+        };
     }
     let mut out = String::from("No cause was found. What was looked for:\n");
     out.push_str(&considered(&comparison.considered, style));

@@ -176,6 +176,7 @@ mod tests {
             difference_ci95: Some([2900.0, 3100.0]),
             intervals_from: "runs".to_owned(),
             components,
+            mechanisms: Vec::new(),
             missing: Vec::new(),
             is_lower_bound: false,
             samples_per_second: [None; 2],

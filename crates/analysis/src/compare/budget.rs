@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::accounts::{Accounts, Kernels, per_operation};
 use super::design::block_of;
+use super::mechanisms::{self, MechanismChange};
 use crate::stats::{Design, NORMAL, benjamini_hochberg, critical_value, paired_differences, welch};
 
 /// The name of time in which no task was active.
@@ -45,6 +46,9 @@ pub struct BudgetComparison {
     pub intervals_from: String,
     /// Components, the largest difference first.
     pub components: Vec<ComponentChange>,
+    /// The same by cause: the components in which it shows, summed and tested as one.
+    #[serde(default)]
+    pub mechanisms: Vec<MechanismChange>,
     /// What is not known, by side.
     pub missing: Vec<MissingPart>,
     /// Something is missing: the components are a lower bound of where the difference is.
@@ -127,11 +131,19 @@ impl Untold {
 
 /// The account of one run, per unit of work.
 #[derive(Clone)]
-struct OfRun {
+pub(super) struct OfRun {
     block: Option<(Option<String>, u64)>,
     total_ns: f64,
     /// Time and variance by sampling.
     components: BTreeMap<String, (f64, f64)>,
+}
+
+impl OfRun {
+    /// Time and variance of the components chosen.
+    pub(super) fn sum_of(&self, is_chosen: impl Fn(&str) -> bool) -> (f64, f64) {
+        let chosen = self.components.iter().filter(|(name, _)| is_chosen(name));
+        chosen.fold((0.0, 0.0), |sum, (_, one)| (sum.0 + one.0, sum.1 + one.1))
+    }
 }
 
 /// A side: its runs with a whole account, and what the others lack.
@@ -223,6 +235,7 @@ fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -
     }
     let size = |component: &ComponentChange| component.difference_ns.map_or(0.0, f64::abs);
     components.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.component.cmp(&b.component)));
+    let mechanisms = mechanisms::of_causes(&bases, &tests, design, &components);
     let missing: Vec<MissingPart> = [("base", base), ("test", test)].into_iter().flat_map(missing_of).collect();
     BudgetComparison {
         per: if per_operation { "operation" } else { "run" }.to_owned(),
@@ -233,6 +246,7 @@ fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -
         difference_ci95: whole.interval,
         intervals_from: whole.from.to_owned(),
         components,
+        mechanisms,
         is_lower_bound: !missing.is_empty(),
         missing,
         samples_per_second: [base.samples_per_second, test.samples_per_second],
@@ -296,17 +310,18 @@ fn of_component(row: &OneComponent, units: f64) -> Option<(f64, f64)> {
 }
 
 /// The difference of one figure.
-struct Difference {
-    base: f64,
-    test: f64,
-    estimate: f64,
-    interval: Option<[f64; 2]>,
-    p: Option<f64>,
-    from: &'static str,
+pub(super) struct Difference {
+    pub base: f64,
+    pub test: f64,
+    pub estimate: f64,
+    pub interval: Option<[f64; 2]>,
+    pub p: Option<f64>,
+    /// Where interval and p come from: see [`BudgetComparison::intervals_from`].
+    pub from: &'static str,
 }
 
 impl Difference {
-    fn of(base: &[OfRun], test: &[OfRun], design: Design, of: impl Fn(&OfRun) -> (f64, f64)) -> Self {
+    pub(super) fn of(base: &[OfRun], test: &[OfRun], design: Design, of: impl Fn(&OfRun) -> (f64, f64)) -> Self {
         let values = |side: &[OfRun]| side.iter().map(|run| of(run).0).collect::<Vec<f64>>();
         let variance =
             |side: &[OfRun]| side.iter().map(|run| of(run).1).sum::<f64>() / (side.len().max(1) as f64).powi(2);

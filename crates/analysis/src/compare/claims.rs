@@ -13,9 +13,10 @@ use pagelab_vocab::units::duration_of_three;
 use serde::{Deserialize, Serialize};
 
 use super::budget::{BudgetComparison, ComponentChange};
+use super::moved::{Moved, sign_of};
 use super::{Comparison, Verdict};
 use crate::rules::evidence::is_of;
-use crate::rules::{Finding, RuleOutcome};
+use crate::rules::{self, Confidence, Finding, RuleOutcome};
 
 /// Least share of the loss: a cause that gets less of it is refuted, and less that is left over is not worth a word.
 const MATERIAL: f64 = 0.05;
@@ -31,12 +32,19 @@ pub struct Unknown {
     pub ns: f64,
     /// `operation` or `run`.
     pub per: String,
+    /// What it is a share of: the `change` of the whole, or, where that shows no difference, the rise of the `components` that do.
+    #[serde(default = "of_change_of_whole")]
+    pub of: String,
     /// Where it is, the most first.
     pub components: Vec<UnknownComponent>,
     /// Streams that would tell more.
     pub streams: Vec<String>,
     /// The options of `pagelab record` that record them.
     pub record: String,
+}
+
+fn of_change_of_whole() -> String {
+    "change".to_owned()
 }
 
 /// A component of the unknown part.
@@ -63,18 +71,23 @@ struct Left {
 /// both sides, or where it does not show the primary metric's loss.
 pub(super) fn settle(comparison: &mut Comparison) {
     let Some(budget) = comparison.budget.clone() else { return };
-    let sign = match comparison.primary.as_ref().map(|primary| primary.verdict) {
-        Some(Verdict::Worse) => 1.0,
-        Some(Verdict::Better) => -1.0,
-        Some(Verdict::Different) => budget.difference_ns.signum(),
+    let moved = Moved::of(comparison);
+    let sign = match (comparison.primary.as_ref().map(|primary| primary.verdict), &moved) {
+        (Some(Verdict::Worse), _) => 1.0,
+        (Some(Verdict::Better), _) => -1.0,
+        (Some(Verdict::Different), _) => budget.difference_ns.signum(),
+        (_, Some(moved)) => sign_of(moved.slower),
         _ => return,
     };
-    let loss_ns = sign * budget.difference_ns;
+    let loss_ns = moved.as_ref().map_or(sign * budget.difference_ns, |moved| moved.ns);
     if loss_ns <= 0.0 || budget.intervals_from != "runs" {
         return;
     }
+    let names: Option<Vec<&str>> = moved.as_ref().map(|moved| moved.components.iter().map(String::as_str).collect());
+    let is_of_loss = |component: &str| names.as_ref().is_none_or(|names| is_of(component, names));
+    let of_loss = budget.components.iter().filter(|change| is_of_loss(&change.component));
     let mut left: BTreeMap<&str, Left> =
-        budget.components.iter().map(|change| (change.component.as_str(), of_change(change, sign))).collect();
+        of_loss.map(|change| (change.component.as_str(), of_change(change, sign))).collect();
     let untold: Vec<&str> = budget
         .components
         .iter()
@@ -83,14 +96,17 @@ pub(super) fn settle(comparison: &mut Comparison) {
         .collect();
     for finding in &mut comparison.findings {
         bound(finding, &mut left, &untold, loss_ns);
+        doubt_chance(finding, &budget, is_of_loss);
     }
     refute_small(comparison);
+    rules::rank(&mut comparison.findings);
     let claimed: f64 = effects(&comparison.findings).map(|effect| effect.share).sum();
     if let (Some(unexplained), Some(first)) = (&mut comparison.unexplained, effects(&comparison.findings).next()) {
         unexplained.share = (1.0 - claimed).clamp(0.0, 1.0);
         unexplained.ns = unexplained.share * first.change_ns;
     }
-    comparison.unknown = unknown((1.0 - claimed).clamp(0.0, 1.0), loss_ns, &left, &budget);
+    let of = if moved.is_some() { "components" } else { "change" };
+    comparison.unknown = unknown((1.0 - claimed).clamp(0.0, 1.0), loss_ns, of, &left, &budget);
 }
 
 fn effects(findings: &[Finding]) -> impl Iterator<Item = &crate::rules::Effect> {
@@ -131,6 +147,21 @@ fn bound(finding: &mut Finding, left: &mut BTreeMap<&str, Left>, untold: &[&str]
     }
 }
 
+/// A mechanism whose time may differ by chance alone is no more than correlated: the whole differs, but not for certain there. Tested
+/// is its sum, or, where that is too noisy, the components that are part of what differs for certain.
+fn doubt_chance(finding: &mut Finding, budget: &BudgetComparison, is_of_loss: impl Fn(&str) -> bool) {
+    let Some(names) = cause(&finding.cause).map(|def| def.components) else { return };
+    let own = budget.mechanisms.iter().find(|one| one.causes.contains(&finding.cause));
+    let Some((own, q)) = own.and_then(|own| Some((own, own.q?))) else { return };
+    let is_component_sure = budget.components.iter().any(|one| {
+        one.significant == Some(true) && is_of(&one.component, names) && is_of_loss(&one.component)
+    });
+    if finding.confidence == Confidence::Mechanism && own.significant != Some(true) && !is_component_sure {
+        finding.confidence = Confidence::Correlated;
+        finding.not_looked_at.push(format!("whether its time differs by more than chance: q = {q:.2}"));
+    }
+}
+
 /// A cause that gets next to nothing of the loss is no finding.
 fn refute_small(comparison: &mut Comparison) {
     let is_small = |finding: &mut Finding| {
@@ -148,12 +179,15 @@ fn refute_small(comparison: &mut Comparison) {
             one.reasons = vec![reason.clone()];
         }
     }
-    for (place, finding) in comparison.findings.iter_mut().enumerate() {
-        finding.rank = place + 1;
-    }
 }
 
-fn unknown(share: f64, loss_ns: f64, left: &BTreeMap<&str, Left>, budget: &BudgetComparison) -> Option<Unknown> {
+fn unknown(
+    share: f64,
+    loss_ns: f64,
+    of: &str,
+    left: &BTreeMap<&str, Left>,
+    budget: &BudgetComparison,
+) -> Option<Unknown> {
     if share < MATERIAL {
         return None;
     }
@@ -175,6 +209,7 @@ fn unknown(share: f64, loss_ns: f64, left: &BTreeMap<&str, Left>, budget: &Budge
         share,
         ns: share * loss_ns,
         per: budget.per.clone(),
+        of: of.to_owned(),
         components,
         record: format!("--observe {list}{frequency}"),
         streams,
@@ -260,14 +295,15 @@ mod tests {
             difference_ci95: None,
             intervals_from: "runs".to_owned(),
             components: changes.to_vec(),
+            mechanisms: Vec::new(),
             missing: Vec::new(),
             is_lower_bound: false,
             samples_per_second: [None; 2],
         };
-        let rest = unknown(0.9, 1000.0, &left(&changes, 1.0), &budget).expect("nine tenths are left");
+        let rest = unknown(0.9, 1000.0, "change", &left(&changes, 1.0), &budget).expect("nine tenths are left");
         let names: Vec<&str> = rest.components.iter().map(|one| one.component.as_str()).collect();
         assert_eq!(names, ["run.user", "off.flush"], "what is small is not listed");
         assert_eq!(rest.record, "--observe default,sched,block --frequency 997");
-        assert_eq!(unknown(0.03, 1000.0, &left(&changes, 1.0), &budget), None);
+        assert_eq!(unknown(0.03, 1000.0, "change", &left(&changes, 1.0), &budget), None);
     }
 }

@@ -1,7 +1,7 @@
 //! One error for all that a comparison tests.
 //!
 //! The primary metric was named before the runs and is tested at the comparison's level. What else is tested comes in families: the
-//! other metrics, the components of the account of time, the functions of the profile, the quantiles of latency. Each alone keeps its
+//! other metrics, the components of the account of time, their sums by cause, the functions of the profile, the quantiles of latency. Each alone keeps its
 //! rate of false discoveries at the level that it is given. Given the whole level, five of them would find something in up to a
 //! quarter of all comparisons between sides that are alike. So they stand behind the primary metric (a gatekeeper, as in Dmitrienko
 //! and Tamhane, "Gatekeeping procedures with clinical trial applications", Pharmaceutical Statistics 6, 2007): if it differs, the
@@ -25,19 +25,24 @@ pub(super) fn of_families(primary: Option<&Primary>, alpha: f64) -> f64 {
     }
 }
 
-/// Decides on the components and the functions; gives the family of the components.
+/// Decides on the components, the mechanisms and the functions; gives the families of the first two.
 pub(super) fn decide(
     budget: Option<&mut BudgetComparison>,
     profile: &mut [ProfileFrame],
     level: f64,
-) -> Option<Family> {
+) -> Vec<Family> {
     for frame in profile {
         frame.significant = frame.q.map(|q| q <= level);
     }
-    let components = &mut budget?.components;
-    for component in components.iter_mut() {
+    let Some(budget) = budget else { return Vec::new() };
+    for component in &mut budget.components {
         component.significant = component.q.map(|q| q <= level);
     }
-    let size = components.iter().filter(|component| component.q.is_some()).count();
-    Some(Family { name: "budget".to_owned(), size, level })
+    for mechanism in &mut budget.mechanisms {
+        mechanism.significant = mechanism.q.map(|q| q <= level);
+    }
+    let family = |name: &str, size| Family { name: name.to_owned(), size, level };
+    let components = budget.components.iter().filter(|component| component.q.is_some()).count();
+    let mechanisms = budget.mechanisms.iter().filter(|mechanism| mechanism.q.is_some()).count();
+    vec![family("budget", components), family("mechanisms", mechanisms)]
 }

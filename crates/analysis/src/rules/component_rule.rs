@@ -29,14 +29,24 @@ pub(crate) enum Part {
 }
 
 /// Whether one of the levers has to differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum NeedsLever {
     /// Nothing else brings the cause about, and its signs have other causes too: without a lever it is refuted.
     Always,
+    /// The same, unless this sign is seen, which nothing else brings about.
+    AlwaysUnless(&'static Sign),
     /// Without one the chain has a hole: the cause is no more than correlated.
     ForMechanism,
     /// The signs tell the cause: the program, or the state of the host, can bring it about as well.
     Never,
+}
+
+#[cfg(test)]
+impl NeedsLever {
+    /// Whether no lever refutes it, if no sign stands for one.
+    pub(crate) const fn is_always(self) -> bool {
+        matches!(self, Self::Always | Self::AlwaysUnless(_))
+    }
 }
 
 /// A change that would bring about the same, or that contradicts the cause.
@@ -118,8 +128,11 @@ impl ComponentRule {
         let components = cause(self.cause).map_or_else(Vec::new, |def| def.components.to_vec());
         let mut holds_if = vec![format!("the time spent {} explains at least 5 % of the loss", self.doing)];
         holds_if.extend(self.signs.iter().map(Sign::condition));
-        if self.needs_lever != NeedsLever::Never {
-            holds_if.push("a setting that can bring it about is worse on the slower side".to_owned());
+        const LEVER: &str = "a setting that can bring it about is worse on the slower side";
+        match self.needs_lever {
+            NeedsLever::Never => {}
+            NeedsLever::AlwaysUnless(sign) => holds_if.push(format!("{LEVER}, or {}", sign.condition())),
+            NeedsLever::Always | NeedsLever::ForMechanism => holds_if.push(LEVER.to_owned()),
         }
         let mut refuted_by: Vec<String> =
             self.refuters.iter().map(|refuter| format!("{}: {}", refuter.sign.condition(), refuter.means)).collect();
@@ -134,7 +147,7 @@ impl ComponentRule {
             holds_if,
             refuted_by,
             alone: match self.needs_lever {
-                NeedsLever::Always => "nothing: whether a setting differs takes another side".to_owned(),
+                NeedsLever::Always | NeedsLever::AlwaysUnless(_) => "nothing: whether a setting differs takes another side".to_owned(),
                 _ => format!("at least {:.0} % of the time is spent {}", LONE_SHARE * 100.0, self.doing),
             },
         }
@@ -148,7 +161,15 @@ impl ComponentRule {
         let is_read = |key: &String| !key.starts_with("command.") && !key.starts_with("job.");
         let read = |side: &SideEvidence| side.settings.keys().any(is_read);
         let are_recorded = scene.fast.is_some_and(|fast| read(fast) && read(scene.slow));
-        match (&found, self.needs_lever) {
+        let needs = match self.needs_lever {
+            NeedsLever::AlwaysUnless(sign) if found.is_none() && sign.is_seen(scene) == Some(true) => {
+                chain.say(sign.sentence(scene));
+                NeedsLever::Never
+            }
+            NeedsLever::AlwaysUnless(_) => NeedsLever::Always,
+            needs => needs,
+        };
+        match (&found, needs) {
             (Some(setting), _) => chain.say(setting_sentence(scene, setting)),
             (None, NeedsLever::Always) if scene.fast.is_none() => {
                 chain.needs(
@@ -164,7 +185,7 @@ impl ComponentRule {
                     format!("no setting that can bring it about is worse on {} ({})", scene.slow.word(), patterns());
                 chain.needs(Some(false), "", no, "");
             }
-            (None, NeedsLever::Always | NeedsLever::ForMechanism) => {
+            (None, NeedsLever::Always | NeedsLever::AlwaysUnless(_) | NeedsLever::ForMechanism) => {
                 chain.doubt(format!("what brought it about: no setting that can is known to differ ({})", patterns()));
             }
             (None, NeedsLever::Never) => {}

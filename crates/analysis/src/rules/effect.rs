@@ -54,7 +54,10 @@ pub(crate) struct Cost<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Pair {
     cost: f64,
+    /// The time in which the loss is: see [`Scene::lossy_ns`].
     time: f64,
+    /// All time.
+    whole: f64,
     least: f64,
     most: f64,
 }
@@ -101,7 +104,8 @@ pub(crate) fn effect(scene: &Scene<'_>, cost: &Cost<'_>) -> Option<Effect> {
             let [least, most] = cost.bounds.as_ref().and_then(|bounds| bounds(run)).unwrap_or([f64::INFINITY; 2]);
             Some(Pair {
                 cost: per_work((cost.of_run)(run)?)?,
-                time: per_work(run.window_ns)?,
+                time: per_work(scene.lossy_ns(run)?)?,
+                whole: per_work(run.window_ns)?,
                 least: per_work(least)?,
                 most: per_work(most)?,
             })
@@ -127,10 +131,15 @@ pub(crate) fn effect(scene: &Scene<'_>, cost: &Cost<'_>) -> Option<Effect> {
         attributed_ns: found.attributed(),
         change_ns: found.time,
         per: scene.evidence.per().to_owned(),
-        of: if scene.fast.is_some() { "change" } else { "time" }.to_owned(),
+        of: match (scene.fast, scene.rise()) {
+            (None, _) => "time",
+            (Some(_), None) => "change",
+            (Some(_), Some(_)) => "components",
+        }
+        .to_owned(),
         method: cost.method.to_owned(),
         resource: cost.resource.to_owned(),
-        slow_ns: mean(&slow.iter().map(|pair| pair.time).collect::<Vec<_>>()).ok(),
+        slow_ns: mean(&slow.iter().map(|pair| pair.whole).collect::<Vec<_>>()).ok(),
         resource_ns: Some(found.cost),
         least_share: least_share(cost, &slow, &found),
         most_ns: Some(found.most).filter(|most| most.is_finite()),
@@ -398,6 +407,7 @@ pub(crate) fn sentence(effect: &Effect) -> String {
         duration_of_three(effect.attributed_ns),
         match effect.of.as_str() {
             "change" => format!("the {} lost", duration_of_three(effect.change_ns)),
+            "components" => format!("the {} by which components rose", duration_of_three(effect.change_ns)),
             _ => duration_of_three(effect.change_ns),
         },
         effect.per,
@@ -422,7 +432,7 @@ mod tests {
     fn resampling_brackets_the_ratio_and_repeats() {
         let pair = |i: i32, cost: f64, time: f64| {
             let (cost, time) = (cost + f64::from(i), time + f64::from(i % 3));
-            Pair { cost, time, least: f64::INFINITY, most: f64::INFINITY }
+            Pair { cost, time, whole: time, least: f64::INFINITY, most: f64::INFINITY }
         };
         let side = |cost: f64, time: f64| -> Vec<Pair> { (0..6).map(|i| pair(i, cost, time)).collect() };
         let of = |slow: &[Pair], fast: &[Pair]| {

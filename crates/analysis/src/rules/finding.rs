@@ -131,7 +131,8 @@ pub struct Effect {
     pub change_ns: f64,
     /// `operation` or `run`.
     pub per: String,
-    /// The whole of the share: `change` between the sides, or all `time` of a lone recording.
+    /// The whole of the share: the `change` between the sides, the rise of the `components` that differ where the whole shows no
+    /// difference, or all `time` of a lone recording.
     pub of: String,
     /// How the attribution was made, in a sentence.
     pub method: String,
@@ -151,6 +152,15 @@ pub struct Effect {
     /// Most that the cause's events can cost, ns; null where a measurement of the run itself bounds them.
     #[serde(default)]
     pub most_ns: Option<f64>,
+}
+
+/// What shares are of, in words, by [`Effect::of`].
+pub fn lost_time(of: &str) -> &'static str {
+    match of {
+        "change" => "the lost time",
+        "components" => "the time by which components rose",
+        _ => "the time",
+    }
 }
 
 impl Effect {

@@ -6,8 +6,9 @@
 //! mapping, the setting, its share of the lost time and the remedies; or it is refuted; or loss could explain the same;
 //! or something needed was not recorded.
 //!
-//! In a comparison nothing is named unless the primary metric differs at the comparison's level: without a change there
-//! is no cause to name. Given one, rules rest on evidence that does not depend on chance, such as faults per slot, sizes
+//! In a comparison nothing is named unless the primary metric differs at the comparison's level, or, at a small part of that level,
+//! the time of a mechanism or of a component does (`compare::moved`): without a change there is no cause to name. In the second case
+//! only causes are asked for that show in what rose, and their shares are of that rise. Given a change, rules rest on evidence that does not depend on chance, such as faults per slot, sizes
 //! of requests and error numbers, and not on further p values.
 //!
 //! # Confidence
@@ -69,12 +70,12 @@ pub use docs::markdown;
 pub use error_rate::{ErrorRate, error_rate, error_rates};
 pub use finding::{
     Confidence, Considered, Diagnosis, Effect, Finding, Fix, FollowUp, MappingSubject, Number, Reach, RuleOutcome,
-    SettingSubject, SideName, Unexplained,
+    SettingSubject, SideName, Unexplained, lost_time,
 };
 pub use remedies::{Remedy, thp_remedies};
 pub use scene::Scene;
 
-use crate::compare::CompareInputs;
+use crate::compare::{CompareInputs, Moved};
 use crate::error::Result;
 use evidence::{Contrast, Evidence};
 use pagelab_views::run::RunData;
@@ -144,7 +145,10 @@ pub fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     match primary.map(|primary| primary.verdict) {
         Some(Primary::Better | Primary::Worse) => Ok(consider(&evidence::of_comparison(inputs)?)),
         // Without a difference no rule is asked, so the recordings' faults need not be read.
-        Some(Primary::NoDifference) => Ok(consider_nothing(RuleOutcome::Refuted, &no_difference(primary))),
+        Some(Primary::NoDifference) if Moved::of(inputs.comparison).is_none() => {
+            Ok(consider_nothing(RuleOutcome::Refuted, &no_difference(primary)))
+        }
+        Some(Primary::NoDifference) => Ok(consider(&evidence::of_comparison(inputs)?)),
         Some(Primary::Different) => Ok(consider_nothing(RuleOutcome::NotTested, &neutral(primary))),
         Some(Primary::NotTested) | None => untested::diagnose(inputs),
     }
@@ -183,18 +187,19 @@ fn consider_nothing(outcome: RuleOutcome, reason: &str) -> Diagnosis {
 pub fn consider(evidence: &Evidence) -> Diagnosis {
     let scene = match &evidence.contrast {
         None => Some(Scene::alone(evidence)),
-        Some(contrast) => contrast
-            .primary
-            .as_ref()
-            .filter(|primary| primary.significant)
-            .and_then(|primary| Scene::of_comparison(evidence, primary.slower?)),
+        Some(contrast) => contrast.slower().and_then(|slower| Scene::of_comparison(evidence, slower)),
     };
     let Some(scene) = scene else {
         let reason = "the primary metric shows no difference: there is no change to explain";
         return consider_nothing(RuleOutcome::Refuted, reason);
     };
-    let mut verdicts: Vec<(&'static str, Verdict)> =
-        RULES.iter().map(|rule| (rule.cause(), rule.examine(&scene))).collect();
+    let ask = |rule: &'static dyn Rule| match scene.rise() {
+        Some(rise) if !rise.causes.contains(&rule.cause()) => {
+            Verdict::Refuted(vec!["neither the whole time nor the time in which it shows differs".to_owned()])
+        }
+        _ => rule.examine(&scene),
+    };
+    let mut verdicts: Vec<(&'static str, Verdict)> = RULES.iter().map(|rule| (rule.cause(), ask(*rule))).collect();
     yield_to_better(&mut verdicts);
     if evidence.contrast.is_some() {
         share_loss(&mut verdicts);
@@ -206,13 +211,18 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
     });
     let mut findings: Vec<Finding> =
         held.map(|(cause, case)| finding(cause, case, evidence.contrast.as_ref())).collect();
+    rank(&mut findings);
+    let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings));
+    Diagnosis { findings, considered, unexplained }
+}
+
+/// Puts findings in order: by confidence, then by share of the lost time.
+pub(crate) fn rank(findings: &mut [Finding]) {
     let share = |finding: &Finding| finding.effect.as_ref().map_or(0.0, |effect| effect.share);
     findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then_with(|| share(b).total_cmp(&share(a))));
     for (place, finding) in findings.iter_mut().enumerate() {
         finding.rank = place + 1;
     }
-    let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings));
-    Diagnosis { findings, considered, unexplained }
 }
 
 /// Withdraws causes where one that explains the same time better holds, and with no more doubts.

@@ -16,6 +16,8 @@ pub(crate) enum Quantity {
     Calls(&'static [&'static str]),
     /// Faults of this kind (`evidence::events`), per unit of work.
     Faults(&'static str),
+    /// Processes that recorded tasks forked, per unit of work. (`stat.forks` counts those of the whole host.)
+    Forks,
     /// Time of components of the account, ns per unit of work.
     Time(&'static [&'static str]),
     /// Time of the first components over that of the second.
@@ -38,6 +40,7 @@ impl Quantity {
                 Some(kinds.iter().filter_map(|kind| calls.get(*kind)).sum())
             }
             Self::Faults(kind) => run.events_by_kind.faults.as_ref()?.get(*kind).copied(),
+            Self::Forks => run.events_by_kind.forks,
             Self::Time(names) => run.account.as_ref()?.time_ns(names),
             Self::TimeRatio(over, under) => {
                 let (over, under) = (run.account.as_ref()?.time_ns(over)?, run.account.as_ref()?.time_ns(under)?);
@@ -48,7 +51,7 @@ impl Quantity {
 
     /// Whether the figure grows with the work done, so that it is taken per unit of work.
     pub(crate) const fn is_of_work(&self) -> bool {
-        matches!(self, Self::Events(_) | Self::Calls(_) | Self::Faults(_) | Self::Time(_))
+        matches!(self, Self::Events(_) | Self::Calls(_) | Self::Faults(_) | Self::Forks | Self::Time(_))
     }
 
     /// The figures of a side's runs.

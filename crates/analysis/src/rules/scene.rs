@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::evidence::{Evidence, RunEvidence, SideEvidence};
+use super::evidence::{Evidence, Rise, RunEvidence, SideEvidence};
 use super::finding::{MappingSubject, Number, SideName};
 use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, bytes};
 use pagelab_views::run::MetricKey;
@@ -63,11 +63,27 @@ impl<'a> Scene<'a> {
         self.number(&format!("{name} per {}", self.evidence.per()), unit, |run| self.evidence.per_work(run, of(run)?))
     }
 
+    /// What rose on the slow side where the whole shows no difference.
+    pub(crate) fn rise(&self) -> Option<&'a Rise> {
+        self.evidence.contrast.as_ref()?.rise.as_ref()
+    }
+
+    /// The time of a run in which the loss is, ns: all of it, or that of the components that rose.
+    pub(crate) fn lossy_ns(&self, run: &RunEvidence) -> Option<f64> {
+        let Some(rise) = self.rise() else { return Some(run.window_ns) };
+        let names: Vec<&str> = rise.components.iter().map(String::as_str).collect();
+        run.account.as_ref()?.time_ns(&names)
+    }
+
     /// How the primary metric moved, as the beginning of a summary.
     pub(crate) fn movement(&self) -> String {
-        let Some(primary) = self.evidence.contrast.as_ref().and_then(|contrast| contrast.primary.as_ref()) else {
+        let contrast = self.evidence.contrast.as_ref();
+        let Some(primary) = contrast.and_then(|contrast| contrast.primary.as_ref()) else {
             return format!("{} alone", self.slow.word());
         };
+        if self.rise().is_some() {
+            return format!("{} shows no difference, a part of the time does", primary.metric);
+        }
         let word = if self.slow.name == SideName::Test { "slower" } else { "faster" };
         let ratio = primary.ratio.map_or_else(String::new, |ratio| format!(" {ratio:.3} times base's"));
         let interval = primary

@@ -3,7 +3,15 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{Quantity, Sign, rises};
+
+/// A program that installs filters itself does so after its settings were read.
+static FILTERS: Sign = rises(
+    "time in seccomp filters in parts of that of other entering and leaving",
+    "%",
+    Quantity::TimeRatio(&["run.call.filter"], &["run.call.entry"]),
+    1.5,
+);
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -25,7 +33,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Lever { pattern: "kconfig.MITIGATION_<param>", worse: Worse::Any },
         Lever { pattern: "sysctl.kernel.task_delayacct", worse: Worse::Higher },
     ],
-    needs_lever: NeedsLever::Always,
+    needs_lever: NeedsLever::AlwaysUnless(&FILTERS),
     refuters: &[],
     yields_to: &["io.smaller_requests"],
     remedies: &[Remedy {

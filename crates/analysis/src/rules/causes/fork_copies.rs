@@ -11,7 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "forking and copying pages",
     signs: &[
         rises("faults on pages that could not be written", "", Quantity::Faults(ON_PRESENT_PAGE), 1.15),
-        rises("forks", "", Quantity::Events(&["stat.forks"]), 1.1),
+        rises("processes that were forked", "", Quantity::Forks, 1.1),
     ],
     part: Part::All,
     levers: &[],

@@ -21,7 +21,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     levers: &[],
     needs_lever: NeedsLever::Never,
     refuters: &[],
-    yields_to: &["readahead.reduced"],
+    yields_to: &["readahead.reduced", "sync.more"],
     remedies: &[
         Remedy {
             reach: Reach::File,

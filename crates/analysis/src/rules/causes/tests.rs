@@ -30,6 +30,7 @@ struct Side {
     metrics: BTreeMap<MetricKey, f64>,
     calls: BTreeMap<String, f64>,
     faults: BTreeMap<String, f64>,
+    forks: f64,
     settings: BTreeMap<String, String>,
 }
 
@@ -94,6 +95,7 @@ fn put(side: &mut Side, quantity: Quantity, amount: f64) {
         Quantity::Faults(kind) => {
             side.faults.insert(kind.to_owned(), amount);
         }
+        Quantity::Forks => side.forks = amount,
         // What the scene makes of the times themselves.
         Quantity::TimeRatio(..) => {}
         Quantity::Time(names) => {
@@ -211,7 +213,7 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
         operations: Some(1.0),
         metrics: side.metrics.iter().map(|(key, value)| (key.clone(), metric(value * noise.factor()))).collect(),
         account: Some(Account::of_components(components)),
-        events_by_kind: Events { calls: Some(side.calls.clone()), faults: Some(side.faults.clone()) },
+        events_by_kind: Events { calls: Some(side.calls.clone()), faults: Some(side.faults.clone()), forks: Some(side.forks) },
         ..RunEvidence::default()
     }
 }
@@ -231,6 +233,7 @@ fn evidence(fast: &Side, slow: &Side) -> Evidence {
     let keys: BTreeSet<&String> = fast.settings.keys().chain(slow.settings.keys()).collect();
     let differing = keys.into_iter().filter(|key| fast.settings.get(*key) != slow.settings.get(*key));
     let contrast = Contrast {
+        rise: None,
         base: side_evidence(SideName::Base, fast, &mut noise, false),
         primary: Some(PrimaryEvidence {
             metric: "run.elapsed_ns".to_owned(),
@@ -304,7 +307,7 @@ fn without_settings_a_cause_is_correlated_or_tells_itself() {
         let own = found.findings.iter().find(|finding| finding.cause == rule.cause);
         let needed = match rule.needs_lever {
             NeedsLever::Never => Confidence::Mechanism,
-            NeedsLever::Always | NeedsLever::ForMechanism => Confidence::Correlated,
+            NeedsLever::Always | NeedsLever::AlwaysUnless(_) | NeedsLever::ForMechanism => Confidence::Correlated,
         };
         if own.is_none_or(|own| own.confidence != needed) {
             wrong.push(format!("{}: {:?}; {}", rule.cause, own.map(|own| own.confidence), outcome(&found, rule.cause)));
@@ -337,7 +340,7 @@ fn decoys_are_not_accused() {
         }
         let unset = diagnosis(rule, Script { lever: false, ..HOLDS });
         let own = unset.findings.iter().find(|finding| finding.cause == rule.cause);
-        if rule.needs_lever == NeedsLever::Always && own.is_some() {
+        if rule.needs_lever.is_always() && own.is_some() {
             wrong.push(format!("{}: accused although no setting of it differs", rule.cause));
         }
     }
@@ -353,7 +356,7 @@ fn a_lone_recording_names_it_with_less_confidence() {
         let found = consider(&Evidence { test, contrast: None });
         let own = found.findings.iter().find(|finding| finding.cause == rule.cause);
         let is_named = own.is_some_and(|own| own.confidence == Confidence::Correlated);
-        if is_named == (rule.needs_lever == NeedsLever::Always) {
+        if is_named == rule.needs_lever.is_always() {
             wrong.push(format!("{}: {}", rule.cause, outcome(&found, rule.cause)));
         }
     }

@@ -12,7 +12,7 @@ use crate::error::Result;
 /// The wall account of a run (`pagelab_views::view::budget`), scaled to its measured time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
-    /// Active components with their time, ns.
+    /// Active components, and `idle`, with their time, ns.
     components: BTreeMap<String, f64>,
     /// States that are not known, or not what they were spent on, with the reason.
     missing: BTreeMap<String, String>,
@@ -30,8 +30,9 @@ impl Account {
         let scale = window_ns / view.window_ns.filter(|ns| *ns > 0)? as f64;
         let active = view.components.iter().filter(|row| row.active);
         let components = active.map(|row| Some((row.component.to_owned(), row.wall_ns? as f64 * scale)));
+        let idle = view.idle_ns.map(|ns| Some(("idle".to_owned(), ns as f64 * scale)));
         let missing = view.missing.iter().map(|missing| (missing.part.to_owned(), missing.reason.clone()));
-        Some(Self { components: components.collect::<Option<_>>()?, missing: missing.collect() })
+        Some(Self { components: components.chain(idle).collect::<Option<_>>()?, missing: missing.collect() })
     }
 
     /// Time of the components named, and of all below a name that ends in a dot, ns; `None` if a part of the account that holds

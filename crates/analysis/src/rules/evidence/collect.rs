@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use pagelab_recording::Recording;
 
 use super::{
-    Account, Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, account, events, pools,
+    Account, Contrast, Evidence, PrimaryEvidence, Rise, RunEvidence, SettingChange, SideEvidence, account, events, pools,
     samples, workers,
 };
-use crate::compare::{CompareInputs, Comparison, ComparisonMethod, Verdict};
+use crate::compare::{CompareInputs, Comparison, ComparisonMethod, Moved, Verdict};
 use crate::error::Result;
 use crate::parallel;
 use crate::rules::finding::SideName;
@@ -23,6 +23,7 @@ pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
     let contrast = Contrast {
         base,
         primary: primary(inputs.comparison),
+        rise: rise(inputs.comparison),
         differing: differing(inputs.comparison),
         varying: inputs.comparison.settings_varying.iter().map(|varying| varying.key.clone()).collect(),
         blocks: inputs.comparison.method == ComparisonMethod::PairedBlocks,
@@ -118,6 +119,11 @@ fn primary(comparison: &Comparison) -> Option<PrimaryEvidence> {
         significant: slower.is_some(),
         slower,
     })
+}
+
+fn rise(comparison: &Comparison) -> Option<Rise> {
+    let Moved { slower, causes, components, .. } = Moved::of(comparison)?;
+    Some(Rise { slower, causes, components })
 }
 
 /// The settings that differ, with those marked that follow from others.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pagelab_recording::Recording;
-use pagelab_recording::tables::{DaxFaultsRow, MappingsRow};
+use pagelab_recording::tables::{DaxFaultsRow, MappingsRow, TasksRow};
 use pagelab_views::mappings::{MappingProfile, MemoryKind};
 
 use crate::error::Result;
@@ -23,16 +23,30 @@ pub struct Events {
     pub calls: Option<BTreeMap<String, f64>>,
     /// Faults of the whole recording by kind: `None` if they were not recorded.
     pub faults: Option<BTreeMap<String, f64>>,
+    /// Processes that recorded tasks forked in the measured time; `None` if lives of tasks were not recorded.
+    pub forks: Option<f64>,
+}
+
+/// Forked processes, threads left out.
+fn forks(recording: &Recording, window: Range<i64>) -> Result<Option<f64>> {
+    let (mut forks, mut is_recorded) = (0.0, false);
+    recording.for_each::<TasksRow>(|row| {
+        is_recorded = true;
+        let is_fork = row.op == "fork" && row.tid == row.pid && window.contains(&row.ts);
+        forks += f64::from(u8::from(is_fork));
+    })?;
+    Ok(is_recorded.then_some(forks))
 }
 
 /// Counts the events of a recording; calls within `window` only.
 pub(super) fn load(recording: &Recording, window: Range<i64>, profile: Option<&MappingProfile>) -> Result<Events> {
     let mut calls: BTreeMap<String, f64> = BTreeMap::new();
     let mut is_recorded = false;
+    let own = window.clone();
     recording.for_each::<MappingsRow>(|row| {
         is_recorded = true;
         let is_done = row.ret.is_some_and(|ret| !(-4095..0).contains(&ret));
-        if row.kind == "call" && is_done && window.contains(&row.ts) {
+        if row.kind == "call" && is_done && own.contains(&row.ts) {
             *calls.entry(row.op.to_owned()).or_default() += 1.0;
         }
     })?;
@@ -49,5 +63,5 @@ pub(super) fn load(recording: &Recording, window: Range<i64>, profile: Option<&M
             .into_iter()
             .collect()
     });
-    Ok(Events { calls: is_recorded.then_some(calls), faults })
+    Ok(Events { calls: is_recorded.then_some(calls), faults, forks: forks(recording, window)? })
 }

@@ -187,6 +187,17 @@ pub struct SettingChange {
     pub follows: bool,
 }
 
+/// What rose where the primary metric shows no difference (`compare::moved`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rise {
+    /// The side on which it is more.
+    pub slower: SideName,
+    /// The causes that show in it.
+    pub causes: Vec<&'static str>,
+    /// Its components; a name that ends in a dot stands for all below it.
+    pub components: Vec<String>,
+}
+
 /// The relation of two sides.
 #[derive(Debug, Clone)]
 pub struct Contrast {
@@ -194,6 +205,8 @@ pub struct Contrast {
     pub base: SideEvidence,
     /// The primary metric.
     pub primary: Option<PrimaryEvidence>,
+    /// Where that shows no difference: components whose time differs all the same.
+    pub rise: Option<Rise>,
     /// Settings that differ, constant on either side.
     pub differing: Vec<SettingChange>,
     /// Settings that varied within a side.
@@ -211,6 +224,14 @@ pub struct Evidence {
     pub test: SideEvidence,
     /// The other side; `None` for a lone recording.
     pub contrast: Option<Contrast>,
+}
+
+impl Contrast {
+    /// The side that suffers: the slower one by the primary metric, or the one on which components rose.
+    pub fn slower(&self) -> Option<SideName> {
+        let of_whole = self.primary.as_ref().filter(|primary| primary.significant).and_then(|primary| primary.slower);
+        of_whole.or_else(|| self.rise.as_ref().map(|rise| rise.slower))
+    }
 }
 
 impl Evidence {
