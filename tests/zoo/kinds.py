@@ -435,7 +435,7 @@ def _(n):
     return programs(work("idle", ops=n), work("idle", ops=n, sleep_us=2000))
 
 
-@kind("tuning", "", "spawn", 100, components=("run.task.", "run.memory.", "run.fault.", "run.space.", "run.user", "ready."))
+@kind("tuning", "program.starts", "spawn", 100)
 def _(n):
     return programs(shell("i=0; while [ $i -lt 10 ]; do /bin/true; i=$((i+1)); done"), shell(f"i=0; while [ $i -lt {n} ]; do /bin/true; i=$((i+1)); done"))
 
@@ -493,7 +493,7 @@ def _(n):
     return programs(python(text % 2), python(text % (2 * (n // 2))))
 
 
-@kind("frozen", "", "exec", 60, components=("run.task.", "run.memory.", "run.fault.", "run.space.", "run.user", "ready."))
+@kind("frozen", "program.starts", "gcc", 60)
 def _(n):
     return programs(shell("i=0; while [ $i -lt 5 ]; do gcc --version > /dev/null; i=$((i+1)); done"),
                     shell(f"i=0; while [ $i -lt {n} ]; do gcc --version > /dev/null; i=$((i+1)); done"))

@@ -32,6 +32,8 @@ PROGRAMS = ["dd", "fio", "gcc", "git", "gzip", "node", "perl", "pgbench", "pytho
 
 class Zoo:
     def __init__(self, pagelab, folder):
+        # Ended from outside, it still puts the host back.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         self.pagelab, self.folder = pagelab, folder
         self.data = folder / "data"
         self.data.mkdir(parents=True, exist_ok=True)

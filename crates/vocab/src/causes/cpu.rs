@@ -53,6 +53,26 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: &["run."],
     },
     CauseDef {
+        id: "program.starts",
+        title: "more programs are started",
+        topics: &["process", "memory"],
+        settings: &[],
+        help: "A program that is started is forked, mapped, linked and faulted in, and torn down at its end: half a \
+               millisecond and more, most of it before its first line runs. It needs more execs of the recorded tasks \
+               for the same work, and more time in fork, exec and exit. Their own work is not counted here.",
+        event: EventCost::at_most("program", 1_000_000_000, "a large program whose files are on a slow disk"),
+        components: &[
+            "run.task.fork",
+            "run.task.exec",
+            "run.task.exit",
+            "run.fault.",
+            "run.space.",
+            "run.memory.",
+            "off.other",
+            "off.mmap_lock",
+        ],
+    },
+    CauseDef {
         id: "program.changed",
         title: "another build of the program or of a library does more work of its own",
         topics: &["process", "cpu"],

@@ -36,6 +36,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         "cache.refaults",
         "swap.traffic",
         "io.direct",
+        "sync.more",
     ],
     remedies: &[
         Remedy {

@@ -17,7 +17,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     levers: &[],
     needs_lever: NeedsLever::Never,
     refuters: &[],
-    yields_to: &["ksm.separated"],
+    yields_to: &["ksm.separated", "program.starts"],
     remedies: &[
         Remedy {
             reach: Reach::Process,

@@ -20,7 +20,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     ],
     needs_lever: NeedsLever::Never,
     refuters: &[],
-    yields_to: &["hugetlb.pool_exhausted", "memory.pinned"],
+    yields_to: &["hugetlb.pool_exhausted", "memory.pinned", "program.starts"],
     remedies: &[
         Remedy {
             reach: Reach::Process,

@@ -27,6 +27,7 @@ mod mount_changed;
 mod numa_balancing;
 mod numa_remote;
 mod program_changed;
+mod program_starts;
 mod readahead_lost;
 mod readahead_reduced;
 mod reclaim_direct;
@@ -72,6 +73,7 @@ static DECLARED: &[&ComponentRule] = &[
     &dax_small_pages::RULE,
     &faultaround_reduced::RULE,
     &map_churn::RULE,
+    &program_starts::RULE,
     &fork_copies::RULE,
     &tlb_shootdowns::RULE,
     &mmap_lock_contended::RULE,

@@ -31,6 +31,7 @@ struct Side {
     calls: BTreeMap<String, f64>,
     faults: BTreeMap<String, f64>,
     forks: f64,
+    execs: f64,
     settings: BTreeMap<String, String>,
 }
 
@@ -96,6 +97,7 @@ fn put(side: &mut Side, quantity: Quantity, amount: f64) {
             side.faults.insert(kind.to_owned(), amount);
         }
         Quantity::Forks => side.forks = amount,
+        Quantity::Execs => side.execs = amount,
         // What the scene makes of the times themselves.
         Quantity::TimeRatio(..) => {}
         Quantity::Time(names) => {
@@ -213,7 +215,7 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
         operations: Some(1.0),
         metrics: side.metrics.iter().map(|(key, value)| (key.clone(), metric(value * noise.factor()))).collect(),
         account: Some(Account::of_components(components)),
-        events_by_kind: Events { calls: Some(side.calls.clone()), faults: Some(side.faults.clone()), forks: Some(side.forks) },
+        events_by_kind: Events { calls: Some(side.calls.clone()), faults: Some(side.faults.clone()), forks: Some(side.forks), execs: Some(side.execs) },
         ..RunEvidence::default()
     }
 }

@@ -25,17 +25,22 @@ pub struct Events {
     pub faults: Option<BTreeMap<String, f64>>,
     /// Processes that recorded tasks forked in the measured time; `None` if lives of tasks were not recorded.
     pub forks: Option<f64>,
+    /// Programs that they started, likewise.
+    pub execs: Option<f64>,
 }
 
-/// Forked processes, threads left out.
-fn forks(recording: &Recording, window: Range<i64>) -> Result<Option<f64>> {
-    let (mut forks, mut is_recorded) = (0.0, false);
+/// Forked processes, threads left out, and started programs.
+fn lives(recording: &Recording, window: Range<i64>) -> Result<Option<(f64, f64)>> {
+    let (mut forks, mut execs, mut is_recorded) = (0.0, 0.0, false);
     recording.for_each::<TasksRow>(|row| {
         is_recorded = true;
-        let is_fork = row.op == "fork" && row.tid == row.pid && window.contains(&row.ts);
-        forks += f64::from(u8::from(is_fork));
+        match row.op {
+            "fork" if row.tid == row.pid && window.contains(&row.ts) => forks += 1.0,
+            "exec" if window.contains(&row.ts) => execs += 1.0,
+            _ => {}
+        }
     })?;
-    Ok(is_recorded.then_some(forks))
+    Ok(is_recorded.then_some((forks, execs)))
 }
 
 /// Counts the events of a recording; calls within `window` only.
@@ -63,5 +68,6 @@ pub(super) fn load(recording: &Recording, window: Range<i64>, profile: Option<&M
             .into_iter()
             .collect()
     });
-    Ok(Events { calls: is_recorded.then_some(calls), faults, forks: forks(recording, window)? })
+    let (forks, execs) = lives(recording, window)?.unzip();
+    Ok(Events { calls: is_recorded.then_some(calls), faults, forks, execs })
 }

@@ -1,0 +1,32 @@
+//! `program.starts`: More programs are started.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::finding::Reach;
+use crate::rules::quantity::{Quantity, rises};
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "program.starts",
+    doing: "starting and ending programs, and in their first faults",
+    signs: &[
+        rises("programs that were started", "", Quantity::Execs, 1.2),
+        rises("time in fork, exec and exit", "ns", Quantity::Time(&["run.task.fork", "run.task.exec", "run.task.exit"]), 1.1),
+    ],
+    part: Part::All,
+    levers: &[],
+    needs_lever: NeedsLever::Never,
+    refuters: &[],
+    yields_to: &[],
+    remedies: &[
+        Remedy {
+            reach: Reach::Process,
+            text: "do it within one program, or give one program more to do at once",
+            command: "xargs -n 1000 COMMAND   /* or the shell's own commands in place of /bin ones */",
+        },
+        Remedy {
+            reach: Reach::Process,
+            text: "see which programs are started",
+            command: "pagelab sql \"SELECT exe, count(*) FROM tasks WHERE op = 'exec' GROUP BY exe ORDER BY 2 DESC\" pagelab-out",
+        },
+    ],
+};
