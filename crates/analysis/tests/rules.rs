@@ -493,6 +493,27 @@ fn the_account_leaves_a_cause_its_own() {
     assert_eq!(comparison.unknown.expect("half of it is").components[0].component, "run.file.call");
 }
 
+/// Waits of any length hide what 8 % more time for faults cost the whole; the faults' own time does not vary so.
+#[test]
+fn a_cause_is_found_below_the_noise_of_the_whole() {
+    let unsteady = |world: World| World { accounted: true, passes: 40, unsteady_ns: 20_000_000, ..world };
+    let (base, test) = (unsteady(good()), unsteady(thp_off()));
+    let dir = tempfile::tempdir().unwrap();
+    let comparison = compare_in(dir.path(), &base, &test, 1, 8);
+    assert_eq!(comparison.primary.as_ref().unwrap().verdict, Verdict::NoDifference);
+    let mechanism = comparison.budget.as_ref().unwrap().mechanisms.first().expect("causes have time");
+    assert!(mechanism.significant == Some(true) && mechanism.q.unwrap() < 0.002, "{mechanism:?}");
+    let finding = &comparison.findings[0];
+    assert_eq!((finding.cause.as_str(), finding.confidence), ("thp.disabled", Confidence::Mechanism), "{finding:?}");
+    let effect = finding.effect.as_ref().unwrap();
+    assert_eq!(effect.of, "components", "its share is not of the whole, which shows nothing: {effect:?}");
+    assert!(effect.share > 0.8 && effect.attributed_ns < 0.2 * effect.slow_ns.unwrap(), "{effect:?}");
+    assert!(finding.summary.contains("shows no difference"), "{}", finding.summary);
+    let dir = tempfile::tempdir().unwrap();
+    let alike = compare_in(dir.path(), &base, &unsteady(World { harmless: harmless(2), ..good() }), 2, 8);
+    assert!(alike.findings.is_empty() && alike.unknown.is_none(), "{:?}", alike.findings);
+}
+
 /// What one kernel has inlined counts with its caller on both sides; where a recording does not say what its kernel has, what was
 /// done in the kernel is not compared.
 #[test]

@@ -81,6 +81,8 @@ pub(crate) struct World {
     pub foreign_kernel_ns: u64,
     /// Waiting for something else than reads (flushes), ns per run.
     pub foreign_wait_ns: u64,
+    /// Waiting that differs from run to run for no reason, ns: up to this.
+    pub unsteady_ns: u64,
     /// The disk says how long its reads took.
     pub disk_times: bool,
     /// A profile is recorded: the share of its kernel samples that lie under the entry of faults.
@@ -137,6 +139,7 @@ impl Default for World {
             passes: 1,
             foreign_kernel_ns: 0,
             foreign_wait_ns: 0,
+            unsteady_ns: 0,
             disk_times: true,
             profiled: false,
             accounted: false,
@@ -293,6 +296,7 @@ pub(crate) fn play_counted(world: &World, dir: &Path, round: u64, position: u64,
     };
     let mut noise = Noise::new(seed * 1000 + round * 10 + position);
     player.run();
+    player.wait_about(&mut noise);
     let truth = player.tally.truth();
     player.end(&mut noise, round);
     truth
@@ -343,6 +347,15 @@ impl Player<'_> {
         self.tally.kernel_ns += foreign;
         self.tally.waited_ns += world.foreign_wait_ns;
         self.tally.now += (user + foreign + world.foreign_wait_ns) as i64;
+    }
+
+    /// Waits as long as it happens to.
+    fn wait_about(&mut self, noise: &mut Noise) {
+        if self.world.unsteady_ns > 0 {
+            let wait = noise.draw() % self.world.unsteady_ns;
+            self.tally.waited_ns += wait;
+            self.tally.now += wait as i64;
+        }
     }
 
     fn call(&mut self, row: &MappingsRow<'_>) {
