@@ -30,7 +30,8 @@ use failure::Failure;
     arg_required_else_help = true
 )]
 struct Cli {
-    /// Print more messages on standard error; twice: debug messages, those of libbpf included.
+    /// Say more: of a comparison the evidence and all that differs, and messages on standard error; twice: debug messages, those of
+    /// libbpf included.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = 1000)]
     verbose: u8,
     #[command(subcommand)]
@@ -161,9 +162,9 @@ fn main() -> ExitCode {
         Command::Record(args) => return commands::record::run(&args),
         Command::Mark(args) => commands::mark::run(&args),
         Command::Show(args) => commands::show::run(&args),
-        Command::Experiment(args) => commands::experiment::run(&args),
+        Command::Experiment(args) => commands::experiment::run(&args, cli.verbose > 0),
         Command::Reproduce(args) => commands::reproduce::run(&args),
-        Command::Compare(args) => commands::compare::run(&args),
+        Command::Compare(args) => commands::compare::run(&args, cli.verbose > 0),
         Command::Report(args) => commands::report::run(&args),
         Command::Trend(args) => commands::trend::run(&args),
         Command::Explain(args) => commands::explain::run(&args),

@@ -31,33 +31,33 @@ pub(crate) fn check(comparison: &Comparison) -> u8 {
     }
 }
 
-/// The verdict of a comparison.
-pub(crate) fn comparison(comparison: &Comparison) -> String {
-    comparison_with(comparison, false)
-}
-
-/// The verdict of a comparison, with the value of every run where that is asked for.
-pub(crate) fn comparison_with(comparison: &Comparison, each_run: bool) -> String {
+/// The verdict of a comparison: on one screen, or (`-v`) with the evidence, all that differs, and pictures of the faults.
+pub(crate) fn comparison(comparison: &Comparison, is_whole: bool) -> String {
+    if !is_whole {
+        return pagelab_report::short(comparison, &style());
+    }
     let mut text = pagelab_report::verdict::comparison(comparison, &style());
-    if each_run {
-        text.push_str(&pagelab_report::verdict::each_run(comparison, &style()));
+    match pagelab_report::pictures(comparison, &style()) {
+        Ok(pictures) => text.push_str(&pictures),
+        Err(error) => _ = writeln!(text, "no pictures of the faults: {error}"),
     }
     text
 }
 
-/// What an experiment found: runs, verdict, pictures.
-pub(crate) fn experiment(outcome: &Outcome, plan: &Path) -> String {
+/// The value of every run.
+pub(crate) fn each_run(comparison: &Comparison) -> String {
+    pagelab_report::verdict::each_run(comparison, &style())
+}
+
+/// What an experiment found: runs and verdict.
+pub(crate) fn experiment(outcome: &Outcome, plan: &Path, is_whole: bool) -> String {
     let mut text = String::new();
     for failed in &outcome.document.failed_runs {
         let _ = writeln!(text, "failed: {} run {}: {}", failed.variant, failed.run, failed.reason);
     }
     let all = outcome.document.comparison.iter().chain(&outcome.document.further_comparisons);
     for one in all {
-        text.push_str(&comparison(one));
-        match pagelab_report::pictures(one, &style()) {
-            Ok(pictures) => text.push_str(&pictures),
-            Err(error) => _ = writeln!(text, "no pictures of the faults: {error}"),
-        }
+        text.push_str(&comparison(one, is_whole));
     }
     if outcome.interrupted {
         let (plan, set) = (shell_path(plan), shell_path(&outcome.dir));

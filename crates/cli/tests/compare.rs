@@ -197,10 +197,13 @@ fn recordings_and_sets_are_compared_and_explained_by_their_names_alone() {
     let dir = scratch();
     record(dir.path(), "a.rec", &["--", "sh", "-c", "true"]);
     record(dir.path(), "b.rec", &["--", "sleep", "0.01"]);
-    let page = stdout(&run(&mut compare(dir.path(), &["a.rec", "b.rec"]), 0));
+    let page = stdout(&run(&mut compare(dir.path(), &["a.rec", "b.rec", "-v"]), 0));
     assert!(page.contains("true") && page.contains("sleep 0.01"), "the commands: {page}");
     assert!(page.contains("One run of a side cannot be tested"), "{page}");
     assert!(page.contains("CAUTION: the sides ran different commands"), "{page}");
+    let brief = stdout(&run(&mut compare(dir.path(), &["a.rec", "b.rec"]), 0));
+    assert!(brief.contains("One run of a side cannot be tested") && brief.contains("-v shows the evidence"), "{brief}");
+    assert!(brief.lines().count() <= 25 && brief.lines().count() < page.lines().count() / 2, "{brief}");
     let alone = stderr(&run(&mut compare(dir.path(), &["a.rec"]), 2));
     assert!(alone.contains("pagelab explain a.rec"), "{alone}");
 
@@ -209,8 +212,9 @@ fn recordings_and_sets_are_compared_and_explained_by_their_names_alone() {
     let made = stdout(&run(&mut compare(dir.path(), &options), 0));
     let again = stdout(&run(&mut compare(dir.path(), &["set"]), 0));
     assert_eq!(made, again, "a set says the same as when it was made");
-    assert!(again.contains("base (old): true\n") && again.contains("test (new): sleep 0.01\n"), "{again}");
-    assert!(again.contains("median") && again.contains("mean"), "{again}");
+    let whole = stdout(&run(&mut compare(dir.path(), &["set", "-v"]), 0));
+    assert!(whole.contains("base (old): true\n") && whole.contains("test (new): sleep 0.01\n"), "{whole}");
+    assert!(whole.contains("median") && whole.contains("mean"), "{whole}");
     let each = stdout(&run(&mut compare(dir.path(), &["set", "--each-run"]), 0));
     let rows = each
         .split("of each run:")

@@ -3,6 +3,7 @@
 //! | what | function |
 //! |---|---|
 //! | the verdict of a comparison: what changed, the mapping, the setting, the fix | [`verdict::comparison`] |
+//! | the same on one screen | [`short()`] |
 //! | what one recording alone shows | [`verdict::explanation`] |
 //! | the same as Markdown, for a pull request | [`markdown()`] |
 //! | a history of runs: its chart and changes | [`trend()`] |
@@ -31,6 +32,7 @@ mod iomap;
 mod latency;
 mod markdown;
 mod paragraph;
+mod short;
 mod sides;
 mod style;
 pub mod table;
@@ -42,6 +44,7 @@ mod waterfall;
 pub use faultmap::{fault_map, fault_maps, pictures};
 pub use iomap::{io_map, io_map_columns};
 pub use markdown::markdown;
+pub use short::short;
 pub use pagelab_vocab::units::{count, duration, quantity, significant};
 pub use style::{Glyphs, Style};
 pub use trend::trend;

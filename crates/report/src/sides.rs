@@ -88,7 +88,7 @@ fn against_the_means(primary: &Primary, facts: &Facts, style: &Style) -> String 
 }
 
 /// How large a difference must be to be found with this number of runs; said where none was.
-fn power(comparison: &Comparison, facts: &Facts, style: &Style) -> String {
+pub(crate) fn power(comparison: &Comparison, facts: &Facts, style: &Style) -> String {
     let verdict = comparison.primary.as_ref().map(|primary| primary.verdict);
     let text = match (verdict, &facts.power) {
         (Some(Verdict::NoDifference), Some(power)) => {

@@ -79,7 +79,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     out
 }
 
-fn judged(primary: &Primary, method: ComparisonMethod, runs: &str, alpha: f64) -> String {
+pub(crate) fn judged(primary: &Primary, method: ComparisonMethod, runs: &str, alpha: f64) -> String {
     let verdict = match primary.verdict {
         Verdict::Worse => "Test is worse",
         Verdict::Better => "Test is better",
@@ -105,23 +105,30 @@ fn judged(primary: &Primary, method: ComparisonMethod, runs: &str, alpha: f64) -
 }
 
 fn no_cause(comparison: &Comparison, style: &Style) -> String {
-    let shown = comparison
-        .primary
-        .as_ref()
-        .is_some_and(|primary| matches!(primary.verdict, Verdict::Better | Verdict::Worse | Verdict::Different));
-    if !shown {
-        let untested = comparison.considered.iter().any(|one| one.outcome == RuleOutcome::NotTested);
-        if untested {
-            return format!("Nothing was tested, so no cause is named:\n{}", considered(&comparison.considered, style));
-        }
-        return match &comparison.unknown {
-            Some(_) => "A part of the time differs beyond doubt, and no cause of that was found.\n".to_owned(),
-            None => "No significant difference, so causes were not analysed.\n".to_owned(),
-        };
+    let said = no_cause_in_a_line(comparison);
+    let was_looked_for = is_shown(comparison) || is_untested(comparison);
+    let considered = if was_looked_for { considered(&comparison.considered, style) } else { String::new() };
+    format!("{said}\n{considered}")
+}
+
+/// Why there is no cause, or that there is none.
+pub(crate) fn no_cause_in_a_line(comparison: &Comparison) -> String {
+    match &comparison.unknown {
+        _ if is_shown(comparison) => "No cause was found.",
+        _ if is_untested(comparison) => "Nothing was tested, so no cause is named.",
+        Some(_) => "A part of the time differs beyond doubt, and no cause of that was found.",
+        None => "No significant difference, so causes were not analysed.",
     }
-    let mut out = String::from("No cause was found. What was looked for:\n");
-    out.push_str(&considered(&comparison.considered, style));
-    out
+    .to_owned()
+}
+
+fn is_shown(comparison: &Comparison) -> bool {
+    let verdict = comparison.primary.as_ref().map(|primary| primary.verdict);
+    matches!(verdict, Some(Verdict::Better | Verdict::Worse | Verdict::Different))
+}
+
+fn is_untested(comparison: &Comparison) -> bool {
+    comparison.considered.iter().any(|one| one.outcome == RuleOutcome::NotTested)
 }
 
 /// Causes that are given a line of their own.

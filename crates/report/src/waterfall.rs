@@ -16,16 +16,21 @@ const COLUMNS: usize = 28;
 
 /// The picture; empty without an account.
 pub(crate) fn waterfall(budget: Option<&BudgetComparison>, style: &Style) -> String {
+    waterfall_of(budget, style, STEPS)
+}
+
+/// With so many steps at most.
+pub(crate) fn waterfall_of(budget: Option<&BudgetComparison>, style: &Style, steps: usize) -> String {
     let Some(budget) = budget else { return String::new() };
     let mut out = wrap(&headline(budget), style.width, "", "");
-    let scale = Scale::of(budget, style.glyphs);
+    let scale = Scale::of(budget, style.glyphs, steps);
     let mut table = Table::new([left(""), right("time"), right("95 % interval"), right("share"), left("")]).ruled();
     table = table.wide(style.width);
     let plain =
         |name: &str, ns: f64, bar: String| [name.to_owned(), short_duration(ns), String::new(), String::new(), bar];
     table.row(plain("base", budget.base_ns, scale.bar(0.0, budget.base_ns, Bar::Whole)));
     let mut at = budget.base_ns;
-    let (shown, others) = budget.components.split_at(budget.components.len().min(STEPS));
+    let (shown, others) = budget.components.split_at(budget.components.len().min(steps));
     for change in shown {
         table.row(step(change, &mut at, &scale));
     }
@@ -121,9 +126,9 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(budget: &BudgetComparison, glyphs: Glyphs) -> Self {
+    fn of(budget: &BudgetComparison, glyphs: Glyphs, steps: usize) -> Self {
         let (mut at, mut most) = (budget.base_ns, budget.base_ns.max(budget.test_ns));
-        for change in budget.components.iter().take(STEPS) {
+        for change in budget.components.iter().take(steps) {
             at += change.difference_ns.unwrap_or(0.0);
             most = most.max(at);
         }

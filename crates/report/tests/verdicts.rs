@@ -8,7 +8,7 @@ mod rules_sim;
 use pagelab_analysis::compare::LatencyChange;
 use pagelab_analysis::explain::explain;
 use pagelab_analysis::stats::Side;
-use pagelab_report::{Glyphs, Style, pictures, verdict};
+use pagelab_report::{Glyphs, Style, pictures, short, verdict};
 use rules_sim::{World, compare_in, compare_worlds, harmless, play};
 
 fn style(width: usize) -> Style {
@@ -54,6 +54,37 @@ fn a_regression_is_told_whole() {
     let drawn = pictures(&comparison, &style(80)).unwrap();
     assert!(drawn.contains("base (good)") && drawn.contains("test (bad)") && drawn.contains("512 faults"), "{drawn}");
     println!("{}\n{drawn}", verdict::comparison(&comparison, &style(100)));
+}
+
+#[test]
+fn the_short_form_fits_a_screen() {
+    let accounted = |world: World| World { accounted: true, ..world };
+    let comparison = compare_worlds(&accounted(good()), &accounted(bad()), 1);
+    for width in [60, 80, 100] {
+        let text = short(&comparison, &style(width));
+        assert!(too_long(&text, width).is_empty(), "{:?}", too_long(&text, width));
+        assert!(width < 80 || text.lines().count() <= 25, "{}\n{text}", text.lines().count());
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "Test is worse: load.iops",
+            "Where the time of an operation went",
+            "run.memory.clear",
+            "1. thp.disabled [mechanism]",
+            "of the lost time",
+            "Fix (mapping):",
+            "madvise(addr, length, MADV_HUGEPAGE);",
+            "--confirm toggles the setting",
+            "-v shows the evidence",
+        ] {
+            let is_cut = width < 80 && part.starts_with("run.");
+            assert!(is_cut || flat.contains(part), "{part} is missing at width {width}:\n{text}");
+        }
+        assert!(!flat.contains("Ruled out"), "{text}");
+    }
+    let same = compare_worlds(&accounted(good()), &accounted(World { harmless: harmless(2), ..good() }), 1);
+    let text = short(&same, &style(100));
+    assert!(text.starts_with("No difference was shown") && text.contains("causes were not analysed"), "{text}");
+    assert!(text.contains("With so many runs a difference of") && !text.contains("--confirm"), "{text}");
 }
 
 #[test]

@@ -102,8 +102,8 @@ struct Several<'a> {
     further_comparisons: &'a [Comparison],
 }
 
-/// Compares, and prints the verdict.
-pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
+/// Compares, and prints the verdict; the whole of it where that is asked for.
+pub(crate) fn run(args: &Args, is_whole: bool) -> Result<u8, Failure> {
     args.allow.grant()?;
     if args.html.is_some() {
         page::can_be_written()?;
@@ -138,8 +138,11 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     } else if args.markdown.as_deref() == Some(Path::new("-")) {
         print::text(&markdown(&comparisons))?;
     } else {
-        let text: Vec<String> = comparisons.iter().map(|one| verdict::comparison_with(one, args.each_run)).collect();
-        print::text(&text.join("\n"))?;
+        let of_one = |one| {
+            let each_run = if args.each_run { verdict::each_run(one) } else { String::new() };
+            verdict::comparison(one, is_whole) + &each_run
+        };
+        print::text(&comparisons.iter().map(of_one).collect::<Vec<_>>().join("\n"))?;
     }
     if let Some(file) = args.markdown.as_deref().filter(|file| *file != Path::new("-")) {
         OutputFile::write(file, markdown(&comparisons).as_bytes())?;

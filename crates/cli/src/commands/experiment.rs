@@ -59,8 +59,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the plan and prints the verdict.
-pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
+/// Runs the plan and prints the verdict; the whole of it where that is asked for.
+pub(crate) fn run(args: &Args, is_whole: bool) -> Result<u8, Failure> {
     args.allow.grant()?;
     let plan = Plan::load(&args.plan).map_err(|error| verdict::plan_failure(error.into()))?;
     let plan = match args.random_names {
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     if args.json {
         print::json(&outcome.document)?;
     } else {
-        print::text(&verdict::experiment(&outcome, &args.plan))?;
+        print::text(&verdict::experiment(&outcome, &args.plan, is_whole))?;
     }
     Ok(if outcome.interrupted { INTERRUPTED } else { 0 })
 }
