@@ -9,7 +9,11 @@ use crate::rules::quantity::{Quantity, rises};
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "map.churn",
     doing: "mapping, unmapping and faulting memory in",
-    signs: &[rises("mapping calls", "", Quantity::Calls(&["mmap", "munmap", "brk", "mremap", "madvise"]), 1.2)],
+    signs: &[
+        rises("mapping calls", "", Quantity::Calls(&["mmap", "munmap", "brk", "mremap", "madvise"]), 1.2),
+        // What is given back is faulted in again: calls that only grow the heap bring few more.
+        rises("page faults", "", Quantity::Events(&["faults.count"]), 1.1),
+    ],
     part: Part::All,
     levers: &[
         Lever { pattern: "env.MALLOC_<var>", worse: Worse::Any },
