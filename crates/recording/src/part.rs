@@ -22,6 +22,7 @@ use parquet::file::statistics::Statistics;
 
 use crate::encode::footer::{self, PARQUET_MAGIC, TAIL_LEN, Trailer};
 use crate::error::{Error, Result};
+use crate::span::Span;
 use crate::tables::{ColType, ColumnDef, text_of};
 
 /// Rows per batch that readers are given.
@@ -161,6 +162,18 @@ impl Part {
         self.read_groups(None, columns, schema, BATCH_ROWS)
     }
 
+    /// The same, without the row groups that say that all their rows happened outside of a span.
+    pub(crate) fn read_within(
+        &self,
+        span: Span,
+        columns: &[&'static ColumnDef],
+        schema: &SchemaRef,
+    ) -> Result<PartReader> {
+        let overlaps = |times: Option<(i64, i64)>| times.is_none_or(|(first, last)| span.overlaps(first, last));
+        let groups = self.groups().enumerate().filter(|(_, times)| overlaps(*times)).map(|(group, _)| group);
+        self.read_groups(Some(groups.collect()), columns, schema, BATCH_ROWS)
+    }
+
     /// The same of one row group alone, `batch_rows` rows at a time.
     pub(crate) fn read_group(
         &self,
@@ -169,12 +182,12 @@ impl Part {
         schema: &SchemaRef,
         batch_rows: usize,
     ) -> Result<PartReader> {
-        self.read_groups(Some(group), columns, schema, batch_rows)
+        self.read_groups(Some(vec![group]), columns, schema, batch_rows)
     }
 
     fn read_groups(
         &self,
-        group: Option<usize>,
+        groups: Option<Vec<usize>>,
         columns: &[&'static ColumnDef],
         schema: &SchemaRef,
         batch_rows: usize,
@@ -182,8 +195,8 @@ impl Part {
         let chunks = Arc::new(Chunks::new(self).map_err(|damage| damage.of(&self.path))?);
         let built = |builder: ParquetRecordBatchReaderBuilder<ChunkDoor>| {
             let builder = builder.with_batch_size(batch_rows);
-            match group {
-                Some(group) => builder.with_row_groups(vec![group]).build(),
+            match groups {
+                Some(groups) => builder.with_row_groups(groups).build(),
                 None => builder.build(),
             }
         };

@@ -292,7 +292,11 @@ impl Iterator for BatchReader {
                 }
             }
             let path = self.parts.pop_front()?;
-            match Part::open(&path).and_then(|part| part.read(&self.columns, &self.schema)) {
+            let read = |part: Part| match &self.sieve {
+                Some(sieve) => part.read_within(sieve.span(), &self.columns, &self.schema),
+                None => part.read(&self.columns, &self.schema),
+            };
+            match Part::open(&path).and_then(read) {
                 Ok(part) => self.current = Some(part),
                 Err(e) => return Some(Err(e)),
             }

@@ -32,6 +32,11 @@ impl Span {
         self.from_ns <= ts && ts < self.to_ns
     }
 
+    /// Whether some instant from `first` to `last`, both included, may lie in it.
+    pub(crate) fn overlaps(&self, first: i64, last: i64) -> bool {
+        self.from_ns <= last && first < self.to_ns
+    }
+
     /// Whether rows of a table are left out because of their time: of tables that hold events, if it leaves something out.
     pub(crate) fn limits(&self, table: &TableDef) -> bool {
         self.is_part() && table.has_ts() && crate::keep::ages(table.name)
@@ -136,6 +141,11 @@ impl Sieve {
             columns.push(ts);
         }
         Some(Self { span, added })
+    }
+
+    /// The span.
+    pub(crate) fn span(&self) -> Span {
+        self.span
     }
 
     /// The rows of a batch that happened in the span.

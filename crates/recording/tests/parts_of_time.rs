@@ -108,3 +108,23 @@ fn bounds_are_seconds_or_marks() {
         assert!(wrong.parse::<Bound>().is_err(), "{wrong:?}");
     }
 }
+
+/// What lies outside of the span is not even decoded: a byte of it that is damaged is not seen.
+#[test]
+fn of_a_part_of_the_time_only_its_row_groups_are_read() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let (_, recording) = ten_seconds(&tmp.path().join("r"), None, false);
+    let parts = recording.parts("faults").expect("parts");
+    let first = parts.first().expect("a part a half second");
+    let mut bytes = std::fs::read(first).expect("it can be read");
+    bytes[6] ^= 0xff;
+    std::fs::write(first, bytes).expect("ours");
+    let times = |span| {
+        let part = recording.clone().within(span);
+        let mut times = Vec::new();
+        part.for_each::<FaultsRow>(|row| times.push(row.ts)).map(|()| times)
+    };
+    assert!(times(Span { from_ns: 0, to_ns: 2 * SECOND }).is_err(), "its damage shows where it is read");
+    let late = times(Span { from_ns: 8 * SECOND, to_ns: 9 * SECOND }).expect("the damage is elsewhere");
+    assert_eq!(late, [8 * SECOND, 8 * SECOND + SECOND / 2]);
+}

@@ -7,6 +7,7 @@
 //! | one recording to one number per metric, in the measured time | [`run::RunData::load`] |
 //! | which mappings faulted, and whether they got the huge pages they could hold | [`mappings`] |
 //! | the picture of it | [`faultmap`] |
+//! | all faults as a picture to zoom into | [`faultfield`] |
 //! | system calls, added up | [`calls`] |
 //! | reads and writes of files: how many, how large, in which order | [`iopattern`] |
 //! | small tables that some of these are read from instead of events | [`rollup`] |
@@ -50,6 +51,7 @@ pub mod answer;
 pub mod calls;
 mod error;
 mod fast;
+pub mod faultfield;
 pub mod faultmap;
 pub mod iopattern;
 mod kinds;
