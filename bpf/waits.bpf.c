@@ -257,6 +257,17 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	return count != 0;
 }
 
+/* The wait that has ended and is in no sum yet. Should the task leave the CPU meanwhile, it is in both for once. */
+static __always_inline void read_unsettled(struct wait_sums *sums, struct wait_state *ws)
+{
+	bool is_there = *(volatile __u32 *)&ws->unsettled;
+
+	sums->unsettled_key = is_there ? ws->unsettled_key : 0;
+	sums->unsettled_off_ns = is_there ? ws->unsettled_off_ns : 0;
+	sums->unsettled_ready_ns = is_there ? ws->unsettled_ready_ns : 0;
+	sums->padding = 0;
+}
+
 static __always_inline void read_sums(struct wait_sums *sums, struct task_struct *task, struct wait_state *ws, __u64 now)
 {
 	sums->type = WAIT_SUMS;
@@ -270,6 +281,7 @@ static __always_inline void read_sums(struct wait_sums *sums, struct task_struct
 	sums->runs = ws->runs;
 	sums->runtime_ns = task->se.sum_exec_runtime - ws->runtime_base_ns;
 	sums->run_delay_ns = more_of(task)->sched_info.run_delay - ws->run_delay_base_ns;
+	read_unsettled(sums, ws);
 #pragma unroll
 	for (int i = 0; i < WAIT_HOLDERS; i++) {
 		sums->ready_ns[i] = ws->ready_ns[i];
@@ -643,6 +655,7 @@ int wait_woken(unsigned long long *ctx)
 	cpu = this_cpu();
 	ws->waker = waker_here(cpu);
 	ws->woken = now;
+	ws->dirty = 1;
 	/* Interrupts are off, but where a task wakes itself; that one has not left. */
 	if (ws->left)
 		set_active(ws, cpu, true, now);
@@ -712,6 +725,7 @@ static __always_inline struct wait_state *found_running(struct task_struct *task
 	ws = new_wait_state(task);
 	if (!ws || ws->since || ws->left)
 		return ws;
+	ws->dirty = 1;
 	task_state = more_of(task)->__state;
 	if (more_of(task)->on_cpu) {
 		ws->since = now;

@@ -84,6 +84,11 @@ struct wait_sums {
 	__u64 ready_ns[WAIT_HOLDERS];
 	__u64 readies[WAIT_HOLDERS];
 	struct wait_slot slots[WAIT_SLOTS];
+	/* With WAIT_RUNNING: the wait before this run, where it is not in the sums yet (settle()). */
+	__u64 unsettled_off_ns;
+	__u64 unsettled_ready_ns;
+	__u32 unsettled_key; /* 0: it was preempted, or there is none */
+	__u32 padding;
 };
 
 /* A slot that had to give way to another key. */

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::{env, process};
 
 /// One object per group of streams that can be refused together: `bpf/NAME.bpf.c`.
-const OBJECTS: &[&str] = &["observer", "accounts", "cpu", "block", "dax", "details", "khugepaged", "waits"];
+const OBJECTS: &[&str] = &["observer", "accounts", "cpu", "block", "dax", "details", "khugepaged", "sums", "waits"];
 
 fn main() {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());

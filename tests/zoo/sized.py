@@ -94,7 +94,7 @@ def dosed(zoo, drawn):
     """How hard the cause has to hit for the loss asked for."""
     dose, wanted = drawn.size / 100, drawn.size / 100
     for _ in range(4):
-        base, test = (seconds(zoo, side, 1) for side in drawn.kind.sides(dose))
+        base, test = (seconds(zoo, side) for side in drawn.kind.sides(dose))
         loss = test / base - 1
         if abs(loss / wanted - 1) < 0.2:
             break

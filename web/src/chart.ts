@@ -1,7 +1,8 @@
-/** A picture with what belongs to it: its data as a table, as a file, the picture as a file, and a link of its own. */
+/** A picture with what belongs to it: its data as a table and as files, the picture as files, where it is from, and a link of its own. */
 
-import { append, h, type Child } from "./dom.js";
-import { csv, save, saveDrawing, saveImage } from "./save.js";
+import { h, type Child } from "./dom.js";
+import { csv, json, save, saveDrawing, saveImage } from "./save.js";
+import { query, type Source } from "./sources.js";
 
 export interface Column {
   readonly name: string;
@@ -25,8 +26,9 @@ export interface ChartOptions {
   readonly all?: () => Table;
   /** It can be used: then it is no picture to a screen reader. */
   readonly isInteractive?: boolean;
-  /** The command that prints the same numbers. */
-  readonly command?: string;
+  /** The part of the document that is drawn. */
+  readonly data: unknown;
+  readonly source: Source;
 }
 
 /** The rows as a table with a caption. */
@@ -42,29 +44,47 @@ export function tableElement(caption: string, table: Table): HTMLTableElement {
   );
 }
 
-/** The figure. */
-export function chart(options: ChartOptions): HTMLElement {
-  const { id, title, about, picture, table } = options;
-  picture.setAttribute("role", options.isInteractive ? "group" : "img");
-  picture.setAttribute("aria-label", `${title}. ${about}`);
+/** The row of files and the link, the same below every picture. */
+function tools(options: ChartOptions): HTMLElement {
+  const { id, title, picture, table, data } = options;
   const button = (text: string, act: () => void): HTMLButtonElement => {
-    const element = h("button", { type: "button" }, text);
+    const element = h("button", { type: "button", "aria-label": `${text} file of ${title}` }, text);
     element.addEventListener("click", act);
     return element;
   };
   const buttons: Child[] = [
     button("CSV", () => save(`${id}.csv`, "text/csv", csv((options.all ?? ((): Table => table))()))),
+    button("JSON", () => save(`${id}.json`, "application/json", json(data))),
     picture instanceof SVGSVGElement && button("SVG", () => saveDrawing(`${id}.svg`, picture)),
     button("PNG", () => void saveImage(`${id}.png`, picture)),
   ];
-  const figure = h(
+  return h("div", { class: "buttons", role: "group", "aria-label": `Files of ${title}` }, buttons, h("a", { href: `#${id}`, "aria-label": `Link to ${title}` }, "Link"));
+}
+
+/** How to get the figures without the page. */
+function sources(source: Source, title: string): HTMLElement {
+  const line = (name: string, command: string): Child => [h("p", { class: "about" }, name), h("pre", { tabindex: "0", "aria-label": `${name} ${title}` }, command)];
+  return h(
+    "details",
+    { class: "sources" },
+    h("summary", {}, "Command and SQL"),
+    line("The same figures:", source.command),
+    line(source.isBeneath ? "The rows that they are made of:" : "The same in SQL:", query(source)),
+  );
+}
+
+/** The figure. */
+export function chart(options: ChartOptions): HTMLElement {
+  const { id, title, about, picture, table } = options;
+  picture.setAttribute("role", options.isInteractive ? "group" : "img");
+  picture.setAttribute("aria-label", `${title}. ${about}`);
+  return h(
     "figure",
     { id },
     h("figcaption", {}, h("a", { href: `#${id}`, class: "title" }, title), " ", h("span", { class: "about" }, about)),
     h("div", { class: "picture", tabindex: "0", role: "group", "aria-label": title }, picture),
+    tools(options),
+    h("details", { class: "table" }, h("summary", {}, "Table"), h("div", { class: "scrolls", tabindex: "0", role: "group", "aria-label": `Table of ${title}` }, tableElement(options.all ? `${title}: the first rows; the CSV file has all` : title, table))),
+    sources(options.source, title),
   );
-  append(figure, [
-    h("details", {}, h("summary", {}, "Data"), options.command && h("p", {}, "The same numbers: ", h("code", {}, options.command)), h("div", { class: "buttons" }, buttons), h("div", { class: "scrolls", tabindex: "0", role: "group", "aria-label": `Data of ${title}` }, tableElement(options.all ? `${title}: the first rows; the file has all` : title, table))),
-  ]);
-  return figure;
 }

@@ -184,7 +184,84 @@ export interface Recorders {
   readonly refused: Readonly<Record<string, string>>;
 }
 
+/** Quantiles of the operations of one interval, ns. */
+export interface LatencyInterval {
+  readonly end_ns: number;
+  readonly count: number;
+  readonly p50_ns: number;
+  readonly p99_ns: number;
+  readonly max_ns: number;
+}
+
+export interface LatencyOverTime {
+  readonly start_ns: number;
+  readonly interval_ns: number;
+  readonly kind: string;
+  readonly courses: readonly { readonly direction: string; readonly intervals: readonly LatencyInterval[] }[];
+}
+
+export interface IoMap {
+  readonly name: string;
+  readonly file_id: number;
+  readonly start_ns: number;
+  readonly span_ns: number;
+  readonly low_bytes: number;
+  readonly high_bytes: number;
+  readonly columns: number;
+  readonly rows: number;
+  /** Column, row, reads, writes. */
+  readonly cells: readonly (readonly [number, number, number, number])[];
+  readonly reads: number;
+  readonly writes: number;
+}
+
+export interface IoMaps {
+  readonly files: readonly IoMap[];
+  readonly files_total: number;
+  /** Lower end of a power of two, bytes; reads; writes. */
+  readonly sizes: readonly (readonly [number, number, number])[];
+}
+
+export interface Course {
+  readonly table: string;
+  readonly name: string;
+  readonly instance: string | null;
+  readonly kind: string;
+  readonly unit: string;
+  readonly values: readonly (number | null)[];
+}
+
+export interface Series {
+  readonly start_ns: number;
+  readonly span_ns: number;
+  readonly width_ns: number;
+  readonly courses: readonly Course[];
+}
+
+/** One recording against time. */
+export interface OverTime {
+  readonly dir: string;
+  readonly latency: LatencyOverTime | null;
+  readonly io: IoMaps | null;
+  readonly series: Series;
+}
+
+export interface PageSizes {
+  readonly source: string | null;
+  readonly sizes: readonly { readonly page_size_bytes: number; readonly bytes: number }[];
+  readonly shortfalls: readonly { readonly asked: string; readonly reason: string; readonly regions: number; readonly bytes: number }[];
+  readonly address_spaces: readonly {
+    readonly mm_id: number;
+    readonly pid: number | null;
+    readonly comm: string | null;
+    readonly bytes: number;
+    readonly sizes: readonly { readonly page_size_bytes: number; readonly bytes: number }[];
+  }[];
+  readonly address_spaces_total: number;
+}
+
 export interface Pictures {
+  readonly over_time: readonly [OverTime | null, OverTime | null];
   readonly recorders: readonly [Recorders, Recorders];
   readonly fault_maps: readonly [FaultGrid | null, FaultGrid | null];
   readonly flame: Frame | null;
@@ -244,6 +321,8 @@ export interface Recorded {
   };
   readonly fault_map: FaultGrid | null;
   readonly flame: Frame | null;
+  readonly over_time: OverTime;
+  readonly page_sizes: PageSizes | null;
   readonly notes: readonly string[];
 }
 
@@ -251,6 +330,8 @@ export interface Page {
   readonly format: number;
   readonly version: string;
   readonly title: string;
+  /** `pagelab ui` serves it; absent in pages of older versions. */
+  readonly served?: boolean;
   readonly comparisons: readonly Comparison[];
   readonly pictures: readonly Pictures[];
   readonly recordings: readonly Recorded[];

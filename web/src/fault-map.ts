@@ -5,6 +5,7 @@ import type { FaultGrid } from "./document.js";
 import { s } from "./dom.js";
 import { duration, quantity } from "./format.js";
 import { linear } from "./scale.js";
+import { SIDES, word } from "./sources.js";
 
 const WIDTH = 880;
 const HEIGHT = 300;
@@ -53,10 +54,10 @@ function side(map: FaultGrid | null, name: string, left: number, width: number, 
 }
 
 /** The figure of one recording. */
-export function oneFaultMap(map: FaultGrid, id: string): HTMLElement {
+export function oneFaultMap(map: FaultGrid, of: readonly string[], id: string): HTMLElement {
   const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "fault-map" });
   picture.append(side(map, "recording", MARGIN, WIDTH - 2 * MARGIN, map.span_ns));
-  return figure(map, picture, "", [["recording", map]], id);
+  return figure(map, picture, of, [["recording", map]], id);
 }
 
 /** The figure; none where neither side has a mapping with faults. */
@@ -67,24 +68,25 @@ export function faultMap(maps: readonly [FaultGrid | null, FaultGrid | null], id
   const width = (WIDTH - GAP) / 2 - MARGIN;
   const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "fault-map" });
   picture.append(side(base, "base", MARGIN, width, one.span_ns), side(test, "test", MARGIN + width + GAP, width, one.span_ns));
-  return figure(one, picture, "", [["base", base], ["test", test]], id);
+  return figure(one, picture, SIDES, [["base", base], ["test", test]], id);
 }
 
-function figure(one: FaultGrid, picture: SVGSVGElement, behind: string, sides: readonly (readonly [string, FaultGrid | null])[], id: string): HTMLElement {
+function figure(one: FaultGrid, picture: SVGSVGElement, of: readonly string[], sides: readonly (readonly [string, FaultGrid | null])[], id: string): HTMLElement {
   const orders = sides.flatMap(([name, map]) => (map?.order ? [` On ${name} they come in ${map.order} order.`] : []));
   return chart({
     id,
     title: "Faults: address against time",
     about:
       `${one.what}, from ${one.start} on. Upwards the address, each side from its own, lines where huge pages can begin (${quantity(one.huge_bytes, "bytes")}); ` +
-      `to the right time. A dot is a fault.${orders.join("")}${behind}`,
+      `to the right time. A dot is a fault.${orders.join("")}`,
     picture,
     table: {
       columns: COLUMNS,
       rows: sides.flatMap(([name, map]) => rows(name, map, LISTED)),
     },
     all: () => ({ columns: COLUMNS, rows: sides.flatMap(([name, map]) => rows(name, map, Infinity)) }),
-    command: "pagelab show BASE faults; pagelab sql BASE 'SELECT ts, addr FROM faults'",
+    data: Object.fromEntries(sides),
+    source: { command: of.map((dir) => `pagelab show ${word(dir)} faults`).join("\n"), sql: "SELECT run, ts, addr, error_code FROM faults ORDER BY ts", of, isBeneath: true },
   });
 }
 

@@ -4,6 +4,7 @@ import { chart } from "./chart.js";
 import type { Frame } from "./document.js";
 import { h, s } from "./dom.js";
 import { duration, signedDuration } from "./format.js";
+import { word } from "./sources.js";
 
 const WIDTH = 880;
 const ROW = 18;
@@ -13,6 +14,8 @@ const ROWS = 36;
 const LISTED = 300;
 /** Letters that a frame has room for. */
 const LETTER = 6.6;
+/** Time by stack. */
+const SAMPLES = "SELECT variant, run, event, kstack_id, ustack_id, sum(weight) AS ns FROM samples GROUP BY variant, run, event, kstack_id, ustack_id";
 /** Changes of less than this part of a frame are no change. */
 const SAME = 0.05;
 
@@ -70,7 +73,7 @@ function listed(root: Frame, isAlone: boolean, most: number): (string | number)[
 }
 
 /** The figure. */
-export function flame(root: Frame, id: string, isAlone = false): HTMLElement {
+export function flame(root: Frame, id: string, of: readonly string[], isAlone = false): HTMLElement {
   const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${ROWS * ROW}`, class: "flame" });
   const said = h("p", { class: "about", role: "status" }, "Click a frame, or press Enter, to zoom into it; the lowest one zooms out; arrows go from frame to frame.");
   const search = h("input", { type: "search", id: `${id}-search`, placeholder: "function" });
@@ -127,7 +130,8 @@ export function flame(root: Frame, id: string, isAlone = false): HTMLElement {
     table: { columns, rows: listed(root, isAlone, LISTED) },
     all: () => ({ columns, rows: listed(root, isAlone, Infinity) }),
     isInteractive: true,
-    command: "pagelab export folded RUN",
+    data: root,
+    source: { command: isAlone ? of.map((dir) => `pagelab export folded ${word(dir)}`).join("\n") : "pagelab export folded RUN    (of each run)", sql: SAMPLES, of, isBeneath: true },
   });
   figure.insertBefore(h("div", { class: "filters" }, h("label", { for: `${id}-search` }, "Search ", search), said), figure.querySelector(".picture"));
   return figure;

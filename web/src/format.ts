@@ -24,7 +24,12 @@ export function duration(ns: number, digits = 3): string {
   return `${significant(ns / scale, digits)} ${unit}`;
 }
 
-/** The same with its sign. */
+/** A place on a scale of time: its beginning needs no unit. */
+export function time(ns: number): string {
+  return ns === 0 ? "0" : duration(ns);
+}
+
+/** A time with its sign. */
 export function signedDuration(ns: number, digits = 3): string {
   return ns > 0 ? `+${duration(ns, digits)}` : duration(ns, digits);
 }

@@ -5,6 +5,14 @@ import type { Comparison } from "./document.js";
 import { s } from "./dom.js";
 import { signedDuration } from "./format.js";
 import { linear } from "./scale.js";
+import { SIDES } from "./sources.js";
+
+/** Time by innermost function. */
+const INNERMOST =
+  "SELECT i.variant, i.run, f.symbol, sum(i.weight) AS ns " +
+  "FROM (SELECT s.variant, s.run, s.weight, t.frame_ids[1] AS innermost FROM samples s " +
+  "JOIN (SELECT DISTINCT stack_id, frame_ids FROM stacks) t ON t.stack_id = coalesce(s.kstack_id, s.ustack_id)) i " +
+  "JOIN (SELECT DISTINCT frame_id, symbol FROM frames) f ON f.frame_id = i.innermost GROUP BY i.variant, i.run, f.symbol ORDER BY ns DESC";
 
 const SHOWN = 16;
 const WIDTH = 880;
@@ -42,6 +50,7 @@ export function functions(comparison: Comparison, id: string): HTMLElement | nul
       columns: [{ name: "function" }, { name: "base, ns", isNumber: true }, { name: "test, ns", isNumber: true }, { name: "difference, ns", isNumber: true }, { name: "q", isNumber: true }],
       rows: moved.slice(0, 500).map((one) => [one.frame, one.base_ns_per_op, one.test_ns_per_op, one.delta_ns_per_op, one.q]),
     },
-    command: "pagelab compare --json BASE TEST    (profile)",
+    data: moved,
+    source: { command: "pagelab compare --json BASE TEST    (profile)", sql: INNERMOST, of: SIDES, isBeneath: true },
   });
 }

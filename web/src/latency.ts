@@ -5,6 +5,7 @@ import type { Comparison, LatencyChange } from "./document.js";
 import { s } from "./dom.js";
 import { duration, ratio } from "./format.js";
 import { extent, linear } from "./scale.js";
+import { SIDES } from "./sources.js";
 
 const WIDTH = 880;
 const ROW = 34;
@@ -48,6 +49,12 @@ export function latency(comparison: Comparison, id: string): HTMLElement | null 
       columns: [{ name: "quantile" }, { name: "base, ns", isNumber: true }, { name: "test, ns", isNumber: true }, { name: "ratio", isNumber: true }, { name: "from", isNumber: true }, { name: "to", isNumber: true }],
       rows: all.map((one) => [name(one), one.base.mean, one.test.mean, one.ratio, one.ratio_ci95?.[0] ?? null, one.ratio_ci95?.[1] ?? null]),
     },
-    command: "pagelab compare --json BASE TEST    (latency)",
+    data: all,
+    source: {
+      command: "pagelab compare --json BASE TEST    (latency)",
+      sql: "SELECT variant, run, job, direction, kind, low_ns, high_ns, sum(count) AS operations FROM latency GROUP BY variant, run, job, direction, kind, low_ns, high_ns",
+      of: SIDES,
+      isBeneath: true,
+    },
   });
 }

@@ -1,4 +1,4 @@
-/** The page: the document that it holds, drawn. It computes nothing and asks for nothing. */
+/** The page: the document that it holds, drawn. It computes nothing, and asks for nothing unless it is served. */
 
 import "./page.css";
 import { causes } from "./causes.js";
@@ -9,12 +9,16 @@ import { flame } from "./flame.js";
 import { functions } from "./functions.js";
 import { latency } from "./latency.js";
 import { metrics } from "./metrics.js";
+import { overTime } from "./over-time.js";
 import { recording } from "./recording.js";
 import { recorders } from "./recorders.js";
 import { runs } from "./runs.js";
 import { settings } from "./settings.js";
+import { bothSides } from "./sides.js";
+import { SIDES } from "./sources.js";
 import { verdict } from "./verdict.js";
 import { waterfall } from "./waterfall.js";
+import { live } from "./zoom.js";
 
 /** What was not measured, and what a reader must know. */
 function missing(comparison: Comparison, ofPictures: readonly string[], id: string): HTMLElement | null {
@@ -48,8 +52,9 @@ function compared(comparison: Comparison, pictures: Pictures | undefined, id: st
     causes(comparison, at("why")),
     missing(comparison, pictures?.notes ?? [], at("missing")),
     latency(comparison, at("latency")),
+    pictures && overTime(bothSides(pictures.over_time), at),
     pictures && faultMap(pictures.fault_maps, at("faults")),
-    pictures?.flame && flame(pictures.flame, at("stacks")),
+    pictures?.flame && flame(pictures.flame, at("stacks"), SIDES),
     functions(comparison, at("functions")),
     metrics(comparison, at("metrics")),
     settings(comparison, at("settings")),
@@ -66,7 +71,7 @@ export function page(document: Page): HTMLElement {
     h("h1", {}, document.title),
     document.comparisons.map((comparison, place) => compared(comparison, document.pictures[place], several ? `${place + 1}-` : "")),
     document.recordings.map((one, place) => recording(one, document.recordings.length > 1 ? `r${place + 1}-` : "")),
-    h("footer", {}, h("p", {}, `Written by pagelab ${document.version}. Everything on this page is in it: it asks for nothing.`)),
+    h("footer", {}, h("p", {}, `Written by pagelab ${document.version}. ${document.served ? "It asks the pagelab that serves it, and nobody else." : "Everything on this page is in it: it asks for nothing."}`)),
   );
 }
 
@@ -75,7 +80,9 @@ if (root) {
   try {
     const shown = embedded(document);
     if (shown.format !== 1) throw new Error(`the document has format ${shown.format}, this script draws format 1: write the page again with one pagelab`);
-    root.replaceChildren(page(shown));
+    const drawn = page(shown);
+    root.replaceChildren(drawn);
+    if (shown.served) void live(drawn);
   } catch (error) {
     root.replaceChildren(h("p", {}, `This page cannot be drawn: ${error instanceof Error ? error.message : String(error)}`));
     throw error;

@@ -1,17 +1,19 @@
 /** One recording by itself: what was run, where its time went, what may be wrong with it. */
 
+import { bars } from "./bars.js";
 import { diagnosis } from "./causes.js";
 import { chart } from "./chart.js";
 import type { OneComponent, Recorded } from "./document.js";
-import { h, s } from "./dom.js";
+import { h } from "./dom.js";
 import { oneFaultMap } from "./fault-map.js";
 import { flame } from "./flame.js";
 import { duration, quantity } from "./format.js";
-import { linear } from "./scale.js";
+import { overTime } from "./over-time.js";
+import { pageSizes } from "./page-sizes.js";
+import { word } from "./sources.js";
+import { waits } from "./waits.js";
 
 const SHOWN = 14;
-const WIDTH = 880;
-const ROW = 24;
 const NAMES = 190;
 const VALUES = 170;
 
@@ -24,28 +26,24 @@ export function sentence(recorded: Recorded): string {
   return most ? `Most of its time went into ${most.component}: ${most.about}.` : "Nothing stands out.";
 }
 
-function bars(components: readonly OneComponent[], id: string): HTMLElement {
-  const shown = components.slice(0, SHOWN);
-  const x = linear(0, Math.max(1, ...shown.map((one) => one.ns)), NAMES, WIDTH - VALUES);
-  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${shown.length * ROW + 6}`, class: "components" });
-  for (const [row, one] of shown.entries()) {
-    const y = 3 + row * ROW;
-    picture.append(
-      s("text", { x: NAMES - 8, y: y + 16, "text-anchor": "end", class: "name" }, one.component),
-      s("rect", { x: NAMES, y: y + 4, width: Math.max(1, x(one.ns) - NAMES), height: ROW - 8, class: `bar state-${one.state}` }, s("title", {}, `${one.component}: ${one.about}`)),
-      s("text", { x: WIDTH - VALUES + 8, y: y + 16, class: "value" }, `${duration(one.ns)}, ${one.pct.toFixed(1)} %`),
-    );
-  }
+function components(all: readonly OneComponent[], dir: string, id: string): HTMLElement {
+  const shown = all.slice(0, SHOWN).map((one) => ({ name: one.component, value: one.ns, text: `${duration(one.ns)}, ${one.pct.toFixed(1)} %`, about: one.about, kind: `state-${one.state}` }));
   return chart({
     id,
     title: "Where the time of its tasks went",
-    about: "Sums over all tasks. run: on a CPU, by what it was spent on; ready: waiting for one; off: waiting for something else.",
-    picture,
+    about: "Sums over all tasks. run: on a CPU, by what it was spent on; ready: waiting for one (outlined); off: waiting for something else.",
+    picture: bars(shown, "components", NAMES, VALUES),
     table: {
       columns: [{ name: "component" }, { name: "what it is" }, { name: "time, ns", isNumber: true }, { name: "standard error, ns", isNumber: true }, { name: "wall, ns", isNumber: true }],
-      rows: components.map((one) => [one.component, one.about, one.ns, one.error_ns, one.wall_ns]),
+      rows: all.map((one) => [one.component, one.about, one.ns, one.error_ns, one.wall_ns]),
     },
-    command: "pagelab show RECORDING budget",
+    data: all,
+    source: {
+      command: `pagelab show ${word(dir)} budget --top 0`,
+      sql: "SELECT state, call, sum(ns) AS ns FROM waits WHERE state IN ('run', 'ready', 'off') GROUP BY state, call ORDER BY ns DESC",
+      of: [dir],
+      isBeneath: true,
+    },
   });
 }
 
@@ -82,10 +80,13 @@ export function recording(recorded: Recorded, id: string): HTMLElement {
       h("p", { class: "about" }, where),
       !explanation.complete && h("p", { class: "caution" }, "The recorder did not reach a clean end: what came last is missing."),
     ),
-    budget.components.length > 0 && bars(budget.components, at("time")),
+    budget.components.length > 0 && components(budget.components, recorded.dir, at("time")),
     diagnosis(explanation, "No rule found a cause in this recording alone. Another one to compare it with shows more: pagelab compare GOOD BAD", at("why"), false),
-    recorded.fault_map && oneFaultMap(recorded.fault_map, at("faults")),
-    recorded.flame && flame(recorded.flame, at("stacks"), true),
+    waits(budget.components, recorded.dir, at("waits")),
+    overTime([{ name: "recording", dir: recorded.dir, of: recorded.over_time }], at),
+    recorded.page_sizes && pageSizes(recorded.page_sizes, recorded.dir, at("page-sizes")),
+    recorded.fault_map && oneFaultMap(recorded.fault_map, [recorded.dir], at("faults")),
+    recorded.flame && flame(recorded.flame, at("stacks"), [recorded.dir], true),
     unsaid.length > 0 &&
       h(
         "section",

@@ -5,6 +5,7 @@ import type { Comparison, RunEntry } from "./document.js";
 import { s } from "./dom.js";
 import { quantity } from "./format.js";
 import { extent, linear } from "./scale.js";
+import { SIDES } from "./sources.js";
 
 const WIDTH = 880;
 const HEIGHT = 120;
@@ -59,6 +60,12 @@ export function runs(comparison: Comparison, id: string): HTMLElement | null {
       columns: [{ name: "side" }, { name: "run" }, { name: `${primary.metric}, ${primary.unit}`, isNumber: true }, { name: "recording" }, { name: "left out" }],
       rows: sides.flatMap((side) => side.runs.map((run, place) => [side.name, run.run ?? place + 1, run.primary, run.dir, run.excluded?.reason ?? ""])),
     },
-    command: "pagelab compare --each-run BASE TEST",
+    data: { primary, base: comparison.base, test: comparison.test },
+    source: {
+      command: "pagelab compare --each-run BASE TEST",
+      sql: "SELECT dir, run, measured_end_ns - measured_start_ns AS elapsed_ns, operations FROM runs",
+      of: SIDES,
+      isBeneath: true,
+    },
   });
 }

@@ -15,6 +15,11 @@ export function csv(table: Table): string {
   return lines.map((line) => line.join(",")).join("\r\n") + "\r\n";
 }
 
+/** A part of the document as a file. */
+export function json(data: unknown): string {
+  return `${JSON.stringify(data, null, 1)}\n`;
+}
+
 function download(name: string, address: string): void {
   const link = document.createElement("a");
   link.href = address;

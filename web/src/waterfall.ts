@@ -5,6 +5,7 @@ import type { Budget, Component } from "./document.js";
 import { s } from "./dom.js";
 import { duration, percent, signedDuration } from "./format.js";
 import { extent, linear } from "./scale.js";
+import { SIDES } from "./sources.js";
 
 /** Steps drawn; the others are one. */
 const STEPS = 9;
@@ -111,6 +112,12 @@ export function waterfall(budget: Budget, id: string): HTMLElement {
         one.difference_ci95?.[1] ?? null,
       ]),
     },
-    command: "pagelab compare --json BASE TEST    (budget.components)",
+    data: budget,
+    source: {
+      command: "pagelab compare --json BASE TEST    (budget.components)",
+      sql: "SELECT variant, run, state, call, sum(ns) AS ns FROM waits GROUP BY variant, run, state, call",
+      of: SIDES,
+      isBeneath: true,
+    },
   });
 }

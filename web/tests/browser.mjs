@@ -1,10 +1,14 @@
 // Pages in a real browser: what is drawn is what the document says, nothing is asked for, nothing is thrown, and a screen reader finds
 // its way. Usage: node tests/browser.mjs SCREENSHOTS PAGE.html...   (Debian's chromium; as root without its sandbox)
+// With PAGELAB in the environment, the program, the SQL that the pages show is run, too.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, join, resolve } from "node:path";
 import { chromium } from "playwright-core";
+import { drawn as drawnOverTime } from "./drawn.mjs";
+import { files } from "./files.mjs";
+import { queries } from "./queries.mjs";
 
 const [shots, ...pages] = process.argv.slice(2);
 if (!shots || pages.length === 0) {
@@ -72,7 +76,14 @@ for (const file of pages) {
     await shot("first");
     await shot("all");
     await marks(page);
+    const doc = await documentOf(page);
+    await drawnOverTime(page, doc);
     await zoom(page);
+    // Files and queries are the same in both schemes.
+    if (scheme === "light") {
+      await files(page, doc);
+      await queries(page, doc);
+    }
     // The policy allows no other script; the protocol of the browser runs it beside the page.
     const session = await page.context().newCDPSession(page);
     await session.send("Runtime.evaluate", { expression: axe });

@@ -4,6 +4,7 @@ import type { Budget, Comparison, Component, Metric, Pictures } from "../src/doc
 import { slots } from "../src/fault-map.js";
 import { layout, tone } from "../src/flame.js";
 import { page } from "../src/main.js";
+import { EVIL, overTime } from "./over-time.js";
 import { chosen, label } from "../src/metrics.js";
 import { recorders } from "../src/recorders.js";
 import { csv } from "../src/save.js";
@@ -48,8 +49,6 @@ const metric = (name: string, more: Partial<Metric> = {}): Metric => ({
   note: null,
   ...more,
 });
-
-const EVIL = `<img src=x onerror="globalThis.pwned=1"><script>globalThis.pwned=1</script>\u202e`;
 
 const comparison: Comparison = {
   method: "welch",
@@ -99,6 +98,7 @@ const pictures: Pictures = {
       { name: "clear_page_[k]", base: 0, test: 90 },
     ],
   },
+  over_time: [overTime("base", 1), overTime("test", 2)],
   notes: [],
 };
 
@@ -132,10 +132,13 @@ describe("the page", () => {
   });
   it("gives every picture a name, a table and a link", () => {
     const figures = [...made.querySelectorAll("figure")];
-    expect(figures.length).toBe(5);
+    expect(figures.length).toBe(9);
     for (const figure of figures) {
       expect(figure.querySelector("[role=img], svg[role=group]")?.getAttribute("aria-label")).toBeTruthy();
       expect(figure.querySelector("table caption")).toBeTruthy();
+      expect([...figure.querySelectorAll(".buttons button")].map((button) => button.textContent)).toEqual(["CSV", "JSON", "SVG", "PNG"]);
+      expect(figure.querySelector(`.buttons a[href="#${figure.id}"]`)).toBeTruthy();
+      expect(figure.querySelector(".sources")?.textContent).toContain("pagelab query ");
       expect(figure.querySelector(`a[href="#${figure.id}"]`)).toBeTruthy();
     }
   });

@@ -46,6 +46,8 @@ enum Command {
     Run(commands::run::Args),
     /// Record a command, or running processes.
     Record(commands::record::Args),
+    /// Show once a second what a target does.
+    Watch(commands::watch::Args),
     /// Put a named mark into the recordings that are running.
     Mark(commands::mark::Args),
     /// Show a recording: its summary, or one view of it.
@@ -58,12 +60,16 @@ enum Command {
     Compare(commands::compare::Args),
     /// Draw recordings, a set or a comparison as one HTML page.
     Report(commands::report::Args),
+    /// Serve the page of recordings on this machine, to zoom into.
+    Ui(commands::ui::Args),
     /// Find where the level of a benchmark changed in a history of recordings.
     Trend(commands::trend::Args),
     /// Look for causes in one recording, without a baseline.
     Explain(commands::explain::Args),
     /// Query recordings with SQL.
     Query(commands::query::Args),
+    /// Answer a client of the Model Context Protocol about recordings.
+    Mcp(commands::mcp::Args),
     /// Convert a recording to the format of another tool.
     Export(commands::export::Args),
     /// Check whether a recording is complete and undamaged.
@@ -99,11 +105,13 @@ enum Command {
 }
 
 impl Command {
-    /// Whether a user types it. `restore` looks for leftovers itself, and pagelab's own commands are part of one that did.
+    /// Whether a user types it, and expects it to tidy up. `restore` looks for leftovers itself, pagelab's own commands are part of one
+    /// that did, and a client of `mcp` was promised that nothing is changed.
     fn is_typed(&self) -> bool {
         !matches!(
             self,
             Command::Restore(_)
+                | Command::Mcp(_)
                 | Command::Load(_)
                 | Command::Case(_)
                 | Command::Supervisor(_)
@@ -160,15 +168,18 @@ fn main() -> ExitCode {
     let done: Result<u8, Failure> = match cli.command {
         Command::Run(args) => commands::run::run(&args),
         Command::Record(args) => return commands::record::run(&args),
+        Command::Watch(args) => commands::watch::run(&args),
         Command::Mark(args) => commands::mark::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Experiment(args) => commands::experiment::run(&args, cli.verbose > 0),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Compare(args) => commands::compare::run(&args, cli.verbose > 0),
         Command::Report(args) => commands::report::run(&args),
+        Command::Ui(args) => commands::ui::run(&args),
         Command::Trend(args) => commands::trend::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Query(args) => commands::query::run(&args),
+        Command::Mcp(args) => commands::mcp::run(&args),
         Command::Export(args) => commands::export::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Rollup(args) => commands::rollup::run(&args),

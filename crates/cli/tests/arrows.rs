@@ -8,7 +8,7 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and the crates it may know besides the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
@@ -21,6 +21,8 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("observe", &["recording", "residency", "host"]),
     // `views` for the rollups, which are written when a recording is closed.
     ("session", &["fiojob", "load", "observe", "host", "recording", "views"]),
+    // Without `views`, which ask recordings: what happens now is in none yet.
+    ("watch", &["session", "observe", "host", "recording"]),
     ("views", &["recording"]),
     ("sql", &["recording"]),
     // `residency` for the policy of huge pages, which rules apply to settings of the past.
@@ -33,6 +35,8 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("interop", &["views", "recording"]),
     ("report", &["views", "analysis", "recording"]),
     ("page", &["analysis", "interop", "views", "recording"]),
+    ("ui", &["views", "recording"]),
+    ("mcp", &["analysis", "sql", "views", "host", "recording"]),
     (
         "cli",
         &[
@@ -52,6 +56,9 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "reproduce",
             "interop",
             "page",
+            "ui",
+            "mcp",
+            "watch",
             "report",
         ],
     ),

@@ -52,6 +52,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo pagelab record -o db.rec", How::Begin),
     ("sudo pagelab record -o slice.rec", How::BeginAndKeep),
     ("sudo pagelab mark warm", How::RunAndAwait),
+    ("sudo pagelab watch -p 4711", How::Run),
     ("sudo pagelab run job.fio", How::Run),
     ("sudo pagelab run --name=cache", How::Run),
     ("pagelab run --name=check", How::Run),
@@ -60,6 +61,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("pagelab compare -n 5 --value", How::Run),
     ("pagelab compare good.rec all.rec", How::Run),
     ("pagelab report good.rec all.rec", How::Run),
+    ("pagelab ui good.rec all.rec", How::Elsewhere("tests/ui.rs: it serves until it is ended")),
     ("pagelab trend nights", How::Elsewhere("tests/trend.rs: weeks of nights")),
     ("sudo pagelab compare old.rec new.rec --confirm", How::Elsewhere("tests/confirm.rs: an allocator's variable")),
     ("sudo pagelab experiment experiments/thp-regression", How::Dry),
@@ -79,6 +81,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo pagelab reproduce", How::Elsewhere("tests/reproduce.rs")),
     ("make experiments &&", How::Elsewhere("tests/reproduce.rs; half an hour")),
     ("pagelab query set", How::Run),
+    ("pagelab mcp set", How::Run),
 ];
 
 fn workspace() -> PathBuf {

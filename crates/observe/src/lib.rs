@@ -16,6 +16,8 @@
 //! | [`perf`] | page faults, mappings, tasks, system calls and samples of a process tree, without BPF | `perf_event_open` |
 //! | [`process`] | nothing; it reads what `/proc` says of one process | `/proc` |
 //! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
+//! | [`sums`] | how many page faults and system calls there are, and none of them | BPF on raw tracepoints |
+//! | [`moment`] | nothing; it says what tasks do now, for who looks on | |
 //! | [`tree`] | nothing; it is BPF or perf, whichever follows the recorded tree | |
 //! | `waits` | the states of tasks, summed up: on a CPU, waiting for one, off the CPU by kind of wait | BPF on raw tracepoints |
 //! | [`watcher`], [`watchers`] | nothing; what a probe is in the loop of a recording, and which ones there are | |
@@ -37,12 +39,14 @@ pub mod feed;
 pub mod khugepaged;
 mod maps;
 pub mod metrics;
+pub mod moment;
 pub mod perf;
 pub mod process;
 mod region_rows;
 pub mod regions;
 pub mod stacks;
 pub mod streams;
+pub mod sums;
 pub mod syscalls;
 pub mod tree;
 mod waits;

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::bpf::{Cgroup, Event, Observer, OffCpu};
 use crate::cpu::{Frequency, Unwinding};
 use crate::feed::{MapAction, push_off_cpu};
+use crate::moment::Moment;
 use crate::perf::PerfSample;
 use crate::stacks::StackIds;
 use crate::streams::{Stream, StreamSet};
@@ -225,6 +226,10 @@ pub struct Round {
     pub off_cpu: Vec<OffCpu>,
     /// Waits by the kernel's stack that they ended with. Who names stacks writes their rows.
     pub wait_stacks: Vec<WaitStack>,
+    /// Somebody looks on while it is recorded: `moment` is wanted.
+    pub is_watched: bool,
+    /// The states of the tasks, in a round in which they were summed up.
+    pub moment: Option<Moment>,
     /// Mapping actions that were made with a stack. A probe that removes some must write their rows.
     pub map_actions: Vec<MapAction>,
     /// The cost of the rounds so far.
@@ -249,6 +254,7 @@ impl Round {
         self.samples.clear();
         self.wait_stacks.clear();
         self.page_faults = None;
+        self.moment = None;
     }
 }
 

@@ -1,19 +1,25 @@
 //! Comparisons as one HTML file: opened from the disk, offline, and asking for nothing.
 //!
 //! The file holds a document ([`Page`], JSON), the script that draws it and its style sheet, which `web/` is built into and `build.rs`
-//! embeds. The page computes nothing of its own: what it draws are the figures of `pagelab compare --json`.
+//! embeds. The page computes nothing of its own: what it draws are the figures of `pagelab compare --json`, and those of views over
+//! time in bins: at most 300 points to a line and 160 times 60 cells to a file, so that a page's size does not follow the recording's.
 //!
 //! ## What a recording cannot do to a page
 //!
 //! Names of programs, files and functions come from recordings. In the document no `<` is written as such, so that nothing in it can
 //! end the element that holds it; the script makes text nodes of names and never markup; and the page's own policy
-//! (Content-Security-Policy) allows this script and this style sheet, by their digests, and no request at all.
+//! (Content-Security-Policy) allows this script and this style sheet, by their digests, and no request at all (of a page that is served,
+//! requests to its server).
 
 mod fault_map;
 mod flame;
+mod io_map;
+mod over_time;
+mod page_sizes;
 mod pictures;
 mod recorders;
 mod recording;
+mod typical;
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +44,8 @@ pub struct Page<'a> {
     format: u32,
     version: &'static str,
     title: String,
+    /// It is served by `pagelab ui`, which can be asked for finer pictures.
+    served: bool,
     #[serde(serialize_with = "drawn")]
     comparisons: Vec<&'a Comparison>,
     /// What is drawn from the recordings of each comparison.
@@ -134,10 +142,17 @@ impl<'a> Page<'a> {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION"),
             title,
+            served: false,
             comparisons: Vec::new(),
             pictures: Vec::new(),
             recordings: Vec::new(),
         }
+    }
+
+    /// The same page, for `pagelab ui`: it may ask the server that it comes from, and nobody else.
+    #[must_use]
+    pub fn served(self) -> Self {
+        Self { served: true, ..self }
     }
 
     /// The file.
@@ -159,19 +174,21 @@ impl<'a> Page<'a> {
              pagelab compare.</noscript></div>\n\
              <script type=\"application/json\" id=\"pagelab-document\">{document}</script>\n<script>{script}</script>\n\
              </body>\n</html>\n",
-            policy(script, style),
+            policy(script, style, self.served),
             text(&escape(&self.title)),
         ))
     }
 }
 
-/// What the page may do: run this script, use this style sheet, show pictures that the script made.
-fn policy(script: &str, style: &str) -> String {
+/// What the page may do: run this script, use this style sheet, show pictures that the script made; one that is served may ask its
+/// server.
+fn policy(script: &str, style: &str, served: bool) -> String {
     let digest = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!(
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data: blob:; base-uri 'none'; form-action 'none'{}",
         digest(script),
-        digest(style)
+        digest(style),
+        if served { "; connect-src 'self'" } else { "" }
     )
 }
 
@@ -208,8 +225,9 @@ mod tests {
     #[test]
     fn the_policy_names_what_it_allows_by_digest() {
         // echo -n x | openssl dgst -sha256 -binary | base64
-        let policy = policy("x", "y");
+        let policy = policy("x", "y", false);
         assert!(policy.contains("script-src 'sha256-LXEWQrcmsEQBYnyp+6wy9chTD7GQPMTbAiWHF5IaSIE='"), "{policy}");
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert!(!policy.contains("connect-src"), "a file asks for nothing: {policy}");
     }
 }

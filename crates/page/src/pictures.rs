@@ -14,7 +14,9 @@ use serde::Serialize;
 
 use crate::fault_map::{FaultGrid, grids};
 use crate::flame::{Frame, tree};
+use crate::over_time::{OverTime, drop_flat};
 use crate::recorders::Recorders;
+use crate::typical::typical;
 
 /// The pictures of one comparison.
 #[derive(Debug, Serialize)]
@@ -23,6 +25,8 @@ pub(crate) struct Pictures {
     fault_maps: [Option<FaultGrid>; 2],
     /// Stacks on CPUs of both sides, the outermost frame first.
     flame: Option<Frame>,
+    /// One run of each side against time.
+    over_time: [Option<OverTime>; 2],
     /// Hosts and recorders, base and test.
     recorders: [Recorders; 2],
     /// What a reader of them must know.
@@ -52,11 +56,18 @@ impl Pictures {
                 None
             }
         };
+        let mut over_time = [over_time(&comparison.base, &mut notes)?, over_time(&comparison.test, &mut notes)?];
+        drop_flat(over_time.iter_mut().flatten());
         notes.sort();
         notes.dedup();
         let recorders = [Recorders::of(&comparison.base)?, Recorders::of(&comparison.test)?];
-        Ok(Self { fault_maps, flame, recorders, notes })
+        Ok(Self { fault_maps, flame, over_time, recorders, notes })
     }
+}
+
+/// The typical run of a side.
+fn over_time(side: &SideRuns, notes: &mut Vec<String>) -> Result<Option<OverTime>, AnalysisError> {
+    typical(side).map(|dir| OverTime::of(&dir, notes)).transpose()
 }
 
 /// The stacks of all runs of a side that count and were sampled, below the names of their programs, and how many runs those are.

@@ -14,7 +14,12 @@ use serde::Serialize;
 
 use crate::fault_map::{FaultGrid, grids};
 use crate::flame::{Frame, tree};
+use crate::over_time::{OverTime, drop_flat};
+use crate::page_sizes::PageSizes;
 use crate::pictures::stacks_of;
+
+/// Rows of the lists that are not drawn.
+const LISTED: usize = 20;
 
 /// One recording: the documents of `explain`, `show summary` and `show budget`, and its pictures.
 #[derive(Debug, Serialize)]
@@ -25,6 +30,8 @@ pub(crate) struct OneRecording {
     budget: BudgetView,
     fault_map: Option<FaultGrid>,
     flame: Option<Frame>,
+    over_time: OverTime,
+    page_sizes: Option<PageSizes>,
     notes: Vec<String>,
 }
 
@@ -36,9 +43,16 @@ impl OneRecording {
     pub(crate) fn of(dir: &Path) -> Result<Self, AnalysisError> {
         let recording = Recording::open(dir)?;
         let selection = Selection::default();
-        let (summary, budget) = (summary::collect(&recording, &selection)?, budget::collect(&recording, &selection)?);
+        // All components: the picture of the waits lists the short ones, too.
+        let whole = Selection { top: Some(0), ..Selection::default() };
+        let (summary, mut budget) = (summary::collect(&recording, &selection)?, budget::collect(&recording, &whole)?);
+        budget.data.kernel.truncate(LISTED);
+        budget.data.unmatched.truncate(LISTED);
         let mut notes: Vec<String> = summary.notes.into_iter().chain(budget.notes).collect();
         let stacks = stacks_of(&recording, &mut notes)?;
+        let mut over_time = OverTime::of(dir, &mut notes)?;
+        drop_flat([&mut over_time]);
+        let page_sizes = PageSizes::of(&recording, &mut notes)?;
         let [_, fault_map] = grids([None, of_dir(dir, None)?]);
         notes.sort();
         notes.dedup();
@@ -49,6 +63,8 @@ impl OneRecording {
             budget: budget.data,
             fault_map,
             flame: tree([&BTreeMap::new(), &stacks], [0, 1]),
+            over_time,
+            page_sizes,
             notes,
         })
     }

@@ -44,7 +44,7 @@ mod waterfall;
 pub use faultmap::{fault_map, fault_maps, pictures};
 pub use iomap::{io_map, io_map_columns};
 pub use markdown::markdown;
-pub use short::short;
 pub use pagelab_vocab::units::{count, duration, quantity, significant};
+pub use short::short;
 pub use style::{Glyphs, Style};
 pub use trend::trend;

@@ -23,7 +23,8 @@ pub fn markdown(comparison: &Comparison) -> String {
     if let Some(rest) = &comparison.unknown {
         let parts: Vec<String> = rest.components.iter().take(3).map(|one| format!("`{}`", one.component)).collect();
         let place = if parts.is_empty() { String::new() } else { format!(", in {}", parts.join(", ")) };
-        let _ = writeln!(out, "{:.0} % of {} is claimed by no cause{place}.\n", rest.share * 100.0, lost_time(&rest.of));
+        let _ =
+            writeln!(out, "{:.0} % of {} is claimed by no cause{place}.\n", rest.share * 100.0, lost_time(&rest.of));
     }
     out.push_str(&components(comparison));
     out.push_str(&metrics(comparison));

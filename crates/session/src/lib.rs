@@ -66,5 +66,5 @@ pub use marks::{MarkError, mark};
 pub use options::{SessionError, SessionOptions, SessionOutcome, Target};
 pub use output::Output;
 pub use recording_loop::Progress;
-pub use run::{run, run_and_tell};
+pub use run::{run, run_and_tell, run_watched};
 pub use values::{Better, PREFIX as VALUE_PREFIX, ValueFound, ValueSpec};

@@ -80,6 +80,7 @@ impl Recorder {
             push_loss(now_ns, &now, &written, columns);
             written = now;
         }));
+        let round = Round { is_watched: probes.are_watched, ..Round::default() };
         Self {
             probes,
             writer,
@@ -90,7 +91,7 @@ impl Recorder {
             next_sample_ns: i64::MIN,
             pace: Pace::new(false),
             counts,
-            round: Round::default(),
+            round,
             marks: None,
             budget: None,
             all_samples: None,

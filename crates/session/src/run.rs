@@ -6,6 +6,7 @@ use pagelab_host::facts::Facts;
 use pagelab_host::guard::{Standing, standing};
 use pagelab_observe::bpf::RunStats;
 use pagelab_observe::streams::Stream;
+use pagelab_observe::watcher::Watcher;
 use pagelab_recording::{Clock, FoundTarget, Manifest, RecordingWriter, WriterOptions};
 use serde_json::json;
 
@@ -30,6 +31,20 @@ pub fn run(options: &SessionOptions) -> Result<SessionOutcome, SessionError> {
 
 /// As [`run`]; `tell` gets the progress once a second.
 pub fn run_and_tell(options: &SessionOptions, tell: &mut dyn FnMut(&Progress)) -> Result<SessionOutcome, SessionError> {
+    run_with(options, None, tell)
+}
+
+/// As [`run`], for somebody who looks on: the watcher steps behind all others in rounds that hold the
+/// [moments](pagelab_observe::moment) of the stream `waits`. It fills no stream, and what it cannot do is its own to say.
+pub fn run_watched(options: &SessionOptions, watcher: Box<dyn Watcher>) -> Result<SessionOutcome, SessionError> {
+    run_with(options, Some(watcher), &mut |_| {})
+}
+
+fn run_with(
+    options: &SessionOptions,
+    watcher: Option<Box<dyn Watcher>>,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<SessionOutcome, SessionError> {
     signals::install().map_err(SessionError::system("installing signal handlers"))?;
     if options.keep_last.is_some() {
         signals::listen_for_keep().map_err(SessionError::system("installing signal handlers"))?;
@@ -42,6 +57,9 @@ pub fn run_and_tell(options: &SessionOptions, tell: &mut dyn FnMut(&Progress)) -
     let bpf_stats = if options.bpf_stats { Some(count_bpf_time()?) } else { None };
     let mut probes = Probes::open(options)?;
     probes.warnings.append(&mut missed);
+    if let Some(watcher) = watcher {
+        probes.watch(watcher);
+    }
     let subject = move |options: &SessionOptions| match found {
         Some(found) => Ok(Subject::Found(found)),
         None => Ok(Subject::Started(Box::new(Started::at_gate(options)?))),

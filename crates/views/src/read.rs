@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
 use pagelab_recording::{ProbeState, Recording, Result};
 use pagelab_vocab::terminal::escape;
 use pagelab_vocab::terminal::shell_path;
+use pagelab_vocab::units::hexadecimal;
 use serde::Serialize;
 
 use crate::calls::File;
@@ -113,12 +113,7 @@ impl PathText {
     /// The text for `bytes`.
     pub fn of(bytes: Option<&[u8]>) -> Self {
         let Some(bytes) = bytes else { return Self::default() };
-        let hex = std::str::from_utf8(bytes).is_err().then(|| {
-            bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            })
-        });
+        let hex = std::str::from_utf8(bytes).is_err().then(|| hexadecimal(bytes));
         Self { path: Some(String::from_utf8_lossy(bytes).into_owned()), path_bytes_hex: hex }
     }
 }

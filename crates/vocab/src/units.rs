@@ -263,5 +263,14 @@ fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     format!("{} {}", significant(value, 4), units.get(unit).copied().unwrap_or(""))
 }
 
+/// Bytes as hexadecimal digits, two for each.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 #[cfg(test)]
 mod tests;

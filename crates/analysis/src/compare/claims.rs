@@ -153,9 +153,10 @@ fn doubt_chance(finding: &mut Finding, budget: &BudgetComparison, is_of_loss: im
     let Some(names) = cause(&finding.cause).map(|def| def.components) else { return };
     let own = budget.mechanisms.iter().find(|one| one.causes.contains(&finding.cause));
     let Some((own, q)) = own.and_then(|own| Some((own, own.q?))) else { return };
-    let is_component_sure = budget.components.iter().any(|one| {
-        one.significant == Some(true) && is_of(&one.component, names) && is_of_loss(&one.component)
-    });
+    let is_component_sure = budget
+        .components
+        .iter()
+        .any(|one| one.significant == Some(true) && is_of(&one.component, names) && is_of_loss(&one.component));
     if finding.confidence == Confidence::Mechanism && own.significant != Some(true) && !is_component_sure {
         finding.confidence = Confidence::Correlated;
         finding.not_looked_at.push(format!("whether its time differs by more than chance: q = {q:.2}"));

@@ -26,11 +26,7 @@ pub(super) fn of_families(primary: Option<&Primary>, alpha: f64) -> f64 {
 }
 
 /// Decides on the components, the mechanisms and the functions; gives the families of the first two.
-pub(super) fn decide(
-    budget: Option<&mut BudgetComparison>,
-    profile: &mut [ProfileFrame],
-    level: f64,
-) -> Vec<Family> {
+pub(super) fn decide(budget: Option<&mut BudgetComparison>, profile: &mut [ProfileFrame], level: f64) -> Vec<Family> {
     for frame in profile {
         frame.significant = frame.q.map(|q| q <= level);
     }

@@ -122,13 +122,15 @@ impl Rule for ComponentRule {
     }
 }
 
+/// What a cause with levers needs of them.
+const LEVER: &str = "a setting that can bring it about is worse on the slower side";
+
 impl ComponentRule {
     fn describe(&self) -> Manual {
         let whats: Vec<&str> = self.signs.iter().map(|sign| sign.what).collect();
         let components = cause(self.cause).map_or_else(Vec::new, |def| def.components.to_vec());
         let mut holds_if = vec![format!("the time spent {} explains at least 5 % of the loss", self.doing)];
         holds_if.extend(self.signs.iter().map(Sign::condition));
-        const LEVER: &str = "a setting that can bring it about is worse on the slower side";
         match self.needs_lever {
             NeedsLever::Never => {}
             NeedsLever::AlwaysUnless(sign) => holds_if.push(format!("{LEVER}, or {}", sign.condition())),
@@ -147,7 +149,9 @@ impl ComponentRule {
             holds_if,
             refuted_by,
             alone: match self.needs_lever {
-                NeedsLever::Always | NeedsLever::AlwaysUnless(_) => "nothing: whether a setting differs takes another side".to_owned(),
+                NeedsLever::Always | NeedsLever::AlwaysUnless(_) => {
+                    "nothing: whether a setting differs takes another side".to_owned()
+                }
                 _ => format!("at least {:.0} % of the time is spent {}", LONE_SHARE * 100.0, self.doing),
             },
         }

@@ -168,7 +168,8 @@ const ENOUGH: f64 = 0.5;
 /// be less than the faster side takes.
 fn claimed_loss(finding: &Finding) -> Option<f64> {
     let effect = finding.effect.as_ref()?;
-    let lost_ns = if effect.change_ns > 0.0 { effect.attributed_ns.min(effect.change_ns) } else { effect.attributed_ns };
+    let lost_ns =
+        if effect.change_ns > 0.0 { effect.attributed_ns.min(effect.change_ns) } else { effect.attributed_ns };
     Some(lost_ns / effect.slow_ns?).filter(|loss| *loss > 0.0 && *loss < 1.0)
 }
 

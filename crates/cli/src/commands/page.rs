@@ -15,9 +15,14 @@ pub(super) fn can_be_written() -> Result<(), Failure> {
 
 /// Writes a page of comparisons into a file.
 pub(super) fn write_comparisons(file: &Path, comparisons: &[Comparison]) -> Result<(), Failure> {
+    write(file, of_comparisons(comparisons))
+}
+
+/// A page of comparisons.
+pub(super) fn of_comparisons(comparisons: &[Comparison]) -> Result<Page<'_>, PageError> {
     let first = comparisons.first();
     let title = first.map_or_else(String::new, |one| format!("{} against {}", one.test.label, one.base.label));
-    write(file, Page::new(title, comparisons))
+    Page::new(title, comparisons)
 }
 
 /// Writes a page into a file.

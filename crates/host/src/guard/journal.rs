@@ -359,15 +359,6 @@ pub(super) fn read(path: &Path) -> io::Result<Contents> {
     Ok(contents)
 }
 
-/// Bytes as hex digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// Hex digits as bytes; `None` if it is anything else.
 pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
@@ -378,11 +369,13 @@ pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use pagelab_vocab::units::hexadecimal;
+
     use super::*;
 
     fn intent(seq: u64) -> Record {
         let (previous, requested) = ("two words".to_owned(), "1".to_owned());
-        let bytes = Some(hex(b"two   words\n"));
+        let bytes = Some(hexadecimal(b"two   words\n"));
         Record::Intent {
             seq,
             key: "sysctl.vm.swappiness".to_owned(),
@@ -440,7 +433,7 @@ mod tests {
         assert!(contents(newer).unknown.is_some_and(|why| why.contains("format 2")));
         assert!(contents(other).unknown.is_some_and(|why| why.contains("`moved`")));
         assert!(contents("{\"record\":\"op").unknown.is_none(), "cut short");
-        assert_eq!(unhex(&hex(b"\x00\xff a")).as_deref(), Some(&b"\x00\xff a"[..]));
+        assert_eq!(unhex(&hexadecimal(b"\x00\xff a")).as_deref(), Some(&b"\x00\xff a"[..]));
         for wrong in ["0", "0g", "é"] {
             assert_eq!(unhex(wrong), None, "{wrong}");
         }

@@ -19,6 +19,7 @@ use super::leftovers::is_dead;
 use super::state::Folder;
 use super::undo::Change;
 use super::{GuardError, journal, state_error};
+use pagelab_vocab::units::hexadecimal;
 
 const PREFIX: &str = "lock-";
 /// A lock's file is a line of JSON; more than this is none of ours.
@@ -127,7 +128,7 @@ impl KeyLock {
         claim.last = None;
         if claim.first.is_none() {
             claim.first = Some(value.to_owned());
-            claim.first_bytes = bytes.map(journal::hex);
+            claim.first_bytes = bytes.map(hexadecimal);
         }
         self.write()
     }

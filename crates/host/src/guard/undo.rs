@@ -5,8 +5,9 @@ use std::path::Path;
 
 use pagelab_vocab::settings::{Companions, Form, setting};
 use pagelab_vocab::terminal::shell_word;
+use pagelab_vocab::units::hexadecimal;
 
-use super::journal::{Journal, Record, Value, hex, unhex};
+use super::journal::{Journal, Record, Value, unhex};
 use super::{Door, Failed, Left, RestoreReport, Restored, SideEffect};
 use crate::settings::{SettingError, plain};
 
@@ -62,13 +63,13 @@ impl Change {
         let value = |companion: &Companion| Value {
             key: companion.key.clone(),
             value: companion.previous.clone(),
-            bytes: companion.bytes.as_deref().map(hex),
+            bytes: companion.bytes.as_deref().map(hexadecimal),
         };
         Record::Intent {
             seq: self.seq,
             key: self.key.clone(),
             previous: self.previous.clone(),
-            bytes: self.bytes.as_deref().map(hex),
+            bytes: self.bytes.as_deref().map(hexadecimal),
             requested: self.requested.clone(),
             companions: self.companions.iter().map(value).collect(),
         }

@@ -4,7 +4,6 @@
 //! mapped and not by their names, and of each only the beginning is read: linkers put the note with the build id there.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,6 +14,7 @@ use object::Endianness;
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader as _};
 use pagelab_residency::maps;
+use pagelab_vocab::units::hexadecimal;
 
 use super::Collector;
 use crate::files::{regular_behind, under};
@@ -79,13 +79,6 @@ fn note_of<H: FileHeader<Endian = Endianness>>(head: &[u8]) -> Option<String> {
         }
     }
     None
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

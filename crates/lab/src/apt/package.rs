@@ -1,6 +1,5 @@
 //! One package: what the signed lists say of it, fetched, compared with that, unpacked.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use crate::Event;
 use crate::error::{LabError, Result, need_space};
 use crate::folders::make_open;
 use crate::tool;
+use pagelab_vocab::units::hexadecimal;
 
 /// What the lists say of one version of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,10 +213,7 @@ fn sha256(path: &Path) -> Result<String> {
         }
         sum.update(buffer.get(..got).unwrap_or_default());
     }
-    Ok(sum.finalize().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(hexadecimal(&sum.finalize()))
 }
 
 /// A package as the lists could name it.

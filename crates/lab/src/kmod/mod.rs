@@ -10,7 +10,6 @@ mod check;
 mod sources;
 mod tree;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,7 @@ use crate::apt::{Apt, Package};
 use crate::error::{LabError, Result};
 use crate::folders::make_open;
 use crate::modules::module_name;
+use pagelab_vocab::units::hexadecimal;
 
 use sources::{OWN, Own};
 use tree::Tree;
@@ -106,10 +106,7 @@ fn key(own: &Own, kernel: &Package) -> String {
             sum.update(text);
         }
     }
-    sum.finalize().iter().take(8).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hexadecimal(sum.finalize().get(..8).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 use pagelab_fiojob::JobOptions;
 use pagelab_fiojob::value::Choice as _;
 use pagelab_fiojob::verify::{HEADER_BYTES, VerifyMethod};
+use pagelab_vocab::units::hexadecimal;
 
 use super::checksum::{self, crc32c_of_fio};
 use super::contents::Contents;
@@ -273,7 +274,7 @@ impl Blocks {
         let stored = header.get(HEADER_BYTES..).unwrap_or(&[]);
         let computed = checksum::of(self.method, data);
         if stored != computed.bytes() {
-            return Err(wrong("checksum", hex(stored), hex(computed.bytes())));
+            return Err(wrong("checksum", hexadecimal(stored), hexadecimal(computed.bytes())));
         }
         let patterned =
             matches!(self.method, VerifyMethod::Meta | VerifyMethod::PatternHdr) && self.contents.is_pattern();
@@ -368,11 +369,6 @@ impl Blocks {
 
 fn wrong(what: &str, expected: String, found: String) -> Wrong {
     (what.to_owned(), expected, found)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
 #[cfg(test)]

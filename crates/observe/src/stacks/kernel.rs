@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::frame::Frame;
-use super::modules::hex;
+use pagelab_vocab::units::hexadecimal;
 
 /// The running kernel.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ fn build_id(mut notes: &[u8]) -> Option<String> {
         let begin = 12 + name_bytes.next_multiple_of(4);
         let content = notes.get(begin..begin.checked_add(bytes)?)?;
         if kind == GNU_BUILD_ID && notes.get(12..12 + name_bytes)? == b"GNU\0" {
-            return Some(hex(content));
+            return Some(hexadecimal(content));
         }
         notes = notes.get(begin + bytes.next_multiple_of(4)..)?;
     }

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +13,7 @@ use framehop::ExplicitModuleSectionInfo;
 use gimli::BaseAddresses;
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 use pagelab_residency::maps;
+use pagelab_vocab::units::hexadecimal;
 
 use super::cfi;
 use super::hostile::{self, Bounded, guarded};
@@ -213,7 +213,7 @@ fn image<'a, R: ReadRef<'a>>(data: R, room: usize) -> Option<(Image, usize)> {
         Segment { offset, bytes, addr: segment.address(), code: segment.permissions().executable() }
     });
     let segments = segments.collect();
-    let build_id = file.build_id().ok().flatten().map(hex);
+    let build_id = file.build_id().ok().flatten().map(hexadecimal);
     let range = |name: &str| {
         let section = file.section_by_name(name)?;
         Some(section.address()..section.address().checked_add(section.size())?)
@@ -265,14 +265,6 @@ fn is_usable(sections: &ExplicitModuleSectionInfo<Arc<[u8]>>) -> bool {
         (None, Some(debug_frame)) => cfi::is_debug_frame_usable(debug_frame),
         (None, None) => true,
     }
-}
-
-/// The bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 /// This process's own vDSO.

@@ -8,6 +8,7 @@
 //! (`kernel_run` says what the kernel thinks); who has the CPU while a task waits is told by who had it at the end.
 
 mod key;
+mod open;
 mod tally;
 mod watcher;
 

@@ -8,9 +8,11 @@ use pagelab_vocab::waits::{Holder, State, Waker};
 use serde_json::json;
 
 use super::key::WaitKey;
+use super::open::{Opens, task_time};
 use super::tally::{Kind, Sum, Tally};
 use super::types::wait_sums_flag;
 use super::{Record, WaitProbe, check};
+use crate::moment::Moment;
 use crate::streams::Stream;
 use crate::syscalls::{CallFilter, Shapes};
 use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, WaitStack, Watcher, monotonic_ns};
@@ -28,10 +30,14 @@ struct WaitWatcher {
     calls: Shapes,
     probe: Option<WaitProbe>,
     tally: Tally,
+    /// Where somebody looks on.
+    opens: Option<Opens>,
     sums: Vec<Sum>,
     stacks: HashMap<StackKey, (u64, u64)>,
     idle_told_ns: u64,
     next_ns: i64,
+    /// When the last walk began: some 100 ms before the programs were detached.
+    last_walk_ns: Option<i64>,
     /// The programs were detached, and when.
     stopped_ns: Option<i64>,
     /// And what they had sent by then has been written.
@@ -49,11 +55,13 @@ pub(crate) fn open_watcher(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String>
         calls: Shapes::of(&CallFilter::default()),
         probe: None,
         tally: Tally::default(),
+        opens: None,
         sums: Vec::new(),
         stacks: HashMap::new(),
         idle_told_ns: 0,
         next_ns: i64::MIN,
         stopped_ns: None,
+        last_walk_ns: None,
         is_written: false,
         error: None,
     }))
@@ -62,13 +70,16 @@ pub(crate) fn open_watcher(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String>
 impl WaitWatcher {
     /// Takes what the programs have sent. `ts` is the end of the interval of sums that a walk has sent.
     fn drain(&mut self, ts: i64) {
-        let Self { probe, tally, sums, stacks, .. } = self;
+        let Self { probe, tally, opens, sums, stacks, .. } = self;
         let Some(probe) = probe else { return };
         let mut push = |sum| sums.push(sum);
         probe.drain(|record| match record {
             Record::Sums(sums) => {
                 let has = |flag: wait_sums_flag| sums.flags & flag.0 != 0;
                 let until = if has(wait_sums_flag::WAIT_DEAD) { sums.ts } else { ts as u64 };
+                if let Some(opens) = opens {
+                    opens.take(&sums);
+                }
                 tally.sums(&sums, until, has(wait_sums_flag::WAIT_LAST), &mut push);
             }
             Record::Slot(slot) => tally.slot(&slot, &mut push),
@@ -84,12 +95,18 @@ impl WaitWatcher {
 
     /// Ends an interval: what there is of it becomes rows.
     fn write(&mut self, ts: i64, round: &mut Round, writer: &mut RecordingWriter) {
-        for sum in self.sums.drain(..) {
-            push_sum(&sum, &self.calls, writer);
-        }
         let idle_ns = self.probe.as_ref().map_or(0, |probe| probe.idle_ns(ts as u64));
         let ns = idle_ns.saturating_sub(self.idle_told_ns);
         self.idle_told_ns += ns;
+        round.moment = self.opens.as_ref().map(|opens| Moment {
+            ts: self.last_walk_ns.unwrap_or(ts),
+            ended: self.sums.iter().filter_map(|sum| task_time(sum, &self.calls)).collect(),
+            open: opens.at(ts as u64, &self.calls),
+            idle_ns: ns,
+        });
+        for sum in self.sums.drain(..) {
+            push_sum(&sum, &self.calls, writer);
+        }
         writer.push(&WaitsRow { ts, state: State::Idle.word(), ns, ..WaitsRow::default() });
         let calls = &self.calls;
         round.wait_stacks.extend(self.stacks.drain().map(|((task_id, key, addrs), (samples, weight_ns))| WaitStack {
@@ -143,6 +160,9 @@ impl Watcher for WaitWatcher {
 
     fn step(&mut self, round: &mut Round, writer: &mut RecordingWriter) {
         let ts = self.stopped_ns.unwrap_or(round.now_ns);
+        if round.is_watched && self.opens.is_none() {
+            self.opens = Some(Opens::default());
+        }
         let is_due = if self.stopped_ns.is_some() { !self.is_written } else { ts >= self.next_ns };
         if is_due
             && self.stopped_ns.is_none()
@@ -179,6 +199,7 @@ impl Watcher for WaitWatcher {
             return;
         }
         let Some(probe) = &mut self.probe else { return };
+        self.last_walk_ns = Some(monotonic_ns());
         if let Err(error) = probe.finish() {
             self.error = Some(error.to_string());
         }

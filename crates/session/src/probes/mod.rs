@@ -30,6 +30,8 @@ pub(crate) struct Probes {
     pub states: Vec<Probe>,
     /// What the user should know.
     pub warnings: Vec<String>,
+    /// Somebody looks on.
+    pub are_watched: bool,
 }
 
 fn active(stream: Stream, rung: &str) -> Probe {
@@ -55,7 +57,8 @@ fn members(options: &SessionOptions) -> Result<Members, String> {
 impl Probes {
     /// Tries every stream asked for. A stream asked for by name and refused is an error, unless best effort will do.
     pub(crate) fn open(options: &SessionOptions) -> Result<Self, SessionError> {
-        let mut probes = Self { tree: None, watchers: Vec::new(), states: Vec::new(), warnings: Vec::new() };
+        let mut probes =
+            Self { tree: None, watchers: Vec::new(), states: Vec::new(), warnings: Vec::new(), are_watched: false };
         let wanted = options.for_probes();
         let bpf = probes.open_bpf(options, &wanted).err().map(rungs::with_filter);
         let mut missing = Missing { bpf, ..Missing::default() };
@@ -155,6 +158,12 @@ impl Probes {
             }
         }
         errors
+    }
+
+    /// Adds one of somebody who looks on, behind all others; it fills no stream.
+    pub(crate) fn watch(&mut self, watcher: Box<dyn Watcher>) {
+        self.are_watched = true;
+        self.watchers.push(watcher);
     }
 
     /// Attaches the probes to the target, at its gate or running. One that cannot be attached is refused after all.

@@ -1,9 +1,11 @@
 //! From the rows of a recording to one number per metric.
 
+mod bins;
 mod faults;
 pub mod info;
 pub mod latency;
 mod load;
+pub mod over_time;
 mod sampled;
 mod series;
 mod totals;

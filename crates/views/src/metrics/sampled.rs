@@ -3,13 +3,14 @@
 //! A value holds until the next row of its series, and the sampler writes no row for a value that has not changed. When a
 //! source was read is therefore known from all of its series together ([`Ticks`]).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use arrow::array::{Array, AsArray, DictionaryArray, RecordBatch, StringArray};
 use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 use pagelab_recording::Recording;
 
 use super::Metrics;
+use super::bins::Bins;
 use super::info::info;
 use super::series::{Series, Ticks};
 use crate::error::Result;
@@ -28,7 +29,9 @@ struct State {
 }
 
 #[derive(Default)]
-struct Collector {
+struct Collector<'a> {
+    /// The series that are wanted by piece of the window, and its pieces.
+    binned: Option<(&'a [&'a str], Bins)>,
     states: Vec<State>,
     by_key: HashMap<MetricKey, usize>,
     sources: HashMap<&'static str, usize>,
@@ -65,6 +68,22 @@ pub(super) fn collect(recording: &Recording, window: &Window, notes: &mut Vec<St
     Ok(collector.finish(window))
 }
 
+/// The values of the series of these names by piece of the window; none for a piece in which a series is not known.
+pub(super) fn collect_bins(
+    recording: &Recording,
+    window: &Window,
+    names: &[&str],
+    bins: &Bins,
+) -> Result<BTreeMap<MetricKey, Vec<Option<f64>>>> {
+    let mut collector = Collector { binned: Some((names, bins.clone())), ..Collector::default() };
+    for batch in recording.read("metrics", Some(&COLUMNS))? {
+        collector.take(&batch?, window);
+    }
+    let Collector { states, ticks, .. } = collector;
+    let values = |state: State| Some((state.key, state.series.finish_bins(ticks.get(state.source)?, window)?));
+    Ok(states.into_iter().filter_map(values).collect())
+}
+
 /// The two text columns of a batch by their dictionaries, so that a row costs no comparison of text.
 struct Names<'a> {
     names: &'a DictionaryArray<Int32Type>,
@@ -98,7 +117,7 @@ impl<'a> Names<'a> {
     }
 }
 
-impl Collector {
+impl Collector<'_> {
     fn take(&mut self, batch: &RecordBatch, window: &Window) {
         let times = batch.column(0).as_primitive::<Int64Type>();
         let values = batch.column(3).as_primitive::<Float64Type>();
@@ -128,7 +147,13 @@ impl Collector {
         if source == self.ticks.len() {
             self.ticks.push(Ticks::default());
         }
-        self.states.push(State { key: key.clone(), series: Series::new(info.kind, info.unit), source });
+        let series = match &self.binned {
+            Some((wanted, bins)) if wanted.contains(&key.name.as_str()) => {
+                Series::binned(info.kind, info.unit, bins.clone())
+            }
+            _ => Series::new(info.kind, info.unit),
+        };
+        self.states.push(State { key: key.clone(), series, source });
         self.by_key.insert(key, self.states.len() - 1);
         self.states.len() - 1
     }

@@ -2,6 +2,7 @@
 
 use pagelab_vocab::metrics::{MetricKind, Unit};
 
+use super::bins::Bins;
 use crate::run::RunMetric;
 use crate::window::Window;
 
@@ -48,6 +49,8 @@ pub(crate) struct Series {
     /// Gauges: the smallest and the largest reading that counts, between which their mean lies.
     range: Option<(f64, f64)>,
     resets: u32,
+    /// The same sums by piece of the window, where they are asked for.
+    bins: Option<Bins>,
 }
 
 impl Series {
@@ -62,7 +65,13 @@ impl Series {
             smallest_step: f64::INFINITY,
             range: None,
             resets: 0,
+            bins: None,
         }
+    }
+
+    /// A series that also keeps its sums by piece of the window.
+    pub(crate) fn binned(kind: MetricKind, unit: Unit, bins: Bins) -> Self {
+        Self { bins: Some(bins), ..Self::new(kind, unit) }
     }
 
     /// Takes one row. `ticks` must have been advanced to `ts` already.
@@ -84,7 +93,11 @@ impl Series {
     fn pass(&mut self, since: i64, held: f64, ts: i64, window: &Window) {
         let ns = window.overlap_ns(since, ts);
         self.covered_ns += ns;
-        if self.kind != MetricKind::Counter {
+        let is_level = self.kind != MetricKind::Counter;
+        if let Some(bins) = &mut self.bins {
+            bins.cover(since, ts, if is_level { held } else { 0.0 });
+        }
+        if is_level {
             self.sum += held * ns as f64;
             if ns > 0 {
                 let (low, high) = self.range.unwrap_or((held, held));
@@ -113,6 +126,24 @@ impl Series {
         // Until the last reading that found it unchanged it did not grow; from there to `ts` growth is taken as even.
         let from = ticks.previous.filter(|t| *t < ts).map_or(since, |t| t.max(since));
         self.sum += increase * window.overlap_ns(from, ts) as f64 / (ts - from) as f64;
+        if let Some(bins) = &mut self.bins {
+            bins.grow(from, ts, increase);
+        }
+    }
+
+    /// The value of each piece of the window, once all rows are in: a counter's increase per second, a gauge's mean. None without
+    /// pieces.
+    pub(crate) fn finish_bins(mut self, ticks: &Ticks, window: &Window) -> Option<Vec<Option<f64>>> {
+        self.hold(ticks, window);
+        let per_ns = if self.kind == MetricKind::Counter { 1e9 } else { 1.0 };
+        self.bins.map(|bins| bins.values(per_ns))
+    }
+
+    /// The last value held until the source was read last.
+    fn hold(&mut self, ticks: &Ticks, window: &Window) {
+        if let (Some((since, held)), Some(read)) = (self.last, ticks.last) {
+            self.pass(since, held, read, window);
+        }
     }
 
     /// The series' number, once all rows are in.
@@ -123,9 +154,7 @@ impl Series {
                 None => self.absent("it has no value".to_owned()),
             };
         }
-        if let (Some((since, held)), Some(read)) = (self.last, ticks.last) {
-            self.pass(since, held, read, window);
-        }
+        self.hold(ticks, window);
         let share = self.covered_ns as f64 / (window.end_ns - window.start_ns) as f64;
         if self.covered_ns == 0 {
             return self.absent(format!(

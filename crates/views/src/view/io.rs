@@ -1,5 +1,7 @@
 //! `show DIR io`: what processes did with files: opens, reads, writes, their sizes and their order in the file.
 
+mod heatmap;
+
 use std::collections::HashMap;
 
 use pagelab_recording::Recording;
@@ -12,12 +14,15 @@ use super::syscalls::CallFilter;
 use crate::answer::Answer;
 use crate::calls::{self, Call, Files};
 use crate::error::Result;
-use crate::iopattern::{Classifier, Direction, FileUse, Grid, Pattern, Shares};
+use crate::iopattern::{Classifier, Direction, FileUse, Pattern, Shares};
 use crate::mappings::ProfileOptions;
 use crate::read::{self, PathText, Tasks};
 use crate::selection::{PICTURE_COLUMNS, Selection, cut};
 
-/// Rows of the picture.
+pub use heatmap::{Drawn, Heatmap};
+
+/// The picture of the view: of one file, in so many rows.
+const FILES: usize = 1;
 const ROWS: usize = 12;
 
 /// Reads or writes of about one size.
@@ -127,17 +132,6 @@ pub struct IoView {
     pub submitted: Vec<Submitted>,
 }
 
-/// Offset against time of the operations on one file.
-#[derive(Debug, Serialize)]
-pub struct Heatmap {
-    /// What the file is called.
-    pub name: String,
-    /// The file, unique in the recording.
-    pub file_id: u32,
-    /// Operations by time and offset.
-    pub grid: Grid,
-}
-
 type Key = (Option<i32>, u32);
 
 /// Everything that one pass over the calls counts.
@@ -199,6 +193,18 @@ fn kind_of(name: &str) -> Option<Kind> {
 
 /// Makes the view.
 pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<IoView>> {
+    let columns = selection.columns.unwrap_or(PICTURE_COLUMNS);
+    let (mut answer, heatmaps) = collect_with(recording, selection, Drawn { files: FILES, columns, rows: ROWS })?;
+    answer.data.heatmap = heatmaps.into_iter().next();
+    Ok(answer)
+}
+
+/// The view without its heatmap, and the heatmaps of the first files that have offsets, as many and as large as asked for.
+pub fn collect_with(
+    recording: &Recording,
+    selection: &Selection,
+    drawn: Drawn,
+) -> Result<(Answer<IoView>, Vec<Heatmap>)> {
     let sort = selection.sort_by(&["bytes", "read", "written", "reads", "writes", "opens", "time", "file"])?;
     let mut notes = Vec::new();
     let tasks = Tasks::load(recording, selection, &mut notes)?;
@@ -224,7 +230,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Io
     order(&mut rows, sort);
     let limit = selection.limit(true);
     let (files_shown, files_total) = cut(rows, limit);
-    let heatmap = heatmap(recording, &files_shown, &pass, &filter, selection.columns)?;
+    let heatmaps = heatmap::of_files(recording, &files_shown, &pass.uses, &filter, drawn)?;
     let (mapped, mapped_total) = mapped.map(|rows| cut(rows, limit)).unzip();
     let mut submitted: Vec<Submitted> = pass
         .submitted
@@ -238,12 +244,12 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Io
         files_total,
         sizes_read: all(|file_use| &file_use.reads),
         sizes_written: all(|file_use| &file_use.writes),
-        heatmap,
+        heatmap: None,
         mapped,
         mapped_total,
         submitted,
     };
-    Ok(Answer::new("io", recording, notes, data))
+    Ok((Answer::new("io", recording, notes, data), heatmaps))
 }
 
 /// What the calls do not show is said.
@@ -295,41 +301,6 @@ fn mapped(
         .collect();
     rows.sort_by(|a, b| (b.faults, &a.path.path, a.pid).cmp(&(a.faults, &b.path.path, b.pid)));
     Ok(Some(rows))
-}
-
-/// The picture of the first file whose offsets are known.
-fn heatmap(
-    recording: &Recording,
-    files: &[OneFile],
-    pass: &Pass,
-    filter: &CallFilter<'_>,
-    columns: Option<usize>,
-) -> Result<Option<Heatmap>> {
-    let drawn = |row: &&OneFile| row.reads.kinds.operations() + row.writes.kinds.operations() > 1;
-    let Some(row) = files.iter().find(drawn) else { return Ok(None) };
-    // All processes that used the file are in its picture.
-    let same = pass.uses.iter().filter(|((_, file), _)| *file == row.file_id).map(|(_, file_use)| file_use);
-    let (mut times, mut range) = ((i64::MAX, i64::MIN), (u64::MAX, 0));
-    for (t, r) in same.filter_map(|file_use| file_use.times.zip(file_use.range)) {
-        times = (times.0.min(t.0), times.1.max(t.1));
-        range = (range.0.min(r.0), range.1.max(r.1));
-    }
-    let columns = columns.unwrap_or(PICTURE_COLUMNS);
-    let mut grid = Grid::new(times, range, columns, ROWS);
-    calls::scan(recording, false, |call| {
-        if call.file_id != Some(row.file_id) || !filter.wants(call) {
-            return;
-        }
-        let (Some(offset), Some(bytes)) = (call.offset, call.ret.and_then(|ret| u64::try_from(ret).ok())) else {
-            return;
-        };
-        match kind_of(call.name) {
-            Some(Kind::Reads) if bytes > 0 => grid.add(call.ts, offset, bytes, false),
-            Some(Kind::Writes) if bytes > 0 => grid.add(call.ts, offset, bytes, true),
-            _ => {}
-        }
-    })?;
-    Ok(Some(Heatmap { name: row.name.clone(), file_id: row.file_id, grid }))
 }
 
 fn sizes_of<'a>(directions: impl Iterator<Item = &'a Direction>) -> Vec<Size> {

@@ -1,5 +1,7 @@
 //! `show DIR latency`: the distribution of the operations' latency, per job, direction and kind.
 
+pub mod over_time;
+
 use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;

@@ -10,7 +10,12 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "starting and ending programs, and in their first faults",
     signs: &[
         rises("programs that were started", "", Quantity::Execs, 1.2),
-        rises("time in fork, exec and exit", "ns", Quantity::Time(&["run.task.fork", "run.task.exec", "run.task.exit"]), 1.1),
+        rises(
+            "time in fork, exec and exit",
+            "ns",
+            Quantity::Time(&["run.task.fork", "run.task.exec", "run.task.exit"]),
+            1.1,
+        ),
     ],
     part: Part::All,
     levers: &[],

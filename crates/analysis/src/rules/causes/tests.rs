@@ -215,7 +215,12 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
         operations: Some(1.0),
         metrics: side.metrics.iter().map(|(key, value)| (key.clone(), metric(value * noise.factor()))).collect(),
         account: Some(Account::of_components(components)),
-        events_by_kind: Events { calls: Some(side.calls.clone()), faults: Some(side.faults.clone()), forks: Some(side.forks), execs: Some(side.execs) },
+        events_by_kind: Events {
+            calls: Some(side.calls.clone()),
+            faults: Some(side.faults.clone()),
+            forks: Some(side.forks),
+            execs: Some(side.execs),
+        },
         ..RunEvidence::default()
     }
 }

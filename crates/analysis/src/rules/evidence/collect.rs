@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pagelab_recording::Recording;
 
 use super::{
-    Account, Contrast, Evidence, PrimaryEvidence, Rise, RunEvidence, SettingChange, SideEvidence, account, events, pools,
-    samples, workers,
+    Account, Contrast, Evidence, PrimaryEvidence, Rise, RunEvidence, SettingChange, SideEvidence, account, events,
+    pools, samples, workers,
 };
 use crate::compare::{CompareInputs, Comparison, ComparisonMethod, Moved, Verdict};
 use crate::error::Result;

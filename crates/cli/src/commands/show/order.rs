@@ -210,6 +210,10 @@ fn no_view(command: &Command, name: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use pagelab_views::view::VIEWS;
+
     use super::*;
 
     fn command() -> Command {
@@ -222,13 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn every_view_of_the_contract_is_there() {
-        let contract = "summary tasks faults maps dax syscalls io budget sched profile counters metrics settings latency block regions loss";
+    fn every_view_is_a_subcommand_with_its_options() {
         let command = command();
-        for name in contract.split(' ') {
-            assert!(is_view(&command, OsStr::new(name)), "{name}");
+        assert_eq!(VIEWS.len(), command.get_subcommands().count());
+        for view in VIEWS {
+            let found = command.find_subcommand(view.name).expect(view.name);
+            let about = found.get_about().map(ToString::to_string).unwrap_or_default();
+            assert_eq!(about.trim_end_matches(" (the default)"), view.about, "{}", view.name);
+            // `--log` prints lines while they are read, and is no document of a view.
+            let own = |arg: &&Arg| !arg.get_long().is_some_and(|name| name == "log" || COMMON.contains(&name));
+            let name = |arg: &Arg| arg.get_long().unwrap_or("words").to_owned();
+            let options: BTreeSet<String> = found.get_arguments().filter(own).map(name).collect();
+            let takes: BTreeSet<String> = view.takes.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(options, takes, "{}", view.name);
         }
-        assert_eq!(contract.split(' ').count(), command.get_subcommands().count());
     }
 
     #[test]

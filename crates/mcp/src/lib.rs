@@ -1,0 +1,102 @@
+//! Recordings as tools of the Model Context Protocol: a server on standard input and output, for clients that ask on behalf of a
+//! language model.
+//!
+//! | tool | answers | made by |
+//! |---|---|---|
+//! | `recordings` | the recordings that may be asked about, by the paths that name them | `recordings.rs` |
+//! | `show` | one view of one recording | `show.rs` |
+//! | `compare` | two sides of runs: whether they differ, in what, and why | `compare.rs` |
+//! | `explain` | causes that one recording shows by itself | `explain.rs` |
+//! | `doctor` | the host that the server runs on | `doctor.rs` |
+//! | `query` | SQL over the recordings | `query.rs` |
+//! | `tables` | the tables of that SQL, with unit and meaning of each column | `tables.rs` |
+//!
+//! Each tool is one file: its arguments, and a function that makes its answer. `server.rs` has their names and descriptions, and runs
+//! them. The figures are those that the commands of the same names print with `--json`.
+//!
+//! ## What a client cannot do
+//!
+//! It cannot change anything: no tool writes, and SQL is refused unless it reads. It reads the recordings at and below the paths
+//! that the server was started with, and nothing else: a recording is named by the very text that `recordings` lists, compared
+//! byte by byte, and no path of a client's is ever opened (`recordings.rs`). SQL knows the tables of those recordings and no
+//! files. Of the host it is told what `doctor` says. Arguments that a tool does not have are refused.
+//!
+//! ## What an answer is
+//!
+//! One JSON document as text, of at most 100,000 bytes (`answer.rs`). Units are suffixes of keys (`_ns`, `_bytes`, `_pct`), or
+//! stand beside the value. A value that is not known is null, never 0. A longer answer is not cut: it becomes an error that tells its
+//! length and the options that make it shorter. Names in it were chosen by the programs recorded; what a terminal would act on is
+//! escaped, and the server's instructions say that names are data.
+//!
+//! ## How it ends
+//!
+//! At the end of standard input, with status 0. Tools run in threads of their own, four at a time: an error or a panic in one is the
+//! answer to its call, and the others go on.
+//!
+//! ## How to add a tool
+//!
+//! 1. Write its file: a struct of arguments with `deny_unknown_fields`, every field with a line that says what it does, its unit
+//!    and its default; and `answer(&Served, &Args) -> Result<String, ToolError>`.
+//! 2. Give it a function in `server.rs`.
+//! 3. Call it in `crates/cli/tests/mcp.rs`, with right and with wrong arguments, and give it a line in `docs/mcp.md`.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+mod answer;
+mod compare;
+mod doctor;
+mod explain;
+mod query;
+mod recordings;
+mod server;
+mod show;
+mod tables;
+
+use std::path::PathBuf;
+
+use rmcp::ServiceExt as _;
+use rmcp::service::{QuitReason, ServerInitializeError};
+use rmcp::transport::stdio_pipes;
+
+use recordings::Served;
+use server::Server;
+
+/// Why the server does not start, or has ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    /// There is nothing to serve.
+    #[error(transparent)]
+    Recording(#[from] pagelab_recording::Error),
+    /// The host gives no runtime to serve with.
+    #[error("cannot start the server: {0}")]
+    Runtime(#[from] std::io::Error),
+    /// The client does not speak the protocol.
+    #[error("the client does not speak the Model Context Protocol: {0}")]
+    Protocol(String),
+}
+
+/// Answers the client on standard input and output, until it closes standard input. `dirs` are recordings, or folders of them.
+///
+/// # Errors
+/// A path has no recording at or below it, or the client does not speak the protocol.
+pub fn serve(dirs: &[PathBuf]) -> Result<(), McpError> {
+    let served = Served::new(dirs)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(serve_client(Server::new(served)));
+    // A call that still runs ends with the process: nobody waits for its answer.
+    runtime.shutdown_background();
+    done
+}
+
+async fn serve_client(server: Server) -> Result<(), McpError> {
+    let running = match server.serve(stdio_pipes()).await {
+        Ok(running) => running,
+        // It ended before it began: nobody asked.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(McpError::Protocol(error.to_string())),
+    };
+    match running.waiting().await {
+        Ok(QuitReason::JoinError(error)) | Err(error) => Err(McpError::Protocol(error.to_string())),
+        Ok(_) => Ok(()),
+    }
+}

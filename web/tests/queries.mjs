@@ -1,0 +1,34 @@
+// The SQL that the page shows: all of it runs, and where it is to give the same figures it gives those of the document.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+
+const program = process.env.PAGELAB;
+
+function rows(command, doc) {
+  const [comparison] = doc.comparisons;
+  const dirs = (side) => comparison?.[side].runs.map((run) => `'${run.dir.replaceAll("'", "'\\''")}'`).join(" ") ?? "";
+  const line = command.replace(/^pagelab query BASE TEST /, () => `pagelab query ${dirs("base")} ${dirs("test")} `);
+  return JSON.parse(execFileSync("bash", ["-c", line.replace(/^pagelab/, () => '"$PAGELAB" ').replace(/$/, " --json")], { encoding: "utf8", maxBuffer: 1 << 28 }));
+}
+
+function latency(found, of) {
+  const wanted = of.courses.flatMap(({ direction, intervals }) => intervals.map((one) => ({ direction, ...one })));
+  assert.deepEqual(found.map((row) => [row.direction, row.end_ns, row.count, row.p50_ns, row.p99_ns, row.max_ns].map(String)), wanted.map((one) => [one.direction, one.end_ns, one.count, one.p50_ns, one.p99_ns, one.max_ns].map(String)), "latency over time in SQL");
+}
+
+function pageSizes(found, of) {
+  assert.deepEqual(found.map((row) => [row.page_size_bytes, row.bytes].map(String)), of.sizes.map((one) => [one.page_size_bytes, one.bytes].map(String)), "page sizes in SQL");
+}
+
+/** Every query of a page. */
+export async function queries(page, doc) {
+  if (!program || doc.comparisons.length > 1 || doc.recordings.length > 1) return;
+  for (const figure of await page.locator("figure").all()) {
+    const id = await figure.getAttribute("id");
+    const lines = ((await figure.locator("details.sources pre").last().textContent()) ?? "").split("\n");
+    const found = lines.map((line) => rows(line, doc));
+    const sides = [...(doc.pictures[0]?.over_time ?? []), ...(doc.recordings[0] ? [doc.recordings[0].over_time] : [])].filter((one) => one !== null);
+    if (id === "latency-over-time") for (const [place, of] of sides.filter((one) => one.latency !== null).entries()) latency(found[place], of.latency);
+    if (id === "page-sizes") pageSizes(found[0], doc.recordings[0].page_sizes);
+  }
+}
