@@ -10,6 +10,7 @@ Where the comparison does not name the cause there is no claim, and the next kin
 the end; what DIR has is not made again.
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -126,15 +127,15 @@ def claims_of(pagelab, zoo, pool, seed, is_true, wanted):
     """So many claims that are true, or that are not, one after the other."""
     order = list(pool)
     random.Random(f"{seed}/{is_true}").shuffle(order)
-    claims = []
+    made = 0
     for number in range(3 * wanted):
-        if len(claims) == wanted:
+        if made == wanted:
             break
         one = one_claim(pagelab, zoo, number, order[number % len(order)], is_true)
         print(json.dumps(one), flush=True)
         if one["claimed"]:
-            claims.append(one)
-    return claims
+            made += 1
+            yield one
 
 
 def main():
@@ -146,10 +147,11 @@ def main():
     pool = [kind for kind in kinds.KINDS if kind.cause in CAUSES]
     zoo = Zoo(pagelab, folder)
     zoo.prepare()
-    told_all = []
+    true_ones, false_ones = (claims_of(pagelab, zoo, pool, seed, is_true, wanted) for is_true, wanted in ((True, trues), (False, falses)))
     try:
-        for is_true, wanted in ((True, trues), (False, falses)):
-            told_all += claims_of(pagelab, zoo, pool, seed, is_true, wanted)
+        # In turns, so that a part of them tells of both.
+        turns = itertools.zip_longest(true_ones, false_ones)
+        told_all = [one for turn in turns for one in turn if one]
     finally:
         zoo.close()
     right = sum(one["right"] for one in told_all)

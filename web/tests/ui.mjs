@@ -34,6 +34,7 @@ const whole = await step(null);
 const field = await page.evaluate(async () => (await fetch("api/faults?recording=0")).json());
 assert.equal(Number(whole.faults), field.faults, "the whole has all faults");
 await page.screenshot({ path: join(shots, "ui-whole.png"), fullPage: true });
+await section.screenshot({ path: join(shots, "ui-picture.png") });
 const times = [];
 let last = whole;
 const zoomIn = page.getByRole("button", { name: "zoom in" });
