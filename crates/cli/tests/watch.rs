@@ -220,6 +220,11 @@ fn terminal() -> (File, OwnedFd) {
         libc::openpty(&raw mut ours, &raw mut theirs, std::ptr::null_mut(), std::ptr::null(), &raw const size)
     };
     assert_eq!(made, 0);
+    for end in [ours, theirs] {
+        // Programs that other tests start must not keep it open.
+        // SAFETY: the call takes numbers.
+        assert_eq!(unsafe { libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC) }, 0);
+    }
     // SAFETY: the kernel has just made both, and nobody else knows of them.
     unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) }
 }
@@ -293,6 +298,25 @@ fn keys_end_it_and_the_terminal_comes_back() {
     gives_the_terminal_back(&["-p", &pid], |ours, _| ours.write_all(b"4?pq").unwrap());
     // A command gets the signal that Ctrl-C would send.
     gives_the_terminal_back(&["--", "sleep", "600"], |ours, _| ours.write_all(b"\x03").unwrap());
+}
+
+/// The window is closed, or the connection breaks: nobody is left to press a key.
+#[test]
+fn it_ends_with_its_terminal() {
+    let sleepers = Sleepers::new();
+    let (mut ours, theirs) = terminal();
+    let mut child = in_terminal(&theirs, &["-p", &sleepers.0.id().to_string()]);
+    let mut drawn = Vec::new();
+    read_until(&mut ours, &mut drawn, "System calls");
+    drop((ours, theirs));
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > until {
+            child.kill().unwrap();
+            panic!("it goes on without a terminal");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use pagelab_observe::streams::StreamSet;
 use pagelab_session::{Ended, Output, SessionError, SessionOptions, run_watched};
@@ -53,11 +54,24 @@ pub fn watch(options: &Options) -> Result<Outcome, WatchError> {
     let shown = show(options, from).map_err(WatchError::System)?;
     // The session drops the onlooker, and with it the channel: the thread ends.
     let watched = run_watched(&session, Box::new(Onlooker::new(to, options.bpf_stats)));
-    // A thread that panicked has put the terminal back and said so.
-    let _ = shown.join();
+    end_of_show(shown);
     let outcome = watched.map_err(WatchError::Session)?;
     let kept = matches!(place, Place::Kept(_)).then_some(outcome.dir);
     Ok(Outcome { ended: outcome.ended, last_line: outcome.last_line, kept, warnings: outcome.warnings })
+}
+
+/// How long the last second may take to be shown. A terminal that has gone away may never take it.
+const LAST_SHOWN: Duration = Duration::from_secs(1);
+
+fn end_of_show(shown: JoinHandle<()>) {
+    let began = Instant::now();
+    while !shown.is_finished() && began.elapsed() < LAST_SHOWN {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if shown.is_finished() {
+        // A thread that panicked has put the terminal back and said so.
+        let _ = shown.join();
+    }
 }
 
 fn session(options: &Options, place: &Place) -> SessionOptions {

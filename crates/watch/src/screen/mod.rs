@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::onlooker::Message;
 use view::{Asked, View};
@@ -64,8 +65,19 @@ pub(crate) fn show(from: &Receiver<Message>, target: String, plain: bool, ask_to
     }
 }
 
+/// Whether the terminal has gone away: a look for keys would find it ready for ever, and never have one.
+fn has_gone() -> io::Result<bool> {
+    let stdout = io::stdout();
+    let mut looked = [PollFd::new(&stdout, PollFlags::empty())];
+    poll(&mut looked, Some(&Timespec::default()))?;
+    Ok(looked.iter().any(|one| one.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)))
+}
+
 /// Waits for a key, a resize, or until it is time to look again; true if there is something to draw.
 fn keys(view: &mut View, terminal: &mut DefaultTerminal, ask_to_end: fn()) -> io::Result<bool> {
+    if has_gone()? {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
     if !event::poll(LOOK)? {
         return Ok(false);
     }
