@@ -223,9 +223,6 @@ pub(crate) fn faults<'a>(
         let method = "kernel time sampled under the entry of faults";
         return Cost { method, resource: KERNEL, of_run: Box::new(of_run), bounds: None, samples: Some(samples) };
     }
-    if let Some(cost) = by_account(scene, about) {
-        return cost;
-    }
     let event = cause(about.cause).map(|def| def.event);
     let (busy, page_bytes) = (busy_cpus(scene), scene.page_bytes());
     let bounds = move |run: &RunEvidence| {
@@ -239,23 +236,6 @@ pub(crate) fn faults<'a>(
         bounds: Some(Box::new(bounds)),
         samples: None,
     }
-}
-
-/// The time of the components in which the cause shows, where every run tells it: also a profile of few samples a run says what part
-/// of the time on CPUs that is. What the faults alone can have cost need not be guessed then.
-fn by_account<'a>(scene: &Scene<'a>, about: &About) -> Option<Cost<'a>> {
-    let components = cause(about.cause)?.components;
-    let time = move |run: &RunEvidence| run.account.as_ref()?.time_ns(components);
-    let sides = [Some(scene.slow), scene.fast];
-    let is_told = sides.into_iter().flatten().all(|side| side.runs.iter().all(|run| time(run).is_some()));
-    let samples = scene.slow.values(|run| Some(run.kernel_samples?.in_faults)).iter().sum();
-    is_told.then(|| Cost {
-        method: "the components of the account in which it shows",
-        resource: KERNEL,
-        of_run: Box::new(time),
-        bounds: None,
-        samples: Some(samples),
-    })
 }
 
 /// [`Effect::resource`] of causes that cost time in the kernel.
