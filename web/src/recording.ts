@@ -3,11 +3,12 @@
 import { bars } from "./bars.js";
 import { diagnosis } from "./causes.js";
 import { chart } from "./chart.js";
+import { componentBar, componentTable } from "./components.js";
 import type { OneComponent, Recorded } from "./document.js";
 import { h } from "./dom.js";
 import { oneFaultMap } from "./fault-map.js";
 import { flame } from "./flame.js";
-import { duration, quantity } from "./format.js";
+import { quantity } from "./format.js";
 import { overTime } from "./over-time.js";
 import { pageSizes } from "./page-sizes.js";
 import { word } from "./sources.js";
@@ -27,16 +28,13 @@ export function sentence(recorded: Recorded): string {
 }
 
 function components(all: readonly OneComponent[], dir: string, id: string): HTMLElement {
-  const shown = all.slice(0, SHOWN).map((one) => ({ name: one.component, value: one.ns, text: `${duration(one.ns)}, ${one.pct.toFixed(1)} %`, about: one.about, kind: `state-${one.state}` }));
+  const shown = all.slice(0, SHOWN).map((one) => componentBar(one, one.pct));
   return chart({
     id,
     title: "Where the time of its tasks went",
     about: "Sums over all tasks. run: on a CPU, by what it was spent on; ready: waiting for one (outlined); off: waiting for something else.",
     picture: bars(shown, "components", NAMES, VALUES),
-    table: {
-      columns: [{ name: "component" }, { name: "what it is" }, { name: "time, ns", isNumber: true }, { name: "standard error, ns", isNumber: true }, { name: "wall, ns", isNumber: true }],
-      rows: all.map((one) => [one.component, one.about, one.ns, one.error_ns, one.wall_ns]),
-    },
+    table: componentTable(all),
     data: all,
     source: {
       command: `pagelab show ${word(dir)} budget --top 0`,

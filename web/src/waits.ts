@@ -2,8 +2,8 @@
 
 import { bars } from "./bars.js";
 import { chart } from "./chart.js";
+import { componentBar, componentTable } from "./components.js";
 import type { OneComponent } from "./document.js";
-import { duration } from "./format.js";
 import { word } from "./sources.js";
 
 const SHOWN = 20;
@@ -13,22 +13,13 @@ export function waits(components: readonly OneComponent[], dir: string, id: stri
   const all = components.filter((one) => one.state !== "run" && one.ns > 0);
   if (all.length === 0) return null;
   const whole = all.reduce((sum, one) => sum + one.ns, 0);
-  const shown = all.slice(0, SHOWN).map((one) => ({
-    name: one.component,
-    value: one.ns,
-    text: `${duration(one.ns)}, ${((100 * one.ns) / whole).toFixed(1)} %`,
-    about: one.about,
-    kind: `state-${one.state}`,
-  }));
+  const shown = all.slice(0, SHOWN).map((one) => componentBar(one, (100 * one.ns) / whole));
   return chart({
     id,
     title: "Waiting",
     about: "Time of all tasks off their CPUs, by what they waited for, and ready without a CPU (outlined).",
     picture: bars(shown, "waits", 220, 160),
-    table: {
-      columns: [{ name: "component" }, { name: "what it is" }, { name: "time, ns", isNumber: true }, { name: "standard error, ns", isNumber: true }, { name: "wall, ns", isNumber: true }],
-      rows: all.map((one) => [one.component, one.about, one.ns, one.error_ns, one.wall_ns]),
-    },
+    table: componentTable(all),
     data: all,
     source: {
       command: `pagelab show ${word(dir)} budget --top 0`,

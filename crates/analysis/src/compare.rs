@@ -44,7 +44,7 @@ pub use latency::LatencyChange;
 pub use limits::{Limit, LimitAnswer, LimitState};
 pub use make::{compare, compare_runs, load_side};
 pub use mechanisms::MechanismChange;
-pub(crate) use moved::Moved;
+pub use moved::Moved;
 pub use nothing_shown::{NothingShown, RunsNeeded};
 pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
 pub(crate) use primary::PrimaryMetric;

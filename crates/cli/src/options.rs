@@ -1,5 +1,6 @@
 //! Options that several commands share.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -113,6 +114,16 @@ impl RecordingArgs {
         options.stdout_to_stderr = self.json;
         warn_of_shared_device(&options.out);
         Ok(options)
+    }
+}
+
+/// What runs already, in the order in which it is asked for, or else the command.
+pub(crate) fn running_or_command(cgroup: Option<&PathBuf>, all: bool, pids: &[u32], command: &[OsString]) -> Target {
+    match cgroup {
+        Some(path) => Target::Cgroup(path.clone()),
+        None if all => Target::System,
+        None if !pids.is_empty() => Target::Processes(pids.to_vec()),
+        None => Target::Command(command.to_vec()),
     }
 }
 

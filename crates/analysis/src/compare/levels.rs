@@ -1,8 +1,8 @@
 //! One error for all that a comparison tests.
 //!
 //! The primary metric was named before the runs and is tested at the comparison's level. What else is tested comes in families: the
-//! other metrics, the components of the account of time, their sums by cause, the functions of the profile, the quantiles of latency. Each alone keeps its
-//! rate of false discoveries at the level that it is given. Given the whole level, five of them would find something in up to a
+//! other metrics, the components of the account of time, their sums by cause, the functions of the profile, the quantiles of latency.
+//! Each alone keeps its rate of false discoveries at the level that it is given. Given the whole level, five of them would find something in up to a
 //! quarter of all comparisons between sides that are alike. So they stand behind the primary metric (a gatekeeper, as in Dmitrienko
 //! and Tamhane, "Gatekeeping procedures with clinical trial applications", Pharmaceutical Statistics 6, 2007): if it differs, the
 //! error is spent and where it comes from may be looked for at the whole level; if it does not, each family has a small part. Between

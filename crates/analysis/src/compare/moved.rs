@@ -15,7 +15,7 @@ const LEAST_PART: f64 = 0.02;
 
 /// Components whose time differs beyond doubt, on the side where they take longer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Moved {
+pub struct Moved {
     /// The side on which they take longer.
     pub slower: SideName,
     /// By how much, ns per unit of work.

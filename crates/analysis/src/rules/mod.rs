@@ -8,8 +8,8 @@
 //!
 //! In a comparison nothing is named unless the primary metric differs at the comparison's level, or, at a small part of that level,
 //! the time of a mechanism or of a component does (`compare::moved`): without a change there is no cause to name. In the second case
-//! only causes are asked for that show in what rose, and their shares are of that rise. Given a change, rules rest on evidence that does not depend on chance, such as faults per slot, sizes
-//! of requests and error numbers, and not on further p values.
+//! only causes are asked for that show in what rose, and their shares are of that rise. Given a change, rules rest on evidence that
+//! does not depend on chance, such as faults per slot, sizes of requests and error numbers, and not on further p values.
 //!
 //! # Confidence
 //!
@@ -143,12 +143,13 @@ pub fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     use crate::compare::Verdict as Primary;
     let primary = inputs.comparison.primary.as_ref();
     match primary.map(|primary| primary.verdict) {
-        Some(Primary::Better | Primary::Worse) => Ok(consider(&evidence::of_comparison(inputs)?)),
         // Without a difference no rule is asked, so the recordings' faults need not be read.
         Some(Primary::NoDifference) if Moved::of(inputs.comparison).is_none() => {
             Ok(consider_nothing(RuleOutcome::Refuted, &no_difference(primary)))
         }
-        Some(Primary::NoDifference) => Ok(consider(&evidence::of_comparison(inputs)?)),
+        Some(Primary::Better | Primary::Worse | Primary::NoDifference) => {
+            Ok(consider(&evidence::of_comparison(inputs)?))
+        }
         Some(Primary::Different) => Ok(consider_nothing(RuleOutcome::NotTested, &neutral(primary))),
         Some(Primary::NotTested) | None => untested::diagnose(inputs),
     }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::evidence::{Evidence, Rise, RunEvidence, SideEvidence};
+use super::evidence::{Evidence, RunEvidence, SideEvidence};
 use super::finding::{MappingSubject, Number, SideName};
+use crate::compare::Moved;
 use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, bytes};
 use pagelab_views::run::MetricKey;
 
@@ -64,7 +65,7 @@ impl<'a> Scene<'a> {
     }
 
     /// What rose on the slow side where the whole shows no difference.
-    pub(crate) fn rise(&self) -> Option<&'a Rise> {
+    pub(crate) fn rise(&self) -> Option<&'a Moved> {
         self.evidence.contrast.as_ref()?.rise.as_ref()
     }
 

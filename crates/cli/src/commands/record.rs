@@ -10,7 +10,7 @@ use pagelab_vocab::terminal::shell_path;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::options::{RecordingArgs, STREAMS_HELP, parse_percent, parse_seconds, parse_size};
+use crate::options::{RecordingArgs, STREAMS_HELP, parse_percent, parse_seconds, parse_size, running_or_command};
 use crate::print;
 use crate::progress::Line;
 use crate::say;
@@ -94,12 +94,7 @@ kept from the start, because events cannot be interpreted without them.";
 
 impl Args {
     fn target(&self) -> Target {
-        match &self.cgroup {
-            Some(path) => Target::Cgroup(path.clone()),
-            None if self.all => Target::System,
-            None if !self.pid.is_empty() => Target::Processes(self.pid.clone()),
-            None => Target::Command(self.command.clone()),
-        }
+        running_or_command(self.cgroup.as_ref(), self.all, &self.pid, &self.command)
     }
 
     fn session(&self) -> Result<SessionOptions, Failure> {

@@ -10,7 +10,7 @@ use pagelab_vocab::terminal::shell_path;
 use pagelab_watch::{How, Options, WatchError};
 
 use crate::failure::Failure;
-use crate::options::parse_seconds;
+use crate::options::{parse_seconds, running_or_command};
 use crate::say;
 
 /// Show once a second what a command, processes, a cgroup or the whole system does: where its time goes, page faults, system calls,
@@ -63,12 +63,7 @@ at the end. What each figure means: docs/watch.md.";
 
 impl Args {
     fn target(&self) -> Target {
-        match &self.cgroup {
-            Some(path) => Target::Cgroup(path.clone()),
-            None if self.all => Target::System,
-            None if !self.pid.is_empty() => Target::Processes(self.pid.clone()),
-            None => Target::Command(self.command.clone()),
-        }
+        running_or_command(self.cgroup.as_ref(), self.all, &self.pid, &self.command)
     }
 
     fn how(&self) -> How {

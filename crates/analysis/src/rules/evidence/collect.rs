@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pagelab_recording::Recording;
 
 use super::{
-    Account, Contrast, Evidence, PrimaryEvidence, Rise, RunEvidence, SettingChange, SideEvidence, account, events,
-    pools, samples, workers,
+    Account, Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, account, events, pools,
+    samples, workers,
 };
 use crate::compare::{CompareInputs, Comparison, ComparisonMethod, Moved, Verdict};
 use crate::error::Result;
@@ -23,7 +23,7 @@ pub fn of_comparison(inputs: &CompareInputs<'_>) -> Result<Evidence> {
     let contrast = Contrast {
         base,
         primary: primary(inputs.comparison),
-        rise: rise(inputs.comparison),
+        rise: Moved::of(inputs.comparison),
         differing: differing(inputs.comparison),
         varying: inputs.comparison.settings_varying.iter().map(|varying| varying.key.clone()).collect(),
         blocks: inputs.comparison.method == ComparisonMethod::PairedBlocks,
@@ -119,11 +119,6 @@ fn primary(comparison: &Comparison) -> Option<PrimaryEvidence> {
         significant: slower.is_some(),
         slower,
     })
-}
-
-fn rise(comparison: &Comparison) -> Option<Rise> {
-    let Moved { slower, causes, components, .. } = Moved::of(comparison)?;
-    Some(Rise { slower, causes, components })
 }
 
 /// The settings that differ, with those marked that follow from others.

@@ -24,6 +24,7 @@ pub use samples::KernelSamples;
 pub use workers::Workers;
 
 use super::finding::SideName;
+use crate::compare::Moved;
 use pagelab_views::mappings::MappingProfile;
 use pagelab_views::run::{MetricKey, RunMetric, StreamLoss};
 use pagelab_views::share_a_unit;
@@ -187,17 +188,6 @@ pub struct SettingChange {
     pub follows: bool,
 }
 
-/// What rose where the primary metric shows no difference (`compare::moved`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rise {
-    /// The side on which it is more.
-    pub slower: SideName,
-    /// The causes that show in it.
-    pub causes: Vec<&'static str>,
-    /// Its components; a name that ends in a dot stands for all below it.
-    pub components: Vec<String>,
-}
-
 /// The relation of two sides.
 #[derive(Debug, Clone)]
 pub struct Contrast {
@@ -206,7 +196,7 @@ pub struct Contrast {
     /// The primary metric.
     pub primary: Option<PrimaryEvidence>,
     /// Where that shows no difference: components whose time differs all the same.
-    pub rise: Option<Rise>,
+    pub rise: Option<Moved>,
     /// Settings that differ, constant on either side.
     pub differing: Vec<SettingChange>,
     /// Settings that varied within a side.
