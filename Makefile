@@ -34,7 +34,7 @@ setup-zoo: setup-test ## install what the zoo's cases run
 	@tools/install-packages $(ZOO_PACKAGES)
 
 # The script and the style sheet of HTML pages, which the program embeds.
-WEB_SOURCES := $(wildcard web/src/*.ts web/src/*.css) web/package.json web/package-lock.json web/vite.config.ts web/tsconfig.json
+WEB_SOURCES := $(filter-out web/src/schema.d.ts,$(wildcard web/src/*.ts)) $(wildcard web/src/*.css) $(addprefix web/,schema.json package.json package-lock.json vite.config.ts tsconfig.json)
 
 web: web/dist/page.js ## the script of HTML pages; the program that is built next embeds it
 
@@ -119,6 +119,7 @@ docs: ## write the generated pages in docs/ anew
 	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-conformance --test docs docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-vocab docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-analysis --lib docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-page --lib schema
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -425,7 +425,7 @@ def _(n):
     return programs(work("idle", ops=1), work("spin", ops=n, thread_us=1000))
 
 
-@kind("tuning", "", "copies", 32, components=("run.file.",))
+@kind("tuning", "reads.more", "copies", 32)
 def _(n):
     return programs(work("read", ops=1, file=DATA, bytes=1 << 20), work("read", ops=n, file=DATA, bytes=16 << 20))
 

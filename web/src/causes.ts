@@ -18,7 +18,7 @@ function list(title: string, items: readonly string[], ordered = false): HTMLEle
 function one(finding: Finding, rates: readonly ErrorRate[], id: string, isCompared: boolean): HTMLElement {
   const effect = finding.effect;
   const share = effect
-    ? `${percent(effect.share)} of ${lostTime(effect.of)}${effect.share_ci95 ? ` (95 % interval ${percent(effect.share_ci95[0])} to ${percent(effect.share_ci95[1])})` : ""}`
+    ? `${shareOfLoss(effect)}${effect.share_ci95 ? ` (95 % interval ${percent(effect.share_ci95[0])} to ${percent(effect.share_ci95[1])})` : ""}`
     : null;
   const setting = finding.setting;
   return h(
@@ -63,6 +63,13 @@ export interface Diagnosis {
   readonly considered: Comparison["considered"];
   readonly unknown?: Comparison["unknown"];
   readonly error_rates?: readonly ErrorRate[];
+}
+
+/** The part of the loss that a cause takes. Where other parts fell, that is more than all of it. */
+function shareOfLoss({ share, of }: { readonly share: number; readonly of: string }): string {
+  const what = lostTime(of);
+  if (share <= 0) return `what part of ${what} is not known: other parts of its time fell`;
+  return share > 1 ? `all of ${what} (${percent(share)}: other parts fell)` : `${percent(share)} of ${what}`;
 }
 
 /** What shares are of: as in the terminal. */

@@ -1,6 +1,6 @@
 /** The metrics: a table that can be searched and sorted, with both sides of each drawn on one line. */
 
-import type { Comparison, Metric } from "./document.js";
+import type { Comparison, MetricComparison } from "./document.js";
 import { h, s } from "./dom.js";
 import { quantity, ratio, significant } from "./format.js";
 
@@ -10,12 +10,12 @@ const STRIP = 120;
 
 export type Order = "certain" | "name" | "ratio";
 
-export function label(metric: Metric): string {
+export function label(metric: MetricComparison): string {
   return metric.instance === null ? metric.name : `${metric.name}[${metric.instance}]`;
 }
 
 /** How large a change is: from or to nothing it is the largest. */
-const size = (metric: Metric): number => {
+const size = (metric: MetricComparison): number => {
   const { base, test } = { base: metric.base.mean, test: metric.test.mean };
   if (base === null || test === null) return -1;
   if ((base === 0) !== (test === 0)) return Infinity;
@@ -23,7 +23,7 @@ const size = (metric: Metric): number => {
 };
 
 /** The metrics that are asked for, in order. */
-export function chosen(metrics: readonly Metric[], text: string, onlySignificant: boolean, order: Order): Metric[] {
+export function chosen(metrics: readonly MetricComparison[], text: string, onlySignificant: boolean, order: Order): MetricComparison[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = metrics.filter((metric) => {
     if (onlySignificant && (metric.significant !== true || metric.follows_speed === true)) return false;
@@ -36,7 +36,7 @@ export function chosen(metrics: readonly Metric[], text: string, onlySignificant
 }
 
 /** Means and spreads of both sides as two bars on one scale. */
-function strip(metric: Metric): SVGSVGElement {
+function strip(metric: MetricComparison): SVGSVGElement {
   const picture = s("svg", { viewBox: `0 0 ${STRIP} 20`, class: "strip", "aria-hidden": "true" });
   const ends = [metric.base, metric.test].flatMap((side) => (side.mean === null ? [] : [side.mean - 2 * (side.sd ?? 0), side.mean + 2 * (side.sd ?? 0)]));
   if (ends.length === 0) return picture;
@@ -56,7 +56,7 @@ function strip(metric: Metric): SVGSVGElement {
   return picture;
 }
 
-function row(metric: Metric): HTMLTableRowElement {
+function row(metric: MetricComparison): HTMLTableRowElement {
   const state = metric.significant === true ? (metric.follows_speed ? "as the speed" : "differs") : metric.significant === false ? "" : "not tested";
   return h(
     "tr",

@@ -4,7 +4,7 @@ import { bars } from "./bars.js";
 import { diagnosis } from "./causes.js";
 import { chart } from "./chart.js";
 import { componentBar, componentTable } from "./components.js";
-import type { OneComponent, Recorded } from "./document.js";
+import type { OneComponent, OneRecording } from "./document.js";
 import { h } from "./dom.js";
 import { oneFaultMap } from "./fault-map.js";
 import { flame } from "./flame.js";
@@ -19,7 +19,7 @@ const NAMES = 190;
 const VALUES = 170;
 
 /** The sentence at the top. */
-export function sentence(recorded: Recorded): string {
+export function sentence(recorded: OneRecording): string {
   const { explanation, budget } = recorded;
   const first = explanation.findings[0];
   if (first) return `${first.title} (${first.confidence}).`;
@@ -46,7 +46,7 @@ function components(all: readonly OneComponent[], dir: string, id: string): HTML
 }
 
 /** The section of a recording. */
-export function recording(recorded: Recorded, id: string): HTMLElement {
+export function recording(recorded: OneRecording, id: string): HTMLElement {
   const { summary, explanation, budget } = recorded;
   const at = (name: string): string => `${id}${name}`;
   const facts: [string, string][] = [];

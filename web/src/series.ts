@@ -1,7 +1,7 @@
 /** Metrics and counted events over the measured time: a strip of small lines, both sides in each on one scale. */
 
 import { chart } from "./chart.js";
-import type { Course, Series } from "./document.js";
+import type { SeriesCourse, Series } from "./document.js";
 import { s } from "./dom.js";
 import { quantity, time } from "./format.js";
 import { axes, line } from "./panel.js";
@@ -21,17 +21,17 @@ const LISTED = 400;
 /** A level that moves by less than this part of itself is drawn on a scale that does not begin at 0. */
 const STEADY = 0.2;
 
-const keyOf = (course: Course): string => `${course.table} ${course.name}`;
+const keyOf = (course: SeriesCourse): string => `${course.table} ${course.name}`;
 
 /** The scale of a line chart: from 0, but for a level that hardly moves. */
-export function range(courses: readonly Course[]): [number, number] {
+export function range(courses: readonly SeriesCourse[]): [number, number] {
   const [low, high] = extent(courses.flatMap((course) => course.values.flatMap((value) => value ?? [])));
   const isSteady = courses.every((course) => course.kind === "gauge") && low > 0 && high - low < STEADY * high;
   return isSteady ? [low, high > low ? high : low * 1.01] : [0, high > 0 ? high : 1];
 }
 
 /** Points of a line, each in the middle of its piece. */
-function points(series: Series, course: Course, x: Scale, y: Scale): (readonly [number, number] | null)[] {
+function points(series: Series, course: SeriesCourse, x: Scale, y: Scale): (readonly [number, number] | null)[] {
   const middle = (place: number): number => (place * series.width_ns + Math.min(series.span_ns, (place + 1) * series.width_ns)) / 2;
   return course.values.map((value, place) => (value === null ? null : [x(middle(place)), y(value)]));
 }

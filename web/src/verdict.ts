@@ -27,7 +27,8 @@ export function sentence(comparison: Comparison): string {
   const shown = primary.verdict === "no_difference" || primary.verdict === "not_tested" ? "" : changed ? ` ${changed}` : "";
   const first = comparison.findings[0];
   const part = first?.effect?.of === "components" ? ", but a part of the time differs" : "";
-  const cause = first ? `${part}: ${first.title} (${first.confidence})` : "";
+  const most = shown === "" ? undefined : comparison.unknown?.components[0];
+  const cause = first ? `${part}: ${first.title} (${first.confidence})` : most ? `: no known cause; most of it ${most.component} (${most.about})` : "";
   return `${WORDS[primary.verdict]}: ${primary.metric}${shown}${cause}.`;
 }
 

@@ -1,7 +1,7 @@
 /** Where the difference of two sides is: the way from the base's time to the test side's, component by component. */
 
 import { chart } from "./chart.js";
-import type { Budget, Component } from "./document.js";
+import type { BudgetComparison, ComponentChange } from "./document.js";
 import { s } from "./dom.js";
 import { duration, percent, signedDuration } from "./format.js";
 import { extent, linear } from "./scale.js";
@@ -24,13 +24,13 @@ export interface Step {
   readonly isSure: boolean;
 }
 
-const isSure = (one: Component): boolean => {
+const isSure = (one: ComponentChange): boolean => {
   const interval = one.difference_ci95;
   return interval !== null && (interval[0] > 0 || interval[1] < 0);
 };
 
 /** The bars, from the base to the test side. */
-export function steps(budget: Budget): Step[] {
+export function steps(budget: BudgetComparison): Step[] {
   const moved = budget.components.filter((one) => one.difference_ns !== null && one.difference_ns !== 0);
   const shown = moved.slice(0, STEPS);
   let at = budget.base_ns;
@@ -60,7 +60,7 @@ export function steps(budget: Budget): Step[] {
 }
 
 /** The picture. */
-export function waterfall(budget: Budget, id: string): HTMLElement {
+export function waterfall(budget: BudgetComparison, id: string): HTMLElement {
   const all = steps(budget);
   const [, high] = extent(all.flatMap((step) => [step.from, step.to]));
   const x = linear(0, high, NAMES, WIDTH - VALUES);

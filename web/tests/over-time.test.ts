@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
-import type { Course } from "../src/document.js";
+import type { OneComponent, SeriesCourse } from "../src/document.js";
 import { ioMap, pairs, shade } from "../src/io-map.js";
 import { ioSizes } from "../src/io-sizes.js";
 import { latencyOverTime, QUANTILES, sql } from "../src/latency-over-time.js";
@@ -11,6 +11,7 @@ import { having, type Side } from "../src/sides.js";
 import { query, SIDES, word } from "../src/sources.js";
 import { waits } from "../src/waits.js";
 import { file, overTime } from "./over-time.js";
+import { part } from "./part.js";
 
 const sides = (["base", "test"] as const).map((name, place): Side<ReturnType<typeof overTime>> => ({ name, dir: `/runs/${name}`, of: overTime(name, place + 1) }));
 const latencies = having(sides, (one) => one.latency);
@@ -70,7 +71,7 @@ describe("series", () => {
     expect([...(figure?.querySelectorAll("path.line.base") ?? [])].map((path) => path.getAttribute("d")?.match(/[ML]/g)?.join(""))).toEqual(["MML", "MLLL"]);
   });
   it("begin at 0, but for levels that hardly move", () => {
-    const course = (kind: string, values: (number | null)[]): Course => ({ table: "metrics", name: "x", instance: null, kind, unit: "bytes", values });
+    const course = (kind: string, values: (number | null)[]): SeriesCourse => ({ table: "metrics", name: "x", instance: null, kind, unit: "bytes", values });
     expect(range([course("gauge", [100, 110])])).toEqual([100, 110]);
     expect(range([course("counter", [100, 110])])).toEqual([0, 110]);
     expect(range([course("gauge", [1, 110, null])])).toEqual([0, 110]);
@@ -83,7 +84,7 @@ describe("bars", () => {
     const sizes = { source: null, sizes: [{ page_size_bytes: 4096, bytes: 3000 }, { page_size_bytes: 2 << 20, bytes: 1000 }], shortfalls: [{ asked: "madvise", reason: "<b>", regions: 1, bytes: 1500 }], address_spaces: [], address_spaces_total: 0 };
     const widths = [...pageSizes(sizes, "/r", "p").querySelectorAll("rect.bar")].map((bar) => Number(bar.getAttribute("width")));
     for (const [place, part] of [1, 1 / 3, 0.5].entries()) expect((widths[place] ?? 0) / (widths[0] ?? 1)).toBeCloseTo(part, 6);
-    const one = { component: "off.read", state: "off", active: true, about: "a", ns: 5, pct: 1, wall_ns: null, error_ns: 0 };
+    const one = part<OneComponent>({ component: "off.read", state: "off", active: true, about: "a", ns: 5, pct: 1, wall_ns: null, error_ns: 0 });
     expect(waits([{ ...one, state: "run" }], "/r", "w")).toBeNull();
     expect(waits([one, { ...one, state: "ready" }], "/r", "w")?.querySelectorAll("rect.bar").length).toBe(2);
   });

@@ -1,10 +1,11 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
-import type { Budget, Comparison, Component, Metric, Pictures } from "../src/document.js";
+import type { BudgetComparison, Comparison, ComponentChange, MetricComparison, Page, Pictures, SettingDiff } from "../src/document.js";
 import { slots } from "../src/fault-map.js";
 import { layout, tone } from "../src/flame.js";
 import { page } from "../src/main.js";
 import { EVIL, overTime } from "./over-time.js";
+import { part } from "./part.js";
 import { chosen, label } from "../src/metrics.js";
 import { recorders } from "../src/recorders.js";
 import { csv } from "../src/save.js";
@@ -13,7 +14,7 @@ import { sides } from "../src/settings.js";
 import { sentence } from "../src/verdict.js";
 import { steps } from "../src/waterfall.js";
 
-const component = (name: string, difference: number, sure = true): Component => ({
+const component = (name: string, difference: number, sure = true): ComponentChange => part<ComponentChange>({
   component: name,
   state: "run",
   about: `about ${name}`,
@@ -24,7 +25,7 @@ const component = (name: string, difference: number, sure = true): Component => 
   share: 0.5,
 });
 
-const budget: Budget = {
+const budget = part<BudgetComparison>({
   per: "run",
   base_ns: 1000,
   test_ns: 1300,
@@ -33,9 +34,9 @@ const budget: Budget = {
   components: [component("run.fault.anonymous", 400), component("off.read", -80, false), component("run.user", -20)],
   missing: [],
   is_lower_bound: false,
-};
+});
 
-const metric = (name: string, more: Partial<Metric> = {}): Metric => ({
+const metric = (name: string, more: Partial<MetricComparison> = {}): MetricComparison => part<MetricComparison>({
   name,
   instance: null,
   unit: "count/op",
@@ -50,7 +51,7 @@ const metric = (name: string, more: Partial<Metric> = {}): Metric => ({
   ...more,
 });
 
-const comparison: Comparison = {
+const comparison = part<Comparison>({
   method: "welch",
   base: { label: EVIL, n: 1, runs: [{ dir: EVIL, run: 1, round: null, excluded: null, primary: 1e9, notes: [] }] },
   test: { label: "test", n: 1, runs: [{ dir: "b", run: 1, round: null, excluded: null, primary: 1.3e9, notes: [] }] },
@@ -78,7 +79,7 @@ const comparison: Comparison = {
   notes: [EVIL],
   alpha: 0.05,
   exploratory: false,
-};
+});
 
 const pictures: Pictures = {
   fault_maps: [
@@ -116,7 +117,7 @@ describe("the waterfall", () => {
 });
 
 describe("the page", () => {
-  const made = page({ format: 1, version: "0", title: EVIL, comparisons: [comparison], pictures: [pictures], recordings: [] });
+  const made = page(part<Page>({ format: 1, version: "0", title: EVIL, comparisons: [comparison], pictures: [pictures], recordings: [] }));
   it("shows what would reorder text as a code", () => {
     expect(made.textContent).not.toContain("\u202e");
     expect(made.textContent).toContain("\\u{202e}");
@@ -207,7 +208,7 @@ describe("files and scales", () => {
     expect(slots({ ...grid, start: "0x1ff000", len_bytes: 4 << 20, huge_bytes: 2 << 20 })).toEqual([4096, 4096 + (2 << 20)]);
   });
   it("lists show the members that differ", () => {
-    expect(sides({ key: "mount./.options", base: "a,b", test: "a,c", note: null, parts: [{ base: "b", test: "c" }] })).toEqual(["b", "c"]);
-    expect(sides({ key: "x", base: null, test: "1", note: null })).toEqual(["(not there)", "1"]);
+    expect(sides(part<SettingDiff>({ key: "mount./.options", base: "a,b", test: "a,c", note: null, parts: [{ base: "b", test: "c" }] }))).toEqual(["b", "c"]);
+    expect(sides(part<SettingDiff>({ key: "x", base: null, test: "1", note: null }))).toEqual(["(not there)", "1"]);
   });
 });

@@ -26,6 +26,7 @@ mod speed;
 mod stability;
 mod stability_notes;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::evidence::Account;
@@ -57,7 +58,7 @@ pub use stability::{
 pub(crate) const COMPARE_FORMAT: u32 = 1;
 
 /// The test that the design of the runs calls for; the p value has no part in the choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonMethod {
     /// Welch's unequal-variance t-test, for runs that were made independently of each other.
@@ -84,7 +85,7 @@ impl ComparisonMethod {
 }
 
 /// The comparison of two sets of runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Comparison {
     /// Major format of the document.
     pub format: u32,
@@ -155,7 +156,7 @@ pub struct Comparison {
 }
 
 /// A metric that differs between sides of too few runs to test it: it may be chance.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct LargestChange {
     /// Name.
     pub name: String,
@@ -229,7 +230,7 @@ impl Comparison {
 }
 
 /// The runs of one side.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct SideRuns {
     /// The runs' name, for display only.
     pub label: String,
@@ -240,7 +241,7 @@ pub struct SideRuns {
 }
 
 /// One run of a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct RunEntry {
     /// Directory of the recording.
     pub dir: String,
@@ -257,7 +258,7 @@ pub struct RunEntry {
 }
 
 /// The primary metric, named before the runs and tested alone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Primary {
     /// Name.
     pub metric: String,
@@ -303,7 +304,7 @@ impl Primary {
 }
 
 /// The result for the primary metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The test side is better.
@@ -319,7 +320,7 @@ pub enum Verdict {
 }
 
 /// A family of tests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Family {
     /// Name: `metrics`, `budget`, `profile`, `latency`.
     pub name: String,
@@ -332,7 +333,7 @@ pub struct Family {
 }
 
 /// One metric of the comparison. What does not exist is null, and the note says why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct MetricComparison {
     /// Name, see [`pagelab_views::run::MetricKey`].
     pub name: String,
@@ -417,7 +418,7 @@ impl MetricComparison {
 }
 
 /// One frame of the profile comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct ProfileFrame {
     /// Function.
     pub frame: String,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -22,7 +23,7 @@ const COMPONENTS: usize = 8;
 const CLASSES: usize = 8;
 
 /// The document that `explain --json` prints.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Explanation {
     /// Major format of the document.
     pub format: u32,
@@ -48,7 +49,7 @@ pub struct Explanation {
 }
 
 /// The account of time in short: the view `budget` has all of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct TimeAccount {
     /// Sum of the lives of all tasks, ns; null where states were not recorded, and shares are of samples.
     pub lives_ns: Option<u64>,
@@ -61,7 +62,7 @@ pub struct TimeAccount {
 }
 
 /// One component of the account.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct TimeLine {
     /// Its name in the vocabulary.
     pub component: String,
@@ -78,7 +79,7 @@ pub struct TimeLine {
 }
 
 /// One class of mappings in short.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct MappingLine {
     /// In words.
     pub what: String,

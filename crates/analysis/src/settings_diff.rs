@@ -6,6 +6,7 @@ mod make;
 mod parts;
 mod topics;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use make::settings_diff;
@@ -13,7 +14,7 @@ pub use parts::PartDiff;
 pub use topics::symptoms;
 
 /// One setting that has one value in all runs of the base and another one in all runs of the test side.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct SettingDiff {
     /// The setting; of a build-time or boot-time key and its run-time twin, the run-time one.
     pub key: String,
@@ -53,7 +54,7 @@ impl SettingDiff {
 }
 
 /// A setting that had several values among the runs of one side: no cause can be read off it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct VaryingSetting {
     /// The setting.
     pub key: String,
@@ -66,7 +67,7 @@ pub struct VaryingSetting {
 }
 
 /// A setting that differs because the kernels do, and bears little on speed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct FollowingSetting {
     /// The setting.
     pub key: String,
@@ -79,7 +80,7 @@ pub struct FollowingSetting {
 }
 
 /// The difference between two sets of runs in their settings.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct SettingsDiff {
     /// Settings constant within either side and different between them, most relevant first.
     pub differing: Vec<SettingDiff>,

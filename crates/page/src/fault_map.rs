@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use pagelab_views::faultmap::{FaultMap, PointKind};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Cells of a picture, across and up.
@@ -11,7 +12,7 @@ const COLUMNS: u64 = 400;
 const ROWS: u64 = 200;
 
 /// One side's picture.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FaultGrid {
     /// The mapping's class, in words.
     what: String,

@@ -5,6 +5,7 @@ use pagelab_views::Result;
 use pagelab_views::iopattern::Grid;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::io::{Drawn, Heatmap, OneFile, Size, collect_with};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Files drawn, and the cells of each across and up.
@@ -14,7 +15,7 @@ const DRAWN: Drawn = Drawn { files: 3, columns: 160, rows: 60 };
 const LEAST: u64 = 100;
 
 /// The I/O of one recording.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct IoMaps {
     /// Those with most bytes first.
     files: Vec<IoMap>,
@@ -25,7 +26,7 @@ pub(crate) struct IoMaps {
 }
 
 /// One file.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct IoMap {
     name: String,
     file_id: u32,

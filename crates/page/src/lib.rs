@@ -19,6 +19,7 @@ mod page_sizes;
 mod pictures;
 mod recorders;
 mod recording;
+mod schema;
 mod typical;
 
 use std::path::{Path, PathBuf};
@@ -29,17 +30,20 @@ use pagelab_analysis::compare::Comparison;
 use pagelab_vocab::terminal::escape;
 use pictures::Pictures;
 use recording::OneRecording;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 include!(concat!(env!("OUT_DIR"), "/bundle.rs"));
 
+pub use schema::schema;
+
 /// Format of the document; the script of a page is of the same version.
 const FORMAT: u32 = 1;
 
 /// What a page shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Page<'a> {
     format: u32,
     version: &'static str,
@@ -47,6 +51,7 @@ pub struct Page<'a> {
     /// It is served by `pagelab ui`, which can be asked for finer pictures.
     served: bool,
     #[serde(serialize_with = "drawn")]
+    #[schemars(with = "Vec<Comparison>")]
     comparisons: Vec<&'a Comparison>,
     /// What is drawn from the recordings of each comparison.
     pictures: Vec<Pictures>,

@@ -6,6 +6,7 @@ use pagelab_analysis::AnalysisError;
 use pagelab_recording::Recording;
 use pagelab_views::metrics::over_time as metrics;
 use pagelab_views::view::latency::over_time as latency;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::io_map::IoMaps;
@@ -39,7 +40,7 @@ const EVENTS: [&str; 6] =
     ["cycles", "instructions", "LLC-load-misses", "dTLB-load-misses", "context-switches", "cpu-migrations"];
 
 /// One recording against time.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OverTime {
     /// The recording.
     dir: String,

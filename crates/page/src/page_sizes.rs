@@ -4,10 +4,11 @@ use pagelab_recording::Recording;
 use pagelab_views::Result;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::regions::{self, Shortfall, Size, Space};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Memory by page size.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PageSizes {
     source: Option<String>,
     sizes: Vec<Size>,

@@ -10,6 +10,7 @@ use pagelab_interop::folded::{Weighed, fold};
 use pagelab_recording::Recording;
 use pagelab_views::read::Tasks;
 use pagelab_views::selection::Selection;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::fault_map::{FaultGrid, grids};
@@ -19,7 +20,7 @@ use crate::recorders::Recorders;
 use crate::typical::typical;
 
 /// The pictures of one comparison.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Pictures {
     /// Address against time, base and test.
     fault_maps: [Option<FaultGrid>; 2],

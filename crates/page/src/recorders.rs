@@ -7,10 +7,11 @@ use pagelab_analysis::AnalysisError;
 use pagelab_analysis::compare::SideRuns;
 use pagelab_recording::{Manifest, ProbeState, Recording};
 use pagelab_views::run::load_loss;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One side's hosts and recorders.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Recorders {
     /// Facts that the runs have, each value once: `host`, `kernel`, `CPUs`, `virtualisation`, `pagelab`.
     facts: BTreeMap<&'static str, BTreeSet<String>>,

@@ -10,6 +10,7 @@ use pagelab_views::faultmap::of_dir;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget::{self, BudgetView};
 use pagelab_views::view::summary::{self, SummaryView};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::fault_map::{FaultGrid, grids};
@@ -22,7 +23,7 @@ use crate::pictures::stacks_of;
 const LISTED: usize = 20;
 
 /// One recording: the documents of `explain`, `show summary` and `show budget`, and its pictures.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OneRecording {
     dir: String,
     explanation: Explanation,

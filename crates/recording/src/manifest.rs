@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagelab_output::read_plain;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,7 +28,7 @@ const MOST_CPUS: u64 = 1 << 16;
 /// The manifest of one recording. A value that is not known is null.
 ///
 /// Keys that this version does not know are kept in [`Manifest::extra`] and written back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Manifest {
     /// Major format of the recording.
     pub format: u64,
@@ -182,7 +183,7 @@ impl Default for Manifest {
 }
 
 /// What the manifest says of a rollup that was written.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct WrittenRollup {
     /// Version of the rollup, as [`crate::tables::RollupDef::version`].
     pub version: u32,
@@ -193,7 +194,7 @@ pub struct WrittenRollup {
 }
 
 /// The clock of all `ts` of a recording.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(default)]
 pub struct Clock {
     /// Name of the clock, such as `CLOCK_MONOTONIC`.
@@ -210,7 +211,7 @@ pub struct Clock {
 }
 
 /// How a command ended: with a code or by a signal.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(default)]
 pub struct Exit {
     /// Exit code; null if a signal ended it.
@@ -223,7 +224,7 @@ pub struct Exit {
 }
 
 /// What recording cost.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(default)]
 pub struct SelfCost {
     /// CPU time of the recorder.
@@ -240,7 +241,7 @@ pub struct SelfCost {
 }
 
 /// What became of a probe that was asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeState {
     /// It runs.
@@ -251,7 +252,7 @@ pub enum ProbeState {
 }
 
 /// One probe or feature that was asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(default)]
 pub struct Probe {
     /// Name.

@@ -101,12 +101,22 @@ pub(crate) fn unknown(unknown: &Unknown, width: usize) -> String {
 /// Less of the loss than this is within what the shares themselves are unsure of.
 const WORTH_A_LINE: f64 = 0.05;
 
-fn share(effect: &Effect) -> String {
+/// The part of the loss that a cause takes, in words. Where other parts fell, that is more than all of it.
+pub(crate) fn share_of_loss(effect: &Effect) -> String {
     let what = lost_time(&effect.of);
+    let percent = effect.share * 100.0;
+    match effect.share {
+        share if share <= 0.0 => format!("what part of {what} is not known: other parts of its time fell"),
+        share if share > 1.0 => format!("all of {what} ({percent:.0} %: other parts fell)"),
+        _ => format!("{percent:.0} % of {what}"),
+    }
+}
+
+fn share(effect: &Effect) -> String {
     let interval = effect.share_ci95.map_or_else(String::new, |[low, high]| {
         format!(" (95 % interval {:.0} to {:.0} %)", low * 100.0, high * 100.0)
     });
-    format!("{:.0} % of {what}{interval}", effect.share * 100.0)
+    format!("{}{interval}", share_of_loss(effect))
 }
 
 /// The figures, both sides next to each other.

@@ -6,6 +6,7 @@ use pagelab_analysis::compare::{Comparison, ComponentChange, LimitState, MetricC
 use pagelab_analysis::rules::{Finding, lost_time};
 use pagelab_vocab::units::{quantity, short_duration, significant};
 
+use crate::finding::share_of_loss;
 use crate::sides::ratio_text;
 use crate::table::clean;
 use crate::verdict::setting_values;
@@ -89,7 +90,7 @@ fn finding(finding: &Finding) -> String {
     let mut out =
         format!("#### {} ({})\n\n{}.\n\n", code(&finding.cause), finding.confidence.word(), cell(&finding.summary));
     if let Some(effect) = &finding.effect {
-        let _ = writeln!(out, "It takes {:.0} % of the lost time.\n", effect.share * 100.0);
+        let _ = writeln!(out, "It takes {}.\n", share_of_loss(effect));
     }
     if let Some(follow_up) = &finding.follow_up {
         let _ = writeln!(out, "Toggled: {}: {}.\n", follow_up.state.replace('_', " "), cell(&follow_up.reason));

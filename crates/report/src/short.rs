@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use pagelab_analysis::compare::{Comparison, Unknown, Verdict};
 use pagelab_analysis::rules::{Finding, error_rate, lost_time};
 
+use crate::finding::share_of_loss;
 use crate::paragraph::wrap;
 use crate::sides::power;
 use crate::style::Style;
@@ -88,10 +89,7 @@ fn why(comparison: &Comparison, style: &Style) -> String {
 
 /// A cause: its share, and of the first one what happened, the setting and the narrowest fix.
 fn cause(finding: &Finding, is_first: bool, style: &Style) -> String {
-    let share = finding
-        .effect
-        .as_ref()
-        .map_or_else(String::new, |effect| format!(", {:.0} % of {}", effect.share * 100.0, lost_time(&effect.of)));
+    let share = finding.effect.as_ref().map_or_else(String::new, |effect| format!(", {}", share_of_loss(effect)));
     let title = format!("{}. {} [{}]{share}", finding.rank, finding.cause, finding.confidence.word());
     if !is_first {
         return format!("{title}: {}\n", clean(&finding.title));

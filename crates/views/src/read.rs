@@ -9,6 +9,7 @@ use pagelab_recording::{ProbeState, Recording, Result};
 use pagelab_vocab::terminal::escape;
 use pagelab_vocab::terminal::shell_path;
 use pagelab_vocab::units::hexadecimal;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::calls::File;
@@ -100,7 +101,7 @@ pub(crate) fn file_title(file_id: u32, file: Option<&File>) -> String {
 }
 
 /// Bytes that are a path, for JSON: as text, and exact where that is not the same.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct PathText {
     /// The path, with what is not UTF-8 replaced.
     pub path: Option<String>,

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use pagelab_recording::Manifest;
 use pagelab_vocab::metrics::{MetricKind, Unit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use exclude::Exclusion;
@@ -70,7 +71,7 @@ impl RunData {
 }
 
 /// What names a number of a run: the metric and which device, CPU, job, ... it is of.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema, Deserialize)]
 pub struct MetricKey {
     /// Name in the vocabulary of metrics; a histogram's has `.mean`, `.p50` or `.p99` appended.
     pub name: String,
@@ -115,7 +116,7 @@ pub struct RunMetric {
 }
 
 /// What a stream saw and lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct StreamLoss {
     /// Events that happened, as far as the probe knows.
     pub seen: u64,

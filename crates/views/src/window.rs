@@ -4,6 +4,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use pagelab_recording::tables::{TableView, TasksRow, TasksView};
 use pagelab_recording::{Manifest, MeasuredBy, Recording, Span};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::error::Result;
 const ROOT_TASK: u32 = 1;
 
 /// The measured time of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Window {
     /// Begin, on the recording's clock.
     pub start_ns: i64,
@@ -26,7 +27,7 @@ pub struct Window {
 }
 
 /// How a measurement window is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowSource {
     /// The load said when it measured.

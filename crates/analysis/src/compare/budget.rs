@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pagelab_views::run::RunData;
 use pagelab_views::view::budget::{BudgetView, Missing, OneComponent};
 use pagelab_vocab::budget::{Component, OTHER, STOLEN, State, UNSAMPLED, USER, component_of};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounts::{Accounts, Kernels, per_operation};
@@ -28,7 +29,7 @@ const IDLE_ABOUT: &str = "no task ran, could run, or slept for I/O or uninterrup
 const LEVEL: f64 = 0.95;
 
 /// Where the difference is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct BudgetComparison {
     /// What the times are of: `operation`, or `run`.
     pub per: String,
@@ -58,7 +59,7 @@ pub struct BudgetComparison {
 }
 
 /// One component on both sides, per unit of work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct ComponentChange {
     /// Its name in the vocabulary, or `idle`.
     pub component: String,
@@ -86,7 +87,7 @@ pub struct ComponentChange {
 }
 
 /// A part of the account that a side lacks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct MissingPart {
     /// `base` or `test`.
     pub side: String,

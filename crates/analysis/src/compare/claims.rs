@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use pagelab_vocab::budget::{OTHER, UNSAMPLED};
 use pagelab_vocab::causes::cause;
 use pagelab_vocab::units::duration_of_three;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::budget::{BudgetComparison, ComponentChange};
@@ -24,7 +25,7 @@ const MATERIAL: f64 = 0.05;
 const LISTED: f64 = 0.02;
 
 /// What no cause claims of the loss.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Unknown {
     /// Share of the loss, from 0 to 1.
     pub share: f64,
@@ -48,7 +49,7 @@ fn of_change_of_whole() -> String {
 }
 
 /// A component of the unknown part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct UnknownComponent {
     /// Its name in the vocabulary, or `idle`.
     pub component: String,

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use pagelab_vocab::terminal::shell_word;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ const FIVE_PCT: f64 = 1.05;
 const RUNS_AT_MOST: f64 = 100_000.0;
 
 /// Facts about the sides of a comparison that no test rests on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Facts {
     /// The base.
     pub base: SideFacts,
@@ -34,7 +35,7 @@ pub struct Facts {
 }
 
 /// Facts about one side.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct SideFacts {
     /// What its runs ran, each command line once, as a shell would take it.
     pub commands: Vec<String>,
@@ -55,7 +56,7 @@ pub struct SideFacts {
 }
 
 /// What an experiment of this size can show.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Power {
     /// The smallest difference, in per cent of the base, that this number of runs would find in `chance` of all repetitions.
     pub detectable_pct: f64,

@@ -1,5 +1,6 @@
 //! Runs that did not get through: they are no value of a metric, and still an answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Verdict;
@@ -7,7 +8,7 @@ use crate::stats::fisher_exact;
 use pagelab_views::run::{Exclusion, RunData};
 
 /// How often the runs of either side failed, and whether that differs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Failures {
     /// The base's runs.
     pub base: FailedRuns,
@@ -26,7 +27,7 @@ impl Default for Failures {
 }
 
 /// The runs of one side that the workload itself ended badly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct FailedRuns {
     /// Runs that got through or failed. Those that the user, the recorder or the host ended are not among them.
     pub runs: usize,

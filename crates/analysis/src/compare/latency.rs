@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pagelab_recording::{Bounds, Recording};
 use pagelab_views::metrics::latency::{Buckets, LatencyOf, distributions};
 use pagelab_views::run::RunData;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::design::{Block, block_of};
@@ -27,7 +28,7 @@ const KINDS: [&str; 2] = ["lat", "clat"];
 const FAMILY: &str = "latency";
 
 /// One quantile of the latency of a job's operations in one direction, on both sides.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct LatencyChange {
     /// `job/direction`; null for all jobs and directions together.
     pub instance: Option<String>,

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Comparison, MetricComparison, Primary};
@@ -41,7 +42,7 @@ impl FromStr for Limit {
 }
 
 /// What became of a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitState {
     /// The loss is smaller, at the far end of its interval as well.
@@ -55,7 +56,7 @@ pub enum LimitState {
 }
 
 /// A limit and the loss.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct LimitAnswer {
     /// The metric, with its instance in brackets where it has several.
     pub metric: String,

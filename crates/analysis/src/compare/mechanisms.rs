@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use pagelab_vocab::causes::causes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::budget::{ComponentChange, Difference, OfRun};
@@ -15,7 +16,7 @@ use crate::rules::evidence::is_of;
 use crate::stats::{Design, benjamini_hochberg};
 
 /// The time of the components in which a cause shows, per unit of work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct MechanismChange {
     /// The causes that show in just these components.
     pub causes: Vec<String>,

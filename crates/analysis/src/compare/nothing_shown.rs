@@ -1,6 +1,7 @@
 //! What a comparison says beside its verdict: how large a difference the data exclude, and how many runs would find one
 //! of a size that people ask for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Verdict;
@@ -13,7 +14,7 @@ use crate::stats::{
 const CHANGES_PCT: [f64; 3] = [2.0, 5.0, 10.0];
 
 /// What the primary metric's runs exclude, and what more of them would show.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct NothingShown {
     /// The sides are equivalent within this, in per cent: the smallest margin x, rounded up, such that the 90 %
     /// interval of the ratio lies within 1 - x to 1 + x (two one-sided tests at 5 %, see
@@ -33,7 +34,7 @@ pub struct NothingShown {
 }
 
 /// The number of runs for a size of change.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct RunsNeeded {
     /// Change, in per cent of the base.
     pub change_pct: f64,

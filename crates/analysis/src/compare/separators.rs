@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use pagelab_views::metrics::info::info;
@@ -14,7 +15,7 @@ const LISTED: usize = 5;
 const OWN_FIGURES: [&str; 2] = ["self.", "recorder."];
 
 /// What splits the runs of a side as its two modes do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Separators {
     /// Settings with one value in all runs of one mode and another in all of the other.
     pub settings: Vec<SeparatingSetting>,
@@ -31,7 +32,7 @@ pub struct Separators {
 }
 
 /// A setting, or the host, that is another in each mode.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct SeparatingSetting {
     /// Key; `host` for the machine that the runs were made on.
     pub key: String,
@@ -43,7 +44,7 @@ pub struct SeparatingSetting {
 
 /// A metric whose values do not overlap between the modes. Counters are per operation, or per run where operations are
 /// not known.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct SeparatingMetric {
     /// Name.
     pub name: String,

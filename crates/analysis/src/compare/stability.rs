@@ -8,6 +8,7 @@
 //! Seven questions are asked under one level of 5 %, see [`stats::check_sides`]: at most 5 % of comparisons whose sides
 //! are clean get any note.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::design::lifetime;
@@ -24,7 +25,7 @@ const LEVEL: f64 = 0.05;
 const SEED: u64 = 1;
 
 /// Whether each side's runs are of one kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Stability {
     /// Share of clean comparisons that get any note at most, 0.05 for 5 %.
     pub level: f64,
@@ -43,7 +44,7 @@ pub struct Stability {
 }
 
 /// Whether the runs of one side are of one kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct SideStability {
     /// Runs that count and have a value of the primary metric.
     pub n: usize,
@@ -58,7 +59,7 @@ pub struct SideStability {
 }
 
 /// A rank test of the values against their order, see [`stats::drift()`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct Drift {
     /// p is at most the threshold; null if not tested.
     pub found: Option<bool>,
@@ -73,7 +74,7 @@ pub struct Drift {
 }
 
 /// A test of the farthest values, see [`stats::outliers()`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct Outliers {
     /// p is at most the threshold; null if not tested.
     pub found: Option<bool>,
@@ -86,7 +87,7 @@ pub struct Outliers {
 }
 
 /// A run that lies far from the others.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct OutlyingRun {
     /// Directory of the recording.
     pub dir: String,
@@ -99,7 +100,7 @@ pub struct OutlyingRun {
 }
 
 /// A test of the best split of the runs in two, see [`stats::modes()`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct TwoModes {
     /// p is at most the threshold; null if not tested.
     pub found: Option<bool>,
@@ -116,7 +117,7 @@ pub struct TwoModes {
 }
 
 /// The runs of one mode.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Mode {
     /// Runs.
     pub n: usize,

@@ -286,7 +286,7 @@ impl ComponentRule {
             Part::MoreOf(_) => "more of its events, at the other side's price",
             Part::DearerBy(_) => "dearer events, as many as there were",
         };
-        Cost { method, resource: ACCOUNT, of_run, bounds: None, samples: None }
+        Cost { method, resource: ACCOUNT, of_run, bounds: None, samples: None, account: None }
     }
 
     fn parts(

@@ -48,6 +48,16 @@ pub(crate) struct Cost<'a> {
     pub bounds: Option<OfRun<'a, [f64; 2]>>,
     /// Samples it was computed from, on the slow side; null where it was not sampled.
     pub samples: Option<f64>,
+    /// The time of the account's components in which the cause shows, where a cost that was not sampled can be held to it.
+    pub account: Option<Sampled<'a>>,
+}
+
+/// Time that was sampled.
+pub(crate) struct Sampled<'a> {
+    /// Time in a run, ns.
+    of_run: OfRun<'a, f64>,
+    /// Samples that it was computed from, on the slow side.
+    samples: f64,
 }
 
 /// Cost and time of each run, per unit of work.
@@ -60,6 +70,8 @@ struct Pair {
     whole: f64,
     least: f64,
     most: f64,
+    /// [`Cost::account`]; 0 where there is none.
+    account: f64,
 }
 
 /// Cost and time by which the sides differ. The cost is no more than the slow side's events can have caused.
@@ -68,6 +80,7 @@ struct Difference {
     cost: f64,
     time: f64,
     most: f64,
+    account: f64,
 }
 
 impl Difference {
@@ -84,6 +97,7 @@ impl Difference {
             cost: difference(|pair| pair.cost),
             time: difference(|pair| pair.time),
             most: side(slow, |pair| pair.most),
+            account: difference(|pair| pair.account),
         }
     }
 
@@ -108,6 +122,10 @@ pub(crate) fn effect(scene: &Scene<'_>, cost: &Cost<'_>) -> Option<Effect> {
                 whole: per_work(run.window_ns)?,
                 least: per_work(least)?,
                 most: per_work(most)?,
+                account: match &cost.account {
+                    Some(account) => per_work((account.of_run)(run)?)?,
+                    None => 0.0,
+                },
             })
         };
         side.runs.iter().filter_map(pair).collect()
@@ -146,13 +164,22 @@ pub(crate) fn effect(scene: &Scene<'_>, cost: &Cost<'_>) -> Option<Effect> {
     })
 }
 
-/// The share that is sure whatever an event cost, or whichever way the samples fell: c samples are good to sqrt(c).
+/// The share that is sure whatever an event cost, or whichever way the samples fell. Where the account tells the time of the
+/// components in which the cause shows, no event's cost need be guessed.
 fn least_share(cost: &Cost<'_>, slow: &[Pair], found: &Difference) -> Option<f64> {
+    let sampled = |time: f64, samples: f64| Some(time / found.time * (1.0 - sampling_error(samples)?));
     if let Some(samples) = cost.samples {
-        let error = critical_value(f64::INFINITY, 0.95).ok()? / samples.max(1.0).sqrt();
-        return Some(found.attributed() / found.time * (1.0 - error));
+        return sampled(found.attributed(), samples);
     }
-    mean(&slow.iter().map(|pair| pair.least / found.time).collect::<Vec<_>>()).ok()
+    let by_events = mean(&slow.iter().map(|pair| pair.least / found.time).collect::<Vec<_>>()).ok()?;
+    let by_account =
+        cost.account.as_ref().and_then(|account| sampled(found.account.min(found.attributed()), account.samples));
+    Some(by_account.map_or(by_events, |by_account| by_events.max(by_account)))
+}
+
+/// How far a share of c samples may be off: they are good to sqrt(c).
+fn sampling_error(samples: f64) -> Option<f64> {
+    Some(critical_value(f64::INFINITY, 0.95).ok()? / samples.max(1.0).sqrt())
 }
 
 /// The 95 % interval of the ratio over resamples of both sides.
@@ -221,7 +248,14 @@ pub(crate) fn faults<'a>(
         };
         let samples = scene.slow.values(|run| Some(run.kernel_samples?.in_faults)).iter().sum();
         let method = "kernel time sampled under the entry of faults";
-        return Cost { method, resource: KERNEL, of_run: Box::new(of_run), bounds: None, samples: Some(samples) };
+        return Cost {
+            method,
+            resource: KERNEL,
+            of_run: Box::new(of_run),
+            bounds: None,
+            samples: Some(samples),
+            account: None,
+        };
     }
     let event = cause(about.cause).map(|def| def.event);
     let (busy, page_bytes) = (busy_cpus(scene), scene.page_bytes());
@@ -235,7 +269,19 @@ pub(crate) fn faults<'a>(
         of_run: Box::new(kernel),
         bounds: Some(Box::new(bounds)),
         samples: None,
+        account: by_account(scene, about),
     }
+}
+
+/// The time of the components in which the cause shows, where every run tells it: also a profile of few samples a run says what part
+/// of the time on CPUs that is.
+fn by_account<'a>(scene: &Scene<'a>, about: &About) -> Option<Sampled<'a>> {
+    let components = cause(about.cause)?.components;
+    let of_run = move |run: &RunEvidence| run.account.as_ref()?.time_ns(components);
+    let sides = [Some(scene.slow), scene.fast];
+    let is_told = sides.into_iter().flatten().all(|side| side.runs.iter().all(|run| of_run(run).is_some()));
+    let samples = scene.slow.values(|run| Some(run.kernel_samples?.in_faults)).iter().sum();
+    is_told.then(|| Sampled { of_run: Box::new(of_run), samples })
 }
 
 /// [`Effect::resource`] of causes that cost time in the kernel.
@@ -261,6 +307,7 @@ pub(crate) fn reads(device: &str) -> Cost<'_> {
         of_run: Box::new(of_run),
         bounds: None,
         samples: None,
+        account: None,
     }
 }
 
@@ -432,7 +479,7 @@ mod tests {
     fn resampling_brackets_the_ratio_and_repeats() {
         let pair = |i: i32, cost: f64, time: f64| {
             let (cost, time) = (cost + f64::from(i), time + f64::from(i % 3));
-            Pair { cost, time, whole: time, least: f64::INFINITY, most: f64::INFINITY }
+            Pair { cost, time, whole: time, least: f64::INFINITY, most: f64::INFINITY, account: 0.0 }
         };
         let side = |cost: f64, time: f64| -> Vec<Pair> { (0..6).map(|i| pair(i, cost, time)).collect() };
         let of = |slow: &[Pair], fast: &[Pair]| {

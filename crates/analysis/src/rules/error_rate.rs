@@ -3,12 +3,13 @@
 //! The cases are those of `tests/zoo` (`sized.py judge`, `claims.py`): losses that were planted in programs by a cause on the list, by
 //! one that is on no list, or not at all, recorded with the default streams. A finding is wrong where its cause was not planted.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Confidence;
 
 /// The record of a word.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct ErrorRate {
     /// The word.
     pub confidence: Confidence,

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use pagelab_views::mappings::ClassKey;
 
 /// How well a cause is established.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// The signs occur together, but a link of the chain from setting to lost time was not seen.
@@ -30,7 +31,7 @@ impl Confidence {
 }
 
 /// One of the two sides of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SideName {
     /// What is compared against.
@@ -58,7 +59,7 @@ impl SideName {
 }
 
 /// How far a remedy reaches. The order is that of a finding's fixes: narrowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reach {
     /// One mapping of one program.
@@ -87,7 +88,7 @@ impl Reach {
 }
 
 /// One remedy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct Fix {
     /// How far it reaches.
     pub reach: Reach,
@@ -105,7 +106,7 @@ impl Fix {
 }
 
 /// A figure that a finding rests on. A side without it is null.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Number {
     /// The quantity counted or measured.
     pub name: String,
@@ -118,7 +119,7 @@ pub struct Number {
 }
 
 /// How much of the primary metric's change the cause accounts for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Effect {
     /// Share of the change of time per operation (or per run) that is attributed; 1 is all of it. The shares of all
     /// findings of a comparison add up to 1 at most.
@@ -173,7 +174,7 @@ impl Effect {
 }
 
 /// The part of a loss that is left when every finding has its share.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Unexplained {
     /// Share of the loss, from 0 to 1.
     pub share: f64,
@@ -184,7 +185,7 @@ pub struct Unexplained {
 }
 
 /// The mapping that a finding speaks about.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct MappingSubject {
     /// In words: `anonymous, 2 MiB each, mapped by cache (thread), 180 of them`.
     pub description: String,
@@ -207,7 +208,7 @@ pub struct MappingSubject {
 }
 
 /// The setting that a finding names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct SettingSubject {
     /// Key in the vocabulary of settings, or the call of the program that decided (`madvise`).
     pub key: String,
@@ -220,7 +221,7 @@ pub struct SettingSubject {
 }
 
 /// What follow-up rounds, in which nothing but the setting of a finding was toggled, say of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct FollowUp {
     /// `confirmed`, `refuted` or `not_decided`.
     pub state: String,
@@ -242,7 +243,7 @@ pub struct FollowUp {
 }
 
 /// A cause, with what holds for it, what could have refuted it, and the remedies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Finding {
     /// Place in the list, from 1.
     pub rank: usize,
@@ -284,7 +285,7 @@ pub struct Finding {
 }
 
 /// The evidence on one cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleOutcome {
     /// It is a finding.
@@ -319,7 +320,7 @@ impl fmt::Display for RuleOutcome {
 }
 
 /// What became of one rule, whether or not it led to a finding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Considered {
     /// The cause looked for.
     pub cause: String,
@@ -330,7 +331,7 @@ pub struct Considered {
 }
 
 /// The outcome of all rules.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct Diagnosis {
     /// Causes found, best first.
     pub findings: Vec<Finding>,

@@ -1,9 +1,10 @@
 //! Values that are lists: which of their members differ.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A member of a list that is not the same on both sides.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct PartDiff {
     /// As the base has it; null if it does not.
     pub base: Option<String>,
@@ -30,8 +31,11 @@ fn name(part: &str) -> &str {
 /// one side. A member with a name, such as `commit=30`, stands beside the one of that name.
 pub(super) fn differing(key: &str, base: Option<&str>, test: Option<&str>) -> Vec<PartDiff> {
     let (Some(separator), Some(base), Some(test)) = (separator(key), base, test) else { return Vec::new() };
+    // The quotes of a shell belong to the line, and may stand around several of its words.
+    let is_quote = |letter: char| separator == ' ' && matches!(letter, '\'' | '"' | '\\');
     let parts = |text: &'_ str| -> Vec<String> {
-        text.split(separator).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+        let bare = text.split(separator).map(|part| part.trim_matches(is_quote));
+        bare.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     };
     let mut added = parts(test);
     let mut removed = Vec::new();
@@ -68,6 +72,12 @@ mod tests {
             ["commit=5 > commit=30", "discard > -", "- > sync"]
         );
         assert_eq!(told("command.arguments", "-c 5 -c x", "-c 6 -c x"), ["5 > -", "- > 6"]);
+        let quoted = |value: &str| format!(r"-c 'psql -c '\''set a={value}'\'''");
+        assert_eq!(
+            told("command.arguments", &quoted("1"), &quoted("2")),
+            ["a=1 > a=2"],
+            "without the quotes of the line"
+        );
         assert_eq!(told("env.GLIBC_TUNABLES", "a.b=1:c.d=2", "c.d=2:a.b=3"), ["a.b=1 > a.b=3"]);
         assert!(told("thp.enabled", "always", "never").is_empty(), "it is no list");
         assert!(differing("mount./.options", None, Some("rw")).is_empty());

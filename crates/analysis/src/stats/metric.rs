@@ -7,6 +7,7 @@ use super::welch::TTest;
 use super::{
     Count, Ratio, Summary, Undefined, exact_poisson, fieller, fieller_paired, hedges_g, one_sample, welch_of_summaries,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ const ROUNDING: f64 = 1e-12;
 const INTERVAL_LEVEL: f64 = 0.95;
 
 /// How the runs were laid out. The method of testing follows from this and from the kind of data, never from a p value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Design {
     /// Two sets of runs without a common order.
@@ -34,7 +35,7 @@ pub enum Design {
 }
 
 /// The test that was applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Welch's t test of the difference of means.
@@ -50,7 +51,7 @@ pub enum Method {
 }
 
 /// Which way the test side differs from the base, by the estimate that was tested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// The test side is larger.
@@ -79,7 +80,7 @@ impl Change {
 }
 
 /// Whether there is a test, and if not, what the data say instead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// A p value exists and counts in its family.
@@ -124,7 +125,7 @@ pub struct MetricSamples<'a> {
 }
 
 /// Number, mean and standard deviation of one side.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct Side {
     /// Number of runs that have a value.
     pub n: usize,
@@ -135,7 +136,7 @@ pub struct Side {
 }
 
 /// Welch's test, which is given in addition to every other method.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct WelchResult {
     /// Test statistic, test - base.
     pub t: f64,
@@ -147,7 +148,7 @@ pub struct WelchResult {
 
 /// The comparison of one metric, as the compare document lists it. A value that does not exist is null and the note
 /// says why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct TestResult {
     /// Whether there is a test.
     pub outcome: Outcome,

@@ -69,10 +69,11 @@ pub use welch::{
     welch_of_summaries,
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An estimate with an interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Interval {
     /// The estimate.
     pub estimate: f64,

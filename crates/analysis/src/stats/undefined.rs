@@ -1,12 +1,13 @@
 //! Why a statistic has no value.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The reason a statistic is undefined for the data given.
 ///
 /// Every function of this module that cannot answer says why with one of these; none returns NaN, an infinite
 /// value or a stand-in such as 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Undefined {
     /// There are no values at all.

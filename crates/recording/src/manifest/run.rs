@@ -3,11 +3,12 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The measured time of a run: what counts in a comparison.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema, Deserialize)]
 #[serde(default)]
 pub struct Measured {
     /// Begin, ns on the recording's clock.
@@ -44,7 +45,7 @@ impl Measured {
 }
 
 /// Who knows when a run was measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasuredBy {
     /// The load: from the end of its ramp to its last operation.
@@ -59,7 +60,7 @@ pub enum MeasuredBy {
 }
 
 /// What ended the recording.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
     /// The target ended.
@@ -107,7 +108,7 @@ impl fmt::Display for EndedBy {
 }
 
 /// A target that was running before it was recorded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FoundTarget {
     /// Processes, and all that they fork.
@@ -142,7 +143,7 @@ impl fmt::Display for FoundTarget {
 }
 
 /// What wait4(2) says of a command that ended, its waited-for children included.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(default)]
 pub struct Rusage {
     /// CPU time in user mode.
@@ -166,7 +167,7 @@ pub struct Rusage {
 }
 
 /// A number that the command printed about itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema, Deserialize)]
 #[serde(default)]
 pub struct PrintedValue {
     /// Its name; the metric is called `value.NAME`.
@@ -189,7 +190,7 @@ pub struct PrintedValue {
 }
 
 /// Which way a number is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// More is better: operations per second.

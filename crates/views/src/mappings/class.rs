@@ -3,10 +3,11 @@
 use std::fmt;
 
 use pagelab_vocab::units::bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What stands behind a mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
     /// Private memory without a file, from mmap.
@@ -47,7 +48,7 @@ impl MemoryKind {
 }
 
 /// What the program said about huge pages for a mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThpAdvice {
     /// Nothing.
@@ -62,7 +63,7 @@ pub enum ThpAdvice {
 }
 
 /// Mappings with the same key are one class.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema, Deserialize)]
 pub struct ClassKey {
     /// What stands behind it.
     pub kind: MemoryKind,

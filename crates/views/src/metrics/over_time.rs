@@ -9,6 +9,7 @@ use pagelab_recording::Recording;
 use pagelab_recording::tables::CountersRow;
 use pagelab_vocab::counters::{self, Count};
 use pagelab_vocab::metrics::{MetricKind, Unit};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bins::Bins;
@@ -23,7 +24,8 @@ use crate::window::Window;
 const SAMPLE_NS: i64 = 100_000_000;
 
 /// One metric or event.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "SeriesCourse")]
 pub struct Course {
     /// Table that it is of: `metrics` or `counters`.
     pub table: &'static str,
@@ -40,7 +42,8 @@ pub struct Course {
 }
 
 /// Metrics and events over the measured time.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Series")]
 pub struct OverTime {
     /// When the measured time began, on the recording's clock.
     pub start_ns: i64,

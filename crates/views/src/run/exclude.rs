@@ -5,10 +5,11 @@ use std::path::Path;
 
 use pagelab_recording::set::{RunState, SET_JSON, SetJson};
 use pagelab_recording::{EndedBy, Manifest};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Why a run does not count in a comparison. It stays in the data and is listed with this reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Exclusion {
     /// The recorded command or job failed: `exit` of the manifest.

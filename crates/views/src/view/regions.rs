@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{RegionPagesRow, TasksRow};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::read::{self, PathText, Tasks};
 use crate::selection::{Selection, cut};
 
 /// Memory in pages of one size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Size {
     /// Size of the pages, bytes.
     pub page_size_bytes: u64,
@@ -22,7 +23,7 @@ pub struct Size {
 }
 
 /// One address space.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Space {
     /// The address space, unique in the recording.
     pub mm_id: u32,
@@ -39,7 +40,7 @@ pub struct Space {
 }
 
 /// One region of an address space.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct RegionRow {
     /// The address space, unique in the recording.
     pub mm_id: u32,
@@ -67,7 +68,7 @@ pub struct RegionRow {
 }
 
 /// Memory that is in smaller pages than were asked for, or not there at all.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Shortfall {
     /// The request.
     pub asked: String,
@@ -80,7 +81,7 @@ pub struct Shortfall {
 }
 
 /// Page sizes that memory had at the last look, one row per region.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct RegionsView {
     /// All memory present, by page size.
     pub sizes: Vec<Size>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pagelab_recording::{Exit, Probe, Recording, SelfCost};
 use pagelab_vocab::settings::setting;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ use crate::selection::Selection;
 const CLASSES: usize = 3;
 
 /// The target, the recording's quality, and what stands out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct SummaryView {
     /// What most readers want to know first.
     pub overview: Overview,
@@ -91,7 +92,7 @@ pub struct SummaryView {
 
 /// The figures that most readers want first: for a command from the kernel's accounts at its end, for a target that ran
 /// already from its metrics in the measured time. Null is not known.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Overview {
     /// Wall time, ns.
     pub elapsed_ns: Option<f64>,
@@ -118,7 +119,7 @@ pub struct Overview {
 }
 
 /// One table.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct TableFacts {
     /// Its name.
     pub table: &'static str,
@@ -131,7 +132,7 @@ pub struct TableFacts {
 }
 
 /// Faults in the measured time.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Faults {
     /// Rows in the whole recording.
     pub in_recording: Option<u64>,
@@ -140,7 +141,7 @@ pub struct Faults {
 }
 
 /// A number of events.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, JsonSchema)]
 pub struct Counted {
     /// How many.
     pub count: Option<f64>,
@@ -151,7 +152,7 @@ pub struct Counted {
 }
 
 /// Faults against the slots in which a huge page was possible, over the whole recording.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Slots {
     /// Huge page size, bytes.
     pub slot_bytes: u64,
@@ -176,7 +177,7 @@ pub struct Slots {
 }
 
 /// One class of mappings.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ClassFacts {
     /// In words.
     pub class: String,
@@ -189,7 +190,8 @@ pub struct ClassFacts {
 }
 
 /// A setting that changed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChangedSetting")]
 pub struct Change {
     /// Its key.
     pub key: String,

@@ -87,6 +87,18 @@ pub(super) const CAUSES: &[CauseDef] = &[
         ],
     },
     CauseDef {
+        id: "reads.more",
+        title: "the program reads more from files that are in the page cache",
+        topics: &["io", "memory"],
+        settings: &[],
+        help: "What a program does not keep it reads again, and each read copies from the page cache: a cache of its own that is \
+               too small (SQLite's cache_size, PostgreSQL's shared_buffers, InnoDB's buffer pool) shows as more bytes read \
+               by calls (target.io.rchar) for the same work. It needs more time in copies from the page cache. Reads from \
+               the device are not counted here.",
+        event: EventCost::measured("byte read"),
+        components: &["run.file.read"],
+    },
+    CauseDef {
         id: "io.direct",
         title: "reads and writes go past the page cache",
         topics: &["io", "memory"],

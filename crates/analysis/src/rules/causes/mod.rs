@@ -30,6 +30,7 @@ mod program_changed;
 mod program_starts;
 mod readahead_lost;
 mod readahead_reduced;
+mod reads_more;
 mod reclaim_direct;
 mod shmem_small_pages;
 mod swap_traffic;
@@ -90,6 +91,7 @@ static DECLARED: &[&ComponentRule] = &[
     &readahead_lost::RULE,
     &file_fragmented::RULE,
     &io_smaller_requests::RULE,
+    &reads_more::RULE,
     &io_direct::RULE,
     &sync_more::RULE,
     &sync_dearer::RULE,

@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use pagelab_recording::{ProbeState, Recording, Span};
 use pagelab_vocab::budget::{self, Component, State, component_of, ready_by};
 use pagelab_vocab::waits::PAGE_FAULT;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -39,7 +40,7 @@ use shares::{OffShares, RunShares, Untold};
 use states::{Doing, States, intervals_within};
 
 /// A part of the account.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct OneComponent {
     /// Its name in the vocabulary: `run.user`, `off.flush`.
     pub component: &'static str,
@@ -68,7 +69,7 @@ pub struct OneComponent {
 }
 
 /// Time in the kernel by the way in.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct KernelPart {
     /// The way in: the name of a call, `page_fault`, `interrupt`, or `thread`.
     pub entry: String,
@@ -83,7 +84,7 @@ pub struct KernelPart {
 }
 
 /// What page faults took.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct FaultCost {
     /// Faults that the kernel counted for the tasks, minor and major.
     pub faults: u64,
@@ -96,7 +97,7 @@ pub struct FaultCost {
 }
 
 /// Time in the kernel that no anchor tells.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Unmatched {
     /// The innermost function.
     pub function: String,
@@ -107,7 +108,7 @@ pub struct Unmatched {
 }
 
 /// A part of the account that is not known.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Missing {
     /// `run`, `ready` or `off`; `run` also where its time is known and not what it was spent on.
     pub part: &'static str,
@@ -116,7 +117,7 @@ pub struct Missing {
 }
 
 /// Where the time went.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct BudgetView {
     /// The time of the account: of a load, whole intervals of the time that it measured, else the time recorded. Null where states
     /// were not recorded.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::LatencyRow;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Buckets, upper_bound};
@@ -17,7 +18,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 const LATE_NS: i64 = SECOND_NS / 4;
 
 /// Operations that completed in one interval; times are upper bounds, as in the view `latency`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "LatencyInterval")]
 pub struct Interval {
     /// Its end, ns since the measured time began.
     pub end_ns: i64,
@@ -32,7 +34,8 @@ pub struct Interval {
 }
 
 /// One direction.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "LatencyCourse")]
 pub struct Course {
     /// `read`, `write` or `trim`.
     pub direction: String,
@@ -41,7 +44,8 @@ pub struct Course {
 }
 
 /// Latency over the measured time.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "LatencyOverTime")]
 pub struct OverTime {
     /// When the measured time began, on the recording's clock.
     pub start_ns: i64,
