@@ -8,7 +8,7 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and the crates it may know besides the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
@@ -34,6 +34,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("reproduce", &["experiment", "analysis", "recording"]),
     ("interop", &["views", "recording"]),
     ("report", &["views", "analysis", "recording"]),
+    ("fleet", &["analysis", "recording", "views"]),
     ("page", &["analysis", "interop", "views", "recording"]),
     ("ui", &["views", "recording"]),
     ("mcp", &["analysis", "sql", "views", "host", "recording"]),
