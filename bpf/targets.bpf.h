@@ -211,6 +211,20 @@ static __always_inline void leave(struct task_struct *task, struct task_state *s
 	__sync_fetch_and_add(&generation, 1);
 }
 
+/*
+ * The walk goes by number, and numbers wrap: a thread's may be lower than its process's, a child's than its parent's. Whom a task comes
+ * from is told of first.
+ */
+static __always_inline void adopt_elder(struct task_struct *task)
+{
+	struct task_struct *elder = task->group_leader;
+
+	if (!elder || elder->pid == task->pid)
+		elder = task->real_parent;
+	if (elder && !state_of(elder) && is_wanted(elder))
+		adopt(elder);
+}
+
 /* The walk: called for each task of the system. Each one found gives a byte, so that the recorder can pause there. */
 static __always_inline void target_met(struct task_struct *task, struct seq_file *seq)
 {
@@ -226,6 +240,7 @@ static __always_inline void target_met(struct task_struct *task, struct seq_file
 		return;
 	}
 	if (!state) {
+		adopt_elder(task);
 		if (adopt(task))
 			bpf_seq_write(seq, &found, sizeof(found));
 		return;

@@ -209,6 +209,40 @@ fn a_command_is_recorded_from_skip_for_duration_and_asked_to_end() {
     assert!(matches!(parents.as_slice(), [(_, Some(_)), (_, None)]), "the shell and its child: {parents:?}");
 }
 
+/// Numbers of tasks wrap: here a thread and a child are given lower ones than their process.
+#[test]
+fn a_task_comes_after_the_one_that_it_is_of_whatever_their_numbers() {
+    if !is_root() || !std::path::Path::new("/proc/sys/kernel/ns_last_pid").exists() {
+        return;
+    }
+    let script = "
+import os, threading, time
+def lower(): open('/proc/sys/kernel/ns_last_pid', 'w').write(str(max(os.getpid() - 300, 10)))
+lower()
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+lower()
+os.fork()
+time.sleep(60)";
+    let made = record(Target::Command(["python3", "-c", script].map(Into::into).to_vec()), |options| {
+        options.skip = Some(Duration::from_secs(1));
+        options.duration = Some(Duration::from_secs(1));
+        options.own_group = true;
+    });
+    let mut found = Vec::new();
+    made.recording
+        .for_each::<TasksRow>(|row| {
+            if row.op == "snapshot" {
+                found.push((row.task_id, row.tid, row.parent_task_id));
+            }
+        })
+        .expect("tasks");
+    let first = found.iter().find(|one| one.2.is_none()).copied().expect("the process");
+    let of_it: Vec<_> = found.iter().filter(|one| **one != first).collect();
+    assert_eq!(of_it.len(), 2, "its thread and its child: {found:?}");
+    assert!(of_it.iter().all(|one| one.1 < first.1), "their numbers are lower: {found:?}");
+    assert!(of_it.iter().all(|one| one.2 == Some(first.0)), "and they are of it: {found:?}");
+}
+
 #[test]
 fn a_command_that_ends_before_recording_begins_leaves_an_empty_recording() {
     if !is_root() {
