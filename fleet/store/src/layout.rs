@@ -1,0 +1,143 @@
+//! Which files and objects belong to recordings, and in which order they are copied.
+
+use std::path::PathBuf;
+
+/// The document of a recording.
+pub const MANIFEST: &str = "manifest.json";
+
+/// What a file is to a recording, in the order in which files are copied to a store: what says how much was lost goes before what it is
+/// about, and documents go after what they speak of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A part of the table `loss`.
+    Loss,
+    /// A part of any other table.
+    Part,
+    /// A part that compaction has written and not yet renamed; void without the record of the compaction.
+    Compacted,
+    /// The record of a compaction that did not end.
+    Compaction,
+    /// `manifest.json` of a recording.
+    Manifest,
+    /// `set.json` and `compare.json` of a set.
+    Set,
+}
+
+/// Folders above a recording, and its own: `SET/host=a/variant=b/run=001` and room for more.
+const DEPTH: usize = 16;
+/// Longest name of a file or folder on Linux, bytes.
+const LONGEST_NAME: usize = 255;
+
+/// What the file at `relative` is, its parts divided by `/`. `None` for all that is no file of a recording, and for every name that is
+/// no plain path downwards.
+pub fn kind(relative: &str) -> Option<Kind> {
+    let names: Vec<&str> = relative.split('/').collect();
+    let is_plain = |name: &&str| {
+        !name.is_empty()
+            && !name.starts_with('.')
+            && name.len() <= LONGEST_NAME
+            && !name.contains(['\0', '\\'])
+            && !name.chars().any(char::is_control)
+    };
+    if names.len() > DEPTH || !names.iter().all(is_plain) {
+        return None;
+    }
+    let (file, folders) = names.split_last()?;
+    match (*file, folders.last()) {
+        (MANIFEST, _) => Some(Kind::Manifest),
+        ("set.json" | "compare.json", _) => Some(Kind::Set),
+        ("compaction.json", _) => Some(Kind::Compaction),
+        (file, Some(table)) if is_table(table) => {
+            if is_numbered(file, "part-", ".parquet") {
+                return Some(if *table == "loss" { Kind::Loss } else { Kind::Part });
+            }
+            is_numbered(file, "compact-", ".tmp").then_some(Kind::Compacted)
+        }
+        _ => None,
+    }
+}
+
+/// The path below a folder for a name that [`kind`] knows.
+pub fn path(relative: &str) -> Option<PathBuf> {
+    kind(relative)?;
+    Some(relative.split('/').collect())
+}
+
+/// The folder of the recording that a file belongs to: `a/run=1` of `a/run=1/faults/part-0000.parquet`. Empty: the root itself.
+pub fn recording_of(relative: &str) -> Option<&str> {
+    let above = |text: &str| text.rsplit_once('/').map_or(0, |(above, _)| above.len());
+    let file_folder = &relative[..above(relative)];
+    match kind(relative)? {
+        Kind::Manifest | Kind::Compaction => Some(file_folder),
+        Kind::Loss | Kind::Part | Kind::Compacted => Some(&file_folder[..above(file_folder)]),
+        Kind::Set => None,
+    }
+}
+
+fn is_table(name: &str) -> bool {
+    name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+}
+
+fn is_numbered(name: &str, before: &str, after: &str) -> bool {
+    let number = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    number.is_some_and(|number| !number.is_empty() && number.chars().all(|letter| letter.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_recordings_are_known_by_their_names() {
+        assert_eq!(kind("manifest.json"), Some(Kind::Manifest));
+        assert_eq!(kind("variant=a/run=001/faults/part-0000.parquet"), Some(Kind::Part));
+        assert_eq!(kind("run=001/loss/part-0012.parquet"), Some(Kind::Loss));
+        assert_eq!(kind("r/faults/compact-0000.tmp"), Some(Kind::Compacted));
+        assert_eq!(kind("set.json"), Some(Kind::Set));
+        for other in [
+            "notes.txt",
+            "faults/part-0000.tmp",
+            "part-0000.parquet",
+            "faults/part-.parquet",
+            "faults/part-1.parquet.exe",
+            "Faults/part-0.parquet",
+            "reserve.tmp",
+            "",
+        ] {
+            assert_eq!(kind(other), None, "{other}");
+        }
+        assert!(Kind::Loss < Kind::Part && Kind::Part < Kind::Manifest && Kind::Manifest < Kind::Set);
+    }
+
+    #[test]
+    fn no_name_leads_out() {
+        let long = format!("{}/manifest.json", "a".repeat(256));
+        let deep = format!("{}manifest.json", "a/".repeat(20));
+        for hostile in [
+            "../manifest.json",
+            "/etc/manifest.json",
+            "a//manifest.json",
+            "a/./manifest.json",
+            "a/../../manifest.json",
+            ".ssh/manifest.json",
+            "a\0/manifest.json",
+            "a\\b/manifest.json",
+            "a\n/manifest.json",
+            &long,
+            &deep,
+        ] {
+            assert_eq!(kind(hostile), None, "{hostile:?}");
+            assert_eq!(path(hostile), None, "{hostile:?}");
+        }
+        assert_eq!(path("a/manifest.json"), Some(PathBuf::from("a/manifest.json")));
+    }
+
+    #[test]
+    fn files_are_told_by_recording() {
+        assert_eq!(recording_of("a/run=1/faults/part-0000.parquet"), Some("a/run=1"));
+        assert_eq!(recording_of("faults/part-0000.parquet"), Some(""));
+        assert_eq!(recording_of("a/manifest.json"), Some("a"));
+        assert_eq!(recording_of("manifest.json"), Some(""));
+        assert_eq!(recording_of("set.json"), None);
+    }
+}
