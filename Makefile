@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := nodejs redis-server stress-ng sysbench zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build demo test test-pages ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build fleet test-fleet demo test test-pages ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -45,6 +45,23 @@ web/dist/page.js: $(WEB_SOURCES)
 build: setup web ## build pagelab into target/release
 	$(CARGO) build --release --locked -p pagelab-cli
 
+fleet: target/release/pagelab-fleet ## build pagelab-fleet, which speaks to object stores, beside pagelab
+
+target/release/pagelab-fleet: $(wildcard fleet/*/src/*.rs) fleet/Cargo.toml fleet/Cargo.lock $(wildcard fleet/*/Cargo.toml)
+	$(CARGO) build --release --locked --manifest-path fleet/Cargo.toml --target-dir target/fleet
+	@mkdir -p target/release
+	cp target/fleet/release/pagelab-fleet $@
+
+# An S3 server to test with.
+S3_SERVER := target/fleet-tools/bin/s3s-fs
+
+$(S3_SERVER):
+	$(CARGO) install --quiet --locked s3s-fs --version 0.14.1 --features binary --root target/fleet-tools --target-dir target/fleet-tools/build
+
+test-fleet: build fleet $(S3_SERVER) ## recordings in a real S3 server, through a proxy that fails (root)
+	$(CARGO) test --release --locked --manifest-path fleet/Cargo.toml --target-dir target/fleet
+	tests/fleet/stores.py $(PAGELAB) target/release/pagelab-fleet $(S3_SERVER) $(if $(FULL),full)
+
 demo: build ## a regression goes in, its cause comes out (needs root)
 	tools/demo
 
@@ -67,6 +84,7 @@ test-pages: build ## HTML pages of real recordings in a real browser; screenshot
 test-all: ready-to-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full
 	$(MAKE) test-pages
+	$(MAKE) test-fleet FULL=1
 
 # Folders of the experiments that can be carried out again.
 EXPERIMENTS := $(patsubst %/reproduce.toml,%,$(wildcard experiments/*/reproduce.toml))

@@ -11,8 +11,10 @@ mod failure;
 mod options;
 mod print;
 mod progress;
+mod stores;
 mod verdict;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -137,30 +139,44 @@ fn start_logging(verbose: u8) {
 
 /// What was typed, as clap understands it. Wrong words are status 2, as for every command; for `record`, which keeps
 /// all others for the command it runs, 125.
-fn parse() -> Result<Cli, ExitCode> {
-    let words = commands::run::own_options_first(std::env::args_os());
-    let words = commands::show::view_first(words.into_iter()).map_err(|failure| {
-        say!("pagelab: {failure}");
-        ExitCode::from(failure.status())
-    })?;
+fn parse(words: Vec<OsString>) -> Result<Cli, ExitCode> {
+    let words = commands::run::own_options_first(words.into_iter());
+    let words = commands::show::view_first(words.into_iter()).map_err(|failure| status_of(&failure))?;
     Cli::try_parse_from(words).map_err(|error| {
-        let recording = std::env::args().nth(1).is_some_and(|word| word == "record");
-        let status = match error.exit_code() {
-            0 => 0,
-            _ if recording => 125,
-            _ => 2,
-        };
         // Printing fails only if the terminal is gone; then nobody reads it.
         let _ = error.print();
-        ExitCode::from(status)
+        if error.exit_code() == 0 { ExitCode::SUCCESS } else { of_recorder(ExitCode::from(2)) }
     })
 }
 
+/// The status of a failure of our own: of `record`, which keeps all others for the command it runs, 125.
+fn of_recorder(status: ExitCode) -> ExitCode {
+    let is_record = std::env::args_os().nth(1).is_some_and(|word| word == "record");
+    if is_record { ExitCode::from(125) } else { status }
+}
+
+/// Says what went wrong, and gives the status that says whose fault it is.
+fn status_of(failure: &Failure) -> ExitCode {
+    say!("pagelab: {failure}");
+    ExitCode::from(failure.status())
+}
+
 fn main() -> ExitCode {
-    let cli = match parse() {
-        Ok(cli) => cli,
-        Err(status) => return status,
+    let stores::Words { words, upload } = match stores::without_urls(std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(failure) => return of_recorder(status_of(&failure)),
     };
+    let status = match parse(words) {
+        Ok(cli) => run(cli),
+        Err(status) => status,
+    };
+    match upload.map(stores::Upload::finish) {
+        Some(Err(failure)) => of_recorder(status_of(&failure)),
+        _ => status,
+    }
+}
+
+fn run(cli: Cli) -> ExitCode {
     start_logging(cli.verbose);
     if cli.command.is_typed() {
         commands::restore::leftovers_first();
@@ -196,9 +212,6 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            say!("pagelab: {failure}");
-            ExitCode::from(failure.status())
-        }
+        Err(failure) => status_of(&failure),
     }
 }

@@ -53,6 +53,7 @@ mod show_sides;
 mod shown;
 mod size;
 mod status;
+mod stores;
 mod test_programs;
 mod trend;
 mod ui;
