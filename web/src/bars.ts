@@ -25,7 +25,7 @@ export function bars(all: readonly Bar[], name: string, names: number, values: n
     const short = bar.name.length > letters ? `${bar.name.slice(0, letters - 1)}…` : bar.name;
     picture.append(
       s("text", { x: names - 8, y: y + 16, "text-anchor": "end", class: "name" }, short),
-      s("rect", { x: names, y: y + 4, width: Math.max(1, x(bar.value) - names), height: ROW - 8, class: `bar ${bar.kind}` }, s("title", {}, `${bar.name}: ${bar.about}`)),
+      s("rect", { x: names, y: y + 4, width: bar.value > 0 ? Math.max(1, x(bar.value) - names) : 0, height: ROW - 8, class: `bar ${bar.kind}` }, s("title", {}, `${bar.name}: ${bar.about}`)),
       s("text", { x: WIDTH - values + 8, y: y + 16, class: "value" }, bar.text),
     );
   }

@@ -1,15 +1,17 @@
-/** A differential flame graph: stacks of both sides in one picture, each frame as wide as the larger of them. */
+/** Flame graphs: stacks of one recording, or of both sides in one picture, each frame as wide as the larger of them. */
 
 import { chart } from "./chart.js";
 import type { Frame } from "./document.js";
 import { h, s } from "./dom.js";
 import { duration, signedDuration } from "./format.js";
-import { word } from "./sources.js";
+import { SIDES, word, type Source } from "./sources.js";
 
 const WIDTH = 880;
 const ROW = 18;
 /** Rows drawn: deeper frames appear when one is zoomed into. */
 const ROWS = 36;
+/** Frames that are thinner appear when one below them is zoomed into: a tower of slivers would make the picture high, and be seen by nobody. */
+const LEAST = 1;
 /** Stacks in the table: the file has all. */
 const LISTED = 300;
 /** Letters that a frame has room for. */
@@ -57,7 +59,7 @@ export function tone(frame: Frame): Tone {
   return Math.abs(change) < SAME ? "same" : change > 0 ? "more" : "less";
 }
 
-const about = (frame: Frame): string => `${frame.name}: ${duration(frame.base)} on base, ${duration(frame.test)} on test, ${signedDuration(frame.test - frame.base)} a run`;
+const change = (frame: Frame): string => `${duration(frame.base)} on base, ${duration(frame.test)} on test, ${signedDuration(frame.test - frame.base)} a run`;
 
 /** The functions by what they and their callees spend, each once per stack: the table of the picture. */
 function listed(root: Frame, isAlone: boolean, most: number): (string | number)[][] {
@@ -72,17 +74,94 @@ function listed(root: Frame, isAlone: boolean, most: number): (string | number)[
   return rows.sort((a, b) => size(b) - size(a)).slice(0, most);
 }
 
+/** The tree without some of its outermost frames. */
+export function without(root: Frame, names: readonly string[]): Frame {
+  const children = root.children ?? [];
+  const rest = children.filter((child) => !names.includes(child.name));
+  const gone = children.filter((child) => names.includes(child.name));
+  const left = (side: "base" | "test"): number => gone.reduce((left, child) => left - child[side], root[side]);
+  return { ...root, base: left("base"), test: left("test"), children: rest };
+}
+
+/** These frames and all below them. */
+function below(frames: readonly Frame[]): Set<Frame> {
+  const found = new Set<Frame>();
+  const add = (frame: Frame): void => {
+    found.add(frame);
+    frame.children?.forEach(add);
+  };
+  frames.forEach(add);
+  return found;
+}
+
+export interface FlameOptions {
+  readonly id: string;
+  readonly title: string;
+  readonly about: string;
+  /** Of one recording: its times are those of the test side. */
+  readonly isAlone: boolean;
+  /** Outermost frames that are drawn pale, and can be left out. */
+  readonly passive: readonly string[];
+  /** A class of the picture. */
+  readonly kind: "on" | "off";
+  readonly source: Source;
+}
+
+/** The figure of the time on CPUs of both sides, or of one recording. */
+export function onCpu(root: Frame, id: string, dirs: readonly string[] | null): HTMLElement {
+  return flame(root, {
+    id,
+    title: "Stacks on CPUs",
+    about: dirs
+      ? "Each frame is as wide as the time on CPUs in it and in what it called, from the samples of the profile."
+      : "Each frame is as wide as the side that spent more in it; orange: more on test, green: less, hatched: on one side only. From the samples of all runs, per run.",
+    isAlone: dirs !== null,
+    passive: [],
+    kind: "on",
+    source: { command: dirs ? dirs.map((dir) => `pagelab export folded ${word(dir)}`).join("\n") : "pagelab export folded RUN    (of each run)", sql: SAMPLES, of: dirs ?? SIDES, isBeneath: true },
+  });
+}
+
+/** The checkbox that leaves passive frames out; none without such frames. */
+function choice(id: string, passive: readonly string[], act: (isLeftOut: boolean) => void): HTMLElement | null {
+  if (passive.length === 0) return null;
+  const box = h("input", { type: "checkbox", id: `${id}-passive` });
+  box.addEventListener("change", () => act(box.checked));
+  return h("label", { for: `${id}-passive` }, box, " without waiting for others");
+}
+
+/** A frame is zoomed into with the pointer or the keyboard; arrows go to its neighbours. */
+function listen(group: SVGGElement, zoom: () => void): void {
+  group.addEventListener("click", zoom);
+  group.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      zoom();
+    }
+    const next = event.key === "ArrowRight" ? group.nextElementSibling : event.key === "ArrowLeft" ? group.previousElementSibling : null;
+    if (next) {
+      event.preventDefault();
+      (next as SVGGElement).focus();
+    }
+  });
+}
+
 /** The figure. */
-export function flame(root: Frame, id: string, of: readonly string[], isAlone = false): HTMLElement {
-  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${ROWS * ROW}`, class: "flame" });
+export function flame(whole: Frame, options: FlameOptions): HTMLElement {
+  const { id, title, about, isAlone, passive, kind, source } = options;
+  const outermost = (whole.children ?? []).filter((child) => passive.includes(child.name));
+  const pale = below(outermost);
+  let root = whole;
+  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${ROWS * ROW}`, class: `flame ${kind}` });
   const said = h("p", { class: "about", role: "status" }, "Click a frame, or press Enter, to zoom into it; the lowest one zooms out; arrows go from frame to frame.");
   const search = h("input", { type: "search", id: `${id}-search`, placeholder: "function" });
-  const saidOf = (frame: Frame): string => (isAlone ? `${frame.name}: ${duration(frame.test)}` : about(frame));
-  let top = root;
+  const nameOf = (frame: Frame): string => (outermost.includes(frame) ? `${frame.name} (for others)` : frame.name);
+  const saidOf = (frame: Frame): string => `${nameOf(frame)}: ${isAlone ? duration(frame.test) : change(frame)}`;
+  let top = whole;
   const draw = (): void => {
     const wanted = search.value.trim().toLowerCase();
     let found = 0;
-    const boxes = layout(top).filter((box) => box.depth < ROWS && (box.to - box.from) * WIDTH >= 0.4);
+    const boxes = layout(top).filter((box) => box.depth < ROWS && (box.to - box.from) * WIDTH >= LEAST);
     const height = (Math.max(0, ...boxes.map((box) => box.depth)) + 1) * ROW;
     picture.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
     picture.replaceChildren(
@@ -91,26 +170,16 @@ export function flame(root: Frame, id: string, of: readonly string[], isAlone = 
         const hit = wanted !== "" && frame.name.toLowerCase().includes(wanted);
         if (hit) found = Math.max(found, size(frame));
         // The title is its name to a screen reader too: a label beside the text, which is cut short, would be a second one.
-        const group = s("g", { class: `frame ${isAlone ? "plain" : tone(frame)}${hit ? " hit" : ""}`, role: "button", tabindex: depth === 0 ? 0 : -1 }, s("title", {}, saidOf(frame)), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
+        const group = s("g", { class: `frame ${isAlone ? "plain" : tone(frame)}${pale.has(frame) ? " passive" : ""}${hit ? " hit" : ""}`, role: "button", tabindex: depth === 0 ? 0 : -1 }, s("title", {}, saidOf(frame)), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
         const letters = Math.floor((width - 6) / LETTER);
-        if (letters > 2) group.append(s("text", { x: x + 3, y: y + 13 }, frame.name.length > letters ? `${frame.name.slice(0, letters - 1)}…` : frame.name));
+        const name = nameOf(frame);
+        if (letters > 2) group.append(s("text", { x: x + 3, y: y + 13 }, name.length > letters ? `${name.slice(0, letters - 1)}…` : name));
         const zoom = (): void => {
           top = frame === top ? root : frame;
           draw();
           (picture.firstElementChild as SVGGElement | null)?.focus();
         };
-        group.addEventListener("click", zoom);
-        group.addEventListener("keydown", (event) => {
-          if (event.key === "Enter" || event.key === " ") {
-            event.preventDefault();
-            zoom();
-          }
-          const next = event.key === "ArrowRight" ? group.nextElementSibling : event.key === "ArrowLeft" ? group.previousElementSibling : null;
-          if (next) {
-            event.preventDefault();
-            (next as SVGGElement).focus();
-          }
-        });
+        listen(group, zoom);
         return group;
       }),
     );
@@ -122,17 +191,20 @@ export function flame(root: Frame, id: string, of: readonly string[], isAlone = 
   const columns = [{ name: "stack" }, ...times.map((name) => ({ name, isNumber: true }))];
   const figure = chart({
     id,
-    title: "Stacks on CPUs",
-    about: isAlone
-      ? "Each frame is as wide as the time on CPUs in it and in what it called, from the samples of the profile."
-      : "Each frame is as wide as the side that spent more in it; orange: more on test, green: less, hatched: on one side only. From the samples of all runs, per run.",
+    title,
+    about,
     picture,
-    table: { columns, rows: listed(root, isAlone, LISTED) },
-    all: () => ({ columns, rows: listed(root, isAlone, Infinity) }),
+    table: { columns, rows: listed(whole, isAlone, LISTED) },
+    all: () => ({ columns, rows: listed(whole, isAlone, Infinity) }),
     isInteractive: true,
-    data: root,
-    source: { command: isAlone ? of.map((dir) => `pagelab export folded ${word(dir)}`).join("\n") : "pagelab export folded RUN    (of each run)", sql: SAMPLES, of, isBeneath: true },
+    data: whole,
+    source,
   });
-  figure.insertBefore(h("div", { class: "filters" }, h("label", { for: `${id}-search` }, "Search ", search), said), figure.querySelector(".picture"));
+  const passiveChoice = choice(id, passive, (isLeftOut) => {
+    root = isLeftOut ? without(whole, passive) : whole;
+    top = root;
+    draw();
+  });
+  figure.insertBefore(h("div", { class: "filters" }, h("label", { for: `${id}-search` }, "Search ", search), passiveChoice, said), figure.querySelector(".picture"));
   return figure;
 }

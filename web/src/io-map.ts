@@ -62,6 +62,12 @@ function cells(map: IoMap, direction: Direction, across: Axis, up: Axis): SVGPat
   return paths.flatMap((path, step) => (path ? [s("path", { d: path, class: `op ${direction} shade-${step}` })] : []));
 }
 
+/** The lowest offset, and the highest; of a range far from 0, such as a file on a device, how far that is from the lowest. */
+export function offsetText(low: number, high: number): (tick: number) => string {
+  const span = high - low;
+  return (tick) => (tick > low && span < low ? `+${quantity(span, "bytes", 3)}` : quantity(tick, "bytes", span < low ? 4 : 3));
+}
+
 const shortName = (name: string, letters: number): string => (name.length > letters ? `…${name.slice(1 - letters)}` : name);
 
 /** The panels of one file: reads above writes, as far as either side has them. */
@@ -78,7 +84,7 @@ function one(pair: Pair, top: number, span_ns: number): { parts: Child[]; height
     const panels = shown.flatMap((direction, row): Child[] => {
       const panel: Panel = { left, top: top + TOP + row * (HEIGHT + BETWEEN), width, height: HEIGHT };
       const y = linear(low, high, panel.top + HEIGHT, panel.top);
-      const up = { scale: y, ticks: [low, high], text: (tick: number) => quantity(tick, "bytes", 3) };
+      const up = { scale: y, ticks: [low, high], text: offsetText(low, high) };
       const across = { scale: x, ticks: row === shown.length - 1 ? x.ticks : [], text: time };
       const count = map ? operations(map, direction) : 0;
       return [axes(panel, across, up), s("text", { x: left, y: panel.top - 5, class: "tick" }, `${count} ${direction}s`), map && count > 0 ? cells(map, direction, across, up) : null];
@@ -96,10 +102,30 @@ function rows(sides: readonly Side<IoMaps>[], most: number): (string | number)[]
   return sides.flatMap(({ name, of }) => of.files.flatMap((map) => cellsOf(name, map)).slice(0, most));
 }
 
+/** What is said of operations of each table. */
+const ABOUT: Readonly<Record<IoMaps["table"], { what: string; not: string; view: string; sql: string }>> = {
+  syscalls: {
+    what: "The files with most bytes moved.",
+    not: "Reads and writes by system calls; what goes through mapped memory is not here.",
+    view: "io",
+    sql: "SELECT ts, task_id, name, file_id, s.offset, ret AS bytes FROM syscalls s WHERE ret > 0 AND s.offset IS NOT NULL ORDER BY ts",
+  },
+  block_ios: {
+    what: "The block devices with most bytes moved.",
+    not: "Requests to the devices, of whoever submitted them; what the page cache had is not here, and files are known of system calls alone (--observe default,syscalls).",
+    view: "block",
+    sql: "SELECT ts, task_id, device, op, sector * 512 AS from_bytes, bytes FROM block_ios WHERE bytes > 0 AND op IN ('read', 'write') ORDER BY ts",
+  },
+};
+
+const MIXED = "One side has system calls, the other requests to block devices: their numbers are of different things.";
+
 /** The figure; none without files that offsets are known of. */
 export function ioMap(sides: readonly Side<IoMaps>[], id: string): HTMLElement | null {
   const all = pairs(sides);
-  if (all.length === 0) return null;
+  const table = sides[0]?.of.table;
+  if (!table || all.length === 0) return null;
+  const mixed = sides.some(({ of }) => of.table !== table);
   const picture = s("svg", { class: "io-map" });
   const ends = all.flatMap((pair) => pair.flatMap(({ map }) => (map ? [map.start_ns + map.span_ns] : [])));
   const span_ns = Math.max(1, ...ends);
@@ -113,15 +139,15 @@ export function ioMap(sides: readonly Side<IoMaps>[], id: string): HTMLElement |
   return chart({
     id,
     title: "Reads and writes: offset against time",
-    about: `The files with most bytes moved. Upwards the offset in the file, to the right time; the more operations a cell has, the stronger its colour, each step a factor. Reads and writes by system calls; what goes through mapped memory is not here.${shownRuns(sides)}`,
+    about: `${[...new Set(sides.map(({ of }) => ABOUT[of.table].what))].join(" ")} Upwards the offset, to the right time; the more operations a cell has, the stronger its colour, each step a factor. ${mixed ? MIXED : ABOUT[table].not}${shownRuns(sides)}`,
     picture,
     table: { columns: COLUMNS, rows: rows(sides, LISTED) },
     all: () => ({ columns: COLUMNS, rows: rows(sides, Infinity) }),
     data: bySide(sides),
     source: {
-      command: sides.map(({ dir }) => `pagelab show ${word(dir)} io`).join("\n"),
-      sql: "SELECT ts, task_id, name, file_id, s.offset, ret AS bytes FROM syscalls s WHERE ret > 0 AND s.offset IS NOT NULL ORDER BY ts",
-      of: sides.map(({ dir }) => dir),
+      command: sides.map(({ dir, of }) => `pagelab show ${word(dir)} ${ABOUT[of.table].view}`).join("\n"),
+      sql: ABOUT[table].sql,
+      of: sides.filter(({ of }) => of.table === table).map(({ dir }) => dir),
       isBeneath: true,
     },
   });

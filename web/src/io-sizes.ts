@@ -20,10 +20,25 @@ const NAMED = 8;
 
 const COLUMNS = [{ name: "side" }, { name: "size from, bytes", isNumber: true }, { name: "reads", isNumber: true }, { name: "writes", isNumber: true }];
 
+/** What is said of operations of each table. */
+const ABOUT: Readonly<Record<IoMaps["table"], { what: string; view: string; sql: string }>> = {
+  syscalls: {
+    what: "Calls that moved anything on files",
+    view: "io",
+    sql: "SELECT name, power(2, floor(log2(ret))) AS from_bytes, count(*) AS calls FROM syscalls WHERE ret > 0 AND file_id IS NOT NULL AND requested IS NOT NULL GROUP BY name, from_bytes ORDER BY from_bytes, name",
+  },
+  block_ios: {
+    what: "Requests to block devices",
+    view: "block",
+    sql: "SELECT op, power(2, floor(log2(bytes))) AS from_bytes, count(*) AS requests FROM block_ios WHERE bytes > 0 AND op IN ('read', 'write') GROUP BY op, from_bytes ORDER BY from_bytes, op",
+  },
+};
+
 /** The figure; none without calls that moved anything. */
 export function ioSizes(sides: readonly Side<IoMaps>[], id: string): HTMLElement | null {
   const powers = sides.flatMap(({ of }) => of.sizes.map(([from]) => Math.log2(from)));
-  if (powers.length === 0) return null;
+  const table = sides[0]?.of.table;
+  if (!table || powers.length === 0) return null;
   const [low, high] = [Math.min(...powers), Math.max(...powers)];
   const most = Math.max(1, ...sides.flatMap(({ of }) => of.sizes.flatMap(([, reads, writes]) => [reads, writes])));
   const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${TOP + HEIGHT + BOTTOM}`, class: "io-sizes" });
@@ -55,14 +70,14 @@ export function ioSizes(sides: readonly Side<IoMaps>[], id: string): HTMLElement
   return chart({
     id,
     title: "Sizes of reads and writes",
-    about: `Calls that moved anything, by what they moved: from a power of two up to twice that, on all files.${shownRuns(sides)}`,
+    about: `${[...new Set(sides.map(({ of }) => ABOUT[of.table].what))].join(" ")}, by what they moved: from a power of two up to twice that.${shownRuns(sides)}`,
     picture,
     table: { columns: COLUMNS, rows: sides.flatMap(({ name, of }) => of.sizes.map((size) => [name, ...size])) },
-    data: bySide(sides.map((side) => ({ ...side, of: side.of.sizes }))),
+    data: bySide(sides.map((side) => ({ ...side, of: side.of.sizes, others: [] }))),
     source: {
-      command: sides.map(({ dir }) => `pagelab show ${word(dir)} io`).join("\n"),
-      sql: "SELECT name, power(2, floor(log2(ret))) AS from_bytes, count(*) AS calls FROM syscalls WHERE ret > 0 AND file_id IS NOT NULL AND requested IS NOT NULL GROUP BY name, from_bytes ORDER BY from_bytes, name",
-      of: sides.map(({ dir }) => dir),
+      command: sides.map(({ dir, of }) => `pagelab show ${word(dir)} ${ABOUT[of.table].view}`).join("\n"),
+      sql: ABOUT[table].sql,
+      of: sides.filter(({ of }) => of.table === table).map(({ dir }) => dir),
       isBeneath: true,
     },
   });

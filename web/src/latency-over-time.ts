@@ -6,7 +6,7 @@ import { s } from "./dom.js";
 import { duration, time } from "./format.js";
 import { apart, axes, line, type Axis, type Panel } from "./panel.js";
 import { extent, linear } from "./scale.js";
-import { bySide, shownRuns, type Side } from "./sides.js";
+import { bySide, eachRun, LEGEND, legend, shownRuns, type Side } from "./sides.js";
 import { word } from "./sources.js";
 
 const WIDTH = 880;
@@ -16,6 +16,8 @@ const RIGHT = 44;
 const TOP = 26;
 const HEIGHT = 150;
 const BOTTOM = 30;
+/** Rows of the table at most: the file has all. */
+const LISTED = 600;
 /** More marks than this hide their line. */
 const MARKED = 80;
 
@@ -46,6 +48,16 @@ function lines(side: Side<LatencyOverTime>, direction: string, panel: Panel, acr
   const operations = intervals.reduce((sum, one) => sum + one.count, 0);
   const title = intervals.length === 0 ? `${side.name}: no ${direction}s` : `${side.name}: ${operations} ${direction}s`;
   const group = s("g", {}, s("text", { x: panel.left, y: panel.top - 8, class: "name" }, title), axes(panel, across, up));
+  for (const { of } of side.others) {
+    const others = of.courses.find((one) => one.direction === direction)?.intervals ?? [];
+    for (const quantile of QUANTILES) {
+      const at = (one: LatencyInterval): readonly [number, number] => [across.scale(one.end_ns), up.scale(log(valueOf(one, quantile)))];
+      group.append(line(points(others, of.interval_ns, at), `thin ${side.name} ${quantile}`));
+      // One interval makes no line.
+      const [only, second] = others;
+      if (only && !second) group.append(mark(quantile, ...at(only), `dot ${side.name} ${quantile}`, `${side.name}, another run, ${direction}, to ${duration(only.end_ns)}: ${quantile} ${duration(valueOf(only, quantile))} of ${only.count}`));
+    }
+  }
   const last = intervals.at(-1);
   const places = apart(QUANTILES.map((quantile) => (last ? up.scale(log(valueOf(last, quantile))) : 0)), 13);
   for (const [row, quantile] of QUANTILES.entries()) {
@@ -59,10 +71,10 @@ function lines(side: Side<LatencyOverTime>, direction: string, panel: Panel, acr
   return group;
 }
 
-const COLUMNS = [{ name: "side" }, { name: "direction" }, { name: "interval's end, ns", isNumber: true }, { name: "operations", isNumber: true }, ...QUANTILES.map((name) => ({ name: `${name}, ns`, isNumber: true }))];
+const COLUMNS = [{ name: "side" }, { name: "recording" }, { name: "direction" }, { name: "interval's end, ns", isNumber: true }, { name: "operations", isNumber: true }, ...QUANTILES.map((name) => ({ name: `${name}, ns`, isNumber: true }))];
 
 function rows(sides: readonly Side<LatencyOverTime>[]): (string | number)[][] {
-  return sides.flatMap(({ name, of }) => of.courses.flatMap(({ direction, intervals }) => intervals.map((one) => [name, direction, one.end_ns, one.count, ...QUANTILES.map((quantile) => valueOf(one, quantile))])));
+  return eachRun(sides).flatMap(({ name, dir, of }) => of.courses.flatMap(({ direction, intervals }) => intervals.map((one) => [name, dir, direction, one.end_ns, one.count, ...QUANTILES.map((quantile) => valueOf(one, quantile))])));
 }
 
 /** The quantiles again in SQL: a quantile is the upper bound of the bucket that its operation is in. */
@@ -84,17 +96,19 @@ export function sql({ interval_ns, kind }: Pick<LatencyOverTime, "interval_ns" |
 export function latencyOverTime(sides: readonly Side<LatencyOverTime>[], id: string): HTMLElement | null {
   const directions = [...new Set(sides.flatMap(({ of }) => of.courses.map((one) => one.direction)))].sort();
   if (directions.length === 0) return null;
-  const all = sides.flatMap(({ of }) => of.courses.flatMap((one) => one.intervals));
+  const all = eachRun(sides).flatMap(({ of }) => of.courses.flatMap((one) => one.intervals));
   const end_ns = Math.max(1, ...all.map((one) => one.end_ns));
   const columns = sides.length;
   const width = WIDTH / columns - LEFT - RIGHT;
-  const height = directions.length * (TOP + HEIGHT + BOTTOM);
-  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "latency-over-time" });
+  const key = legend(sides, "p50", WIDTH);
+  const above = key ? LEGEND : 0;
+  const height = above + directions.length * (TOP + HEIGHT + BOTTOM);
+  const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "latency-over-time" }, key);
   for (const [row, direction] of directions.entries()) {
-    const intervals = sides.flatMap(({ of }) => of.courses.filter((one) => one.direction === direction).flatMap((one) => one.intervals));
+    const intervals = eachRun(sides).flatMap(({ of }) => of.courses.filter((one) => one.direction === direction).flatMap((one) => one.intervals));
     const [low, high] = extent(intervals.flatMap((one) => [log(one.p50_ns), log(one.max_ns)]));
     const floor = Math.floor(low);
-    const top = row * (TOP + HEIGHT + BOTTOM) + TOP;
+    const top = above + row * (TOP + HEIGHT + BOTTOM) + TOP;
     const y = linear(floor, Math.max(floor + 1, Math.ceil(high)), top + HEIGHT, top);
     const up = { scale: y, ticks: y.ticks.filter(Number.isInteger), text: (tick: number) => duration(10 ** tick) };
     for (const [column, side] of sides.entries()) {
@@ -108,7 +122,8 @@ export function latencyOverTime(sides: readonly Side<LatencyOverTime>[], id: str
     title: "Latency over time",
     about: `Half of the operations of an interval (p50), 99 % of them (p99) and all (max) took no longer; each point stands at the end of its interval of ${duration(sides[0]?.of.interval_ns ?? 0)}, on a logarithmic scale.${shownRuns(sides)}`,
     picture,
-    table: { columns: COLUMNS, rows: rows(sides) },
+    table: { columns: COLUMNS, rows: rows(sides).slice(0, LISTED) },
+    all: () => ({ columns: COLUMNS, rows: rows(sides) }),
     data: bySide(sides),
     source: {
       command: sides.map(({ dir }) => `pagelab show ${word(dir)} latency    (an interval at a time: --from S --to S)`).join("\n"),

@@ -2,20 +2,21 @@
 
 import "./page.css";
 import { causes } from "./causes.js";
-import { embedded, type Comparison, type Page, type Pictures } from "./document.js";
+import { embedded, type Comparison, type Page, type PageSizes, type Pictures } from "./document.js";
 import { h } from "./dom.js";
 import { faultMap } from "./fault-map.js";
-import { flame } from "./flame.js";
+import { onCpu } from "./flame.js";
 import { functions } from "./functions.js";
 import { latency } from "./latency.js";
 import { metrics } from "./metrics.js";
+import { offCpu } from "./off-cpu.js";
 import { overTime } from "./over-time.js";
+import { pageSizes } from "./page-sizes.js";
 import { recording } from "./recording.js";
 import { recorders } from "./recorders.js";
 import { runs } from "./runs.js";
 import { settings } from "./settings.js";
-import { bothSides } from "./sides.js";
-import { SIDES } from "./sources.js";
+import { bothSides, type Side } from "./sides.js";
 import { verdict } from "./verdict.js";
 import { waterfall } from "./waterfall.js";
 import { live } from "./zoom.js";
@@ -39,6 +40,14 @@ function side(name: "base" | "test", label: string, commands: readonly string[] 
   return h("p", { class: "sides" }, h("span", { class: `key ${name}` }, name), shown, (commands ?? []).map((command) => [" ", h("code", {}, command)]));
 }
 
+/** Page sizes of the sides that have them. */
+function sizes(pictures: Pictures): Side<PageSizes>[] {
+  return (["base", "test"] as const).flatMap((name, place) => {
+    const [of, dir] = [pictures.page_sizes[place], pictures.over_time[place]?.dir];
+    return of && dir ? [{ name, dir, of, others: [] }] : [];
+  });
+}
+
 function compared(comparison: Comparison, pictures: Pictures | undefined, id: string): HTMLElement {
   const at = (name: string): string => `${id}${name}`;
   return h(
@@ -52,9 +61,11 @@ function compared(comparison: Comparison, pictures: Pictures | undefined, id: st
     causes(comparison, at("why")),
     missing(comparison, pictures?.notes ?? [], at("missing")),
     latency(comparison, at("latency")),
-    pictures && overTime(bothSides(pictures.over_time), at),
+    pictures && overTime(bothSides(pictures.over_time, pictures.other_runs), at),
+    pictures && pageSizes(sizes(pictures), at("page-sizes")),
     pictures && faultMap(pictures.fault_maps, at("faults")),
-    pictures?.flame && flame(pictures.flame, at("stacks"), SIDES),
+    pictures?.flame && onCpu(pictures.flame, at("stacks"), null),
+    pictures?.off_cpu && offCpu(pictures.off_cpu, at("off-stacks"), null),
     functions(comparison, at("functions")),
     metrics(comparison, at("metrics")),
     settings(comparison, at("settings")),

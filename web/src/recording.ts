@@ -7,8 +7,9 @@ import { componentBar, componentTable } from "./components.js";
 import type { OneComponent, OneRecording } from "./document.js";
 import { h } from "./dom.js";
 import { oneFaultMap } from "./fault-map.js";
-import { flame } from "./flame.js";
+import { onCpu } from "./flame.js";
 import { quantity } from "./format.js";
+import { offCpu } from "./off-cpu.js";
 import { overTime } from "./over-time.js";
 import { pageSizes } from "./page-sizes.js";
 import { word } from "./sources.js";
@@ -81,10 +82,11 @@ export function recording(recorded: OneRecording, id: string): HTMLElement {
     budget.components.length > 0 && components(budget.components, recorded.dir, at("time")),
     diagnosis(explanation, "No rule found a cause in this recording alone. Another one to compare it with shows more: pagelab compare GOOD BAD", at("why"), false),
     waits(budget.components, recorded.dir, at("waits")),
-    overTime([{ name: "recording", dir: recorded.dir, of: recorded.over_time }], at),
-    recorded.page_sizes && pageSizes(recorded.page_sizes, recorded.dir, at("page-sizes")),
+    overTime([{ name: "recording", dir: recorded.dir, of: recorded.over_time, others: [] }], at),
+    recorded.page_sizes && pageSizes([{ name: "recording", dir: recorded.dir, of: recorded.page_sizes, others: [] }], at("page-sizes")),
     recorded.fault_map && oneFaultMap(recorded.fault_map, [recorded.dir], at("faults")),
-    recorded.flame && flame(recorded.flame, at("stacks"), [recorded.dir], true),
+    recorded.flame && onCpu(recorded.flame, at("stacks"), [recorded.dir]),
+    recorded.off_cpu && offCpu(recorded.off_cpu, at("off-stacks"), [recorded.dir]),
     unsaid.length > 0 &&
       h(
         "section",

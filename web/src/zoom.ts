@@ -18,7 +18,7 @@ interface Field {
 
 interface FaultPoint {
   readonly t_ns: number;
-  readonly height_millionths: number;
+  readonly height_q20: number;
   readonly addr: string;
   readonly ip: string;
   readonly task: string;
@@ -90,7 +90,7 @@ function draw(canvas: HTMLCanvasElement, seen: Seen, view: View): void {
   if (seen.points) {
     for (const point of seen.points) {
       const x = ((point.t_ns - view.from_ns) / Math.max(1, view.to_ns - view.from_ns)) * WIDTH;
-      const y = HEIGHT - ((point.height_millionths / ONE - view.low) / (view.high - view.low)) * HEIGHT;
+      const y = HEIGHT - ((point.height_q20 / ONE - view.low) / (view.high - view.low)) * HEIGHT;
       context.beginPath();
       context.arc(x, y, 2.5, 0, 2 * Math.PI);
       context.fill();

@@ -48,13 +48,24 @@ async function marks(page) {
 }
 
 async function zoom(page) {
-  const flame = page.locator("svg.flame").first();
-  if ((await flame.count()) === 0) return;
-  const before = await flame.locator("g.frame").count();
-  await flame.locator("g.frame").nth(Math.min(3, before - 1)).click();
-  await flame.locator("g.frame").first().click();
-  assert.equal(await flame.locator("g.frame").count(), before, "zooming in and out again shows the same frames");
-  await page.locator("input[id$='stacks-search']").first().fill("main");
+  for (const flame of await page.locator("svg.flame").all()) {
+    const before = await flame.locator("g.frame").count();
+    // One that is wide enough to be hit.
+    const wide = await flame.locator("g.frame rect").evaluateAll((all) => all.findIndex((one, place) => place > 0 && Number(one.getAttribute("width")) > 20));
+    if (wide < 0) continue;
+    await flame.locator("g.frame").nth(wide).click();
+    await flame.locator("g.frame").first().click();
+    assert.equal(await flame.locator("g.frame").count(), before, "zooming in and out again shows the same frames");
+  }
+  for (const search of await page.locator("input[id$='stacks-search']").all()) await search.fill("ma");
+}
+
+/** Every heading of a page has a row in docs/report.md: of the same name, or of what stands before its comma or colon. */
+const documented = readFileSync(new URL("../../docs/report.md", import.meta.url), "utf8").split("\n").flatMap((line) => line.match(/^\| ([^|]+) \|/)?.[1] ?? []);
+async function headings(page) {
+  const found = await page.locator("figure a.title, h3.section").allTextContents();
+  const plain = (text) => text.replace(/^.* of every run$/, "every run").replace(/the time of (an operation|a run) went/, "the time went");
+  for (const heading of found.map(plain)) assert.ok(documented.includes(heading.split(/[,:]/)[0]), `docs/report.md has no row for "${heading}"`);
 }
 
 for (const file of pages) {
@@ -78,6 +89,7 @@ for (const file of pages) {
     await marks(page);
     const doc = await documentOf(page);
     await drawnOverTime(page, doc);
+    await headings(page);
     await zoom(page);
     // Files and queries are the same in both schemes.
     if (scheme === "light") {

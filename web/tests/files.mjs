@@ -31,6 +31,8 @@ export async function files(page, doc) {
     assert.deepEqual([...made.get("PNG").subarray(1, 4)], [...Buffer.from("PNG")], `image of ${id}`);
     const data = JSON.parse(made.get("JSON").toString());
     if (id === "latency-over-time" && doc.pictures[0]) assert.deepEqual(data.test.data, doc.pictures[0].over_time[1].latency, "the part of the document");
+    if (id === "latency-over-time" && doc.pictures[0]) assert.equal(data.test.others?.length ?? 0, doc.pictures[0].other_runs[1].length, "and the other runs");
+    if (id === "off-stacks") assert.deepEqual(data, (doc.pictures[0] ?? doc.recordings[0]).off_cpu.root, "the part of the document");
     if (id === "series" && doc.recordings[0]) assert.deepEqual(data.recording.data, doc.recordings[0].over_time.series, "the part of the document");
     assert.equal(await figure.locator(`.buttons a[href="#${id}"]`).count(), 1, `link of ${id}`);
     assert.ok((await figure.locator("details.table tbody tr").count()) > 0, `table of ${id}`);

@@ -1,6 +1,6 @@
 /** A recording against time, for tests. */
 
-import type { IoMap, OverTime } from "../src/document.js";
+import type { IoMap, OtherRun, OverTime } from "../src/document.js";
 
 /** A name that would be markup, and reorders the text around it. */
 export const EVIL = `<img src=x onerror="globalThis.pwned=1"><script>globalThis.pwned=1</script>\u202e`;
@@ -26,7 +26,7 @@ export function overTime(dir: string, factor: number): OverTime {
   return {
     dir,
     latency: { start_ns: 5, interval_ns: 1e9, kind: "lat", courses: [{ direction: "read", intervals: [interval(1), interval(2), interval(4)] }] },
-    io: { files: [file(EVIL), file("/other")], files_total: 9, sizes: [[4096, 6, 2], [65536, 0, 900]] },
+    io: { table: "syscalls", files: [file(EVIL), file("/other")], files_total: 9, sizes: [[4096, 6, 2], [65536, 0, 900]] },
     series: {
       start_ns: 5,
       span_ns: 4e9,
@@ -37,4 +37,10 @@ export function overTime(dir: string, factor: number): OverTime {
       ],
     },
   };
+}
+
+/** Another run of the same side. */
+export function otherRun(dir: string, run: number, factor: number): OtherRun {
+  const { latency, series } = overTime(dir, factor);
+  return { dir, run, latency, series };
 }

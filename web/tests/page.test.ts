@@ -2,11 +2,12 @@
 import { describe, expect, it } from "vitest";
 import type { BudgetComparison, Comparison, ComponentChange, MetricComparison, Page, Pictures, SettingDiff } from "../src/document.js";
 import { slots } from "../src/fault-map.js";
-import { layout, tone } from "../src/flame.js";
+import { layout, tone, without } from "../src/flame.js";
 import { page } from "../src/main.js";
-import { EVIL, overTime } from "./over-time.js";
+import { EVIL, otherRun, overTime } from "./over-time.js";
 import { part } from "./part.js";
 import { chosen, label } from "../src/metrics.js";
+import { offCpu } from "../src/off-cpu.js";
 import { recorders } from "../src/recorders.js";
 import { csv } from "../src/save.js";
 import { ticks } from "../src/scale.js";
@@ -99,7 +100,22 @@ const pictures: Pictures = {
       { name: "clear_page_[k]", base: 0, test: 90 },
     ],
   },
+  off_cpu: {
+    stream: "waits",
+    passive: ["off.timer"],
+    root: {
+      name: "all",
+      base: 1000,
+      test: 1300,
+      children: [
+        { name: "off.read", base: 100, test: 300, children: [{ name: EVIL, base: 100, test: 300 }] },
+        { name: "off.timer", base: 900, test: 1000, children: [{ name: "off.timer", base: 900, test: 1000 }] },
+      ],
+    },
+  },
   over_time: [overTime("base", 1), overTime("test", 2)],
+  other_runs: [[otherRun("base-2", 2, 1)], []],
+  page_sizes: [{ source: "smaps", sizes: [{ page_size_bytes: 4096, bytes: 4096 }], shortfalls: [], address_spaces: [], address_spaces_total: 0 }, null],
   notes: [],
 };
 
@@ -133,7 +149,7 @@ describe("the page", () => {
   });
   it("gives every picture a name, a table and a link", () => {
     const figures = [...made.querySelectorAll("figure")];
-    expect(figures.length).toBe(9);
+    expect(figures.length).toBe(11);
     for (const figure of figures) {
       expect(figure.querySelector("[role=img], svg[role=group]")?.getAttribute("aria-label")).toBeTruthy();
       expect(figure.querySelector("table caption")).toBeTruthy();
@@ -172,6 +188,32 @@ describe("the flame graph", () => {
     expect(tone({ name: "", base: 100, test: 150 })).toBe("more");
     expect(tone({ name: "", base: 100, test: 50 })).toBe("less");
     expect(tone({ name: "", base: 100, test: 101 })).toBe("same");
+  });
+});
+
+describe("the flame graph of waits", () => {
+  const off = pictures.off_cpu;
+  if (!off) throw new Error("there is one");
+  const frames = (figure: HTMLElement, name = ""): string[] => [...figure.querySelectorAll(`g.frame${name} > title`)].map((title) => title.textContent ?? "");
+  it("tells waiting for others apart, in words and by a class", () => {
+    const figure = offCpu(off, "o", null);
+    expect(frames(figure, ".passive").map((text) => text.split(":")[0])).toEqual(["off.timer (for others)", "off.timer"]);
+    expect(frames(figure)[0]).toBe("all: 1 us on base, 1.3 us on test, +300 ns a run");
+    const alone = offCpu(off, "o", ["/r"]);
+    expect(frames(alone)[0]).toBe("all: 1.3 us");
+    expect(alone.querySelector(".sources")?.textContent).toContain("pagelab export folded /r --of waits");
+  });
+  it("leaves it out where that is asked for, and the rest sums to what is left", () => {
+    const left = without(off.root, off.passive);
+    expect([left.base, left.test, left.children?.map((child) => child.name)]).toEqual([100, 300, ["off.read"]]);
+    const figure = offCpu(off, "o", null);
+    document.body.append(figure);
+    const box = figure.querySelector<HTMLInputElement>("input[type=checkbox]");
+    box?.click();
+    expect(frames(figure).map((text) => text.split(":")[0])).toEqual(["all", "off.read", expect.stringContaining("<img")]);
+    box?.click();
+    expect(frames(figure).length).toBe(5);
+    figure.remove();
   });
 });
 

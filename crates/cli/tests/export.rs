@@ -67,6 +67,28 @@ fn folded_stacks_weigh_what_was_recorded() {
     assert!(!fs::metadata("/dev/null").unwrap().is_file(), "a device is written to, not replaced");
 }
 
+/// Stacks of waits without a switch that was recorded: they weigh what the account says, which is made of the same sums.
+#[test]
+fn stacks_of_waits_weigh_what_the_account_says() {
+    let (_tmp, dir) = recorded("tasks,waits", "for i in 1 2 3; do sleep 0.2; done");
+    let text = export(&["folded", "--of", "waits"], &dir);
+    let (stacks, weight) = parsed(&text);
+    let shown = run(Command::new(binary()).arg("show").arg(&dir).args(["budget", "--json", "--top", "0"]), 0);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let off_ns = shown["off_ns"].as_u64().unwrap();
+    assert!(off_ns > 600_000_000 && weight.abs_diff(off_ns) <= stacks.len() as u64, "{weight} of {off_ns}: {text}");
+    for component in shown["components"].as_array().unwrap().iter().filter(|one| one["state"] == "off") {
+        let begin = format!("{};", component["component"].as_str().unwrap());
+        let of = text.lines().filter(|line| line.starts_with(&begin)).map(|line| line.rsplit_once(' ').unwrap().1);
+        let sum: u64 = of.map(|ns| ns.parse::<u64>().unwrap()).sum();
+        assert!(sum.abs_diff(component["ns"].as_u64().unwrap()) <= stacks.len() as u64, "{begin} {sum}: {text}");
+    }
+    assert!(
+        stacks.iter().any(|stack| stack.starts_with("off.timer;sleep;") && stack.contains("hrtimer_nanosleep_[k]")),
+        "{text}"
+    );
+}
+
 fn parsed_of(text: &str) -> (Vec<String>, u64) {
     let (stacks, weight) = parsed(text);
     (stacks.into_iter().map(str::to_owned).collect(), weight)

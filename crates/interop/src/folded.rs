@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pagelab_recording::tables::{FramesRow, OffcpuRow, SamplesRow, StacksRow};
 use pagelab_recording::{Recording, Result};
+use pagelab_views::selection::Selection;
+use pagelab_views::view::budget::{OffSource, off_stacks};
 
 /// Whether an event counts nanoseconds; of a clock that is sampled in user mode alone the name has `:u` behind it.
 pub(crate) fn is_clock(event: &str) -> bool {
@@ -16,6 +18,8 @@ pub(crate) fn is_clock(event: &str) -> bool {
 
 /// The frame of those that no stack was taken of.
 const NO_STACK: &str = "[no stack]";
+/// The name of a task, or the frame, of which nothing is known.
+const UNKNOWN: &str = "[unknown]";
 
 /// The table of the stacks, and their weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,40 @@ impl Folded {
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.stacks.iter().map(|(stack, weight)| format!("{stack} {weight}"))
     }
+}
+
+/// Folds the time off the CPU that [`off_stacks`] finds: below the component of the account comes the name of the task, and then the
+/// stack; where there is none, the call that the task waited in. Damaged parts are left out and noted.
+///
+/// # Errors
+/// The recording cannot be read, or has no task that is selected.
+pub fn fold_off(
+    recording: &Recording,
+    source: OffSource,
+    selection: &Selection,
+    notes: &mut Vec<String>,
+) -> pagelab_views::Result<Folded> {
+    let stacks = off_stacks(recording, source, selection, notes)?;
+    let names = Names::load(recording, notes)?;
+    let rows = stacks.len() as u64;
+    let mut folded = Folded { unit: "ns".to_owned(), rows, selected: rows, ..Folded::default() };
+    for stack in stacks {
+        let pair = (stack.kstack_id, stack.ustack_id);
+        let comm = stack.comm.as_deref().unwrap_or(UNKNOWN);
+        let mut line = format!("{};{}", stack.component, clean(comm));
+        if pair == (None, None) {
+            folded.without_stack += 1;
+            for frame in stack.call.iter().map(String::as_str).chain([NO_STACK]) {
+                line.push(';');
+                line.push_str(frame);
+            }
+        } else {
+            names.append(&mut line, pair);
+        }
+        let sum = folded.stacks.entry(line).or_default();
+        *sum = sum.saturating_add(stack.ns);
+    }
+    Ok(folded)
 }
 
 /// Folds the stacks of a recording. `root` gives the outermost frame for a task at a time, `None` to leave the stack
@@ -138,18 +176,22 @@ impl Names {
         if kernel.is_none() && user.is_none() {
             return line + ";" + NO_STACK;
         }
-        for frame in self.frames_of((kernel, user)) {
+        self.append(&mut line, (kernel, user));
+        line
+    }
+
+    fn append(&self, line: &mut String, pair: Pair) {
+        for frame in self.frames_of(pair) {
             line.push(';');
             line.push_str(frame);
         }
-        line
     }
 
     /// The frames of a stack from the outermost on, the kernel's behind the program's.
     pub(crate) fn frames_of(&self, (kernel, user): Pair) -> impl Iterator<Item = &str> {
         let ids = [user, kernel].into_iter().flatten();
         let frames = ids.flat_map(|id| self.stacks.get(&id).into_iter().flatten().rev());
-        frames.map(|frame| self.frames.get(frame).map_or("[unknown]", String::as_str))
+        frames.map(|frame| self.frames.get(frame).map_or(UNKNOWN, String::as_str))
     }
 }
 
@@ -161,7 +203,7 @@ fn frame(row: &FramesRow<'_>) -> String {
             let module = String::from_utf8_lossy(module);
             format!("[{}]", clean(module.rsplit('/').next().unwrap_or(&module)))
         }
-        (None, None) => "[unknown]".to_owned(),
+        (None, None) => UNKNOWN.to_owned(),
     };
     name.push_str(match (row.kernel, row.inlined) {
         (true, _) => "_[k]",
@@ -251,5 +293,14 @@ mod tests {
         assert_eq!(slept.lines().collect::<Vec<_>>(), ["task:1;do_syscall_64_[k] 11"], "without the one that goes on");
         assert_eq!((slept.rows, slept.selected), (3, 2));
         assert_eq!(notes, Vec::<String>::new());
+    }
+    #[test]
+    fn waits_stand_below_their_component() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let recording = recording(&folder.path().join("r"));
+        let mut notes = Vec::new();
+        let folded = fold_off(&recording, OffSource::Switches, &Selection::default(), &mut notes).expect("folded");
+        assert_eq!(folded.lines().collect::<Vec<_>>(), ["off.unknown;[unknown];do_syscall_64_[k] 11"]);
+        assert_eq!((folded.unit.as_str(), folded.without_stack), ("ns", 0));
     }
 }

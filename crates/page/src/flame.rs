@@ -1,4 +1,4 @@
-//! The stacks of both sides in one tree: a flame graph that shows what grew and what shrank.
+//! Stacks of both sides in one tree: a flame graph that shows what grew and what shrank.
 
 use std::collections::BTreeMap;
 
@@ -34,11 +34,22 @@ struct Node {
 
 /// The tree of the folded stacks of both sides; `runs`: how many runs each is of. None without stacks.
 pub(crate) fn tree(stacks: [&BTreeMap<String, u64>; 2], runs: [usize; 2]) -> Option<Frame> {
-    let mut root = Node::default();
+    grouped(stacks, runs, |_| false)
+}
+
+/// The same with the outermost frames in two groups, those that are apart last. Which frames are too thin to be kept is told in
+/// each group by itself, so that one that is long does not push the frames of the other out.
+pub(crate) fn grouped(
+    stacks: [&BTreeMap<String, u64>; 2],
+    runs: [usize; 2],
+    is_apart: impl Fn(&str) -> bool,
+) -> Option<Frame> {
+    let mut groups = [Node::default(), Node::default()];
     for (side, (stacks, runs)) in stacks.into_iter().zip(runs).enumerate() {
         for (stack, weight) in stacks {
             let weight = *weight as f64 / runs.max(1) as f64;
-            let mut node = &mut root;
+            let outermost = stack.split(';').next().unwrap_or_default();
+            let mut node = &mut groups[usize::from(is_apart(outermost))];
             node.add(side, weight);
             for name in stack.split(';').take(DEPTH) {
                 node = node.children.entry(name.to_owned()).or_default();
@@ -46,12 +57,28 @@ pub(crate) fn tree(stacks: [&BTreeMap<String, u64>; 2], runs: [usize; 2]) -> Opt
             }
         }
     }
-    let whole = root.sums[0].max(root.sums[1]);
-    let mut least = whole * LEAST;
-    while root.count(least) > MOST_FRAMES {
-        least *= 2.0;
+    let [base, test] = [0, 1].map(|side| groups.iter().map(|group| group.sums[side]).sum::<f64>());
+    if base.max(test) <= 0.0 {
+        return None;
     }
-    (whole > 0.0).then(|| root.frame("all".to_owned(), least))
+    let filled = groups.iter().filter(|group| !group.children.is_empty()).count();
+    let of_groups = groups.into_iter().flat_map(|group| {
+        let least = group.least(MOST_FRAMES / filled.max(1));
+        group.frame(String::new(), least).children
+    });
+    Some(Frame { name: "all".to_owned(), base, test, children: of_groups.collect() })
+}
+
+impl Frame {
+    /// The function.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it called.
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Self> {
+        self.children.iter()
+    }
 }
 
 impl Node {
@@ -63,6 +90,17 @@ impl Node {
 
     fn is_seen(&self, least: f64) -> bool {
         self.sums[0].max(self.sums[1]) >= least
+    }
+
+    /// What a frame must have to be kept if at most `most` are, ns per run.
+    fn least(&self, most: usize) -> f64 {
+        let whole = self.sums[0].max(self.sums[1]);
+        // A frame without time is kept nowhere.
+        let mut least = (whole * LEAST).max(f64::MIN_POSITIVE);
+        while self.count(least) > most {
+            least *= 2.0;
+        }
+        least
     }
 
     /// Frames of at least this size.
@@ -98,5 +136,27 @@ mod tests {
         let sum: f64 = main.children.iter().map(|child| child.test).sum();
         assert!((sum - main.test).abs() < 1e-9, "children sum to their parent");
         assert!(tree([&BTreeMap::new(), &BTreeMap::new()], [1, 1]).is_none());
+    }
+
+    #[test]
+    fn a_long_group_leaves_short_frames_of_the_other() {
+        let stacks: BTreeMap<String, u64> =
+            [("idle;wait", 90_000_000), ("read;a", 900), ("read;b", 100), ("idle;tick", 10)]
+                .map(|(stack, ns)| (stack.to_owned(), ns))
+                .into();
+        let names = |root: &Frame| -> Vec<Vec<String>> {
+            let below = |frame: &Frame| frame.children().map(|child| child.name().to_owned()).collect();
+            root.children().map(below).collect()
+        };
+        let apart = grouped([&BTreeMap::new(), &stacks], [0, 1], |name| name == "idle").expect("stacks");
+        assert_eq!(apart.children().map(Frame::name).collect::<Vec<_>>(), ["read", "idle"], "those apart are last");
+        assert_eq!(names(&apart), [vec!["a", "b"], vec!["wait"]]);
+        assert!(
+            (apart.test - 90_001_010.0).abs() < 1e-6,
+            "what is too thin to be drawn is in the sums: {}",
+            apart.test
+        );
+        let together = tree([&BTreeMap::new(), &stacks], [0, 1]).expect("stacks");
+        assert_eq!(together.children().map(Frame::name).collect::<Vec<_>>(), ["idle"]);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The file holds a document ([`Page`], JSON), the script that draws it and its style sheet, which `web/` is built into and `build.rs`
 //! embeds. The page computes nothing of its own: what it draws are the figures of `pagelab compare --json`, and those of views over
-//! time in bins: at most 300 points to a line and 160 times 60 cells to a file, so that a page's size does not follow the recording's.
+//! time in bins: at most 300 points to a line (100 to a thin one, of nine runs on a side) and 160 times 60 cells to a file, so that a
+//! page's size does not follow the recording's. `docs/report.md` says what each section shows and what records it.
 //!
 //! ## What a recording cannot do to a page
 //!
@@ -14,6 +15,7 @@
 mod fault_map;
 mod flame;
 mod io_map;
+mod off_cpu;
 mod over_time;
 mod page_sizes;
 mod pictures;

@@ -15,9 +15,11 @@ use serde::Serialize;
 
 use crate::fault_map::{FaultGrid, grids};
 use crate::flame::{Frame, tree};
-use crate::over_time::{OverTime, drop_flat};
+use crate::off_cpu::OffCpu;
+use crate::over_time::{OtherRun, OverTime, drop_flat};
+use crate::page_sizes::PageSizes;
 use crate::recorders::Recorders;
-use crate::typical::typical;
+use crate::typical::{counted, drawn};
 
 /// The pictures of one comparison.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -26,8 +28,14 @@ pub(crate) struct Pictures {
     fault_maps: [Option<FaultGrid>; 2],
     /// Stacks on CPUs of both sides, the outermost frame first.
     flame: Option<Frame>,
-    /// One run of each side against time.
+    /// Stacks off CPUs of both sides.
+    off_cpu: Option<OffCpu>,
+    /// The typical run of each side against time.
     over_time: [Option<OverTime>; 2],
+    /// Other runs of each side against time, in the order in which they were made.
+    other_runs: [Vec<OtherRun>; 2],
+    /// Page sizes of the typical run of each side.
+    page_sizes: [Option<PageSizes>; 2],
     /// Hosts and recorders, base and test.
     recorders: [Recorders; 2],
     /// What a reader of them must know.
@@ -57,25 +65,44 @@ impl Pictures {
                 None
             }
         };
-        let mut over_time = [over_time(&comparison.base, &mut notes)?, over_time(&comparison.test, &mut notes)?];
-        drop_flat(over_time.iter_mut().flatten());
+        let off_cpu = OffCpu::of_sides(&comparison.base, &comparison.test, &mut notes)?;
+        let [base_runs, test_runs] = [runs(&comparison.base, &mut notes)?, runs(&comparison.test, &mut notes)?];
+        let mut over_time = [base_runs.typical, test_runs.typical];
+        let mut other_runs = [base_runs.others, test_runs.others];
+        let others = other_runs.iter_mut().flatten().map(|run| &mut run.series);
+        drop_flat(over_time.iter_mut().flatten().map(|run| &mut run.series).chain(others));
         notes.sort();
         notes.dedup();
         let recorders = [Recorders::of(&comparison.base)?, Recorders::of(&comparison.test)?];
-        Ok(Self { fault_maps, flame, over_time, recorders, notes })
+        let page_sizes = [base_runs.page_sizes, test_runs.page_sizes];
+        Ok(Self { fault_maps, flame, off_cpu, over_time, other_runs, page_sizes, recorders, notes })
     }
 }
 
-/// The typical run of a side.
-fn over_time(side: &SideRuns, notes: &mut Vec<String>) -> Result<Option<OverTime>, AnalysisError> {
-    typical(side).map(|dir| OverTime::of(&dir, notes)).transpose()
+/// What is drawn of single runs of a side.
+#[derive(Default)]
+struct Runs {
+    typical: Option<OverTime>,
+    others: Vec<OtherRun>,
+    page_sizes: Option<PageSizes>,
+}
+
+fn runs(side: &SideRuns, notes: &mut Vec<String>) -> Result<Runs, AnalysisError> {
+    let runs = drawn(side);
+    let Some((typical, others)) = runs.split_first() else { return Ok(Runs::default()) };
+    let dir = Path::new(&typical.dir);
+    Ok(Runs {
+        typical: Some(OverTime::of(dir, notes)?),
+        others: others.iter().map(|run| OtherRun::of(run)).collect::<Result<_, _>>()?,
+        page_sizes: PageSizes::of(&Recording::open(dir)?, notes)?,
+    })
 }
 
 /// The stacks of all runs of a side that count and were sampled, below the names of their programs, and how many runs those are.
 fn stacks(side: &SideRuns, notes: &mut Vec<String>) -> Result<(BTreeMap<String, u64>, usize), AnalysisError> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let mut runs = 0;
-    for run in side.runs.iter().filter(|run| run.excluded.is_none()) {
+    for run in counted(side) {
         let folded = stacks_of(&Recording::open(Path::new(&run.dir))?, notes)?;
         if folded.is_empty() {
             continue;

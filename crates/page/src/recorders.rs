@@ -10,6 +10,8 @@ use pagelab_views::run::load_loss;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::typical::counted;
+
 /// One side's hosts and recorders.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Recorders {
@@ -31,7 +33,7 @@ impl Recorders {
     pub(crate) fn of(side: &SideRuns) -> Result<Self, AnalysisError> {
         let mut recorders = Self::default();
         let mut costs = Vec::new();
-        for run in side.runs.iter().filter(|run| run.excluded.is_none()) {
+        for run in counted(side) {
             let recording = Recording::open(Path::new(&run.dir))?;
             let manifest = recording.manifest();
             recorders.note(manifest);

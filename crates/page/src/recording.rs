@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::fault_map::{FaultGrid, grids};
 use crate::flame::{Frame, tree};
+use crate::off_cpu::OffCpu;
 use crate::over_time::{OverTime, drop_flat};
 use crate::page_sizes::PageSizes;
 use crate::pictures::stacks_of;
@@ -31,6 +32,7 @@ pub(crate) struct OneRecording {
     budget: BudgetView,
     fault_map: Option<FaultGrid>,
     flame: Option<Frame>,
+    off_cpu: Option<OffCpu>,
     over_time: OverTime,
     page_sizes: Option<PageSizes>,
     notes: Vec<String>,
@@ -51,8 +53,9 @@ impl OneRecording {
         budget.data.unmatched.truncate(LISTED);
         let mut notes: Vec<String> = summary.notes.into_iter().chain(budget.notes).collect();
         let stacks = stacks_of(&recording, &mut notes)?;
+        let off_cpu = OffCpu::of(&recording, &mut notes)?;
         let mut over_time = OverTime::of(dir, &mut notes)?;
-        drop_flat([&mut over_time]);
+        drop_flat([&mut over_time.series]);
         let page_sizes = PageSizes::of(&recording, &mut notes)?;
         let [_, fault_map] = grids([None, of_dir(dir, None)?]);
         notes.sort();
@@ -64,6 +67,7 @@ impl OneRecording {
             budget: budget.data,
             fault_map,
             flame: tree([&BTreeMap::new(), &stacks], [0, 1]),
+            off_cpu,
             over_time,
             page_sizes,
             notes,

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use pagelab_page::Page;
-use pagelab_recording::tables::{FilesRow, LatencyRow, MetricsRow, RegionPagesRow, SyscallsRow};
+use pagelab_recording::tables::{BlockIosRow, FilesRow, LatencyRow, MetricsRow, RegionPagesRow, SyscallsRow};
 use pagelab_recording::{Clock, Exit, Manifest, Recording, RecordingWriter, WriterOptions};
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
@@ -132,6 +132,51 @@ fn cells_and_sizes_hold_every_operation_of_the_view() {
     let sizes: Vec<Vec<u64>> = io["sizes"].as_array().unwrap().iter().map(numbers).collect();
     let calls = |pick: fn(&view::io::OneFile) -> u64| view.files.iter().map(pick).sum::<u64>();
     assert_eq!(sizes, [[4096, 0, calls(|row| row.writes.calls)], [8192, calls(|row| row.reads.calls), 0]]);
+}
+
+fn push_requests(writer: &mut RecordingWriter) {
+    for number in 0..3000_u64 {
+        let op = if number % 3 == 0 { "write" } else { "read" };
+        let (dev, device) = if number % 10 == 9 { (0x801, None) } else { (0x800, Some("nvme0n1")) };
+        writer.push_block_ios(&BlockIosRow {
+            ts: 10 * SECOND + number as i64 * 1_000_000,
+            dev,
+            device,
+            sector: number * 37 % 960 * 8,
+            bytes: if op == "write" { 4096 } else { 2048 },
+            op,
+            ..BlockIosRow::default()
+        });
+    }
+    writer.push_block_ios(&BlockIosRow { ts: 10 * SECOND, dev: 0x800, op: "flush", ..BlockIosRow::default() });
+}
+
+#[test]
+fn requests_are_drawn_where_calls_were_not_recorded() {
+    let tmp = tempfile::tempdir().unwrap();
+    let io = document(&record(&tmp.path().join("r"), push_requests))["over_time"]["io"].clone();
+    assert_eq!((io["table"].as_str(), io["files_total"].as_u64()), (Some("block_ios"), Some(2)));
+    let names: Vec<Option<&str>> = io["files"].as_array().unwrap().iter().map(|file| file["name"].as_str()).collect();
+    assert_eq!(names, [Some("nvme0n1"), Some("8:1")]);
+    let (mut reads, mut writes) = (0, 0);
+    for file in io["files"].as_array().unwrap() {
+        assert!(file["file_id"].is_null());
+        let cells: Vec<Vec<u64>> = file["cells"].as_array().unwrap().iter().map(numbers).collect();
+        let sum = |place: usize| cells.iter().map(|cell| cell[place]).sum::<u64>();
+        let (of_reads, of_writes) = (file["reads"].as_u64().unwrap(), file["writes"].as_u64().unwrap());
+        // A request that reaches from one row into the next is in both.
+        assert!((of_reads..of_reads * 2).contains(&sum(2)) && (of_writes..of_writes * 2).contains(&sum(3)));
+        (reads, writes) = (reads + of_reads, writes + of_writes);
+    }
+    assert_eq!((reads, writes), (2000, 1000), "all but the flush");
+    let sizes: Vec<Vec<u64>> = io["sizes"].as_array().unwrap().iter().map(numbers).collect();
+    assert_eq!(sizes, [[2048, 2000, 0], [4096, 0, 1000]]);
+    // Calls know the file, and come first.
+    let both = record(&tmp.path().join("b"), |writer| {
+        push_requests(writer);
+        push_io(writer);
+    });
+    assert_eq!(document(&both)["over_time"]["io"]["table"].as_str(), Some("syscalls"));
 }
 
 fn push_metrics(writer: &mut RecordingWriter) {

@@ -8,6 +8,7 @@
 //! | which mappings faulted, and whether they got the huge pages they could hold | [`mappings`] |
 //! | the picture of it | [`faultmap`] |
 //! | all faults as a picture to zoom into | [`faultfield`] |
+//! | the time off CPUs by stack, as the account has it | [`view::budget::off_stacks`] |
 //! | system calls, added up | [`calls`] |
 //! | reads and writes of files: how many, how large, in which order | [`iopattern`] |
 //! | small tables that some of these are read from instead of events | [`rollup`] |

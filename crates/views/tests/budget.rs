@@ -9,7 +9,8 @@ use pagelab_recording::tables::{
 };
 use pagelab_recording::{Manifest, Probe, ProbeState, Recording, RecordingWriter};
 use pagelab_views::selection::Selection;
-use pagelab_views::view::budget::{BudgetView, OneComponent, collect};
+use pagelab_views::view::budget::{BudgetView, OffSource, OffStack, OneComponent, collect, off_stacks};
+use pagelab_views::view::sched;
 use run_support::{SECOND, command, job, record};
 
 const MS: u64 = 1_000_000;
@@ -358,4 +359,103 @@ fn what_waits_lost_makes_the_times_too_short_and_is_said() {
     let parts: Vec<&str> = view.missing.iter().map(|missing| missing.part).collect();
     assert_eq!(parts, ["ready", "off"]);
     assert!(view.missing.iter().all(|missing| missing.reason.contains("45 of 90")), "{:?}", view.missing);
+}
+
+fn stacks_from(recording: &Recording, source: OffSource) -> Vec<OffStack> {
+    let mut notes = Vec::new();
+    let found = off_stacks(recording, source, &all(), &mut notes).unwrap();
+    assert_eq!(notes, Vec::<String>::new());
+    found
+}
+
+/// The stacks of each component sum to what the account says of it.
+fn assert_stacks_of(view: &BudgetView, stacks: &[OffStack]) {
+    for row in view.components.iter().filter(|row| row.state == "off") {
+        let of: Vec<&OffStack> = stacks.iter().filter(|stack| stack.component == row.component).collect();
+        assert_sum(of.iter().map(|stack| stack.ns), row.ns);
+        assert!(of.iter().all(|stack| stack.active == row.active), "{of:?}");
+    }
+    assert_sum(stacks.iter().map(|stack| stack.ns), view.off_ns.unwrap());
+}
+
+/// Name of the task, call, kernel stack and ms.
+type Told<'a> = (Option<&'a str>, Option<&'a str>, Option<u64>, u64);
+
+#[test]
+fn stacks_of_waits_sum_to_the_account() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = record(&tmp.path().join("r"), job(0, 2 * SECOND, 1000), fill);
+    let recording = Recording::open(&dir).unwrap();
+    assert_eq!(OffSource::of(&recording).unwrap(), [OffSource::Sums]);
+    let stacks = stacks_from(&recording, OffSource::Sums);
+    assert_stacks_of(&view_of(&recording, &all()), &stacks);
+    let of = |component: &str| -> Vec<Told<'_>> {
+        let found = stacks.iter().filter(|stack| stack.component == component);
+        found.map(|one| (one.comm.as_deref(), one.call.as_deref(), one.kstack_id, one.ns / MS)).collect()
+    };
+    assert_eq!(of("off.flush"), [(Some("work"), None, Some(3), 75)]);
+    assert_eq!(of("off.write_back"), [(Some("work"), None, Some(4), 25)]);
+    assert_eq!(of("off.dependent"), [(Some("work"), Some("futex"), None, 400)], "without a stack the call is told");
+    assert_eq!(of("off.timer"), [(Some("other"), Some("clock_nanosleep"), None, 2000)], "sums alone tell whose it is");
+}
+
+/// The load measured the second second; the first waits of a kind were before.
+#[test]
+fn stacks_of_a_load_are_of_what_it_measured() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = record(&tmp.path().join("r"), job(SECOND, 2 * SECOND, 1000), |writer| {
+        task(writer, 1, "load");
+        stack(writer, 1, &["blkdev_issue_flush"]);
+        for second in 0..=2 {
+            idle(writer, second * SECOND, 0);
+        }
+        wait(writer, off(SECOND, 1, "D", "fsync", Some("softirq"), 900 * MS), &[(Some(1), 1)]);
+        wait(writer, off(2 * SECOND, 1, "D", "fsync", Some("softirq"), 300 * MS), &[(Some(1), 1)]);
+        wait(writer, off(2 * SECOND, 1, "S", "read", None, 100 * MS), &[]);
+    });
+    let recording = Recording::open(&dir).unwrap();
+    let stacks = stacks_from(&recording, OffSource::Sums);
+    assert_stacks_of(&collect(&recording, &all()).unwrap().data, &stacks);
+    assert_eq!(stacks.iter().map(|stack| stack.ns / MS).sum::<u64>(), 400);
+}
+
+#[test]
+fn stacks_of_switches_sum_to_the_times_asleep() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = record(&tmp.path().join("r"), command(0, SECOND), |writer| {
+        task(writer, 1, "work");
+        stack(writer, 1, &["folio_wait_bit_common", "filemap_read"]);
+        stack(writer, 2, &["futex_wait"]);
+        stack(writer, 3, &["do_nanosleep", "hrtimer_nanosleep"]);
+        let row = OffcpuRow { task_id: 1, runqueue_ns: Some(10), iowait: Some(false), ..OffcpuRow::default() };
+        writer.push(&OffcpuRow { dur: Some(110), state: Some("D"), kstack_id: Some(1), ustack_id: Some(2), ..row });
+        writer.push(&OffcpuRow { dur: Some(210), state: Some("S"), waker_task_id: Some(1), kstack_id: Some(2), ..row });
+        writer.push(&OffcpuRow { dur: Some(310), state: Some("S"), kstack_id: Some(2), ..row });
+        writer.push(&OffcpuRow { dur: Some(410), state: Some("D"), ..row });
+        writer.push(&OffcpuRow { dur: Some(510), state: Some("S"), kstack_id: Some(3), ..row });
+        // Preempted, and never woken.
+        writer.push(&OffcpuRow { dur: Some(99), state: Some("R+"), runqueue_ns: Some(99), ..row });
+        writer.push(&OffcpuRow { dur: None, runqueue_ns: None, state: Some("S"), kstack_id: Some(2), ..row });
+    });
+    let recording = Recording::open(&dir).unwrap();
+    assert_eq!(OffSource::of(&recording).unwrap(), [OffSource::Switches]);
+    let mut notes = Vec::new();
+    let stacks = off_stacks(&recording, OffSource::Switches, &all(), &mut notes).unwrap();
+    assert!(notes.len() == 1 && notes[0].contains("had not ended"), "{notes:?}");
+    let view = sched::collect(&recording, &all()).unwrap().data;
+    let asleep: u64 = view.tasks.iter().filter_map(|task| task.asleep_ns).sum();
+    assert_eq!(stacks.iter().map(|stack| stack.ns).sum::<u64>(), asleep);
+    let of: Vec<(&str, u64, Option<u64>)> = stacks.iter().map(|one| (one.component, one.ns, one.ustack_id)).collect();
+    let wanted = [
+        ("off.dependent", 200, None),
+        ("off.other", 400, None),
+        ("off.read", 100, Some(2)),
+        ("off.timer", 500, None),
+        ("off.unknown", 300, None),
+    ];
+    assert_eq!(of, wanted);
+    let bare = record(&tmp.path().join("b"), command(0, SECOND), |writer| {
+        writer.push(&OffcpuRow { dur: Some(1), state: Some("S"), ..OffcpuRow::default() });
+    });
+    assert_eq!(OffSource::of(&Recording::open(&bare).unwrap()).unwrap(), [], "sched:nostacks has none");
 }

@@ -61,8 +61,8 @@ fn every_fault_is_in_one_cell_of_every_window_that_holds_it() {
     assert_eq!(points[0].addr, format!("{:#x}", (10_u64 << 40) + 511 * 4096 + 8));
     assert!(points[0].protection, "error code 7 is of a page that was there");
     // Slot 10 is the sixth of the even ones, which the first address space has: rank 5.
-    assert_eq!(points[0].height_millionths >> 20, 5);
-    assert!(points.windows(2).all(|two| two[1].height_millionths < two[0].height_millionths), "it walks down");
+    assert_eq!(points[0].height_q20 >> 20, 5);
+    assert!(points.windows(2).all(|two| two[1].height_q20 < two[0].height_q20), "it walks down");
     let slots = seen.slots.unwrap();
     assert_eq!((slots.len(), slots[5].mm_id, slots[5].addr.as_str()), (20, 1, "0xa0000000000"));
     assert_eq!(HUGE, field.huge_bytes());

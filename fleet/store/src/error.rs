@@ -130,6 +130,7 @@ impl StoreError {
         match error {
             _ if is_any(FULL) => Self::Full { url, said },
             _ if is_any(CREDENTIALS) => Self::Credentials { url, said },
+            _ if status(&said) == Some(404) => Self::NotFound { url, said },
             Said::NotFound { .. } => Self::NotFound { url, said },
             Said::PermissionDenied { .. } => Self::Forbidden { url, said },
             Said::Unauthenticated { .. } => Self::Credentials { url, said },
@@ -141,9 +142,13 @@ impl StoreError {
     /// calls wrong, which it will call wrong again.
     pub(crate) fn may_pass(&self) -> bool {
         let Self::Other { said, .. } = self else { return false };
-        let status = said.split_once("status code: ").and_then(|(_, rest)| rest.get(..3)?.parse::<u16>().ok());
-        status.is_none_or(|status| status >= 500 || status == 408 || status == 429)
+        status(said).is_none_or(|status| status >= 500 || status == 408 || status == 429)
     }
+}
+
+/// The status in what the client library says of an answer.
+fn status(said: &str) -> Option<u16> {
+    said.split_once("status code: ").and_then(|(_, rest)| rest.get(..3)?.parse().ok())
 }
 
 /// Codes of S3 and of what speaks its protocol, <https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>: no room.
@@ -184,17 +189,18 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_tried_again_and_nothing_else() {
-        let status = |code: &str, body: &str| of(&format!("Server returned non-2xx status code: {code}: {body}"));
+        let answer = |code: &str, body: &str| of(&format!("Server returned non-2xx status code: {code}: {body}"));
         for passing in ["500 Internal Server Error", "503 Slow Down", "429 Too Many Requests", "408 Request Timeout"] {
-            assert!(status(passing, "").may_pass(), "{passing}");
+            assert!(answer(passing, "").may_pass(), "{passing}");
         }
         assert!(of("connection refused").may_pass());
-        assert!(!status("400 Bad Request", "<Code>MalformedXML</Code>").may_pass());
-        assert!(matches!(status("400 Bad Request", "<Code>ExpiredToken</Code>"), StoreError::Credentials { .. }));
+        assert!(!answer("400 Bad Request", "<Code>MalformedXML</Code>").may_pass());
+        assert!(matches!(answer("400 Bad Request", "<Code>ExpiredToken</Code>"), StoreError::Credentials { .. }));
         assert!(matches!(
-            status("507 Insufficient Storage", "<Code>XMinioStorageFull</Code>"),
+            answer("507 Insufficient Storage", "<Code>XMinioStorageFull</Code>"),
             StoreError::Full { .. }
         ));
+        assert!(matches!(answer("404 Not Found", "<Code>NoSuchBucket</Code>"), StoreError::NotFound { .. }));
         let hostile = of(&format!("{}\u{1b}[2J{}", "x".repeat(200), "y".repeat(5000))).to_string();
         assert!(hostile.len() < 600 && !hostile.contains('\u{1b}'), "{hostile}");
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use pagelab_interop::folded::{Folded, Weighed, fold};
+use pagelab_interop::folded::{Folded, Weighed, fold, fold_off};
 use pagelab_interop::openmetrics;
 use pagelab_interop::perfetto::trace;
 use pagelab_interop::profiler::{MOST_EVENTS, profile};
@@ -13,6 +13,7 @@ use pagelab_report::flamegraph::{FlameGraph, flame_graph};
 use pagelab_views::read::{self, Tasks};
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
+use pagelab_views::view::budget::OffSource;
 
 use crate::failure::Failure;
 use crate::options::SpanArgs;
@@ -38,8 +39,10 @@ enum Format {
 enum Of {
     /// Profile samples: where tasks spent CPU time.
     Cpu,
-    /// Time off the CPU: where tasks waited, and for how long.
+    /// Time off the CPU, asleep and waiting for one, from the stream sched.
     Sched,
+    /// Time off the CPU until woken, by component of the account: from the stream sched, or else waits.
+    Waits,
 }
 
 impl Of {
@@ -47,13 +50,7 @@ impl Of {
         match self {
             Self::Cpu => "cpu",
             Self::Sched => "sched",
-        }
-    }
-
-    fn weighed(self) -> Weighed {
-        match self {
-            Self::Cpu => Weighed::Samples,
-            Self::Sched => Weighed::OffCpu,
+            Self::Waits => "waits",
         }
     }
 
@@ -61,7 +58,24 @@ impl Of {
         match self {
             Self::Cpu => "samples",
             Self::Sched => "times off a CPU",
+            Self::Waits => "stacks of waits",
         }
+    }
+
+    fn fold(self, recording: &Recording, selection: &Selection, notes: &mut Vec<String>) -> Result<Folded, Failure> {
+        let tasks = Tasks::load(recording, selection, notes)?;
+        let root = |task_id, ts| {
+            let comm = || tasks.get(task_id).and_then(|task| task.comm_at(ts)).unwrap_or("[unknown]").to_owned();
+            tasks.wants(selection, task_id, ts).then(comm)
+        };
+        Ok(match self {
+            Self::Cpu => fold(recording, Weighed::Samples, root, notes)?,
+            Self::Sched => fold(recording, Weighed::OffCpu, root, notes)?,
+            Self::Waits => match OffSource::of(recording)?.first() {
+                Some(source) => fold_off(recording, *source, selection, notes)?,
+                None => Folded::default(),
+            },
+        })
     }
 }
 
@@ -69,6 +83,7 @@ impl Of {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pagelab export flamegraph run.rec -o run.svg\n  \
                         pagelab export folded run.rec --of sched | head\n  \
+                        pagelab export flamegraph run.rec --of waits -o waits.svg\n  \
                         pagelab export firefox-profiler run.rec -o profile.json   # load it at profiler.firefox.com\n  \
                         pagelab export perfetto run.rec -o run.pftrace            # load it at ui.perfetto.dev\n  \
                         pagelab export openmetrics run.rec")]
@@ -165,12 +180,7 @@ fn stacks(args: &Args, notes: &mut Vec<String>) -> Result<String, Failure> {
     let selection =
         Selection { pid: args.pid, comm: args.comm.clone(), bounds: args.span.bounds(), ..Selection::default() };
     let recording = args.span.open(&args.dir)?;
-    let tasks = Tasks::load(&recording, &selection, notes)?;
-    let root = |task_id, ts| {
-        let comm = || tasks.get(task_id).and_then(|task| task.comm_at(ts)).unwrap_or("[unknown]").to_owned();
-        tasks.wants(&selection, task_id, ts).then(comm)
-    };
-    let folded = fold(&recording, args.of.weighed(), root, notes)?;
+    let folded = args.of.fold(&recording, &selection, notes)?;
     read::lost(&recording, args.of.stream(), notes)?;
     if folded.stacks.is_empty() {
         read::nothing(&recording, args.of.stream(), args.of.rows(), folded.rows, folded.selected, notes);
@@ -192,7 +202,7 @@ fn picture(of: Of, recording: &Recording, folded: &Folded, lines: &[String]) -> 
     let what = manifest.label.clone().or(command).unwrap_or_default();
     let (title, waiting) = match of {
         Of::Cpu => ("On the CPU", false),
-        Of::Sched => ("Off the CPU", true),
+        Of::Sched | Of::Waits => ("Off the CPU", true),
     };
     let title = if what.is_empty() { title.to_owned() } else { format!("{title}: {what}") };
     let subtitle = format!("{} {}, by {}", folded.selected, of.rows(), folded.unit);

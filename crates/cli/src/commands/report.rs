@@ -14,7 +14,8 @@ use crate::say;
 /// Draw recordings, a set or a comparison as one HTML page.
 ///
 /// The page holds all that it shows and asks for nothing: it opens offline, in any browser, and can be sent as it is. Two paths are
-/// compared, the base first; of a set the variants are compared with its base; one recording is shown by itself.
+/// compared, the base first; of a set the variants are compared with its base; one recording is shown by itself. What each section shows,
+/// and what records it: docs/report.md.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  pagelab report good.rec bad.rec -o why.html\n  pagelab report set -o set.html\n  \

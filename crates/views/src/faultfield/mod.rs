@@ -84,8 +84,8 @@ pub struct Seen {
 pub struct FaultPoint {
     /// Time since the start of the field, ns.
     pub t_ns: i64,
-    /// Height times 2^20, so that it is a whole number.
-    pub height_millionths: u64,
+    /// Height, slots times 2^20 (20 binary places), so that it is a whole number.
+    pub height_q20: u64,
     /// Exact address, hexadecimal text.
     pub addr: String,
     /// Instruction that faulted, likewise.
@@ -235,7 +235,7 @@ impl FaultField {
         let tasks = Tasks::load(recording, &Selection::default(), notes)?;
         let point = |(fault, height): (Fault, f64)| FaultPoint {
             t_ns: fault.ts - self.sums.start_ns(),
-            height_millionths: (height * f64::from(1 << 20)) as u64,
+            height_q20: (height * f64::from(1 << 20)) as u64,
             addr: format!("{:#x}", fault.addr),
             ip: format!("{:#x}", fault.ip),
             task: tasks.title(fault.task_id),

@@ -1,6 +1,8 @@
 //! `show DIR block`: requests of the block layer per device and operation: how many, how large, how long in the queue
 //! and in the device.
 
+mod heatmap;
+
 use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;
@@ -11,6 +13,8 @@ use crate::answer::Answer;
 use crate::error::Result;
 use crate::read::{self, Tasks, device};
 use crate::selection::{Selection, cut};
+
+pub use heatmap::{DeviceMap, of_devices};
 
 /// How long something took, over many requests.
 #[derive(Debug, Default, Serialize)]

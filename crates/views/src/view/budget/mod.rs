@@ -18,12 +18,13 @@
 //! 7 % in a VM of 2 CPUs (`benches/views/mixtures.py`).
 
 mod exact;
+mod off_stacks;
 mod shares;
 mod states;
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::{ProbeState, Recording, Span};
+use pagelab_recording::{ProbeState, Recording};
 use pagelab_vocab::budget::{self, Component, State, component_of, ready_by};
 use pagelab_vocab::waits::PAGE_FAULT;
 use schemars::JsonSchema;
@@ -38,6 +39,8 @@ use crate::window::measured_part;
 use exact::Exact;
 use shares::{OffShares, RunShares, Untold};
 use states::{Doing, States, intervals_within};
+
+pub use off_stacks::{OffSource, OffStack, off_stacks, why_no_off_stacks};
 
 /// A part of the account.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -191,6 +194,10 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bu
     let tasks = Tasks::load(recording, selection, &mut notes)?;
     let whole = recording;
     let (recording, states) = &measured_states(whole, selection, &tasks, &mut notes)?;
+    if let Some([from_ns, to_ns]) = states.window().filter(|_| states.is_part() && !whole.span().is_part()) {
+        let seconds = (to_ns - from_ns) as f64 / 1e9;
+        notes.push(format!("{seconds:.1} s of the time that the load measured; all that was recorded: --from 0"));
+    }
     let run = RunShares::load(recording, selection, &tasks, &mut notes)?;
     let off = OffShares::load(recording, selection, &tasks, &mut notes)?;
     let exact = Exact::load(whole, &tasks, states, &Untold::of(selection), &mut notes)?;
@@ -216,10 +223,6 @@ fn measured_states(
     let part = measured_part(whole).map(|part| intervals_within(whole, part.span())).transpose()?.flatten();
     let recording = part.map_or_else(|| whole.clone(), |span| whole.clone().within(span));
     let states = States::load(&recording, selection, tasks, notes)?;
-    if let Some(Span { from_ns, to_ns }) = part {
-        let seconds = (to_ns - from_ns) as f64 / 1e9;
-        notes.push(format!("{seconds:.1} s of the time that the load measured; all that was recorded: --from 0"));
-    }
     Ok((recording, states))
 }
 

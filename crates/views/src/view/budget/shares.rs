@@ -7,7 +7,6 @@ use pagelab_recording::tables::{SamplesRow, WaitStacksRow};
 use pagelab_vocab::budget::{self, OFF_OTHER, USER, off_by_waker, off_of_stack, run_of_mechanism};
 use pagelab_vocab::mechanisms;
 use pagelab_vocab::samples::ReturnedFrom;
-use pagelab_vocab::waits::Waker;
 
 use super::states::WaitKind;
 use crate::error::Result;
@@ -178,13 +177,7 @@ impl OffShares {
             if !tasks.wants(selection, row.task_id, row.ts) {
                 return;
             }
-            let kind = WaitKind {
-                off_state: Some(row.off_state.to_owned()),
-                iowait: Some(row.iowait),
-                call: row.call.map(str::to_owned),
-                waker: row.by.and_then(Waker::of_word),
-            };
-            by_stack.entry((kind, row.kstack_id)).or_default().add(row.samples, row.weight_ns);
+            by_stack.entry((WaitKind::of_stack(&row), row.kstack_id)).or_default().add(row.samples, row.weight_ns);
         })?;
         let wanted: HashSet<u64> = by_stack.keys().filter_map(|(_, id)| *id).collect();
         let names = Stacks::load(recording, &wanted, notes)?;
@@ -192,8 +185,7 @@ impl OffShares {
         let mut shares = Self::default();
         for ((kind, kstack_id), Weight { samples, weight }) in by_stack {
             let functions = kstack_id.and_then(|id| names.functions(id)).unwrap_or_default();
-            let anchored = off_of_stack(untold.without(&functions));
-            let component = anchored.unwrap_or_else(|| unanchored(&kind));
+            let component = component_of_wait(&kind, untold.without(&functions));
             shares.all.add(samples, weight);
             shares.kinds.entry(kind).or_default().entry(component).or_default().add(samples, weight);
         }
@@ -207,6 +199,11 @@ impl OffShares {
             None => vec![(unanchored(kind), Weight { samples: 0, weight: 1 })],
         }
     }
+}
+
+/// The component of a wait of a kind with a kernel stack, innermost function first.
+pub(super) fn component_of_wait<'a>(kind: &WaitKind, kernel: impl Iterator<Item = &'a str>) -> &'static str {
+    off_of_stack(kernel).unwrap_or_else(|| unanchored(kind))
 }
 
 /// The component of a wait that no anchor tells.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::tables::WaitsRow;
+use pagelab_recording::tables::{WaitStacksRow, WaitsRow};
 use pagelab_recording::{Recording, Span};
 use pagelab_vocab::waits::{Holder, State, Waker, is_active_wait};
 
@@ -20,6 +20,16 @@ pub(super) struct WaitKind {
 }
 
 impl WaitKind {
+    /// That of the waits that a row of stacks stands for.
+    pub(super) fn of_stack(row: &WaitStacksRow<'_>) -> Self {
+        Self {
+            off_state: Some(row.off_state.to_owned()),
+            iowait: Some(row.iowait),
+            call: row.call.map(str::to_owned),
+            waker: row.by.and_then(Waker::of_word),
+        }
+    }
+
     /// See [`is_active_wait`].
     pub(super) fn is_active(&self) -> bool {
         is_active_wait(self.off_state.as_deref(), self.iowait)
@@ -36,7 +46,7 @@ pub(super) enum Doing {
 }
 
 impl Doing {
-    fn of(row: &WaitsRow<'_>, comm: Option<&str>) -> Option<Self> {
+    pub(super) fn of(row: &WaitsRow<'_>, comm: Option<&str>) -> Option<Self> {
         match State::of_word(row.state)? {
             State::Run => Some(Self::Run(comm.map(str::to_owned))),
             State::Ready => Some(Self::Ready(row.by.and_then(Holder::of_word))),
@@ -60,7 +70,7 @@ impl Doing {
 }
 
 /// No state lasts longer: 100 days. Recorders up to November 2026 wrote a time below 0 now and then, which reads as one near 2^64.
-const LONGEST_NS: u64 = 100 * 86_400 * 1_000_000_000;
+pub(super) const LONGEST_NS: u64 = 100 * 86_400 * 1_000_000_000;
 
 /// How often, and how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use crate::calls::{self, Call};
 use crate::error::Result;
 use crate::iopattern::{FileUse, Grid};
 
-/// How many files are drawn, and how large.
+/// How many files, or devices, are drawn, and how large.
 #[derive(Debug, Clone, Copy)]
 pub struct Drawn {
-    /// Files at most.
+    /// Files, or devices, at most.
     pub files: usize,
     /// Columns of a picture.
     pub columns: usize,
