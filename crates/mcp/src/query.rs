@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pagelab_sql::{Format, HELD_BYTES, QueryOptions};
 use rmcp::schemars;
@@ -15,9 +14,6 @@ const SMALLER: &str = "ask for fewer rows with LIMIT, fewer columns, or sums wit
 
 /// Memory of one query for sorts, joins and aggregations: several run at a time.
 const MEMORY_BYTES: usize = 256 << 20;
-
-/// Time of one query: a client that waits longer has given up, and its query keeps others from running.
-const TIME_LIMIT: Duration = Duration::from_mins(1);
 
 /// The query, and over what.
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
@@ -57,7 +53,7 @@ impl Write for Short {
 /// The rows of a query as a JSON array, how many, and the damage of what was left out.
 pub(crate) fn rows(dirs: &[PathBuf], sql: &str) -> Result<(String, pagelab_sql::Answer), ToolError> {
     let mut short = Short::default();
-    let options = QueryOptions { memory_bytes: MEMORY_BYTES, time_limit: Some(TIME_LIMIT), ..QueryOptions::default() };
+    let options = QueryOptions { memory_bytes: MEMORY_BYTES, ..QueryOptions::default() };
     let done = pagelab_sql::answer(dirs, sql, Format::Json, &mut short, &options);
     if short.bytes > LIMIT_BYTES {
         // The engine writes its result at once, when it has ended or has become as long as it holds back.

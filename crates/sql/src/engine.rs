@@ -4,7 +4,6 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
@@ -65,30 +64,18 @@ pub(crate) fn run(
         .worker_threads(threads)
         .thread_name("pagelab-query")
         .thread_stack_size(STACK_BYTES)
-        .enable_time()
         .build()
         .map_err(|e| QueryError::Unanswered(format!("cannot start {threads} threads for the query: {e}")))?;
     let catalogue = Arc::new(Catalogue::new(recordings, options.bounds.clone(), damaged));
     let context = context(&catalogue, threads, options)?;
     let mut query = Query::new(context, catalogue, sql, format, out);
     // Planning happens in the thread that waits: it gets the stack that it needs, whoever calls.
-    let plan_and_run = || runtime.block_on(within(options.time_limit, query.answer()));
+    let plan_and_run = || runtime.block_on(query.answer());
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("pagelab-query".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, plan_and_run);
         let thread = thread.map_err(|e| QueryError::Unanswered(format!("cannot start a thread for the query: {e}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-/// The answer, if it comes in time. The engine lets go of a processor between batches, so that a limit is met within one.
-async fn within(limit: Option<Duration>, answer: impl Future<Output = Result<Answer>>) -> Result<Answer> {
-    let Some(limit) = limit else { return answer.await };
-    tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
-        let seconds = limit.as_secs_f64();
-        Err(QueryError::Unanswered(format!(
-            "found no end of the query after {seconds} s, its limit; ask about fewer recordings or a shorter time, or join on a key"
-        )))
     })
 }
 

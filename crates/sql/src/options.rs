@@ -1,7 +1,6 @@
 //! What a query may be told besides its words, and what it gives besides its rows.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pagelab_recording::Bounds;
 
@@ -67,12 +66,10 @@ pub struct QueryOptions {
     pub threads: Option<usize>,
     /// The part of each recording's time whose events the tables hold.
     pub bounds: Bounds,
-    /// Time after which it ends with an error; `None`: none.
-    pub time_limit: Option<Duration>,
 }
 
 impl Default for QueryOptions {
     fn default() -> Self {
-        Self { memory_bytes: 512 << 20, spill_dir: None, threads: None, bounds: Bounds::default(), time_limit: None }
+        Self { memory_bytes: 512 << 20, spill_dir: None, threads: None, bounds: Bounds::default() }
     }
 }
