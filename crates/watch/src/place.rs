@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pagelab_output::Folder;
 use tempfile::TempDir;
 
 /// What a recording that is thrown away keeps.
@@ -47,11 +48,11 @@ impl Place {
     fn thrown(parent: &Path) -> std::io::Result<Self> {
         remove_abandoned(parent);
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let held = Folder::open_private(folder.path()).map_err(std::io::Error::other)?;
         // It appears under its name when it is locked.
-        let unlocked = folder.path().join("lock.new");
-        let lock = File::create(&unlocked)?;
+        let lock = held.lock_file("lock.new").map_err(std::io::Error::other)?;
         lock.lock()?;
-        std::fs::rename(unlocked, folder.path().join(LOCK))?;
+        held.rename("lock.new", LOCK).map_err(std::io::Error::other)?;
         Ok(Self::Thrown(Thrown { dir: folder.path().join("recording"), _folder: folder, _lock: lock }))
     }
 
