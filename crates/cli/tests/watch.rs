@@ -236,8 +236,13 @@ fn in_terminal(theirs: &OwnedFd, words: &[&str]) -> Child {
     let end = || Stdio::from(theirs.try_clone().unwrap());
     command.stdin(end()).stdout(end()).stderr(end());
     let lead = || {
-        // SAFETY: the calls take numbers; descriptor 0 is the terminal.
-        let done = unsafe { libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 };
+        // SAFETY: the calls take numbers; descriptor 0 is the terminal. Whoever runs the tests by nohup ignores SIGHUP, and so would the
+        // watch.
+        let done = unsafe {
+            libc::signal(libc::SIGHUP, libc::SIG_DFL) != libc::SIG_ERR
+                && libc::setsid() >= 0
+                && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0
+        };
         if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
     // SAFETY: system calls and nothing else.
