@@ -162,7 +162,7 @@ fn status_of(failure: &Failure) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    let stores::Words { words, upload } = match stores::without_urls(std::env::args_os().collect()) {
+    let stores::Words { words, upload } = match stores::without_urls(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(words) => words,
         Err(failure) => return of_recorder(status_of(&failure)),
     };

@@ -43,11 +43,11 @@ pub(crate) struct Words {
 ///
 /// # Errors
 /// There is no `pagelab-fleet`, or the store does not give what is read.
-pub(crate) fn without_urls(words: Vec<OsString>) -> Result<Words, Failure> {
+pub(crate) fn without_urls(words: &[OsString]) -> Result<Words, Failure> {
     let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let mut upload = None;
-    let mut replaced = words.clone();
+    let mut replaced = words.to_vec();
     for place in 2..end {
         let before = words[place - 1].to_str().unwrap_or_default();
         let (option, url) = parted(&words[place]);
@@ -122,7 +122,7 @@ pub(crate) struct Upload {
 
 impl Upload {
     fn begin(url: &str) -> Result<Self, Failure> {
-        let home = ["XDG_CACHE_HOME", "HOME"].iter().find_map(|name| std::env::var_os(name)).map(PathBuf::from);
+        let home = ["XDG_CACHE_HOME", "HOME"].iter().find_map(std::env::var_os).map(PathBuf::from);
         let home = home.ok_or_else(|| {
             Failure::host(anyhow!("found neither XDG_CACHE_HOME nor HOME; needed: a place for the spool"))
         })?;
@@ -210,7 +210,7 @@ mod tests {
             "pagelab",
             "pagelab run --name=a --filename=/x",
         ] {
-            let found = without_urls(words(line)).unwrap_or_else(|failure| panic!("{line}: {failure}"));
+            let found = without_urls(&words(line)).unwrap_or_else(|failure| panic!("{line}: {failure}"));
             assert_eq!((found.words, found.upload.is_none()), (words(line), true));
         }
     }
