@@ -68,7 +68,7 @@ export interface Diagnosis {
 /** The part of the loss that a cause takes. Where other parts fell, that is more than all of it. */
 function shareOfLoss({ share, of }: { readonly share: number; readonly of: string }): string {
   const what = lostTime(of);
-  if (share <= 0) return `what part of ${what} is not known: other parts of its time fell`;
+  if (share <= 0) return `a part of ${what} that is not known: other parts of its time fell`;
   return share > 1 ? `all of ${what} (${percent(share)}: other parts fell)` : `${percent(share)} of ${what}`;
 }
 

@@ -101,6 +101,13 @@ fn cannot_start(url: &str, error: &std::io::Error) -> Failure {
     ))
 }
 
+/// The folder of this user for what may be made again.
+fn cache() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let named = folder("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+    named.or_else(|| Some(folder("HOME")?.join(".cache")))
+}
+
 /// The folder that holds what is at `url` now.
 fn mirrored(url: &str) -> Result<PathBuf, Failure> {
     let output = fleet().args(["mirror", url]).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
@@ -122,15 +129,11 @@ pub(crate) struct Upload {
 
 impl Upload {
     fn begin(url: &str) -> Result<Self, Failure> {
-        let home = ["XDG_CACHE_HOME", "HOME"].iter().find_map(std::env::var_os).map(PathBuf::from);
-        let home = home.ok_or_else(|| {
-            Failure::host(anyhow!("found neither XDG_CACHE_HOME nor HOME; needed: a place for the spool"))
-        })?;
-        let parent = home.join(if std::env::var_os("XDG_CACHE_HOME").is_some() {
-            "pagelab/spool"
-        } else {
-            ".cache/pagelab/spool"
-        });
+        let parent = cache()
+            .ok_or_else(|| {
+                Failure::host(anyhow!("found neither XDG_CACHE_HOME nor HOME; needed: a place for the spool"))
+            })?
+            .join("pagelab/spool");
         let spool = parent.join(format!("{}-{}", name_of(url), std::process::id()));
         let made = std::fs::create_dir_all(&parent);
         made.map_err(|error| Failure::host(anyhow!("{}: cannot make the folder: {error}", parent.display())))?;

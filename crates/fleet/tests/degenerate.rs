@@ -1,10 +1,10 @@
 //! Fleets that are too small, too even or too patchy for a test: each gets a reason and no figure that is not there.
 
 use pagelab_analysis::stats::Outcome;
-use pagelab_analysis::trend::{DetectOptions, Scale};
+use pagelab_analysis::trend::Scale;
 use pagelab_fleet::course::{CourseOptions, course};
 use pagelab_fleet::drift::{DriftOptions, HostSetting, drift};
-use pagelab_fleet::hosts::{RunValue, ScaleChoice};
+use pagelab_fleet::hosts::RunValue;
 use pagelab_fleet::model::{Design, FleetComparison, ModelOptions, compare, settle};
 use pagelab_fleet::outliers::{OutlierOptions, outliers};
 use pagelab_fleet::simulate::{Fleet, FleetPlan, RunPlace};
@@ -236,13 +236,7 @@ fn settings_without_a_metric_are_listed_and_not_tested() {
 
 #[test]
 fn a_course_of_few_days_is_shown_and_not_tested() {
-    let options = CourseOptions {
-        metric: "load.iops".to_owned(),
-        unit: "1/s".to_owned(),
-        direction: Direction::HigherIsBetter,
-        scale: ScaleChoice::FromData,
-        detect: DetectOptions::default(),
-    };
+    let options = CourseOptions::new("load.iops", "1/s", Direction::HigherIsBetter);
     let day_ns = 86_400_000_000_000;
     let at = |host, day: i64, value| RunValue { host, start_ns: Some(day * day_ns), value: Some(value) };
     let mut runs =

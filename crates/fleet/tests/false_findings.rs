@@ -5,10 +5,9 @@
 //! thirty times, and a "significant" difference that is one fast host.
 
 use pagelab_analysis::stats::{Interval, benjamini_hochberg, clopper_pearson, welch, wilson};
-use pagelab_analysis::trend::DetectOptions;
 use pagelab_fleet::course::{CourseOptions, course};
 use pagelab_fleet::drift::{DriftOptions, HostSetting, drift};
-use pagelab_fleet::hosts::{RunValue, ScaleChoice};
+use pagelab_fleet::hosts::RunValue;
 use pagelab_fleet::model::{Design, FleetComparison, ModelOptions, compare};
 use pagelab_fleet::outliers::{OutlierOptions, outliers};
 use pagelab_fleet::simulate::{Fleet, FleetPlan, HarmlessSetting, PlantedCause, Slowdown};
@@ -224,13 +223,7 @@ fn settings_that_do_nothing_are_associated_with_nothing() {
 #[test]
 fn courses_without_a_change_have_no_change_point() {
     const SOME: u64 = 300;
-    let options = CourseOptions {
-        metric: "load.iops".to_owned(),
-        unit: "1/s".to_owned(),
-        direction: Direction::HigherIsBetter,
-        scale: ScaleChoice::FromData,
-        detect: DetectOptions::default(),
-    };
+    let options = CourseOptions::new("load.iops", "1/s", Direction::HigherIsBetter);
     // Hosts are there on a third of the days only, so that the plain means move with them.
     let any = |seed| {
         let fleet = Fleet::of(FleetPlan { runs_per_day: [0, 1], ..FleetPlan::new(seed, 20, 24) }).expect("a plan");

@@ -5,10 +5,9 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use pagelab_analysis::trend::DetectOptions;
 use pagelab_fleet::course::{CourseOptions, course};
 use pagelab_fleet::drift::{DriftOptions, DriftingSettings, HostSetting, SettingsDrift, drift};
-use pagelab_fleet::hosts::{RunValue, ScaleChoice};
+use pagelab_fleet::hosts::RunValue;
 use pagelab_fleet::model::{Design, ModelOptions, by_label, compare};
 use pagelab_fleet::outliers::{OutlierOptions, outliers};
 use pagelab_fleet::questions::{host_labels, labelled_values, run_values, settings_between};
@@ -216,13 +215,7 @@ fn an_upgrade_is_found_within_hosts_and_in_the_course() {
     assert!(low < 1.04 && 1.04 < high && high - low < 0.02, "{low} {high}");
     assert!(found.notes.iter().any(|note| note.contains("before all of the test side")));
 
-    let options = CourseOptions {
-        metric: ELAPSED.to_owned(),
-        unit: "ns".to_owned(),
-        direction: Direction::LowerIsBetter,
-        scale: ScaleChoice::FromData,
-        detect: DetectOptions::default(),
-    };
+    let options = CourseOptions::new(ELAPSED, "ns", Direction::LowerIsBetter);
     let found = course(&run_values(&rows), &options);
     let days: Vec<&str> =
         found.trend.change_points.iter().map(|change| found.trend.points[change.after].dir.as_str()).collect();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagelab_analysis::stats::Outcome;
-use pagelab_analysis::trend::{DetectOptions, Scale};
+use pagelab_analysis::trend::Scale;
 use pagelab_fleet::course::{CourseOptions, course};
 use pagelab_fleet::drift::{DriftOptions, HostSetting, chi_squared_sf, drift, kruskal_wallis};
-use pagelab_fleet::hosts::{RunValue, ScaleChoice};
+use pagelab_fleet::hosts::RunValue;
 use pagelab_fleet::model::{Design, FleetComparison, ModelOptions, compare};
 use pagelab_fleet::outliers::{OutlierOptions, outliers};
 use pagelab_vocab::metrics::Direction;
@@ -204,13 +204,7 @@ fn levels_of_days_without_hosts() {
             value: Some(number(&row[2])),
         })
         .collect();
-    let options = CourseOptions {
-        metric: "run.elapsed_ns".to_owned(),
-        unit: "ns".to_owned(),
-        direction: Direction::LowerIsBetter,
-        scale: ScaleChoice::FromData,
-        detect: DetectOptions::default(),
-    };
+    let options = CourseOptions::new("run.elapsed_ns", "ns", Direction::LowerIsBetter);
     let found = course(&runs, &options);
     let levels = case["levels"].as_object().expect("levels");
     assert_eq!(found.days.iter().filter(|day| day.value.is_some()).count(), levels.len());

@@ -32,6 +32,14 @@ struct Node {
     children: BTreeMap<String, Node>,
 }
 
+/// Adds the folded stacks of a run to those of others.
+pub(crate) fn add_stacks(sums: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
+    for (stack, weight) in more {
+        let sum = sums.entry(stack).or_default();
+        *sum = sum.saturating_add(weight);
+    }
+}
+
 /// The tree of the folded stacks of both sides; `runs`: how many runs each is of. None without stacks.
 pub(crate) fn tree(stacks: [&BTreeMap<String, u64>; 2], runs: [usize; 2]) -> Option<Frame> {
     grouped(stacks, runs, |_| false)

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagelab_analysis::AnalysisError;
-use pagelab_analysis::compare::{RunEntry, SideRuns};
+use pagelab_analysis::compare::SideRuns;
 use pagelab_interop::folded::fold_off;
 use pagelab_recording::Recording;
 use pagelab_views::Result;
@@ -21,7 +21,7 @@ use pagelab_vocab::budget::component_of;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::flame::{Frame, grouped};
+use crate::flame::{Frame, add_stacks, grouped};
 use crate::typical::counted;
 
 /// The time off CPUs until tasks were woken, by stack.
@@ -91,10 +91,10 @@ impl OffCpu {
 }
 
 /// Runs with the sources that each has.
-type Having<'a> = Vec<(&'a RunEntry, Vec<OffSource>)>;
+type Having = Vec<(Recording, Vec<OffSource>)>;
 
 /// The runs that count and have stacks of waits, and why the first one that has none lacks them.
-fn having(side: &SideRuns) -> Result<(Having<'_>, Option<String>), AnalysisError> {
+fn having(side: &SideRuns) -> Result<(Having, Option<String>), AnalysisError> {
     let (mut runs, mut why) = (Vec::new(), None);
     for run in counted(side) {
         let recording = Recording::open(Path::new(&run.dir))?;
@@ -102,20 +102,16 @@ fn having(side: &SideRuns) -> Result<(Having<'_>, Option<String>), AnalysisError
         if sources.is_empty() {
             why.get_or_insert_with(|| why_no_off_stacks(&recording));
         } else {
-            runs.push((run, sources));
+            runs.push((recording, sources));
         }
     }
     Ok((runs, why))
 }
 
-fn summed(runs: &Having<'_>, source: OffSource, notes: &mut Vec<String>) -> Result<Stacks, AnalysisError> {
+fn summed(runs: &Having, source: OffSource, notes: &mut Vec<String>) -> Result<Stacks, AnalysisError> {
     let mut sums = Stacks::new();
-    for (run, _) in runs {
-        let recording = Recording::open(Path::new(&run.dir))?;
-        for (stack, ns) in fold_off(&recording, source, &Selection::default(), notes)?.stacks {
-            let sum = sums.entry(stack).or_default();
-            *sum = sum.saturating_add(ns);
-        }
+    for (recording, _) in runs {
+        add_stacks(&mut sums, fold_off(recording, source, &Selection::default(), notes)?.stacks);
     }
     Ok(sums)
 }

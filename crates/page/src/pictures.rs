@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::fault_map::{FaultGrid, grids};
-use crate::flame::{Frame, tree};
+use crate::flame::{Frame, add_stacks, tree};
 use crate::off_cpu::OffCpu;
 use crate::over_time::{OtherRun, OverTime, drop_flat};
 use crate::page_sizes::PageSizes;
@@ -108,10 +108,7 @@ fn stacks(side: &SideRuns, notes: &mut Vec<String>) -> Result<(BTreeMap<String, 
             continue;
         }
         runs += 1;
-        for (stack, weight) in folded {
-            let sum = sums.entry(stack).or_default();
-            *sum = sum.saturating_add(weight);
-        }
+        add_stacks(&mut sums, folded);
     }
     Ok((sums, runs))
 }

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 
 use pagelab_page::Page;
 use pagelab_recording::tables::{BlockIosRow, FilesRow, LatencyRow, MetricsRow, RegionPagesRow, SyscallsRow};
-use pagelab_recording::{Clock, Exit, Manifest, Recording, RecordingWriter, WriterOptions};
+use pagelab_recording::{Recording, RecordingWriter};
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
 use pagelab_views::view;
@@ -20,17 +22,7 @@ const FILES: u32 = 5;
 fn record(dir: &Path, fill: impl FnOnce(&mut RecordingWriter)) -> PathBuf {
     let measured =
         json!({"start_ns": 10 * SECOND, "end_ns": (10 + SECONDS) * SECOND, "operations": 1000, "source": "load"});
-    let manifest = Manifest {
-        exit: Some(Exit { code: Some(0), ..Exit::default() }),
-        clock: Clock { id: "CLOCK_MONOTONIC".to_owned(), ..Clock::default() },
-        extra: [("measured".to_owned(), measured)].into_iter().collect(),
-        ..Manifest::default()
-    };
-    let options = WriterOptions { compact: false, ..WriterOptions::default() };
-    let mut writer = RecordingWriter::create(dir, manifest, options).unwrap();
-    fill(&mut writer);
-    writer.close(|_| {}).unwrap();
-    dir.to_owned()
+    common::record(dir, None, measured, fill)
 }
 
 /// The document's part about the recording.

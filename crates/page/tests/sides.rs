@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 
 use pagelab_analysis::compare::{CompareOptions, Comparison, compare};
@@ -10,7 +12,7 @@ use pagelab_page::Page;
 use pagelab_recording::tables::{
     FramesRow, LatencyRow, MetricsRow, OffcpuRow, RegionPagesRow, StacksRow, TasksRow, WaitStacksRow, WaitsRow,
 };
-use pagelab_recording::{Clock, Exit, Manifest, Recording, RecordingWriter, WriterOptions};
+use pagelab_recording::{Recording, RecordingWriter};
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget;
 use serde_json::{Value, json};
@@ -22,18 +24,7 @@ const MS: u64 = 1_000_000;
 /// A run of a command that took so long.
 fn record(dir: &Path, seconds: i64, fill: impl FnOnce(&mut RecordingWriter)) -> PathBuf {
     let measured = json!({"start_ns": 0, "end_ns": seconds * SECOND, "operations": null, "source": "command"});
-    let manifest = Manifest {
-        command: Some(vec!["true".to_owned()]),
-        exit: Some(Exit { code: Some(0), ..Exit::default() }),
-        clock: Clock { id: "CLOCK_MONOTONIC".to_owned(), ..Clock::default() },
-        extra: [("measured".to_owned(), measured)].into_iter().collect(),
-        ..Manifest::default()
-    };
-    let options = WriterOptions { compact: false, ..WriterOptions::default() };
-    let mut writer = RecordingWriter::create(dir, manifest, options).unwrap();
-    fill(&mut writer);
-    writer.close(|_| {}).unwrap();
-    dir.to_owned()
+    common::record(dir, Some("true"), measured, fill)
 }
 
 fn stack(writer: &mut RecordingWriter, stack_id: u64, function: &str) {

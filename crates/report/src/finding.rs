@@ -106,7 +106,7 @@ pub(crate) fn share_of_loss(effect: &Effect) -> String {
     let what = lost_time(&effect.of);
     let percent = effect.share * 100.0;
     match effect.share {
-        share if share <= 0.0 => format!("what part of {what} is not known: other parts of its time fell"),
+        share if share <= 0.0 => format!("a part of {what} that is not known: other parts of its time fell"),
         share if share > 1.0 => format!("all of {what} ({percent:.0} %: other parts fell)"),
         _ => format!("{percent:.0} % of {what}"),
     }

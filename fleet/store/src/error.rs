@@ -68,7 +68,7 @@ pub enum StoreError {
         ours: String,
     },
     /// It did not answer for as long as it was given.
-    #[error("{url}: no answer within {seconds} s ({said}); {state}; go on with: {next}")]
+    #[error("{url}: no answer within {seconds} s ({said}); what was copied stays; go on with: the same command")]
     Away {
         /// The place.
         url: String,
@@ -76,10 +76,6 @@ pub enum StoreError {
         seconds: u64,
         /// What the last try said.
         said: String,
-        /// What is there and what is not.
-        state: String,
-        /// The command that goes on.
-        next: String,
     },
     /// There is nothing to copy.
     #[error("{place}: no recording is here; needed: a folder that holds manifest.json, or folders of recordings")]

@@ -53,11 +53,6 @@ impl fmt::Debug for Place {
 }
 
 impl Place {
-    /// Whether a word of a command line names a place in a store and not a path.
-    pub fn is_url(text: &str) -> bool {
-        ["s3://", "gs://", "az://", "file:///"].iter().any(|scheme| text.starts_with(scheme))
-    }
-
     /// The place that a URL names. Nothing is asked of the store yet.
     ///
     /// # Errors
@@ -151,8 +146,6 @@ impl Place {
                     url: url.to_owned(),
                     seconds: began.elapsed().as_secs(),
                     said: error.to_string(),
-                    state: "what was copied stays".to_owned(),
-                    next: "the same command".to_owned(),
                 });
             }
             tokio::time::sleep(pause.min(left)).await;

@@ -49,6 +49,19 @@ pub struct CourseOptions {
     pub detect: DetectOptions,
 }
 
+impl CourseOptions {
+    /// The metric, with the scale told from the data and the usual levels.
+    pub fn new(metric: &str, unit: &str, direction: Direction) -> Self {
+        Self {
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            direction,
+            scale: ScaleChoice::FromData,
+            detect: DetectOptions::default(),
+        }
+    }
+}
+
 /// A day of the course.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CourseDay {
