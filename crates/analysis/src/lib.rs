@@ -38,7 +38,7 @@ pub mod compare;
 mod error;
 pub mod explain;
 pub mod faultmap;
-mod parallel;
+pub mod parallel;
 pub mod rules;
 pub mod settings_diff;
 pub mod stats;

@@ -3,7 +3,7 @@
 use std::thread;
 
 /// `of` each item, in the order of the items. A panic of `of` is the caller's.
-pub(crate) fn map<T: Sync, U: Send>(items: &[T], of: impl Fn(&T) -> U + Sync) -> Vec<U> {
+pub fn map<T: Sync, U: Send>(items: &[T], of: impl Fn(&T) -> U + Sync) -> Vec<U> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(items.len()).max(1);
     let share = items.len().div_ceil(workers).max(1);
     let mut all = Vec::with_capacity(items.len());

@@ -50,6 +50,11 @@ pub struct Component {
     pub about: &'static str,
 }
 
+/// Whether a component is one of those named, or below a name that ends in a dot.
+pub fn is_among(component: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| component == *name || (name.ends_with('.') && component.starts_with(name)))
+}
+
 /// Where tasks wait, as functions of the kernel tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffAnchor {

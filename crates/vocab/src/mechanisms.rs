@@ -150,7 +150,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     mechanism("file.call", "entering reads and writes: rights, positions, times of files", &[
         at(&["vfs_read"]), at(&["vfs_write"]), may(&["ext4_file_read_iter"]), may(&["ext4_file_write_iter"]), may(&["xfs_file_read_iter"]), may(&["xfs_file_write_iter"]), may(&["blkdev_read_iter"]), may(&["vfs_llseek"]), may(&["ksys_lseek"]), may(&["shmem_file_llseek"]), may(&["rw_verify_area"]), may(&["touch_atime"]), may(&["file_update_time_flags", "file_update_time"]),
     ]),
-    mechanism("file.read", "reading from the page cache", &[at(&["filemap_read"]), may(&["copy_page_to_iter"]), may(&["shmem_file_read_iter"]), may(&["filemap_splice_read"])]),
+    mechanism("file.read", "reading from the page cache", &[at(&["filemap_read"]), may(&["shmem_file_read_iter"]), may(&["filemap_splice_read"])]),
     mechanism("file.write", "writing to the page cache", &[at(&["generic_perform_write"]), may(&["iomap_file_buffered_write"])]),
     mechanism("file.fetch", "fetching contents into the page cache", &[
         at(&["page_cache_ra_unbounded"]), may(&["page_cache_ra_order"]), may(&["filemap_read_folio"]), may(&["force_page_cache_ra"]),

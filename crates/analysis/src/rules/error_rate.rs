@@ -31,13 +31,16 @@ struct Counted {
     measured: &'static str,
 }
 
-/// Filled in from the summary that the zoo prints.
-static COUNTED: &[Counted] = &[Counted {
-    confidence: Confidence::Mechanism,
-    findings: 32,
-    wrong: 3,
-    measured: "37 cases that the rules were tuned on, 8 runs a side, losses of 14 % and more, 2 CPUs, Linux 6.18, 2026-11-25",
-}];
+/// Filled in from the summary that the zoo prints. Rules were frozen when these cases were judged, once; what they showed was repaired
+/// then (pipes taken for files, companions of a larger unknown loss), after which 2 of 25 findings called mechanism are wrong on the same
+/// cases. That figure is of cases that a repair was made with, and not printed.
+static COUNTED: &[Counted] = &[
+    Counted { confidence: Confidence::Mechanism, findings: 30, wrong: 7, measured: MEASURED },
+    Counted { confidence: Confidence::Correlated, findings: 30, wrong: 24, measured: MEASURED },
+];
+
+const MEASURED: &str =
+    "134 cases with programs that no rule was tuned on, 5 to 100 %, 8 runs a side, 2 CPUs, Linux 6.18, 2026-11-26";
 
 /// The records of the words that have one.
 pub fn error_rates() -> Vec<ErrorRate> {

@@ -210,8 +210,10 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
         Verdict::Holds(case) => Some((cause, *case)),
         _ => None,
     });
+    let held: Vec<(&str, Case)> = held.collect();
+    let unclaimed = unclaimed(held.iter().map(|(_, case)| case.effect.as_ref()));
     let mut findings: Vec<Finding> =
-        held.map(|(cause, case)| finding(cause, case, evidence.contrast.as_ref())).collect();
+        held.into_iter().map(|(cause, case)| finding(cause, case, evidence.contrast.as_ref(), unclaimed)).collect();
     rank(&mut findings);
     let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings));
     Diagnosis { findings, considered, unexplained }
@@ -266,10 +268,15 @@ fn share_loss(verdicts: &mut [(&'static str, Verdict)]) {
 
 /// What the findings leave of the loss; `None` unless one of them tells its share.
 fn unexplained(findings: &[Finding]) -> Option<Unexplained> {
-    let effects = || findings.iter().filter_map(|finding| finding.effect.as_ref());
-    let first = effects().next()?;
-    let share = (1.0 - effects().map(|effect| effect.share).sum::<f64>()).clamp(0.0, 1.0);
+    let first = findings.iter().find_map(|finding| finding.effect.as_ref())?;
+    let share = unclaimed(findings.iter().map(|finding| finding.effect.as_ref()))?;
     Some(Unexplained { share, ns: share * first.change_ns, per: first.per.clone() })
+}
+
+/// The share of the loss that no case claims; `None` if none tells its share.
+fn unclaimed<'a>(effects: impl Iterator<Item = Option<&'a finding::Effect>>) -> Option<f64> {
+    let shares: Vec<f64> = effects.flatten().map(|effect| effect.share).collect();
+    (!shares.is_empty()).then(|| (1.0 - shares.iter().sum::<f64>()).clamp(0.0, 1.0))
 }
 
 fn considered_of(cause: &str, verdict: &Verdict) -> Considered {
@@ -282,7 +289,7 @@ fn considered_of(cause: &str, verdict: &Verdict) -> Considered {
     Considered { cause: cause.to_owned(), outcome, reasons }
 }
 
-fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>) -> Finding {
+fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>, unclaimed: Option<f64>) -> Finding {
     case.fixes.sort_by_key(|fix| fix.reach);
     case.evidence.extend(case.effect.as_ref().map(effect::sentence));
     if let Some(doubt) = contrast.and_then(|contrast| other_work(contrast, case.setting.as_ref())) {
@@ -296,7 +303,13 @@ fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>) -> Finding {
                     case.evidence.push(said);
                     Confidence::Confirmed
                 }
-                Some(Err(_)) | None => Confidence::Mechanism,
+                Some(Err(_)) | None => match beside_the_unknown(case.effect.as_ref(), unclaimed) {
+                    Some(doubt) => {
+                        case.not_looked_at.push(doubt);
+                        Confidence::Correlated
+                    }
+                    None => Confidence::Mechanism,
+                },
             }
         }
         _ => Confidence::Correlated,
@@ -323,6 +336,23 @@ fn finding(id: &str, mut case: Case, contrast: Option<&Contrast>) -> Finding {
         fixes: case.fixes,
         follow_up: None,
     }
+}
+
+/// How many times as large as the most that a cause explains the unclaimed part may be before the cause is beside the point.
+const BESIDE_THE_POINT: f64 = 3.0;
+
+/// Why a cause that explains a little may be no more than a companion of what nobody explains: a program that does other work waits, maps
+/// and reads a little more with it.
+fn beside_the_unknown(effect: Option<&finding::Effect>, unclaimed: Option<f64>) -> Option<String> {
+    let (effect, unclaimed) = effect.zip(unclaimed)?;
+    let most = effect.share_ci95.map_or(effect.share, |[_, high]| high);
+    (most * BESIDE_THE_POINT < unclaimed).then(|| {
+        format!(
+            "what else the program did more: no cause claims {:.0} % of the lost time, and this one explains {:.0} % at most",
+            100.0 * unclaimed,
+            100.0 * most
+        )
+    })
 }
 
 /// Why other work of the program could be the reason. A setting of the host is no more to blame than the other command

@@ -7,6 +7,8 @@ use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget::{self, BudgetView};
 
+pub(crate) use pagelab_vocab::budget::is_among as is_of;
+
 use crate::error::Result;
 
 /// The wall account of a run (`pagelab_views::view::budget`), scaled to its measured time.
@@ -49,11 +51,6 @@ impl Account {
     pub fn reason(&self) -> Option<&str> {
         self.missing.values().next().map(String::as_str)
     }
-}
-
-/// Whether a component is one of those named, or below a name that ends in a dot.
-pub(crate) fn is_of(component: &str, names: &[&str]) -> bool {
-    names.iter().any(|name| component == *name || (name.ends_with('.') && component.starts_with(name)))
 }
 
 /// Reads the account of a lone run.
