@@ -78,10 +78,30 @@ pub enum StoreError {
         said: String,
     },
     /// There is nothing to copy.
-    #[error("{place}: no recording is here; needed: a folder that holds manifest.json, or folders of recordings")]
+    #[error(
+        "{place}: no recording is here; needed: a folder that holds manifest.json, folders of recordings, or days of a compacted fleet"
+    )]
     NoRecording {
         /// The folder or the URL.
         place: String,
+    },
+    /// There is something, and nothing of what was asked for.
+    #[error("{place}: {found}; needed: {needed}; see what is there: pagelab-fleet ls {place}")]
+    NotSelected {
+        /// The URL.
+        place: String,
+        /// What is there.
+        found: String,
+        /// What was asked for.
+        needed: String,
+    },
+    /// An option that makes no sense.
+    #[error("found {found:?}, needed {needed}")]
+    Option {
+        /// As given.
+        found: String,
+        /// What would do.
+        needed: &'static str,
     },
     /// A file of this machine.
     #[error("{}: cannot {doing}: {error}", path.display())]
@@ -128,6 +148,8 @@ impl StoreError {
             _ if is_any(CREDENTIALS) => Self::Credentials { url, said },
             _ if status(&said) == Some(404) => Self::NotFound { url, said },
             Said::NotFound { .. } => Self::NotFound { url, said },
+            // The client library tells it apart for requests about one object only.
+            _ if status(&said) == Some(403) => Self::Forbidden { url, said },
             Said::PermissionDenied { .. } => Self::Forbidden { url, said },
             Said::Unauthenticated { .. } => Self::Credentials { url, said },
             _ => Self::Other { url, said },
@@ -196,6 +218,9 @@ mod tests {
             answer("507 Insufficient Storage", "<Code>XMinioStorageFull</Code>"),
             StoreError::Full { .. }
         ));
+        let denied = answer("403 Forbidden", "<Code>AccessDenied</Code>");
+        assert!(matches!(denied, StoreError::Forbidden { .. }) && denied.to_string().contains("needed: permission"));
+        assert!(matches!(answer("403 Forbidden", "<Code>QuotaExceeded</Code>"), StoreError::Full { .. }));
         assert!(matches!(answer("404 Not Found", "<Code>NoSuchBucket</Code>"), StoreError::NotFound { .. }));
         let hostile = of(&format!("{}\u{1b}[2J{}", "x".repeat(200), "y".repeat(5000))).to_string();
         assert!(hostile.len() < 600 && !hostile.contains('\u{1b}'), "{hostile}");

@@ -1,11 +1,15 @@
-//! Which files and objects belong to recordings, and in which order they are copied.
+//! Which files and objects belong to recordings and to compacted fleets, and in which order they are copied.
 
 use std::path::PathBuf;
 
 /// The document of a recording.
 pub const MANIFEST: &str = "manifest.json";
+/// The document of a day of a compacted fleet: names its tables with their contents.
+pub const COMPLETE: &str = "complete.json";
+/// What the folder of a day is called in front of its date.
+const DAY_PREFIX: &str = "day=";
 
-/// What a file is to a recording, in the order in which files are copied to a store: what says how much was lost goes before what it is
+/// What a file is to a recording or a fleet, in the order in which files are copied to a store: what says how much was lost goes before what it is
 /// about, and documents go after what they speak of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -21,6 +25,10 @@ pub enum Kind {
     Manifest,
     /// `set.json` and `compare.json` of a set.
     Set,
+    /// A table of a day of a compacted fleet, `day=YYYY-MM-DD/TABLE.parquet`.
+    DayTable,
+    /// `complete.json` of a day.
+    Day,
 }
 
 /// Folders above a recording, and its own: `SET/host=a/variant=b/run=001` and room for more.
@@ -47,6 +55,11 @@ pub fn kind(relative: &str) -> Option<Kind> {
         (MANIFEST, _) => Some(Kind::Manifest),
         ("set.json" | "compare.json", _) => Some(Kind::Set),
         ("compaction.json", _) => Some(Kind::Compaction),
+        (COMPLETE, Some(folder)) if date_of(folder).is_some() => Some(Kind::Day),
+        (file, Some(folder)) if date_of(folder).is_some() => {
+            let table = file.strip_suffix(".parquet")?;
+            (!table.is_empty() && is_table(table)).then_some(Kind::DayTable)
+        }
         (file, Some(table)) if is_table(table) => {
             if is_numbered(file, "part-", ".parquet") {
                 return Some(if *table == "loss" { Kind::Loss } else { Kind::Part });
@@ -70,8 +83,47 @@ pub fn recording_of(relative: &str) -> Option<&str> {
     match kind(relative)? {
         Kind::Manifest | Kind::Compaction => Some(file_folder),
         Kind::Loss | Kind::Part | Kind::Compacted => Some(&file_folder[..above(file_folder)]),
-        Kind::Set => None,
+        Kind::Set | Kind::DayTable | Kind::Day => None,
     }
+}
+
+/// The folder of the day that a file of a compacted fleet belongs to: `a/day=2026-03-01` of `a/day=2026-03-01/runs.parquet`.
+pub fn day_of(relative: &str) -> Option<&str> {
+    match kind(relative)? {
+        Kind::DayTable | Kind::Day => relative.rsplit_once('/').map(|(folder, _)| folder),
+        _ => None,
+    }
+}
+
+/// The table of a file: `faults` of `r/faults/part-0000.parquet`, `runs` of `day=2026-03-01/runs.parquet`. None for documents.
+pub fn table_of(relative: &str) -> Option<&str> {
+    let (folder, file) = relative.rsplit_once('/')?;
+    match kind(relative)? {
+        Kind::DayTable => file.strip_suffix(".parquet"),
+        Kind::Loss | Kind::Part | Kind::Compacted => Some(folder.rsplit_once('/').map_or(folder, |(_, table)| table)),
+        _ => None,
+    }
+}
+
+/// The date of a day's folder, `YYYY-MM-DD`; none if it is not called so. Dates compare as their texts do.
+pub fn date_of(folder: &str) -> Option<&str> {
+    let name = folder.rsplit_once('/').map_or(folder, |(_, name)| name);
+    let date = name.strip_prefix(DAY_PREFIX)?;
+    is_date(date).then_some(date)
+}
+
+/// Whether the text has the form of a date, `YYYY-MM-DD`. 31 February is none, but nothing here counts days.
+pub fn is_date(text: &str) -> bool {
+    let digits = |range: std::ops::Range<usize>| {
+        let part = text.get(range)?;
+        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<u32>().ok())?
+    };
+    text.len() == 10
+        && digits(0..4).is_some()
+        && text.get(4..5) == Some("-")
+        && digits(5..7).is_some_and(|month| (1..=12).contains(&month))
+        && text.get(7..8) == Some("-")
+        && digits(8..10).is_some_and(|day| (1..=31).contains(&day))
 }
 
 fn is_table(name: &str) -> bool {
@@ -107,6 +159,35 @@ mod tests {
             assert_eq!(kind(other), None, "{other}");
         }
         assert!(Kind::Loss < Kind::Part && Kind::Part < Kind::Manifest && Kind::Manifest < Kind::Set);
+        assert!(Kind::DayTable < Kind::Day);
+    }
+
+    #[test]
+    fn files_of_days_are_known_by_their_names() {
+        assert_eq!(kind("day=2026-03-01/runs.parquet"), Some(Kind::DayTable));
+        assert_eq!(kind("fleet/day=2026-03-01/complete.json"), Some(Kind::Day));
+        assert_eq!(day_of("fleet/day=2026-03-01/complete.json"), Some("fleet/day=2026-03-01"));
+        assert_eq!(day_of("fleet/runs.parquet"), None);
+        assert_eq!(date_of("fleet/day=2026-03-01"), Some("2026-03-01"));
+        assert_eq!(table_of("fleet/day=2026-03-01/metrics.parquet"), Some("metrics"));
+        assert_eq!(table_of("a/faults/part-0000.parquet"), Some("faults"));
+        assert_eq!(table_of("faults/part-0000.parquet"), Some("faults"));
+        assert_eq!(table_of("manifest.json"), None);
+        for other in [
+            "complete.json",
+            "day=2026-3-1/runs.parquet",
+            "day=2026-13-01/runs.parquet",
+            "day=2026-03-32/runs.parquet",
+            "day=2026-03-01x/runs.parquet",
+            "day=+026-03-01/runs.parquet",
+            "day=2026-03-01/runs.parquet.exe",
+            "day=2026-03-01/.parquet",
+            "day=2026-03-01/Runs.parquet",
+            ".new-day=2026-03-01/runs.parquet",
+            "day=2026-03-01/../runs.parquet",
+        ] {
+            assert_eq!(kind(other), None, "{other}");
+        }
     }
 
     #[test]

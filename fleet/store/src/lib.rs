@@ -6,8 +6,10 @@
 //! - [`upload`] copies recordings there, also while they are made. The manifest goes first, marked as not complete, so that a place belongs
 //!   to one recording from the first object on; then parts in the order in which they were written; the manifest as it is goes last. So
 //!   what is in the store is a recording at every instant: one that is being made, or whose recorder died, until it is whole. Parts that
-//!   compaction replaced are removed after that.
-//! - [`mirror`] copies recordings from there into a folder, what is there and unchanged not again.
+//!   compaction replaced are removed after that. Days of compacted fleets are replaced: their tables, then the document that names them.
+//! - [`mirror`] copies recordings and fleets from there into a folder, or what a [`select::Selection`] takes of them; what is there and
+//!   unchanged not again.
+//! - [`list`](mod@list) says what is there, from one listing and the manifests.
 //!
 //! ## When the store is away
 //!
@@ -16,14 +18,19 @@
 //!
 //! ## What is trusted
 //!
-//! Names of objects are written by others. Those that are no files of a recording are left out, and no name leads out of the folder that
-//! is copied into ([`layout`]).
+//! Names of objects are written by others. Those that are no files of a recording or a fleet are left out, and no name leads out of the
+//! folder that is copied into ([`layout`]). Documents are written by others, too: they are bounded in size, one that cannot be read or is
+//! of a newer version is never overwritten, and text of theirs is shown without control characters.
 
 mod credentials;
+mod day;
 mod error;
+mod journal;
 pub mod layout;
+pub mod list;
 pub mod mirror;
 mod place;
+pub mod select;
 pub mod upload;
 
 pub use error::{Result, StoreError};

@@ -124,6 +124,36 @@ impl Place {
         Ok(listed.await?.into_iter().filter_map(named).collect())
     }
 
+    /// A pause of at most this length: shorter where nothing is waited for.
+    pub(crate) fn pause_of(&self, longest: Duration) -> Duration {
+        longest.min(self.patience.longest_pause)
+    }
+
+    /// Goes through the objects below, at most `most` of them, and adds each with its name from here on. A try that fails begins anew.
+    pub(crate) async fn fold<T: Default>(
+        &self,
+        most: usize,
+        add: impl Fn(&mut T, &str, ObjectMeta),
+    ) -> Result<(T, bool)> {
+        let above = if self.prefix.as_ref().is_empty() { 0 } else { self.prefix.as_ref().len() + 1 };
+        self.patiently(&self.url, || async {
+            let (mut all, mut objects) = (T::default(), 0);
+            let mut listed = self.store.list(Some(&self.prefix));
+            while let Some(meta) = listed.try_next().await? {
+                if objects == most {
+                    return Ok((all, true));
+                }
+                objects += 1;
+                let location = meta.location.clone();
+                if let Some(name) = location.as_ref().get(above..) {
+                    add(&mut all, name, meta);
+                }
+            }
+            Ok((all, false))
+        })
+        .await
+    }
+
     /// Does something until it works, what the caller must mend comes up, or the patience is at an end.
     pub(crate) async fn patiently<T, F, Fut>(&self, url: &str, mut attempt: F) -> Result<T>
     where

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
-use pagelab_store::mirror::mirror;
+use pagelab_store::mirror::{Mirrored, mirror as mirror_selected};
+use pagelab_store::select::Selection;
 use pagelab_store::upload::Upload;
 use pagelab_store::{Patience, Place, StoreError};
 use serde_json::json;
@@ -57,6 +58,11 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
         }
     }
     found
+}
+
+/// Everything.
+async fn mirror(place: &Place, folder: &Path) -> Result<Mirrored, StoreError> {
+    mirror_selected(place, folder, &Selection::default()).await
 }
 
 fn place(store: &Arc<InMemory>, patience: Patience) -> Place {
@@ -115,6 +121,95 @@ async fn a_recording_that_is_made_is_one_at_every_instant() {
     assert_eq!((passed.complete, passed.copied, passed.removed), (1, 2, 1));
     mirror(&place(&store, NO_PATIENCE), &copy).await.expect("copied");
     assert_eq!(files(&copy), files(&dir), "and the mirror follows");
+}
+
+#[tokio::test]
+async fn a_recording_that_gave_rows_up_has_each_row_once_after_its_compaction() {
+    let tmp = tempfile::tempdir().expect("a folder");
+    let (dir, copy) = (tmp.path().join("r"), tmp.path().join("copy"));
+    recording(&dir, 8, false);
+    let store = Arc::new(InMemory::new());
+    let mut upload = Upload::new(&dir, place(&store, NO_PATIENCE)).expect("a recording");
+    upload.pass(false).await.expect("copied");
+    // It reached its end and says that it is not complete.
+    write(&dir.join("faults/part-0000.parquet"), "both parts");
+    fs::remove_file(dir.join("faults/part-0001.parquet")).expect("removed");
+    assert_eq!(upload.pass(true).await.expect("copied").removed, 1);
+    mirror(&place(&store, NO_PATIENCE), &copy).await.expect("copied");
+    assert_eq!(files(&copy), files(&dir));
+}
+
+#[tokio::test]
+async fn parts_that_a_recorder_moved_to_the_store_stay_there() {
+    let tmp = tempfile::tempdir().expect("a folder");
+    let (dir, copy) = (tmp.path().join("r"), tmp.path().join("copy"));
+    recording(&dir, 9, false);
+    let store = Arc::new(InMemory::new());
+    let mut upload = Upload::new(&dir, place(&store, NO_PATIENCE)).expect("a recording");
+    upload.pass(false).await.expect("copied");
+    let wanted = files(&dir);
+    fs::remove_file(dir.join("faults/part-0000.parquet")).expect("removed");
+    let manifest = json!({
+        "format": 1, "host": "a", "boot_id": "b", "clock": { "start_ns": 9 }, "complete": false,
+        "incomplete_reason": "parts are in the store only", "parts_moved": { "complete": true, "incomplete_reason": null },
+    });
+    write(&dir.join("manifest.json"), &manifest.to_string());
+    let passed = upload.pass(true).await.expect("copied");
+    assert_eq!((passed.complete, passed.removed), (1, 0));
+    mirror(&place(&store, NO_PATIENCE), &copy).await.expect("copied");
+    let mut there = files(&copy);
+    let text = there.remove(Path::new("manifest.json")).expect("a manifest");
+    let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&told["complete"], told.get("incomplete_reason"), told.get("parts_moved")), (&json!(true), None, None));
+    let mut wanted = wanted;
+    wanted.remove(Path::new("manifest.json"));
+    assert_eq!(there, wanted, "every part is there");
+    assert_eq!(upload.pass(true).await.expect("nothing to copy").copied, 0);
+}
+
+#[tokio::test]
+async fn manifests_that_cannot_be_understood_are_not_overwritten() {
+    let tmp = tempfile::tempdir().expect("a folder");
+    let dir = tmp.path().join("r");
+    recording(&dir, 1, true);
+    let newer = json!({ "format": 7, "host": "a", "boot_id": "b", "clock": { "start_ns": 1 } }).to_string();
+    for (there, words) in [("{\"format\": 1, \"ho", "cannot be read"), (newer.as_str(), "is of format 7")] {
+        let store = Arc::new(InMemory::new());
+        let object = object_store::path::Path::from("fleet/r/manifest.json");
+        store.put(&object, PutPayload::from(there.to_owned())).await.expect("put");
+        let mut upload = Upload::new(&dir, place(&store, NO_PATIENCE)).expect("a recording");
+        let error = upload.pass(true).await.expect_err("refused").to_string();
+        assert!(error.contains(words) && error.contains("nothing was overwritten"), "{error}");
+        let kept = store.get(&object).await.expect("there").bytes().await.expect("read");
+        assert_eq!(kept, there.as_bytes());
+        assert_eq!(
+            mirror(&place(&store, NO_PATIENCE), &tmp.path().join("copy")).await.map(|done| done.copied).ok(),
+            Some(1)
+        );
+        fs::remove_dir_all(tmp.path().join("copy")).expect("removed");
+    }
+    write(&dir.join("manifest.json"), "{\"format\": 1, \"ho");
+    let store = Arc::new(InMemory::new());
+    let error = Upload::new(&dir, place(&store, NO_PATIENCE)).expect("a folder").pass(true).await.expect_err("refused");
+    assert!(error.to_string().contains("r/manifest.json: EOF"), "{error}");
+}
+
+#[tokio::test]
+async fn a_copy_that_was_changed_is_copied_again() {
+    let tmp = tempfile::tempdir().expect("a folder");
+    let (dir, copy) = (tmp.path().join("r"), tmp.path().join("copy"));
+    recording(&dir, 1, true);
+    let store = Arc::new(InMemory::new());
+    Upload::new(&dir, place(&store, NO_PATIENCE)).expect("a recording").pass(true).await.expect("copied");
+    mirror(&place(&store, NO_PATIENCE), &copy).await.expect("copied");
+    // As long as it was; and one that the store never had.
+    let length = fs::read_to_string(copy.join("faults/part-0000.parquet")).expect("text").len();
+    fs::remove_file(copy.join("faults/part-0000.parquet")).expect("removed");
+    write(&copy.join("faults/part-0000.parquet"), &"x".repeat(length));
+    write(&copy.join("faults/part-0007.parquet"), "stray");
+    let again = mirror(&place(&store, NO_PATIENCE), &copy).await.expect("copied");
+    assert_eq!((again.copied, again.unchanged, again.removed), (1, 4, 1));
+    assert_eq!(files(&copy), files(&dir));
 }
 
 #[tokio::test]

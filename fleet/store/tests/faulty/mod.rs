@@ -27,6 +27,7 @@ impl Faulty {
         Self { inner, every, requests: AtomicU64::new(0), failures: AtomicU64::new(0) }
     }
 
+    #[allow(dead_code, reason = "each test file is a crate of its own, and not all of them ask")]
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
     }
