@@ -233,7 +233,7 @@ impl Attribution {
 /// The faults of a recording in order of time with `mapping_id` filled in: as they are after a clean end, joined on the
 /// way if the recorder died before it could.
 pub fn attributed_faults(recording: &Recording) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
-    let mut join = if recording.manifest().complete { None } else { Some(Attribution::new(recording)?) };
+    let mut join = if recording.manifest().is_compacted() { None } else { Some(Attribution::new(recording)?) };
     Ok(recording.read_sorted(FaultsView::TABLE.name, None)?.map(move |batch| match join.as_mut() {
         None => batch,
         Some(join) => with_mappings(&batch?, join),

@@ -75,8 +75,8 @@ pub struct Problem {
 /// directory that is no recording, or one that this pagelab cannot read.
 pub fn check(dir: &Path) -> Result<CheckReport> {
     let recording = Recording::open(dir)?;
-    let complete = recording.manifest().complete;
-    let mut checker = Checker { dir, report: CheckReport { complete, ..CheckReport::default() } };
+    let (complete, is_compacted) = (recording.manifest().complete, recording.manifest().is_compacted());
+    let mut checker = Checker { dir, is_compacted, report: CheckReport { complete, ..CheckReport::default() } };
     checker.manifest(recording.manifest());
     for table in tables::all() {
         checker.table(&recording, table);
@@ -134,6 +134,7 @@ pub fn check_set(dir: &Path) -> Result<SetReport> {
 
 struct Checker<'a> {
     dir: &'a Path,
+    is_compacted: bool,
     report: CheckReport,
 }
 
@@ -220,7 +221,7 @@ impl Checker<'_> {
         }
         if !sorted {
             self.add("part.unsorted", Level::Problem, path, "rows are not in order of ts");
-        } else if self.report.complete && first.is_some_and(|t| t < *last) {
+        } else if self.is_compacted && first.is_some_and(|t| t < *last) {
             self.add("part.unsorted", Level::Problem, path, "it begins before the part before it ends");
         }
         *last = before.max(*last);

@@ -80,6 +80,22 @@ pub enum Error {
         /// Rows that had to be given up so far; they are counted as lost.
         dropped_rows: u64,
     },
+    /// The spool of a recording that is copied to a store is full, and the store has not taken enough of it.
+    #[error(
+        "the spool {path} is full ({max_bytes} bytes) and the store did not take enough of it; {}; recording goes on when it does: see \
+         whether the store can be reached, or raise PAGELAB_SPOOL_BYTES",
+        waiting(*kept_rows, *dropped_rows), path = path.display()
+    )]
+    SpoolFull {
+        /// The folder.
+        path: PathBuf,
+        /// Bytes of parts that it may hold.
+        max_bytes: u64,
+        /// Rows that are kept in memory and tried again.
+        kept_rows: u64,
+        /// Rows that had to be given up so far; they are counted as lost.
+        dropped_rows: u64,
+    },
     /// The directory is no recording.
     #[error("{dir} is not a recording: it has no manifest.json; give the directory that was named with -o", dir = dir.display())]
     NotARecording {
@@ -177,7 +193,7 @@ impl Error {
     /// Whether the host cannot do it (no space, no rights, a broken disk), rather than the path or file being a wrong one.
     pub fn is_hosts_fault(&self) -> bool {
         match self {
-            Self::NoSpace { .. } => true,
+            Self::NoSpace { .. } | Self::SpoolFull { .. } => true,
             Self::Io { source, .. } => is_hosts_fault(source),
             // Another place could be named.
             _ => false,

@@ -61,6 +61,7 @@ mod scan;
 pub mod set;
 pub mod space;
 mod span;
+mod spool;
 mod storage;
 pub mod tables;
 mod writer;
@@ -75,5 +76,6 @@ pub use manifest::{
 pub use reader::{BatchReader, Recording, SortedReader};
 pub use scan::{PartBytes, ScanPart};
 pub use span::{Bound, Bounds, Span};
+pub use spool::SpoolOptions;
 pub use storage::{FileStorage, Storage, StorageFile};
 pub use writer::{LossProvider, RecordingWriter, WriterOptions, WriterStats};

@@ -18,6 +18,9 @@ pub use run::{Better, EndedBy, FoundTarget, Measured, MeasuredBy, PrintedValue, 
 /// Name of the manifest in a recording's directory.
 pub const MANIFEST: &str = "manifest.json";
 
+/// Key of a manifest that is false where a complete recording was not compacted.
+pub(crate) const COMPACTED: &str = "compacted";
+
 /// Manifests have some 20 KB, and more only by the length of a command.
 const LARGEST: u64 = 64 << 20;
 /// Times in a manifest are nearer to zero than this: 146 years.
@@ -278,6 +281,12 @@ impl Manifest {
     /// Whether `error_code` of a fault has x86's bits. Recordings that do not name their architecture were made on x86-64.
     pub fn has_x86_fault_codes(&self) -> bool {
         self.arch.as_deref().is_none_or(|arch| matches!(arch, "x86_64" | "i686"))
+    }
+
+    /// Whether parts were merged and their rows joined at the end: what is complete is in order of time then. Not so if the recording is
+    /// larger than the spool that it was made in.
+    pub fn is_compacted(&self) -> bool {
+        self.complete && self.extra.get(COMPACTED) != Some(&Value::Bool(false))
     }
 
     /// Reads the manifest of the recording in `dir`. [`Error::NewerFormat`] is decided before anything else is looked

@@ -175,6 +175,19 @@ impl Recording {
         }
         Ok(rows)
     }
+
+    /// Times of the first and the last row of a table, whatever the span, from the parts' footers. None if it has no rows, or if
+    /// a part, which another program may have written, does not say.
+    pub fn times(&self, table: &str) -> Result<Option<(i64, i64)>> {
+        let mut times: Option<(i64, i64)> = None;
+        for part in self.parts(table)? {
+            for group in Part::open(&part)?.groups() {
+                let Some((first, last)) = group else { return Ok(None) };
+                times = Some(times.map_or((first, last), |(least, most)| (least.min(first), most.max(last))));
+            }
+        }
+        Ok(times)
+    }
 }
 
 /// Parts of a table's folder in order; a missing folder has none.

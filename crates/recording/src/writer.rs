@@ -12,9 +12,10 @@ use crate::encode;
 use crate::error::{Error, Result, io_is_no_space};
 use crate::keep::Keep;
 use crate::late::Late;
-use crate::manifest::Manifest;
+use crate::manifest::{COMPACTED, Manifest};
 use crate::reader::Recording;
 use crate::rollup::{self, Rollups, Witnesses};
+use crate::spool::{self, PARTS_MOVED, Spool, SpoolOptions};
 use crate::storage::{HeldStorage, Storage, StorageFile, TMP_SUFFIX, parent_of};
 use crate::tables::{FaultsColumns, LossColumns, LossRow, Row, TableColumns, TableDef, Tables};
 
@@ -34,6 +35,8 @@ pub struct WriterOptions {
     pub max_pending_bytes: usize,
     /// Keep only the events of this time before the end, and up to one `part_interval` more; see [`RecordingWriter::kept_since_ns`].
     pub keep_last: Option<Duration>,
+    /// The folder is a spool of this size; see [`SpoolOptions`].
+    pub spool: Option<SpoolOptions>,
     /// Whether [`RecordingWriter::close`] compacts; without it the parts stay as they are and `mapping_id` null.
     pub compact: bool,
 }
@@ -47,6 +50,7 @@ impl Default for WriterOptions {
             max_part_bytes: 128 << 20,
             max_pending_bytes: 16 << 20,
             keep_last: None,
+            spool: None,
             compact: true,
         }
     }
@@ -97,6 +101,7 @@ pub struct RecordingWriter {
     /// When a part of every table was written last.
     last_whole_ns: Option<i64>,
     keep: Keep,
+    spool: Option<Spool>,
     late: Late,
     stats: WriterStats,
     dropped: BTreeMap<&'static str, u64>,
@@ -135,6 +140,7 @@ impl RecordingWriter {
     fn begin(dir: &Path, mut manifest: Manifest, options: WriterOptions, storage: Arc<dyn Storage>) -> Result<Self> {
         manifest.complete = false;
         let keep = Keep::new(options.keep_last);
+        let spool = options.spool.clone().map(Spool::new);
         let mut writer = Self {
             dir: dir.to_owned(),
             options,
@@ -150,6 +156,7 @@ impl RecordingWriter {
             last_parts_ns: None,
             last_whole_ns: None,
             keep,
+            spool,
             late: Late::default(),
             stats: WriterStats::default(),
             dropped: BTreeMap::new(),
@@ -275,7 +282,11 @@ impl RecordingWriter {
         if let Err(e) = drained {
             first_error.get_or_insert(e);
         }
-        self.stats.bytes_removed += self.keep.trim(now_ns, self.storage.as_ref());
+        let aged_bytes = self.keep.trim(now_ns, self.storage.as_ref());
+        self.stats.bytes_removed += aged_bytes;
+        if let Some(spool) = &mut self.spool {
+            spool.aged(aged_bytes);
+        }
         if let Err(e) = self.save_manifest() {
             first_error.get_or_insert(e);
         }
@@ -304,8 +315,12 @@ impl RecordingWriter {
             Error::NoSpace { path, needed, .. } => {
                 Error::NoSpace { path, needed, kept_rows: 0, dropped_rows: self.stats.dropped_rows }
             }
+            Error::SpoolFull { path, max_bytes, .. } => {
+                Error::SpoolFull { path, max_bytes, kept_rows: 0, dropped_rows: self.stats.dropped_rows }
+            }
             other => other,
         });
+        let moved = self.spool.take().filter(Spool::has_moved);
         // The space kept back makes sure that the last manifest fits even on a full file system.
         let reserve = self.dir.join(RESERVE);
         if let Err(e) = self.storage.remove_file(&reserve) {
@@ -316,6 +331,9 @@ impl RecordingWriter {
         self.manifest.complete = reason.is_none();
         if let Some(reason) = reason {
             self.manifest.incomplete_reason = Some(reason);
+        }
+        if let Some(moved) = moved {
+            self.note_moved(&moved);
         }
         last(&mut self.manifest);
         self.note_rollups(done.as_ref().ok());
@@ -331,6 +349,15 @@ impl RecordingWriter {
         done?;
         saved?;
         Ok(self.stats)
+    }
+
+    /// What the recording is in the store goes under a key of its own: here parts of it are missing.
+    fn note_moved(&mut self, moved: &Spool) {
+        let there = spool::in_store(self.manifest.complete, self.manifest.incomplete_reason.as_deref());
+        self.manifest.extra.insert(PARTS_MOVED.to_owned(), there);
+        self.manifest.extra.insert(COMPACTED.to_owned(), false.into());
+        self.manifest.complete = false;
+        self.manifest.incomplete_reason = Some(moved.reason());
     }
 
     /// Why rows are missing although the end was clean.
@@ -393,7 +420,7 @@ impl RecordingWriter {
 
     fn close_tables(&mut self, now: i64) -> Result<Rollups> {
         self.flush(now)?;
-        if !self.options.compact {
+        if !self.options.compact || self.spool.as_ref().is_some_and(Spool::has_moved) {
             self.sync_parts()?;
             return Ok(Rollups::default());
         }
@@ -449,6 +476,10 @@ impl RecordingWriter {
             Error::Io { source, .. } if io_is_no_space(&source) => {
                 Error::NoSpace { path, needed, kept_rows: self.stats.kept_rows, dropped_rows: self.stats.dropped_rows }
             }
+            Error::SpoolFull { path, max_bytes, .. } => {
+                let WriterStats { kept_rows, dropped_rows, .. } = self.stats;
+                Error::SpoolFull { path, max_bytes, kept_rows, dropped_rows }
+            }
             other => other,
         }
     }
@@ -495,9 +526,36 @@ impl RecordingWriter {
         self.dir.join(table.name).join(part_name(number))
     }
 
+    /// Makes room for a part in a spool, by removing parts that are in the store.
+    fn make_room(&mut self, bytes: u64) -> Result<()> {
+        let Some(mut spool) = self.spool.take() else { return Ok(()) };
+        // Those of a flight recorder grow old and go by themselves.
+        if !spool.fits(bytes) && self.options.keep_last.is_none() && spool.can_move() {
+            // Said before the first is gone: whoever finds the folder after a crash knows that it is not all.
+            let is_said = self.manifest.extra.contains_key(PARTS_MOVED) || {
+                self.manifest.extra.insert(PARTS_MOVED.to_owned(), spool::in_store(false, None));
+                self.save_manifest().is_ok()
+            };
+            if is_said {
+                spool.make_room(bytes, self.storage.as_ref());
+            }
+        }
+        let is_full = !spool.fits(bytes);
+        let max_bytes = spool.max_bytes();
+        self.spool = Some(spool);
+        if !is_full {
+            return Ok(());
+        }
+        Err(Error::SpoolFull { path: self.dir.clone(), max_bytes, kept_rows: 0, dropped_rows: 0 })
+    }
+
     /// Puts one encoded part in place: temporary name, then rename.
     fn store(&mut self, part: &PendingPart) -> Result<()> {
         let table = part.table.name;
+        // What is counted of each stream is written whatever happens: a count that is given up would make all others wrong.
+        if table != LossRow::TABLE.name {
+            self.make_room(part.bytes.len() as u64)?;
+        }
         let folder = self.dir.join(table);
         if !self.next_part.contains_key(table) {
             match self.storage.create_dir(&folder) {
@@ -526,6 +584,9 @@ impl RecordingWriter {
         self.stats.parts += 1;
         self.stats.rows += part.rows;
         self.stats.bytes_written += part.bytes.len() as u64;
+        if let Some(spool) = &mut self.spool {
+            spool.add(table, path.clone(), part.bytes.len() as u64);
+        }
         self.keep.add(table, path, self.last_parts_ns.unwrap_or(i64::MAX), part.bytes.len() as u64);
         Ok(())
     }

@@ -16,4 +16,5 @@ mod parts_of_time;
 mod power;
 mod roundtrip;
 mod schema;
+mod spool;
 mod stacks;

@@ -10,7 +10,7 @@ use pagelab_load::{Control, JobReport};
 use pagelab_observe::cpu::{Frequency, Unwinding};
 use pagelab_observe::streams::{Stream, StreamSet};
 use pagelab_observe::watcher::ProbeOptions;
-use pagelab_recording::Manifest;
+use pagelab_recording::{Manifest, SpoolOptions};
 
 use crate::child::{Ended, SpawnError};
 use crate::output::Output;
@@ -18,6 +18,9 @@ use crate::values::{ValueFound, ValueSpec};
 
 /// Bytes of fault ring per CPU, if nobody says otherwise: 200 ms of the greatest rate of faults seen.
 pub(crate) const DEFAULT_RING_BYTES: usize = 4 << 20;
+
+/// Time between two samples of the metrics, if nobody says otherwise.
+pub(crate) const DEFAULT_METRICS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What is recorded.
 #[derive(Debug, Clone)]
@@ -101,6 +104,10 @@ pub struct SessionOptions {
     pub unwinding: Unwinding,
     /// Samples a second and CPU; none: as many as suit how the profile was asked for.
     pub frequency_hz: Option<u64>,
+    /// Time between two samples of the metrics.
+    pub metrics_interval: Duration,
+    /// The recording's directory is a spool of this size, from which it is copied to a store.
+    pub spool: Option<SpoolOptions>,
     /// Flush every part to the device.
     pub durable: bool,
     /// The user's decisions about jobs outside the job file: files they may write to, whether they report progress.
@@ -158,6 +165,8 @@ impl SessionOptions {
             fault_details: pagelab_observe::details::ONE_IN,
             unwinding: Unwinding::Auto,
             frequency_hz: None,
+            metrics_interval: DEFAULT_METRICS_INTERVAL,
+            spool: None,
             durable: false,
             load: Control::default(),
         }

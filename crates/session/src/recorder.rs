@@ -19,7 +19,7 @@ use crate::cost::Budget;
 use crate::found::Found;
 use crate::load_rows;
 use crate::marks::{Mark, Marks};
-use crate::options::{DEFAULT_RING_BYTES, SessionOptions};
+use crate::options::{DEFAULT_METRICS_INTERVAL, DEFAULT_RING_BYTES, SessionOptions};
 use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
 use crate::probes::Probes;
@@ -27,13 +27,14 @@ use crate::process_settings::ProcessSettings;
 use crate::settings_rows::Rows;
 use crate::subject::Subject;
 
-/// How often metrics are sampled.
-const SAMPLE_INTERVAL_NS: i64 = 100_000_000;
-
 /// Nanoseconds since the epoch.
 pub(crate) fn realtime_ns() -> i64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
     tv_sec * 1_000_000_000 + tv_nsec
+}
+
+fn as_ns(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// What the streams have counted so far.
@@ -50,6 +51,8 @@ pub(crate) struct Recorder {
     process_settings: ProcessSettings,
     /// The target's processes are sampled.
     follows: bool,
+    /// Time between two samples of the metrics.
+    sample_interval_ns: i64,
     next_sample_ns: i64,
     pace: Pace,
     counts: Arc<Mutex<Counts>>,
@@ -88,6 +91,7 @@ impl Recorder {
             sampler: None,
             process_settings: ProcessSettings::default(),
             follows: false,
+            sample_interval_ns: as_ns(DEFAULT_METRICS_INTERVAL),
             next_sample_ns: i64::MIN,
             pace: Pace::new(false),
             counts,
@@ -113,6 +117,7 @@ impl Recorder {
             Marks::listen(Caller::of_sudo()).inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
         let cpus = self.writer.manifest().cpus.unwrap_or(1);
         self.pace = Pace::new(options.ring_bytes_per_cpu < DEFAULT_RING_BYTES);
+        self.sample_interval_ns = as_ns(options.metrics_interval);
         self.budget = options.budget_pct.map(|pct| Budget::new(pct, cpus, options.bpf_stats));
         // Twice in the time that is kept, so that it holds every metric at least once.
         self.all_samples = options.keep_last.map(|last| (last / 2, monotonic_ns()));
@@ -175,7 +180,7 @@ impl Recorder {
             self.sample(now, emit);
             // After a stall the next sample is a full interval away: several at once would say nothing.
             self.next_sample_ns =
-                (self.next_sample_ns.saturating_add(SAMPLE_INTERVAL_NS)).max(now + SAMPLE_INTERVAL_NS / 2);
+                (self.next_sample_ns.saturating_add(self.sample_interval_ns)).max(now + self.sample_interval_ns / 2);
         }
         let before_bytes = self.writer.stats().bytes_written;
         match self.write_due(now) {
@@ -238,7 +243,7 @@ impl Recorder {
     fn what_to_emit(&mut self, now: i64) -> Emit {
         match &mut self.all_samples {
             Some((interval, next_ns)) if now >= *next_ns => {
-                *next_ns = now.saturating_add(i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX));
+                *next_ns = now.saturating_add(as_ns(*interval));
                 Emit::All
             }
             _ => Emit::Changed,

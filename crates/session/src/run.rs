@@ -107,8 +107,12 @@ fn begin(
     let was_there = options.out.exists();
     let mut manifest = first_manifest(options, &probes);
     note_leftovers(&standing(), &mut manifest, &mut probes.warnings);
-    let writer_options =
-        WriterOptions { durable: options.durable, keep_last: options.keep_last, ..WriterOptions::default() };
+    let writer_options = WriterOptions {
+        durable: options.durable,
+        keep_last: options.keep_last,
+        spool: options.spool.clone(),
+        ..WriterOptions::default()
+    };
     // Until here nothing was written; an output directory that the writer refuses is somebody else's and stays as it is.
     let caller = Caller::of_sudo().filter(|caller| caller.takes(&options.out));
     let create = || RecordingWriter::create(&options.out, manifest, writer_options);

@@ -492,6 +492,46 @@ fn damaged_rollups_leave_the_view_to_the_events() {
     assert_same("made anew", &whole, &answers(&dir));
 }
 
+/// The rollup counts the faults of the recording's measured time. One that was asked for with another time is the same where no fault
+/// lies between.
+#[test]
+fn a_profile_of_another_time_is_that_of_the_rollup_where_both_times_hold_all_faults() {
+    let (first, last) = (SECOND / 2, SECOND / 2 + 19_999 * 100_000);
+    let windows = [
+        (first, last),
+        (i64::MIN, last),
+        (first, i64::MAX),
+        (first + 1, last),
+        (first, last - 1),
+        (SECOND, SECOND + 5),
+        (SECOND, 2 * SECOND),
+    ];
+    for manifest in [manifest, measured] {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = tmp.path().join("rec");
+        record(&dir, manifest(), ascending);
+        let of_recording = ProfileOptions::of_recording(&Recording::open(&dir).unwrap(), &mut Vec::new()).unwrap();
+        let profile = |window| {
+            let options = ProfileOptions { window, ..of_recording.clone() };
+            MappingProfile::load(&dir, &options).unwrap().unwrap()
+        };
+        let from_rollup = windows.map(profile);
+        assert_eq!(from_rollup[0].window_faults - from_rollup[3].window_faults, 1, "the first fault");
+        // Events that cannot be read show where the profile is from.
+        let part = dir.join("faults/part-0000.parquet");
+        let good = fs::read(&part).unwrap();
+        let mut bad = good.clone();
+        bad[100] ^= 0xff;
+        fs::write(&part, &bad).unwrap();
+        let is_from_rollup = windows.map(|window| profile(window).faults == 20_000);
+        let whole = of_recording.window == (i64::MIN, i64::MAX);
+        assert_eq!(is_from_rollup, [whole, whole, whole, false, false, false, !whole]);
+        fs::write(&part, &good).unwrap();
+        forget_rollups(&dir);
+        assert_eq!(windows.map(profile), from_rollup);
+    }
+}
+
 #[test]
 fn nothing_is_written_to_what_is_incomplete_or_damaged() {
     let tmp = tempfile::tempdir().unwrap();

@@ -90,7 +90,7 @@ pub fn scan(recording: &Recording, with_args: bool, mut each: impl FnMut(&Call<'
     }
     let mut state = (Scanned::default(), Names::default());
     // After a clean end the parts are in order of time, and reading one after the other is cheaper.
-    if recording.manifest().complete {
+    if recording.manifest().is_compacted() {
         walk(recording.read("syscalls", Some(&columns))?, &mut state, &mut each)?;
     } else {
         walk(recording.read_sorted("syscalls", Some(&columns))?, &mut state, &mut each)?;

@@ -22,6 +22,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
+    #[inline]
     pub(super) fn pages_per_slot(self) -> u64 {
         (self.slot >> self.page.trailing_zeros()).max(1)
     }

@@ -85,6 +85,20 @@ impl ProfileOptions {
         Ok(Self { window: measured_of(recording).unwrap_or(options.window), ..options })
     }
 
+    /// Whether a profile of the recording that was made with other options is the one that these would give: they are the same, or
+    /// all faults lie in the measured time of both.
+    fn give_as(&self, other: &Self, recording: &Recording) -> bool {
+        if (self.huge_bytes, &self.hugetlbfs) != (other.huge_bytes, &other.hugetlbfs) {
+            return false;
+        }
+        if self.window == other.window {
+            return true;
+        }
+        // Where a footer cannot be read, the walk over the faults says what is damaged.
+        let Ok(Some((first, last))) = recording.times("faults") else { return false };
+        [self.window, other.window].iter().all(|window| window.0 <= first && last <= window.1)
+    }
+
     /// What settings, as keys and values, give: the size of huge pages and the mounts of hugetlbfs. All time counts as
     /// measured.
     pub fn from_settings<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
@@ -103,20 +117,21 @@ impl ProfileOptions {
 }
 
 impl MappingProfile {
-    /// The profile of the recording in `dir`, from its rollup where that was made with the same options. `None` if it has no
-    /// mappings or no faults recorded: nothing is known then, which is not the same as no faults.
+    /// The profile of the recording in `dir`, from its rollup where that was made with options that give the same. `None` if it has
+    /// no mappings or no faults recorded: nothing is known then, which is not the same as no faults.
     pub fn load(dir: &Path, options: &ProfileOptions) -> Result<Option<Self>> {
         let recording = Recording::open(dir)?;
         if recording.parts("mappings")?.is_empty() || recording.parts("faults")?.is_empty() {
             return Ok(None);
         }
-        if *options == ProfileOptions::of_recording(&recording, &mut Vec::new())?
-            && let Some(profile) = rollup::read(&recording)
+        let of_rollup = ProfileOptions::of_recording(&recording, &mut Vec::new())?;
+        if let Some(profile) = rollup::read(&recording)
+            && options.give_as(&of_rollup, &recording)
         {
             return Ok(Some(profile));
         }
         let mut walk = Walk::new(&recording, options)?;
-        for batch in recording.read("faults", Some(&["ts", "mm_id", "addr", "error_code"]))? {
+        for batch in recording.read_ahead("faults", Some(&["ts", "mm_id", "addr", "error_code"]))? {
             // A damaged part is left out and the next one follows; `pagelab check` names it.
             let Ok(batch) = batch else { continue };
             walk.batch(&batch);
@@ -130,6 +145,8 @@ pub(crate) struct Walk {
     events: Events,
     next_map: usize,
     next_task: usize,
+    /// The time of the next of both, ns.
+    next_ts: i64,
     tracker: Tracker,
     /// Begin and end of the measured time.
     window: (i64, i64),
@@ -147,6 +164,8 @@ impl Walk {
             events: events::load(recording, &sizes)?,
             next_map: 0,
             next_task: 0,
+            // Looked up at the first fault.
+            next_ts: i64::MIN,
             tracker: Tracker::new(Scale { page, slot }),
             window: options.window,
             x86: recording.manifest().has_x86_fault_codes(),
@@ -164,7 +183,10 @@ impl Walk {
         };
         let error = column::<UInt32Type>(batch, "error_code");
         for (row, ((ts, mm), addr)) in ts.values().iter().zip(mm.values()).zip(addr.values()).enumerate() {
-            self.advance(*ts);
+            // Faults are a thousand times as many as changes.
+            if self.next_ts <= *ts {
+                self.advance(*ts);
+            }
             let code = error.filter(|column| column.is_valid(row)).map_or(0, |column| column.value(row));
             let protection = self.x86 && code & FAULT_PROTECTION != 0;
             let in_window = self.window.0 <= *ts && *ts <= self.window.1;
@@ -187,9 +209,12 @@ impl Walk {
                     self.tracker.change(map.ts, map.task_id, map.mm_id, &map.change);
                     self.next_map += 1;
                 }
-                _ => return,
+                _ => break,
             }
         }
+        let task = self.events.tasks.get(self.next_task).map_or(i64::MAX, |event| event.ts);
+        let map = self.events.maps.get(self.next_map).map_or(i64::MAX, |event| event.ts);
+        self.next_ts = task.min(map);
     }
 
     /// The profile, when all faults were taken.

@@ -52,6 +52,7 @@ impl Piece {
         }
     }
 
+    #[inline]
     pub(super) fn fault(&mut self, page: u64, in_window: bool) {
         self.faults += 1;
         self.window_faults += u64::from(in_window);

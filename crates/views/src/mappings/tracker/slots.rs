@@ -25,6 +25,7 @@ impl Slot {
         Self { class, whole, known, pages: 0, faults: 0, window_faults: 0, seen }
     }
 
+    #[inline]
     pub(super) fn fault(&mut self, page: u64, in_window: bool) {
         self.faults += 1;
         self.window_faults += u64::from(in_window);

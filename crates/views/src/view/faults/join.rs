@@ -213,7 +213,7 @@ impl Join<'_> {
         let mut counter = Counter::new(recording, self.scale, (i64::MIN, i64::MAX))?;
         let narrow = Narrow { selection: self.selection, tasks: self.tasks, mappings: self.mappings };
         // After a clean end the parts are in order of time, and reading one after the other is cheaper.
-        if recording.manifest().complete {
+        if recording.manifest().is_compacted() {
             count_batches(recording.read_ahead("faults", None)?, &mut counter, &narrow, notes)?;
         } else {
             count_batches(recording.read_sorted("faults", None)?, &mut counter, &narrow, notes)?;
